@@ -49,10 +49,12 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 		parents[name] = make(client(name))
 	}
 	addRouteCommands(parents, client)
-	client("sets").withoutOperator(parents["sets"])
 	commands := []*cobra.Command{}
 	for _, name := range slices.Sorted(maps.Keys(parents)) {
 		c := uses(parents[name], "debug-unix-socket")
+		if name == "sets" {
+			client(name).withoutOperator(c)
+		}
 		for _, sub := range c.Commands() {
 			if sub.Annotations == nil {
 				uses(sub, "debug-unix-socket")
@@ -68,30 +70,23 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 var (
 	answerFormats = []string{"text", "json", "yaml"}
 	tableFormats  = append(slices.Clone(answerFormats), "table")
+	// listFormats are those of lists, the default first.
+	listFormats = []string{"table", "wide", "name", "json", "yaml", "text"}
 )
 
-// addOutput adds the flag for the format.
+// addOutput adds the flag for the format. The first format is the default.
 func (a *asking) addOutput(c *cobra.Command, formats ...string) {
 	if len(formats) == 0 {
 		formats = answerFormats
 	}
-	c.Flags().StringVarP(&a.output, "output", "o", "text", "format of the answer: "+strings.Join(formats, ", "))
+	c.Flags().StringP("output", "o", formats[0], "format of the answer: "+strings.Join(formats, ", "))
+	c.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if a.output, err = cmd.Flags().GetString("output"); err == nil && !slices.Contains(formats, a.output) {
+			err = fmt.Errorf("--output %q: use one of %s", a.output, strings.Join(formats, ", "))
+		}
+		return err
+	}
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// format is the extension of the path.
-func (a *asking) format(hasTable bool) (format string, asTable bool, err error) {
-	formats := answerFormats
-	if hasTable {
-		formats = tableFormats
-	}
-	switch {
-	case !slices.Contains(formats, a.output):
-		return "", false, fmt.Errorf("--output %q: use one of %s", a.output, strings.Join(formats, ", "))
-	case a.output == "table":
-		return "json", true, nil
-	}
-	return a.output, false, nil
 }
 
 // out is stdout. On a terminal it escapes control characters: answers contain output of hooks and names of objects.
@@ -124,19 +119,16 @@ type table func(answer []byte) (string, error)
 
 // show prints the answer to a path without extension, and a query.
 func (a *asking) show(ctx context.Context, path, query string, render table) error {
-	format, asTable, err := a.format(render != nil)
-	if err != nil {
-		return err
+	format := a.output
+	if format == "table" {
+		format = "json"
 	}
-	if query != "" {
-		query = "?" + query
-	}
-	body, err := a.client().Get(ctx, path+"."+format+query)
+	body, err := a.client().Get(ctx, path+"."+format+queryOf(query))
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	if asTable {
+	if a.output == "table" {
 		text, err := io.ReadAll(body)
 		if err != nil {
 			return cutOff(err)
@@ -148,6 +140,13 @@ func (a *asking) show(ctx context.Context, path, query string, render table) err
 		body = io.NopCloser(bytes.NewBufferString(rendered))
 	}
 	return a.print(body)
+}
+
+func queryOf(query string) string {
+	if query == "" {
+		return ""
+	}
+	return "?" + query
 }
 
 // print copies an answer and adds a line end if it has none.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,13 +29,14 @@ func newHookListCommand(a *asking) *cobra.Command {
 		Example: "  shell-operator hook list\n  shell-operator hook list -o table",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.output == "table" {
-				return a.show(cmd.Context(), "/status", "", hooksTable)
+			switch a.output {
+			case "table", "wide", "name":
+				return (&listing{asking: a, list: debug.HookList, path: "/hooks"}).show(cmd, false)
 			}
 			return a.show(cmd.Context(), "/hook/list", "", nil)
 		},
 	}
-	a.addOutput(c, tableFormats...)
+	a.addOutput(c, "text", "json", "yaml", "table", "wide", "name")
 	return c
 }
 
@@ -70,40 +70,6 @@ func oneHook(cmd *cobra.Command, args []string) error {
 // showHook is show for a path of one hook.
 func (a *asking) showHook(ctx context.Context, hook, what, query string, render table) error {
 	return a.suggest(ctx, hook, a.show(ctx, "/hook/"+debug.Name(hook)+what, query, render))
-}
-
-func hooksTable(answer []byte) (string, error) {
-	var status struct {
-		Hooks []struct {
-			Name, State string
-			Objects     int
-			Bindings    []struct{ Type, Name, About string }
-			LastRun     *struct{ ID, Status, Exit string }
-		}
-	}
-	if err := json.Unmarshal(answer, &status); err != nil {
-		return "", err
-	}
-	rows := [][]string{{"HOOK", "STATE", "OBJECTS", "LAST RUN", "BINDINGS"}}
-	for _, h := range status.Hooks {
-		last := "-"
-		if h.LastRun != nil {
-			last = h.LastRun.ID + " " + h.LastRun.Status
-		}
-		var bindings []string
-		for _, b := range h.Bindings {
-			text := b.Name
-			if b.About != "" {
-				text += " (" + b.About + ")"
-			}
-			bindings = append(bindings, text)
-		}
-		rows = append(rows, []string{h.Name, h.State, fmt.Sprint(h.Objects), last, strings.Join(bindings, ", ")})
-	}
-	if len(rows) == 1 {
-		return "no hooks\n", nil
-	}
-	return columns(rows), nil
 }
 
 func snapshotsTable(answer []byte) (string, error) {

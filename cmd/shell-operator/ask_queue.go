@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -17,7 +16,7 @@ func newQueueCommand(a *asking) *cobra.Command {
 		Aliases: []string{"queues"},
 		Short:   "Show queues and their tasks, retry, skip, pause and resume",
 	}
-	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a))
+	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a)) // the list of a noun alone is a route
 	return c
 }
 
@@ -43,7 +42,11 @@ shown if they are paused.
 			if !watch {
 				return show(cmd.Context())
 			}
-			return a.repeat(cmd, interval, show)
+			period, err := time.ParseDuration(interval)
+			if err != nil || period <= 0 {
+				period = time.Second
+			}
+			return a.repeat(cmd, period, show)
 		},
 	}
 	a.addOutput(c, tableFormats...)
@@ -65,37 +68,6 @@ func newQueueMainCommand(a *asking) *cobra.Command {
 	}
 	a.addOutput(c, tableFormats...)
 	return c
-}
-
-// clearScreen moves the cursor home and clears the terminal.
-const clearScreen = "\x1b[H\x1b[2J"
-
-// repeat refreshes the screen until Ctrl-C.
-func (a *asking) repeat(cmd *cobra.Command, interval string, show func(context.Context) error) error {
-	period, err := time.ParseDuration(interval)
-	if err != nil || period <= 0 {
-		period = time.Second
-	}
-	ctx, stop := interruptible(cmd)
-	defer stop()
-	ticks := time.NewTicker(period)
-	defer ticks.Stop()
-	for {
-		if _, err := io.WriteString(a.stdout, clearScreen); err != nil {
-			return err
-		}
-		if err := show(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // queueRow is a queue in answers.

@@ -30,10 +30,16 @@ func addRouteCommands(parents map[string]*cobra.Command, client func(name string
 				continue
 			}
 			name, use, _ := strings.Cut(r.Command.Use, " ")
-			if parent := parents[name]; parent != nil {
-				parent.AddCommand(client(name).routeCommand(&r, use))
-			} else {
+			parent, noun := parents[name], use == "" || strings.HasPrefix(use, "[")
+			switch {
+			case parent == nil:
 				parents[name] = client(name).routeCommand(&r, r.Command.Use)
+				continue
+			case !noun:
+				parent.AddCommand(client(name).routeCommand(&r, use))
+			}
+			if r.Command.List != nil {
+				become(parent, client(name).routeCommand(&r, r.Command.Use), !noun)
 			}
 		}
 	}
@@ -49,14 +55,22 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		} else {
 			c.Flags().String(f.Name, f.Default, f.Usage)
 		}
+		if f.Names.Path != "" {
+			_ = c.RegisterFlagCompletionFunc(f.Name, a.flagValues(f.Names))
+		}
 	}
-	dryRun := false
+	dryRun, watched := false, false
 	if r.Method == http.MethodPost {
 		c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done")
 	}
-	a.addOutput(c)
+	if is.List == nil {
+		a.addOutput(c)
+	} else {
+		a.addOutput(c, listFormats...)
+		c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show changes until Ctrl-C; the list is read every %s", is.List.Every))
+	}
 	if is.Names.Path != "" {
-		c.ValidArgsFunction = a.fromOperator(is.Names)
+		c.ValidArgsFunction = a.arguments(is)
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		form, err := formOf(cmd, is, args)
@@ -73,17 +87,17 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		name := form.Get("*")
 		form.Del("*")
 		path := strings.Replace(r.Path, "*", debug.Name(name), 1)
+		if is.List != nil {
+			l := &listing{asking: a, list: is.List, path: path, query: form.Encode()}
+			return a.suggest(cmd.Context(), form.Get("hook"), l.show(cmd, watched))
+		}
 		if r.Method == http.MethodGet {
 			return a.suggest(cmd.Context(), name, a.show(cmd.Context(), path, form.Encode(), nil))
 		}
 		if dryRun {
 			form.Set("dryRun", "true")
 		}
-		format, _, err := a.format(false)
-		if err != nil {
-			return err
-		}
-		answer, err := a.client().Post(cmd.Context(), path+"."+format, form)
+		answer, err := a.client().Post(cmd.Context(), path+"."+a.output, form)
 		if err != nil {
 			return a.suggest(cmd.Context(), name, err)
 		}
@@ -95,13 +109,19 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 
 // formOf makes a form of arguments, and of the flags that are set.
 func formOf(cmd *cobra.Command, is *debug.Command, args []string) (url.Values, error) {
-	at := slices.IndexFunc(is.Args, func(fields []string) bool { return len(fields) == len(args) })
-	if at < 0 && len(is.Args)+len(args) > 0 {
-		return nil, wrongArguments(cmd, is, len(args))
-	}
 	form := url.Values{}
-	for i, arg := range args {
-		form.Set(is.Args[at][i], arg)
+	if is.Many != "" {
+		if len(args) > 0 {
+			form[is.Many] = args
+		}
+	} else {
+		at := slices.IndexFunc(is.Args, func(fields []string) bool { return len(fields) == len(args) })
+		if at < 0 && len(is.Args)+len(args) > 0 {
+			return nil, wrongArguments(cmd, is, len(args))
+		}
+		for i, arg := range args {
+			form.Set(is.Args[at][i], arg)
+		}
 	}
 	for _, f := range is.Flags {
 		if flag := cmd.Flags().Lookup(f.Name); flag.Changed && flag.Value.String() != "false" {
@@ -116,7 +136,7 @@ func wrongArguments(cmd *cobra.Command, is *debug.Command, n int) error {
 	case is.Takes == "" && is.Check != nil:
 		return is.Check(url.Values{})
 	case is.Takes == "":
-		return cobra.NoArgs(cmd, cmd.Flags().Args())
+		return noSuchCommand(cmd, cmd.Flags().Args())
 	}
 	return fmt.Errorf("%s takes %s, it got %d: %s", cmd.CommandPath(), is.Takes, n, cmp.Or(is.Names.See, "see "+cmd.CommandPath()+" --help"))
 }
@@ -136,14 +156,28 @@ func (a *asking) suggest(ctx context.Context, name string, err error) error {
 	default:
 		return err
 	}
-	if hint := didYouMean(name, a.names(ctx, all, false)); hint != "" {
+	if hint := didYouMean(name, a.names(ctx, all, "", false)); hint != "" {
 		return fmt.Errorf("%s%s", problem.Error(), hint)
 	}
 	return err
 }
 
-// names are those of a running operator, with their descriptions for a completion; none without an answer.
-func (a *asking) names(ctx context.Context, from debug.Names, described bool) (names []string) {
+// become makes a command that only has subcommands also that of a list: the noun alone lists. Listed reports that the list is a subcommand,
+// too.
+func become(parent, list *cobra.Command, listed bool) {
+	parent.Args, parent.PreRunE, parent.RunE, parent.ValidArgsFunction = list.Args, list.PreRunE, list.RunE, list.ValidArgsFunction
+	parent.Flags().AddFlagSet(list.Flags())
+	parent.Long, parent.Example = list.Long, list.Example
+	if listed {
+		parent.Long = fmt.Sprintf("%s. Without a command it is %q.", parent.Short, list.Use)
+	} else if _, arguments, ok := strings.Cut(list.Use, " "); ok {
+		parent.Use += " " + arguments
+	}
+}
+
+// names are those of a running operator, with their descriptions for a completion; none without an answer. Of is the first argument of the
+// command.
+func (a *asking) names(ctx context.Context, from debug.Names, of string, described bool) (names []string) {
 	body, err := a.client().Get(ctx, from.Path)
 	if err != nil {
 		return nil
@@ -159,15 +193,20 @@ func (a *asking) names(ctx context.Context, from debug.Names, described bool) (n
 		case string:
 			names = append(names, item)
 		case map[string]any:
+			if from.Keep != nil && !from.Keep(item) {
+				return
+			}
 			var about []string
 			for _, key := range from.About {
 				about = append(about, textOf(item[key]))
 			}
 			name := textOf(item[from.Key])
 			if described && len(about) > 0 {
-				name = cobra.CompletionWithDesc(name, strings.Join(about, " "))
+				name = cobra.CompletionWithDesc(name, strings.TrimSpace(strings.Join(about, " ")))
 			}
-			names = append(names, name)
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	lists := []any{tree}
@@ -180,7 +219,14 @@ func (a *asking) names(ctx context.Context, from debug.Names, described bool) (n
 	for _, list := range lists {
 		items, _ := list.([]any)
 		for _, item := range items {
-			add(item)
+			object, _ := item.(map[string]any)
+			if from.In == "" {
+				add(item)
+			} else if below, _ := object[from.In].([]any); textOf(object["name"]) == of {
+				for _, item := range below {
+					add(item)
+				}
+			}
 		}
 	}
 	return names

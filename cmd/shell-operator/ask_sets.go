@@ -43,7 +43,7 @@ func (a *asking) withoutOperator(c *cobra.Command) {
 		}
 		return err
 	}
-	for _, sub := range c.Commands() {
+	for _, sub := range append(c.Commands(), c) {
 		uses(sub, append([]string{"debug-unix-socket"}, clusterFlags...)...)
 		sub.Long += "\n\n" + needsNoOperator
 	}

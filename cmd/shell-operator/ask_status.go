@@ -18,6 +18,7 @@ import (
 
 func newStatusCommand(a *asking) *cobra.Command {
 	var address string
+	var watched bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the problems of a running operator on one screen",
@@ -31,29 +32,53 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy\n  shell-operator status --url http://127.0.0.1:9115",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, _, err := a.format(false)
+			if watched {
+				return a.watchStatus(cmd, address)
+			}
+			s, answer, err := a.statusOf(cmd.Context(), address)
 			if err != nil {
 				return err
 			}
-			answer, err := a.statusOf(cmd.Context(), address)
-			if err != nil {
-				return err
-			}
-			var s debug.Status
-			if err := json.Unmarshal(answer, &s); err != nil {
-				return &unanswered{fmt.Errorf("the answer is no status of a shell-operator: %w", err)}
-			}
-			if format == "text" {
+			if a.output == "text" {
 				_, err = io.WriteString(a.out(), s.Text(time.Now()))
 			} else {
-				err = printValue(a.out(), format, json.RawMessage(answer))
+				err = printValue(a.out(), a.output, json.RawMessage(answer))
 			}
-			return errors.Join(err, verdict(&s))
+			return errors.Join(err, verdict(s))
 		},
 	}
 	a.addOutput(c)
+	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show changes until Ctrl-C; the status is read every %s", statusEvery))
 	c.Flags().StringVar(&address, "url", "", "address of the operator's metrics and health, as http://host:port or host:port")
 	return c
+}
+
+// statusEvery is how often a watched status is read: the operator pushes runs only, and most of the status changes without one.
+const statusEvery = 2 * time.Second
+
+// watchStatus refreshes the screen of a terminal. Elsewhere it prints the status again whenever more than ages has changed.
+func (a *asking) watchStatus(cmd *cobra.Command, address string) error {
+	if a.output != "text" {
+		return &hinted{fmt.Errorf("--watch shows text, not %s", a.output), "shell-operator tail -o json streams runs as they happen"}
+	}
+	follow := a.every
+	if isTerminal(a.stdout) {
+		follow = a.repeat
+	}
+	before := ""
+	return follow(cmd, statusEvery, func(ctx context.Context) error {
+		s, _, err := a.statusOf(ctx, address)
+		if err != nil {
+			return err
+		}
+		if text := s.Text(time.Time{}); text == before && !isTerminal(a.stdout) {
+			return nil
+		} else {
+			before = text
+		}
+		_, err = io.WriteString(a.out(), s.Text(time.Now()))
+		return err
+	})
 }
 
 // unanswered is the error of a status without an answer.
@@ -61,11 +86,23 @@ type unanswered struct{ error }
 
 func (u *unanswered) Unwrap() error { return u.error }
 
-// statusOf returns the status as JSON, from the socket if there is no address.
-func (a *asking) statusOf(ctx context.Context, address string) ([]byte, error) {
+// statusOf returns the status, also as JSON, from the socket if there is no address.
+func (a *asking) statusOf(ctx context.Context, address string) (s *debug.Status, answer []byte, err error) {
 	if address != "" {
-		return a.remoteStatus(ctx, address)
+		answer, err = a.remoteStatus(ctx, address)
+	} else {
+		answer, err = a.localStatus(ctx)
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := json.Unmarshal(answer, &s); err != nil || s == nil {
+		return nil, nil, &unanswered{fmt.Errorf("the answer is no status of a shell-operator: %w", err)}
+	}
+	return s, answer, nil
+}
+
+func (a *asking) localStatus(ctx context.Context) ([]byte, error) {
 	body, err := a.client().Get(ctx, "/status.json")
 	if err != nil {
 		return nil, &unanswered{err}

@@ -14,6 +14,15 @@ var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
 
 // columns renders rows as a table. On a terminal, lines are cut at its width.
 func columns(rows [][]string) string {
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return aligned(rows, width)
+}
+
+// aligned renders rows as a table with lines of at most a width; 0 means any.
+func aligned(rows [][]string, width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -26,10 +35,6 @@ func columns(rows [][]string) string {
 		_, _ = w.Write([]byte("\n"))
 	}
 	_ = w.Flush()
-	width := 0
-	if n, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-		width = n
-	}
 	lines := strings.Split(b.String(), "\n")
 	for i := range lines {
 		lines[i] = cut(strings.TrimRight(lines[i], " "), width)

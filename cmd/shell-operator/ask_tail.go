@@ -24,17 +24,13 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 
 		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, _, err := a.format(false)
-			if err != nil {
-				return err
-			}
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			path, whom := "/tail", "all hooks"
 			if len(args) == 1 {
 				path, whom = "/hook/"+debug.Name(args[0])+"/tail", args[0]
 			}
-			body, err := a.client().Get(ctx, path+"."+format)
+			body, err := a.client().Get(ctx, path+"."+a.output)
 			if err != nil && len(args) == 1 {
 				err = a.suggest(ctx, args[0], err)
 			}

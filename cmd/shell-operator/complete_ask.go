@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,18 +15,46 @@ import (
 // atTab is the time limit for the operator during a completion.
 const atTab = time.Second
 
-// fromOperator completes the first argument from a running operator. Without one, it completes nothing and prints
-// nothing: output would appear in the middle of the command line.
+// completed are the names of a running operator. Without one, there are none, and nothing is printed: output would appear in the middle of
+// the command line. Of is the first argument.
+func (a *asking) completed(cmd *cobra.Command, all debug.Names, of string) ([]string, cobra.ShellCompDirective) {
+	// The socket may be set by a variable or the file, which are not read during a completion.
+	if a.settings.complete(cmd.Flags()) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), atTab)
+	defer cancel()
+	return a.names(ctx, all, of, true), cobra.ShellCompDirectiveNoFileComp
+}
+
+// fromOperator completes the first argument.
 func (a *asking) fromOperator(all debug.Names) cobra.CompletionFunc {
+	return a.arguments(&debug.Command{Names: all})
+}
+
+// arguments completes the arguments of the command of a route.
+func (a *asking) arguments(is *debug.Command) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		const nothing = cobra.ShellCompDirectiveNoFileComp
-		// The socket may be set by a variable or the file, which are not read during a completion.
-		if len(args) > 0 || a.settings.complete(cmd.Flags()) != nil {
-			return nil, nothing
+		switch {
+		case is.Many != "":
+			names, directive := a.completed(cmd, is.Names, "")
+			return slices.DeleteFunc(names, func(name string) bool {
+				name, _, _ = strings.Cut(name, "\t")
+				return slices.Contains(args, name)
+			}), directive
+		case len(args) == 0:
+			return a.completed(cmd, is.Names, "")
+		case len(args) == 1 && is.Then.Path != "":
+			return a.completed(cmd, is.Then, args[0])
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), atTab)
-		defer cancel()
-		return a.names(ctx, all, true), nothing
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// flagValues completes the value of a flag.
+func (a *asking) flagValues(all debug.Names) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.completed(cmd, all, strings.Join(args[:min(1, len(args))], ""))
 	}
 }
 

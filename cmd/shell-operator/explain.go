@@ -47,7 +47,8 @@ type schema struct {
 
 // schemas are the files that can be explained, by the first word of a key.
 var schemas = map[string][]byte{
-	"hook": docs.HookSchema, "operation": docs.OperationSchema, "context": docs.ContextSchema, "result": docs.ResultSchema, "test": docs.TestSchema,
+	"hook": docs.HookSchema, "operation": docs.OperationSchema, "context": docs.ContextSchema, "result": docs.ResultSchema,
+	"test": docs.TestSchema,
 }
 
 // schemaWords are these words.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,6 +16,18 @@ import (
 func uses(cmd *cobra.Command, flags ...string) *cobra.Command {
 	cmd.Annotations = map[string]string{"settings": strings.Join(flags, " ")}
 	return cmd
+}
+
+// shortenNamespace adds -n to the commands below c that use the namespace. Others would ignore it.
+func shortenNamespace(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		shortenNamespace(below)
+		if slices.Contains(strings.Fields(below.Annotations["settings"]), "namespace") {
+			f := *c.Root().PersistentFlags().Lookup("namespace")
+			f.Shorthand = "n"
+			below.Flags().AddFlag(&f)
+		}
+	}
 }
 
 // Groups of commands in the help of the program.
@@ -88,7 +101,7 @@ func (s *settings) sections(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
 	own.SortFlags, shared.SortFlags = false, false
 	all := cmd.Root().PersistentFlags()
 	for _, flag := range strings.Fields(cmd.Annotations["settings"]) {
-		f := *all.Lookup(flag)
+		f := *cmd.Flag(flag)
 		f.Hidden = false
 		shared.AddFlag(&f)
 	}
@@ -175,8 +188,11 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 			`use a number with a unit, such as "300ms", "3s" or "1m30s"`}
 	}
 	var missing *pflag.NotExistError
-	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
+	if !errors.As(err, &missing) {
 		return err
+	}
+	if shorthands := missing.GetSpecifiedShortnames(); shorthands != "" {
+		return &hinted{err, hintForShorthand(cmd, missing.GetSpecifiedName())}
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -185,6 +201,20 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 		}
 	})
 	return fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names))
+}
+
+// hintForShorthand is the next step for a flag of one letter that a command does not have.
+func hintForShorthand(cmd *cobra.Command, letter string) string {
+	switch letter {
+	case "n":
+		return "a hook sees the namespaces of its bindings, there is nothing to select; for an operator in a cluster use kubectl " +
+			cmd.CommandPath() + " -n NAMESPACE, for other commands --namespace"
+	case "A":
+		return "leave it out: a command shows what its operator has, of all namespaces"
+	case "w":
+		return "-w is a flag of status, hooks, queues, parked, runs, sets and finalizers; shell-operator tail follows runs"
+	}
+	return cmd.CommandPath() + " --help lists the flags"
 }
 
 // hinted is an error with the next step.

@@ -84,6 +84,7 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	refuseUnknown(root)
+	shortenNamespace(root)
 	return root
 }
 

@@ -215,8 +215,16 @@ func TestActions(t *testing.T) {
 		{"/parked/drop", "all=true", 200, "parked task p1 is dropped; the log has its contexts\nparked task p2 is dropped",
 			"drop parked [p1 p2]"},
 		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},
-		{"/parked/drop", "", 400, "give an id or --all", ""},
-		{"/parked/drop", "id=p1&all=true", 400, "give an id or --all", ""},
+		{"/parked/drop", "", 400, "name the parked tasks in one way", ""},
+		{"/parked/drop", "id=p1&all=true", 400, "in one way: by their ids, by --hook and --queue, or --all", ""},
+		{"/parked/drop", "id=p1&hook=big.py", 400, "in one way", ""},
+		{"/parked/drop", "queue=orders&all=true", 400, "in one way", ""},
+		{"/parked/retry", "id=p2&id=p1", 200, "parked task p1 is queued again\nparked task p2 is queued again", "retry parked [p1 p2]"},
+		{"/parked/retry", "id=p1&id=p9", 400, `there is no parked task "p9"`, ""},
+		{"/parked/retry", "hook=big.py&queue=orders", 200, "parked task p2 is queued again", "retry parked [p1 p2]"},
+		{"/parked/drop", "hook=big.py&dryRun=true", 200, "dry run: parked task p1 is dropped", ""},
+		{"/parked/drop", "hook=nope", 400, `there is no parked task of hook "nope": shell-operator parked shows all`, ""},
+		{"/parked/drop", "hook=big.py&queue=slow", 400, `there is no parked task of hook "big.py" in queue "slow"`, ""},
 		{"/finalizers/remove", "name=example.com/gone", 200,
 			"the finalizer example.com/gone of installation shop.operator is removed from all objects of 1 resource",
 			"remove example.com/gone of shop.operator"},
@@ -254,7 +262,7 @@ func TestActions(t *testing.T) {
 			`the operator has no hook "none" that could get the sets: add the hook first, or use --force`, ""},
 		{"/sets/adopt", "set=none&toHook=big.py", 400, `there is no set "none"`, ""},
 		{"/finalizers/remove", "kind=Node", 400, "name the object as NAMESPACE/NAME", ""},
-		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked list shows all`, ""},
+		{"/parked/retry", "id=p9", 400, `there is no parked task "p9", or no longer: shell-operator parked shows all`, ""},
 	} {
 		t.Run(test.path+" "+test.form, func(t *testing.T) {
 			var log bytes.Buffer

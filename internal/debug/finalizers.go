@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -54,9 +55,9 @@ func FinalizersTopic(o FinalizersOptions) Topic {
 		Name: "finalizers", About: "Show and remove the finalizers of hooks",
 		Routes: []Route{
 			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list, Command: &Command{
-				Use: "finalizers list", Short: "Show the record of finalizers",
-				Long: `Show which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
-hook or binding any more: their objects cannot be deleted. Heartbeats are those of the operators that share the namespace.`,
+				Use: "finalizers list", Short: "List the record of finalizers", List: finalizerList,
+				Long: `List which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
+hook or binding any more: their objects cannot be deleted. With -o text the heartbeats of the operators follow.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
 			}},
 			{Method: "POST", Path: "/finalizers/remove",
@@ -70,7 +71,8 @@ With a kind and an object, remove the finalizers of hooks from this object. No h
 is left. A cluster-scoped object is NAME.`,
 					Example: "  shell-operator finalizers remove example.com/database\n  shell-operator finalizers remove Database shop/orders",
 					Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
-					Flags: []Flag{{"instance", "instance", "", "installation that has added the finalizer; default: that of the operator"}},
+					Flags: []Flag{{Name: "instance", Field: "instance",
+						Usage: "installation that has added the finalizer; default: that of the operator"}},
 					Names: Names{Path: "/finalizers/list.json", Key: "finalizer", About: []string{"hook"}},
 				}},
 		},
@@ -104,6 +106,24 @@ type Finalizer struct {
 	// Elsewhere are operators that may have the hook of an orphan.
 	Elsewhere []string `json:"elsewhere,omitempty"`
 }
+
+// finalizerList is the record as a table.
+var finalizerList = listOf("no finalizers", refreshedSlow,
+	column[Finalizer]{name: "FINALIZER", cell: func(f *Finalizer, _ time.Time) string { return f.Finalizer }},
+	column[Finalizer]{name: "RESOURCE", cell: func(f *Finalizer, _ time.Time) string { return f.Resource }},
+	column[Finalizer]{name: "HOOK", cell: func(f *Finalizer, _ time.Time) string { return f.Hook }},
+	column[Finalizer]{name: "BINDING", cell: func(f *Finalizer, _ time.Time) string { return f.Binding }},
+	column[Finalizer]{name: "INSTALLATION", cell: func(f *Finalizer, _ time.Time) string { return f.Instance }},
+	column[Finalizer]{name: "ELSEWHERE", wide: true, cell: func(f *Finalizer, _ time.Time) string {
+		return cmp.Or(strings.Join(f.Elsewhere, ", "), "-")
+	}},
+	column[Finalizer]{name: "PROBLEM", cell: func(f *Finalizer, _ time.Time) string {
+		if !f.Orphan {
+			return "-"
+		}
+		return "orphaned with " + count(f.Objects, "object")
+	}},
+)
 
 func (f *Finalizer) orphaned() string {
 	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone%s: they cannot be deleted", count(f.Objects, "object"),

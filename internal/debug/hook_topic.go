@@ -45,7 +45,7 @@ func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne fun
 			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one", act: t.trigger,
 				Command: &Command{
 					Use: "hook trigger HOOK [BINDING]", Short: "Run a hook now", Args: [][]string{{"*"}, {"*", "binding"}},
-					Takes: "the name of a hook and perhaps of a binding", Names: HookNames,
+					Takes: "the name of a hook and perhaps of a binding", Names: HookNames, Then: bindingNames,
 					Long: `Queue a run of a hook: a tick for a schedule, a startup run for onStartup, a Synchronization for a kubernetes binding (with
 initialObjects: added the Added events). Without BINDING it is the only one. It prints the id of the task. A triggered
 Synchronization is next in the main queue; one failure drops it.`,

@@ -32,7 +32,7 @@ func TestMessageOfARun(t *testing.T) {
 	now := time.Now()
 	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Message: "2 of 3\nare ready"}
 	e := Explanation{last: &r}
-	for name, text := range map[string]string{"runs": runsText([]history.Run{r}, now), "why": e.text(now)} {
+	for name, text := range map[string]string{"runs": listed(t, runList, []history.Run{r}, now), "why": e.text(now)} {
 		if !strings.Contains(text, "exit status 0: 2 of 3 are ready") {
 			t.Errorf("%s shows\n%s", name, text)
 		}
@@ -40,4 +40,14 @@ func TestMessageOfARun(t *testing.T) {
 	if text := runText(&r); !strings.Contains(text, "message:  2 of 3 are ready\n") {
 		t.Errorf("runs show shows\n%s", text)
 	}
+}
+
+// listed is a list as the operator shows it.
+func listed(t *testing.T, l *List, items any, now time.Time) string {
+	t.Helper()
+	text, err := l.text(items, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -1,10 +1,14 @@
 package debug
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,32 +36,37 @@ type parkedTopic struct{ parker }
 func ParkedTopic(parked parker, names telemetry.Names) Topic {
 	t := parkedTopic{parked}
 	ids := Names{Path: "/parked/list.json", Key: "id", About: []string{"hook", "key"}}
-	all := []Flag{{"all", "all", "false", "all parked tasks"}}
-	args, check := [][]string{{}, {"id"}},
-		oneOf("id", "all", "name one parked task or all of them: give an id or --all, shell-operator parked list shows the ids")
+	which := []Flag{
+		{Name: "all", Field: "all", Default: "false", Usage: "all parked tasks"},
+		{Name: "hook", Field: "hook", Usage: "the parked tasks of this hook", Names: HookNames},
+		{Name: "queue", Field: "queue", Usage: "the parked tasks of this queue", Names: QueueNames},
+	}
 	return Topic{
 		Name: "parked", About: "Show, retry and drop tasks that have failed for the last time",
 		Routes: []Route{
 			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
-				Use: "parked list", Short: "Show the parked tasks with their errors",
-				Example: "  shell-operator parked list\n  shell-operator parked list -o json | jq '.[].id'",
+				Use: "parked list", Short: "List the parked tasks with their errors", List: parkedList,
+				Long: "List the tasks that have no attempt left, the latest first, with their errors; with -o text also their contexts.",
+				Example: "  shell-operator parked\n  shell-operator parked -o wide\n  shell-operator parked retry " +
+					"$(shell-operator parked -o json | jq -r '.[] | select(.attempts > 3).id')",
 			}},
-			{Method: "POST", Path: "/parked/retry", About: "queue parked tasks again: form field `id`, or `all=true`",
+			{Method: "POST", Path: "/parked/retry",
+				About: "queue parked tasks again: form field `id`, repeatedly for several, or `hook`, `queue` or both, or `all=true`",
 				act: func(r request, dryRun bool) (acted, error) {
 					return t.each(r, dryRun, "is queued again", t.RetryParked)
 				}, Command: &Command{
-					Use: "parked retry [ID]", Short: "Queue a parked task, or all of them, again", Args: args, Flags: all, Check: check, Names: ids,
-					Example: "  shell-operator parked retry --all",
-					Long: "Queue a parked task, or all of them, again: before the waiting events of its lane, with all attempts. " +
-						"A Synchronization is replaced by a new one.",
+					Use: "parked retry [ID]...", Short: "Queue parked tasks again", Many: "id", Flags: which, Check: chosenParked, Names: ids,
+					Example: "  shell-operator parked retry 4 17\n  shell-operator parked retry --hook orders.sh --queue orders --dry-run",
+					Long: `Queue parked tasks again: those with these ids, those of a hook, of a queue or of both, or all. Their contexts go before the
+waiting events of their lanes, with all attempts. A Synchronization is replaced by a new one. A task that is parked again keeps its id.`,
 				}},
 			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above",
 				act: func(r request, dryRun bool) (acted, error) {
 					return t.each(r, dryRun, "is dropped; the log has its contexts", t.DropParked)
 				}, Command: &Command{
-					Use: "parked drop [ID]", Short: "Forget a parked task, or all of them", Args: args, Flags: all, Check: check, Names: ids,
+					Use: "parked drop [ID]...", Short: "Forget parked tasks", Many: "id", Flags: which, Check: chosenParked, Names: ids,
 					Example: "  shell-operator parked drop --all --dry-run",
-					Long:    "Forget a parked task, or all of them. Their contexts are in the log.",
+					Long:    "Forget parked tasks: those with these ids, those of a hook, of a queue or of both, or all. Their contexts are in the log.",
 				}},
 		},
 		Reasons:  t.reasons,
@@ -82,6 +91,27 @@ type ParkedTask struct {
 	Error  string `json:"error"`
 	GaveUp bool   `json:"gaveUp,omitempty"`
 }
+
+// parkedList is the list of parked tasks as a table.
+var parkedList = listOf("no parked tasks", refreshed,
+	column[ParkedTask]{name: "ID", cell: func(p *ParkedTask, _ time.Time) string { return p.ID }},
+	column[ParkedTask]{name: "HOOK", cell: func(p *ParkedTask, _ time.Time) string { return p.Hook }},
+	column[ParkedTask]{name: "QUEUE", cell: func(p *ParkedTask, _ time.Time) string { return p.Queue }},
+	column[ParkedTask]{name: "KEY", cell: func(p *ParkedTask, _ time.Time) string { return cmp.Or(p.Key, "-") }},
+	column[ParkedTask]{name: "CONTEXTS", cell: func(p *ParkedTask, _ time.Time) string { return strconv.Itoa(p.Contexts) }},
+	column[ParkedTask]{name: "ATTEMPTS", cell: func(p *ParkedTask, _ time.Time) string { return strconv.Itoa(p.Attempts) }},
+	column[ParkedTask]{name: "AGO", aging: true, cell: func(p *ParkedTask, now time.Time) string { return since(p.Since, now) }},
+	column[ParkedTask]{name: "BINDINGS", wide: true, cell: func(p *ParkedTask, _ time.Time) string { return strings.Join(p.Bindings, ", ") }},
+	column[ParkedTask]{name: "FIRST CONTEXT", wide: true, cell: func(p *ParkedTask, _ time.Time) string {
+		return strings.Join(p.About[:min(1, len(p.About))], "")
+	}},
+	column[ParkedTask]{name: "ERROR", cell: func(p *ParkedTask, _ time.Time) string {
+		if p.GaveUp {
+			return "gave up: " + p.Error
+		}
+		return p.Error
+	}},
+)
 
 // shownContexts limits the contexts of a parked task that are described.
 const shownContexts = 10
@@ -137,26 +167,61 @@ func (p *ParkedTask) line(now time.Time) string {
 		history.Duration(now.Sub(p.Since).Round(time.Second)))
 }
 
-// each acts on the parked task with the id of the form, or on all, the oldest first.
-func (t parkedTopic) each(r request, dryRun bool, done string, do func(ids ...string) []string) (acted, error) {
-	id, all := r.PostForm.Get("id"), r.PostForm.Get("all") == "true"
-	if all == (id != "") {
-		return acted{}, refuse(http.StatusBadRequest, "name one parked task or all of them").hint("give an id or --all")
+// chosenParked rejects a form that does not choose parked tasks in exactly one way.
+func chosenParked(form url.Values) error {
+	ways := 0
+	for _, way := range []bool{form.Has("id"), form.Get("hook") != "" || form.Get("queue") != "", form.Get("all") == "true"} {
+		if way {
+			ways++
+		}
 	}
-	var ids []string
+	if ways != 1 {
+		return errors.New("name the parked tasks in one way: by their ids, by --hook and --queue, or --all: shell-operator parked shows them")
+	}
+	return nil
+}
+
+// chosen are the ids of the tasks that a form chooses, the oldest first.
+func (t parkedTopic) chosen(form url.Values) (ids []string, err error) {
+	if err := chosenParked(form); err != nil {
+		return nil, refuse(http.StatusBadRequest, "%v", err)
+	}
+	of, queue, named := form.Get("hook"), form.Get("queue"), form["id"]
 	for _, p := range t.Parked(0) {
-		if all || p.ID == id {
+		if named != nil && slices.Contains(named, p.ID) ||
+			named == nil && (of == "" || p.Hook.Name == of) && (queue == "" || p.Queue == queue) {
 			ids = append(ids, p.ID)
 		}
+	}
+	for _, id := range named {
+		if !slices.Contains(ids, id) {
+			return nil, refuse(http.StatusBadRequest, "there is no parked task %q, or no longer", id).hint("shell-operator parked shows all")
+		}
+	}
+	if len(ids) == 0 && form.Get("all") != "true" { // of a hook or queue that is misspelled, perhaps
+		text := "there is no parked task"
+		if of != "" {
+			text += fmt.Sprintf(" of hook %q", of)
+		}
+		if queue != "" {
+			text += fmt.Sprintf(" in queue %q", queue)
+		}
+		return nil, refuse(http.StatusBadRequest, "%s", text).hint("shell-operator parked shows all")
+	}
+	return ids, nil
+}
+
+// each acts on the parked tasks that the form chooses.
+func (t parkedTopic) each(r request, dryRun bool, done string, do func(ids ...string) []string) (acted, error) {
+	ids, err := t.chosen(r.PostForm)
+	if err != nil {
+		return acted{}, err
 	}
 	if !dryRun && len(ids) > 0 {
 		ids = do(ids...)
 	}
-	switch {
-	case len(ids) == 0 && !all:
-		return acted{}, refuse(http.StatusBadRequest, "there is no parked task %q, or no longer", id).hint("shell-operator parked list shows all")
-	case len(ids) == 0:
-		return acted{Message: "no parked tasks"}, nil
+	if len(ids) == 0 {
+		return acted{Message: "no parked tasks"}, nil // any more, perhaps
 	}
 	lines := make([]string, len(ids))
 	for i, id := range ids {

@@ -29,7 +29,7 @@ type queueActor interface {
 // QueuesTopic shows queues, retries and skips failed tasks. Timeout is the default time limit of a run; 0 means none.
 func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeout time.Duration) Topic {
 	q := &queueTopic{queues, do}
-	key := []Flag{{"key", "key", "", "lane of a keyed queue"}}
+	key := []Flag{{Name: "key", Field: "key", Usage: "lane of a keyed queue", Names: laneKeys}}
 	return Topic{
 		Routes: []Route{
 			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,8 +32,23 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 	t := &runTopic{hooks, runs, recordings}
 	return Topic{
 		Routes: []Route{
-			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook; `?failed=true` shows failed ones only", show: t.list},
-			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks; `?failed=true` as above", show: t.list},
+			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook, as below", show: t.list},
+			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, `since=10m` " +
+				"those that began in this time, `limit=20` the latest of them", show: t.list, Command: &Command{
+				Use: "runs [HOOK]", Short: "List the last runs: cause, time, duration, outcome", Args: [][]string{{}, {"hook"}},
+				Takes: "at most one hook", Names: HookNames, List: runList, Flags: []Flag{
+					{Name: "hook", Field: "hook", Usage: "runs of this hook; the same as HOOK", Names: HookNames},
+					{Name: "failed", Field: "failed", Default: "false", Usage: "failed runs only"},
+					{Name: "since", Field: "since", Usage: "runs that began in the last `DURATION`, such as 10m"},
+					{Name: "limit", Field: "limit", Usage: "the latest `N` runs"},
+				},
+				Long: `List the last runs of all hooks or of one, the latest first: their cause, start, duration and outcome. The operator
+remembers the last 20 runs of each hook, and the last failed one for longer.
+
+The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
+				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed --since 1h\n  shell-operator runs --limit 10 -w\n  " +
+					"shell-operator runs show 17-2\n  shell-operator runs -o json",
+			}},
 			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
 			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context},
 			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show,
@@ -49,7 +65,7 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 					Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
 recordings together are bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
 					Example: "  shell-operator hook record pods.sh --for 10m",
-					Flags:   []Flag{{"for", "for", "10m", "how long"}},
+					Flags:   []Flag{{Name: "for", Field: "for", Default: "10m", Usage: "how long"}},
 				}},
 			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, until the client disconnects", stream: t.tail},
 			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects", stream: t.tail},
@@ -59,19 +75,38 @@ recordings together are bounded: the oldest are removed. Nothing is recorded wit
 }
 
 func (t *runTopic) list(r request) (answer, error) {
+	query, now := r.URL.Query(), time.Now()
+	if r.name == "" {
+		r.name = query.Get("hook")
+	}
 	name, err := t.hooks.optional(r)
 	if err != nil {
 		return answer{}, err
 	}
 	runs := t.runs.Runs(name)
-	if r.URL.Query().Get("failed") == "true" {
+	if query.Get("failed") == "true" {
 		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return !r.Status.Bad() })
+	}
+	if text := query.Get("since"); text != "" {
+		lasts, err := time.ParseDuration(text)
+		if err != nil || lasts <= 0 {
+			return answer{}, refuse(http.StatusBadRequest, "since: %q is no duration", text).hint("write for instance 90s, 10m or 1h30m")
+		}
+		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return now.Sub(r.Started) > lasts })
+	}
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return answer{}, refuse(http.StatusBadRequest, "limit: %q is no number of runs", text).hint("write for instance 20")
+		}
+		runs = runs[:min(n, len(runs))]
 	}
 	// The output is in the answer for one run only.
 	for i := range runs {
 		runs[i].Output, runs[i].OutputCut = "", false
 	}
-	return answer{value: runs, text: runsText(runs, time.Now())}, nil
+	text, err := runList.text(runs, now)
+	return answer{value: runs, text: text}, err
 }
 
 // calling covers the calls of kubectl by the last run that made any.

@@ -1,29 +1,30 @@
 package debug
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-func runsText(runs []history.Run, now time.Time) string {
-	if len(runs) == 0 {
-		return "no runs\n"
-	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tHOOK\tAGO\tTOOK\tATTEMPT\tHOW IT ENDED\tWHY")
-	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Took, r.Attempt,
-			ending(&r)+message(&r), r.Reason())
-	}
-	_ = w.Flush()
-	return trimLines(b.String())
-}
+// runList is the list of runs as a table.
+var runList = listOf("no runs", refreshed,
+	column[history.Run]{name: "ID", cell: func(r *history.Run, _ time.Time) string { return r.ID }},
+	column[history.Run]{name: "HOOK", cell: func(r *history.Run, _ time.Time) string { return r.Hook }},
+	column[history.Run]{name: "AGO", aging: true, cell: func(r *history.Run, now time.Time) string { return since(r.Started, now) }},
+	column[history.Run]{name: "TOOK", aging: true, cell: func(r *history.Run, _ time.Time) string { return r.Took.String() }},
+	column[history.Run]{name: "ATTEMPT", cell: func(r *history.Run, _ time.Time) string { return strconv.Itoa(r.Attempt) }},
+	column[history.Run]{name: "HOW IT ENDED", cell: func(r *history.Run, _ time.Time) string { return ending(r) + message(r) }},
+	column[history.Run]{name: "STARTED", wide: true, cell: func(r *history.Run, _ time.Time) string { return r.Started.Format(time.RFC3339) }},
+	column[history.Run]{name: "WAITED", wide: true, cell: func(r *history.Run, _ time.Time) string { return r.Waited.String() }},
+	column[history.Run]{name: "QUEUE", wide: true, cell: func(r *history.Run, _ time.Time) string { return cmp.Or(r.Queue, "-") }},
+	column[history.Run]{name: "OPERATIONS", wide: true, cell: func(r *history.Run, _ time.Time) string { return some(r.PatchCount) }},
+	column[history.Run]{name: "WHY", cell: func(r *history.Run, _ time.Time) string { return r.Reason() }},
+)
 
 // ending is short for tables.
 func ending(r *history.Run) string {

@@ -56,13 +56,14 @@ type setTopic struct{ o SetsOptions }
 func SetsTopic(o SetsOptions) Topic {
 	t := &setTopic{o}
 	ids := Names{Path: "/sets/list.json", Key: "id", About: []string{"hook", "owner"}}
+	hooksOfSets := Names{Path: "/sets/list.json", Key: "hook"}
 	args, check := [][]string{{}, {"set"}}, oneOf("set", "hook", "name one set, or with --hook a hook: shell-operator sets list shows the ids")
 	return Topic{
 		Name: "sets", About: "Show, move and delete the sets of objects of hooks",
 		Routes: []Route{
 			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list, Command: &Command{
-				Use: "sets list", Short: "Show the sets of objects of all hooks",
-				Long: "Show the sets of objects of this installation: the id, the hook, the owner, the number of objects, " +
+				Use: "sets list", Short: "List the sets of objects of all hooks", List: setList,
+				Long: "List the sets of objects of this installation: the id, the hook, the owner, the number of objects, " +
 					"and whether the hook is gone.",
 				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
 			}},
@@ -81,8 +82,8 @@ HOOK/NAME.`,
 are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the
 id, the name, or HOOK/NAME.`,
 					Example: "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
-					Flags: []Flag{{"hook", "hook", "", "delete all sets of this hook"},
-						{"force", "force", "false", "also delete sets of an active hook"}},
+					Flags: []Flag{{Name: "hook", Field: "hook", Usage: "delete all sets of this hook", Names: hooksOfSets},
+						{Name: "force", Field: "force", Default: "false", Usage: "also delete sets of an active hook"}},
 				}},
 			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, " +
 				"`toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt, Command: &Command{
@@ -93,9 +94,10 @@ it again. With --force the earlier hook may be active, the other one may be miss
 				Example: "  shell-operator sets adopt --hook sites.sh --to-hook shops.sh\n  shell-operator sets adopt sites.sh/pages --to-set " +
 					"articles --dry-run",
 				Flags: []Flag{
-					{"hook", "hook", "", "move all sets of this hook"}, {"to-hook", "toHook", "", "hook that gets the sets; default: the same"},
-					{"to-set", "toSet", "", "name of the set afterwards; default: the same"},
-					{"force", "force", "false", "also move sets of an active hook, and to a set that has objects"},
+					{Name: "hook", Field: "hook", Usage: "move all sets of this hook", Names: hooksOfSets},
+					{Name: "to-hook", Field: "toHook", Usage: "hook that gets the sets; default: the same", Names: HookNames},
+					{Name: "to-set", Field: "toSet", Usage: "name of the set afterwards; default: the same"},
+					{Name: "force", Field: "force", Default: "false", Usage: "also move sets of an active hook, and to a set that has objects"},
 				},
 				Check: func(form url.Values) error {
 					switch err := check(form); {
@@ -137,6 +139,30 @@ type Set struct {
 	// Problem is why this version cannot use the record.
 	Problem string `json:"problem,omitempty"`
 }
+
+// setList is the list of sets as a table.
+var setList = listOf("no sets", refreshedSlow,
+	column[Set]{name: "SET", cell: func(s *Set, _ time.Time) string { return s.ID }},
+	column[Set]{name: "NAME", cell: func(s *Set, _ time.Time) string { return s.Name }},
+	column[Set]{name: "HOOK", cell: func(s *Set, _ time.Time) string { return s.Hook }},
+	column[Set]{name: "OWNER", cell: func(s *Set, _ time.Time) string { return cmp.Or(s.Owner, "-") }},
+	column[Set]{name: "OBJECTS", cell: func(s *Set, _ time.Time) string {
+		if s.Members == nil {
+			return "-"
+		}
+		return strconv.Itoa(*s.Members)
+	}},
+	column[Set]{name: "NAMESPACE", wide: true, cell: func(s *Set, _ time.Time) string { return s.Namespace }},
+	column[Set]{name: "PROBLEM", cell: func(s *Set, _ time.Time) string {
+		switch {
+		case s.Problem != "":
+			return "its record " + s.Problem
+		case s.HookAbsent:
+			return "the hook is gone"
+		}
+		return "-"
+	}},
+)
 
 // shownSet is a set with its objects.
 type shownSet struct {

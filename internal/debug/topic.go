@@ -54,7 +54,7 @@ func (a *API) Show(topics []Topic) {
 
 // own are the topics of the API itself: they are made of all topics.
 func (a *API) own() []Topic {
-	return []Topic{{Routes: []Route{
+	return []Topic{{Routes: append([]Route{
 		{Method: "GET", Path: "/", About: "text `debug endpoint is alive`", show: alive, upstream: true},
 		{Method: "GET", Path: "/status", About: "what the status page shows; `healthy` is the verdict", show: a.status},
 		{Method: "GET", Path: "/hook/*/why", About: "what the hook waits for", show: a.why, Command: &Command{
@@ -63,7 +63,7 @@ func (a *API) own() []Topic {
 CRDs, or the events that would run it. The beginning of a hook's name is enough if only one hook has it.`,
 			Example: "  shell-operator why pods.sh\n  shell-operator why pods.sh -o json | jq -r .verdict",
 		}},
-	}}}
+	}, a.lists()...)}}
 }
 
 // Troubles are those of all topics, by kind.

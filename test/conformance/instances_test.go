@@ -59,7 +59,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 		if !strings.Contains(string(out), `the instance name "`+namespace+`.shell-operator": another operator uses it: process `) {
 			t.Errorf("the status of the %s is\n%s", name, out)
 		}
-		if list := op.Ask("finalizers", "list"); !strings.Contains(list, "(this operator)") || !strings.Contains(list, "(running)") {
+		if list := op.Ask("finalizers", "-o", "text"); !strings.Contains(list, "(this operator)") || !strings.Contains(list, "(running)") {
 			t.Errorf("the %s lists\n%s", name, list)
 		}
 	}

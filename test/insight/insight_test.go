@@ -58,8 +58,12 @@ var commands = []string{
 	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml",
 	"config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
+	"hooks", "hooks -o wide", "hooks -o name", "queues", "queues -o name", "queues -o json", "queues -o text", "parked", "parked -o json",
+	"sets", "finalizers", "runs --limit 1", "runs --since 1h --hook d-night.sh", "runs -o name --failed", "hook list -o name",
 	// mistakes
-	"queue", "queue nonsense", "queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show",
+	"queue nonsense", "queue retry", "queue list -o wide", "parked nonsense", "parked retry", "parked retry 98 99", "parked drop --hook nope",
+	"runs --since yesterday", "runs --limit 0", "runs --hook nope.sh", "hooks -w -o json", "hooks -A", "queues -n x", "why -w a-stuck.sh",
+	"queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show",
 	"runs show 99",
 	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope",
 	"raw /queue/main.xml",
@@ -115,6 +119,7 @@ var (
 	times     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 	precise   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`)
 	durations = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b\d+[mhd]\b`)
+	seconds   = regexp.MustCompile(`\b((?:took|waited|for|retryIn)"?: ?)[-\d.e]+`)
 	columns   = regexp.MustCompile(`(\S) {2,}`)
 	ends      = regexp.MustCompile(`(?m) +$`)
 )
@@ -130,6 +135,7 @@ func TestCommands(t *testing.T) {
 		text = precise.ReplaceAllString(text, "TIME")
 		text = times.ReplaceAllString(text, "TIME")
 		text = durations.ReplaceAllString(text, "DURATION")
+		text = seconds.ReplaceAllString(text, "${1}SECONDS")
 		return ends.ReplaceAllString(columns.ReplaceAllString(text, "$1  "), "")
 	}}
 	var got strings.Builder
@@ -205,7 +211,8 @@ func TestCompletion(t *testing.T) {
 		a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + socket}}
 		for _, test := range []struct{ line, has string }{
 			{"hook snapshot", hooks}, {"hook config", hooks}, {"why", hooks}, {"tail", hooks}, {"runs --failed", hooks}, {"why a-stuck.sh", ":4\n"},
-			{"runs show", "2-1\ta-stuck.sh failed\n"},
+			{"runs show", "2-1\ta-stuck.sh failed\n"}, {"runs --hook", hooks}, {"parked drop --queue", "stuck\n"},
+			{"hook trigger d-night.sh", "onStartup\tonStartup\nonce a year\tschedule 0 3 1 1 *\n:4\n"}, {"queue retry stuck --key", ":4\n"},
 			{"config set", "log.level\t"}, {"config set log.level", "debug\n"},
 			{"raw", "/hook/shop/ok.sh/why\n"}, {"raw", "/queue/list\n"},
 		} {
@@ -265,6 +272,42 @@ func TestWatch(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("after Ctrl-C: %v", err)
 		}
+	}
+}
+
+// Not on a terminal, a watched list prints rows that are new or have changed, once.
+func TestWatchedRows(t *testing.T) {
+	op, namespace := started(t)
+	a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + op.Socket}}
+	cmd := a.command("runs shop/ok.sh -w")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(testenv.Patience, func() { _ = cmd.Process.Kill() })
+	defer hung.Stop()
+	lines := bufio.NewScanner(out)
+	for n, want := range []string{"ID ", "5-1 ", "4-1 ", "6-1 "} {
+		if n == 3 {
+			testenv.Shared(t).Kubectl(t, "patch", "configmap", "prices", "-n", namespace, "--patch", `{"data":{"tea":"5"}}`)
+		}
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+			t.Fatalf("got %q, want %s", lines.Text(), want)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() { // the end of a run that was running
+		if !strings.HasPrefix(lines.Text(), "6-1 ") {
+			t.Errorf("then %q", lines.Text())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ const (
 // Bad reports whether the run failed, allowed or not.
 func (s Status) Bad() bool { return s == Failed || s == Allowed }
 
-// Duration is a string such as "1.5s" in JSON.
+// Duration is a number of seconds in JSON.
 type Duration time.Duration
 
 func (d Duration) String() string {
@@ -102,13 +103,15 @@ func (d Duration) String() string {
 	return t.Round(time.Microsecond).String()
 }
 
-// MarshalText makes it a string in JSON.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+// MarshalJSON writes seconds, to the microsecond.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(d).Round(time.Microsecond).Seconds(), 'f', -1, 64), nil
+}
 
-// UnmarshalText is for the command status.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
+// UnmarshalJSON is for commands that show a list or the status.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	seconds, err := strconv.ParseFloat(string(text), 64)
+	*d = Duration(math.Round(seconds * float64(time.Second)))
 	return err
 }
 

@@ -1,0 +1,137 @@
+package debug
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// List shows an answer in JSON, a list, as a table. The command of the route is then also that of its noun: "parked" is "parked list".
+type List struct {
+	// Empty is the text in place of a table without rows.
+	Empty string
+	// Every is how often a watched list is read again. Only runs are pushed by the operator: states, delays and ages change without an event.
+	Every time.Duration
+
+	columns []string
+	// wide are the columns of the wide form alone, aging those that change without an event.
+	wide, aging []bool
+	cells       func(answer []byte, now time.Time) ([][]string, error)
+}
+
+// column is a column of a List: its cell for an item. The first one is the name of the item.
+type column[T any] struct {
+	name        string
+	cell        func(item *T, now time.Time) string
+	wide, aging bool
+}
+
+// Intervals of watched lists. Those of sets and finalizers are read from the API server.
+const (
+	refreshed     = 2 * time.Second
+	refreshedSlow = 10 * time.Second
+)
+
+func listOf[T any](empty string, every time.Duration, columns ...column[T]) *List {
+	l := &List{Empty: empty, Every: every}
+	for _, c := range columns {
+		l.columns, l.wide, l.aging = append(l.columns, c.name), append(l.wide, c.wide), append(l.aging, c.aging)
+	}
+	l.cells = func(answer []byte, now time.Time) (rows [][]string, err error) {
+		var items []T
+		if err := json.Unmarshal(answer, &items); err != nil {
+			return nil, fmt.Errorf("the answer of the operator is no list: %w", err)
+		}
+		for i := range items {
+			row := make([]string, len(columns))
+			for j, c := range columns {
+				row[j] = c.cell(&items[i], now)
+			}
+			rows = append(rows, row)
+		}
+		return rows, nil
+	}
+	return l
+}
+
+// Table is a List with the items of an answer.
+type Table struct {
+	// Rows have the header first. Keys are the rows without the cells that change without an event.
+	Rows [][]string
+	Keys []string
+}
+
+// Table returns the items of an answer.
+func (l *List) Table(answer []byte, wide bool, now time.Time) (t Table, err error) {
+	rows, err := l.cells(answer, now)
+	for _, row := range slices.Insert(rows, 0, l.columns) {
+		var shown, key []string
+		for i, cell := range row {
+			if l.wide[i] && !wide {
+				continue
+			}
+			shown = append(shown, cell)
+			if !l.aging[i] {
+				key = append(key, cell)
+			}
+		}
+		t.Rows, t.Keys = append(t.Rows, shown), append(t.Keys, strings.Join(key, "\x00"))
+	}
+	return t, err
+}
+
+// Names are the distinct names of the items of an answer, in their order.
+func (l *List) Names(answer []byte) (names []string, err error) {
+	rows, err := l.cells(answer, time.Time{})
+	for _, row := range rows {
+		if !slices.Contains(names, row[0]) {
+			names = append(names, row[0])
+		}
+	}
+	return names, err
+}
+
+// text is the table as the operator itself shows it.
+func (l *List) text(items any, now time.Time) (string, error) {
+	answer, err := marshal(items)
+	if err != nil {
+		return "", err
+	}
+	t, err := l.Table(answer, false, now)
+	if err != nil {
+		return "", err
+	}
+	if len(t.Rows) == 1 {
+		return l.Empty + "\n", nil
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range t.Rows {
+		for i := range row {
+			row[i] = strings.ReplaceAll(oneLine(row[i]), "\t", " ")
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush()
+	return trimLines(b.String()), nil
+}
+
+// some is a number, or a dash for none.
+func some(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// since is the age of a time, or a dash for none.
+func since(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return ago(now.Sub(t))
+}
