@@ -30,6 +30,7 @@ var scenarios = []scenario{
 	{"latency", "create → first line of a sh hook, on an idle operator", latency},
 	{"idle", "20 hooks that have nothing to do, for 60 s", idle},
 	{"admission", "sh hook, 1, 10 and 50 requests a second", admission},
+	{"workers", "Python and bash hooks that start once, and without worker", workers},
 	{"kubectl", "calls of kubectl in hooks, trimmed and complete", kubectlCalls},
 	{"kubectl-list", "kubectl get of 10,000 Pods, trimmed and complete", kubectlList},
 	{"typical-hook", "bash, three jq, a kubectl get and a kubectl apply", typicalHook},

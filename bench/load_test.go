@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"os/exec"
@@ -112,7 +113,17 @@ func admission(b *bench) {
 	dir := b.hooks(hook(`{configVersion: v1, kubernetesValidating: [{name: bench.example.com, namespace: {labelSelector: {matchLabels: `+
 		`{bench: none}}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}`,
 		`echo '{"allowed": true}' > $VALIDATING_RESPONSE_PATH`))
-	op := b.start(dir)
+	for rate, delays := range b.requests(b.start(dir), filepath.Join(dir, "hook-00.sh"), 1, 10, 50) {
+		b.add(fmt.Sprintf("request → answer at %d/s", rate), "ms", delays.hook...).against("fork and exec alone", delays.bare...).times(1, 3)
+	}
+}
+
+// delays are in milliseconds.
+type delays struct{ hook, bare []float64 }
+
+// requests sends requests to the hook of an operator, so many a second, in turns with starting a script.
+func (b *bench) requests(op *operator, script string, rates ...int) iter.Seq2[int, delays] {
+	b.Helper()
 	op.untilCount("Webhooks are registered", 1)
 	url := strings.TrimSpace(b.cluster.Kubectl(b.T, "get", "validatingwebhookconfiguration", "-o",
 		"jsonpath={.items[0].webhooks[0].clientConfig.url}"))
@@ -120,20 +131,24 @@ func admission(b *bench) {
 		b.Fatalf("the webhook is registered as %s", url)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 16}}
-	script, answer := filepath.Join(dir, "hook-00.sh"), filepath.Join(b.TempDir(), "answer")
-	for _, rate := range []int{1, 10, 50} {
-		const turns = 5
-		n := max(3, min(80, rate*2))
-		var delays, bare []float64
-		for range turns {
-			delays = append(delays, b.atRate(rate, n, func() error { return ask(client, url) })...)
-			bare = append(bare, b.atRate(rate, n, func() error {
-				cmd := exec.Command(script)
-				cmd.Env = append(os.Environ(), "VALIDATING_RESPONSE_PATH="+answer)
-				return cmd.Run()
-			})...)
+	answer := filepath.Join(b.TempDir(), "answer")
+	return func(yield func(int, delays) bool) {
+		for _, rate := range rates {
+			const turns = 5
+			n := max(3, min(80, rate*2))
+			var d delays
+			for range turns {
+				d.hook = append(d.hook, b.atRate(rate, n, func() error { return ask(client, url) })...)
+				d.bare = append(d.bare, b.atRate(rate, n, func() error {
+					cmd := exec.Command(script)
+					cmd.Env = append(os.Environ(), "VALIDATING_RESPONSE_PATH="+answer)
+					return cmd.Run()
+				})...)
+			}
+			if !yield(rate, d) {
+				return
+			}
 		}
-		b.add(fmt.Sprintf("request → answer at %d/s", rate), "ms", delays...).against("fork and exec alone", bare...).times(1, 3)
 	}
 }
 

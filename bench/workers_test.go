@@ -1,0 +1,293 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/shell-operator/shell-operator/bench/objects"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// pythonWorker is a hook with the library and the imports of many hooks. %s are the configuration and a registration.
+const pythonWorker = `#!/usr/bin/env python3
+import decimal, http.client, json, sys, urllib.parse, urllib.request
+sys.path.insert(0, %q)
+from shell_operator_hook import Hook, admission
+
+hook = Hook(json.loads(%q))
+
+%s
+
+if __name__ == "__main__":
+    hook.run()
+`
+
+const printsRan = `@hook.otherwise
+def handle(context):
+    print("ran")`
+
+func pythonHook(config, handler string) string {
+	return fmt.Sprintf(pythonWorker, filepath.Join(testenv.Root(), "sdk", "python"), config, handler)
+}
+
+// bashLibrary is the same in bash.
+const bashLibrary = `#!/usr/bin/env bash
+source "$SHELL_LIB"
+__config__() { cat <<'END'
+%s
+END
+}
+__on_kubernetes::cms() { echo "ran $(context::get object.metadata.name)"; }
+hook::run "$@"
+`
+
+// ofWorker is the configuration of a hook as worker that gets each new ConfigMap of a namespace in a run of its own.
+func ofWorker(namespace, more string) string {
+	return fmt.Sprintf(`{"configVersion": "v1", "settings": {"worker": true, "contextsPerRun": 1}, "kubernetes": [{"name": "cms", `+
+		`"kind": "ConfigMap", "apiVersion": "v1", "executeHookOnEvent": ["Added"], "namespace": {"nameSelector": {"matchNames": ["%s"]}}%s}]}`,
+		namespace, more)
+}
+
+// withoutWorkers is the same operator without workers.
+const withoutWorkers = "--workers=false"
+
+// workers measures hooks that start once, in turns with the same hooks without worker.
+func workers(b *bench) {
+	workersLatency(b)
+	workersCPU(b)
+	workersAdmission(b)
+	workersMemory(b)
+}
+
+// workersLatency creates objects one at a time, in turns for a Python hook as worker and without worker, for sh, and for the bare program.
+func workersLatency(b *bench) {
+	const times = 100
+	client := b.client()
+	script := filepath.Join(b.hooks("#!/bin/sh\necho ran\n"), "hook-00.sh")
+	bareNamespace := b.cluster.Namespace(b.T)
+	program := b.startBare("latency", b.cluster.Kubeconfig, bareNamespace, script)
+	type contender struct {
+		namespace string
+		op        *operator
+		delays    []float64
+	}
+	var all []*contender
+	for _, c := range []struct {
+		text  func(namespace string) string
+		flags []string
+	}{
+		{func(ns string) string { return pythonHook(ofWorker(ns, ""), printsRan) }, nil},
+		{func(ns string) string { return pythonHook(ofWorker(ns, ""), printsRan) }, []string{withoutWorkers}},
+		{func(ns string) string {
+			return hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], "+
+				"namespace: {nameSelector: {matchNames: [%s]}}}]}", ns), "echo ran")
+		}, nil},
+	} {
+		namespace := b.cluster.Namespace(b.T)
+		op := b.start(b.hooks(c.text(namespace)), c.flags...)
+		op.untilCount("ran", 1)
+		op.untilCount("Unlock kubernetes.Event tasks", 1)
+		all = append(all, &contender{namespace: namespace, op: op})
+	}
+	create := func(namespace string, i int) time.Time {
+		started := time.Now()
+		if _, err := client.CoreV1().ConfigMaps(namespace).Create(b.Context(), objects.ConfigMap(i, 200), metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		return started
+	}
+	var bare []float64
+	for i := range times {
+		for _, c := range all {
+			started := create(c.namespace, i)
+			c.delays = append(c.delays, milliseconds(c.op.untilCount("ran", i+2).At.Sub(started)))
+			c.op.untilCount("Hook executed successfully", i+2)
+		}
+		started := create(bareNamespace, i)
+		program.line(b)
+		bare = append(bare, milliseconds(time.Since(started)))
+	}
+	worker, process, sh := all[0].delays, all[1].delays, all[2].delays
+	b.add("create → first line, Python worker", "ms", worker...).against("sh without worker", sh...).times(3, 0)
+	b.add("the same", "ms", worker...).against("without worker", process...).times(0.25, 0)
+	b.add("the same in sh without worker", "ms", sh...).against("watch, fork and exec by a bare program", bare...).times(1.5, 0)
+	b.add("99th percentile, Python worker", "ms", percentile(spreadOf(worker).all, 99)).
+		against("without worker", percentile(spreadOf(process).all, 99))
+}
+
+// workersCPU measures operator and hook together: 3,000 runs of a Python worker and 300 without worker, and 1,000 runs of bash with the
+// library both ways.
+func workersCPU(b *bench) {
+	const times = 3
+	some, many, most := b.fill("ConfigMap", 300), b.fill("ConfigMap", 1000), b.fill("ConfigMap", 3000)
+	const more = `, "initialObjects": "added", "jqFilter": ".metadata.name", "keepFullObjectsInMemory": false`
+	const full = `, "initialObjects": "added"`
+	text := func(ns string) string { return pythonHook(ofWorker(ns, more), printsRan) }
+	library := fmt.Sprintf(bashLibrary, ofWorker(many, full))
+	var worker, process, bashWorker, bashProcess, source []float64
+	for n := range times + 1 {
+		turn := []float64{
+			b.cpuPerRun(text(most), 3000), b.cpuPerRun(text(some), 300, withoutWorkers),
+			b.cpuPerRun(library, 1000), b.cpuPerRun(library, 1000, withoutWorkers), b.cpuOfLibrary(),
+		}
+		if n > 0 { // the first turn fills the caches
+			for i, samples := range []*[]float64{&worker, &process, &bashWorker, &bashProcess, &source} {
+				*samples = append(*samples, turn[i])
+			}
+		}
+	}
+	b.add("CPU time of operator and hook per run, Python worker, 3,000 runs", "ms", worker...).against("without worker, 300 runs", process...).
+		times(0.15, 0)
+	f := b.add("the same, bash with the library, 1,000 runs", "ms", bashWorker...).against("without worker", bashProcess...)
+	f.limit(f.Bound.Median-0.5*spreadOf(source).Median, "bound - 0.5 × start with the library")
+	b.add("start of bash with the library", "ms", source...)
+}
+
+// cpuPerRun is the CPU time, in milliseconds, of an operator and its hook per run.
+func (b *bench) cpuPerRun(text string, runs int, flags ...string) float64 {
+	b.Helper()
+	op := b.start(b.hooks(text), flags...)
+	op.untilCount("Execute hook", 1)
+	before, own := b.cpuOfAll(op.Pid()), op.cpu()
+	op.untilCount("Hook executed successfully", runs)
+	used, operators := b.cpuOfAll(op.Pid())-before, op.cpu()-own
+	b.progress("%d runs %s: %.2f ms each, %.2f ms of it in the operator", runs, strings.Join(flags, " "), used*1000/float64(runs),
+		operators*1000/float64(runs))
+	op.stop()
+	return used * 1000 / float64(runs)
+}
+
+// cpuOfAll is the CPU time in seconds of a process, of its children and of those that they have waited for.
+func (b *bench) cpuOfAll(pid int) (seconds float64) {
+	b.Helper()
+	for _, of := range append(b.children(pid), pid) {
+		stat := b.proc(of, "stat")
+		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
+		for _, ticks := range fields[11:15] {
+			n, _ := strconv.Atoi(ticks)
+			seconds += float64(n) / 100
+		}
+	}
+	return seconds
+}
+
+// children returns the processes that a process has started.
+func (b *bench) children(pid int) (pids []int) {
+	b.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(stats) == 0 {
+		b.Skip("reads /proc, which only Linux has")
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// cpuOfLibrary is the CPU time, in milliseconds, of a bash that reads the library, on average of many.
+func (b *bench) cpuOfLibrary() float64 {
+	b.Helper()
+	const times = 100
+	library := filepath.Join(testenv.Root(), "sdk", "shell", "shell_lib.sh")
+	var used time.Duration
+	for range times {
+		cmd := exec.Command("bash", "-c", `source "$0"`, library)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return milliseconds(used) / times
+}
+
+// workersAdmission sends requests to a Python hook, in turns with starting a script: 50 a second to a worker, and 10 without worker.
+func workersAdmission(b *bench) {
+	dir := b.hooks(pythonHook(`{"configVersion": "v1", "settings": {"worker": true}, "kubernetesValidating": [{"name": "bench.example.com", `+
+		`"namespace": {"labelSelector": {"matchLabels": {"bench": "none"}}}, "rules": [{"apiGroups": [""], "apiVersions": ["v1"], `+
+		`"operations": ["CREATE"], "resources": ["configmaps"]}]}]}`, `@hook.on_validating("bench.example.com")
+def handle(context):
+    admission.allow()`))
+	script := filepath.Join(b.hooks("#!/bin/sh\n: > $VALIDATING_RESPONSE_PATH\n"), "hook-00.sh")
+	op := b.start(dir)
+	for _, d := range b.requests(op, script, 50) {
+		b.add("request → answer of a Python worker at 50/s", "ms", d.hook...).against("fork and exec of sh", d.bare...).times(1, 6)
+	}
+	op.stop()
+	op = b.start(dir, withoutWorkers)
+	for _, d := range b.requests(op, script, 10) {
+		b.add("the same without worker at 10/s", "ms", d.hook...).against("fork and exec of sh", d.bare...)
+	}
+	op.stop()
+}
+
+// workersMemory compares a worker and its operator after 20,000 runs with the state after 2,000.
+func workersMemory(b *bench) {
+	const runs, early, ahead, objectCount = 20_000, 2_000, 50, 100
+	namespace := b.cluster.Namespace(b.T)
+	config := strings.NewReplacer(`"worker": true`, `"worker": {"maxRuns": 0, "maxAge": "0"}`, `"Added"`, `"Modified"`).
+		Replace(ofWorker(namespace, `, "jqFilter": ".data.round", "keepFullObjectsInMemory": false`))
+	b.each(8, objectCount, func(client *kubernetes.Clientset, i int) error {
+		_, err := client.CoreV1().ConfigMaps(namespace).Create(context.Background(), objects.ConfigMap(i, 200), metav1.CreateOptions{})
+		return err
+	})
+	op := b.start(b.hooks(pythonHook(config, printsRan)))
+	op.untilCount("Unlock kubernetes.Event tasks", 1)
+	client := b.client()
+	type state struct {
+		worker, operator                       float64
+		workerDescriptors, operatorDescriptors float64
+	}
+	measure := func() (s state) {
+		pids := b.children(op.Pid())
+		if len(pids) != 1 {
+			b.Fatalf("the operator has %d workers", len(pids))
+		}
+		return state{b.memory(pids[0], "VmRSS"), op.resident(), b.descriptors(pids[0]), b.descriptors(op.Pid())}
+	}
+	var before state
+	for i := range runs {
+		o := objects.ConfigMap(i%objectCount, 200)
+		o.Data["round"] = fmt.Sprint("n", i)
+		if _, err := client.CoreV1().ConfigMaps(namespace).Update(b.Context(), o, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		if n := i + 1; n%ahead == 0 || n == runs {
+			op.untilCount("Hook executed successfully", n+1) // and the Synchronization
+		}
+		if i+1 == early {
+			before = measure()
+		}
+	}
+	after := measure()
+	b.add("resident memory of the worker after 20,000 runs", "MiB", after.worker).against("after 2,000", before.worker).times(1.1, 0)
+	b.add("that of the operator", "MiB", after.operator).against("after 2,000", before.operator).times(1, 5)
+	b.add("descriptors of the worker", "", after.workerDescriptors).against("after 2,000", before.workerDescriptors).times(1, 0)
+	b.add("descriptors of the operator", "", after.operatorDescriptors).against("after 2,000", before.operatorDescriptors).times(1, 0)
+}
+
+// descriptors is the number of open files of a process.
+func (b *bench) descriptors(pid int) float64 {
+	b.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(len(entries))
+}
