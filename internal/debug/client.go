@@ -65,7 +65,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 		if i > 0 {
 			// A socket in a directory that another user could have created is not trusted.
 			if err := checkPrivate(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				worst = graver(worst, problem(path, err))
+				worst = moreSpecific(worst, problem(path, err))
 				continue
 			}
 		}
@@ -73,7 +73,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		worst = graver(worst, problem(path, err))
+		worst = moreSpecific(worst, problem(path, err))
 	}
 	if isMissing(worst) {
 		return nil, missing(sockets, worst)
@@ -81,8 +81,8 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	return nil, worst
 }
 
-// graver keeps the first problem, unless that is only a missing socket.
-func graver(a, b *Problem) *Problem {
+// moreSpecific keeps the first problem, unless that is only a missing socket.
+func moreSpecific(a, b *Problem) *Problem {
 	if a == nil || isMissing(a) {
 		return b
 	}

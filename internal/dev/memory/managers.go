@@ -92,7 +92,7 @@ func (q *request) updated(before, after map[string]any) (*stored, *apierrors.Sta
 	return q.split(o)
 }
 
-// applied merges what is applied with an object. Fields of fixtures have no manager, so nobody is in conflict about them.
+// applied merges what is applied with an object. Fields of fixtures have no manager, so no manager is in conflict about them.
 func (q *request) applied(t typed.ParseableType, before, config map[string]any) (*stored, *apierrors.StatusError) {
 	fields, err := q.fields(t)
 	if err != nil {

@@ -142,7 +142,7 @@ func (m *monitor) dropFinalized(it item, e entry) bool {
 	case g.fates[uid] >= removed || !it.object.has(g.name):
 		delete(g.fates, uid)
 		return false
-	case m.phase != open: // it may come back and leave again: one Deleted tells of it
+	case m.phase != open: // it may come back and leave again: one Deleted reports it
 		g.left = append(slices.DeleteFunc(g.left, func(e entry) bool { return e.object.uid == uid }), e)
 	default:
 		m.fireLeft(e)

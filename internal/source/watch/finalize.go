@@ -262,15 +262,15 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	places := make(chan struct{}, finalizersInFlight)
+	slots := make(chan struct{}, finalizersInFlight)
 	for ev := range events {
 		m := w.monitor(ev.Hook, ev.Index)
 		if m == nil || m.gate == nil {
 			continue
 		}
-		places <- struct{}{}
+		slots <- struct{}{}
 		sending.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			m.release(ctx, &ev)
 		})
 	}
