@@ -65,7 +65,9 @@ func TestSite(t *testing.T) {
 	until(`document.querySelector("h1")?.innerText === "shell-operator"`)
 	do(`window.box = document.querySelector(".nav-container .search-input"); box.focus()`)
 	for _, search := range []struct{ query, page string }{
-		{"limit how often", "limit-and-retry-runs.html"}, {"kopf", "comparison.html"}, {"SHELL_OPERATOR_HOOKS_DIR", "command-line.html"},
+		{"limit how often", "limit-and-retry-runs.html"}, {"kopf", "comparison.html"}, {"throttle", "limit-and-retry-runs.html"},
+		{"debounce", "limit-and-retry-runs.html"}, {"argo cd", "install-with-helm.html"}, {"several teams", "install-with-helm.html"},
+		{"faq", "faq.html"}, {"SHELL_OPERATOR_HOOKS_DIR", "command-line.html"},
 	} {
 		do(`box.value = "` + search.query + `"; box.dispatchEvent(new Event("input"))`)
 		until(`[...document.querySelectorAll(".nav-container .search-results a")].slice(0, 5)` +
