@@ -266,6 +266,13 @@ func TestWriteContexts(t *testing.T) {
 			if got.String() != tt.want+"\n" {
 				t.Errorf("got\n%s\nwant\n%s", got.String(), tt.want)
 			}
+			var contexts []json.RawMessage
+			if err := json.Unmarshal(got.Bytes(), &contexts); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range contexts {
+				validates(t, "binding-context", c)
+			}
 		})
 	}
 }

@@ -132,6 +132,7 @@ func TestFormatResult(t *testing.T) {
 		{RetryAfter: &none, GiveUp: "no such bucket: é"},
 	} {
 		form := written(t, FormatResult(r))
+		validates(t, "result-file", form)
 		rules := ResultRules{Failed: r.RetryAfter != nil, Contains: func(string, string) bool { return true }}
 		again, err := ParseResult(form, rules)
 		if err != nil || !reflect.DeepEqual(again, r) {
