@@ -1,6 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
 
 // logLevels are the values of --log-level and of the parameter log.level.
 var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal"}
@@ -21,5 +28,20 @@ func completeSettings(root *cobra.Command) {
 	for _, flag := range []string{"hooks-dir", "tmp-dir", "run-dir", "jq-library-path"} {
 		_ = root.MarkPersistentFlagDirname(flag)
 	}
+	_ = root.RegisterFlagCompletionFunc("kube-context", completeContexts)
 	_ = root.MarkPersistentFlagFilename(configFileFlag, "yaml", "yml")
+}
+
+// completeContexts returns the contexts of the kubeconfig, without a request.
+func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return kube.Contexts(cmd.Flag("kube-config").Value.String()), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeKinds returns the built-in kinds.
+func completeKinds(*cobra.Command, []string, string) (kinds []string, _ cobra.ShellCompDirective) {
+	for _, b := range rbac.BuiltIns() {
+		kinds = append(kinds, b.Name)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds), cobra.ShellCompDirectiveNoFileComp
 }

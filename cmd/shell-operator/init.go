@@ -50,6 +50,7 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.Worker, "worker", false, "start the hook once, for many runs: bash and python")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
+	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds)
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(dev.InitLanguages(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

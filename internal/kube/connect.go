@@ -3,8 +3,10 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -136,4 +138,15 @@ func (c *Cluster) As(user string) *Cluster {
 	as.Config = rest.CopyConfig(c.Config)
 	as.Config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	return &as
+}
+
+// Contexts returns the contexts of a kubeconfig, without a path of the default one; none if it cannot be read.
+func Contexts(path string) []string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	config, err := rules.Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(config.Contexts))
 }
