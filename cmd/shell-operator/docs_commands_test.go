@@ -171,6 +171,8 @@ func TestFlagsOfPages(t *testing.T) {
 	// Of kubectl.
 	foreign = append(foreign, "--cache-dir", "--edit", "--interactive", "--kuberc", "--profile", "--prune", "--raw", "--v", "--vmodule",
 		"--watch-only")
+	// Of Helm.
+	foreign = append(foreign, "--no-hooks")
 	// Of the shell library.
 	foreign = append(foreign, "--allow-empty", "--force", "--migrate", "--drift", "--prune-kind")
 	// In the description of what is the same for all flags.
