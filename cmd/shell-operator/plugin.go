@@ -45,8 +45,8 @@ func calledAsPlugin(name string) bool {
 	return strings.HasPrefix(filepath.Base(name), "kubectl-shell_operator")
 }
 
-// plugin is a call by kubectl as a plugin: it runs a command of the program in the Pod of a running operator. kubectl alone talks to the API
-// server, with the permissions of the user, and its exit status is passed on.
+// plugin is a call by kubectl as a plugin: it runs a command of the program in the Pod of a running operator. kubectl alone talks to the
+// API server, with the permissions of the user, and its exit status is passed on.
 type plugin struct {
 	kubectl string
 	// cluster are the flags for every call of kubectl.

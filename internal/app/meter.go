@@ -13,8 +13,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// meter converts reports of the stages to the operator's own metrics. Nothing blocks: metrics are counted where things happen. Reports for a
-// removed binding are dropped: its last objects may still be on their way. Operator has the metrics without a method here.
+// meter converts reports of the stages to the operator's own metrics. Nothing blocks: metrics are counted where things happen. Reports for
+// a removed binding are dropped: its last objects may still be on their way. Operator has the metrics without a method here.
 type meter struct {
 	Registry *prometheus.Registry
 	Operator *telemetry.Metrics

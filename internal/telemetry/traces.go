@@ -36,8 +36,8 @@ type TracingOptions struct {
 }
 
 // Tracing creates tracers and exports their spans to an OpenTelemetry collector, by OTLP over gRPC. Nothing blocks on the collector: spans
-// are buffered and exported in the background, and a full buffer drops spans. The connection is encrypted by default, and the token is sent to
-// the collector only. A failing export is logged once, and so is its recovery.
+// are buffered and exported in the background, and a full buffer drops spans. The connection is encrypted by default, and the token is sent
+// to the collector only. A failing export is logged once, and so is its recovery.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	log      *slog.Logger
