@@ -29,13 +29,17 @@ var (
 )
 
 func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
+	kind := "validating"
+	if r.Type == event.Mutating {
+		kind = "mutating"
+	}
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject, NoEffects: r.NoEffects,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err == nil && out.Admission != nil {
 				answer = new(effect.AdmissionAnswer)
 				*answer, err = wire.ParseAdmission(out.Admission)
-				err = invalid("validating", err)
+				err = invalid(kind, err)
 			}
 			return r.Judge(answer, err)
 		},
