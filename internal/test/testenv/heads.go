@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,10 +37,9 @@ func CheckHeads(t testing.TB, file []byte) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.json")
-	for name, text := range map[string][]byte{path: file, filepath.Join(dir, "context.heads"): heads} {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	// In this order: heads that are older than the contexts are not read.
+	if err := errors.Join(os.WriteFile(path, file, 0o600), os.WriteFile(filepath.Join(dir, "context.heads"), heads, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.Command("bash", "-c", shellLoads, "bash", filepath.Join(Root(), "sdk", "shell", "shell_lib.sh"))
 	cmd.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+path, "PATH="+Tools(t)+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8")
