@@ -47,8 +47,8 @@ func ParkedTopic(parked parker, names telemetry.Names) Topic {
 			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
 				Use: "parked list", Short: "List the parked tasks with their errors", List: parkedList,
 				Long: "List the tasks that have no attempt left, the latest first, with their errors; with -o text also their contexts.",
-				Example: "  shell-operator parked\n  shell-operator parked -o wide\n  shell-operator parked retry " +
-					"$(shell-operator parked -o json | jq -r '.[] | select(.attempts > 3).id')",
+				Example: "  shell-operator parked\n  shell-operator parked -o wide\n" +
+					"  shell-operator parked -o json | jq '.[] | select(.attempts > 3).id' | xargs -r shell-operator parked retry",
 			}},
 			{Method: "POST", Path: "/parked/retry",
 				About: "queue parked tasks again: form field `id`, repeatedly for several, or `hook`, `queue` or both, or `all=true`",

@@ -107,7 +107,7 @@ cat <<YAML
 configVersion: v1
 kubernetes:
 - {name: moved, kind: Deployment, apiVersion: v1}
-- {name: unknown, kind: Gizmo, apiVersion: example.com/v1}
+- {name: unknown, kind: Unheard, apiVersion: example.com/v1}
 - name: nowhere
   apiVersion: v1
   kind: ConfigMap
@@ -118,7 +118,7 @@ YAML
 	out, status := try(t, c.Kubeconfig, "lint", "--cluster", "-q", dir)
 	want := `kinds.sh:5:17: error: binding "moved": the API server knows no kind, plural or short name ` +
 		`"Deployment" in "v1": it is served as apps/v1
-kinds.sh:6:19: error: binding "unknown": the API server knows no kind, plural or short name "Gizmo" in "example.com/v1": is its CRD missing, or is it served in another version?
+kinds.sh:6:19: error: binding "unknown": the API server knows no kind, plural or short name "Unheard" in "example.com/v1": is its CRD missing, or is it served in another version?
 kinds.sh:10:30: warning: binding "nowhere": namespace "no-such-namespace" does not exist (create it, or correct the name)
 kinds.sh:11:118: error: binding "no-status": ConfigMap has no subresource status (add "subresources: {status: {}}" to the version in its CRD)
 `
