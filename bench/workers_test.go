@@ -3,9 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,24 +171,31 @@ func (b *bench) cpuPerRun(text string, runs int, flags ...string) float64 {
 // cpuOfAll is the CPU time in seconds of a process, of its children and of those that they have waited for.
 func (b *bench) cpuOfAll(pid int) (seconds float64) {
 	b.Helper()
-	for _, of := range append(b.children(pid), pid) {
-		stat := b.proc(of, "stat")
-		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-		for _, ticks := range fields[11:15] {
-			n, _ := strconv.Atoi(ticks)
-			seconds += float64(n) / 100
-		}
+	for _, fields := range b.children(pid) {
+		seconds += cpuOf(fields)
+	}
+	stat := b.proc(pid, "stat") // read last: it has the time of children that have ended meanwhile
+	return seconds + cpuOf(strings.Fields(stat[strings.LastIndex(stat, ")")+1:]))
+}
+
+// cpuOf adds the CPU times in seconds of the fields after the name in /proc/PID/stat: those of the process and of children that it has
+// waited for.
+func cpuOf(fields []string) (seconds float64) {
+	for _, ticks := range fields[11:15] {
+		n, _ := strconv.Atoi(ticks)
+		seconds += float64(n) / 100
 	}
 	return seconds
 }
 
-// children returns the processes that a process has started.
-func (b *bench) children(pid int) (pids []int) {
+// children returns the processes that a process has started, with the fields after the name in their /proc/PID/stat.
+func (b *bench) children(pid int) map[int][]string {
 	b.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
 		b.Skip("reads /proc, which only Linux has")
 	}
+	found := map[int][]string{}
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -194,11 +203,11 @@ func (b *bench) children(pid int) (pids []int) {
 		}
 		fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
 		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
-			pids = append(pids, child)
+		if len(fields) > 14 && fields[1] == strconv.Itoa(pid) {
+			found[child] = fields
 		}
 	}
-	return pids
+	return found
 }
 
 // cpuOfLibrary is the CPU time, in milliseconds, of a bash that reads the library, on average of many.
@@ -255,7 +264,7 @@ func workersMemory(b *bench) {
 		workerDescriptors, operatorDescriptors float64
 	}
 	measure := func() (s state) {
-		pids := b.children(op.Pid())
+		pids := slices.Collect(maps.Keys(b.children(op.Pid())))
 		if len(pids) != 1 {
 			b.Fatalf("the operator has %d workers", len(pids))
 		}
