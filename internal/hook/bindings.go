@@ -1,6 +1,9 @@
 package hook
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Kind is the kind of a binding. Its text is the key of the configuration.
 type Kind string
@@ -131,6 +134,16 @@ func (h *Hook) Count(fits func(Kind) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// Answering reports whether a binding with a Caller includes the snapshot of a kubernetes binding: every replica needs all its objects.
+func (h *Hook) Answering(index int) bool {
+	for a, b := range h.Bindings() {
+		if a.Kind.Caller() != "" && slices.Contains(b.Includes, index) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *Admission) resources() (all []string) {

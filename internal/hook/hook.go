@@ -9,6 +9,8 @@ package hook
 import (
 	"slices"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Hook is an executable file and its configuration.
@@ -74,6 +76,8 @@ type Settings struct {
 	Record Record
 	// Worker is set if processes of the hook serve runs one after the other.
 	Worker *Worker
+	// ShardBy divides the objects of the kubernetes bindings among shards, if there are any.
+	ShardBy shard.By
 }
 
 // Worker limits a process that serves runs. 0 means no limit.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Config is a configuration in the form in which hooks print it, with its defaults: ParseConfig of its JSON is the hook. Hooks of version 0
@@ -161,6 +162,7 @@ type settingsConfig struct {
 	Kubectl        string        `json:"kubectl,omitempty"`
 	Record         hook.Record   `json:"record,omitempty"`
 	Worker         *workerConfig `json:"worker,omitempty"`
+	ShardBy        shard.By      `json:"shardBy,omitempty"`
 }
 
 // workerConfig are the limits of a worker. All are written, because 0 is no default.
@@ -344,6 +346,7 @@ func formatAdmission(h *hook.Hook, a *hook.Admission) admissionConfig {
 func formatSettings(s *hook.Settings) *settingsConfig {
 	c := settingsConfig{
 		Burst: s.Burst, ExecutionTimeout: formatDuration(s.ExecutionTimeout), Retry: formatRetry(s.Retry), Kubectl: s.Kubectl, Record: s.Record,
+		ShardBy: s.ShardBy,
 	}
 	if s.MinInterval > 0 {
 		c.MinInterval = formatDuration(&s.MinInterval)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // v1 parses configuration version 1.
@@ -67,6 +68,7 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 	h.Settings.Record = hook.Record(o.oneOf("record", "failures", "all", "none"))
 	h.Settings.Retry = p.retry(o, nil)
 	h.Settings.Worker = o.worker()
+	h.Settings.ShardBy = shard.By(o.oneOf("shardBy", string(shard.ByNamespace), string(shard.ByObject)))
 	o.close()
 }
 

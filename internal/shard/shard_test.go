@@ -1,0 +1,216 @@
+package shard
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Shard{"0/2": {0, 2}, "1/2": {1, 2}, "63/64": {63, 64}} {
+		if got, err := Parse(text); err != nil || got != want || got.String() != text {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "/", "0", "0/", "/2", "0/1", "2/2", "-1/2", "+1/2", "0/65", "0/256", "1/2/3", " 0/2", "0/2 ", "a/b", "0x0/2"} {
+		if got, err := Parse(text); err == nil {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	for _, test := range []struct {
+		shard                 Shard
+		none, object, divided bool
+	}{
+		{Shard{}, true, true, false}, {Shard{0, 1}, true, true, false}, {Shard{0, 3}, true, true, true}, {Shard{2, 3}, false, true, true},
+		{Shard{Waiting, 3}, false, false, true},
+	} {
+		if got := test.shard.Runs(None); got != test.none {
+			t.Errorf("%v runs a hook that divides nothing: %t", test.shard, got)
+		}
+		if got := test.shard.Runs(ByObject); got != test.object {
+			t.Errorf("%v runs a hook that divides its objects: %t", test.shard, got)
+		}
+		if got := test.shard.Divided(); got != test.divided {
+			t.Errorf("%v is divided: %t", test.shard, got)
+		}
+	}
+}
+
+func TestSelector(t *testing.T) {
+	for _, test := range []struct {
+		shard Shard
+		want  string
+	}{
+		{Shard{0, 2}, "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"},
+		{Shard{1, 2}, "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"},
+		{Shard{0, 3}, "shardRange(object.metadata.uid, '0x0000000000000000', '0x5555555555555555')"},
+		{Shard{1, 3}, "shardRange(object.metadata.uid, '0x5555555555555555', '0xaaaaaaaaaaaaaaaa')"},
+		{Shard{2, 3}, "shardRange(object.metadata.uid, '0xaaaaaaaaaaaaaaaa', '0x10000000000000000')"},
+		{Shard{}, ""},
+	} {
+		if got := test.shard.Part(ByObject).Selector(); got != test.want {
+			t.Errorf("%v: %s, want %s", test.shard, got, test.want)
+		}
+	}
+	for _, by := range []By{None, ByNamespace} {
+		if got := (Shard{1, 3}).Part(by).Selector(); got != "" {
+			t.Errorf("%q: %s", by, got)
+		}
+	}
+}
+
+// The bounds are ⌊2⁶⁴·i/N⌋ for every N, and the ranges are those that the API server is sent.
+func TestBounds(t *testing.T) {
+	for n := Min; n <= Max; n++ {
+		for i := range n {
+			want := new(big.Int).Lsh(big.NewInt(int64(i)), 64)
+			want.Div(want, big.NewInt(int64(n)))
+			if got := bound(i, n); got != want.Uint64() {
+				t.Errorf("%d/%d: %x, want %x", i, n, got, want)
+			}
+			p := Shard{i, n}.Part(ByObject)
+			if last := i == n-1; p.last != last || !last && p.to != bound(i+1, n) || p.from != bound(i, n) {
+				t.Errorf("%d/%d: %+v", i, n, p)
+			}
+		}
+	}
+}
+
+// Every object has exactly one shard, whatever N is.
+func TestOneShard(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	uids, namespaces := []string{""}, []string{"", "default", "kube-system"}
+	for range 300 {
+		uids = append(uids, fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", random.Uint32(), random.Uint32()>>16, random.Uint32()>>20,
+			random.Uint32()>>16, random.Uint64()>>16))
+		namespaces = append(namespaces, fmt.Sprintf("tenant-%d", random.IntN(10_000)))
+	}
+	for n := Min; n <= Max; n++ {
+		for k := range uids {
+			uid, namespace := uids[k], namespaces[k]
+			byUID, byNamespace := 0, 0
+			for i := range n {
+				s := Shard{i, n}
+				if s.Part(ByObject).Has(uid, namespace) {
+					byUID++
+				}
+				if s.Part(ByNamespace).Has(uid, namespace) {
+					byNamespace++
+				}
+				if !s.Part(None).Has(uid, namespace) {
+					t.Fatalf("%v of a hook that divides nothing lacks an object", s)
+				}
+			}
+			if byUID != 1 || byNamespace != 1 {
+				t.Fatalf("N = %d: uid %q has %d shards, namespace %q has %d", n, uid, byUID, namespace, byNamespace)
+			}
+		}
+	}
+}
+
+// The rules as the specification has them, in other words.
+func TestRules(t *testing.T) {
+	for _, text := range []string{"", "a", "default", "tenant-0", "tenant-299", "8f3c1e7e-0000-4000-8000-000000000000"} {
+		plain := fnv.New64a()
+		plain.Write([]byte(text))
+		h := plain.Sum64()
+		if got := fnv1a(text); got != h {
+			t.Errorf("%q: %x, want %x", text, got, h)
+		}
+		for n := Min; n <= Max; n++ {
+			folded := int((h ^ h>>32) % uint64(n))
+			if !(Shard{folded, n}).Part(ByNamespace).Has("other", text) {
+				t.Errorf("namespace %q is not in shard %d/%d", text, folded, n)
+			}
+			for i := range n {
+				if got, want := (Shard{i, n}).Part(ByObject).Has(text, "other"), within(h, i, n); got != want {
+					t.Errorf("uid %q in shard %d/%d: %t", text, i, n, got)
+				}
+			}
+		}
+	}
+}
+
+func within(h uint64, i, n int) bool {
+	at := func(i int) *big.Int {
+		b := new(big.Int).Lsh(big.NewInt(int64(i)), 64)
+		return b.Div(b, big.NewInt(int64(n)))
+	}
+	x := new(big.Int).SetUint64(h)
+	return x.Cmp(at(i)) >= 0 && x.Cmp(at(i+1)) < 0
+}
+
+// The ranges meet without a gap at every bound.
+func TestHashesAtTheBounds(t *testing.T) {
+	has := func(p Part, h uint64) bool { return h >= p.from && (p.last || h < p.to) }
+	for n := Min; n <= Max; n++ {
+		for i := 1; i < n; i++ {
+			at := bound(i, n)
+			before, after := Shard{i - 1, n}.Part(ByObject), Shard{i, n}.Part(ByObject)
+			if !has(before, at-1) || has(before, at) || has(after, at-1) || !has(after, at) {
+				t.Errorf("N = %d: bound %d", n, i)
+			}
+		}
+		if !has(Shard{n - 1, n}.Part(ByObject), math.MaxUint64) || !has(Shard{0, n}.Part(ByObject), 0) {
+			t.Errorf("N = %d: an end is missing", n)
+		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	var shares [4]int
+	for i := range 300 {
+		for k := range shares {
+			if (Shard{k, 4}).Part(ByNamespace).Has("", fmt.Sprintf("tenant-%d", i)) {
+				shares[k]++
+			}
+		}
+	}
+	if shares != [4]int{75, 75, 75, 75} {
+		t.Errorf("shares of tenant-0 to tenant-299: %v", shares)
+	}
+}
+
+func TestDivision(t *testing.T) {
+	base := Division(3, map[string]By{"a": ByObject, "b": ByNamespace, "c": None})
+	if len(base) != 8 {
+		t.Errorf("%q has not 8 digits", base)
+	}
+	if got := Division(3, map[string]By{"b": ByNamespace, "a": ByObject, "d": None}); got != base {
+		t.Error("hooks that divide nothing change the division")
+	}
+	for name, other := range map[string]string{
+		"count":     Division(4, map[string]By{"a": ByObject, "b": ByNamespace}),
+		"by":        Division(3, map[string]By{"a": ByObject, "b": ByObject}),
+		"one less":  Division(3, map[string]By{"a": ByObject}),
+		"other":     Division(3, map[string]By{"a": ByObject, "c": ByNamespace}),
+		"swapped":   Division(3, map[string]By{"a": ByNamespace, "b": ByObject}),
+		"one line":  Division(3, map[string]By{"a object\nb": ByNamespace}),
+		"no hooks":  Division(3, nil),
+		"two lines": Division(31, nil),
+	} {
+		if other == base {
+			t.Errorf("%s: the division is the same", name)
+		}
+	}
+}
+
+func BenchmarkHas(b *testing.B) {
+	for _, by := range []By{None, ByNamespace, ByObject} {
+		b.Run("by "+string(by), func(b *testing.B) {
+			p, n := Shard{1, 4}.Part(by), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if p.Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "tenant-17") {
+					n++
+				}
+			}
+		})
+	}
+}
