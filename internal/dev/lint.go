@@ -342,7 +342,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
 				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
 	}
-	for _, f := range append(resources(answer.Hook), intervals(answer.Hook)...) {
+	for _, f := range slices.Concat(resources(answer.Hook), intervals(answer.Hook), shards(answer.Hook)) {
 		f.Line, f.Column = l.place(s, answer, f.Path, "")
 		f.Path = s.Path
 		result.findings = append(result.findings, f)
@@ -379,6 +379,23 @@ func intervals(h *hook.Hook) (found []lint.Finding) {
 		if whole := max(time.Second, d.Truncate(time.Second)); is && err == nil && whole != d {
 			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d].crontab", i), Level: lint.Warning,
 				Message: fmt.Sprintf("%q means every %s: intervals are whole seconds", b.Crontab, whole), Hint: "write @every " + whole.String()})
+		}
+	}
+	return found
+}
+
+// shards finds what hooks with shardBy get with --shards that may surprise.
+func shards(h *hook.Hook) (found []lint.Finding) {
+	for _, w := range hookset.ShardWarnings(h) {
+		path, _, _ := strings.Cut(w.Path, " ")
+		found = append(found, lint.Finding{Path: path, Level: lint.Warning, Message: w.String()})
+	}
+	for i, b := range h.Schedules {
+		if h.Settings.ShardBy != "" && len(b.Includes) == 0 {
+			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d]", i), Level: lint.Warning,
+				Message: fmt.Sprintf("binding %q includes no snapshots, and settings.shardBy is %s: with --shards each replica runs it, for nothing of its own",
+					b.Name, h.Settings.ShardBy),
+				Hint: "add includeSnapshotsFrom, or move it to a hook without shardBy, which one replica runs"})
 		}
 	}
 	return found
@@ -460,7 +477,7 @@ func (l *linter) together(all []linted) (found []lint.Finding) {
 			byName[h.Name] = one
 		}
 	}
-	for _, err := range hookset.Check(hooks) {
+	for _, err := range hookset.Check(hooks, true) {
 		one := byName[err.Hook]
 		found = append(found, l.failed(err.Hook, one.source, hookset.Answer{Stdout: one.answer.Stdout}, err)...)
 	}

@@ -19,7 +19,8 @@ func (d declaration) binding() *hook.Kubernetes { return &d.hook.Kubernetes[d.in
 //   - All kubernetes bindings of a keyed queue have to declare the same key and concurrency, or events of one object could overtake each
 //     other.
 //   - A finalizer belongs to one hook: a run of either would remove it.
-func Check(hooks []*hook.Hook) []*wire.ConfigError {
+//   - If there are shards, the hooks of a queue run on the same ones.
+func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 	keyed, finalizers := map[string]declaration{}, map[string]declaration{}
 	for _, h := range hooks {
 		for i := range h.Kubernetes {
@@ -32,9 +33,13 @@ func Check(hooks []*hook.Hook) []*wire.ConfigError {
 			}
 		}
 	}
+	unequal := map[string][]wire.Violation{}
+	if sharded {
+		unequal = unequalShards(hooks)
+	}
 	var errs []*wire.ConfigError
 	for _, h := range hooks {
-		var violations []wire.Violation
+		violations := unequal[h.Name]
 		for i := range h.Kubernetes {
 			k := &h.Kubernetes[i]
 			if first, ok := keyed[k.Queue]; ok && k.Lanes != first.binding().Lanes {

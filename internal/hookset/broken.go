@@ -134,7 +134,7 @@ func (o *Options) disagreeing(staying, hooks []*hook.Hook) map[string]error {
 
 // agree returns why hooks contradict each other, preferably as an error of the named one.
 func (o *Options) agree(hooks []*hook.Hook, name string) error {
-	if errs := Check(hooks); len(errs) > 0 {
+	if errs := Check(hooks, o.Shards > 0); len(errs) > 0 {
 		return errs[max(0, slices.IndexFunc(errs, func(e *wire.ConfigError) bool { return e.Hook == name }))]
 	}
 	if o.Agree == nil {
@@ -151,5 +151,11 @@ func finish(o Options, dir string, hooks []*hook.Hook) {
 	for _, h := range hooks {
 		h.Path = filepath.Join(dir, h.Name)
 		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
+		if o.Shards == 0 {
+			continue
+		}
+		for _, w := range ShardWarnings(h) {
+			o.Log.Warn("Configuration is accepted, but check this", "hook", h.Name, "phase", "config", "warning", w.String())
+		}
 	}
 }

@@ -68,6 +68,8 @@ type Options struct {
 	SkipExistingV0 bool
 	// ContextsPerRun is that of hooks without the setting; hook.AutoContexts means to check their scripts.
 	ContextsPerRun int
+	// Shards is the number of shards; 0 without them.
+	Shards int
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
 	// SkipBroken makes a Store leave broken hooks out of its sets, instead of an error. It has no effect on Load.
@@ -90,7 +92,7 @@ func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	checkTogether(hooks, errs)
+	checkTogether(hooks, errs, o.Shards > 0)
 	if err := errors.Join(errs...); err != nil {
 		if o.Rejected != nil {
 			names := make([]string, len(files))
@@ -141,9 +143,9 @@ func call(ctx context.Context, o Options, wanted func(File) bool) (dir string, f
 }
 
 // checkTogether adds the errors of hooks that contradict each other. Hooks that have an error are nil.
-func checkTogether(hooks []*hook.Hook, errs []error) {
+func checkTogether(hooks []*hook.Hook, errs []error, sharded bool) {
 	loaded := slices.DeleteFunc(slices.Clone(hooks), func(h *hook.Hook) bool { return h == nil })
-	for _, err := range Check(loaded) {
+	for _, err := range Check(loaded, sharded) {
 		i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h != nil && h.Name == err.Hook })
 		errs[i] = err
 	}

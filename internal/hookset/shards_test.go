@@ -1,0 +1,67 @@
+package hookset
+
+import (
+	"strings"
+	"testing"
+)
+
+// The hooks of a queue are divided equally, if there are shards; main has hooks of all kinds.
+func TestQueuesOfShards(t *testing.T) {
+	o, _ := options(t, answers{
+		"a.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: pods, kind: Pod, queue: q}], schedule: [{crontab: '@hourly', queue: s}]}`,
+			"", nil),
+		"b.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: own, kind: Pod, queue: own}, {name: nodes, kind: Node, queue: q}], `+
+			`schedule: [{name: hourly, crontab: '@hourly', queue: s}], settings: {shardBy: object}}`, "", nil),
+		"c.sh": prints(`{configVersion: v1, kubernetes: [{name: same, kind: Pod, queue: own}], settings: {shardBy: object}}`, "", nil),
+		"d.sh": prints(`{configVersion: v1, kubernetes: [{name: other, kind: Pod, queue: own}], settings: {shardBy: namespace}}`, "", nil),
+	})
+	if _, err := Load(t.Context(), o); err != nil {
+		t.Errorf("without shards: %v", err)
+	}
+	o.Shards = 3
+	_, err := Load(t.Context(), o)
+	const want = `cannot load hooks: hook "b.sh": the configuration is not valid, 2 problems:
+  * schedule[0].queue (binding "hourly") is "s" and settings.shardBy is object, but schedule[0].queue (binding "schedule") of hook "a.sh" is the same queue with settings.shardBy not set: use another queue, or the same settings.shardBy in all hooks of a queue
+  * kubernetes[2].queue (binding "nodes") is "q" and settings.shardBy is object, but kubernetes[1].queue (binding "pods") of hook "a.sh" is the same queue with settings.shardBy not set: use another queue, or the same settings.shardBy in all hooks of a queue
+hook "d.sh": the configuration is not valid:
+  * kubernetes[0].queue (binding "other") is "own" and settings.shardBy is namespace, but kubernetes[1].queue (binding "own") of hook "b.sh" is the same queue with settings.shardBy object: use another queue, or the same settings.shardBy in all hooks of a queue`
+	if err == nil {
+		t.Fatal("loaded")
+	}
+	if got := err.Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWarningsOfShards(t *testing.T) {
+	rules := `rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]`
+	o, log := options(t, answers{
+		"a.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod}], schedule: [{crontab: '@hourly', includeSnapshotsFrom: [pods]}], `+
+			`kubernetesValidating: [{name: v.example.com, includeSnapshotsFrom: [pods], `+rules+`}], settings: {shardBy: object}}`, "", nil),
+		"b.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod, group: g}, {name: nodes, kind: Node, group: g}], `+
+			`settings: {shardBy: namespace}}`, "", nil),
+		"c.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod, group: g}, {name: nodes, kind: Node, group: g}]}`, "", nil),
+	})
+	if _, err := Load(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); strings.Contains(text, "shardBy") {
+		t.Errorf("warnings without shards:\n%s", text)
+	}
+	o.Shards = 3
+	if _, err := Load(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	text := log.String()
+	for _, want := range []string{
+		`schedule[0] (binding "schedule"): includes the snapshot of kubernetes[0] (binding "pods"), and settings.shardBy is object`,
+		`kubernetesValidating[0] (binding "v.example.com"): includes the snapshot of kubernetes[0] (binding "pods") of a hook with settings.shardBy`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no warning %s in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "with --shards"); n != 2 {
+		t.Errorf("%d warnings:\n%s", n, text)
+	}
+}
