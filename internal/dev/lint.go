@@ -393,7 +393,8 @@ func shards(h *hook.Hook) (found []lint.Finding) {
 	for i, b := range h.Schedules {
 		if h.Settings.ShardBy != "" && len(b.Includes) == 0 {
 			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d]", i), Level: lint.Warning,
-				Message: fmt.Sprintf("binding %q includes no snapshots, and settings.shardBy is %s: with --shards each replica runs it, for nothing of its own",
+				Message: fmt.Sprintf("binding %q includes no snapshots, and settings.shardBy is %s: with --shards each replica runs it, "+
+					"for nothing of its own",
 					b.Name, h.Settings.ShardBy),
 				Hint: "add includeSnapshotsFrom, or move it to a hook without shardBy, which one replica runs"})
 		}

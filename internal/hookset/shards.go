@@ -16,8 +16,8 @@ type user struct {
 	name string
 }
 
-// unequalShards returns, by the name of the hook, the bindings whose queue has bindings of another hook with another shardBy: on some shards
-// only one of the hooks would run, and the queue would order nothing. The queue main has hooks of all kinds.
+// unequalShards returns, by the name of the hook, the bindings whose queue has bindings of another hook with another shardBy: on some
+// shards only one of the hooks would run, and the queue would order nothing. The queue main has hooks of all kinds.
 func unequalShards(hooks []*hook.Hook) map[string][]wire.Violation {
 	first := map[string]user{}
 	found := map[string][]wire.Violation{}
@@ -60,7 +60,8 @@ func ShardWarnings(h *hook.Hook) (warnings []wire.Warning) {
 			switch {
 			case a.Kind.Caller() != "":
 				warnings = append(warnings, wire.Warning{Path: at, Problem: fmt.Sprintf(
-					"includes the snapshot of %s of a hook with settings.shardBy: with --shards all replicas keep all its objects, to answer requests", k)})
+					"includes the snapshot of %s of a hook with settings.shardBy: with --shards all replicas keep all its objects, to answer requests",
+					k)})
 			case by == shard.ByObject && n == 0:
 				warnings = append(warnings, wire.Warning{Path: at, Problem: fmt.Sprintf(
 					"includes the snapshot of %s, and settings.shardBy is object: with --shards it has any part of the objects, not those that belong "+

@@ -8,7 +8,8 @@ import (
 // The hooks of a queue are divided equally, if there are shards; main has hooks of all kinds.
 func TestQueuesOfShards(t *testing.T) {
 	o, _ := options(t, answers{
-		"a.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: pods, kind: Pod, queue: q}], schedule: [{crontab: '@hourly', queue: s}]}`,
+		"a.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: pods, kind: Pod, queue: q}], `+
+			`schedule: [{crontab: '@hourly', queue: s}]}`,
 			"", nil),
 		"b.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: own, kind: Pod, queue: own}, {name: nodes, kind: Node, queue: q}], `+
 			`schedule: [{name: hourly, crontab: '@hourly', queue: s}], settings: {shardBy: object}}`, "", nil),
@@ -36,7 +37,8 @@ hook "d.sh": the configuration is not valid:
 func TestWarningsOfShards(t *testing.T) {
 	rules := `rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]`
 	o, log := options(t, answers{
-		"a.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod}], schedule: [{crontab: '@hourly', includeSnapshotsFrom: [pods]}], `+
+		"a.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod}], schedule: [{crontab: '@hourly', `+
+			`includeSnapshotsFrom: [pods]}], `+
 			`kubernetesValidating: [{name: v.example.com, includeSnapshotsFrom: [pods], `+rules+`}], settings: {shardBy: object}}`, "", nil),
 		"b.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod, group: g}, {name: nodes, kind: Node, group: g}], `+
 			`settings: {shardBy: namespace}}`, "", nil),
@@ -55,7 +57,8 @@ func TestWarningsOfShards(t *testing.T) {
 	text := log.String()
 	for _, want := range []string{
 		`schedule[0] (binding "schedule"): includes the snapshot of kubernetes[0] (binding "pods"), and settings.shardBy is object`,
-		`kubernetesValidating[0] (binding "v.example.com"): includes the snapshot of kubernetes[0] (binding "pods") of a hook with settings.shardBy`,
+		`kubernetesValidating[0] (binding "v.example.com"): includes the snapshot of kubernetes[0] (binding "pods") of a hook with ` +
+			`settings.shardBy`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no warning %s in\n%s", want, text)

@@ -15,7 +15,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "/", "0", "0/", "/2", "0/1", "2/2", "-1/2", "+1/2", "0/65", "0/256", "1/2/3", " 0/2", "0/2 ", "a/b", "0x0/2"} {
+	for _, text := range []string{"", "/", "0", "0/", "/2", "0/1", "2/2", "-1/2", "+1/2", "0/65", "0/256", "1/2/3", " 0/2", "0/2 ",
+		"a/b", "0x0/2"} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q: got %v", text, got)
 		}
