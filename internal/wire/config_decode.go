@@ -26,17 +26,37 @@ var (
 	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m", nil}
 )
 
-// decode reads the first YAML document by the rules of YAML 1.1, as Kubernetes does.
+// decode reads a mapping, which a text of comments only is, too.
 func (p *parser) decode(output []byte) (map[string]any, bool) {
-	if err := checkAliasesIn(output); err != nil {
-		p.violations = append(p.violations, Violation{Problem: p.document.name + " " + err.Error()})
-		return nil, false
-	}
 	if len(bytes.TrimSpace(output)) == 0 {
 		p.violations = append(p.violations, Violation{
 			Problem: "it printed nothing", Hint: `print a configuration that begins with "configVersion: v1" to stdout when the first ` +
 				`argument is --config`,
 		})
+		return nil, false
+	}
+	value, ok := p.decodeValue(output)
+	if !ok {
+		return nil, false
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		return value, true
+	case nil:
+		return map[string]any{}, true
+	default:
+		p.violations = append(p.violations, Violation{
+			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key, withArticle(typeOf(value))),
+			Hint:    p.document.hint,
+		})
+		return nil, false
+	}
+}
+
+// decodeValue reads the first YAML document by the rules of YAML 1.1, as Kubernetes does.
+func (p *parser) decodeValue(output []byte) (any, bool) {
+	if err := checkAliasesIn(output); err != nil {
+		p.violations = append(p.violations, Violation{Problem: p.document.name + " " + err.Error()})
 		return nil, false
 	}
 	text, err := sigsyaml.YAMLToJSON(output)
@@ -55,18 +75,7 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 		return nil, false
 	}
 	p.warnAboutText(output)
-	switch value := value.(type) {
-	case map[string]any:
-		return value, true
-	case nil:
-		return map[string]any{}, true
-	default:
-		p.violations = append(p.violations, Violation{
-			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key, withArticle(typeOf(value))),
-			Hint:    p.document.hint,
-		})
-		return nil, false
-	}
+	return value, true
 }
 
 // warnAboutText checks what is lost by decoding: duplicate keys and further documents.
