@@ -26,6 +26,8 @@ type Set struct {
 	// Found are the files of the hooks directory that were loaded.
 	Found Files
 	files *copied
+	// tenants are those of its file of tenants.
+	tenants []*hook.Tenant
 	// partial: the set has only hooks that were left out of the last one that was used, and its copy. All other active hooks stay.
 	partial bool
 	// own are the digests of the files of each hook, before those of the active hooks, by name.
@@ -47,7 +49,7 @@ type Change struct {
 	Added, Changed, Removed []string
 }
 
-// ChangeFrom compares the set with the active hooks, by name. The active version of a broken hook stays.
+// ChangeFrom compares the set with the active hooks, by name. The active version of a broken hook stays, unless its tenant has changed.
 func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 	var c Change
 	before := map[string]*hook.Hook{}
@@ -74,7 +76,7 @@ func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 	for _, h := range active {
 		switch {
 		case before[h.Name] == nil:
-		case s.partial || s.left(h.Name):
+		case s.partial || s.left(h.Name) && keepsTenant(h, s.tenants):
 			c.Hooks = append(c.Hooks, h)
 		default:
 			c.Removed, c.Old = append(c.Removed, h.Name), append(c.Old, h)
@@ -127,9 +129,10 @@ type Store struct {
 	// own are the digests of the active hooks.
 	own    map[string]digest
 	copies int
-	// sets counts those that were used.
-	sets   int
-	warned bool
+	// sets counts those that were used, tenants are those of the last one.
+	sets    int
+	tenants []*hook.Tenant
+	warned  bool
 	// last is the copy of the last set, if broken hooks are left out of it, and nil otherwise. It counts as a use.
 	last *copied
 	// removals are goroutines that delete copies: a file system that blocks must not block the caller.
@@ -152,14 +155,18 @@ const attempts = 3
 
 // Load copies the hooks directory and loads the hooks from the copy, so that their configurations are those of the files
 // that they run from. Call Use or Drop with the result.
-func (s *Store) Load(ctx context.Context, o Options) (*Set, error) {
-	set := &Set{files: &copied{}}
+//
+// The file of tenants is read here, and nothing is used if it is not valid.
+func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
+	set = &Set{files: &copied{}}
 	for n := 1; ; n++ {
-		set.Found = Look(o.Dir)
+		set.Found = Look(o.Dir, o.Tenants)
+		if set.tenants, err = readTenants(o.Tenants); err != nil {
+			return nil, err
+		}
 		if s.opts.Dir == "" {
 			break
 		}
-		var err error
 		set.files, err = s.copy(ctx, o.Dir)
 		if ctx.Err() != nil {
 			s.Drop(set)
@@ -169,7 +176,7 @@ func (s *Store) Load(ctx context.Context, o Options) (*Set, error) {
 		if err != nil {
 			break
 		}
-		changed := set.Found.Differences(Look(o.Dir))
+		changed := set.Found.Differences(Look(o.Dir, o.Tenants))
 		if len(changed) == 0 {
 			break
 		}
@@ -186,7 +193,7 @@ func (s *Store) Load(ctx context.Context, o Options) (*Set, error) {
 // other hooks.
 func (s *Store) Retry(ctx context.Context, o Options, names []string) (*Set, error) {
 	s.mu.Lock()
-	set := &Set{files: s.last, partial: true}
+	set := &Set{files: s.last, tenants: s.tenants, partial: true}
 	if set.files == nil {
 		set.files = &copied{}
 	}
@@ -197,16 +204,19 @@ func (s *Store) Retry(ctx context.Context, o Options, names []string) (*Set, err
 
 // loadInto loads the hooks of a set from its copy; with names only those.
 func (s *Store) loadInto(ctx context.Context, set *Set, o Options, names []string) (*Set, error) {
-	o.from = set.files.dir
+	o.from, o.tenants = set.files.dir, set.tenants
 	var err error
-	if o.SkipBroken {
+	if o.SkipBroken || len(o.tenants) > 0 {
 		set.Hooks, set.Broken, err = loadSound(ctx, o, names)
 	} else {
-		set.Hooks, err = Load(ctx, o)
+		set.Hooks, err = loadAll(ctx, o)
 	}
 	if err != nil {
 		s.Drop(set)
 		return nil, err
+	}
+	if !set.partial {
+		s.warnOfEmptyTenants(set)
 	}
 	if s.opts.Dir != "" { // or there are no reloads
 		s.compare(set, o.Dir)
@@ -281,7 +291,7 @@ func (s *Store) Use(set *Set, hooks []*hook.Hook) {
 		s.own = maps.Clone(s.own)
 		maps.Copy(s.own, set.own)
 	} else {
-		s.own = set.own
+		s.own, s.tenants = set.own, set.tenants
 		s.sets++
 		set.files.number = s.sets
 		set.files.uses++ // as below

@@ -50,8 +50,13 @@ var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 // conflictError is what Options.Agree has found.
 type conflictError struct{ error }
 
-// loadSound returns the hooks that can be used, and those that are broken. With only, no other files are called, and all other active
-// hooks stay.
+// skips reports whether a broken hook is left out.
+func (o *Options) skips(name string) bool {
+	return o.SkipBroken || hook.TenantOf(o.tenants, name) != nil
+}
+
+// loadSound returns the hooks that can be used, and those that are broken; a broken one that is not left out is an error. With only, no other
+// files are called, and all other active hooks stay.
 func loadSound(ctx context.Context, o Options, only []string) (hooks []*hook.Hook, broken []Broken, err error) {
 	dir, files, asked, errs, err := call(ctx, o, func(f File) bool { return only == nil || slices.Contains(only, f.Name) })
 	if err != nil {
@@ -65,13 +70,26 @@ func loadSound(ctx context.Context, o Options, only []string) (hooks []*hook.Hoo
 		}
 	}
 	hooks = o.agreeing(hooks, problems, only != nil)
+	fatal := &LoadError{}
 	for _, f := range files {
-		if err := problems[f.Name]; err != nil {
+		switch err := problems[f.Name]; {
+		case err == nil:
+		case !o.skips(f.Name):
+			fatal.files, fatal.errs = append(fatal.files, f), append(fatal.errs, err)
+		default:
 			broken = append(broken, Broken{f.Name, err})
+		}
+	}
+	if len(fatal.errs) > 0 {
+		for _, h := range hooks {
+			problems[h.Name] = fatal // their config calls count for nothing, too
 		}
 	}
 	if o.Rejected != nil && len(problems) > 0 {
 		o.Rejected(slices.Sorted(maps.Keys(problems)))
+	}
+	if len(fatal.errs) > 0 {
+		return nil, nil, fatal
 	}
 	finish(o, dir, hooks)
 	return hooks, broken, nil
@@ -86,12 +104,13 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 	}
 	for {
 		staying := slices.DeleteFunc(slices.Clone(o.Active), func(h *hook.Hook) bool {
-			return problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool { return other.Name == h.Name }))
+			return !keepsTenant(h, o.tenants) || problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool { return other.Name == h.Name }))
 		})
-		// Of two that contradict each other, the one that has not changed stays.
+		// Of two that contradict each other, the one that is not left out stays, then the one that has not changed.
 		inTurn := slices.Clone(hooks)
 		slices.SortStableFunc(inTurn, func(a, b *hook.Hook) int {
-			return cmp.Compare(changed(previous[a.Name], a), changed(previous[b.Name], b))
+			return cmp.Or(cmp.Compare(one(o.skips(a.Name)), one(o.skips(b.Name))),
+				cmp.Compare(one(!unchanged(previous[a.Name], a)), one(!unchanged(previous[b.Name], b))))
 		})
 		found := o.disagreeing(staying, inTurn)
 		if len(found) == 0 {
@@ -102,17 +121,21 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 	}
 }
 
-// changed is 0 for an equal configuration, and 1 for another one.
-func changed(previous, h *hook.Hook) int {
+// unchanged reports whether a hook has an equal configuration.
+func unchanged(previous, h *hook.Hook) bool {
 	if previous == nil {
-		return 1
+		return false
 	}
 	same := *previous
 	same.Path = h.Path
-	if reflect.DeepEqual(&same, h) {
-		return 0
+	return reflect.DeepEqual(&same, h)
+}
+
+func one(b bool) int {
+	if b {
+		return 1
 	}
-	return 1
+	return 0
 }
 
 // disagreeing returns the problems of hooks that contradict those that stay, or one that comes before them.

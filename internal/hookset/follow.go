@@ -14,12 +14,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// Following are the options of Follow. All are required.
+// Following are the options of Follow. All but Tenants are required.
 type Following struct {
-	// Dir is the hooks directory, Found are its files as they were loaded.
-	Dir   string
-	Found Files
-	Log   *slog.Logger
+	// Dir is the hooks directory, Found are its files as they were loaded. Tenants is the path of the file of tenants; empty means none.
+	Dir, Tenants string
+	Found        Files
+	Log          *slog.Logger
 	// Changed is called after files have changed, when their writers had time to complete the set.
 	Changed func()
 }
@@ -39,9 +39,9 @@ func Follow(ctx context.Context, f Following) error {
 	calls := rate.NewLimiter(rate.Every(calmInterval), calmBurst)
 	warned := false
 	return filewatch.Follow(ctx, filewatch.Options{
-		Directories: func() map[string]bool { return directories(f.Dir) },
+		Directories: func() map[string]bool { return directories(f.Dir, f.Tenants) },
 		Changed: func() time.Duration {
-			now := Look(f.Dir)
+			now := Look(f.Dir, f.Tenants)
 			others, hooks := f.Found.differences(now)
 			if len(others)+len(hooks) == 0 {
 				return 0
@@ -68,12 +68,14 @@ func Follow(ctx context.Context, f Following) error {
 }
 
 // directories are those below dir, without hidden ones; the one that dir is in, and those that hold a link on the way to dir,
-// where a replacement is noticed, as git-sync makes one; and those that links to files lead to.
-func directories(dir string) map[string]bool {
-	all := map[string]bool{filepath.Dir(dir): true}
-	for path := filepath.Dir(dir); path != filepath.Dir(path); path = filepath.Dir(path) {
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			all[filepath.Dir(path)] = true
+// where a replacement is noticed, as git-sync makes one; and those that links to files lead to. The same of the file of tenants.
+func directories(dir, tenants string) map[string]bool {
+	all := map[string]bool{}
+	above(all, dir)
+	if tenants != "" {
+		above(all, tenants)
+		if target, err := filepath.EvalSymlinks(tenants); err == nil {
+			all[filepath.Dir(target)] = true
 		}
 	}
 	walk(dir, func(path string, entry fs.DirEntry) {
@@ -87,6 +89,16 @@ func directories(dir string) map[string]bool {
 		}
 	})
 	return all
+}
+
+// above adds the directory that a path is in, and those that hold a link on the way.
+func above(all map[string]bool, path string) {
+	all[filepath.Dir(path)] = true
+	for path = filepath.Dir(path); path != filepath.Dir(path); path = filepath.Dir(path) {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			all[filepath.Dir(path)] = true
+		}
+	}
 }
 
 // walk visits what is below dir in the order of names, without what is hidden and what Python keeps for itself. What it

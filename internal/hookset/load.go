@@ -72,12 +72,18 @@ type Options struct {
 	Shards int
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
-	// SkipBroken makes a Store leave broken hooks out of its sets, instead of an error. It has no effect on Load.
+	// Tenants is the path of the file of tenants, which Load and Store.Load read; empty means that there are none.
+	Tenants string
+	// SkipBroken makes a Store leave broken hooks of the default tenant out of its sets, instead of an error. Those of other tenants are always
+	// left out. It has no effect on Load.
 	SkipBroken bool
-	// Agree, if set, returns why hooks contradict each other beyond what Check finds; for SkipBroken.
+	// Agree, if set, returns why hooks contradict each other beyond what Check finds; for hooks that are left out.
 	Agree func([]*hook.Hook) error
-	// Active are the hooks that are active while a Store loads others. With SkipBroken those stay whose next version is broken.
+	// Active are the hooks that are active while a Store loads others. Those stay whose next version is left out because it is broken.
 	Active []*hook.Hook
+
+	// tenants are those of the file.
+	tenants []*hook.Tenant
 
 	// from is a copy of Dir that the files are read from; empty means Dir itself. What is logged and returned has the paths
 	// of Dir.
@@ -87,7 +93,15 @@ type Options struct {
 }
 
 // Load returns the hooks below the directory, in order.
-func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
+func Load(ctx context.Context, o Options) (hooks []*hook.Hook, err error) {
+	if o.tenants, err = readTenants(o.Tenants); err != nil {
+		return nil, err
+	}
+	return loadAll(ctx, o)
+}
+
+// loadAll returns the hooks, or the errors of all broken ones.
+func loadAll(ctx context.Context, o Options) ([]*hook.Hook, error) {
 	dir, files, hooks, errs, err := call(ctx, o, func(File) bool { return true })
 	if err != nil {
 		return nil, err
@@ -253,7 +267,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 			h.Settings.ContextsPerRun, h.Settings.OneByOne, a.OneByOne = 1, true, at
 		}
 	}
-	h.Interpreter = f.Interpreter
+	h.Interpreter, h.Tenant = f.Interpreter, hook.TenantOf(o.tenants, f.Name)
 	a.Hook = &h
 	return a, nil
 }
