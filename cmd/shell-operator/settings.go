@@ -17,7 +17,7 @@ import (
 type settings struct {
 	configFile                       string
 	watchHooks                       bool
-	brokenHooks                      string
+	brokenHooks, tenants             string
 	hooksDir, tmpDir, runDir         string
 	hookEnv                          []string
 	hookHome                         string
@@ -196,6 +196,8 @@ func (s *settings) groups() []settingGroup {
 			{flag: "broken-hooks", env: "SHELL_OPERATOR_BROKEN_HOOKS", bind: text(&s.brokenHooks, brokenFail),
 				usage: "hooks whose --config call fails or is invalid: fail ends the start and rejects a reload, skip leaves them out and calls them " +
 					"again later"},
+			{flag: "tenants", env: "SHELL_OPERATOR_TENANTS", bind: text(&s.tenants, ""),
+				usage: "YAML file with the accounts and limits of folders of hooks; read at the start and at each reload"},
 			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute),
 				usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0),

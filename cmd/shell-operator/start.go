@@ -163,7 +163,7 @@ func (s *settings) podName() string {
 // options converts the flags to app.Options.
 func (s *settings) options(log *slog.Logger) app.Options {
 	return app.Options{
-		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, SkipBroken: s.brokenHooks == brokenSkip,
+		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, SkipBroken: s.brokenHooks == brokenSkip, Tenants: s.tenants,
 		TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
 		Cluster: s.cluster(), Installation: s.installation(),
 		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, OwnHomes: s.hookHome == homeOwn, Kubectl: s.kubectl,

@@ -207,8 +207,8 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
 		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Rejected: op.runner.Rejected,
-		SkipBroken: o.SkipBroken,
-		Agree:      func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
+		SkipBroken: o.SkipBroken, Tenants: o.Tenants,
+		Agree: func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {

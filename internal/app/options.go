@@ -18,8 +18,10 @@ type Options struct {
 	RunDir string
 	// WatchHooks reloads hooks when their files change.
 	WatchHooks bool
-	// SkipBroken leaves broken hooks out, and calls them again later.
-	SkipBroken   bool
+	// SkipBroken leaves broken hooks of the default tenant out, as those of the others, and calls them again later.
+	SkipBroken bool
+	// Tenants is the path of the file of tenants; empty means that there are none.
+	Tenants      string
 	KeepTmpFiles bool
 	Cluster      kube.Options
 	// Installation names this operator among those of the cluster.
