@@ -55,8 +55,8 @@ func (o *Options) skips(name string) bool {
 	return o.SkipBroken || hook.TenantOf(o.tenants, name) != nil
 }
 
-// loadSound returns the hooks that can be used, and those that are broken; a broken one that is not left out is an error. With only, no other
-// files are called, and all other active hooks stay.
+// loadSound returns the hooks that can be used, and those that are broken; a broken one that is not left out is an error. With only, no
+// other files are called, and all other active hooks stay.
 func loadSound(ctx context.Context, o Options, only []string) (hooks []*hook.Hook, broken []Broken, err error) {
 	dir, files, asked, errs, err := call(ctx, o, func(f File) bool { return only == nil || slices.Contains(only, f.Name) })
 	if err != nil {
@@ -104,7 +104,9 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 	}
 	for {
 		staying := slices.DeleteFunc(slices.Clone(o.Active), func(h *hook.Hook) bool {
-			return !keepsTenant(h, o.tenants) || problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool { return other.Name == h.Name }))
+			return !keepsTenant(h, o.tenants) || problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool {
+				return other.Name == h.Name
+			}))
 		})
 		// Of two that contradict each other, the one that is not left out stays, then the one that has not changed.
 		inTurn := slices.Clone(hooks)

@@ -74,8 +74,8 @@ type Options struct {
 	Parallel int
 	// Tenants is the path of the file of tenants, which Load and Store.Load read; empty means that there are none.
 	Tenants string
-	// SkipBroken makes a Store leave broken hooks of the default tenant out of its sets, instead of an error. Those of other tenants are always
-	// left out. It has no effect on Load.
+	// SkipBroken makes a Store leave broken hooks of the default tenant out of its sets, instead of an error. Those of other tenants are
+	// always left out. It has no effect on Load.
 	SkipBroken bool
 	// Agree, if set, returns why hooks contradict each other beyond what Check finds; for hooks that are left out.
 	Agree func([]*hook.Hook) error

@@ -82,7 +82,8 @@ func TestTenantsOfHooks(t *testing.T) {
 // A file that is not valid, or cannot be read, is an error with its path, and nothing is loaded.
 func TestInvalidTenants(t *testing.T) {
 	l := newTenants(t, "[{name: shop}]", "a")
-	for _, want := range []string{l.opts.Tenants + ": the file of tenants is not valid", "cannot read the file of tenants: open " + l.opts.Tenants} {
+	for _, want := range []string{l.opts.Tenants + ": the file of tenants is not valid",
+		"cannot read the file of tenants: open " + l.opts.Tenants} {
 		if _, err := l.store.Load(t.Context(), l.opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -72,8 +72,8 @@ func (e *TenantsError) Error() string {
 var tenantsDocument = document{"it", "name", "write a list with an entry for each tenant, such as " +
 	"- {name: shop, folder: shop/, serviceAccount: shop/hooks}", nil}
 
-// ParseTenants parses the file of tenants, in its order. An error is a *TenantsError. What is a warning in a configuration is an error here: a
-// limit or an account that does not count would not be noticed.
+// ParseTenants parses the file of tenants, in its order. An error is a *TenantsError. What is a warning in a configuration is an error
+// here: a limit or an account that does not count would not be noticed.
 func ParseTenants(text []byte) ([]*hook.Tenant, error) {
 	f := &parser{document: tenantsDocument}
 	value, ok := f.decodeValue(text)
@@ -123,7 +123,8 @@ func (p *parser) tenant(value any, before []*hook.Tenant) *hook.Tenant {
 	}
 	t.Folder = o.folder()
 	if i := slices.IndexFunc(before, func(b *hook.Tenant) bool { return t.Folder != "" && b.Folder == t.Folder }); i >= 0 {
-		o.violation("folder", fmt.Sprintf("%q is that of entry %d, too", t.Folder, i+1), "a folder belongs to one tenant; folders below it may have others")
+		o.violation("folder", fmt.Sprintf("%q is that of entry %d, too", t.Folder, i+1),
+			"a folder belongs to one tenant; folders below it may have others")
 	}
 	t.ServiceAccount = o.serviceAccount()
 	if limits := o.object("limits"); limits != nil {
@@ -175,7 +176,8 @@ func (o *object) folder() string {
 	clean := filepath.ToSlash(filepath.Clean(text))
 	switch {
 	case !filepath.IsLocal(text):
-		o.violation("folder", fmt.Sprintf("%q is not below the hooks directory", text), "write its path relative to the hooks directory, such as shop/")
+		o.violation("folder", fmt.Sprintf("%q is not below the hooks directory", text),
+			"write its path relative to the hooks directory, such as shop/")
 	case clean == ".":
 		o.violation("folder", fmt.Sprintf("%q is the hooks directory itself", text), "name a folder of it, such as shop/")
 	case clean != strings.TrimSuffix(text, "/"):
