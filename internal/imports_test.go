@@ -89,7 +89,6 @@ var directions = []struct {
 		"all effects of a run; it validates the files of runs"},
 	{"internal/dev/lint", []string{"internal/hook", "internal/script"}, "findings about files; dev provides files and programs"},
 	{"internal/dev/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; dev provides the names of the cluster"},
-	{"internal/dev/controlplane", []string{"internal/run/process"}, "it starts programs, and knows nothing of hooks"},
 	{"internal/answer", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/run", "internal/run/process",
 		"internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion",
@@ -102,8 +101,8 @@ var directions = []struct {
 		"internal/dev/testfile", "internal/source/watch", "internal/source/http", "internal/source/webhook/admission",
 		"internal/source/webhook/conversion",
 	}, "events pass through the stages without a cluster"},
-	{"internal/dev/session", []string{"internal/dev", "internal/dev/memory", "internal/dev/testfile", "internal/filewatch", "internal/kube"},
-		"the parts of the command dev"},
+	{"internal/dev/session", []string{"internal/dev", "internal/dev/memory", "internal/dev/testfile", "internal/filewatch", "internal/kube",
+		"internal/run/process"}, "the parts of the command dev"},
 	{"internal/dev/testfile", []string{"internal/spelling"}, "a format and its comparison; dev runs the cases"},
 	{"internal/dev", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube", "internal/answer",
@@ -115,9 +114,8 @@ var directions = []struct {
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator",
 		[]string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/dev", "internal/dev/session",
-			"internal/dev/testfile", "internal/dev/controlplane",
-			"internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/replica", "internal/spelling",
-			"internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "docs"}, "flags, environment, signals and exit codes"},
+			"internal/dev/testfile", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/replica",
+			"internal/spelling", "internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "docs"}, "flags, environment, signals and exit codes"},
 }
 
 // Libraries that only some packages may use.

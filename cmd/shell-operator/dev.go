@@ -20,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
-	"github.com/shell-operator/shell-operator/internal/dev/controlplane"
 	"github.com/shell-operator/shell-operator/internal/dev/session"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -102,7 +101,7 @@ func (d *devSession) checkTestcluster() (err error) {
 		return &hinted{errors.New("--testcluster is empty"),
 			"name the program testcluster, or a directory with etcd and kube-apiserver; is the variable set?"}
 	}
-	d.separate, err = controlplane.Separate(d.testcluster)
+	d.separate, err = session.Separate(d.testcluster)
 	return err
 }
 
@@ -158,8 +157,8 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
 	}
-	own := controlplane.Options{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
-	return controlplane.Run(ctx, kill, own, func(ctx context.Context) error {
+	own := session.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
+	return own.Run(ctx, kill, func(ctx context.Context) error {
 		d.kubeConfig, d.kubeContext, d.kubeServer = own.Kubeconfig(), "", ""
 		n, err := session.Load(ctx, d.cluster(), d.hooksDir, d.private)
 		if err != nil {

@@ -1,4 +1,4 @@
-package controlplane
+package session
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 )
 
 // separate starts etcd and kube-apiserver, which are programs of a directory.
-func (s starter) separate(ctx context.Context, o Options, path string, do func(context.Context) error) error {
+func (s starter) separate(ctx context.Context, o ControlPlane, path string, do func(context.Context) error) error {
 	addresses, err := freeAddresses(3)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ type access struct {
 }
 
 // newAccess writes the certificate, the tokens and the kubeconfig.
-func newAccess(o Options, server string) (*access, error) {
+func newAccess(o ControlPlane, server string) (*access, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}

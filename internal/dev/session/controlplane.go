@@ -1,14 +1,16 @@
-// Package controlplane runs a control plane for one session, from programs that are there.
+// Package session has the parts of the command dev: its control plane, the objects that this begins with, and tests that run when files
+// change.
 //
 // Callers may rely on this:
-//   - A program such as testcluster starts one by itself: "start --dir DIR" prints "ready". A directory has the programs etcd and
-//     kube-apiserver, as setup-envtest fetches them.
-//   - It listens on loopback, and all its files are in one directory, which the caller removes.
+//   - A program such as testcluster starts a control plane by itself: "start --dir DIR" prints "ready". A directory has the programs etcd
+//     and kube-apiserver, as setup-envtest fetches them.
+//   - A control plane listens on loopback, and all its files are in one directory, which the caller removes.
 //   - Run returns when all processes that it started have ended.
+//   - Load creates objects only in the cluster that its caller names.
 //
 // Of a directory there is no controller manager: Deployments create no Pods, and a Namespace has no ServiceAccount. Neither etcd nor its
 // data are protected against other users of the machine, or against a power cut.
-package controlplane
+package session
 
 import (
 	"context"
@@ -22,15 +24,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// Options of a control plane.
-type Options struct {
+// ControlPlane is where a control plane comes from, and where its files are.
+type ControlPlane struct {
 	// Path is the program or the directory, Dir the directory for its files. The file kubeconfig is for an administrator.
 	Path, Dir string
 	Env       []string
 }
 
 // Kubeconfig is the path of the kubeconfig of an administrator.
-func (o Options) Kubeconfig() string { return filepath.Join(o.Dir, "kubeconfig") }
+func (o ControlPlane) Kubeconfig() string { return filepath.Join(o.Dir, "kubeconfig") }
 
 // programs are those that a directory has to have.
 var programs = []string{"etcd", "kube-apiserver"}
@@ -60,8 +62,8 @@ const termDelay = 10 * time.Second
 // patience is how long a control plane may take to become ready on a busy machine.
 const patience = 2 * time.Minute
 
-// Run starts a control plane, calls do once it is ready, and ends it.
-func Run(ctx, kill context.Context, o Options, do func(context.Context) error) error {
+// Run starts the control plane, calls do once it is ready, and ends it.
+func (o ControlPlane) Run(ctx, kill context.Context, do func(context.Context) error) error {
 	separate, err := Separate(o.Path)
 	if err != nil {
 		return err

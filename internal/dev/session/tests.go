@@ -1,6 +1,3 @@
-// Package session has the parts of the command dev: the objects that its control plane begins with, and tests that run when files change.
-//
-// Callers may rely on this: Load creates objects only in the cluster that its caller names.
 package session
 
 import (
