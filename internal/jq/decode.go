@@ -10,8 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 )
 
 // Decoder decodes objects one after the other and interns the names of members. The zero value is usable, by one goroutine
@@ -54,7 +52,7 @@ func (d *Decoder) decode(text []byte, need *Need, share bool) any {
 	if d.names == nil {
 		d.names = map[string]string{}
 	}
-	w := walk{Walker: jsonwalk.On(text), d: d, share: share}
+	w := walk{Walker: Walk(text), d: d, share: share}
 	v := w.value(need)
 	if w.Err() != nil {
 		return nil
@@ -64,7 +62,7 @@ func (d *Decoder) decode(text []byte, need *Need, share bool) any {
 
 // walk is the state of decoding one text.
 type walk struct {
-	jsonwalk.Walker
+	Walker
 	d     *Decoder
 	share bool
 }

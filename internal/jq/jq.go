@@ -1,4 +1,4 @@
-// Package jq compiles a filter once and applies it to many objects.
+// Package jq compiles a filter once and applies it to many objects, and walks through the text of objects.
 //
 // Callers may rely on this:
 //   - A program of a configuration is compiled once, however many bindings use it. Of those that hooks send, the last 1,000 are kept.

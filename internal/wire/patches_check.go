@@ -13,7 +13,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/jsonwalk"
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
@@ -150,7 +149,7 @@ func (p *patchParser) mergePatch(number int, raw json.RawMessage) []byte {
 	if !ok {
 		return nil
 	}
-	if w := jsonwalk.On(raw); !w.Enter('{') || w.Kind() == '}' {
+	if w := jq.Walk(raw); !w.Enter('{') || w.Kind() == '}' {
 		p.wrong(number, "mergePatch", "must be an object with at least one key", "")
 	}
 	return raw

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // eachJSONDocument yields the documents of a stream of JSON values. Their parts alias text.
@@ -53,7 +53,7 @@ var keys = KeysOf[Operation]()
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
 func jsonDocument(text []byte) (d patchDocument, err error) {
-	w := jsonwalk.On(text)
+	w := jq.Walk(text)
 	if w.Kind() == 'n' {
 		return d, nil // null
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // serverSet are the metadata that only the API server sets. Objects from snapshots have them.
@@ -60,7 +60,7 @@ var errMetadata = errors.New("metadata is no object")
 // sendable returns a manifest without the metadata that only the API server sets, and without duplicate keys, for which the
 // operator and the API server might use different values. Most manifests need no change and are not copied.
 func sendable(manifest []byte) ([]byte, error) {
-	if w := jsonwalk.On(manifest); !w.Enter('{') || w.Kind() == '}' {
+	if w := jq.Walk(manifest); !w.Enter('{') || w.Kind() == '}' {
 		return nil, errors.New("no object, or an empty one")
 	}
 	metadata := member(manifest, "metadata")
@@ -88,7 +88,7 @@ func sendable(manifest []byte) ([]byte, error) {
 
 // member returns the value of an object's member, or nil. The name must be written without escapes and only once.
 func member(object []byte, name string) []byte {
-	w := jsonwalk.On(object)
+	w := jq.Walk(object)
 	for found := w.Enter('{'); found; {
 		key := w.Member()
 		if key == nil {
@@ -106,7 +106,7 @@ func member(object []byte, name string) []byte {
 func plain(object []byte, none []string) bool {
 	var names [32][]byte // an object with more takes the slow path
 	seen := names[:0]
-	w := jsonwalk.On(object)
+	w := jq.Walk(object)
 	if !w.Enter('{') {
 		return true
 	}

@@ -3,7 +3,7 @@ package watch
 import (
 	"slices"
 
-	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // lifetime is what bindings with a finalizer read of an object. It is nil for an object without finalizers that is not being deleted.
@@ -15,7 +15,7 @@ type lifetime struct {
 // readLifetime reads the object's JSON, which scan has found valid.
 func readLifetime(raw []byte) *lifetime {
 	l := &lifetime{}
-	w := jsonwalk.On(raw)
+	w := jq.Walk(raw)
 	w.Enter('{')
 	for name := w.Member(); name != nil; name = w.Member() {
 		if string(name) != `"metadata"` || !w.Enter('{') {
@@ -41,7 +41,7 @@ func readLifetime(raw []byte) *lifetime {
 }
 
 // texts reads a list of strings; null is an empty one.
-func texts(w *jsonwalk.Walker) (list []string) {
+func texts(w *jq.Walker) (list []string) {
 	if !w.Enter('[') {
 		w.Skip()
 		return nil

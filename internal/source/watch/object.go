@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/shell-operator/shell-operator/internal/jsonwalk"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // object is a Kubernetes object as the API server sent it: bytes and a few indexed fields. It is immutable once it is delivered.
@@ -75,7 +75,7 @@ func newIndexer(keepManagedFields bool) *indexer {
 // scan reads the indexed fields of raw, which is a valid JSON value. The object has no JSON yet: layout makes it.
 func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	o := &object{}
-	w := jsonwalk.On(raw)
+	w := jq.Walk(raw)
 	var hasKind, hasVersion bool
 	managed := span{}
 	if !w.Enter('{') {
@@ -112,7 +112,7 @@ type span struct {
 	first bool
 }
 
-func (x *indexer) metadata(w *jsonwalk.Walker, o *object) (managed span, err error) {
+func (x *indexer) metadata(w *jq.Walker, o *object) (managed span, err error) {
 	if !w.Enter('{') {
 		return span{}, errors.New("metadata is not a JSON object")
 	}
@@ -149,7 +149,7 @@ func (x *indexer) metadata(w *jsonwalk.Walker, o *object) (managed span, err err
 func objectKey(namespace, name string) string { return namespace + "\x00" + name }
 
 // text reads a string, which may alias the walker's text; null is an empty one.
-func text(w *jsonwalk.Walker) ([]byte, error) {
+func text(w *jq.Walker) ([]byte, error) {
 	switch v := w.Value(); {
 	case w.Err() != nil:
 		return nil, w.Err()

@@ -1,4 +1,4 @@
-package jsonwalk
+package jq
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func FuzzWalk(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		w, skipping := On(text), On(text)
+		w, skipping := Walk(text), Walk(text)
 		got := tree(&w)
 		skipping.Skip()
 		if !json.Valid(text) {
@@ -65,11 +65,11 @@ func FuzzWalk(f *testing.F) {
 func TestCutOff(t *testing.T) {
 	text := `{"a":[1,{"b":"c\"d"}],"e":{"f":null}}`
 	for n := range len(text) {
-		w := On([]byte(text[:n]))
+		w := Walk([]byte(text[:n]))
 		if w.Skip(); !errors.Is(w.Err(), io.ErrUnexpectedEOF) {
 			t.Errorf("%s: error %v", text[:n], w.Err())
 		}
-		w = On([]byte(text[:n]))
+		w = Walk([]byte(text[:n]))
 		if tree(&w); !errors.Is(w.Err(), io.ErrUnexpectedEOF) {
 			t.Errorf("%s: walked through, error %v", text[:n], w.Err())
 		}

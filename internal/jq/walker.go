@@ -1,27 +1,22 @@
-// Package jsonwalk iterates over JSON text that is known to be valid.
-//
-// Callers may rely on this:
-//   - Skipping a string costs no more than a search for its closing quote.
-//   - It copies and allocates nothing.
-//   - Invalid text gives a wrong result or an error, but no panic and no infinite loop.
-//
-// Non-goal: validation, which jsontext does, once.
-package jsonwalk
+package jq
 
 import (
 	"bytes"
 	"io"
 )
 
-// Walker is a position in a text. On creates it; a copy is independent.
+// Walker is a position in JSON text that is known to be valid: jsontext validates it, once. Walk creates it; a copy is independent.
+//
+// It copies and allocates nothing, and skipping a string costs no more than a search for its closing quote. Invalid text gives an
+// incorrect result or an error, but no panic and no infinite loop.
 type Walker struct {
 	text []byte
 	at   int
 	err  error
 }
 
-// On returns a Walker before the first value of a text.
-func On(text []byte) Walker { return Walker{text: text} }
+// Walk returns a Walker before the first value of a text.
+func Walk(text []byte) Walker { return Walker{text: text} }
 
 // Offset is the position behind the last token that was read.
 func (w *Walker) Offset() int { return w.at }
