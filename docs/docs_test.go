@@ -22,7 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/wire"
-	"github.com/shell-operator/shell-operator/sdk/shell"
+	"github.com/shell-operator/shell-operator/sdk"
 )
 
 // pages returns the text of every page below root, by its path.
@@ -223,7 +223,7 @@ func TestAnswers(t *testing.T) {
 // TestConfigurations parses each configuration that a page shows, by itself or in a complete hook, which it calls with
 // --config.
 func TestConfigurations(t *testing.T) {
-	library, err := shell.Unpack(filepath.Join(t.TempDir(), "shell"))
+	library, err := sdk.UnpackShell(filepath.Join(t.TempDir(), "shell"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ var directions = []struct {
 		"formats parse and write values"},
 	{"internal/hookset",
 		[]string{"internal/hook", "internal/shard", "internal/script", "internal/wire", "internal/jq", "internal/filewatch",
-			"internal/run/process", "internal/source/schedule", "sdk/python", "sdk/shell"},
+			"internal/run/process", "internal/source/schedule", "sdk"},
 		"a config call is a process, and its output is validated"},
 	{"internal/replica", []string{"internal/kube", "internal/telemetry/logonce"}, "leader election is independent of the stages"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},

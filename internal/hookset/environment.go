@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/sdk/python"
-	"github.com/shell-operator/shell-operator/sdk/shell"
+	"github.com/shell-operator/shell-operator/sdk"
 )
 
 // alwaysInherited are variables without which hooks find neither programs nor the cluster nor their library. None of
@@ -51,11 +50,11 @@ func noPath(text string) string { return strings.ReplaceAll(text, "/", "\x00") }
 // WithLibraries unpacks the libraries for hooks in bash and Python below dir, and returns the environment of hooks with the variables by
 // which they find them. SHELL_LIB and FRAMEWORK_DIR of the user name another library; directories in PYTHONPATH come before ours.
 func WithLibraries(env []string, dir string) ([]string, error) {
-	shellLib, err := shell.Unpack(filepath.Join(dir, "shell"))
+	shellLib, err := sdk.UnpackShell(filepath.Join(dir, "shell"))
 	if err != nil {
 		return nil, err
 	}
-	modules, err := python.Unpack(filepath.Join(dir, "python"))
+	modules, err := sdk.UnpackPython(filepath.Join(dir, "python"))
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/sdk"
 )
 
 // TestUnpack writes each file of the library, and nothing else.
 func TestUnpack(t *testing.T) {
-	dir, err := Unpack(t.TempDir())
+	dir, err := sdk.UnpackPython(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/sdk"
 )
 
 // Both hooks of the benchmark print namespace, name and phase of the Pod of each event.
@@ -83,7 +84,7 @@ func cpu(t testing.TB, jq, hook, contexts string, runs int) time.Duration {
 // prepare returns a function that runs the hook once and returns the CPU time of it and its children.
 func prepare(t testing.TB, jq, hook, contexts string) func() time.Duration {
 	dir := t.TempDir()
-	lib, err := Unpack(filepath.Join(dir, "lib"))
+	lib, err := sdk.UnpackShell(filepath.Join(dir, "lib"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
+	"github.com/shell-operator/shell-operator/sdk"
 )
 
 // TestScripts runs the hooks in testdata, one file for each group of functions, with every jq of this machine. A file is
@@ -88,7 +89,7 @@ func jqs(t testing.TB) map[string]string {
 
 // setup unpacks the library where a script can add to it, and names the files of a run.
 func setup(e *testscript.Env, jq string) error {
-	lib, err := Unpack(filepath.Join(e.WorkDir, "lib"))
+	lib, err := sdk.UnpackShell(filepath.Join(e.WorkDir, "lib"))
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func values(stream string) (string, error) {
 func TestUnpack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "lib")
 	for range 2 { // the second time over the first
-		lib, err := Unpack(dir)
+		lib, err := sdk.UnpackShell(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +198,7 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("mode of %q is %o, want %o", path, got, want)
 		}
 	}
-	if _, err := Unpack("/dev/null/lib"); err == nil {
+	if _, err := sdk.UnpackShell("/dev/null/lib"); err == nil {
 		t.Error("a directory that cannot be made is no error")
 	}
 }
