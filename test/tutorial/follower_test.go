@@ -31,46 +31,71 @@ func (f *follower) block(b pages.Block) {
 	if b.Kind == "sh" || b.Kind == "bash" {
 		b.Text = notHere.ReplaceAllString(b.Text, "")
 	}
-	switch {
-	case word == "not run", b.Text == "":
-	case word == "answer of":
-		f.answers(b, what)
-	case word == "file":
-		mode := os.FileMode(0o644)
-		if strings.HasPrefix(b.Text, "#!") {
-			mode = 0o755
-		}
-		write(f.t, filepath.Join(f.dir, what), b.Text, mode)
-	case word == "in":
-		f.isIn(b, what)
-	case word == "part of a hook":
-		f.partOfHook(b, what)
-	case word == "in a binding":
-		f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.Text +
-			"YAML\nfi\n")
-	case word == "values":
-		f.chart(b, what == "instead")
-	case strings.HasPrefix(b.Text, "#!"):
-		f.hook(b.Text)
-	case b.Kind == "sh", b.Kind == "bash":
-		f.each(b)
-	case b.Kind == "" && strings.HasPrefix(b.Text, "$ "):
-		f.console(b)
-	case b.Kind == "" && strings.HasPrefix(b.Text, "shell-operator "):
-		f.examples(b)
-	case b.Kind == "":
-		f.sees(b)
-	case b.Kind == "dockerfile":
-		f.dockerfile(b)
-	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "apiVersion: "):
-		f.manifest(b, b.Text)
-	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "containers:"):
-		f.manifest(b, "apiVersion: v1\nkind: Pod\nmetadata: {name: shown, namespace: default}\nspec:\n"+indented(b.Text))
-	case parsed(b), b.Kind == "json context", b.Kind == "drawing":
-		// See checker for the test that reads it.
-	default:
+	check := checkOf(b)
+	if check == nil {
 		f.t.Fatalf("line %d: no test for this block:\n%s", b.Line, b.Text)
 	}
+	check(f, b, what)
+}
+
+// checkOf returns how a follower runs or checks a block; what is the second part of its mark. It is nil if there is no way.
+func checkOf(b pages.Block) func(f *follower, b pages.Block, what string) {
+	simple := func(check func(*follower, pages.Block)) func(*follower, pages.Block, string) {
+		return func(f *follower, b pages.Block, _ string) { check(f, b) }
+	}
+	word, _, _ := strings.Cut(b.Mark, ": ")
+	switch {
+	case word == "not run", b.Text == "":
+		return func(*follower, pages.Block, string) {}
+	case word == "answer of":
+		return (*follower).answers
+	case word == "file":
+		return (*follower).file
+	case word == "in":
+		return (*follower).isIn
+	case word == "part of a hook":
+		return (*follower).partOfHook
+	case word == "in a binding":
+		return simple((*follower).inBinding)
+	case word == "values":
+		return (*follower).chart
+	case strings.HasPrefix(b.Text, "#!"):
+		return func(f *follower, b pages.Block, _ string) { f.hook(b.Text) }
+	case b.Kind == "sh", b.Kind == "bash":
+		return simple((*follower).each)
+	case b.Kind == "" && strings.HasPrefix(b.Text, "$ "):
+		return simple((*follower).console)
+	case b.Kind == "" && strings.HasPrefix(b.Text, "shell-operator "):
+		return simple((*follower).examples)
+	case b.Kind == "":
+		return simple((*follower).sees)
+	case b.Kind == "dockerfile":
+		return simple((*follower).dockerfile)
+	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "apiVersion: "):
+		return func(f *follower, b pages.Block, _ string) { f.manifest(b, b.Text) }
+	case b.Kind == "yaml" && strings.HasPrefix(b.Text, "containers:"):
+		return simple((*follower).containers)
+	case parsed(b), b.Kind == "json context", b.Kind == "drawing":
+		return func(*follower, pages.Block, string) {} // see checker for the test that reads it
+	}
+	return nil
+}
+
+func (f *follower) file(b pages.Block, name string) {
+	mode := os.FileMode(0o644)
+	if strings.HasPrefix(b.Text, "#!") {
+		mode = 0o755
+	}
+	write(f.t, filepath.Join(f.dir, name), b.Text, mode)
+}
+
+func (f *follower) inBinding(b pages.Block) {
+	f.hook("#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\nconfigVersion: v1\nkubernetes:\n- name: pods\n  kind: Pod\n" + b.Text +
+		"YAML\nfi\n")
+}
+
+func (f *follower) containers(b pages.Block) {
+	f.manifest(b, "apiVersion: v1\nkind: Pod\nmetadata: {name: shown, namespace: default}\nspec:\n"+indented(b.Text))
 }
 
 // first waits for what has to be before a block is for the reader.
@@ -224,9 +249,9 @@ func (f *follower) manifest(b pages.Block, text string) {
 }
 
 // chart collects values, and sees that the chart takes them. Those that are instead of others are not collected.
-func (f *follower) chart(b pages.Block, instead bool) {
+func (f *follower) chart(b pages.Block, how string) {
 	file, values := "instead.yaml", b.Text
-	if !instead {
+	if how != "instead" {
 		f.values += b.Text
 		file, values = "values.yaml", f.values
 	}

@@ -37,7 +37,7 @@ func checker(b pages.Block, scripts string) string {
 		return "TestFirstHook runs"
 	case b.Page == workersPage:
 		return "internal/run/worker runs"
-	case followed(b.Page):
+	case followed(b.Page) && checkOf(b) != nil:
 		return "TestPages and TestExamples run"
 	}
 	return ""
