@@ -11,14 +11,27 @@ import (
 
 // Find returns the test files of paths in a stable order: files, and directories that are searched for them.
 func Find(paths []string) (files []string, err error) {
+	files, err = below(paths, func(file string) bool { return strings.HasSuffix(file, Suffix) })
+	if err != nil {
+		return nil, fmt.Errorf("cannot search for test files: %w", err)
+	}
+	slices.Sort(files)
+	if files = slices.Compact(files); len(files) == 0 {
+		return nil, fmt.Errorf("no test files found below %s: their names end with %s", strings.Join(paths, ", "), Suffix)
+	}
+	return files, nil
+}
+
+// below returns the files of paths: those that are named, and those in directories that fit, without hidden directories.
+func below(paths []string, fits func(file string) bool) (files []string, err error) {
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return fmt.Errorf("cannot search for test files: %w", err)
+				return err
 			case d.IsDir() && file != path && strings.HasPrefix(d.Name(), "."):
 				return fs.SkipDir
-			case !d.IsDir() && (file == path || strings.HasSuffix(file, Suffix)):
+			case !d.IsDir() && (file == path || fits(file)):
 				files = append(files, file)
 			}
 			return nil
@@ -26,10 +39,6 @@ func Find(paths []string) (files []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-	}
-	slices.Sort(files)
-	if files = slices.Compact(files); len(files) == 0 {
-		return nil, fmt.Errorf("no test files found below %s: their names end with %s", strings.Join(paths, ", "), Suffix)
 	}
 	return files, nil
 }

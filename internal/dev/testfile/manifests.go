@@ -2,7 +2,6 @@ package testfile
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,31 +16,21 @@ type Manifest struct {
 
 // ReadManifests reads files, and all manifests below directories.
 func ReadManifests(paths []string) (all []Manifest, err error) {
-	for _, path := range paths {
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return fmt.Errorf("cannot read the objects: %w", err)
-			case d.IsDir() && file != path && strings.HasPrefix(d.Name(), "."):
-				return fs.SkipDir
-			case d.IsDir(), file != path && !IsManifest(file):
-				return nil
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return fmt.Errorf("cannot read the objects: %w", err)
-			}
-			objects, err := Manifests(text)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			for _, o := range objects {
-				all = append(all, Manifest{file, o})
-			}
-			return nil
-		})
+	files, err := below(paths, IsManifest)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the objects: %w", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot read the objects: %w", err)
+		}
+		objects, err := Manifests(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, o := range objects {
+			all = append(all, Manifest{file, o})
 		}
 	}
 	return all, nil
