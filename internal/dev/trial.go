@@ -92,7 +92,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	trial := run.Trial{Hook: asked.Hook, Contexts: contexts, Attempt: rec.FirstAttempt()}
 	out, exit, err := report.run(ctx, o, t, trial, private)
 	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
-	rules := resultRules(asked.Hook, heads, err != nil)
+	rules := simulate.ResultRules(asked.Hook, heads, err != nil)
 	if err != nil {
 		report.failed(out, rules, filters)
 	} else if err = report.result(out, rules); err == nil {
@@ -177,33 +177,6 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, heads [
 	r.Contexts = len(heads)
 	r.Notes = append(r.Notes, simulate.UnknownBindings(h, heads)...)
 	return file, heads, nil
-}
-
-// resultRules are those for the result file of a run with saved contexts. The operator knows the names of objects that the contexts do
-// not have; here they are not checked.
-func resultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.ResultRules {
-	r := wire.ResultRules{Failed: failed, Contains: func(namespace, name string) bool {
-		return slices.ContainsFunc(heads, func(head wire.ContextHead) bool {
-			return slices.ContainsFunc(head.Objects, func(o event.ObjectName) bool {
-				return o.Name == "" || o.Namespace == namespace && o.Name == name
-			})
-		})
-	}}
-	first := heads[0]
-	switch {
-	case first.Type != event.Startup:
-		r.MessageOnly = "a run that answers a request"
-	case first.Binding == string(hook.OnStart) && first.GroupName == "":
-		r.MessageOnly = "an onStartup run"
-	case h.Contexts == hook.NameContexts:
-		r.MessageOnly = "a hook with configuration v0"
-	}
-	for _, k := range h.Kubernetes {
-		if k.Initial == hook.InitialNone && slices.ContainsFunc(heads, func(head wire.ContextHead) bool { return head.Binding == k.Name }) {
-			r.Unlisted = k.Name
-		}
-	}
-	return r
 }
 
 // examples are binding contexts by the kind of their binding, whose name replaces NAME.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
@@ -87,6 +88,11 @@ func (s *simulation) replay(ctx context.Context) error {
 			Hook: s.hook, Contexts: file, Attempt: s.result.Recording.FirstAttempt() + i, Stdout: discardLine, Stderr: discardLine,
 		})
 		s.result.Usage = result.Usage
+		if invalid := s.readResult(out, ResultRules(s.hook, heads, err != nil)); err == nil {
+			err = invalid
+		} else if invalid != nil {
+			s.warn("the result file is ignored: %v", invalid)
+		}
 		if err == nil {
 			if _, err = apply.Check(s.hook, out, s.Filters); err == nil {
 				err = s.answered(heads[0], out)
@@ -106,6 +112,13 @@ func (s *simulation) replay(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// readResult parses the result file of a run.
+func (s *simulation) readResult(out run.Outputs, rules wire.ResultRules) error {
+	result, err := wire.ParseResult(out.Result, rules)
+	s.result.File = wire.FormatResult(result)
+	return err
+}
+
 // answered parses the response of a run to a request, if it has one.
 func (s *simulation) answered(head wire.ContextHead, out run.Outputs) error {
 	a, err := answer.Parse(s.hook, head, out)
@@ -122,6 +135,33 @@ func (s *simulation) answered(head wire.ContextHead, out run.Outputs) error {
 		s.result.HTTP = wire.FormatHTTP(*a.HTTP)
 	}
 	return nil
+}
+
+// ResultRules are those for the result file of a run with saved contexts. The operator knows the names of objects that the contexts do
+// not have; here they are not checked.
+func ResultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.ResultRules {
+	r := wire.ResultRules{Failed: failed, Contains: func(namespace, name string) bool {
+		return slices.ContainsFunc(heads, func(head wire.ContextHead) bool {
+			return slices.ContainsFunc(head.Objects, func(o event.ObjectName) bool {
+				return o.Name == "" || o.Namespace == namespace && o.Name == name
+			})
+		})
+	}}
+	first := heads[0]
+	switch {
+	case first.Type != event.Startup:
+		r.MessageOnly = "a run that answers a request"
+	case first.Binding == string(hook.OnStart) && first.GroupName == "":
+		r.MessageOnly = "an onStartup run"
+	case h.Contexts == hook.NameContexts:
+		r.MessageOnly = "a hook with configuration v0"
+	}
+	for _, k := range h.Kubernetes {
+		if k.Initial == hook.InitialNone && slices.ContainsFunc(heads, func(head wire.ContextHead) bool { return head.Binding == k.Name }) {
+			r.Unlisted = k.Name
+		}
+	}
+	return r
 }
 
 func discardLine([]byte) {}
