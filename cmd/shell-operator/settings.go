@@ -3,13 +3,12 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
@@ -91,6 +90,26 @@ type webhookServer struct {
 	filesGiven bool
 }
 
+// settings returns the rows of a server; prefix begins its flags, its files and the name of its Service.
+func (w *webhookServer) settings(prefix, kind, port string) []setting {
+	row := func(name string, bind func(*pflag.FlagSet, string), usage string) setting {
+		flag := prefix + "-webhook-" + name
+		return setting{flag: flag, env: strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), bind: bind, usage: usage}
+	}
+	file := func(name string) string { return "/" + prefix + "-certs/" + name }
+	of := "of " + kind + " webhooks"
+	return []setting{
+		row("service-name", text(&w.service, "shell-operator-"+prefix+"-svc"), "Service "+of),
+		row("url", text(&w.url, ""), "base URL "+of+"; default: that of --webhook-url"),
+		row("server-cert", text(&w.cert, file("tls.crt")), "certificate file "+of+"; without it the operator issues a certificate"),
+		row("server-key", text(&w.key, file("tls.key")), "key file of that certificate"),
+		row("ca", text(&w.ca, file("ca.crt")), "CA file of that certificate"),
+		row("client-ca", texts(&w.clientCA), "CA file for client certificates "+of+" (repeatable); default: no client certificates"),
+		row("listen-port", text(&w.port, port), "port "+of+"; 0 means a free one"),
+		row("listen-address", text(&w.address, "0.0.0.0"), "address "+of),
+	}
+}
+
 // httpServer are the flags of HTTP hooks.
 type httpServer struct {
 	address, port, cert, key   string
@@ -137,35 +156,6 @@ func newSettings(environ []string) *settings {
 		s.list = append(s.list, g.settings...)
 	}
 	return s
-}
-
-// text, duration, … make the bind function of a row.
-func text(p *string, def string) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.StringVar(p, name, def, "") }
-}
-
-func texts(p *[]string) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.StringSliceVar(p, name, nil, "") }
-}
-
-func pairs(p *map[string]string) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.StringToStringVar(p, name, nil, "") }
-}
-
-func number(p *int, def int) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.IntVar(p, name, def, "") }
-}
-
-func float(p *float32, def float32) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.Float32Var(p, name, def, "") }
-}
-
-func truth(p *bool, def bool) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.BoolVar(p, name, def, "") }
-}
-
-func duration(p *time.Duration, def time.Duration) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.DurationVar(p, name, def, "") }
 }
 
 // groups lists every flag in the order of the help text.
@@ -284,7 +274,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true),
 				usage: "report failing hooks as Events on the operator's Pod, and exhausted tasks on their objects"},
 		}},
-		{"Webhooks", []setting{
+		{"Webhooks", slices.Concat([]setting{
 			{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""),
 				usage: "base URL of webhooks for the API server, instead of a Service; default outside a cluster: own address and the server's port"},
 			{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"),
@@ -316,43 +306,9 @@ func (s *settings) groups() []settingGroup {
 			{flag: "validating-webhook-former-configuration-name", env: "VALIDATING_WEBHOOK_FORMER_CONFIGURATION_NAME",
 				bind:  text(&s.formerConfigurationName, ""),
 				usage: "their earlier prefix: those objects are removed when the webhooks are registered under the present one"},
-			{flag: "validating-webhook-service-name", env: "VALIDATING_WEBHOOK_SERVICE_NAME",
-				bind: text(&s.validating.service, "shell-operator-validating-svc"), usage: "Service of admission webhooks"},
-			{flag: "validating-webhook-url", env: "VALIDATING_WEBHOOK_URL", bind: text(&s.validating.url, ""),
-				usage: "base URL of admission webhooks; default: that of --webhook-url"},
-			{flag: "validating-webhook-server-cert", env: "VALIDATING_WEBHOOK_SERVER_CERT",
-				bind:  text(&s.validating.cert, "/validating-certs/tls.crt"),
-				usage: "certificate file of admission webhooks; without it the operator issues a certificate"},
-			{flag: "validating-webhook-server-key", env: "VALIDATING_WEBHOOK_SERVER_KEY", bind: text(&s.validating.key, "/validating-certs/tls.key"),
-				usage: "key file of that certificate"},
-			{flag: "validating-webhook-ca", env: "VALIDATING_WEBHOOK_CA", bind: text(&s.validating.ca, "/validating-certs/ca.crt"),
-				usage: "CA file of that certificate"},
-			{flag: "validating-webhook-client-ca", env: "VALIDATING_WEBHOOK_CLIENT_CA", bind: texts(&s.validating.clientCA),
-				usage: "CA file for client certificates of admission webhooks (repeatable); default: no client certificates"},
 			{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.failurePolicy, "Fail"),
 				usage: "failure policy of bindings without one, Fail or Ignore"},
-			{flag: "validating-webhook-listen-port", env: "VALIDATING_WEBHOOK_LISTEN_PORT", bind: text(&s.validating.port, "9680"),
-				usage: "port of admission webhooks; 0 means a free one"},
-			{flag: "validating-webhook-listen-address", env: "VALIDATING_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.validating.address, "0.0.0.0"),
-				usage: "address of admission webhooks"},
-			{flag: "conversion-webhook-service-name", env: "CONVERSION_WEBHOOK_SERVICE_NAME",
-				bind: text(&s.conversion.service, "shell-operator-conversion-svc"), usage: "Service of conversion webhooks"},
-			{flag: "conversion-webhook-url", env: "CONVERSION_WEBHOOK_URL", bind: text(&s.conversion.url, ""),
-				usage: "base URL of conversion webhooks; default: that of --webhook-url"},
-			{flag: "conversion-webhook-server-cert", env: "CONVERSION_WEBHOOK_SERVER_CERT",
-				bind:  text(&s.conversion.cert, "/conversion-certs/tls.crt"),
-				usage: "certificate file of conversion webhooks; without it the operator issues a certificate"},
-			{flag: "conversion-webhook-server-key", env: "CONVERSION_WEBHOOK_SERVER_KEY", bind: text(&s.conversion.key, "/conversion-certs/tls.key"),
-				usage: "key file of that certificate"},
-			{flag: "conversion-webhook-ca", env: "CONVERSION_WEBHOOK_CA", bind: text(&s.conversion.ca, "/conversion-certs/ca.crt"),
-				usage: "CA file of that certificate"},
-			{flag: "conversion-webhook-client-ca", env: "CONVERSION_WEBHOOK_CLIENT_CA", bind: texts(&s.conversion.clientCA),
-				usage: "CA file for client certificates of conversion webhooks (repeatable); default: no client certificates"},
-			{flag: "conversion-webhook-listen-port", env: "CONVERSION_WEBHOOK_LISTEN_PORT", bind: text(&s.conversion.port, "9681"),
-				usage: "port of conversion webhooks; 0 means a free one"},
-			{flag: "conversion-webhook-listen-address", env: "CONVERSION_WEBHOOK_LISTEN_ADDRESS", bind: text(&s.conversion.address, "0.0.0.0"),
-				usage: "address of conversion webhooks"},
-		}},
+		}, s.validating.settings("validating", "admission", "9680"), s.conversion.settings("conversion", "conversion", "9681"))},
 		{"HTTP hooks", []setting{
 			{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.http.address, "127.0.0.1"),
 				usage: "address of HTTP hooks; beyond loopback, a certificate and ServiceAccount tokens are required"},
@@ -418,54 +374,4 @@ func (s *settings) addFlags(fs *pflag.FlagSet) {
 		f.Usage = fmt.Sprintf("%s [$%s]", row.usage, row.env)
 		f.Hidden = row.hidden
 	}
-}
-
-// contextLimit is a number, or auto.
-type contextLimit int
-
-func limit(p *contextLimit) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) {
-		*p = hook.AutoContexts
-		fs.Var(p, name, "")
-	}
-}
-
-func (l *contextLimit) Type() string { return "int or auto" }
-
-func (l *contextLimit) String() string {
-	if *l == hook.AutoContexts {
-		return "auto"
-	}
-	return strconv.Itoa(int(*l))
-}
-
-func (l *contextLimit) Set(text string) error {
-	if text == "auto" {
-		*l = hook.AutoContexts
-		return nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return fmt.Errorf("%q is neither auto nor a number from 0", text)
-	}
-	*l = contextLimit(n)
-	return nil
-}
-
-// lenientBool also takes yes and no, which the variable was documented with for years.
-type lenientBool bool
-
-func (b *lenientBool) String() string { return fmt.Sprint(bool(*b)) }
-func (b *lenientBool) Type() string   { return "bool" }
-
-func (b *lenientBool) Set(text string) error {
-	switch strings.ToLower(text) {
-	case "1", "t", "true", "yes", "y":
-		*b = true
-	case "0", "f", "false", "no", "n":
-		*b = false
-	default:
-		return fmt.Errorf("%q is not a bool", text)
-	}
-	return nil
 }
