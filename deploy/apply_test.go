@@ -60,7 +60,7 @@ func TestApply(t *testing.T) {
 				cluster.KubectlInput(t, manifest, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 			})
 			cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
-			if name == "everything" { // once more: nothing that the API server fills in gets in the way
+			if name == "everything" { // a second time: nothing that the API server fills in gets in the way
 				cluster.KubectlInput(t, manifest, "apply", "--server-side", "--validate=strict", "-f", "-")
 			}
 			createPod(t, cluster, namespace, parse(t, manifest)["Deployment/shop-shell-operator"])

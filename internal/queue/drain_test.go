@@ -37,7 +37,7 @@ func (t *tracedTask) Absorb(behind Task) bool {
 func (t *tracedTask) Run(context.Context) error {
 	t.trace.lines = append(t.trace.lines, t.String())
 	if t.fails--; t.fails >= 0 {
-		return errors.New("as told")
+		return errors.New("as intended")
 	}
 	return nil
 }

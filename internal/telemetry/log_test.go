@@ -200,7 +200,7 @@ func TestKlogGoesTheSameWay(t *testing.T) {
 	RouteKlog(NewLogger(&w, LogOptions{NoTime: true}), false)
 	klog.Warningf("watch of %s ended", "pods")
 	klog.ErrorS(errors.New("refused"), "Cannot reach the API server", "host", "example")
-	klog.V(6).Info("a request that nobody asked to see")
+	klog.V(6).Info("a request that no setting shows")
 	got := strings.Join(w, "")
 	want := "INFO msg='watch of pods ended' source='klog'\n" + // klog knows no warnings any more when it has a logger
 		"ERROR msg='Cannot reach the API server' err='refused' host='example' source='klog'\n"

@@ -27,7 +27,7 @@ func written(t *testing.T, form any) []byte {
 	return b.Bytes()
 }
 
-// unwritten are the fields of types that have not had a value yet. A field that somebody adds stays here until a test has a value of it.
+// unwritten are the fields of types that have not had a value yet. A new field stays here until a test has a value of it.
 type unwritten map[string]bool
 
 // fieldsOf are all fields of a type and of the types in it, but not those that forms leave out.

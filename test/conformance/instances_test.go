@@ -85,7 +85,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 		}
 	}
 
-	// After a kill nobody knows yet: the finalizer is reported, and stays.
+	// After a kill the state is unknown at first: the finalizer is reported, and stays.
 	c.Kubectl(t, "-n", namespace, "create", "configmap", "one")
 	c.Kubectl(t, "-n", namespace, "label", "configmap", "one", "managed=yes")
 	c.Kubectl(t, "-n", namespace, "wait", "configmap/one", "--for=jsonpath={.metadata.finalizers[0]}="+finalizer, "--timeout=60s")

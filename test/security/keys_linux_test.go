@@ -15,7 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// Line "queue keys": a key that is a value of a Secret reaches the hook, and nobody else. Commands accept its hash.
+// Line "queue keys": a key that is a value of a Secret reaches the hook and nothing else. Commands accept its hash.
 func TestQueueKeysOfSecrets(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)

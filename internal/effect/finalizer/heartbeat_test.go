@@ -279,7 +279,7 @@ func TestOperatorsNoticeEachOther(t *testing.T) {
 	})
 }
 
-// Processes that are killed repeatedly do not fill the record, and neither do they when nobody else runs long enough to notice.
+// Processes that are killed repeatedly do not fill the record, and neither do they when no other process runs long enough to notice.
 func TestHeartbeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{changed: make(chan struct{})}

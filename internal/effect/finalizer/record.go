@@ -355,7 +355,7 @@ func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
 	return diff, err
 }
 
-// added is the difference that adds an entry. It has the heartbeat, too: nobody takes the entry for one whose operator is gone.
+// added is the difference that adds an entry. It has the heartbeat, too, so the entry is not taken for one whose operator is gone.
 func (r *Record) added(e Entry) (*configMap, error) {
 	text, err := json.Marshal(e)
 	value := string(text)

@@ -16,7 +16,7 @@ import (
 // Resident is a process that serves runs one after the other. Its promises:
 //   - Run follows the process until it has ended. What it prints outside of runs goes to the functions of its Invocation.
 //   - A run that has been sent ends with the answer, or fails. When it fails, all processes of the worker's group have ended.
-//   - A process that was told to end gets SIGTERM after Options.TermDelay, and SIGKILL after another one, or when Options.Kill ends.
+//   - A process that is to end gets SIGTERM after Options.TermDelay, and SIGKILL after another one, or when Options.Kill ends.
 type Resident struct {
 	e    *Executor
 	opts ResidentOptions
@@ -43,7 +43,7 @@ type Resident struct {
 	// leaving is how far the end of the worker has come, due is when the next step follows.
 	leaving leaving
 	due     time.Time
-	// broken is why the worker is ended; nil if it was told to.
+	// broken is why the worker is ended; nil after Leave.
 	broken *WorkerError
 	// before is what the worker had used at the end of the last run.
 	before usage
@@ -57,8 +57,8 @@ type leaving int
 
 const (
 	staying leaving = iota
-	// told: the socket is closed.
-	told
+	// closed: the socket is.
+	closed
 	// terminated and killed: the group has got the signal.
 	terminated
 	killed
@@ -70,7 +70,7 @@ type ResidentOptions struct {
 	Invocation
 	// ReadyTimeout limits the time until the worker is ready.
 	ReadyTimeout time.Duration
-	// Ready is called when the worker is ready, Ended when it has ended: with nil if it was told to. They must not block.
+	// Ready is called when the worker is ready, Ended when it has ended: with nil after Leave. They must not block.
 	Ready func()
 	Ended func(err error)
 }
@@ -225,7 +225,7 @@ func (j *job) close() {
 	_ = os.Remove(j.in.Worker.Stderr)
 }
 
-// Leave tells the worker to end after the run that it serves.
+// Leave ends the worker after the run that it serves.
 func (w *Resident) Leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -265,7 +265,7 @@ func (w *Resident) takeOrders() {
 	case w.serving != nil && w.serving.ctx.Err() != nil && w.leaving < terminated:
 		w.signal(now)
 	case w.serving == nil && leave && w.leaving == staying:
-		w.leaving, w.due = told, now.Add(w.e.opts.TermDelay)
+		w.leaving, w.due = closed, now.Add(w.e.opts.TermDelay)
 		w.refuse(next)
 		closeEnd(&w.socket)
 	case w.talk.state == talkStarting && w.leaving == staying && !now.Before(w.due):
@@ -476,7 +476,7 @@ func (w *Resident) hangUp() {
 	closeEnd(&w.socket)
 	if w.broken == nil && w.leaving == staying {
 		w.broken = &WorkerError{Hook: w.opts.Hook, Problem: "its worker has closed its socket"}
-		w.leaving, w.due = told, w.e.now().Add(closing)
+		w.leaving, w.due = closed, w.e.now().Add(closing)
 	}
 }
 
@@ -570,7 +570,7 @@ func (w *Resident) ended() {
 		close(next.done)
 	}
 	w.closeFiles()
-	if w.told() {
+	if w.intended() {
 		w.opts.Ended(nil)
 		return
 	}
@@ -580,8 +580,8 @@ func (w *Resident) ended() {
 	w.opts.Ended(cause)
 }
 
-// told reports whether the worker has ended because it was to.
-func (w *Resident) told() bool {
+// intended reports whether the worker has ended because of Leave or Kill.
+func (w *Resident) intended() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.broken == nil && (w.leave || w.e.opts.Kill.Err() != nil)

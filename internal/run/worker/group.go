@@ -51,7 +51,7 @@ const (
 	starting state = iota
 	idle
 	serving
-	// leaving: it has been told to end.
+	// leaving: it is to end.
 	leaving
 )
 
@@ -89,7 +89,7 @@ type action struct {
 type actionKind int
 
 const (
-	// start a worker, let member serve the run of waiter, fail that run, tell member to end.
+	// start a worker, let member serve the run of waiter, fail that run, end member.
 	start actionKind = iota
 	give
 	fail
@@ -188,7 +188,7 @@ func (g *group) unsent(m *member) {
 	}
 }
 
-// ended is called when the process of a worker has ended; well if it was told to.
+// ended is called when the process of a worker has ended; well if that was intended.
 func (g *group) ended(now time.Time, m *member, well bool) (todo []action) {
 	before := m.state
 	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })

@@ -131,7 +131,7 @@ func TestDecide(t *testing.T) {
 		{"a newer one wants it different", k, as(k, newer, edited), true, yield},
 		{"a newer one wanted it different", k, as(k, newer, edited), false, update},
 		{"a chart created it", k, as(k, now, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, leave},
-		{"a chart created it, and nobody has written it", k, as(k, now, func(c *configuration) {
+		{"a chart created it, and no operator has written it", k, as(k, now, func(c *configuration) {
 			c.Webhooks, c.Labels, c.Annotations = nil, map[string]string{managedByLabel: "Helm"}, nil
 		}), true, update},
 		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, leave},
