@@ -4,6 +4,7 @@ import (
 	"debug/buildinfo"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -80,8 +81,8 @@ func TestDockerContext(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(read(t, "image/Dockerfile.dockerignore")) {
-		if path, found := strings.CutPrefix(strings.TrimSpace(line), "!"); found {
-			sent[path] = true
+		if pattern, found := strings.CutPrefix(strings.TrimSpace(line), "!"); found {
+			sent[pattern] = true
 		}
 	}
 	below := func(path string, all map[string]bool) bool {
@@ -102,6 +103,34 @@ func TestDockerContext(t *testing.T) {
 			t.Errorf("no step of the Dockerfile copies %s", path)
 		}
 	}
+	for _, file := range filesOfProgram(t) {
+		isSent := false
+		for pattern := range sent {
+			fits, _ := path.Match(pattern, file)
+			isSent = isSent || fits || strings.HasPrefix(file, pattern+"/")
+		}
+		if !isSent {
+			t.Errorf("the program needs %s, which .dockerignore leaves out", file)
+		}
+	}
+}
+
+// filesOfProgram are the sources and embedded files of our packages in the program.
+func filesOfProgram(t *testing.T) (files []string) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{range .GoFiles}}{{$.Dir}}/{{.}}\n{{end}}"+
+		"{{range .EmbedFiles}}{{$.Dir}}/{{.}}\n{{end}}{{end}}{{end}}", "./cmd/shell-operator")
+	cmd.Dir = testenv.Root()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if file := strings.TrimSpace(line); file != "" {
+			files = append(files, strings.TrimPrefix(file, testenv.Root()+"/"))
+		}
+	}
+	return files
 }
 
 // TestLicenses: each module in a program has its licence in what goes with the program.
