@@ -31,13 +31,36 @@ type One struct {
 // Watch sends one watch request. It calls opened, if set, when the API server has accepted it, and then changed with the
 // JSON of the current state and of each later one, nil after a deletion. It returns nil when the server ends the watch.
 func (o One) Watch(ctx context.Context, opened func(), changed func(object []byte)) error {
+	return watchStream(ctx, o.Client.Get().AbsPath(o.Path...).Param("fieldSelector", "metadata.name="+o.Name), opened,
+		func(deleted bool, object []byte) {
+			if deleted {
+				object = nil
+			}
+			changed(object)
+		})
+}
+
+// Labelled are the objects with a label. They are few: see One for the kind of watch.
+type Labelled struct {
+	Client rest.Interface
+	// Path has the segments of the collection, Selector selects by labels.
+	Path     []string
+	Selector string
+}
+
+// Watch is as that of One. Changed gets the last state of a deleted object, too.
+func (l Labelled) Watch(ctx context.Context, opened func(), changed func(deleted bool, object []byte)) error {
+	return watchStream(ctx, l.Client.Get().AbsPath(l.Path...).Param("labelSelector", l.Selector), opened, changed)
+}
+
+// watchStream sends a watch request and returns when it has ended.
+func watchStream(ctx context.Context, request *rest.Request, opened func(), changed func(deleted bool, object []byte)) error {
 	const limit = 5 * 60
 	seconds := limit + rand.N(limit)
 	// The server ends the watch; the client's limit is for a connection that has died silently.
 	limited, cancel := context.WithTimeout(ctx, time.Duration(seconds+30)*time.Second)
 	defer cancel()
-	body, err := o.Client.Get().AbsPath(o.Path...).Param("watch", "true").Param("fieldSelector", "metadata.name="+o.Name).
-		Param("timeoutSeconds", strconv.Itoa(seconds)).MaxRetries(0).
+	body, err := request.Param("watch", "true").Param("timeoutSeconds", strconv.Itoa(seconds)).MaxRetries(0).
 		SetHeader("Accept-Encoding", "identity").Stream(limited)
 	if err != nil {
 		return err
@@ -62,9 +85,9 @@ func (o One) Watch(ctx context.Context, opened func(), changed func(object []byt
 		}
 		switch event.Type {
 		case "ADDED", "MODIFIED":
-			changed(event.Object)
+			changed(false, event.Object)
 		case "DELETED":
-			changed(nil)
+			changed(true, event.Object)
 		case "ERROR":
 			status := metav1.Status{Code: http.StatusInternalServerError}
 			_ = json.Unmarshal(event.Object, &status, json.MatchCaseInsensitiveNames(true))
