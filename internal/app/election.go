@@ -62,18 +62,21 @@ func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Res
 	return f.Executor.Execute(ctx, in)
 }
 
-func (op *operator) leaderChanged(holder replica.Holder) {
-	op.leader.Store(&holder.Name)
+func (op *operator) leaderChanged(now replica.State) {
+	leader := now.Holders[0]
+	if before := op.leader.Swap(&leader); before != nil && *before == leader {
+		return
+	}
 	switch {
-	case holder.Self:
-		op.log.Info("This replica runs the hooks", "identity", holder.Name)
+	case now.Serving:
+		op.log.Info("This replica runs the hooks", "identity", leader)
 		op.health.SetRole("leader: this replica runs the hooks", false)
-	case holder.Name == "":
+	case leader == "":
 		op.log.Info("No replica runs the hooks")
 		op.health.SetRole("standby: no replica runs the hooks", false)
 	default:
-		op.log.Info("Another replica runs the hooks, this one is a standby", "leader", holder.Name)
-		op.health.SetRole(fmt.Sprintf("standby: %q runs the hooks", holder.Name), true)
+		op.log.Info("Another replica runs the hooks, this one is a standby", "leader", leader)
+		op.health.SetRole(fmt.Sprintf("standby: %q runs the hooks", leader), true)
 	}
 }
 

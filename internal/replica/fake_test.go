@@ -4,32 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// server is an API server with one Lease.
+// server is an API server with Leases.
 type server struct {
 	mu       sync.Mutex
 	version  int
-	lease    *coordinationv1.Lease
+	leases   map[string]*coordinationv1.Lease
 	watchers map[chan struct{}]bool
 }
 
-// set changes the Lease. The lock is held.
-func (s *server) set(lease *coordinationv1.Lease) *coordinationv1.Lease {
+func newServer() *server {
+	return &server{leases: map[string]*coordinationv1.Lease{}, watchers: map[chan struct{}]bool{}}
+}
+
+// set changes a Lease. The lock is held.
+func (s *server) set(name string, lease *coordinationv1.Lease) *coordinationv1.Lease {
 	s.version++
-	if lease != nil {
+	if lease == nil {
+		delete(s.leases, name)
+	} else {
 		lease = lease.DeepCopy()
 		lease.ResourceVersion = fmt.Sprint(s.version)
+		if s.leases[name] == nil {
+			lease.UID = types.UID("uid-" + lease.ResourceVersion)
+		}
+		s.leases[name] = lease
 	}
-	s.lease = lease
 	for w := range s.watchers {
 		select {
 		case w <- struct{}{}:
@@ -37,6 +50,13 @@ func (s *server) set(lease *coordinationv1.Lease) *coordinationv1.Lease {
 		}
 	}
 	return lease
+}
+
+// change changes a Lease as another client.
+func (s *server) change(name string, to func(*coordinationv1.Lease) *coordinationv1.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set(name, to(s.leases[name].DeepCopy()))
 }
 
 // line is the way of one replica to the server. Its requests take some time, and fail when it is cut.
@@ -47,8 +67,8 @@ type line struct {
 	broken chan struct{}
 	// slowRead is added to the time of the first read.
 	slowRead time.Duration
-	// blind refuses watches.
-	blind bool
+	// blind refuses watches, unlisted lists.
+	blind, unlisted bool
 }
 
 var _ store = (*line)(nil)
@@ -88,39 +108,81 @@ func (l *line) do(ctx context.Context, work func() (*coordinationv1.Lease, error
 	return lease, err
 }
 
-func (l *line) get(ctx context.Context) (*coordinationv1.Lease, error) {
+func (l *line) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	time.Sleep(l.slowRead)
 	l.slowRead = 0
 	return l.do(ctx, func() (*coordinationv1.Lease, error) {
-		if l.lease == nil {
-			return nil, apierrors.NewNotFound(leases, "lease")
+		if l.leases[name] == nil {
+			return nil, apierrors.NewNotFound(leases, name)
 		}
-		return l.lease.DeepCopy(), nil
+		return l.leases[name].DeepCopy(), nil
 	})
+}
+
+func (l *line) list(ctx context.Context, selector string) (all []coordinationv1.Lease, err error) {
+	if l.unlisted {
+		return nil, apierrors.NewForbidden(leases, "", errors.New("no"))
+	}
+	_, err = l.do(ctx, func() (*coordinationv1.Lease, error) {
+		for _, lease := range l.selected("", selector) {
+			all = append(all, *lease)
+		}
+		return nil, nil
+	})
+	return all, err
+}
+
+// selected returns the Leases of a selector, or one. The lock is held.
+func (s *server) selected(name, selector string) map[string]*coordinationv1.Lease {
+	chosen := map[string]*coordinationv1.Lease{}
+	key, value, _ := strings.Cut(selector, "=")
+	for _, lease := range s.leases {
+		if selector == "" && lease.Name == name || selector != "" && lease.Labels[key] == value {
+			chosen[lease.Name] = lease.DeepCopy()
+		}
+	}
+	return chosen
 }
 
 func (l *line) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return l.do(ctx, func() (*coordinationv1.Lease, error) {
-		if l.lease != nil {
-			return nil, apierrors.NewAlreadyExists(leases, "lease")
+		if l.leases[lease.Name] != nil {
+			return nil, apierrors.NewAlreadyExists(leases, lease.Name)
 		}
-		return l.set(lease), nil
+		return l.set(lease.Name, lease), nil
 	})
 }
 
 func (l *line) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return l.do(ctx, func() (*coordinationv1.Lease, error) {
-		if l.lease == nil {
-			return nil, apierrors.NewNotFound(leases, "lease")
+		live := l.leases[lease.Name]
+		if live == nil {
+			return nil, apierrors.NewNotFound(leases, lease.Name)
 		}
-		if l.lease.ResourceVersion != lease.ResourceVersion {
-			return nil, apierrors.NewConflict(leases, "lease", errors.New("it has changed"))
+		if live.ResourceVersion != lease.ResourceVersion {
+			return nil, apierrors.NewConflict(leases, lease.Name, errors.New("it has changed"))
 		}
-		return l.set(lease), nil
+		return l.set(lease.Name, lease), nil
 	})
 }
 
-func (l *line) watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error {
+func (l *line) remove(ctx context.Context, lease *coordinationv1.Lease) error {
+	_, err := l.do(ctx, func() (*coordinationv1.Lease, error) {
+		live := l.leases[lease.Name]
+		if live == nil {
+			return nil, apierrors.NewNotFound(leases, lease.Name)
+		}
+		if live.ResourceVersion != lease.ResourceVersion || live.UID != lease.UID {
+			return nil, apierrors.NewConflict(leases, lease.Name, errors.New("it has changed"))
+		}
+		l.set(lease.Name, nil)
+		return nil, nil
+	})
+	return err
+}
+
+func (l *line) watch(ctx context.Context, name, selector string, opened func(),
+	changed func(string, *coordinationv1.Lease)) error {
 	if l.blind {
 		return apierrors.NewForbidden(leases, "lease", errors.New("no"))
 	}
@@ -130,21 +192,29 @@ func (l *line) watch(ctx context.Context, opened func(), changed func(*coordinat
 	opened()
 	news := make(chan struct{}, 1)
 	l.mu.Lock()
-	if l.watchers == nil {
-		l.watchers = map[chan struct{}]bool{}
-	}
 	l.watchers[news] = true
-	now := l.lease
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.watchers, news)
 	}()
-	if now != nil {
-		changed(now)
-	}
+	known := map[string]*coordinationv1.Lease{}
 	for {
+		l.mu.Lock()
+		now := l.selected(name, selector)
+		l.mu.Unlock()
+		for _, name := range slices.Sorted(maps.Keys(now)) {
+			if was := known[name]; was == nil || was.ResourceVersion != now[name].ResourceVersion {
+				changed(name, now[name])
+			}
+		}
+		for name := range known {
+			if now[name] == nil {
+				changed(name, nil)
+			}
+		}
+		known = now
 		select {
 		case <-news:
 		case <-l.broken:
@@ -156,9 +226,5 @@ func (l *line) watch(ctx context.Context, opened func(), changed func(*coordinat
 		if err := l.travel(ctx); err != nil {
 			return err
 		}
-		l.mu.Lock()
-		now := l.lease
-		l.mu.Unlock()
-		changed(now)
 	}
 }

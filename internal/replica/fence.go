@@ -8,17 +8,11 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
-// moment is a time by the monotonic clock and by the wall clock. The time that has passed is the larger of the two: the
-// monotonic clock stops while a machine is suspended, the wall clock may be set back.
-type moment struct{ steady, wall time.Time }
-
-func momentOf(t time.Time) moment { return moment{steady: t, wall: t.Round(0)} }
-
-func (m moment) since(earlier moment) time.Duration {
-	return max(m.steady.Sub(earlier.steady), m.wall.Sub(earlier.wall))
-}
+type moment = ownership.Moment
 
 // fence decides by clocks alone whether the Lease is certainly ours. The context of a leader ends when the loss is noticed;
 // a process that was stopped would do much before that.
@@ -32,10 +26,10 @@ type fence struct {
 	renewed moment
 }
 
-func (f *fence) renew(at time.Time) {
+func (f *fence) hold(renewed moment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held, f.renewed = true, momentOf(at)
+	f.held, f.renewed = true, renewed
 }
 
 func (f *fence) lose() {
@@ -51,7 +45,7 @@ func (f *fence) check() error {
 	if !f.held {
 		return fmt.Errorf("not done: this replica does not lead any more")
 	}
-	if passed := now.since(f.renewed); passed >= f.limit {
+	if passed := now.Since(f.renewed); passed >= f.limit {
 		return fmt.Errorf("not done: another replica may lead by now: the Lease was renewed %s ago and counts for %s; was this process or its "+
 			"machine stopped?",
 			passed.Round(time.Millisecond), f.limit)

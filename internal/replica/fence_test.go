@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
 // clocks are two that a test sets.
@@ -29,15 +31,15 @@ func (c *clocks) read() moment {
 func (c *clocks) pass(steady, wall time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = moment{c.now.steady.Add(steady), c.now.wall.Add(wall)}
+	c.now = moment{Steady: c.now.Steady.Add(steady), Wall: c.now.Wall.Add(wall)}
 }
 
 // newFence returns a fence of a Lease that has just been renewed and counts for ten seconds.
 func newFence() (*fence, *clocks) {
 	start := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	c := &clocks{now: moment{start, start}}
+	c := &clocks{now: moment{Steady: start, Wall: start}}
 	f := &fence{limit: 10 * time.Second, now: c.read}
-	f.renew(start)
+	f.hold(ownership.At(start))
 	return f, c
 }
 
@@ -135,7 +137,7 @@ func TestFencedTransport(t *testing.T) {
 	if got, problem := send(t, through, t.Context(), http.MethodPatch, server.URL); got != "text" {
 		t.Errorf("an answer to the API server: %s", problem)
 	}
-	f.renew(c.read().steady)
+	f.hold(ownership.At(c.read().Steady))
 	if got, problem := send(t, through, leader, http.MethodPatch, server.URL); got != "text" {
 		t.Errorf("renewed again: %s", problem)
 	}

@@ -1,13 +1,17 @@
-// Package replica elects the replica that runs the hooks: the one that holds a Lease.
+// Package replica decides which replica runs the hooks, or which part of their objects it serves: that of the Lease that it holds. With
+// leader election there is one Lease; with shards, one for each.
 //
 // Callers may rely on this:
-//   - At most one replica leads. A leader that cannot renew its Lease stops well before another replica may acquire it.
+//   - At most one replica leads, or serves a shard. One that cannot renew its Lease stops well before another replica may acquire it.
+//   - A process serves one shard for its whole life.
 //   - A Lease that is released, deleted or taken is noticed immediately, by a watch; one whose holder has died, when it
 //     expires. Clocks of different machines need not agree.
-//   - Fencing: what a leader does under its fence (see Check) is not started once the Lease may have expired, even if the
+//   - Fencing: what a leader or owner does under its fence (see Check) is not started once the Lease may have expired, even if the
 //     process was stopped meanwhile and has not noticed yet.
 //   - The Lease is released only after the work has ended, and then the next replica starts immediately.
 //   - The fields of the Lease have the meaning that they have for other leader elections.
+//
+// The rules are those of package ownership, which this one drives: it sends the requests, watches, and reads the clocks.
 //
 // It does not use the election of client-go. That one reads the Lease only every few seconds, so a hand-over takes
 // seconds and a leader whose Lease was taken continues for ten more; it may release the Lease before the work has ended;
@@ -20,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -28,6 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
@@ -35,6 +41,8 @@ import (
 type Options struct {
 	Client          rest.Interface
 	Namespace, Name string
+	// Shards is the number of Leases; 0 is leader election, with one Lease of that Name.
+	Shards int
 	// Pod is the name of this replica. Its identity has a random part, too: a Pod of a StatefulSet that is replaced has
 	// the name of the one before, which may still run on a node that cannot be reached.
 	Pod string
@@ -45,16 +53,8 @@ type Options struct {
 	// RetryPeriod is the time between two renewals, and between two reads without the permission to watch.
 	RetryPeriod time.Duration
 	Log         *slog.Logger
-	// Changed, if set, is called whenever the holder changes. It must not block.
-	Changed func(Holder)
-}
-
-// Holder is the replica that holds a Lease.
-type Holder struct {
-	// Name is that of its Pod; empty if no replica holds the Lease.
-	Name string
-	// Self reports that it is this replica.
-	Self bool
+	// Changed, if set, is called with each new State. It must not block.
+	Changed func(State)
 }
 
 // Lease is the share of one replica in an election.
@@ -63,23 +63,21 @@ type Lease struct {
 	identity string
 	store    store
 	log      *slog.Logger
-	// woken has a token when another client has changed the Lease.
+	// woken has a token when another client has changed a Lease, or the machine has to act for another reason.
 	woken  chan struct{}
 	fence  fence
 	logged logonce.Dedup
 
 	mu sync.Mutex // guards what follows
-	// seen is the last known state, first seen at since. It is nil if there is no Lease, or none is known.
-	seen  *coordinationv1.Lease
-	since time.Time
-	// watching reports that a watch delivers changes by other clients.
-	watching bool
-	// leading is set once, when the Lease is acquired. What the watch delivers later may be older.
-	leading bool
-	// reported is the argument of the last call of Changed; nil before the first one.
-	reported *Holder
-	// problem is why the Lease cannot be used now; empty if it can.
-	problem string
+	// division is what the Leases of shards have in their names; machine the rules for it. Both are set by Run.
+	division string
+	machine  *ownership.Machine
+	// objects are the Leases as the machine knows them, by name.
+	objects map[string]*coordinationv1.Lease
+	state   State
+	// problem is why the Lease cannot be used now; empty if it can. lastError is that of the last request for it.
+	problem   string
+	lastError error
 }
 
 // New returns a Lease, or an error about the durations.
@@ -89,7 +87,7 @@ func New(o Options) (*Lease, error) {
 			"shorter than the one before, and the first at least 1s",
 			o.Duration, o.RenewDeadline, o.RetryPeriod)
 	}
-	return newLease(o, &apiStore{client: o.Client, namespace: o.Namespace, name: o.Name}), nil
+	return newLease(o, &apiStore{client: o.Client, namespace: o.Namespace}), nil
 }
 
 func newLease(o Options, s store) *Lease {
@@ -98,8 +96,8 @@ func newLease(o Options, s store) *Lease {
 	}
 	identity := o.Pod + "_" + rand.Text()[:10]
 	return &Lease{
-		opts: o, identity: identity, store: s, woken: make(chan struct{}, 1),
-		fence: fence{limit: o.RenewDeadline, now: func() moment { return momentOf(time.Now()) }},
+		opts: o, identity: identity, store: s, woken: make(chan struct{}, 1), objects: map[string]*coordinationv1.Lease{},
+		fence: fence{limit: o.RenewDeadline, now: func() moment { return ownership.At(time.Now()) }},
 		log:   o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", identity),
 	}
 }
@@ -109,118 +107,58 @@ type LostError struct{ Reason string }
 
 func (e *LostError) Error() string { return "the Lease is lost: " + e.Reason }
 
-// Run blocks until this replica holds the Lease, or ctx ends. Then it calls lead, renews the Lease until lead returns, and
-// releases it. The context of lead ends only when the Lease is lost, with a LostError as its cause; Run returns that.
+// Shard is what a replica does with the Lease of a shard.
+type Shard struct {
+	// Division has the part of the names of Leases that differs when objects are divided in another way.
+	Division string
+	// Assigned is called once, before Serve, when it is certain which shard this process will serve. Until Serve, another process may serve
+	// it.
+	Assigned func(index int)
+	// Serve is as lead of Run.
+	Serve func(context.Context)
+}
+
+// Run blocks until this replica holds the Lease of leader election, or ctx ends. Then it calls lead, renews the Lease until lead returns,
+// and releases it. The context of lead ends only when the Lease is lost, with a LostError as its cause; Run returns that.
 func (l *Lease) Run(ctx context.Context, lead func(context.Context)) error {
-	var parts sync.WaitGroup
-	defer parts.Wait()
-	around, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	parts.Go(func() { l.follow(around) })
-
-	held, renewed, ok := l.acquire(ctx)
-	if !ok {
-		return nil
-	}
-	leading, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer lose(nil)
-	keeping, endKeeping := context.WithCancel(around)
-	defer endKeeping()
-	var keeper sync.WaitGroup
-	var lost error
-	l.fence.renew(renewed)
-	keeper.Go(func() {
-		if held, lost = l.keep(keeping, held, renewed); lost != nil {
-			l.fence.lose()
-			lose(lost)
-		}
-	})
-	lead(leading)
-	endKeeping()
-	keeper.Wait()
-	l.fence.lose()
-	if lost != nil {
-		return lost
-	}
-	l.release(around, held)
-	return nil
+	return l.run(ctx, Shard{Assigned: func(int) {}, Serve: lead})
 }
 
-// keep renews the Lease until ctx ends. It returns the Lease as it last was, or a LostError.
-func (l *Lease) keep(ctx context.Context, held *coordinationv1.Lease, renewed time.Time) (*coordinationv1.Lease, error) {
-	for {
-		l.fence.renew(renewed)
-		deadline := renewed.Add(l.opts.RenewDeadline)
-		if !l.pause(ctx, min(l.opts.RetryPeriod, time.Until(deadline))) {
-			return held, nil
-		}
-		started := time.Now()
-		attempt, cancel := context.WithDeadline(ctx, deadline)
-		next, err := l.renew(attempt, held)
-		cancel()
-		var lost *LostError
-		switch {
-		case err == nil:
-			held, renewed = next, started
-			l.complain(nil)
-		case errors.As(err, &lost):
-			return held, err
-		case ctx.Err() != nil:
-			return held, nil
-		case !time.Now().Before(deadline):
-			return held, &LostError{fmt.Sprintf("it could not be renewed for %s: %v", l.opts.RenewDeadline, l.explain(err))}
-		default:
-			l.complain(err)
+// RunShard is as Run, with the Lease of one of the shards.
+func (l *Lease) RunShard(ctx context.Context, s Shard) error { return l.run(ctx, s) }
+
+func (l *Lease) run(ctx context.Context, s Shard) error {
+	l.mu.Lock()
+	l.division = s.Division
+	l.machine = ownership.New(l.rules())
+	l.mu.Unlock()
+	d := &driver{Lease: l, shard: s, phase: ownership.Standby}
+	defer d.parts.Wait()
+	d.around, d.end = context.WithCancel(context.WithoutCancel(ctx))
+	defer d.end()
+	d.follow(l.opts.Shards > 0)
+	return d.drive(ctx)
+}
+
+// rules returns the configuration of the machine.
+func (l *Lease) rules() *ownership.Config {
+	c := &ownership.Config{
+		Identity: l.identity, Names: []string{l.opts.Name},
+		Duration: l.opts.Duration, RenewDeadline: l.opts.RenewDeadline, RetryPeriod: l.opts.RetryPeriod,
+		Jitter: func(limit time.Duration) time.Duration { return mathrand.N(limit) },
+	}
+	if n := l.opts.Shards; n > 0 {
+		c.Elected, c.Settle, c.First = l.opts.Name, true, mathrand.N(n)
+		c.Names = nil
+		for i := range n {
+			c.Names = append(c.Names, fmt.Sprintf("%s-%s-%d", l.opts.Name, l.division, i))
 		}
 	}
+	return c
 }
 
-// renew writes a new time. Another client that has changed the Lease may have taken it.
-func (l *Lease) renew(ctx context.Context, held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	next, err := l.store.update(ctx, renewal(held, time.Now()))
-	if apierrors.IsConflict(err) {
-		var live *coordinationv1.Lease
-		if live, err = l.store.get(ctx); err == nil {
-			if reason := whyLost(held, live); reason != "" {
-				return nil, &LostError{reason}
-			}
-			next, err = l.store.update(ctx, renewal(live, time.Now()))
-		}
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, &LostError{"another client has deleted it"}
-	}
-	return next, err
-}
-
-// releaseTime limits a release: without one, the next replica waits until the Lease expires.
-const releaseTime = 3 * time.Second
-
-func (l *Lease) release(ctx context.Context, held *coordinationv1.Lease) {
-	ctx, cancel := context.WithTimeout(ctx, releaseTime)
-	defer cancel()
-	live, err := l.store.get(ctx) // a renewal may have been under way
-	if err == nil && whyLost(held, live) == "" {
-		_, err = l.store.update(ctx, released(live, time.Now()))
-	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		l.log.Warn("Cannot give the Lease back, the next replica waits until it runs out", "error", l.explain(err).Error())
-		return
-	}
-	l.log.Info("The Lease is given back")
-}
-
-// pause waits, and returns early when another client has changed the Lease. It returns false if ctx has ended.
-func (l *Lease) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(max(0, d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.woken:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
+// selector is that of the Leases of all shards.
+func (l *Lease) selector() string { return shardsLabel + "=" + l.opts.Name }
 
 // complain logs an error when it begins or changes, and its end.
 func (l *Lease) complain(err error) {
@@ -255,7 +193,34 @@ func (l *Lease) Problem() string {
 func (l *Lease) explain(err error) error {
 	if apierrors.IsForbidden(err) {
 		rule := kube.Rule{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "create", "update", "watch"}}
+		if l.opts.Shards > 0 {
+			rule.Verbs = append(rule.Verbs, "list", "delete")
+		}
 		return fmt.Errorf("%w: %s", err, kube.Grant(l.opts.Namespace, rule))
 	}
 	return err
 }
+
+func (l *Lease) wake() {
+	select {
+	case l.woken <- struct{}{}:
+	default:
+	}
+}
+
+// result is what the rules distinguish of an error.
+func result(err error) ownership.Result {
+	switch {
+	case err == nil:
+		return ownership.Done
+	case apierrors.IsNotFound(err):
+		return ownership.Missing
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return ownership.Changed
+	case apierrors.IsForbidden(err):
+		return ownership.Denied
+	}
+	return ownership.Unknown
+}
+
+var errNoLease = errors.New("the Lease is not known any more")

@@ -13,6 +13,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
 // election has replicas that lead until they are stopped.
@@ -27,7 +29,7 @@ type election struct {
 }
 
 func newElection(t *testing.T) *election {
-	return &election{t: t, server: &server{}, began: map[string]time.Time{}, ended: map[string]time.Time{}}
+	return &election{t: t, server: newServer(), began: map[string]time.Time{}, ended: map[string]time.Time{}}
 }
 
 // replica is one of them. end is the polite way, as by SIGTERM; result has what Run returned.
@@ -139,8 +141,8 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("the next replica began %s after the work of the first one had ended", gap)
 		}
 		e.stop(b, c)
-		if holder(e.server.lease) != "" || ptr.Deref(e.server.lease.Spec.LeaseTransitions, 0) == 0 {
-			t.Errorf("the Lease is %+v", e.server.lease.Spec)
+		if holder(e.server.leases["lease"]) != "" || ptr.Deref(e.server.leases["lease"].Spec.LeaseTransitions, 0) == 0 {
+			t.Errorf("the Lease is %+v", e.server.leases["lease"].Spec)
 		}
 	})
 }
@@ -203,9 +205,7 @@ func TestTaken(t *testing.T) {
 				e := newElection(t)
 				a := e.replica("a", nil)
 				e.expect(11*time.Second, "a")
-				e.server.mu.Lock()
-				e.server.set(change(e.server.lease.DeepCopy()))
-				e.server.mu.Unlock()
+				e.server.change("lease", change)
 				e.expect(100*time.Millisecond, "")
 				var lost *LostError
 				if err := <-a.result; !errors.As(err, &lost) {
@@ -279,16 +279,16 @@ func TestSlowAcquisition(t *testing.T) {
 					stopped--
 					ahead += 11 * time.Second
 				}
-				now := momentOf(time.Now())
-				now.wall = now.wall.Add(ahead)
+				now := ownership.At(time.Now())
+				now.Wall = now.Wall.Add(ahead)
 				return now
 			}
 		})
 		e.expect(10*time.Second, "a")
 		e.expect(time.Minute, "a")
 		e.stop(a)
-		if stopped != 0 || ptr.Deref(e.server.lease.Spec.LeaseTransitions, 0) != 0 {
-			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.lease.Spec)
+		if stopped != 0 || ptr.Deref(e.server.leases["lease"].Spec.LeaseTransitions, 0) != 0 {
+			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.leases["lease"].Spec)
 		}
 	})
 }
@@ -299,14 +299,13 @@ func TestLabelled(t *testing.T) {
 		e := newElection(t)
 		a := e.replica("a", nil)
 		e.expect(time.Second, "a")
-		e.server.mu.Lock()
-		labelled := e.server.lease.DeepCopy()
-		labelled.Labels = map[string]string{"of": "them"}
-		e.server.set(labelled)
-		e.server.mu.Unlock()
+		e.server.change("lease", func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			l.Labels = map[string]string{"of": "them"}
+			return l
+		})
 		e.expect(time.Minute, "a")
 		e.stop(a)
-		if e.server.lease.Labels["of"] != "them" {
+		if e.server.leases["lease"].Labels["of"] != "them" {
 			t.Error("the label was removed")
 		}
 	})

@@ -2,16 +2,24 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
-// podAnnotation has the name of the Pod whose process holds the Lease.
-const podAnnotation = "shell-operator/pod"
+// podAnnotation has the name of the Pod whose process holds the Lease, shardAnnotation the shard as "i/N". The label is on the Leases of
+// shards, with the name of the one of leader election.
+const (
+	podAnnotation   = "shell-operator/pod"
+	shardAnnotation = "shell-operator/shard"
+	shardsLabel     = "shell-operator/shards"
+)
 
 // holder returns the identity of the process that holds a Lease, or "".
 func holder(lease *coordinationv1.Lease) string {
@@ -34,20 +42,6 @@ func HolderName(lease *coordinationv1.Lease) string {
 	return h
 }
 
-// remaining returns how long a Lease is not free for us, given the time at which its state was first seen. The times in it
-// are by the clock of another machine and do not count. A Lease with our identity is from a request of ours that was
-// answered too late, or not at all.
-func remaining(lease *coordinationv1.Lease, since, now time.Time, identity string, otherwise time.Duration) time.Duration {
-	if h := holder(lease); h == "" || h == identity {
-		return 0
-	}
-	duration := otherwise
-	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
-		duration = time.Duration(*seconds) * time.Second
-	}
-	return max(0, since.Add(duration).Sub(now))
-}
-
 // claim returns the Lease with this replica as its holder.
 func (l *Lease) claim(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := lease.DeepCopy()
@@ -59,6 +53,10 @@ func (l *Lease) claim(lease *coordinationv1.Lease, now time.Time) *coordinationv
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.LeaseTransitions = &l.identity, &seconds, &transitions
 	next.Spec.AcquireTime, next.Spec.RenewTime = micro(now), micro(now)
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, podAnnotation, l.opts.Pod)
+	if i := slices.Index(l.rules().Names, next.Name); l.opts.Shards > 0 && i >= 0 {
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, shardAnnotation, fmt.Sprintf("%d/%d", i, l.opts.Shards))
+		metav1.SetMetaDataLabel(&next.ObjectMeta, shardsLabel, l.opts.Name)
+	}
 	return next
 }
 
@@ -77,19 +75,86 @@ func released(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease 
 	return next
 }
 
-// whyLost returns why the Lease is not ours any more, or "". ours is its last known state.
-func whyLost(ours, live *coordinationv1.Lease) string {
-	switch h := holder(live); h {
-	case holder(ours):
-		return ""
-	case "":
-		return "another client has cleared its holder"
-	default:
-		return fmt.Sprintf("%q has taken it", h)
-	}
-}
-
 // micro returns a time with the precision of a Lease: more digits would make it differ from what the API server returns.
 func micro(t time.Time) *metav1.MicroTime {
 	return &metav1.MicroTime{Time: t.Truncate(time.Microsecond)}
+}
+
+// ruled returns what the rules read of a Lease.
+func ruled(lease *coordinationv1.Lease) ownership.Lease {
+	return ownership.Lease{
+		Name: lease.Name, UID: string(lease.UID), Version: lease.ResourceVersion, Holder: holder(lease),
+		Duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
+	}
+}
+
+// State is what a replica knows of the Leases.
+type State struct {
+	// Serving: this replica leads, or serves the shard.
+	Serving bool
+	// Shard is that of the Lease of this replica; -1 if it holds none. It is 0 for leader election.
+	Shard int
+	// Holders are the Pods that hold the Leases, by shard; empty for none. Who serves a shard knows the other holders as of its start.
+	Holders []string
+	// Waits is what the replica waits for; empty if it serves.
+	Waits string
+	// Since is when the rest has changed.
+	Since time.Time
+}
+
+// State returns what is known now.
+func (l *Lease) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// changed returns the state if it has changed since the last call. mu is held.
+func (l *Lease) changed() *State {
+	if !l.machine.Read() {
+		return nil
+	}
+	names := l.rules().Names
+	next := State{Serving: l.machine.Phase() == ownership.Serving, Shard: l.machine.Shard()}
+	for i, name := range names {
+		lease := l.objects[name]
+		switch {
+		case next.Serving && i == next.Shard:
+			next.Holders = append(next.Holders, l.opts.Pod)
+		case holder(lease) == l.identity: // it does not serve yet
+			next.Holders = append(next.Holders, "")
+		default:
+			next.Holders = append(next.Holders, HolderName(lease))
+		}
+	}
+	if !next.Serving {
+		next.Waits = l.waits()
+	}
+	was := l.state
+	if was.Serving == next.Serving && was.Shard == next.Shard && was.Waits == next.Waits && slices.Equal(was.Holders, next.Holders) {
+		return nil
+	}
+	next.Since = time.Now()
+	l.state = next
+	return &next
+}
+
+// waits describes what a replica that does not serve waits for. mu is held.
+func (l *Lease) waits() string {
+	rival := l.machine.Rival()
+	switch {
+	case rival != "" && rival == l.opts.Name:
+		return fmt.Sprintf("the end of the leader %q of leader election", HolderName(l.objects[rival]))
+	case rival != "":
+		return fmt.Sprintf("the end of %q, which serves a shard of another division, with the Lease %s", HolderName(l.objects[rival]), rival)
+	}
+	switch l.machine.Phase() {
+	case ownership.Checking:
+		return "the check that no shard of another division is served"
+	case ownership.Settling:
+		return fmt.Sprintf("the end of %s, because its Lease is new", l.opts.Duration)
+	case ownership.Ended:
+		return ""
+	}
+	return "a Lease that is free"
 }

@@ -11,20 +11,29 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// store reads and writes the Lease. Errors are those of the API server.
+// reader reads Leases, and watches them. Errors are those of the API server.
+type reader interface {
+	get(ctx context.Context, name string) (*coordinationv1.Lease, error)
+	// list returns the Leases with a label, as they are now.
+	list(ctx context.Context, selector string) ([]coordinationv1.Lease, error)
+	// watch calls opened, then changed with the current state and each later one, nil after a deletion. It returns when the
+	// API server ends the watch. It is about one Lease, or those of a selector.
+	watch(ctx context.Context, name, selector string, opened func(), changed func(name string, lease *coordinationv1.Lease)) error
+}
+
+// store reads and writes Leases.
 type store interface {
-	get(ctx context.Context) (*coordinationv1.Lease, error)
+	reader
 	create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
 	// update fails with a conflict if the Lease has changed since this version of it.
 	update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
-	// watch calls opened, then changed with the current state and each later one, nil after a deletion. It returns when the
-	// API server ends the watch.
-	watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error
+	// remove fails with a conflict if the Lease is not this version of this object.
+	remove(ctx context.Context, lease *coordinationv1.Lease) error
 }
 
 type apiStore struct {
-	client          rest.Interface
-	namespace, name string
+	client    rest.Interface
+	namespace string
 }
 
 var _ store = (*apiStore)(nil)
@@ -33,8 +42,18 @@ func (s *apiStore) path(name ...string) []string {
 	return append([]string{"/apis/coordination.k8s.io/v1/namespaces", s.namespace, "leases"}, name...)
 }
 
-func (s *apiStore) get(ctx context.Context) (*coordinationv1.Lease, error) {
-	return decode(kube.Send(ctx, s.client.Get().AbsPath(s.path(s.name)...)))
+func (s *apiStore) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	return decode(kube.Send(ctx, s.client.Get().AbsPath(s.path(name)...)))
+}
+
+func (s *apiStore) list(ctx context.Context, selector string) ([]coordinationv1.Lease, error) {
+	text, err := kube.Send(ctx, s.client.Get().AbsPath(s.path()...).Param("labelSelector", selector))
+	if err != nil {
+		return nil, err
+	}
+	var all coordinationv1.LeaseList
+	err = json.Unmarshal(text, &all)
+	return all.Items, err
 }
 
 func (s *apiStore) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
@@ -42,7 +61,19 @@ func (s *apiStore) create(ctx context.Context, lease *coordinationv1.Lease) (*co
 }
 
 func (s *apiStore) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	return s.write(ctx, s.client.Put().AbsPath(s.path(s.name)...), lease)
+	return s.write(ctx, s.client.Put().AbsPath(s.path(lease.Name)...), lease)
+}
+
+func (s *apiStore) remove(ctx context.Context, lease *coordinationv1.Lease) error {
+	body, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = kube.Send(ctx, s.client.Delete().AbsPath(s.path(lease.Name)...).SetHeader("Content-Type", "application/json").Body(body))
+	return err
 }
 
 func (s *apiStore) write(ctx context.Context, r *rest.Request, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
@@ -63,15 +94,27 @@ func decode(text []byte, err error) (*coordinationv1.Lease, error) {
 	return lease, json.Unmarshal(text, lease)
 }
 
-func (s *apiStore) watch(ctx context.Context, opened func(), changed func(*coordinationv1.Lease)) error {
-	return kube.One{Client: s.client, Path: s.path(), Name: s.name}.Watch(ctx, opened, func(object []byte) {
+func (s *apiStore) watch(ctx context.Context, name, selector string, opened func(),
+	changed func(name string, lease *coordinationv1.Lease)) error {
+	each := func(name string, object []byte) {
 		if object == nil {
-			changed(nil)
+			changed(name, nil)
 			return
 		}
 		lease := &coordinationv1.Lease{}
 		if json.Unmarshal(object, lease) == nil {
-			changed(lease)
+			changed(lease.Name, lease)
+		}
+	}
+	if selector == "" {
+		return kube.One{Client: s.client, Path: s.path(), Name: name}.Watch(ctx, opened, func(object []byte) { each(name, object) })
+	}
+	return kube.Labelled{Client: s.client, Path: s.path(), Selector: selector}.Watch(ctx, opened, func(deleted bool, object []byte) {
+		var last metav1.PartialObjectMetadata
+		if deleted && json.Unmarshal(object, &last) == nil {
+			each(last.Name, nil)
+		} else if !deleted {
+			each("", object)
 		}
 	})
 }

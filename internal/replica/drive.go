@@ -1,0 +1,355 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
+)
+
+// releaseTime limits a release: without one, the next replica waits until the Lease expires.
+const releaseTime = 3 * time.Second
+
+// driver is one run of a Lease. Its goroutine alone calls Next and Answer.
+type driver struct {
+	*Lease
+	shard Shard
+	// around is the context of requests and watches, until all is over.
+	around context.Context
+	end    context.CancelFunc
+	parts  sync.WaitGroup
+	// unwatch ends the watch.
+	unwatch context.CancelFunc
+
+	phase ownership.Phase
+	// serving is what Serve runs in; nil before it does. working ends when Serve has returned, or the Lease is lost.
+	serving *serving
+	// releasing is the end of the time for a release; zero before it begins.
+	releasing time.Time
+}
+
+// serving is the time in which a replica serves.
+type serving struct {
+	lose    context.CancelCauseFunc
+	done    chan struct{}
+	working context.Context
+}
+
+// drive does what the machine returns, until the end.
+func (d *driver) drive(ctx context.Context) error {
+	asked := ctx.Done()
+	for {
+		switch {
+		case d.serving != nil && isClosed(d.serving.done):
+			d.step(d.machine.Idle)
+		case asked != nil && ctx.Err() != nil:
+			asked = nil
+			d.step(d.machine.Stop)
+		}
+		a, lost := d.next(ctx)
+		switch a.Op {
+		case ownership.End:
+			return d.ended(lost)
+		case ownership.Wait:
+			d.wait(asked, a.Until)
+		default:
+			d.request(ctx, a)
+		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *driver) step(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+}
+
+// next returns the next action, and does what a new phase needs.
+func (d *driver) next(ctx context.Context) (a ownership.Action, lost string) {
+	d.mu.Lock()
+	a = d.machine.Next(d.fence.now())
+	phase, shard, renewed, lost := d.machine.Phase(), d.machine.Shard(), d.machine.Renewed(), d.machine.Lost()
+	changed := d.changed()
+	d.mu.Unlock()
+	before := d.phase
+	d.phase = phase
+	// The fence is there before a run, and after each renewal.
+	switch {
+	case phase == ownership.Serving && (d.serving == nil || !isClosed(d.serving.done)):
+		d.fence.hold(renewed)
+	default:
+		d.fence.lose()
+	}
+	if before != phase && d.opts.Shards > 0 {
+		switch {
+		case phase == ownership.Standby:
+			d.follow(true)
+		case before == ownership.Standby && phase != ownership.Ended:
+			d.follow(false)
+		}
+	}
+	if (phase == ownership.Settling || phase == ownership.Serving) && before < ownership.Settling {
+		d.shard.Assigned(shard)
+	}
+	if changed != nil && d.opts.Changed != nil {
+		d.opts.Changed(*changed)
+	}
+	if phase == ownership.Serving && d.serving == nil {
+		d.serve(ctx)
+	}
+	return a, lost
+}
+
+// serve starts Serve.
+func (d *driver) serve(ctx context.Context) {
+	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	working, worked := context.WithCancel(d.around)
+	s := &serving{lose: lose, done: make(chan struct{}), working: working}
+	d.serving = s
+	d.parts.Go(func() {
+		defer lose(nil)
+		d.shard.Serve(held)
+		close(s.done)
+		worked()
+		d.wake()
+	})
+}
+
+// ended waits for the end of what was served.
+func (d *driver) ended(lost string) error {
+	var err error
+	if lost != "" {
+		if d.lastError != nil {
+			lost += ": " + d.explain(d.lastError).Error()
+		}
+		err = &LostError{lost}
+	}
+	if d.serving != nil {
+		if err != nil {
+			d.serving.lose(err)
+		}
+		<-d.serving.done
+	}
+	return err
+}
+
+// wait returns at a time, or earlier for an event. The zero time is never.
+func (d *driver) wait(asked <-chan struct{}, until time.Time) {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-due:
+	case <-d.woken:
+	case <-asked:
+	}
+}
+
+// request sends one request, and passes its answer to the machine.
+func (d *driver) request(ctx context.Context, a ownership.Action) {
+	ctx, cancel := d.contextOf(ctx, a)
+	defer cancel()
+	d.mu.Lock()
+	known := d.objects[a.Lease.Name]
+	d.mu.Unlock()
+	started := d.fence.now()
+	lease, all, err := d.send(ctx, a, known, started.Steady)
+	now := d.fence.now()
+	d.report(ctx, a, err, now.Since(started))
+
+	answer := ownership.Answer{Result: result(err)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lease != nil && err == nil {
+		d.objects[lease.Name] = lease
+		answer.Lease = ruled(lease)
+	}
+	for i := range all {
+		d.objects[all[i].Name] = &all[i]
+		answer.Leases = append(answer.Leases, ruled(&all[i]))
+	}
+	d.machine.Answer(a, started, now, answer)
+}
+
+// contextOf bounds a request. One that takes a Lease does not end with ctx: a Lease that was acquired has to be released.
+func (d *driver) contextOf(ctx context.Context, a ownership.Action) (context.Context, context.CancelFunc) {
+	limit := d.opts.RenewDeadline
+	switch a.Op {
+	case ownership.Create, ownership.Take:
+		return context.WithTimeout(d.around, min(limit, releaseTime))
+	case ownership.Clear, ownership.Delete:
+		if d.releasing.IsZero() {
+			d.releasing = time.Now().Add(releaseTime)
+		}
+		if a.Lease.Holder == d.identity {
+			return context.WithDeadline(d.around, d.releasing)
+		}
+	}
+	if !d.releasing.IsZero() && ctx.Err() != nil {
+		return context.WithDeadline(d.around, d.releasing)
+	}
+	if d.phase != ownership.Standby {
+		d.mu.Lock()
+		limit -= d.fence.now().Since(d.machine.Renewed())
+		d.mu.Unlock()
+	}
+	if d.serving != nil {
+		ctx = d.serving.working
+		if isClosed(d.serving.done) {
+			return context.WithTimeout(d.around, min(limit, releaseTime))
+		}
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// send sends the request of an action. Known is the Lease as the machine knows it.
+func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinationv1.Lease, now time.Time) (
+	lease *coordinationv1.Lease, all []coordinationv1.Lease, err error) {
+	switch a.Op {
+	case ownership.List:
+		all, err = d.store.list(ctx, d.selector())
+		return nil, all, err
+	case ownership.Get:
+		lease, err = d.store.get(ctx, a.Lease.Name)
+		return lease, nil, err
+	case ownership.Create:
+		lease, err = d.store.create(ctx, d.claim(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: d.opts.Namespace, Name: a.Lease.Name}}, now))
+		return lease, nil, err
+	}
+	if known == nil || known.ResourceVersion != a.Lease.Version {
+		return nil, nil, errNoLease
+	}
+	switch a.Op {
+	case ownership.Take:
+		lease, err = d.store.update(ctx, d.claim(known, now))
+	case ownership.Renew:
+		lease, err = d.store.update(ctx, renewal(known, now))
+	case ownership.Clear:
+		lease, err = d.store.update(ctx, released(known, now))
+	case ownership.Delete:
+		err = d.store.remove(ctx, known)
+	}
+	return lease, nil, err
+}
+
+// report logs the problems of requests.
+func (d *driver) report(ctx context.Context, a ownership.Action, err error, took time.Duration) {
+	taking := a.Op == ownership.Create || a.Op == ownership.Take
+	failed := result(err) >= ownership.Denied || a.Op == ownership.Create && apierrors.IsNotFound(err)
+	switch {
+	case a.Op == ownership.Delete && a.Lease.Holder != d.identity && !failed:
+		d.log.Info("A Lease of another division without a holder is deleted", "of", a.Lease.Name)
+	case a.Lease.Holder == d.identity && (a.Op == ownership.Clear || a.Op == ownership.Delete):
+		d.reportRelease(a, err, failed)
+		return
+	case d.serving != nil && isClosed(d.serving.done), failed && ctx.Err() != nil && d.phase == ownership.Standby && !taking:
+		return // at the end
+	case a.Op == ownership.List && apierrors.IsForbidden(err) && d.opts.Shards == 0:
+		return // no shard can run
+	case taking && err == nil && took >= d.opts.RenewDeadline:
+		err = fmt.Errorf("acquiring it took %s, which is longer than it counts for: was this process or its machine stopped?",
+			took.Round(time.Millisecond))
+	case !failed:
+		err = nil
+	}
+	d.lastError = err
+	d.complain(err)
+}
+
+func (d *driver) reportRelease(a ownership.Action, err error, failed bool) {
+	switch {
+	case d.serving == nil && !failed:
+		d.log.Info("The Lease is given back, it was not served", "of", a.Lease.Name)
+	case failed:
+		d.log.Warn("Cannot give the Lease back, the next replica waits until it runs out", "error", d.explain(err).Error())
+	case err == nil:
+		d.log.Info("The Lease is given back")
+	}
+}
+
+// follow watches the Leases of all shards, or the one of this replica, until the next call, or the end. Events may be late, so they only make
+// the machine read. Without the permission to watch, it reads once per RetryPeriod.
+func (d *driver) follow(all bool) {
+	if d.unwatch != nil {
+		d.unwatch()
+	}
+	ctx, cancel := context.WithCancel(d.around)
+	d.unwatch = cancel
+	name, selector := d.opts.Name, ""
+	d.mu.Lock()
+	if i := d.machine.Shard(); d.opts.Shards > 0 && !all && i >= 0 {
+		name = d.rules().Names[i]
+	}
+	d.mu.Unlock()
+	if all {
+		selector = d.selector()
+	}
+	watching := func(on bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if ctx.Err() == nil {
+			d.machine.Watch(on)
+		}
+	}
+	d.parts.Go(func() {
+		kube.WatchOne(ctx, kube.Backoff{Min: 500 * time.Millisecond, Max: d.opts.RetryPeriod}, func(ctx context.Context) error {
+			return d.store.watch(ctx, name, selector, func() { watching(true); d.wake() }, func(name string, lease *coordinationv1.Lease) {
+				d.observe(ctx, name, lease)
+			})
+		}, func(err error) {
+			watching(false)
+			if apierrors.IsForbidden(err) {
+				if _, due := d.logged.Due("watch", ""); due {
+					d.log.Warn("No permission to watch the Lease: a hand-over takes longer", "error", d.explain(err).Error())
+				}
+			}
+			d.wake() // there may have been changes since the watch ended
+		})
+	})
+}
+
+// observe handles a change, unless it is our own.
+func (d *driver) observe(ctx context.Context, name string, lease *coordinationv1.Lease) {
+	if holder(lease) == d.identity {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() != nil {
+		return // of a watch that was replaced
+	}
+	var seen *ownership.Lease
+	if lease != nil {
+		s := ruled(lease)
+		seen = &s
+	}
+	if d.machine.Phase() == ownership.Standby {
+		if lease != nil {
+			d.objects[name] = lease
+		} else {
+			delete(d.objects, name)
+		}
+	}
+	d.machine.Observe(d.fence.now(), name, seen)
+	d.wake()
+}

@@ -1,0 +1,313 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// group is replicas that share work, in one division or another, beside leaders of leader election, whose division is "".
+type group struct {
+	t      *testing.T
+	server *server
+
+	mu sync.Mutex
+	// serving has who serves what: "division/shard" and the name of the replica.
+	serving map[string]string
+	members map[string]*member
+	// mixed allows two divisions: Leases were deleted.
+	mixed bool
+}
+
+type member struct {
+	*Lease
+	line   *line
+	end    context.CancelFunc
+	result chan error
+	// tail is how long its last run takes after the end.
+	tail     time.Duration
+	assigned int
+}
+
+func newGroup(t *testing.T) *group {
+	return &group{t: t, server: newServer(), serving: map[string]string{}, members: map[string]*member{}}
+}
+
+func (g *group) start(name, division string, shards int, change func(*member)) *member {
+	m := &member{line: newLine(g.server), result: make(chan error, 1), assigned: -1}
+	m.Lease = newLease(Options{
+		Namespace: "n", Name: "lease", Pod: name, Shards: shards,
+		Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+	}, m.line)
+	if change != nil {
+		change(m)
+	}
+	ctx, end := context.WithCancel(g.t.Context())
+	m.end = end
+	g.members[name] = m
+	done := make(chan struct{})
+	g.t.Cleanup(func() { end(); <-done })
+	serve := func(held context.Context) {
+		key := fmt.Sprintf("%s/%d", division, max(m.assigned, 0))
+		g.enter(key, name)
+		defer g.leave(key)
+		select {
+		case <-ctx.Done():
+		case <-held.Done():
+			return
+		}
+		select { // running hooks finish first
+		case <-time.After(m.tail):
+		case <-held.Done():
+		}
+	}
+	go func() {
+		defer close(done)
+		if shards == 0 {
+			m.result <- m.Run(ctx, serve)
+			return
+		}
+		m.result <- m.RunShard(ctx, Shard{Division: division, Serve: serve, Assigned: func(i int) {
+			if m.assigned >= 0 {
+				g.t.Errorf("%s gets shard %d after %d", name, i, m.assigned)
+			}
+			m.assigned = i
+		}})
+	}()
+	return m
+}
+
+func (g *group) enter(key, name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if before := g.serving[key]; before != "" {
+		g.t.Errorf("%s and %s serve %s", before, name, key)
+	}
+	division, _, _ := strings.Cut(key, "/")
+	for other := range g.serving {
+		if d, _, _ := strings.Cut(other, "/"); d != division && !g.mixed {
+			g.t.Errorf("%s and %s are served", other, key)
+		}
+	}
+	g.serving[key] = name
+}
+
+func (g *group) leave(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.serving, key)
+}
+
+// expect waits and checks what is served then.
+func (g *group) expect(after time.Duration, served ...string) {
+	g.t.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if got := slices.Sorted(maps.Keys(g.serving)); !slices.Equal(got, served) {
+		g.t.Fatalf("served are %v, want %v", got, served)
+	}
+}
+
+// owner returns the replica that serves a shard.
+func (g *group) owner(key string) *member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.members[g.serving[key]]
+}
+
+var threeA = []string{"a/0", "a/1", "a/2"}
+
+// The first start takes one Lease duration. The standby is told its shard, and serves it, when an owner has ended.
+func TestShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		for i := range 4 {
+			g.start(fmt.Sprint("r", i), "a", 3, nil)
+		}
+		g.expect(14 * time.Second)
+		g.expect(2*time.Second, threeA...)
+		g.expect(time.Hour, threeA...)
+		var standby *member
+		for _, m := range g.members {
+			if m.assigned < 0 {
+				standby = m
+			}
+		}
+		if s := standby.State(); s.Serving || s.Shard != -1 || slices.Contains(s.Holders, "") || s.Waits != "a Lease that is free" {
+			t.Errorf("the state of the standby is %+v", s)
+		}
+		first := g.owner("a/1")
+		if s := first.State(); !s.Serving || s.Shard != 1 || s.Waits != "" {
+			t.Errorf("the state of an owner is %+v", s)
+		}
+		first.end()
+		if err := <-first.result; err != nil {
+			t.Error(err)
+		}
+		g.expect(100*time.Millisecond, threeA...)
+		if g.owner("a/1") != standby {
+			t.Error("the standby does not serve")
+		}
+		lease := g.server.leases["lease-a-1"]
+		if lease.Labels["shell-operator/shards"] != "lease" || lease.Annotations["shell-operator/shard"] != "1/3" || len(lease.OwnerReferences) > 0 {
+			t.Errorf("the Lease is %+v", lease.ObjectMeta)
+		}
+	})
+}
+
+// An owner whose Lease is deleted ends; another process serves the shard one Lease duration later.
+func TestDeletedShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		for i := range 3 {
+			g.start(fmt.Sprint("r", i), "a", 2, nil)
+		}
+		g.expect(16*time.Second, "a/0", "a/1")
+		owner := g.owner("a/0")
+		close(owner.line.broken) // it does not notice
+		g.server.change("lease-a-0", func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
+		g.expect(14*time.Second, "a/1")
+		g.expect(2*time.Second, "a/0", "a/1")
+		var lost *LostError
+		if err := <-owner.result; !errors.As(err, &lost) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A process that ends before it serves deletes its Lease, so that the next one waits for the whole time.
+func TestUnservedShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		first := g.start("first", "a", 1, nil)
+		g.expect(10 * time.Second)
+		g.start("second", "a", 1, nil)
+		g.expect(time.Second)
+		first.end()
+		if err := <-first.result; err != nil {
+			t.Error(err)
+		}
+		g.expect(14 * time.Second)
+		g.expect(2*time.Second, "a/0")
+	})
+}
+
+// Replicas of another division, or with leader election, are standbys until the last one of the old division has ended.
+func TestOneDivision(t *testing.T) {
+	for _, test := range []struct{ old, next string }{{"a", "b"}, {"", "a"}, {"a", ""}} {
+		t.Run(test.old+" to "+test.next, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGroup(t)
+				count := func(division string) int { return 2 * len(division) }
+				var all []string
+				keys := func(division string) (keys []string) {
+					for i := range max(count(division), 1) {
+						keys = append(keys, fmt.Sprintf("%s/%d", division, i))
+					}
+					return keys
+				}
+				for i := range 2 {
+					all = append(all, fmt.Sprint("old", i))
+					g.start(all[i], test.old, count(test.old), nil)
+				}
+				g.expect(16*time.Second, keys(test.old)...)
+				for i := range 3 {
+					g.start(fmt.Sprint("next", i), test.next, count(test.next), func(m *member) { m.line.blind = i == 0 })
+				}
+				g.expect(time.Minute, keys(test.old)...)
+				if s := g.members["next1"].State(); !strings.Contains(s.Waits, `the end of`) {
+					t.Errorf("a replica waits for %q", s.Waits)
+				}
+				for _, name := range all {
+					g.members[name].end()
+					<-g.members[name].result
+				}
+				g.expect(20*time.Second, keys(test.next)...)
+				g.server.mu.Lock()
+				defer g.server.mu.Unlock()
+				for name := range g.server.leases {
+					if old := strings.HasPrefix(name, "lease-"+test.old+"-"); test.old != "" && old || test.old == "" && name == "lease" {
+						t.Errorf("the Lease %s is left", name)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A leader that may not list Leases leads.
+func TestLeaderWithoutList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		m := g.start("old", "", 0, func(m *member) { m.line.unlisted = true })
+		g.expect(time.Second, "/0")
+		if p := m.Problem(); p != "" {
+			t.Error(p)
+		}
+	})
+}
+
+// Replicas of two divisions and leaders come, go, die and lose their lines at random, and Leases are deleted. No shard is served twice (see
+// enter), and in the end all are served.
+func TestShardsAtRandom(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 2))
+				g := newGroup(t)
+				g.mixed = seed%2 == 1
+				alive := []string{}
+				start := func(n int, division string) {
+					name := fmt.Sprint("r", n)
+					alive = append(alive, name)
+					g.start(name, division, 2*len(division), func(m *member) {
+						m.tail = time.Duration(random.IntN(5000)) * time.Millisecond
+						m.line.delay = time.Duration(random.IntN(400)) * time.Millisecond
+						m.line.blind = random.IntN(4) == 0
+					})
+				}
+				for n := range 60 {
+					i := random.IntN(max(1, len(alive)))
+					switch {
+					case len(alive) < 3 || len(alive) < 6 && random.IntN(3) == 0:
+						start(n, []string{"a", "a", "a", "b", ""}[random.IntN(5)])
+					case g.mixed && random.IntN(4) == 0:
+						g.server.mu.Lock()
+						for name := range g.server.leases {
+							if name != "lease" && random.IntN(2) == 0 { // that of a leader protects against fewer faults
+								g.server.set(name, nil)
+							}
+						}
+						g.server.mu.Unlock()
+					case random.IntN(2) == 0:
+						g.members[alive[i]].end()
+						alive = slices.Delete(alive, i, i+1)
+					default:
+						close(g.members[alive[i]].line.broken)
+						alive = slices.Delete(alive, i, i+1)
+					}
+					time.Sleep(time.Duration(random.IntN(20000)) * time.Millisecond)
+				}
+				for _, name := range alive {
+					g.members[name].end()
+				}
+				for n := range 3 {
+					start(100+n, "b")
+				}
+				g.expect(2*15*time.Second+5*time.Second, "b/0", "b/1")
+			})
+		})
+	}
+}
