@@ -627,6 +627,9 @@ func (w *walk) until(holds func() bool, procs ...uint8) {
 				moved = w.request(p) || moved
 			}
 		}
+		if holds() {
+			return
+		}
 		w.do(step{kind: tick})
 	}
 }

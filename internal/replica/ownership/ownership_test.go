@@ -154,8 +154,6 @@ func TestFaults(t *testing.T) {
 			broken := wander(s, rand.New(rand.NewPCG(1, 1)), test.begin, 1_000_000, nil)
 			if broken == "" {
 				t.Error("the fault is not found")
-				w := &walk{world: newWorld(s)}; if test.begin != nil { test.begin(w) }
-				t.Log(describe(w.path), w.procs[0].m.phase, w.procs[1].m.phase, w.procs[1].m.renewed, w.procs[1].clock, w.procs[1].running)
 			}
 		})
 	}
