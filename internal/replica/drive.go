@@ -287,8 +287,8 @@ func (d *driver) reportRelease(a ownership.Action, err error, failed bool) {
 	}
 }
 
-// follow watches the Leases of all shards, or the one of this replica, until the next call, or the end. Events may be late, so they only make
-// the machine read. Without the permission to watch, it reads once per RetryPeriod.
+// follow watches the Leases of all shards, or the one of this replica, until the next call, or the end. Events may be late, so they only
+// make the machine read. Without the permission to watch, it reads once per RetryPeriod.
 func (d *driver) follow(all bool) {
 	if d.unwatch != nil {
 		d.unwatch()

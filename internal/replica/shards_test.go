@@ -161,7 +161,8 @@ func TestShards(t *testing.T) {
 			t.Error("the standby does not serve")
 		}
 		lease := g.server.leases["lease-a-1"]
-		if lease.Labels["shell-operator/shards"] != "lease" || lease.Annotations["shell-operator/shard"] != "1/3" || len(lease.OwnerReferences) > 0 {
+		if lease.Labels["shell-operator/shards"] != "lease" || lease.Annotations["shell-operator/shard"] != "1/3" ||
+			len(lease.OwnerReferences) > 0 {
 			t.Errorf("the Lease is %+v", lease.ObjectMeta)
 		}
 	})

@@ -585,7 +585,8 @@ func explore(s *setting, limit int) (broken string, states int) {
 }
 
 // weights make rare what is rare.
-var weights = [...]int{tick: 30, act: 200, execute: 200, deliver: 200, fail: 6, arrive: 6, observe: 10, stop: 1, end: 20, kill: 1, remove: 1}
+var weights = [...]int{tick: 30, act: 200, execute: 200, deliver: 200, fail: 6, arrive: 6, observe: 10, stop: 1, end: 20,
+	kill: 1, remove: 1}
 
 // walk is a path through the model.
 type walk struct {

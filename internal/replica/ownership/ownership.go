@@ -58,8 +58,8 @@ type Config struct {
 // Op is a kind of action.
 type Op int
 
-// Wait and End are no requests. List is that of all Leases with the label. Take and Renew write the holder and the time into the Lease, Clear
-// removes its holder; they fail if it has changed since Lease.Version. Delete has Lease.UID and Lease.Version as preconditions.
+// Wait and End are no requests. List is that of all Leases with the label. Take and Renew write the holder and the time into the Lease,
+// Clear removes its holder; they fail if it has changed since Lease.Version. Delete has Lease.UID and Lease.Version as preconditions.
 const (
 	Wait Op = iota
 	List
