@@ -1,0 +1,305 @@
+package tenant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	authentication "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+const (
+	// lifetime is what is asked for, in seconds. The API server may grant another one.
+	lifetime = 3600
+	// minRetry doubles up to maxRetry while a token cannot be requested.
+	minRetry, maxRetry = time.Second, 30 * time.Second
+	// requestTimeout ends the request of a token.
+	requestTimeout = 10 * time.Second
+)
+
+// account is a ServiceAccount with its current token.
+type account struct {
+	name   hook.ServiceAccount
+	file   string
+	client rest.Interface
+	log    *slog.Logger
+	// operator requests the tokens.
+	operator rest.Interface
+	changed  func()
+	// tried is closed when the first request of a token has been answered, or never will.
+	tried chan struct{}
+	// renew has a token when the API server has rejected the current one. Its capacity is 1.
+	renew chan struct{}
+	// ended is closed when no tenant has the account any more.
+	ended chan struct{}
+	end   func()
+
+	mu sync.Mutex
+	// token is valid until expires; empty if the API server has rejected it.
+	token   string
+	expires time.Time
+	// problem is why there is no newer one; nil after a success.
+	problem error
+}
+
+func newAccount(t *Tenants, name hook.ServiceAccount) *account {
+	a := &account{
+		name: name, file: filepath.Join(t.opts.Dir, name.Namespace+"_"+name.Name, "token"), log: t.opts.Log.With("account", name.String()),
+		operator: t.client, changed: t.opts.Changed,
+		tried: make(chan struct{}), renew: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	a.end = sync.OnceFunc(func() { close(a.ended) })
+	config := rest.AnonymousClientConfig(t.opts.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{a, next} })
+	var err error
+	if a.client, err = kube.NewClient(t.opts.Complete(config)); err != nil {
+		// The connection of the operator has been made from the same values.
+		panic(fmt.Sprintf("cannot make the client of a tenant: %v", err))
+	}
+	return a
+}
+
+// NoTokenError is the error of what needs a token that is not there.
+type NoTokenError struct {
+	Account hook.ServiceAccount
+	Err     error
+}
+
+func (e *NoTokenError) Unwrap() error { return e.Err }
+
+func (e *NoTokenError) Error() string {
+	return fmt.Sprintf("there is no token of the account %s: %v", e.Account, e.Err)
+}
+
+var (
+	errNotYet  = errors.New("none has been requested yet")
+	errEnded   = errors.New("no tenant has the account any more")
+	errExpired = errors.New("it has expired")
+)
+
+// current returns the token, or why there is none.
+func (a *account) current() (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.ended:
+		return "", &NoTokenError{a.name, errEnded}
+	default:
+	}
+	if a.token != "" && time.Now().Before(a.expires) {
+		return a.token, nil
+	}
+	why := a.problem
+	switch {
+	case why != nil:
+	case a.token != "":
+		why = errExpired
+	default:
+		why = errNotYet
+	}
+	return "", &NoTokenError{a.name, why}
+}
+
+// run renews the token until ctx or the account ends.
+func (a *account) run(ctx context.Context) {
+	tried := sync.OnceFunc(func() { close(a.tried) })
+	defer tried()
+	defer os.RemoveAll(filepath.Dir(a.file))
+	var expiry *time.Timer
+	for retry := minRetry; ; {
+		next, err := a.request(ctx)
+		if expiry != nil {
+			expiry.Stop()
+		}
+		if err == nil {
+			retry = minRetry
+		} else {
+			next = retry
+			retry = min(2*retry, maxRetry)
+			if left := a.left(); left > 0 { // its tenants begin to wait then
+				expiry = time.AfterFunc(left, a.changed)
+			}
+		}
+		tried()
+		least := minRetry // an API server may reject each token
+		if err != nil {
+			least = next
+		}
+		if !a.wait(ctx, least, next) {
+			if expiry != nil {
+				expiry.Stop()
+			}
+			return
+		}
+	}
+}
+
+// wait returns when most is over, or least and the token has been rejected; false at the end of the account.
+func (a *account) wait(ctx context.Context, least, most time.Duration) bool {
+	for renew, wait := (chan struct{})(nil), min(least, most); ; renew, wait = a.renew, most-least {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			if renew != nil || most <= least {
+				return true
+			}
+		case <-renew:
+			return true
+		case <-a.ended:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// left is how long the token is valid.
+func (a *account) left() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token == "" {
+		return 0
+	}
+	return time.Until(a.expires)
+}
+
+// request replaces the token, and returns after which time it has to be renewed.
+func (a *account) request(ctx context.Context) (renewal time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	began := time.Now()
+	token, valid, err := a.ask(ctx)
+	if err == nil {
+		if err = write(a.file, []byte(token)); err != nil {
+			err = fmt.Errorf("cannot write its file: %w: is the directory of --tmp-dir full or not writable?", err)
+		}
+	}
+	a.mu.Lock()
+	before := a.problem
+	was := a.token != "" && time.Now().Before(a.expires)
+	if a.problem = err; err == nil {
+		a.token, a.expires = token, began.Add(valid)
+	}
+	a.mu.Unlock()
+	switch {
+	case err == nil && before != nil:
+		a.log.Info("The token of the account is renewed again")
+	case err != nil && ctx.Err() == nil && (before == nil || before.Error() != err.Error()):
+		a.log.Error("Cannot get a token of the account. Will retry after delay.", "error", err.Error(), "valid", was)
+	}
+	if err == nil && !was {
+		a.changed()
+	}
+	return valid * 4 / 5, err
+}
+
+// ask requests a token.
+func (a *account) ask(ctx context.Context) (token string, valid time.Duration, err error) {
+	seconds := int64(lifetime)
+	body, err := json.Marshal(authentication.TokenRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
+		Spec:     authentication.TokenRequestSpec{ExpirationSeconds: &seconds},
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	began := time.Now()
+	text, err := kube.Send(ctx, a.operator.Post().AbsPath("/api/v1/namespaces", a.name.Namespace, "serviceaccounts", a.name.Name, "token").
+		SetHeader("Content-Type", "application/json").Body(body))
+	if kube.IsPermissionMissing(err) {
+		return "", 0, fmt.Errorf("%w: %s", err, kube.Grant(a.name.Namespace, kube.Rule{
+			Resource: "serviceaccounts/token", Names: []string{a.name.Name}, Verbs: []string{"create"}}))
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	var answer authentication.TokenRequest
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Status.Token == "" {
+		return "", 0, errors.New("the answer of the API server has no token")
+	}
+	// The seconds do not depend on the clock of the API server.
+	valid = answer.Status.ExpirationTimestamp.Sub(began)
+	if s := answer.Spec.ExpirationSeconds; s != nil && *s > 0 {
+		valid = time.Duration(*s) * time.Second
+	}
+	if valid <= 0 {
+		return "", 0, errors.New("the API server has granted a token that has expired")
+	}
+	return answer.Status.Token, valid, nil
+}
+
+// reject drops a token that the API server does not accept, and requests another one.
+func (a *account) reject(token string) {
+	a.mu.Lock()
+	rejected := a.token == token
+	if rejected {
+		a.token = ""
+	}
+	a.mu.Unlock()
+	if !rejected {
+		return
+	}
+	a.changed()
+	select {
+	case a.renew <- struct{}{}:
+	default:
+	}
+}
+
+func (a *account) status(of *hook.Tenant) Status {
+	_, err := a.current()
+	s := Status{Tenant: of, Ready: err == nil}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.problem != nil {
+		s.Problem, s.Missing = a.problem.Error(), apierrors.IsNotFound(a.problem)
+	} else if err != nil {
+		s.Problem = errors.Unwrap(err).Error()
+	}
+	return s
+}
+
+// bearer sends requests with the token of an account. Those before its first token wait for it.
+type bearer struct {
+	account *account
+	next    http.RoundTripper
+}
+
+// WrappedRoundTripper returns the transport below.
+func (b bearer) WrappedRoundTripper() http.RoundTripper { return b.next }
+
+func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	select {
+	case <-b.account.tried:
+	case <-b.account.ended:
+	case <-req.Context().Done():
+	}
+	token, err := b.account.current()
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	sent := req.Clone(req.Context())
+	sent.Header.Set("Authorization", "Bearer "+token)
+	answer, err := b.next.RoundTrip(sent)
+	if err == nil && answer.StatusCode == http.StatusUnauthorized {
+		b.account.reject(token)
+	}
+	return answer, err
+}
