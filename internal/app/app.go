@@ -36,6 +36,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
+	"github.com/shell-operator/shell-operator/internal/tenant"
 )
 
 // ErrKilled is the error of a shutdown that killed hooks.
@@ -64,6 +65,8 @@ type operator struct {
 	effects *apply.Effects
 	servers *webhook.Servers
 	life    *lifecycle.Lifecycle
+	// tenants have the accounts of hooks.
+	tenants *tenant.Tenants
 	// finalizers is their record. orphanSearch has a signal when the hooks have changed.
 	finalizers   *finalizer.Record
 	orphanSearch chan struct{}
@@ -130,6 +133,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer op.store.Close()
+	defer op.keepTokens()()
 	defer func() { err = errors.Join(err, op.recorder.Close()) }()
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	defer op.insight.close()

@@ -87,6 +87,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if op.events, err = op.newKubeEvents(cl, o); err != nil {
 		return nil, err
 	}
+	if op.tenants, err = op.newTenants(cl, files.Dir(), o); err != nil {
+		return nil, err
+	}
 	effects, err := op.newEffects(cl, filters, o)
 	if err != nil {
 		return nil, err
@@ -214,6 +217,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	if err != nil {
 		return err
 	}
+	op.tenants.Use(first.Hooks)
 	op.life = lifecycle.New(lifecycle.Options{
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op},
 		Health: op.health, Log: o.Log,
@@ -221,6 +225,9 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Exhausted: op.gaveUp,
 		Changed: func(active []*hook.Hook) {
 			op.hooksChanged(active)
+			if op.life != nil { // otherwise they are the first ones
+				op.tenants.Use(op.life.Present())
+			}
 			op.reviews.Forget()
 		},
 		Prepare: func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (lifecycle.Renewal, error) {

@@ -10,11 +10,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
+	"github.com/shell-operator/shell-operator/internal/tenant"
 )
 
 // Topics are those of an operator that is not there: they have routes and their commands, which answer nothing.
 func Topics() []debug.Topic {
-	none := &insight{op: &operator{effects: &apply.Effects{}, finalizers: &finalizer.Record{}}, logLevel: &debug.LogLevel{}}
+	none := &insight{op: &operator{effects: &apply.Effects{}, finalizers: &finalizer.Record{}, tenants: &tenant.Tenants{}},
+		logLevel: &debug.LogLevel{}}
 	return debug.All(none.topics())
 }
 
@@ -52,6 +54,7 @@ func (i *insight) topics() []debug.Topic {
 			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
 			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
+		debug.TenantsTopic(i.hooks, op.tenants.Status, i.names),
 		debug.BindingsTopic(i.hooks, i, queues),
 		debug.ReloadTopic(op.health.Rejected),
 		debug.BrokenTopic(i.hooks),

@@ -57,6 +57,7 @@ type ReasonKind string
 
 const (
 	ByReplica    ReasonKind = "replica"
+	ByTenant     ReasonKind = "tenant"
 	ByStartup    ReasonKind = "startup"
 	ByEnabling   ReasonKind = "enabling"
 	ByWatch      ReasonKind = "watch"

@@ -38,6 +38,7 @@ const (
 	InAPI          TroubleKind = "api"
 	InLease        TroubleKind = "lease"
 	InSpool        TroubleKind = "spool"
+	InTenant       TroubleKind = "tenant"
 	InRegistration TroubleKind = "registration"
 	InReviews      TroubleKind = "reviews"
 	InWorker       TroubleKind = "worker"
@@ -52,8 +53,8 @@ const (
 
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
-	InReload, InConfig, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet, InParked,
-	InQueue, IsPaused,
+	InReload, InConfig, InAPI, InLease, InSpool, InTenant, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
+	InParked, InQueue, IsPaused,
 }
 
 func (t *Trouble) String() string {

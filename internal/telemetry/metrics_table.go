@@ -62,6 +62,8 @@ var definitions = []definition{
 	{name: "leader", typ: gauge,
 		help: "1 while this replica leads, 0 while it is a standby."},
 
+	{name: "tenant_ready", typ: gauge, labels: []string{"tenant"},
+		help: "1 if the account of the tenant has a token, otherwise 0: then its hooks wait."},
 	{name: "troubles", typ: gauge, labels: []string{"kind", "hook"},
 		help: "What does not work now, or is paused: the list of shell-operator status, by kind and hook."},
 

@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/tenant"
+)
+
+// newTenants makes the accounts of tenants. What hooks of tenants change has the limits of what others change.
+func (op *operator) newTenants(cl *kube.Cluster, dir string, o Options) (*tenant.Tenants, error) {
+	return tenant.New(tenant.Options{
+		Config: cl.Config, Dir: filepath.Join(dir, "tokens"), Log: o.Log,
+		Complete: func(config *rest.Config) *rest.Config {
+			config = o.Patches.Client(config)
+			o.Election.fence(config)
+			op.meter.Count(config, "object_patcher")
+			return config
+		},
+	})
+}
+
+// keepTokens requests and renews tokens until the function that it returns is called, after the last run.
+func (op *operator) keepTokens() (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { op.tenants.Run(ctx) })
+	return func() { stop(); running.Wait() }
+}

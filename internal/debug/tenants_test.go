@@ -1,0 +1,45 @@
+package debug
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+	"github.com/shell-operator/shell-operator/internal/tenant"
+)
+
+// A tenant without a token is a trouble of its hooks, which blocks them; one whose token cannot be renewed is one, too.
+func TestTenantsTopic(t *testing.T) {
+	of := func(name string) *hook.Tenant {
+		return &hook.Tenant{Name: name, Folder: name + "/", ServiceAccount: hook.ServiceAccount{Namespace: name, Name: "hooks"}}
+	}
+	shop, paint, well := of("shop"), of("paint"), of("well")
+	hooks := []*hook.Hook{{Name: "a.sh"}, {Name: "paint/a.sh", Tenant: paint}, {Name: "shop/a.sh", Tenant: shop},
+		{Name: "shop/b.sh", Tenant: shop}, {Name: "well/a.sh", Tenant: well}}
+	topic := TenantsTopic(&Hooks{Active: func() []*hook.Hook { return hooks }}, func() []tenant.Status {
+		return []tenant.Status{{Tenant: paint, Ready: true, Problem: "no\nanswer"}, {Tenant: shop, Problem: "not found", Missing: true},
+			{Tenant: well, Ready: true}}
+	}, telemetry.Names("x_"))
+	var lines []string
+	for _, x := range topic.Troubles() {
+		lines = append(lines, strings.Join(x.Hooks, ",")+" "+x.String())
+	}
+	for _, h := range hooks {
+		for _, r := range topic.Reasons(h, time.Now()) {
+			lines = append(lines, map[bool]string{true: "blocks "}[r.Blocks]+h.Name+" "+r.Text)
+		}
+	}
+	const renewed = `paint/a.sh tenant "paint": the token of its account paint/hooks cannot be renewed, its hooks wait when it ` +
+		`expires: no answer`
+	want := renewed + `
+shop/a.sh,shop/b.sh tenant "shop": its hooks wait for a token of the account shop/hooks: not found: create the ServiceAccount ` +
+		`shop/hooks; without it, 'finalizers remove' and 'uninstall' remove the finalizers of its hooks with the account of the operator
+` + renewed + `
+blocks shop/a.sh tenant "shop": its hooks wait for a token of the account shop/hooks: not found
+blocks shop/b.sh tenant "shop": its hooks wait for a token of the account shop/hooks: not found`
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
