@@ -35,6 +35,8 @@ var directions = []struct {
 		"internal/effect/apply",
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/source/webhook", "internal/tenant",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
+	{"internal/console", []string{"internal/debug/history", "internal/effect"},
+		"pages for a person; only its command imports it, and gives it the API"},
 	{"internal/telemetry", []string{"internal/telemetry/logonce"}, "the logger is created before all else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records of any package"},
 	{"internal/telemetry/kubeevent", []string{"internal/kube"}, "it receives names and texts only"},
@@ -116,8 +118,8 @@ var directions = []struct {
 	{"internal/app", []string{"internal/"}, "the only package that knows them all"},
 	{"cmd/shell-operator",
 		[]string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/dev", "internal/dev/session",
-			"internal/dev/testfile", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug", "internal/replica",
-			"internal/spelling", "internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "docs"},
+			"internal/dev/testfile", "internal/console", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug",
+			"internal/replica", "internal/spelling", "internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "docs"},
 		"flags, environment, signals and exit codes"},
 }
 

@@ -1,0 +1,151 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tokenLasts is how long an address can be opened. Other users see the arguments of a browser's process.
+const tokenLasts = time.Minute
+
+// policy is the Content-Security-Policy of all answers: no attribute is evaluated, and none is "style".
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// access decides which requests are answered: those of the browser that was opened with a token.
+type access struct {
+	// host is the address that is listened on, with its port. base is the random path of all pages.
+	host, base string
+	session    string
+	now        func() time.Time
+	crossSite  *http.CrossOriginProtection
+
+	mu sync.Mutex
+	// tokens are those that are not used yet, with the end of their validity.
+	tokens map[string]time.Time
+}
+
+// newAccess is that of the console that listens on an address.
+func newAccess(address string, now func() time.Time) *access {
+	return &access{host: address, base: "/" + strings.ToLower(rand.Text()), session: rand.Text(), now: now,
+		crossSite: http.NewCrossOriginProtection(), tokens: map[string]time.Time{}}
+}
+
+// listen takes a loopback address: all others are errors, because every client that reaches the console could try to open it.
+func listen(address string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %q: write it as host:port, for instance 127.0.0.1:8080", address)
+	}
+	if host == "localhost" || host == "" {
+		host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("--listen %q: the console listens on loopback addresses only: use for instance 127.0.0.1:8080, and from another "+
+			"machine a tunnel such as ssh -L", address)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("--listen %q: %w: choose another port, 0 is a free one", address, err)
+	}
+	return l, nil
+}
+
+// address makes an address that opens a page once, within a minute.
+func (a *access) address(page string) string {
+	token := rand.Text()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for old, end := range a.tokens {
+		if !a.now().Before(end) {
+			delete(a.tokens, old)
+		}
+	}
+	a.tokens[token] = a.now().Add(tokenLasts)
+	to := ""
+	if page != "" && page != "/" {
+		to = "?" + url.Values{"to": {page}}.Encode()
+	}
+	return "http://" + a.host + a.base + "/open" + to + "#" + token
+}
+
+// redeem uses a token.
+func (a *access) redeem(token string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	end, known := a.tokens[token]
+	delete(a.tokens, token)
+	return known && a.now().Before(end)
+}
+
+// guard rejects requests of all but the browser that was opened.
+func (a *access) guard(pages http.Handler) http.Handler {
+	inside := http.StripPrefix(a.base, a.signedIn(pages))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		site := r.Header.Get("Sec-Fetch-Site")
+		switch {
+		case !a.own(r.Host):
+			http.Error(w, "another name than that of the address", http.StatusForbidden)
+		case site != "" && site != "same-origin" && site != "none":
+			http.Error(w, "requests of other pages are rejected", http.StatusForbidden)
+		case a.crossSite.Check(r) != nil:
+			http.Error(w, "changes that other pages request are rejected", http.StatusForbidden)
+		case !strings.HasPrefix(r.URL.Path, a.base+"/"):
+			http.NotFound(w, r)
+		default:
+			inside.ServeHTTP(w, r)
+		}
+	})
+}
+
+// own reports whether a Host is the address, or localhost with its port: a name that resolves to a loopback address is that of another
+// page.
+func (a *access) own(host string) bool {
+	_, port, _ := net.SplitHostPort(a.host)
+	return host == a.host || host == net.JoinHostPort("localhost", port)
+}
+
+// cookie is the name of the cookie of a session.
+const cookie = "shell-operator-console"
+
+// signedIn answers requests with the cookie, those of the page that gets it, and those for files that this page needs.
+func (a *access) signedIn(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, err := r.Cookie(cookie)
+		switch {
+		case r.URL.Path == "/open" && r.Method == http.MethodPost:
+			a.open(w, r)
+		case r.URL.Path == "/open" || strings.HasPrefix(r.URL.Path, "/assets/"):
+			pages.ServeHTTP(w, r)
+		case err != nil || subtle.ConstantTimeCompare([]byte(sent.Value), []byte(a.session)) != 1:
+			http.Error(w, "this browser has not been opened with an address of the console: press Enter in its terminal for another one",
+				http.StatusForbidden)
+		default:
+			pages.ServeHTTP(w, r)
+		}
+	})
+}
+
+// open exchanges a token for the cookie.
+func (a *access) open(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+	if !a.redeem(r.PostFormValue("token")) {
+		http.Error(w, "the address has been used, or is older than a minute: press Enter in the terminal for another one", http.StatusForbidden)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookie, Value: a.session, Path: a.base + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	w.WriteHeader(http.StatusNoContent)
+}

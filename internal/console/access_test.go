@@ -1,0 +1,182 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRefusals: nothing is shown or changed for anybody but the browser that was opened.
+func TestRefusals(t *testing.T) {
+	b, f, _ := started(t)
+	_, port, _ := strings.Cut(b.console.access.host, ":")
+	form := url.Values{"id": {"4"}}
+	f.set("/parked/retry.json", map[string]any{"count": 1, "message": "done"})
+	site := func(value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", value) }
+	}
+	for _, test := range []struct {
+		name, method, path string
+		edit               func(*http.Request)
+		code               int
+	}{
+		{"a page", "GET", "/parked", nil, 200},
+		{"by localhost", "GET", "/parked", func(r *http.Request) { r.Host = "localhost:" + port }, 200},
+		{"typed into the browser", "GET", "/parked", site("none"), 200},
+		{"a link of another page", "GET", "/parked", site("cross-site"), 403},
+		{"a page on another port of the host", "GET", "/parked", site("same-site"), 403},
+		{"a name that resolves to 127.0.0.1", "GET", "/parked", func(r *http.Request) { r.Host = "rebound.example.com:" + port }, 403},
+		{"another port in the name", "GET", "/parked", func(r *http.Request) { r.Host = "127.0.0.1:1" }, 403},
+		{"another loopback address", "GET", "/parked", func(r *http.Request) { r.Host = "127.0.0.2:" + port }, 403},
+		{"no cookie", "GET", "/parked", func(r *http.Request) { r.Header.Del("Cookie") }, 403},
+		{"another cookie", "GET", "/parked", func(r *http.Request) { r.Header.Set("Cookie", cookie+"=AAAA") }, 403},
+		{"the cookie without the path", "GET", "/parked", func(r *http.Request) { r.URL.Path = "/parked" }, 404},
+		{"the cookie with another path", "GET", "/parked", func(r *http.Request) { r.URL.Path = "/abcdefghijklmnop/parked" }, 404},
+		{"a stream without cookie", "GET", "/stream/live", func(r *http.Request) { r.Header.Del("Cookie") }, 403},
+		{"an action", "POST", "/act/parked/retry", nil, 200},
+		{"an action of a foreign origin", "POST", "/act/parked/retry", func(r *http.Request) {
+			r.Header.Set("Origin", "https://example.com")
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		}, 403},
+		{"of a foreign origin, by an old browser", "POST", "/act/parked/retry", func(r *http.Request) {
+			r.Header.Set("Origin", "https://example.com")
+			r.Header.Del("Sec-Fetch-Site")
+		}, 403},
+		{"of another port", "POST", "/act/parked/retry", func(r *http.Request) {
+			r.Header.Set("Origin", "http://127.0.0.1:1")
+			r.Header.Set("Sec-Fetch-Site", "same-site")
+		}, 403},
+		{"of a sandboxed page", "POST", "/act/parked/retry", func(r *http.Request) {
+			r.Header.Set("Origin", "null")
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		}, 403},
+		{"an action without cookie", "POST", "/act/parked/retry", func(r *http.Request) { r.Header.Del("Cookie") }, 403},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f.set("/parked/list.json", []any{})
+			f.mu.Lock()
+			f.gets, f.posts = nil, nil
+			f.mu.Unlock()
+			sent := url.Values(nil)
+			if test.method == "POST" {
+				sent = form
+			}
+			w := b.request(test.method, test.path, sent, test.edit)
+			if w.Code != test.code {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			if w.Code != 200 && (len(f.gets)+len(f.posts) > 0 || w.Header().Get("Set-Cookie") != "") {
+				t.Errorf("the operator was asked: %v %v", f.gets, f.posts)
+			}
+			for name, want := range map[string]string{
+				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+					"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+				"Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "",
+			} {
+				if got := w.Header().Get(name); got != want {
+					t.Errorf("%s: %q", name, got)
+				}
+			}
+		})
+	}
+}
+
+// TestTokens: an address is valid once, and for a minute.
+func TestTokens(t *testing.T) {
+	b, _, at := started(t)
+	b.cookie = nil
+	open := func(token string) int { return b.request("POST", "/open", url.Values{"token": {token}}, nil).Code }
+	token := tokenOf(t, b.console.Address("/runs/17-2"))
+	if got := open("wrong"); got != 403 {
+		t.Errorf("a wrong token: %d", got)
+	}
+	if got := open(""); got != 403 {
+		t.Errorf("no token: %d", got)
+	}
+	w := b.request("POST", "/open", url.Values{"token": {token}}, nil)
+	if want := "shell-operator-console=" + b.console.access.session + "; Path=" + b.console.access.base +
+		"/; HttpOnly; SameSite=Strict"; w.Code != 204 || w.Header().Get("Set-Cookie") != want {
+		t.Errorf("%d, %q, want %q", w.Code, w.Header().Get("Set-Cookie"), want)
+	}
+	if got := open(token); got != 403 {
+		t.Errorf("a used token: %d", got)
+	}
+	first, second := tokenOf(t, b.console.Address("")), ""
+	at.add(59 * time.Second)
+	if second = tokenOf(t, b.console.Address("")); open(first) != 204 {
+		t.Error("a token of 59 s")
+	}
+	at.add(60 * time.Second)
+	if got := open(second); got != 403 {
+		t.Errorf("a token of a minute: %d", got)
+	}
+	if w := b.request("POST", "/open", url.Values{"token": {tokenOf(t, b.console.Address(""))}}, func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	}); w.Code != 403 {
+		t.Errorf("a token that another page sends: %d", w.Code)
+	}
+	// The query is not the token: it would be in the history of the browser.
+	query := tokenOf(t, b.console.Address(""))
+	if w := b.request("POST", "/open?token="+query, url.Values{}, nil); w.Code != 403 {
+		t.Errorf("a token in the query: %d", w.Code)
+	}
+	if got := b.console.Address("/runs/17-2"); !strings.Contains(got, "/open?to=%2Fruns%2F17-2#") {
+		t.Errorf("address %s", got)
+	}
+}
+
+func TestListenAddresses(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:0": "", "localhost:0": "", "127.0.0.5:0": "", ":0": "",
+		"0.0.0.0:0": "loopback addresses only", "10.0.0.1:0": "loopback addresses only", "[::]:0": "loopback addresses only",
+		"example.com:0": "loopback addresses only", "8080": "write it as host:port",
+	} {
+		l, err := listen(address)
+		if err == nil {
+			if got := l.Addr().String(); !strings.HasPrefix(got, "127.0.0.") {
+				t.Errorf("%s: %s", address, got)
+			}
+			_ = l.Close()
+		}
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestAnnounce: Enter makes another address.
+func TestAnnounce(t *testing.T) {
+	b, _, _ := started(t)
+	var out strings.Builder
+	b.console.Announce(strings.NewReader("\n\n"), &out, "/parked", nil)
+	if n := strings.Count(out.String(), "/open?to=%2Fparked#"); n != 3 {
+		t.Errorf("%d addresses in\n%s", n, out.String())
+	}
+	out.Reset()
+	opened := ""
+	b.console.Announce(strings.NewReader(""), &out, "", func(address string) error { opened = address; return nil })
+	if token := tokenOf(t, opened); strings.Contains(out.String(), token) {
+		t.Error("the address is on the terminal, too")
+	}
+}
+
+// TestVendored: the files of htmx are those of its release.
+func TestVendored(t *testing.T) {
+	for name, want := range map[string]string{
+		"htmx.min.js":   "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130", // htmx.org 4.0.1, dist/htmx.min.js
+		"hx-sse.min.js": "18ef2761356ec1fe0bb6d92612315b37517a7c1e9856b661c5ae81fef239d103", // dist/ext/hx-sse.min.js
+	} {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s has the checksum %x", name, sum)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// action is what a person can do on a page: a route of the debug API, and the command that calls it.
+type action struct {
+	// name is that of the action in addresses: that of the route without the name in its path.
+	name string
+	// route may have a "*": the field "name".
+	route string
+	verb  string
+	// words are those of the command, before the name; flags are those of its other fields, "" for an argument.
+	words []string
+	flags []field
+	back  string
+}
+
+// field is one of a form, and the flag of the command that sets it.
+type field struct{ name, flag string }
+
+var actions = []action{
+	{"hook/trigger", "/hook/*/trigger", "Run the hook", []string{"hook", "trigger"}, []field{{"binding", ""}}, "/hooks/*"},
+	{"hook/pause", "/hook/*/pause", "Pause the hook", []string{"hook", "pause"}, nil, "/hooks/*"},
+	{"hook/resume", "/hook/*/resume", "Resume the hook", []string{"hook", "resume"}, nil, "/hooks/*"},
+	{"hook/record", "/hook/*/record", "Record all runs", []string{"hook", "record"}, []field{{"for", "--for"}}, "/hooks/*"},
+	{"queue/retry", "/queue/*/retry", "Begin the next attempt", []string{"queue", "retry"}, []field{{"key", "--key"}}, "/queues/*"},
+	{"queue/skip", "/queue/*/skip", "Drop the failed task", []string{"queue", "skip"}, []field{{"key", "--key"}}, "/queues/*"},
+	{"queue/pause", "/queue/*/pause", "Pause the queue", []string{"queue", "pause"}, nil, "/queues/*"},
+	{"queue/resume", "/queue/*/resume", "Resume the queue", []string{"queue", "resume"}, nil, "/queues/*"},
+	{"parked/retry", "/parked/retry", "Queue it again", []string{"parked", "retry"}, []field{{"id", ""}, {"all", "--all"}}, "/parked"},
+	{"parked/drop", "/parked/drop", "Drop it", []string{"parked", "drop"}, []field{{"id", ""}, {"all", "--all"}}, "/parked"},
+	{"sets/delete", "/sets/delete", "Delete the set", []string{"sets", "delete"}, []field{{"set", ""}, {"force", "--force"}}, "/sets"},
+	{"sets/adopt", "/sets/adopt", "Move the set", []string{"sets", "adopt"},
+		[]field{{"set", ""}, {"toHook", "--to-hook"}, {"toSet", "--to-set"}, {"force", "--force"}}, "/sets"},
+	{"finalizers/remove", "/finalizers/remove", "Remove the finalizer", []string{"finalizers", "remove"},
+		[]field{{"name", ""}, {"instance", "--instance"}}, "/finalizers"},
+}
+
+// actData is what the page shows that asks before an action, and the one after it.
+type actData struct {
+	Verb, Command, Back string
+	// Fields are those of the form, Action its address.
+	Action string
+	Fields []formField
+	// Would is what would be done, Nothing reports that this is nothing; Done is what was done. Task is one that was queued.
+	Would, Done, Task string
+	Nothing           bool
+	Problem           *problem
+}
+
+type formField struct{ Name, Value string }
+
+// chosen is the action that a request names, with its form.
+func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values, d actData, err error) {
+	name := r.PathValue("action")
+	i := slices.IndexFunc(actions, func(a action) bool { return a.name == name })
+	if i < 0 {
+		return page{Title: "Not found"}, "", nil, d, errors.New("there is no such action")
+	}
+	a, form := actions[i], url.Values{}
+	if err := r.ParseForm(); err != nil {
+		return page{Title: a.verb}, "", nil, d, err
+	}
+	words, of := slices.Clone(a.words), r.Form.Get("name")
+	if strings.Contains(a.route, "*") {
+		words = append(words, of)
+		d.Fields = append(d.Fields, formField{"name", of})
+	}
+	for _, f := range a.flags {
+		value := r.Form.Get(f.name)
+		if value == "" {
+			continue
+		}
+		form.Set(f.name, value)
+		d.Fields = append(d.Fields, formField{f.name, value})
+		switch {
+		case f.flag == "":
+			words = append(words, value)
+		case value == "true":
+			words = append(words, f.flag)
+		default:
+			words = append(words, f.flag, value)
+		}
+	}
+	d.Verb, d.Command, d.Action = a.verb, c.command(words...), c.access.base+"/act/"+a.name
+	d.Back = c.access.base + strings.Replace(a.back, "*", segments(of), 1)
+	return page{Title: a.verb, content: "act", Data: &d, Still: true}, strings.Replace(a.route, "*", segments(of), 1), form, d, nil
+}
+
+// ask shows what an action would do, before it is done.
+func (c *Console) ask(r *http.Request) (page, error) {
+	p, route, form, d, err := c.chosen(r)
+	if err != nil {
+		return p, err
+	}
+	form.Set("dryRun", "true")
+	done, err := c.send(r, route, form, &d)
+	d.Would, d.Nothing = strings.TrimPrefix(done.Message, "dry run: "), done.Count == 0
+	p.Data = d
+	return p, err
+}
+
+// act does it.
+func (c *Console) act(r *http.Request) (page, error) {
+	p, route, form, d, err := c.chosen(r)
+	if err != nil {
+		return p, err
+	}
+	done, err := c.send(r, route, form, &d)
+	d.Done, d.Task = done.Message, done.Task
+	p.Data = d
+	return p, err
+}
+
+// send calls the route. What the operator answers instead is on the page.
+func (c *Console) send(r *http.Request, route string, form url.Values, d *actData) (done acted, err error) {
+	err = c.link.post(r.Context(), route+".json", form, &done)
+	var gone *lost
+	if err != nil && !errors.As(err, &gone) && r.Context().Err() == nil {
+		d.Problem, err = problemOf(err), nil
+	}
+	return done, err
+}

@@ -1,0 +1,128 @@
+// Package console serves pages about a running operator to the browser of one person.
+//
+// Callers may rely on this:
+//   - It listens on a loopback address. A page is shown only to the browser that was opened with an address of the console, which is valid
+//     once and for a minute; requests of other pages are rejected.
+//   - It shows what the debug API answers, and changes something only by its routes, after the person has seen the dry run.
+//   - Names, keys, outputs and contexts are text: never HTML, never links that they name.
+//   - Without a page that is open it sends no request. When the operator does not answer, pages keep what they show.
+//
+// It keeps nothing, and knows nothing of hooks but the answers of the API.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Options of a console.
+type Options struct {
+	// Connect returns a connection to the operator. It is called again after a connection has ended. The context is that of the connection.
+	Connect func(context.Context) (*Connection, error)
+	// Refused reports whether an error is an answer of the operator: its connection works.
+	Refused func(error) bool
+	// Version is that of the console.
+	Version string
+	// Program and Flags are the words around a command of the operator: "kubectl shell-operator" and "-n shop".
+	Program, Flags string
+	// Listen is a loopback address and a port, 0 for a free one.
+	Listen string
+	// Problem gets errors that no page can show.
+	Problem func(error)
+
+	now func() time.Time
+}
+
+// Console is one that listens.
+type Console struct {
+	o         Options
+	listener  net.Listener
+	access    *access
+	link      *link
+	templates *template.Template
+	// ctx ends with the console.
+	ctx  context.Context
+	stop context.CancelFunc
+}
+
+// Listen takes the address; Run serves it.
+func Listen(o Options) (*Console, error) {
+	if o.now == nil {
+		o.now = time.Now
+	}
+	listener, err := listen(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	c := &Console{o: o, listener: listener, access: newAccess(listener.Addr().String(), o.now)}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.link = newLink(c.ctx, &c.o)
+	c.templates = c.parse()
+	return c, nil
+}
+
+// Address makes an address that opens a page once, within a minute: "/runs/17-2". Without a path it is the overview.
+func (c *Console) Address(page string) string {
+	return c.access.address("/" + strings.TrimPrefix(page, "/"))
+}
+
+// Run serves until the context ends. Streams end then; other requests have a second.
+func (c *Console) Run(ctx context.Context) error {
+	defer c.link.close()
+	defer c.stop()
+	server := &http.Server{
+		Handler: c.access.guard(c.routes()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
+		BaseContext: func(net.Listener) context.Context { return c.ctx },
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(c.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("the console has ended: %w", err)
+	case <-ctx.Done():
+	}
+	c.stop() // streams end
+	grace, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		_ = server.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// command is the text of a command of the operator that a person can copy to a shell.
+func (c *Console) command(words ...string) string {
+	all := append(strings.Fields(c.o.Program), words...)
+	for i := range all {
+		all[i] = Quote(all[i])
+	}
+	return strings.TrimSpace(strings.Join(all, " ") + " " + c.o.Flags)
+}
+
+// Announce prints addresses: the first one, and another one for each line that the person enters.
+func (c *Console) Announce(in io.Reader, out io.Writer, page string, open func(address string) error) {
+	first := c.Address(page)
+	if open == nil || open(first) != nil {
+		fmt.Fprintf(out, "Open %s\nIt is valid once, and for a minute. Enter makes another one, Ctrl-C ends the console.\n", first)
+	} else {
+		fmt.Fprintf(out, "The console is open in the browser. Enter makes another address, Ctrl-C ends the console.\n")
+	}
+	one := make([]byte, 1)
+	for {
+		if n, err := in.Read(one); n > 0 && one[0] == '\n' {
+			fmt.Fprintf(out, "Open %s\n", c.Address(page))
+		} else if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fake is an operator at the edge of the console: answers by path, errors that are answers, and none at all.
+type fake struct {
+	mu      sync.Mutex
+	answers map[string]any
+	// down is the error of a connection.
+	down  error
+	posts []string
+	gets  []string
+	tails []*io.PipeWriter
+}
+
+// refusal is an error that the operator answers.
+type refusal struct{ text, hint string }
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Hint() string  { return r.hint }
+
+func (f *fake) set(path string, answer any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers[path] = answer
+}
+
+func (f *fake) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = err
+	for _, t := range f.tails {
+		_ = t.CloseWithError(io.ErrUnexpectedEOF)
+	}
+	f.tails = nil
+}
+
+func (f *fake) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gets = append(f.gets, path)
+	if f.down != nil {
+		return nil, f.down
+	}
+	if strings.HasSuffix(path, "tail.json") {
+		r, w := io.Pipe()
+		f.tails = append(f.tails, w)
+		context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
+		return r, nil
+	}
+	return f.answer(path)
+}
+
+func (f *fake) Post(_ context.Context, path string, form url.Values) (io.ReadCloser, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.posts = append(f.posts, path+"?"+form.Encode())
+	if f.down != nil {
+		return nil, f.down
+	}
+	if form.Get("dryRun") == "true" {
+		return f.answer(path + " dry")
+	}
+	return f.answer(path)
+}
+
+// answer requires mu.
+func (f *fake) answer(path string) (io.ReadCloser, error) {
+	switch a := f.answers[path].(type) {
+	case nil:
+		return nil, &refusal{text: "there is no " + strings.TrimSuffix(path, ".json") + " here"}
+	case error:
+		return nil, a
+	case string:
+		return io.NopCloser(strings.NewReader(a)), nil
+	default:
+		text, err := json.Marshal(a)
+		return io.NopCloser(strings.NewReader(string(text))), err
+	}
+}
+
+// say writes an entry to all tails.
+func (f *fake) say(t *testing.T, entry string) {
+	t.Helper()
+	f.mu.Lock()
+	tails := append([]*io.PipeWriter(nil), f.tails...)
+	f.mu.Unlock()
+	for _, w := range tails {
+		if _, err := io.WriteString(w, entry+"\n"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// clock is a time that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// browser is a client with the cookie of a console, as a browser sends it.
+type browser struct {
+	t       *testing.T
+	console *Console
+	handler http.Handler
+	cookie  *http.Cookie
+}
+
+func started(t *testing.T) (*browser, *fake, *clock) {
+	t.Helper()
+	f := &fake{answers: map[string]any{"/status.json": map[string]any{"version": "v9"}}}
+	at := &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	c, err := Listen(Options{
+		Connect: func(context.Context) (*Connection, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return &Connection{Operator: f, Pod: "operator-0"}, f.down
+		},
+		Refused: func(err error) bool { return errors.As(err, new(*refusal)) },
+		Version: "v10", Program: "kubectl shell-operator", Flags: "-n shop", Listen: "127.0.0.1:0", now: at.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	b := &browser{t: t, console: c, handler: c.access.guard(c.routes())}
+	res := b.request("POST", "/open", url.Values{"token": {tokenOf(t, c.Address(""))}}, nil)
+	if len(res.Result().Cookies()) != 1 {
+		t.Fatalf("no cookie: %d %s", res.Code, res.Body)
+	}
+	b.cookie = res.Result().Cookies()[0]
+	return b, f, at
+}
+
+func tokenOf(t *testing.T, address string) string {
+	t.Helper()
+	_, token, ok := strings.Cut(address, "#")
+	if !ok {
+		t.Fatalf("no token in %s", address)
+	}
+	return token
+}
+
+// request sends a request as the browser does; edit changes it.
+func (b *browser) request(method, path string, form url.Values, edit func(*http.Request)) *httptest.ResponseRecorder {
+	b.t.Helper()
+	r := httptest.NewRequestWithContext(b.t.Context(), method, "http://"+b.console.access.host+b.console.access.base+path,
+		strings.NewReader(form.Encode()))
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "http://"+b.console.access.host)
+	}
+	if b.cookie != nil {
+		r.AddCookie(b.cookie)
+	}
+	if edit != nil {
+		edit(r)
+	}
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	return w
+}
+
+// get returns a page.
+func (b *browser) get(path string) string {
+	b.t.Helper()
+	w := b.request("GET", path, nil, nil)
+	if w.Code != http.StatusOK {
+		b.t.Fatalf("GET %s: %d %s", path, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// poll returns what htmx gets.
+func (b *browser) poll(path string) string {
+	b.t.Helper()
+	w := b.request("GET", path, nil, func(r *http.Request) { r.Header.Set("HX-Request", "true") })
+	if w.Code != http.StatusOK {
+		b.t.Fatalf("GET %s: %d %s", path, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func has(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+func hasNot(t *testing.T, text string, unwanted ...string) {
+	t.Helper()
+	for _, never := range unwanted {
+		if strings.Contains(text, never) {
+			t.Errorf("%q is in\n%s", never, text)
+		}
+	}
+}
+
+// TestReconnection: pages keep what they show while the operator does not answer, and connect again with growing delay.
+func TestReconnection(t *testing.T) {
+	b, f, at := started(t)
+	has(t, b.get("/"), "Overview", "operator v9 in Pod operator-0", "console v10", "kubectl shell-operator console / -n shop")
+	f.fail(errors.New("the tunnel has ended"))
+	has(t, b.poll("/"), "No answer from the operator since", "the tunnel has ended", `hx-target="#lost"`)
+	hasNot(t, b.poll("/"), "<h1>") // the content stays
+	count := func() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.gets) }
+	before := count()
+	for range 40 { // 20 s
+		at.add(500 * time.Millisecond)
+		b.poll("/")
+	}
+	if n := count() - before; n != 0 {
+		t.Errorf("%d requests without a connection", n)
+	}
+	f.set("/status.json", map[string]any{"version": "v11"})
+	f.fail(nil)
+	at.add(maxDelay)
+	text := b.poll("/")
+	has(t, text, "<h1>Overview</h1>", "operator v11")
+	hasNot(t, text, "No answer")
+}
+
+// TestGrowingDelay: attempts to connect after 0.5 s, 1 s, 2 s, 4 s, 8 s, then every 10 s.
+func TestGrowingDelay(t *testing.T) {
+	at, attempts := &clock{now: time.Unix(0, 0)}, []string{}
+	l := newLink(t.Context(), &Options{
+		Connect: func(context.Context) (*Connection, error) {
+			attempts = append(attempts, fmt.Sprint(at.now.Sub(time.Unix(0, 0)).Seconds()))
+			return nil, errors.New("no Pod")
+		}, Refused: func(error) bool { return false }, now: at.Now,
+	})
+	for at.now.Before(time.Unix(40, 0)) {
+		_, err := l.current(t.Context())
+		if gone := new(lost); !errors.As(err, &gone) || !gone.since.Equal(time.Unix(0, 0)) {
+			t.Fatalf("%v", err)
+		}
+		at.add(100 * time.Millisecond)
+	}
+	if got := strings.Join(attempts, " "); got != "0 0.5 1.5 3.5 7.5 15.5 25.5 35.5" {
+		t.Errorf("attempts at %s", got)
+	}
+}

@@ -1,0 +1,126 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Bounds of the overview.
+const (
+	shownKeyed = 5
+	shownLanes = 10
+)
+
+// overviewData is what the overview shows.
+type overviewData struct {
+	status
+	Problems, Notices []trouble
+	// Standby reports that another replica runs hooks.
+	Standby  bool
+	Webhooks []webhook
+	Delayed  []delayed
+	// More are queues with lanes in trouble beyond those.
+	More int
+}
+
+// webhook is a binding that answers the API server.
+type webhook struct{ Hook, Type, Name, About, State string }
+
+// delayed are the lanes in trouble of a queue.
+type delayed struct {
+	Queue   string
+	Lanes   []lane
+	More    int
+	Problem *problem
+}
+
+func (c *Console) overview(r *http.Request) (page, error) {
+	d := overviewData{}
+	if err := c.link.get(r.Context(), "/status.json", &d.status); err != nil {
+		return page{Title: "Overview"}, err
+	}
+	for _, t := range d.Troubles {
+		if t.Notice {
+			d.Notices = append(d.Notices, t)
+		} else {
+			d.Problems = append(d.Problems, t)
+		}
+	}
+	for i := range d.Hooks {
+		h := &d.Hooks[i]
+		d.Standby = d.Standby || h.State == "standby"
+		for _, b := range h.Bindings {
+			if strings.HasPrefix(b.Type, "kubernetesValidating") || strings.HasPrefix(b.Type, "kubernetesMutating") ||
+				strings.HasPrefix(b.Type, "kubernetesCustomResourceConversion") {
+				d.Webhooks = append(d.Webhooks, webhook{h.Name, b.Type, b.Name, b.About, b.State})
+			}
+		}
+	}
+	for _, q := range d.Queues {
+		if q.Delayed == 0 {
+			continue
+		}
+		if len(d.Delayed) == shownKeyed {
+			d.More++
+			continue
+		}
+		of, err := c.lanesOf(r, q.Name, "")
+		if err != nil {
+			return page{Title: "Overview"}, err
+		}
+		d.Delayed = append(d.Delayed, of)
+	}
+	slices.SortStableFunc(d.Hooks, func(a, b hookStatus) int { return rank(a.State) - rank(b.State) })
+	return page{Title: "Overview", content: "overview", Data: d}, nil
+}
+
+// rank puts hooks in trouble first.
+func rank(state string) int {
+	if mark(state) == "✕" {
+		return 0
+	}
+	return 1
+}
+
+// lanesOf are the lanes in trouble of a queue for the overview.
+func (c *Console) lanesOf(r *http.Request, queue, key string) (d delayed, err error) {
+	var all lanes
+	d.Queue = queue
+	d.Problem, err = c.part(r, "/queue/"+segments(queue)+"/lanes.json"+queryOf("key", key), &all)
+	for _, l := range all.Lanes {
+		if l.Delayed() || key != "" {
+			d.Lanes = append(d.Lanes, l)
+		}
+	}
+	if len(d.Lanes) > shownLanes {
+		d.Lanes, d.More = d.Lanes[:shownLanes], len(d.Lanes)-shownLanes
+	}
+	return d, err
+}
+
+// queueData is what the page of a queue shows.
+type queueData struct {
+	Status  queueStatus
+	All     lanes
+	Key     string
+	Problem *problem
+}
+
+func (c *Console) queue(r *http.Request) (page, error) {
+	name := r.PathValue("name")
+	p, s := page{Title: "Queue " + plain(name), content: "queue"}, status{}
+	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
+		return p, err
+	}
+	d := queueData{Status: queueStatus{Name: name}, Key: r.URL.Query().Get("key")}
+	for _, q := range s.Queues {
+		if q.Name == name {
+			d.Status = q
+		}
+	}
+	problem, err := c.part(r, "/queue/"+segments(name)+"/lanes.json"+queryOf("key", d.Key), &d.All)
+	d.Problem = problem
+	p.Data = d
+	return p, err
+}

@@ -1,0 +1,201 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed page/*.html
+var templates embed.FS
+
+//go:embed assets
+var assets embed.FS
+
+// page is one that is about to be rendered.
+type page struct {
+	// Title is that of the page, Path its address below the base.
+	Title, Path string
+	// content is the template of its content, Data what that shows.
+	content string
+	Data    any
+	// Stream is the path of the stream that replaces the content; the others are polled. Still pages stay as they are.
+	Stream string
+	Still  bool
+}
+
+// problem is an error with the next step, in its place on a page.
+type problem struct{ Text, Hint string }
+
+// routes are the pages. Those with an error show it.
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, show := range map[string]func(*http.Request) (page, error){
+		"GET /{$}": c.overview, "GET /hooks/{name...}": c.hook, "GET /queues/{name...}": c.queue, "GET /runs/{id...}": c.run,
+		"GET /objects/{object...}": c.object, "GET /parked": c.parked, "GET /sets": c.sets, "GET /sets/{id...}": c.set,
+		"GET /finalizers": c.finalizers, "GET /live": c.live, "GET /search": c.search, "GET /act/{action...}": c.ask,
+		"POST /act/{action...}": c.act,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			p, err := show(r)
+			c.write(w, r, p, err)
+		})
+	}
+	mux.HandleFunc("GET /stream/runs/{id...}", c.streamRun)
+	mux.HandleFunc("GET /stream/live", c.streamLive)
+	mux.HandleFunc("GET /open", func(w http.ResponseWriter, r *http.Request) { c.html(w, "open", nil) })
+	files, _ := fs.Sub(assets, "assets")
+	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
+	return mux
+}
+
+// parse reads the templates. They are part of the program: an error is a bug that each test finds.
+func (c *Console) parse() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"base": func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": lasts, "bars": bars,
+		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
+		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
+		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
+		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "times": times, "word": word, "waterfall": waterfall,
+		"objectOf": objectOf, "outcome": outcomeMark, "triggerable": triggerable,
+		"query": func(fields ...string) string { return queryOf(fields...) },
+		"tab": func(path, name, current string) any {
+			return struct {
+				Path, Name string
+				Current    bool
+			}{path, name, path == current || path != "/" && strings.HasPrefix(current, path+"/")}
+		},
+		"act": func(action string, fields ...string) string {
+			return c.access.base + "/act/" + action + queryOf(fields...)
+		},
+	}).ParseFS(templates, "page/*.html"))
+}
+
+// segments escapes a name for an address: slashes stay.
+func segments(name string) string {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+// queryOf makes a query of names and values. Empty values are left out.
+func queryOf(fields ...string) string {
+	query := url.Values{}
+	for pair := range slices.Chunk(fields, 2) {
+		if pair[1] != "" {
+			query.Set(pair[0], pair[1])
+		}
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
+}
+
+// shown is what the frame of a page shows.
+type shown struct {
+	page
+	// Version is that of the operator, Own that of the console. Elsewhere is the command that opens the page.
+	Version, Pod, Own, Elsewhere string
+	// Content is the rendered content. Lost is why there is none, or no newer one.
+	Content template.HTML
+	Lost    *problem
+	// Since is when the operator did not answer any more.
+	Since time.Time
+	// Query is that of the address, for requests that repeat it.
+	Query string
+}
+
+// write renders a page, or for a request of htmx its content. An operator that does not answer changes nothing of a page but a line.
+func (c *Console) write(w http.ResponseWriter, r *http.Request, p page, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return // the browser has left
+	}
+	s, err := c.shown(r, p, err)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if r.Header.Get("HX-Request") != "" {
+		c.html(w, "update", s)
+		return
+	}
+	c.html(w, "frame", s)
+}
+
+// shown renders the content of a page.
+func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
+	if p.Path == "" {
+		p.Path = r.URL.EscapedPath()
+	}
+	s = shown{page: p, Own: c.o.Version, Query: queryAs(r.URL.Query())}
+	var gone *lost
+	switch {
+	case errors.As(err, &gone):
+		s.Lost, s.Since = problemOf(gone.error), gone.since
+		if s.Title == "" {
+			s.Title = "No answer"
+		}
+	case err != nil:
+		s.content, s.Data = "problem", problemOf(err)
+		if s.Title == "" {
+			s.Title = "Not found"
+		}
+	}
+	s.Version, s.Pod = c.link.peer()
+	s.Elsewhere = c.command("console", p.Path+s.Query)
+	if s.Lost == nil {
+		var b bytes.Buffer
+		if err := c.templates.ExecuteTemplate(&b, s.content, s.Data); err != nil {
+			return s, err
+		}
+		s.Content = template.HTML(b.String())
+	}
+	return s, nil
+}
+
+func queryAs(q url.Values) string {
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func (c *Console) html(w http.ResponseWriter, name string, data any) {
+	var b bytes.Buffer
+	if err := c.templates.ExecuteTemplate(&b, name, data); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b.Bytes())
+}
+
+// problemOf is an error of the operator with its hint.
+func problemOf(err error) *problem {
+	p := &problem{Text: err.Error()}
+	if hinted := (interface{ Hint() string })(nil); errors.As(err, &hinted) {
+		p.Hint = hinted.Hint()
+	}
+	return p
+}
+
+// part reads a part of a page. What the operator answers instead is shown in its place; only a lost operator is the error of the page.
+func (c *Console) part(r *http.Request, path string, into any) (*problem, error) {
+	err := c.link.get(r.Context(), path, into)
+	var gone *lost
+	if err == nil || errors.As(err, &gone) || r.Context().Err() != nil {
+		return nil, err
+	}
+	return problemOf(err), nil
+}

@@ -1,0 +1,382 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+// hostile is a name that is a trap for browsers and terminals.
+const hostile = "<img src=x onerror=\"document.title='caught'\"><b hx-get=/x " +
+	"hx-on:click=\"alert(1)\">'\x1b[31m\x00\u202e\u0085</script>{{.}}"
+
+// everywhere answers all routes with a text in each field.
+func everywhere(f *fake, text string) {
+	at := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	run := map[string]any{
+		"id": text, "task": text, "hook": text, "queue": text, "key": "Order/" + text, "binding": text, "event": text,
+		"why": []string{text, text}, "events": 9, "attempt": 2, "status": "failed", "started": at, "waited": 1.5, "took": 2.5, "exit": text,
+		"error": text, "answer": text, "message": text, "output": text, "outputCut": true, "worker": text, "patchCount": 30,
+		"patches": []any{map[string]any{"operation": "MergePatch", "kind": text, "namespace": text, "name": text, "outcome": "failed",
+			"warnings": []string{text}}},
+		"kubectl": []any{map[string]any{"verb": text, "way": text, "reason": text, "count": 3}},
+		"phases": []any{map[string]any{"name": "waiting", "started": at, "took": 1.5}, map[string]any{"name": text, "started": at, "took": 1},
+			map[string]any{"name": "applying", "started": at, "took": 0.5}},
+	}
+	lane := map[string]any{"key": "Order/shop/" + text, "tasks": 3, "phase": "sleeping", "for": 3, "failures": 2, "retryIn": 7, "error": text,
+		"hook": text, "about": text}
+	minutes := map[string]any{"runs": append(make([]int, 58), 5, 3), "failures": append(make([]int, 58), 5, 0)}
+	f.set("/status.json", map[string]any{
+		"version": "v9", "notReady": text,
+		"hooks": []any{map[string]any{"name": text, "state": "failing", "objects": 3, "minutes": minutes, "lastRun": run, "bindings": []any{
+			map[string]any{"type": "kubernetesValidating", "name": text, "about": text, "queue": text, "state": "not registered"},
+			map[string]any{"type": "kubernetes", "name": text, "about": text, "queue": text, "state": "watching", "objects": 3},
+		}, "workers": []any{map[string]any{"worker": 1, "state": text, "pid": 7, "started": at, "runs": 3}}}},
+		"queues": []any{map[string]any{"name": text, "tasks": 4, "phase": "sleeping", "for": 3, "head": text, "failures": 2,
+			"retryIn": 3, "lanes": 2,
+			"delayed": 1}},
+		"failures": []any{run},
+		"troubles": []any{map[string]any{"kind": "queue", "hooks": []string{text}, "subject": text, "problem": text, "hint": text},
+			map[string]any{"kind": "paused", "hooks": []string{text}, "subject": text, "problem": text, "notice": true}},
+	})
+	escaped := segments(text)
+	f.set("/hook/"+escaped+"/why.json", map[string]any{"hook": text, "verdict": "blocked", "lastRun": text,
+		"reasons": []any{map[string]any{"kind": "queue", "blocks": true, "text": text, "hint": text}}})
+	f.set("/hook/"+escaped+"/runs.json", []any{run})
+	f.set("/run/list.json", []any{run})
+	f.set("/run/"+escaped+".json", run)
+	f.set("/run/"+escaped+"/context.json", []any{map[string]any{"binding": text, "type": "Event", "object": map[string]any{text: text}}})
+	f.set("/hook/list.json", []string{text})
+	for _, key := range []string{"", "?key=" + url.QueryEscape(text)} {
+		f.set("/queue/"+escaped+"/lanes.json"+key, map[string]any{"queue": text, "keyed": true, "concurrency": 4, "count": 900, "matching": 900,
+			"delayed": 1, "lanes": []any{lane}})
+	}
+	f.set("/object/Order/shop/"+escaped+".json", map[string]any{"kind": "Order", "namespace": "shop", "name": text,
+		"bindings": []any{map[string]any{"hook": text, "binding": text, "state": "watching", "problem": text, "finalizer": text,
+			"hasFinalizer": true, "deleting": true, "queue": text, "key": text, "lane": lane, "events": 2, "before": 1,
+			"parked":  []any{map[string]any{"id": text, "contexts": 1, "attempts": 3, "since": at, "error": text}},
+			"requeue": map[string]any{"due": at}}},
+		"sets": []any{map[string]any{"id": text, "set": text, "hook": text, "state": "drifted", "reason": text}}, "runs": []any{run},
+		"history": []any{map[string]any{"hook": text, "since": at}}})
+	f.set("/parked/list.json", []any{map[string]any{"id": text, "hook": text, "queue": text, "key": text, "bindings": []string{text},
+		"about": []string{text}, "contexts": 2, "attempts": 3, "since": at, "error": text, "gaveUp": true}})
+	set := map[string]any{"id": text, "set": text, "hook": text, "owner": text, "namespace": text, "members": 2, "problem": text,
+		"objects": []any{map[string]any{"kind": text, "namespace": text, "name": text, "state": "drifted", "reason": text}}}
+	f.set("/sets/list.json", []any{set})
+	f.set("/sets/"+escaped+".json", set)
+	f.set("/finalizers/list.json", []any{map[string]any{"finalizer": text, "resource": text, "instance": text, "hook": text, "binding": text,
+		"orphan": true, "objects": 3, "elsewhere": []string{text}}})
+	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": text})
+	f.set("/parked/retry.json", map[string]any{"count": 1, "message": text, "task": text})
+	f.set("/queue/"+escaped+"/retry.json dry", &refusal{text, text})
+}
+
+// pagesOf are the addresses of all pages about a text.
+func pagesOf(text string) []string {
+	name, query := segments(text), url.QueryEscape(text)
+	return []string{"/", "/hooks/" + name, "/queues/" + name, "/queues/" + name + "?key=" + query, "/runs/" + name,
+		"/runs/" + name + "?find=" + query, "/objects/Order/shop/" + name, "/parked", "/sets", "/sets/" + name, "/finalizers", "/live",
+		"/live?hook=" + query + "&text=" + query, "/search?q=" + query, "/act/parked/retry?id=" + query, "/act/queue/retry?name=" + query,
+		"/runs/unknown", "/act/nonsense", "/objects/Order/shop/unknown"}
+}
+
+// elements are those of the templates.
+var elements = strings.Fields(`html head meta title link script body a header nav form label input div main h1 h2 h3 p strong small section
+	ul li ol table thead tbody tr th td span svg rect time code pre details summary mark footer button select option br noscript hx-partial`)
+
+// htmxAttributes are those of the templates.
+var htmxAttributes = strings.Fields("hx-sse:connect hx-sse:close hx-swap hx-get hx-trigger hx-sync hx-target")
+
+// structure is the page as elements and attributes, without texts: that of hostile names is that of harmless ones.
+func structure(t *testing.T, page string) string {
+	t.Helper()
+	var b strings.Builder
+	z := html.NewTokenizer(strings.NewReader(page))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return b.String()
+		case html.StartTagToken, html.SelfClosingTagToken:
+			token := z.Token()
+			b.WriteString(token.Data)
+			if !slices.Contains(elements, token.Data) {
+				t.Errorf("element <%s>", token.Data)
+			}
+			for _, a := range token.Attr {
+				b.WriteString(" " + a.Key)
+				switch {
+				case a.Key == "style" || strings.HasPrefix(a.Key, "on") || strings.HasPrefix(a.Key, "hx-on"):
+					t.Errorf("attribute %s=%q", a.Key, a.Val)
+				case strings.HasPrefix(a.Key, "hx-") && !slices.Contains(htmxAttributes, a.Key):
+					t.Errorf("attribute %s", a.Key)
+				case (a.Key == "href" || a.Key == "action" || a.Key == "src" || a.Key == "hx-get" || a.Key == "hx-sse:connect") &&
+					!strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "#"):
+					t.Errorf("%s=%q is no page of the console", a.Key, a.Val)
+				case strings.ContainsAny(a.Val, "\x1b\x00\u202e") && a.Key != "value":
+					t.Errorf("%s has control characters: %q", a.Key, a.Val)
+				}
+			}
+			b.WriteString("\n")
+		case html.TextToken:
+			if text := z.Token().Data; strings.ContainsAny(text, "\x1b\x00\u202e\u0085") {
+				t.Errorf("control characters in %q", text)
+			}
+		}
+	}
+}
+
+// TestHostileNamesAreText: markup, attributes of htmx and control characters in names, keys, outputs and errors are text on every page.
+func TestHostileNamesAreText(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, hostile)
+	pages := map[string]string{}
+	for _, path := range pagesOf(hostile) {
+		page := b.get(path)
+		pages[path] = structure(t, page)
+		if t.Failed() {
+			t.Fatalf("on %s:\n%s", path, page)
+		}
+		if structure(t, b.poll(path)); t.Failed() {
+			t.Fatalf("on an update of %s", path)
+		}
+	}
+	const harmless = "ha/rm/less" // it has two slashes, too
+	everywhere(f, harmless)
+	for i, path := range pagesOf(harmless) {
+		if got := structure(t, b.get(path)); got != pages[pagesOf(hostile)[i]] && !strings.Contains(path, "find=") {
+			t.Errorf("%s has another structure with a hostile name", path)
+		}
+	}
+}
+
+// TestLongLines: lines of a mebibyte make no page that a browser cannot lay out.
+func TestLongLines(t *testing.T) {
+	b, f, _ := started(t)
+	long := strings.Repeat("x", 1<<20)
+	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "failed", "output": long, "error": long,
+		"why": []string{long}})
+	f.set("/run/1-1/context.json", []any{map[string]any{"binding": long}, long})
+	f.set("/parked/list.json", []any{map[string]any{"id": "1", "hook": "a.sh", "error": long}})
+	for path, fields := range map[string]int{"/runs/1-1": 6, "/parked": 1, "/runs/1-1?find=x": 6} {
+		text := b.get(path)
+		has(t, text, "more bytes")
+		if len(text) > (fields+1)*shownText {
+			t.Errorf("%s has %d bytes", path, len(text))
+		}
+	}
+}
+
+// TestPages: each page shows what the operator knows, and the command that opens it elsewhere.
+func TestPages(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "blue")
+	for path, want := range map[string][]string{
+		"/": {"<title>Overview", "✕ blue", "‖ <strong>blue", "last 60 minutes: 8 runs, 5 failed", "Order/shop/blue",
+			"in 7s", "not registered", "/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue"},
+		"/hooks/blue": {"<title>Hook blue", "blocked", "/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
+			"MergePatch", "<td>patch</td>", "kubectl shell-operator rbac --from-runs -n shop", "Resume…"},
+		"/queues/blue": {"1 of 900 lanes are shown", "Order/shop/blue", "failed, 2 times",
+			"kubectl shell-operator console /queues/blue -n shop"},
+		"/runs/blue": {"attempt 2 of task blue", "and 7 more", "The end of it", "and 29 more", "3 × blue", "runs save blue",
+			"<summary>Context 1"},
+		"/runs/blue?find=nothing": {"1 context not shown"},
+		"/runs/blue?find=BLUE":    {"<mark>blue</mark>"},
+		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task", "Parked task blue",
+			"drifted", "All runs of"},
+		"/parked":                 {"gave up: blue", "/act/parked/drop?id=blue"},
+		"/sets":                   {"its record blue", "/act/sets/delete?set=blue"},
+		"/sets/blue":              {"drifted", "/objects/blue/blue/blue"},
+		"/finalizers":             {"orphaned with 3 objects", "/act/finalizers/remove?instance=blue&amp;name=blue"},
+		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
+		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
+		"/search?q=Order/eu/o-17": {"/objects/Order/eu/o-17"},
+		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop",
+			`name="id" value="blue"`},
+		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "kubectl shell-operator queue retry blue --key &#39;a b&#39; -n shop"},
+		"/objects/Order/shop/older":          {"the operator is of version v9, which has no /object/Order/shop/older"},
+	} {
+		has(t, b.get(path), want...)
+	}
+	for path, never := range map[string]string{"/": "/act/queue/retry", "/act/parked/retry?id=blue": "Done"} {
+		f.set("/status.json", map[string]any{"version": "v9", "healthy": true})
+		hasNot(t, b.get(path), never)
+	}
+}
+
+// TestOlderOperator: a route that the operator lacks is named in its place, and the rest of the page is there.
+func TestOlderOperator(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "blue")
+	f.set("/queue/blue/lanes.json", nil)
+	f.set("/hook/blue/runs.json", nil)
+	has(t, b.get("/"), "has no /queue/blue/lanes", "<h2 id=\"hooks\">")
+	has(t, b.get("/queues/blue"), "has no /queue/blue/lanes", "Pause…")
+	has(t, b.get("/hooks/blue"), "has no /hook/blue/runs", "Bindings")
+	// Without phases, they are made of the times of the run.
+	f.set("/run/7.json", map[string]any{"id": "7", "hook": "blue", "queue": "main", "waited": 1, "took": 2, "status": "succeeded"})
+	has(t, b.get("/runs/7"), "waiting 1s, process 2s", "no previous run is known")
+}
+
+// TestActions: each asks before it acts, and sends what it has shown.
+func TestActions(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "4")
+	has(t, b.get("/act/parked/retry?id=4"), "This would happen", "Queue it again")
+	if want := []string{"/parked/retry.json?dryRun=true&id=4"}; !slices.Equal(f.posts, want) {
+		t.Errorf("%v", f.posts)
+	}
+	w := b.request("POST", "/act/parked/retry", url.Values{"id": {"4"}}, nil)
+	has(t, w.Body.String(), "Done", "/runs/4")
+	if want := "/parked/retry.json?id=4"; f.posts[1] != want {
+		t.Errorf("%v", f.posts)
+	}
+	f.set("/parked/retry.json dry", map[string]any{"message": "dry run: no parked tasks"})
+	text := b.get("/act/parked/retry?id=4")
+	has(t, text, "There is nothing to do", ">no parked tasks")
+	hasNot(t, text, `class="do"`)
+	f.set("/parked/retry.json", &refusal{"commands that change something are not accepted from hooks", "run the command outside of hooks"})
+	has(t, b.request("POST", "/act/parked/retry", url.Values{"id": {"4"}}, nil).Body.String(), "It was not done", "not accepted from hooks")
+	// Fields that the action does not have are not sent.
+	b.get("/act/parked/drop?id=4&force=true&dryRun=false")
+	if last := f.posts[len(f.posts)-1]; last != "/parked/drop.json?dryRun=true&id=4" {
+		t.Errorf("%s", last)
+	}
+}
+
+// messages are those of a stream of server-sent events.
+func messages(t *testing.T, b *browser, path string) (<-chan string, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+b.console.access.host+b.console.access.base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(b.cookie)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(chan string)
+	go func() {
+		defer close(all)
+		defer res.Body.Close()
+		text := ""
+		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+			if line := lines.Text(); line != "" {
+				text += line + "\n"
+				continue
+			}
+			select {
+			case all <- text:
+			case <-ctx.Done():
+				return
+			}
+			text = ""
+		}
+	}()
+	return all, cancel
+}
+
+// until waits for a message with a text.
+func until(t *testing.T, all <-chan string, want string) string {
+	t.Helper()
+	for m := range all {
+		if strings.Contains(m, want) {
+			return m
+		}
+	}
+	t.Fatalf("the stream has ended without %q", want)
+	return ""
+}
+
+// TestLive: entries are in the stream as they come, filtered, and the stream survives the operator.
+func TestLive(t *testing.T) {
+	b, f, at := started(t)
+	f.set("/hook/list.json", []string{"a.sh"})
+	all, cancel := messages(t, b, "/stream/live?outcome=failed&text=disk")
+	defer cancel()
+	until(t, all, "hx-target") // it is connected
+	entry := func(kind, text string) string {
+		line, _ := json.Marshal(map[string]any{"time": time.Unix(0, 0), "hook": "a.sh", "run": "1-1", "kind": kind, "text": text})
+		return string(line)
+	}
+	f.say(t, entry("printed", "disk"))
+	f.say(t, entry("ended", "succeeded after 1s: disk"))
+	f.say(t, entry("ended", "failed after 1s: network"))
+	f.say(t, entry("ended", "failed after 1s: "+hostile+" disk"))
+	got := until(t, all, "<li")
+	if strings.Count(got, "<li") != 1 || !strings.Contains(got, "&lt;img") {
+		t.Errorf("%s", got)
+	}
+	structure(t, strings.ReplaceAll(got, "data: ", ""))
+	f.fail(errors.New("the Pod is gone"))
+	until(t, all, "the Pod is gone")
+	at.add(time.Hour)
+	f.fail(nil)
+	until(t, all, `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`)
+	f.say(t, entry("ended", "failed after 2s: disk again"))
+	until(t, all, "disk again")
+}
+
+// TestRunInProgress: the page of a run is sent again while it runs, and once more at its end.
+func TestRunInProgress(t *testing.T) {
+	b, f, _ := started(t)
+	run := map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "first line\n"}
+	f.set("/run/1-1.json", run)
+	f.set("/hook/a.sh/runs.json", []any{run})
+	has(t, b.get("/runs/1-1"), `hx-sse:connect="`+b.console.access.base+`/stream/runs/1-1"`, "first line")
+	all, cancel := messages(t, b, "/stream/runs/1-1")
+	defer cancel()
+	until(t, all, "first line")
+	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "second line\n"})
+	until(t, all, "second line")
+	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
+	until(t, all, "exit status 0")
+	until(t, all, "event: done")
+}
+
+// TestWords: commands can be pasted into a shell as they are.
+func TestWords(t *testing.T) {
+	for word, want := range map[string]string{
+		"pods.sh": "pods.sh", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "a\nb'": `$'a\x0ab\x27'`,
+		"Order/eu/o-17": "Order/eu/o-17", "é": "'é'",
+	} {
+		if got := Quote(word); got != want {
+			t.Errorf("%q: %s", word, got)
+		}
+	}
+}
+
+// TestLines: the console stays small. It is counted without tests and without htmx.
+func TestLines(t *testing.T) {
+	lines := 0
+	for _, dir := range []string{".", "page", "assets"} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.IsDir() || strings.HasSuffix(f.Name(), "_test.go") || strings.Contains(f.Name(), "htmx") || strings.HasPrefix(f.Name(), "hx-") {
+				continue
+			}
+			text, err := os.ReadFile(dir + "/" + f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += strings.Count(string(text), "\n")
+		}
+	}
+	if lines > 3000 {
+		t.Errorf("%d lines", lines)
+	}
+}

@@ -1,0 +1,115 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+)
+
+// Sizes of plots in their own units; the style sheet scales them.
+const (
+	barWidth, barHeight = 4, 14
+	waterfallWidth      = 1000
+)
+
+// bars plots the last 60 minutes: runs above the line, failures below it, so that they are told apart without colour.
+func bars(m *minutes) template.HTML {
+	if m == nil {
+		return `<span class="soft">no runs</span>`
+	}
+	most, runs, failures := 1, 0, 0
+	for i := range m.Runs {
+		failed := at(m.Failures, i)
+		most = max(most, m.Runs[i]-failed, failed)
+		runs, failures = runs+m.Runs[i], failures+failed
+	}
+	var b strings.Builder
+	about := fmt.Sprintf("last 60 minutes: %s, %d failed", count(runs, "run"), failures)
+	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`, barWidth*len(m.Runs), 2*barHeight+1,
+		about, about)
+	fmt.Fprintf(&b, `<rect class="axis" x="0" y="%d" width="%d" height="1"/>`, barHeight, barWidth*len(m.Runs))
+	for i := range m.Runs {
+		failed := at(m.Failures, i)
+		if n := m.Runs[i] - failed; n > 0 {
+			h := max(1, n*barHeight/most)
+			fmt.Fprintf(&b, `<rect class="good" x="%d" y="%d" width="%d" height="%d"/>`, i*barWidth, barHeight-h, barWidth-1, h)
+		}
+		if failed > 0 {
+			fmt.Fprintf(&b, `<rect class="bad" x="%d" y="%d" width="%d" height="%d"/>`, i*barWidth, barHeight+1, barWidth-1,
+				max(1, failed*barHeight/most))
+		}
+	}
+	b.WriteString("</svg>")
+	fmt.Fprintf(&b, ` <span class="soft">%s`, count(runs, "run"))
+	if failures > 0 {
+		fmt.Fprintf(&b, ", %d failed", failures)
+	}
+	b.WriteString("</span>")
+	return template.HTML(b.String())
+}
+
+// at is an element, 0 beyond the end.
+func at(all []int, i int) int {
+	if i < len(all) {
+		return all[i]
+	}
+	return 0
+}
+
+// span is the time that a waterfall shows.
+type span struct{ From, To time.Time }
+
+// spanOf covers runs. A run that waited for an hour does not make all others invisible: what is earlier than limit is cut off.
+func spanOf(runs []run, limit time.Duration) (s span) {
+	for i := range runs {
+		for _, p := range runs[i].Parts() {
+			if s.From.IsZero() || p.Started.Before(s.From) {
+				s.From = p.Started
+			}
+			if end := p.Started.Add(time.Duration(p.Took)); end.After(s.To) {
+				s.To = end
+			}
+		}
+	}
+	if limit > 0 && s.To.Sub(s.From) > limit {
+		s.From = s.To.Add(-limit)
+	}
+	return s
+}
+
+// x is a place of the time, in units of the plot.
+func (s span) x(t time.Time) float64 {
+	whole := s.To.Sub(s.From)
+	if whole <= 0 {
+		return 0
+	}
+	return min(max(float64(t.Sub(s.From))/float64(whole), 0), 1) * waterfallWidth
+}
+
+// waterfall plots the phases of a run: waiting is a thin line, the process a full box, applying an outlined one.
+func waterfall(s span, r run) template.HTML {
+	var b, about strings.Builder
+	for i, p := range r.Parts() {
+		if i > 0 {
+			about.WriteString(", ")
+		}
+		fmt.Fprintf(&about, "%s %s", template.HTMLEscapeString(plain(p.Name)), p.Took)
+	}
+	fmt.Fprintf(&b, `<svg class="waterfall" viewBox="0 0 %d 14" preserveAspectRatio="none" role="img" aria-label="%s"><title>%[2]s</title>`,
+		waterfallWidth, about.String())
+	for _, p := range r.Parts() {
+		from, to := s.x(p.Started), s.x(p.Started.Add(time.Duration(p.Took)))
+		y, height, class := 2, 10, "process"
+		switch p.Name {
+		case "waiting":
+			y, height, class = 6, 2, "wait"
+		case "applying":
+			y, height, class = 3, 8, "applying"
+		}
+		fmt.Fprintf(&b, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`, class, min(from, waterfallWidth-2), y,
+			max(2, to-from), height)
+	}
+	b.WriteString("</svg>")
+	return template.HTML(b.String())
+}

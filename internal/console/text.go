@@ -1,0 +1,158 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+)
+
+// shownText limits a text of an operator on a page. A browser lays out a line of a mebibyte for seconds.
+const shownText = 64 << 10
+
+// plain makes control characters and those that change the direction of a text visible, and cuts what is too long. Line ends and tabs stay.
+func plain(text string) string {
+	cut := ""
+	if len(text) > shownText {
+		end := shownText
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text, cut = text[:end], fmt.Sprintf(" … and %d more bytes", len(text)-end)
+	}
+	clean := func(r rune) bool { return r == '\n' || r == '\t' || visible(r) }
+	if strings.IndexFunc(text, func(r rune) bool { return !clean(r) }) < 0 {
+		return text + cut
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case clean(r):
+			b.WriteRune(r)
+		case r < ' ':
+			b.WriteRune('␀' + r) // its picture
+		case r == 0x7f:
+			b.WriteRune('␡')
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String() + cut
+}
+
+// visible reports whether a rune is what it looks like: no control character, and none that changes the direction of a text.
+func visible(r rune) bool {
+	return r != utf8.RuneError && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != '\u2028' && r != '\u2029'
+}
+
+// Quote makes a word one for a POSIX shell.
+func Quote(word string) string {
+	safe := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("-_./:=@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !safe(r) }) < 0 {
+		return word
+	}
+	if strings.IndexFunc(word, func(r rune) bool { return !visible(r) }) >= 0 {
+		// A line end or an escape in a name would change what a terminal does with the copied command.
+		var b strings.Builder
+		for rest := word; rest != ""; {
+			r, size := utf8.DecodeRuneInString(rest)
+			for _, c := range []byte(rest[:size]) {
+				if !visible(r) || c == '\'' || c == '\\' {
+					fmt.Fprintf(&b, `\x%02x`, c)
+				} else {
+					b.WriteByte(c)
+				}
+			}
+			rest = rest[size:]
+		}
+		return "$'" + b.String() + "'"
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// ago is a coarse age.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "now"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}
+
+// lasts is a duration for people.
+func lasts(d history.Duration) string { return d.String() }
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// mark is a sign before a state, so that pages can be read without colour.
+func mark(state string) string {
+	switch word, _, _ := strings.Cut(state, ","); word {
+	case "succeeded", "ready", "watching", "scheduled", "serving", "done", "idle", "applied", "healthy":
+		return "✓"
+	case "running", "synchronizing", "starting":
+		return "▶"
+	case "waiting", "rate limit", "waiting for onStartup", "queued", "waiting for events", "waiting for CRD":
+		return "…"
+	case "paused", "standby", "interrupted", "stopped", "unknown":
+		return "‖"
+	}
+	return "✕"
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}
+
+// word is a state as a class of the style sheet.
+func word(state string) string {
+	first, _, _ := strings.Cut(state, ",")
+	return strings.Map(func(r rune) rune {
+		if r == ' ' {
+			return '-'
+		}
+		return r
+	}, first)
+}
+
+// objectOf is the object of a lane's key, as pages of objects have it in their addresses: "Order.example.com/shop/blue". Keys of another
+// form name none.
+func objectOf(key string) string {
+	parts := strings.Split(key, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") || !unicode.IsUpper(rune(key[0])) {
+		return ""
+	}
+	return key
+}
+
+// outcomeMark is the sign before the text of a run that has ended.
+func outcomeMark(text string) string {
+	status, _, _ := strings.Cut(text, " ")
+	return mark(strings.TrimSuffix(status, ","))
+}
+
+// triggerable reports whether a binding of a type can be run by a person.
+func triggerable(typ string) bool {
+	return typ == "onStartup" || typ == "kubernetes" || typ == "schedule"
+}
