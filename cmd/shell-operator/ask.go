@@ -44,7 +44,7 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 	}
 	for name, make := range map[string]func(*asking) *cobra.Command{
 		"status": newStatusCommand, "runs": newRunsCommand, "tail": newTailCommand, "hook": newHookCommand, "queue": newQueueCommand,
-		"config": newConfigCommand, "raw": newRawCommand,
+		"config": newConfigCommand, "raw": newRawCommand, "console": newConsoleCommand,
 	} {
 		parents[name] = make(client(name))
 	}
