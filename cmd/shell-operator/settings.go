@@ -61,6 +61,8 @@ type settings struct {
 	webhookQueue                     int
 	bodyBudget                       int
 	webhookExclude                   []string
+	webhookExcludeUsers              []string
+	webhookExcludeGroups             []string
 	webhookClients                   []string
 	reviewEffects                    string
 	configurationName                string
@@ -295,6 +297,10 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.webhookExclude),
 				usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves " +
 					"are not affected"},
+			{flag: "webhook-exclude-users", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_USERS", bind: texts(&s.webhookExcludeUsers),
+				usage: "users whose requests admission webhooks do not review (repeatable)"},
+			{flag: "webhook-exclude-groups", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_GROUPS", bind: texts(&s.webhookExcludeGroups),
+				usage: "groups whose members' requests admission webhooks do not review, such as system:nodes (repeatable)"},
 			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.webhookClients),
 				usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of " +
 					"the client CA"},

@@ -183,6 +183,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
 			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
 			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,
+			ExcludeUsers: s.webhookExcludeUsers, ExcludeGroups: s.webhookExcludeGroups,
 			ClientNames: s.webhookClients, BodyBudget: s.bodyBudget, AllEffects: s.reviewEffects == "all",
 		},
 		HTTP: webhook.HTTPOptions{

@@ -21,6 +21,8 @@ type WebhookOptions struct {
 	FailurePolicy string
 	// ExcludeNamespaces are not reviewed, unless a binding selects namespaces by name.
 	ExcludeNamespaces []string
+	// ExcludeUsers and ExcludeGroups are clients whose requests are not reviewed.
+	ExcludeUsers, ExcludeGroups []string
 	// Namespace is where the Services are. Empty means that of the Pod.
 	Namespace string
 	// URL is the default base URL of the servers.

@@ -49,8 +49,14 @@ func named(name string) hook.Binding { return hook.Binding{Name: name} }
 // operate starts an operator with the name of the namespace, and returns when the API server calls its webhooks.
 func operate(t *testing.T, c *testenv.Cluster, namespace string, runner Runner, hooks ...*hook.Hook) *operator {
 	t.Helper()
+	return operateWith(t, c, namespace, runner, RegistrarOptions{Hooks: hooks})
+}
+
+// operateWith does the same with more options.
+func operateWith(t *testing.T, c *testenv.Cluster, namespace string, runner Runner, options RegistrarOptions) *operator {
+	t.Helper()
 	o := &operator{T: t, cluster: c, namespace: namespace, log: &logText{}}
-	handler, err := New(Options{Hooks: in(namespace, hooks...), Runner: runner, Log: o.log.logger(t)})
+	handler, err := New(Options{Hooks: in(namespace, options.Hooks...), Runner: runner, Log: o.log.logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +65,12 @@ func operate(t *testing.T, c *testenv.Cluster, namespace string, runner Runner, 
 	o.server.StartTLS()
 	t.Cleanup(handler.Wait)
 	t.Cleanup(o.server.Close)
-	r, err := NewRegistrar(RegistrarOptions{
-		Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: namespace, URL: o.server.URL,
-		Bundle: func() []byte {
-			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})
-		},
-		Log: o.log.logger(t),
-	})
+	options.Client, options.ConfigurationName, options.URL = testenv.Client(t, c.Config(t)), namespace, o.server.URL
+	options.Bundle = func() []byte {
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})
+	}
+	options.Log = o.log.logger(t)
+	r, err := NewRegistrar(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,6 +185,26 @@ func TestExcludedNamespaces(t *testing.T) {
 	}
 }
 
+// Excluded clients are a condition of each binding, after its own.
+func TestExcludedClients(t *testing.T) {
+	own := []hook.MatchCondition{{Name: "own", Expression: "true"}}
+	for want, o := range map[string]RegistrarOptions{
+		"": {},
+		`!(request.userInfo.username in ["alice", "o\"bob"])`: {ExcludeUsers: []string{"alice", `o"bob`}},
+		`!(request.userInfo.username in ["alice"]) && ` +
+			`!(has(request.userInfo.groups) && request.userInfo.groups.exists(g, g in ["system:nodes"]))`: {
+			ExcludeUsers: []string{"alice"}, ExcludeGroups: []string{"system:nodes"}},
+	} {
+		o.URL = "https://x"
+		o.Hooks = []*hook.Hook{{Name: "a", Mutating: []hook.Admission{{Binding: hook.Binding{Name: "a"}, MatchConditions: own}}}}
+		r, _ := newRegistrar(t, o)
+		got := r.keepers[1].desired(nil, nil).Webhooks[0].MatchConditions
+		if got[0].Name != "own" || want == "" && len(got) != 1 || want != "" && (len(got) != 2 || got[1].Expression != want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestServiceWithoutNamespace(t *testing.T) {
 	if _, err := NewRegistrar(RegistrarOptions{Service: Service{Name: "svc"}}); err == nil {
 		t.Error("accepted")

@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -167,7 +168,7 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 		TimeoutSeconds:          pointer(int32(cmp.Or(b.TimeoutSeconds, 10))),
 		AdmissionReviewVersions: []string{"v1", "v1beta1"},
 		ReinvocationPolicy:      reinvocation(w),
-		MatchConditions:         conditions(b.MatchConditions),
+		MatchConditions:         k.conditions(b.MatchConditions),
 	}
 }
 
@@ -255,12 +256,40 @@ func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
 	return pointer(admissionregistration.ReinvocationPolicyType(cmp.Or(w.binding.ReinvocationPolicy, "Never")))
 }
 
-func conditions(list []hook.MatchCondition) []admissionregistration.MatchCondition {
+// conditions are those of a binding, and one that excludes clients.
+func (k *keeper) conditions(list []hook.MatchCondition) []admissionregistration.MatchCondition {
 	var out []admissionregistration.MatchCondition
 	for _, c := range list {
 		out = append(out, admissionregistration.MatchCondition{Name: c.Name, Expression: c.Expression})
 	}
+	if expression := excluding(k.opts.ExcludeUsers, k.opts.ExcludeGroups); expression != "" {
+		out = append(out, admissionregistration.MatchCondition{Name: excludedClients, Expression: expression})
+	}
 	return out
+}
+
+// excludedClients is the name of the condition that excludes clients.
+const excludedClients = "shell-operator-excluded-clients"
+
+// excluding is the CEL expression that is false for requests of the users and of members of the groups; empty without any.
+func excluding(users, groups []string) string {
+	var terms []string
+	if len(users) > 0 {
+		terms = append(terms, "!(request.userInfo.username in "+celList(users)+")")
+	}
+	if len(groups) > 0 {
+		terms = append(terms, "!(has(request.userInfo.groups) && request.userInfo.groups.exists(g, g in "+celList(groups)+"))")
+	}
+	return strings.Join(terms, " && ")
+}
+
+// celList is a list of strings in CEL, whose strings have the escapes of Go.
+func celList(texts []string) string {
+	var quoted []string
+	for _, text := range texts {
+		quoted = append(quoted, strconv.QuoteToASCII(text))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 func pointer[T any](v T) *T { return &v }

@@ -51,6 +51,8 @@ type RegistrarOptions struct {
 	DefaultFailurePolicy string
 	// ExcludeNamespaces are not reviewed, unless the namespace selector of a binding has a term about the names of namespaces.
 	ExcludeNamespaces []string
+	// ExcludeUsers and ExcludeGroups are clients whose requests are not reviewed.
+	ExcludeUsers, ExcludeGroups []string
 	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
 	Report func(kind hook.Kind, hooks []string, configuration string, err error)
 	// FormerName is an earlier ConfigurationName, or empty. The objects of that name are removed when the webhooks of all hooks are

@@ -71,6 +71,21 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// The API server accepts the condition for excluded clients, and does not call webhooks for them.
+func TestExcludedClientsOnServer(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	op := operateWith(t, c, c.Namespace(t), denies, RegistrarOptions{
+		Hooks:        []*hook.Hook{{Name: "a.sh", Validating: []hook.Admission{{Binding: named("maps.acme.dev")}}}},
+		ExcludeUsers: []string{"alice"}, ExcludeGroups: []string{"example:nodes"},
+	})
+	create := []string{"create", "configmap", "bad", "--dry-run=server"}
+	op.says("denied the request", "", create...)
+	op.says("denied the request", "", append(create, "--as=bob", "--as-group=system:masters")...)
+	op.says("configmap/bad created", "", append(create, "--as=alice", "--as-group=system:masters")...)
+	op.says("configmap/bad created", "", append(create, "--as=bob", "--as-group=system:masters", "--as-group=example:nodes")...)
+}
+
 func TestMutation(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
