@@ -101,6 +101,7 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 		report.Findings = append(report.Findings, answers[i].findings...)
 	}
 	report.Findings = append(report.Findings, l.together(answers)...)
+	report.Findings = append(report.Findings, l.testedBindings(entries, answers)...)
 	if options.Cluster {
 		found, roles, err := l.inCluster(ctx, answers, dir)
 		if err != nil {
@@ -246,7 +247,109 @@ func (l *linter) testFile(path, name string) (found []lint.Finding) {
 	if _, err := f.FindHook(); err != nil {
 		return []lint.Finding{{Path: s.Path, Line: 1, Column: 1, Level: lint.Error, Message: err.Error()}}
 	}
+	if found = missingFiles(s, f); len(found) > 0 {
+		return found
+	}
 	return []lint.Finding{{Path: s.Path, Message: fmt.Sprintf("tests: %d", len(f.Cases))}}
+}
+
+// missingFiles finds files that cases name and that are not there, each once.
+func missingFiles(s script.Source, f *testfile.File) (found []lint.Finding) {
+	seen := map[string]bool{}
+	for _, c := range f.Cases {
+		files, programs := c.Files()
+		for _, path := range append(files, programs...) {
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			one := lint.Finding{Path: s.Path, Line: lineOf(s.Text, c.Line, filepath.Base(path)), Level: lint.Error}
+			written, err := filepath.Rel(filepath.Dir(f.Path), path)
+			if err != nil {
+				written = path
+			}
+			if _, err := os.Stat(path); err != nil {
+				one.Message, one.Hint = fmt.Sprintf("there is no file %s", written), "paths are relative to the test file"
+				found = append(found, one)
+			} else if slices.Contains(programs, path) && !testfile.IsExecutable(path) {
+				one.Message, one.Hint = written+" is not an executable file", "chmod +x "+written
+				found = append(found, one)
+			}
+		}
+	}
+	return found
+}
+
+// lineOf is the line with a word: of a case that begins in a line, or else of what all cases have.
+func lineOf(text []byte, from int, word string) int {
+	lines := strings.Split(string(text), "\n")
+	for i := from - 1; i < len(lines); i++ {
+		if strings.Contains(lines[i], word) {
+			return i + 1
+		}
+	}
+	if i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, word) }); i >= 0 {
+		return i + 1
+	}
+	return from
+}
+
+// testedBindings finds schedules and bindings that cases name and that the hook does not have.
+func (l *linter) testedBindings(entries []hookset.Entry, answers []linted) (found []lint.Finding) {
+	hooks := map[string]*hook.Hook{}
+	for i, e := range entries {
+		if h := answers[i].answer.Hook; h != nil {
+			hooks[e.Path] = h
+		}
+	}
+	for _, e := range entries {
+		if e.Skipped == nil || e.Skipped.Cause != hookset.Extension || !strings.HasSuffix(e.Name, testfile.Suffix) {
+			continue
+		}
+		s, err := l.source(e.Path, e.Name)
+		if err != nil {
+			continue // it is reported elsewhere
+		}
+		f, problems := testfile.Parse(e.Path, s.Text)
+		path, err := f.FindHook()
+		if h := hooks[path]; h != nil && err == nil && len(problems) == 0 {
+			found = append(found, unknownBindings(s, f, h)...)
+		}
+	}
+	return found
+}
+
+func unknownBindings(s script.Source, f *testfile.File, h *hook.Hook) (found []lint.Finding) {
+	var names, schedules []string
+	ticks := map[string]bool{"": true}
+	for a, b := range h.Bindings() {
+		names = append(names, b.Name)
+		if a.Kind == hook.OnSchedule {
+			schedules = append(schedules, b.Name)
+			ticks[b.Name], ticks[h.Schedules[a.Index].Crontab] = true, true
+		}
+	}
+	add := func(line int, key, name string, known []string) {
+		one := lint.Finding{Path: s.Path, Line: line, Level: lint.Error, Message: fmt.Sprintf("%s: the hook has no %q", key, name),
+			Hint: "it has " + strings.Join(known, ", ")}
+		if len(known) == 0 {
+			one.Hint = "it has none"
+		}
+		found = append(found, one)
+	}
+	for _, c := range f.Cases {
+		if !ticks[c.Tick] {
+			add(lineOf(s.Text, c.Line, c.Tick), "tick", c.Tick, schedules)
+		}
+		if c.Binding != "" && !slices.Contains(names, c.Binding) {
+			add(lineOf(s.Text, c.Line, c.Binding), "binding", c.Binding, names)
+		}
+		if c.Startup && h.OnStartup == nil {
+			found = append(found, lint.Finding{Path: s.Path, Line: c.Line, Level: lint.Error, Message: "startup: the hook has no onStartup",
+				Hint: "remove the case, or add the binding"})
+		}
+	}
+	return found
 }
 
 // library checks the scripts below a directory for shared code.
@@ -482,10 +585,10 @@ func (l *linter) together(all []linted) (found []lint.Finding) {
 		one := byName[err.Hook]
 		found = append(found, l.failed(err.Hook, one.source, hookset.Answer{Stdout: one.answer.Stdout}, err)...)
 	}
-	if err := admission.Check(hooks); err != nil {
-		for message := range strings.SplitSeq(err.Error(), "\n") {
-			found = append(found, lint.Finding{Path: l.shown, Level: lint.Error, Message: message})
-		}
+	for _, c := range admission.Conflicts(hooks) {
+		one := byName[c.Hook]
+		line, column := l.place(one.source, one.answer, c.Place, "")
+		found = append(found, lint.Finding{Path: l.show(c.Hook), Line: line, Column: column, Level: lint.Error, Message: c.Error()})
 	}
 	for _, d := range lint.Duplicates(hooks) {
 		one := byName[d.Second.Name]

@@ -3,6 +3,8 @@ package testfile
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -89,6 +91,33 @@ func (in *Input) triggers() (set []string) {
 
 // Triggered reports whether the input has a trigger. Without one the hook gets the Synchronization of its bindings.
 func (in *Input) Triggered() bool { return len(in.triggers()) > 0 }
+
+// Files returns the files and directories that the input reads, and the programs that replace others.
+func (in *Input) Files() (files, programs []string) {
+	files = slices.Clone(in.Objects)
+	for _, e := range in.Events {
+		if IsManifest(e.Ref) {
+			files = append(files, e.Ref)
+		}
+	}
+	if in.Review != nil {
+		files = append(files, in.Review.Files...)
+	}
+	if in.Convert != nil {
+		files = append(files, in.Convert.File)
+	}
+	for _, path := range []string{in.Body, in.From} {
+		if path != "" {
+			files = append(files, path)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Stubs)) {
+		if stub := in.Stubs[name]; stub.File != "" {
+			programs = append(programs, stub.File)
+		}
+	}
+	return files, programs
+}
 
 // withDefaults fills in what a case does not set: its own trigger replaces that of the file, variables and stubs are merged by name.
 func (in Input) withDefaults(d Input, set map[string]bool) Input {

@@ -41,7 +41,11 @@ func plan(hooks []*hook.Hook, defaultPolicy string) ([]*webhook, error) {
 			all = append(all, newWebhook(h, event.Mutating, i, &h.Mutating[i], policyFail))
 		}
 	}
-	return all, checkUnique(all)
+	var errs []error
+	for _, c := range findConflicts(all) {
+		errs = append(errs, c)
+	}
+	return all, errors.Join(errs...)
 }
 
 func newWebhook(h *hook.Hook, typ event.Type, index int, b *hook.Admission, policy string) *webhook {
@@ -51,28 +55,39 @@ func newWebhook(h *hook.Hook, typ event.Type, index int, b *hook.Admission, poli
 	return &webhook{hook: h, typ: typ, index: index, binding: b, path: pathOf(h.Name, typ, b.Name), policy: policy}
 }
 
-// checkUnique finds duplicate names, which the API server rejects.
-func checkUnique(all []*webhook) error {
+// Conflict is a binding that has the name, or the path, of another one.
+type Conflict struct {
+	Hook string
+	// Place is that of the binding in the configuration of the hook.
+	Place   string
+	problem string
+}
+
+func (c *Conflict) Error() string { return c.problem }
+
+// findConflicts finds duplicate names, which the API server rejects.
+func findConflicts(all []*webhook) (found []*Conflict) {
 	type name struct {
 		typ  event.Type
 		text string
 	}
 	names, paths := map[name]*webhook{}, map[string]*webhook{}
-	var errs []error
 	for _, w := range all {
 		named, sameName := names[name{w.typ, w.binding.Name}]
 		routed, samePath := paths[w.path]
+		c := &Conflict{Hook: w.hook.Name, Place: fmt.Sprintf("%s[%d].name", w.typ, w.index)}
 		switch {
 		case sameName:
-			errs = append(errs, fmt.Errorf("hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name,
-				w.typ, w.binding.Name))
+			c.problem = fmt.Sprintf("hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name, w.typ,
+				w.binding.Name)
+			found = append(found, c)
 		case samePath:
-			errs = append(errs, fmt.Errorf("hooks %q and %q both have the webhook path %s: rename one of them", routed.hook.Name,
-				w.hook.Name, w.path))
+			c.problem = fmt.Sprintf("hooks %q and %q both have the webhook path %s: rename one of them", routed.hook.Name, w.hook.Name, w.path)
+			found = append(found, c)
 		}
 		names[name{w.typ, w.binding.Name}], paths[w.path] = w, w
 	}
-	return errors.Join(errs...)
+	return found
 }
 
 // byPath is the routing table. It has upstream's paths, too, where they are unique: during a migration, the API server may
@@ -98,4 +113,10 @@ func byPath(all []*webhook) map[string]*webhook {
 func Check(hooks []*hook.Hook) error {
 	_, err := plan(hooks, "")
 	return err
+}
+
+// Conflicts are those that Check finds.
+func Conflicts(hooks []*hook.Hook) []*Conflict {
+	all, _ := plan(hooks, "")
+	return findConflicts(all)
 }
