@@ -44,6 +44,7 @@ func TestApply(t *testing.T) {
 			"[10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]\nextraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: more}}]",
 		"host network": "hostNetwork: true\nwebhooks: {validating: true}\nsettings: {listen-port: 9200, validating-webhook-listen-port: 10250}",
 		"own Secret":   "webhooks: {validating: true, certificates: {from: Secret, secretName: tls}}\nhooks: {configMap: mine}\nresources: null",
+		"uninstallJob": "finalizers: {enabled: true}\nuninstallJob: {ttlSecondsAfterFinished: 60, tolerations: [{key: a, operator: Exists}]}",
 		"OpenShift":    "podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}",
 	} {
 		t.Run(name, func(t *testing.T) {

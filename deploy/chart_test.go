@@ -35,6 +35,8 @@ webhooks:
   conversion: {enabled: true, crds: [crontabs.example.com]}
   clientCA: "-----BEGIN CERTIFICATE-----"
   clientNames: [kube-apiserver, api.example.com]
+  excludeUsers: [emergency]
+  excludeGroups: ["system:nodes"]
 http: {enabled: true, secretName: http-tls}
 metrics:
   prefix: shop_
@@ -51,6 +53,10 @@ tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists, eff
 affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 extraVolumes: [{name: more, emptyDir: {}}]
 extraVolumeMounts: [{name: more, mountPath: /more}]
+minReadySeconds: 5
+lifecycle: {preStop: {sleep: {seconds: 1}}}
+podDisruptionBudget: {unhealthyPodEvictionPolicy: AlwaysAllow}
+global: {imagePullSecrets: [{name: mirror}]}
 `
 
 func TestDefault(t *testing.T) {

@@ -52,6 +52,12 @@
 {{- with include "excluded" . }}
 - {name: SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES, value: {{ . | quote }}}
 {{- end }}
+{{- with .Values.webhooks.excludeUsers }}
+- {name: SHELL_OPERATOR_WEBHOOK_EXCLUDE_USERS, value: {{ join "," . | quote }}}
+{{- end }}
+{{- with .Values.webhooks.excludeGroups }}
+- {name: SHELL_OPERATOR_WEBHOOK_EXCLUDE_GROUPS, value: {{ join "," . | quote }}}
+{{- end }}
 {{- end }}
 {{- if .Values.webhooks.conversion.enabled }}
 - {name: CONVERSION_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-conversion}

@@ -111,7 +111,7 @@
 {{- end }}
 {{- with .Values.hooks.git -}}
 - name: git-sync
-  image: {{ .image }}
+  image: {{ include "mirrored" (dict "at" $ "image" .image) }}
   restartPolicy: Always
   args:
     - --repo={{ .repository }}

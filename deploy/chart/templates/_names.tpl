@@ -81,35 +81,48 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* The image of the operator. */}}
-{{- define "image" -}}
-{{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{/* An image in the registry of a mirror, if there is one: (dict "at" $ "image" "…"). The first part of a path is a registry if it has a dot or a port. */}}
+{{- define "mirrored" -}}
+{{- with .at.Values.global.imageRegistry -}}
+{{ trimSuffix "/" . }}/{{ regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $.image "" }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ with .Values.image.variant }}-{{ . }}{{ end }}
+{{ .image }}
 {{- end -}}
 {{- end -}}
 
-{{/* What all Pods of the release have in common. */}}
+{{/* The image of the operator. */}}
+{{- define "image" -}}
+{{- $repository := include "mirrored" (dict "at" . "image" .Values.image.repository) -}}
+{{- if .Values.image.digest -}}
+{{ $repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ with .Values.image.variant }}-{{ . }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{/* What all Pods of the release have in common: (dict "at" $), with more "tolerations". */}}
 {{- define "placement" -}}
 securityContext:
-  {{- toYaml .Values.podSecurityContext | nindent 2 }}
-{{- with .Values.image.pullSecrets }}
+  {{- toYaml .at.Values.podSecurityContext | nindent 2 }}
+{{- with concat .at.Values.image.pullSecrets .at.Values.global.imagePullSecrets | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.priorityClassName }}
+{{- with .at.Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .at.Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .Values.nodeSelector }}
+{{- with .at.Values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.tolerations }}
+{{- with concat .at.Values.tolerations (default (list) .tolerations) }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.affinity }}
+{{- with .at.Values.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -25,7 +25,9 @@ watch-hooks: watchHooks
 validating-webhook-client-ca: webhooks.clientCA
 conversion-webhook-client-ca: webhooks.clientCA
 webhook-client-names: webhooks.clientNames
+webhook-exclude-groups: webhooks.excludeGroups
 webhook-exclude-namespaces: webhooks.excludeNamespaces
+webhook-exclude-users: webhooks.excludeUsers
 webhook-secret: fullnameOverride
 {{- end -}}
 
