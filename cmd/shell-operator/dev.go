@@ -31,7 +31,7 @@ func newDevCommand(s *settings, stdout io.Writer) *cobra.Command {
 		Use:   "dev [DIR]",
 		Short: "Run the operator on hooks that you are writing",
 		Long: `Check the hooks of a directory, by default that of --hooks-dir, and run the operator on the current cluster until Ctrl-C. Hooks are
-reloaded when their files change, and their tests are run then. Events, runs and results are printed.
+reloaded when their files change. Their tests are run at the start and after changes. Events, runs and results are printed.
 
 Without --apply, operations are sent as a server-side dry run, and no webhook is registered. This does not stop changes that hooks make
 themselves, by kubectl for instance. With --apply, changes of objects stay after the end.
@@ -188,6 +188,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 	aside, end := context.WithCancel(ctx)
 	var asides sync.WaitGroup
 	options.Debug.Served = func() { asides.Go(func() { d.follow(aside) }) }
+	options.Reloaded = func(err error) { asides.Go(func() { d.reloaded(aside, err) }) }
 	asides.Go(func() {
 		session.FollowTests(aside, d.dev(), func(report dev.TestReport, err error) {
 			if err != nil {
@@ -205,6 +206,22 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 		err = errors.Join(err, d.unregister(ctx, webhook.Options{Cluster: cl, Webhooks: options.Webhooks, Log: log}))
 	}
 	return err
+}
+
+// reloaded prints what came of a reload: findings with their places, if it was rejected.
+func (d *devSession) reloaded(ctx context.Context, rejected error) {
+	if rejected == nil {
+		fmt.Fprintln(d.out, "the hooks are reloaded")
+		return
+	}
+	report, err := dev.Lint(ctx, d.dev(), dev.LintOptions{})
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil || report.Errors == 0 || printReport(d.out, string(formatText), true, false, report) != nil {
+		fmt.Fprintln(d.out, rejected)
+	}
+	fmt.Fprintln(d.out, "the hooks are not reloaded, the previous ones stay active")
 }
 
 // unregisterTimeout limits the requests after a signal.

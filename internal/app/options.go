@@ -18,6 +18,8 @@ type Options struct {
 	RunDir string
 	// WatchHooks reloads hooks when their files change.
 	WatchHooks bool
+	// Reloaded is as in lifecycle.Options.
+	Reloaded func(error)
 	// SkipBroken leaves broken hooks of the default tenant out, as those of the others, and calls them again later.
 	SkipBroken bool
 	// Tenants is the path of the file of tenants; empty means that there are none.

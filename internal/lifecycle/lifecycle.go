@@ -85,6 +85,8 @@ type Options struct {
 	// Store has the files of the hooks, and Load are the options with which it loads them.
 	Store *hookset.Store
 	Load  hookset.Options
+	// Reloaded, if set, is called after each reload with the error for which it was rejected, which is then not logged. It must not block.
+	Reloaded func(error)
 	// Watch reloads the hooks when their files change.
 	Watch bool
 	// Prepare does what can fail before other hooks answer. LeftOut are the names of broken hooks that have no active version.

@@ -127,8 +127,15 @@ func (l *Lifecycle) apply(r loaded) {
 			l.o.Log.Error("Broken hooks cannot be loaded. Will retry after delay.", "error", r.err.Error())
 			return
 		}
+		if l.o.Reloaded != nil {
+			l.o.Reloaded(r.err)
+			return
+		}
 		l.o.Log.Error("Reload rejected, the previous hooks stay active", "error", r.err.Error())
 		return
+	}
+	if l.o.Reloaded != nil && !r.asked {
+		defer l.o.Reloaded(nil)
 	}
 	c := r.change
 	if !r.asked {

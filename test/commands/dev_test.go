@@ -98,7 +98,23 @@ func TestDev(t *testing.T) {
 	if err := os.WriteFile(hook, append([]byte("#!/bin/sh\n# changed\n"), text...), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	s.out.Until(t, "the hooks are reloaded", 1)
 	s.out.Until(t, "tests: 3 cases, 0 failed", 1)
+	if !strings.Contains(s.out.String(), "tests: 5 cases, 0 failed") {
+		t.Errorf("not all tests run at the start:\n%s", s.out.String())
+	}
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\nif\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.out.Until(t, "maps.sh:2:1: error: ", 1)
+	s.out.Until(t, "the hooks are not reloaded, the previous ones stay active", 1)
+	if strings.Contains(s.out.String(), "Reload rejected") {
+		t.Errorf("a rejected reload is logged, too:\n%s", s.out.String())
+	}
+	if err := os.WriteFile(hook, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.out.Until(t, "the hooks are reloaded", 2)
 	if made := c.Kubectl(t, "-n", "default", "get", "configmap", "-o", "name") +
 		c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(made, "dev-") {
 		t.Errorf("a dry run has created %s", made)

@@ -17,12 +17,23 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// FollowTests runs the tests of hooks whose files change, until ctx ends.
+// FollowTests runs all tests, and then those of hooks whose files change, until ctx ends.
 func FollowTests(ctx context.Context, o dev.Options, report func(dev.TestReport, error)) {
 	before, err := stamps(o.HooksDir)
 	if err != nil {
 		report(dev.TestReport{}, err)
 		return
+	}
+	test := func(files []string) {
+		if len(files) > 0 && ctx.Err() == nil {
+			result, err := dev.Test(ctx, o, dev.TestOptions{Paths: files})
+			if ctx.Err() == nil {
+				report(result, err)
+			}
+		}
+	}
+	if files, err := testfile.Find([]string{o.HooksDir}); err == nil { // an error is that there are none
+		test(files)
 	}
 	_ = filewatch.Follow(ctx, filewatch.Options{ // it ends with ctx and for no other reason
 		Directories: func() map[string]bool { return directories(o.HooksDir) },
@@ -34,12 +45,7 @@ func FollowTests(ctx context.Context, o dev.Options, report func(dev.TestReport,
 			}
 			changed := differing(before, now)
 			before = now
-			if files := affected(o.HooksDir, changed); len(files) > 0 && ctx.Err() == nil {
-				result, err := dev.Test(ctx, o, dev.TestOptions{Paths: files})
-				if ctx.Err() == nil {
-					report(result, err)
-				}
-			}
+			test(affected(o.HooksDir, changed))
 			return 0
 		},
 		Degraded: func(err error) {
