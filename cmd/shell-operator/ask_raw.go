@@ -1,12 +1,20 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
 
 func newRawCommand(a *asking) *cobra.Command {
 	return &cobra.Command{
-		Use:     "raw [PATH]",
-		Short:   "GET a path of the debug API",
-		Long:    "GET a path of the debug API and print the answer. Without a path it checks that the operator answers.",
+		Use:   "raw [PATH]",
+		Short: "GET a path of the debug API",
+		Long: "GET a path of the debug API and print the answer. Without a path it checks that the operator answers. * is the name of a hook. " +
+			"The paths are:\n\n    " + strings.Join(debug.Paths(app.Routes()), "\n    "),
 		Example: "  shell-operator raw /queue/main.yaml\n  shell-operator raw '/queue/list.json?showEmpty=true'",
 		Args:    upToOne("one path"),
 

@@ -221,7 +221,8 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	op.life = lifecycle.New(lifecycle.Options{
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op},
 		Health: op.health, Log: o.Log,
-		Store: op.store, Load: loading, Watch: o.WatchHooks, Reloaded: o.Reloaded, Leading: op.leading, Standby: op.election != nil, Trace: op.enablingStarts,
+		Store: op.store, Load: loading, Watch: o.WatchHooks, Reloaded: o.Reloaded, Leading: op.leading,
+		Standby: op.election != nil, Trace: op.enablingStarts,
 		Exhausted: op.gaveUp,
 		Changed: func(active []*hook.Hook) {
 			op.hooksChanged(active)

@@ -171,7 +171,7 @@ func (a *API) find(r *http.Request) (Route, request, error) {
 		return Route{}, request{}, refuse(http.StatusMethodNotAllowed, "%s takes %s only", path, methods)
 	}
 	return Route{}, request{},
-		refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("docs/reference/debug-api.md lists all paths")
+		refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("shell-operator raw --help lists all paths")
 }
 
 func (rt *Route) takes(method string) bool {

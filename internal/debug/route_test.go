@@ -207,7 +207,7 @@ func TestErrorsTravelWhole(t *testing.T) {
 		"/hook/draft.sh: a/why": {text: `there is no hook "draft.sh: a"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/run/1:2": {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones",
 			code: "notFound"},
-		"/nope": {text: "there is no /nope here", hint: "docs/reference/debug-api.md lists all paths", code: "notFound"},
+		"/nope": {text: "there is no /nope here", hint: "shell-operator raw --help lists all paths", code: "notFound"},
 	} {
 		_, err := client.Get(t.Context(), (&url.URL{Path: path}).EscapedPath())
 		got := new(Problem)

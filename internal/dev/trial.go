@@ -179,28 +179,20 @@ func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, heads [
 	return file, heads, nil
 }
 
-// examples are binding contexts by the kind of their binding, whose name replaces NAME.
-var examples = map[hook.Kind]string{
-	hook.OnKubernetes: `{"binding": "NAME", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", ` +
-		`"metadata": {"namespace": "default", "name": "web"}}}`,
-	hook.OnValidating: `{"binding": "NAME", "type": "Validating", "review": {"apiVersion": "admission.k8s.io/v1", ` +
-		`"kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
-	hook.OnMutating: `{"binding": "NAME", "type": "Mutating", "review": {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", ` +
-		`"request": {"uid": "1", "operation": "CREATE", "object": {}}}}`,
-	hook.OnConversion: `{"binding": "NAME", "type": "Conversion", "fromVersion": "example.com/v1", "toVersion": "example.com/v2", ` +
-		`"review": {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {"uid": "1", ` +
-		`"desiredAPIVersion": "example.com/v2", "objects": []}}}`,
-	hook.OnHTTP: `{"binding": "NAME", "type": "HTTP", "request": {"id": "1", "method": "GET", "path": "/"}}`,
+// triggers are the flags of run that give a hook an object or a request, by the kind of its first binding.
+var triggers = map[hook.Kind]string{
+	hook.OnKubernetes: "--event Added=FILE", hook.OnValidating: "--review CREATE=FILE", hook.OnMutating: "--review CREATE=FILE",
+	hook.OnConversion: "--convert VERSION=FILE", hook.OnHTTP: `--http "GET /"`,
 }
 
-// exampleOf is a context for the first binding of a hook.
-func exampleOf(h *hook.Hook) string {
-	for a, b := range h.Bindings() {
-		if text := examples[a.Kind]; text != "" {
-			return strings.Replace(text, "NAME", b.Name, 1)
+// triggerOf is the flag for the first binding of a hook.
+func triggerOf(h *hook.Hook) string {
+	for a := range h.Bindings() {
+		if flag := triggers[a.Kind]; flag != "" {
+			return flag
 		}
 	}
-	return `{"binding": "NAME", "type": "Event"}`
+	return "--from FILE"
 }
 
 // defaultContexts are what an operator in an empty cluster would begin with.
@@ -217,8 +209,8 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 		ev = &event.Event{Type: event.Tick, Hook: h}
 		r.Notes = append(r.Notes, fmt.Sprintf("without --from it runs for schedule %q", h.Schedules[0].Name))
 	default:
-		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: pass a context with --from FILE, "+
-			"for instance %s", h.Name, exampleOf(h))
+		return nil, fmt.Errorf("hook %q has no binding that runs without an object or a request: add %s, or a binding context by --from FILE",
+			h.Name, triggerOf(h))
 	}
 	c := wire.Context{Event: *ev, Objects: event.NoObjects{}}
 	for _, index := range ev.Binding().Includes {

@@ -153,9 +153,18 @@ func notOneOf(text string, allowed []string) string {
 	return fmt.Sprintf("should be one of [%s], not %q", strings.Join(allowed, " "), text)
 }
 
+// verbs are events in the words of webhooks and of kubectl.
+var verbs = map[string]string{
+	"create": "Added", "created": "Added", "update": "Modified", "updated": "Modified", "change": "Modified", "changed": "Modified",
+	"patch": "Modified", "delete": "Deleted", "remove": "Deleted", "removed": "Deleted",
+}
+
 // suggestion returns the allowed value that is most like text, or of which text is a prefix, such as Add of Added.
 func suggestion(text string, allowed []string) string {
 	near := spelling.Nearest(text, allowed)
+	if other := verbs[strings.ToLower(text)]; slices.Contains(allowed, other) {
+		near = other
+	}
 	for _, a := range allowed {
 		if near == "" && len(text) > 1 && len(a) > len(text) && strings.EqualFold(a[:len(text)], text) {
 			near = a

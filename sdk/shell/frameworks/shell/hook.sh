@@ -150,8 +150,12 @@ hook::_choose() {
   return 1
 }
 
-# hook::_report STATUS prints which handler failed.
+# hook::_report STATUS prints which handler failed. The name of one for all contexts does not have the binding.
 hook::_report() {
-  echo "hook::run: $__shell_lib_handler, called for binding '$BINDING_CONTEXT_CURRENT_BINDING', failed with exit status $1" >&2
+  local binding=
+  if [[ $__shell_lib_handler == __main__ ]]; then
+    binding=" for binding '$BINDING_CONTEXT_CURRENT_BINDING'"
+  fi
+  echo "hook::run: $__shell_lib_handler failed with exit status $1$binding" >&2
   __shell_lib_handler=''
 }
