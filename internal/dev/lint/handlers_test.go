@@ -20,11 +20,11 @@ func TestHandlers(t *testing.T) {
 	const bash, python = "#!/bin/bash\n", "#!/usr/bin/env python3\nfrom shell_operator_hook import Hook\n"
 	for _, row := range []struct{ text, want string }{
 		{bash + "__on_kubernetes::pods::added() { :; }\n__on_kubernetes::pods() { :; }\n__on_kubernetes::all_nodes::requeue() { :; }\n" +
-			"__on_group::g() { :; }\n__on_schedule::hourly() { :; }\n__on_conversion::up::a.b.v1::v2() { :; }\n__main__() { :; }\nhook::run \"$@\"\n", ""},
+			"__on_group::g() { :; }\n__on_schedule::hourly() { :; }\n__on_conversion::up::a.b.v1::v2() { :; }\nhook::run \"$@\"\n", ""},
 		{bash + "__on_kubernetes::pod() { :; }\nhook::run\n", `a:2:1: warning: no binding is named "pod": the handler is never called ` +
 			`(its bindings under kubernetes: pods, all nodes)`},
-		{bash + "__on_kubernetes::pods::create() { :; }\nhook::run\n", `a:2:1: warning: no event is called "create": the handler is never called ` +
-			`(the events are synchronization, added, modified, added_or_modified, deleted, deleting, requeue)`},
+		{bash + "__on_kubernetes::pods::create() { :; }\nhook::run\n", `a:2:1: warning: no event is called "create": ` +
+			`the handler is never called (the events are synchronization, added, modified, added_or_modified, deleted, deleting, requeue)`},
 		{bash + "__on_group::h() { :; }\nhook::run\n",
 			`a:2:1: warning: no binding is named "h": the handler is never called (no binding of the hook has this group)`},
 		{bash + "__on_http::x() { :; }\nhook::run\n", `a:2:1: warning: no binding is named "x": the handler is never called ` +
