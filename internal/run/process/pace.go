@@ -16,6 +16,47 @@ type pace struct {
 	read  int
 	// due is when the next bytes may be read.
 	due time.Time
+	// most is how many bytes of lines are delivered; 0 means all. delivered counts them. dropped is called with the first line beyond.
+	most, delivered int64
+	dropped         func()
+	over            bool
+}
+
+// newPace returns that of a run.
+func (e *Executor) newPace(in Invocation) *pace {
+	return &pace{now: e.now, sleep: e.sleep, most: in.Limits.Output, dropped: in.Dropped}
+}
+
+// again gives the next run its own allowance of lines.
+func (p *pace) again() { p.delivered, p.over = 0, false }
+
+// within returns what delivers lines as long as there are not too many.
+func (p *pace) within(deliver func([]byte)) func([]byte) {
+	if p.most == 0 {
+		return deliver
+	}
+	return func(line []byte) {
+		n := int64(len(line)) + 1
+		switch {
+		case p.over:
+		case p.delivered+n > p.most:
+			p.over = true
+			if p.dropped != nil {
+				p.dropped()
+			}
+		default:
+			p.delivered += n
+			deliver(line)
+		}
+	}
+}
+
+// longest is the length at which a line is split, as no longer one is delivered; 0 means maxLine.
+func (p *pace) longest() int {
+	if p.most > 0 {
+		return int(min(maxLine, max(p.most, firstRead)))
+	}
+	return 0
 }
 
 // add counts what has been read, and waits until more may be.

@@ -63,8 +63,10 @@ func New(opts Options) *Executor {
 type Invocation struct {
 	// Hook is the name for error texts, Path the file.
 	Hook, Path string
-	Args       []string
-	Dir        string
+	// Tenant is that of the hook; empty is the default one.
+	Tenant string
+	Args   []string
+	Dir    string
 	// Env is the environment that all runs of the hook share, Vars are the variables of this one.
 	Env, Vars []string
 	// Worker is about the worker that may serve the run. An Executor ignores it.
@@ -73,6 +75,9 @@ type Invocation struct {
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
+	// Limits bound it. Dropped, if set, is called when the first line beyond Limits.Output is dropped.
+	Limits  Limits
+	Dropped func()
 }
 
 // Result describes a process that has ended.
@@ -108,7 +113,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, in.Timeout, timeout)
 		defer cancel()
 	}
-	tail, pace := &tail{}, &pace{now: e.now, sleep: e.sleep}
+	tail, pace := &tail{}, e.newPace(in)
 	stdout, err := openStream(in.Stdout, nil, pace)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
@@ -126,6 +131,9 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := in.Limits.hold(pid, cpuGrace); err != nil {
+		return Result{}, fmt.Errorf("%s FAILED: %w", in.Hook, errors.Join(err, abandon(pid)))
+	}
 	r := e.follow(ctx, pid, stdout, stderr)
 	result := Result{Usage: r.usage(started), HeldOpen: r.heldOpen, Slowed: pace.slowed()}
 	if r.err != nil {
@@ -135,9 +143,15 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		return result, timeout // whatever its status: its work was not complete
 	}
 	if !r.success() {
-		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text()}
+		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text(), Exceeded: r.exceeded(in.Limits)}
 	}
 	return result, nil
+}
+
+// abandon ends a process group that nothing follows.
+func abandon(pid int) error {
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	return (&run{}).takeStatusOf(pid)
 }
 
 // start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child
@@ -204,17 +218,22 @@ type ExitError struct {
 	Status string
 	// Stderr is the output of the process there, its end if it is long.
 	Stderr string
+	// Exceeded names the limit that ended the run, and the fix; it is empty if none is known to have.
+	Exceeded string
 }
 
 func (e *ExitError) Error() string {
 	if e.Stderr != "" {
 		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, e.Stderr, e.Hint())
 	}
-	return fmt.Sprintf("%s FAILED: cmd run: %s", e.Hook, e.Status)
+	return fmt.Sprintf("%s FAILED: cmd run: %s%s", e.Hook, e.Status, e.Hint())
 }
 
 // Hint is the fix for the few failures that many hooks meet, or empty.
 func (e *ExitError) Hint() string {
+	if e.Exceeded != "" {
+		return ": " + e.Exceeded
+	}
 	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
 		return `: the shell library is at /shell_lib.sh only in the container image: write source ` +
 			`"${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`

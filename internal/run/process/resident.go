@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -95,7 +96,7 @@ type job struct {
 // StartResident starts a worker. Run has to be called.
 func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 	w := &Resident{
-		e: e, opts: o, started: e.now(), socket: -1, wakeRead: -1, wakeWrite: -1, tail: &tail{}, pace: &pace{now: e.now, sleep: e.sleep},
+		e: e, opts: o, started: e.now(), socket: -1, wakeRead: -1, wakeWrite: -1, tail: &tail{}, pace: e.newPace(o.Invocation),
 		stdout: &stream{read: -1, write: -1}, stderr: &stream{read: -1, write: -1},
 	}
 	theirs, err := w.open()
@@ -111,11 +112,15 @@ func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 	}
 	w.stdout.closeWrite()
 	w.stderr.closeWrite()
-	if w.end, err = e.endOf(w.pid); err != nil {
-		_ = syscall.Kill(-w.pid, syscall.SIGKILL)
-		_ = w.status.takeStatusOf(w.pid)
+	if err = o.Limits.hold(w.pid, endless); err == nil {
+		if w.end, err = e.endOf(w.pid); err != nil {
+			err = fmt.Errorf("cannot wait for the worker: %w", err)
+		}
+	}
+	if err != nil {
+		_ = abandon(w.pid)
 		w.closeFiles()
-		return nil, fmt.Errorf("%s FAILED: cannot wait for the worker: %w", o.Hook, err)
+		return nil, fmt.Errorf("%s FAILED: %w", o.Hook, err)
 	}
 	w.due = w.started.Add(o.ReadyTimeout)
 	return w, nil
@@ -154,7 +159,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
-	j := &job{in: in, started: w.e.now(), tail: &tail{}, pace: &pace{now: w.e.now, sleep: w.e.sleep}, done: make(chan struct{})}
+	j := &job{in: in, started: w.e.now(), tail: &tail{}, pace: w.e.newPace(in), done: make(chan struct{})}
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
 		j.timeout = &TimeoutError{in.Hook, in.Timeout}
@@ -163,7 +168,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	}
 	j.ctx = ctx
 	var err error
-	if j.message, err = message(in.Worker.Run, in.Vars, in.Worker); err != nil {
+	if j.message, err = message(in.Worker.Run, slices.Concat(in.Vars, in.Limits.variables()), in.Worker); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
 	if err := j.open(); err != nil {
@@ -187,8 +192,9 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 // open makes the named pipes of a run. Until the answer they have a writer of ours: so they do not end with the first of several programs
 // that open them, and a worker that opens one does not block.
 func (j *job) open() (err error) {
-	j.stdout = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.in.Stdout}}
-	j.stderr = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.in.Stderr, keep: j.tail}}
+	longest := j.pace.longest()
+	j.stdout = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stdout), longest: longest}}
+	j.stderr = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stderr), keep: j.tail, longest: longest}}
 	for path, s := range map[string]*stream{j.in.Worker.Stdout: j.stdout, j.in.Worker.Stderr: j.stderr} {
 		if err == nil {
 			err = os.NewSyscallError("mkfifo", unix.Mkfifo(path, 0o600))
@@ -391,6 +397,11 @@ func (w *Resident) begin() {
 		w.refuse(j)
 		return
 	}
+	if err := j.in.Limits.holdCPU(w.pid, usageOf(w.pid).own, endless); err != nil {
+		w.breakOff("the operator cannot set the limits of its tenant: "+err.Error(), "")
+		w.refuse(j)
+		return
+	}
 	w.talk.send(j.in.Worker.Run)
 	w.serving, w.unsent = j, []byte(j.message)
 	w.redirect(j.in.Stdout, j.in.Stderr, j.tail, j.pace)
@@ -401,7 +412,8 @@ func (w *Resident) begin() {
 func (w *Resident) redirect(stdout, stderr func([]byte), tail *tail, pace *pace) {
 	w.stdout.lines.end()
 	w.stderr.lines.end()
-	w.stdout.lines.deliver, w.stderr.lines.deliver, w.stderr.lines.keep = stdout, stderr, tail
+	pace.again()
+	w.stdout.lines.deliver, w.stderr.lines.deliver, w.stderr.lines.keep = pace.within(stdout), pace.within(stderr), tail
 	w.stdout.pace, w.stderr.pace = pace, pace
 }
 
@@ -490,7 +502,7 @@ func (w *Resident) complete(status int) {
 	w.redirect(w.opts.Stdout, w.opts.Stderr, w.tail, w.pace)
 	var err error
 	if status != 0 {
-		err = &ExitError{Hook: j.in.Hook, Status: "exit status " + strconv.Itoa(status)}
+		err = &ExitError{Hook: j.in.Hook, Status: "exit status " + strconv.Itoa(status), Exceeded: j.in.Limits.exceeded(0, status, 0)}
 	}
 	w.finish(j, usageOf(w.pid), err)
 }
@@ -599,7 +611,11 @@ func (w *Resident) cause(err error) *WorkerError {
 			Problem: fmt.Sprintf("its worker ended with %s before it was ready: end the hook with hook::run or hook.run(), "+
 				"or remove settings.worker", w.status.String())}
 	}
-	return &WorkerError{Hook: w.opts.Hook, Problem: "its worker ended with " + w.status.String()}
+	problem := "its worker ended with " + w.status.String()
+	if exceeded := w.status.exceeded(w.opts.Limits); exceeded != "" {
+		problem += ": " + exceeded
+	}
+	return &WorkerError{Hook: w.opts.Hook, Problem: problem}
 }
 
 func (r *run) takeStatusOf(pid int) error {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"strings"
@@ -24,7 +25,7 @@ func openStream(deliver func([]byte), keep *tail, pace *pace) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{r, w, lineReader{deliver: deliver, keep: keep}, pace}, nil
+	return &stream{r, w, lineReader{deliver: pace.within(deliver), keep: keep, longest: pace.longest()}, pace}, nil
 }
 
 func (s *stream) close() {
@@ -76,7 +77,7 @@ func (d descriptor) Read(p []byte) (int, error) {
 }
 
 const (
-	// maxLine is the length at which a line is split, so that output without line ends does not fill the memory.
+	// maxLine is the largest length at which a line is split, so that output without line ends does not fill the memory.
 	maxLine = 16 << 20
 	// The buffer grows with the output: most hooks print little.
 	firstRead = 1 << 10
@@ -87,6 +88,8 @@ const (
 type lineReader struct {
 	deliver func([]byte)
 	keep    *tail
+	// longest is the length at which a line is split; 0 means maxLine.
+	longest int
 	// buf is the beginning of a line.
 	buf []byte
 	// last is how many bytes were read last.
@@ -115,7 +118,7 @@ func (l *lineReader) from(r io.Reader) error {
 		l.deliver(rest[:seen+end])
 		rest, seen = rest[seen+end+1:], 0
 	}
-	if len(rest) >= maxLine {
+	if len(rest) >= cmp.Or(l.longest, maxLine) {
 		l.deliver(rest)
 		rest = nil
 	}

@@ -6,6 +6,7 @@ import "time"
 type usage struct {
 	user, system time.Duration
 	resident     int64
+	own          time.Duration
 }
 
 func usageOf(int) usage { return usage{} }

@@ -16,6 +16,8 @@ const tick = 10 * time.Millisecond
 type usage struct {
 	user, system time.Duration
 	resident     int64
+	// own is that of the process without its children.
+	own time.Duration
 }
 
 // usageOf reads /proc/PID/stat.
@@ -36,6 +38,7 @@ func usageOf(pid int) (u usage) {
 	const utime, stime, cutime, cstime, rss = 14, 15, 16, 17, 24
 	u.user = time.Duration(number(utime)+number(cutime)) * tick
 	u.system = time.Duration(number(stime)+number(cstime)) * tick
+	u.own = time.Duration(number(utime)+number(stime)) * tick
 	u.resident = number(rss) * int64(unix.Getpagesize())
 	return u
 }
