@@ -11,8 +11,10 @@ import (
 // queue is one named queue: a core with a lock, a clock, and a goroutine for each run in flight.
 type queue struct {
 	name string
-	made time.Time
-	set  *Set
+	// group is that of its slots.
+	group string
+	made  time.Time
+	set   *Set
 
 	mu   sync.Mutex
 	core core
@@ -28,7 +30,7 @@ type queue struct {
 }
 
 func newQueue(s *Set, name string) *queue {
-	return &queue{name: name, made: time.Now(), set: s, core: newCore(&s.opts)}
+	return &queue{name: name, group: groupOf(name), made: time.Now(), set: s, core: newCore(&s.opts)}
 }
 
 func (q *queue) age() time.Duration { return time.Since(q.made) }
@@ -111,7 +113,7 @@ func (q *queue) work(state *running, l *lane, t Task) {
 				q.leave(l)
 			}
 		}
-		q.set.slots.release()
+		q.set.slots.release(q)
 		l, t = q.proceed()
 	}
 	q.set.tidy(q)
