@@ -206,8 +206,17 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn, &heard); err != nil {
 		return changes(requests.Patches, &heard), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	e.Metrics.Apply(h.Name, requests.Metrics)
+	e.Metrics.ApplyOf(metricsOf(h), requests.Metrics)
 	return changes(requests.Patches, &heard), nil
+}
+
+// metricsOf is whose metrics those of a hook are.
+func metricsOf(h *hook.Hook) metric.Hook {
+	of := metric.Hook{Name: h.Name, Tenant: h.TenantName()}
+	if h.Tenant != nil {
+		of.MaxSeries = h.Tenant.Limits.Series
+	}
+	return of
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.

@@ -73,10 +73,22 @@ func New(opts Options) *Store {
 // manySeries of one hook are worth a warning: Prometheus scrapes all of them each time.
 const manySeries = 100_000
 
-// Apply applies the operations of one run of a hook. No operations change nothing.
-func (s *Store) Apply(hookName string, ops []effect.Metric) {
-	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
-	misfits, before, after := s.apply(hookName, ops)
+// Hook is whose operations are applied.
+type Hook struct {
+	Name string
+	// Tenant has its groups for itself; empty is the default tenant. MaxSeries is the limit of its hooks, besides Options.MaxSeries; 0 means none.
+	Tenant    string
+	MaxSeries int
+}
+
+// Apply applies the operations of one run of a hook of the default tenant. No operations change nothing.
+func (s *Store) Apply(hookName string, ops []effect.Metric) { s.ApplyOf(Hook{Name: hookName}, ops) }
+
+// ApplyOf applies the operations of one run of a hook.
+func (s *Store) ApplyOf(of Hook, ops []effect.Metric) {
+	hookName := strings.ToValidUTF8(of.Name, "\uFFFD")
+	of.Name = hookName
+	misfits, before, after := s.apply(of, ops)
 	for _, m := range misfits.list { // not under the lock: a log may be slow
 		s.opts.Log.Error("The operation does not fit to the metrics that are there, it is skipped", "hook", hookName,
 			"metric", m.name, "error", m.problem, "skipped", m.skipped)
@@ -87,17 +99,18 @@ func (s *Store) Apply(hookName string, ops []effect.Metric) {
 	}
 }
 
-func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, before, after int) {
+func (s *Store) apply(of Hook, ops []effect.Metric) (misfits misfits, before, after int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied++
+	hookName := of.Name
 	u := s.hooks[hookName]
 	if u == nil {
 		u = &usage{}
 		s.hooks[hookName] = u
 	}
 	before = u.series
-	groups := groupsOf(hookName, ops)
+	groups := groupsOf(of, ops)
 	if s.opts.Restart {
 		for _, group := range groups {
 			s.expire(group)
@@ -105,11 +118,11 @@ func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, be
 	}
 	swept := false
 	for i := range ops {
-		problem := s.do(hookName, &ops[i])
-		if (problem == tooMany || problem == tooLarge) && !swept {
+		problem := s.do(of, &ops[i])
+		if (problem == tooMany || problem == tooManyOfTenant || problem == tooLarge) && !swept {
 			swept = true
 			s.makeRoom(groups)
-			problem = s.do(hookName, &ops[i])
+			problem = s.do(of, &ops[i])
 		}
 		if problem != "" {
 			misfits.note(ops[i].Name, problem)
@@ -121,19 +134,22 @@ func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, be
 	return misfits, before, u.series
 }
 
-// groupOf returns the group of an operation. A hook's own group has the name of the hook.
-func groupOf(hookName string, op *effect.Metric) string {
-	if op.Group == "" {
-		return hookName
+// groupOf returns the group of an operation. A hook's own group has the name of the hook. No name has a NUL, so that tenants share no groups.
+func groupOf(of Hook, op *effect.Metric) string {
+	switch {
+	case op.Group == "":
+		return of.Name
+	case of.Tenant != "":
+		return of.Tenant + "\x00" + op.Group
 	}
 	return op.Group
 }
 
-func groupsOf(hookName string, ops []effect.Metric) []string {
+func groupsOf(of Hook, ops []effect.Metric) []string {
 	var groups []string
 	known := map[string]bool{}
 	for i := range ops {
-		if group := groupOf(hookName, &ops[i]); !known[group] {
+		if group := groupOf(of, &ops[i]); !known[group] {
 			known[group] = true
 			groups = append(groups, group)
 		}
@@ -142,8 +158,8 @@ func groupsOf(hookName string, ops []effect.Metric) []string {
 }
 
 // do applies one operation. It returns why that is impossible, or "".
-func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
-	group := groupOf(hookName, op)
+func (s *Store) do(of Hook, op *effect.Metric) (problem string) {
+	hookName, group := of.Name, groupOf(of, op)
 	if op.Action == effect.Expire {
 		s.expire(group)
 		return ""
@@ -178,6 +194,9 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 		if s.opts.MaxSeries > 0 && u.series >= s.opts.MaxSeries {
 			return tooMany
 		}
+		if of.MaxSeries > 0 && u.series >= of.MaxSeries {
+			return tooManyOfTenant
+		}
 		if s.over(u, cost) {
 			return tooLarge
 		}
@@ -199,8 +218,11 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 	return ""
 }
 
-// tooMany is the problem of an operation beyond Options.MaxSeries.
-const tooMany = "the hook has as many series as --hook-series-limit allows"
+// tooMany is the problem of an operation beyond Options.MaxSeries, tooManyOfTenant of one beyond Hook.MaxSeries.
+const (
+	tooMany         = "the hook has as many series as --hook-series-limit allows"
+	tooManyOfTenant = "the hook has as many series as limits.series of its tenant allows"
+)
 
 // tooLarge is the problem of an operation beyond Options.MaxBytes.
 const tooLarge = "the series of the hook take as many bytes as --hook-series-bytes allows"
