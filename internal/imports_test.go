@@ -46,7 +46,7 @@ var directions = []struct {
 		"formats parse and write values"},
 	{"internal/hookset",
 		[]string{"internal/hook", "internal/shard", "internal/script", "internal/wire", "internal/jq", "internal/filewatch",
-			"internal/run/process", "internal/source/schedule", "sdk"},
+			"internal/run/kubectl", "internal/run/process", "internal/source/schedule", "sdk"},
 		"a config call is a process, and its output is validated"},
 	{"internal/tenant", []string{"internal/hook", "internal/kube"}, "accounts of tenants; app gives the stages their clients"},
 	{"internal/replica", []string{"internal/kube", "internal/replica/ownership", "internal/telemetry/logonce"},

@@ -36,7 +36,7 @@ var reasons = []string{"command", "flag", "kuberc", "language", "path"}
 
 // Recorded returns the variable that names the file for the calls of a run, if hooks call the trimmed kubectl in its environment.
 func Recorded(env []string, file string) []string {
-	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, variable+"=") }) {
+	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, Variable+"=") }) {
 		return nil
 	}
 	return []string{callsVariable + "=" + file}

@@ -24,7 +24,7 @@ func TestCalls(t *testing.T) {
 			}
 		})
 	}
-	plain, trimmed := []string{"A=1"}, []string{variable + "=1,2,3,4", "A=1"}
+	plain, trimmed := []string{"A=1"}, []string{Variable + "=1,2,3,4", "A=1"}
 	if got := Recorded(plain, "/file"); got != nil {
 		t.Errorf("without the trimmed kubectl: %q", got)
 	}

@@ -29,8 +29,8 @@ const (
 	Process = "process"
 )
 
-// variable is the identity of the complete kubectl, for the trimmed one. Its name is also in kubectl/trimmed/first.
-const variable = "SHELL_OPERATOR_KUBECTL_FILE"
+// Variable is the identity of the complete kubectl, for the trimmed one. Its name is also in kubectl/trimmed/first.
+const Variable = "SHELL_OPERATOR_KUBECTL_FILE"
 
 // installed is the directory of the trimmed kubectl in the image.
 const installed = "/usr/lib/shell-operator/kubectl-trimmed"
@@ -83,7 +83,7 @@ func environment(env []string, dirs []string) ([]string, error) {
 		return env, fmt.Errorf("%s was not built together with %s/kubectl", complete, dirs[i])
 	}
 	return append(slices.DeleteFunc(slices.Clone(env), isPath),
-		"PATH="+dirs[i]+string(filepath.ListSeparator)+path, variable+"="+identify(info)), nil
+		"PATH="+dirs[i]+string(filepath.ListSeparator)+path, Variable+"="+identify(info)), nil
 }
 
 // find returns the first kubectl in PATH, as a shell finds it. Relative directories depend on the working directory of the hook;

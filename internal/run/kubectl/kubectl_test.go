@@ -82,7 +82,7 @@ func TestEnvironments(t *testing.T) {
 			if serr != nil {
 				t.Fatal(serr)
 			}
-			want := []string{"A=1", "B=2", "PATH=" + dir + "/trimmed:" + path, variable + "=" + identify(info)}
+			want := []string{"A=1", "B=2", "PATH=" + dir + "/trimmed:" + path, Variable + "=" + identify(info)}
 			if err != nil || !slices.Equal(all[Auto], want) || !slices.Equal(all[""], want) {
 				t.Errorf("got %q, error %v, want %q", all[Auto], err, want)
 			}
