@@ -55,6 +55,8 @@ type operator struct {
 	health  *lifecycle.Health
 	insight *insight
 	store   *hookset.Store
+	// confinement makes the environments of tenants.
+	confinement *confinement
 	// workers are the processes of hooks with settings.worker.
 	workers *worker.Pool
 	// recorder keeps the recordings of runs.

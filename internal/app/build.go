@@ -134,10 +134,12 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	default:
 		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
 	}
+	op.confinement = &confinement{files: files, config: cl.Config, patterns: o.HookEnv, written: map[string]string{},
+		tokenFile: op.tenants.TokenFile}
 	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})
 	op.workers = worker.New(worker.Options{
 		Executor: executor, ReadyTimeout: o.ConfigTimeout, Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,
-		Prepare: func(hook string) error { _, err := files.Prepare(hook); return err },
+		Prepare: op.confinement.prepare,
 	})
 	var workers run.Workers
 	if o.Workers {
@@ -146,7 +148,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
 		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log,
-		Env: o.Env, KubectlEnv: environments,
+		Env: o.Env, KubectlEnv: environments, Confine: op.confinement.env,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,
@@ -209,7 +211,8 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
-		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Rejected: op.runner.Rejected,
+		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Confine: op.confinement.env,
+		Rejected:   op.runner.Rejected,
 		SkipBroken: o.SkipBroken, Tenants: o.Tenants,
 		Agree: func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
 	}

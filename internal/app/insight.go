@@ -182,7 +182,7 @@ func (op *operator) missing(h *hook.Hook) (all []string) {
 
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(), Waiting: i.op.health.Waiting(h)}
+	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(h), Waiting: i.op.health.Waiting(h)}
 	if i.op.election != nil {
 		if leader := i.op.leader.Load(); leader != nil {
 			p.Leader = *leader
@@ -235,7 +235,7 @@ func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(cr
 func (i *insight) begin(b run.Begun) run.Record {
 	i.op.watcher.Executed(b.Hook)
 	return record{i.history.Begin(history.Run{
-		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Binding: b.Binding, Event: b.Event,
+		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Tenant: b.Hook.TenantName(), Queue: b.Queue, Binding: b.Binding, Event: b.Event,
 		Why: b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
 	})}
 }

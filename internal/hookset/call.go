@@ -18,11 +18,24 @@ type caller struct {
 	timeout  time.Duration
 	// prepare may be nil.
 	prepare func(hook string) ([]string, error)
+	// tenant is that of the hook, and confine returns its environment.
+	tenant  *hook.Tenant
+	confine func(*hook.Tenant, []string) ([]string, error)
 }
 
 func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error) {
-	env := c.env
-	if c.prepare != nil {
+	env, limits := c.env, process.Limits{}
+	switch {
+	case c.tenant != nil:
+		l := c.tenant.Limits // the output has a limit of its own
+		limits = process.Limits{Memory: l.Memory, CPUTime: l.CPUTime, Files: l.Files, OpenFiles: l.OpenFiles}
+		if c.confine == nil {
+			break
+		}
+		if env, err = c.confine(c.tenant, env); err != nil {
+			return nil, nil, err
+		}
+	case c.prepare != nil:
 		own, err := c.prepare(f.Name)
 		if err != nil {
 			return nil, nil, err
@@ -35,7 +48,7 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
 	_, err = c.executor.Execute(ctx, process.Invocation{
 		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: env, Timeout: c.timeout,
-		Stdout: out.line, Stderr: errOut.line,
+		Stdout: out.line, Stderr: errOut.line, Limits: limits,
 	})
 	var exit *process.ExitError
 	var timeout *process.TimeoutError
@@ -45,6 +58,9 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 		err = errTooMuch
 	case errors.As(err, &exit):
 		err = errors.New(exit.Status + exit.Hint())
+		if held := limits.String(); held != "" {
+			err = fmt.Errorf("%w (limits of tenant %s: %s)", err, c.tenant.Name, held)
+		}
 	case errors.As(err, &timeout):
 		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout",
 			c.timeout)

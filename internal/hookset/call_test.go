@@ -20,7 +20,7 @@ func TestConfigCallPrintsWithoutEnd(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c := caller{process.New(process.Options{}), os.Environ(), 10 * time.Minute, nil}
+		c := caller{process.New(process.Options{}), os.Environ(), 10 * time.Minute, nil, nil, nil}
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

@@ -62,6 +62,9 @@ type Options struct {
 	Log      *slog.Logger
 	// Prepare, if set, returns more variables for the config call of a hook, before which it is called.
 	Prepare func(hook string) (env []string, err error)
+	// Confine returns the part of Env that the config calls of a tenant's hooks have, with the variables of the tenant, instead of what
+	// Prepare returns; nil changes nothing.
+	Confine func(t *hook.Tenant, env []string) ([]string, error)
 	// Rejected, if set, receives the names of the hooks of a set that is not used, after their config calls.
 	Rejected func(names []string)
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0.
@@ -246,7 +249,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	var err error
 	call := o.caller
 	if call == nil {
-		call = caller{o.Executor, o.Env, o.Timeout, o.Prepare}
+		call = caller{o.Executor, o.Env, o.Timeout, o.Prepare, hook.TenantOf(o.tenants, f.Name), o.Confine}
 	}
 	if a.Stdout, a.Stderr, err = call.Call(ctx, f, root); err != nil {
 		return a, &CallError{f.Name, a.Stderr, err}
@@ -268,6 +271,9 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 		}
 	}
 	h.Interpreter, h.Tenant = f.Interpreter, hook.TenantOf(o.tenants, f.Name)
+	if err := confine(&h, o.tenants); err != nil {
+		return a, err
+	}
 	a.Hook = &h
 	return a, nil
 }

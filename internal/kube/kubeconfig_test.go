@@ -27,7 +27,8 @@ func TestTokenKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, user := raw.Clusters["tenant"], raw.AuthInfos["tenant"]
-	if raw.Contexts[raw.CurrentContext].Namespace != "shop" || c.Server != "https://cluster.example.com:6443" || c.TLSServerName != "kubernetes" ||
+	if raw.Contexts[raw.CurrentContext].Namespace != "shop" || c.Server != "https://cluster.example.com:6443" ||
+		c.TLSServerName != "kubernetes" ||
 		c.CertificateAuthority != "/ca.crt" || c.ProxyURL != proxy.String() || user.TokenFile != token || user.Token+user.Username != "" ||
 		user.ClientCertificate != "" || len(user.ClientKeyData) > 0 {
 		t.Errorf("%s", text)

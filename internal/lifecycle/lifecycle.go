@@ -20,6 +20,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -124,8 +125,8 @@ type Lifecycle struct {
 	// lanes are the keyed queues of the active set.
 	lanes map[string]hook.Lanes
 	leads bool
-	// startupDone is set when for the first time no hook has an onStartup run to do.
-	startupDone bool
+	// startupDone has the tenants of which for the first time no hook has an onStartup run to do.
+	startupDone map[string]bool
 	reloading   reloading
 	broken      brokenHooks
 }
@@ -156,7 +157,7 @@ type view struct {
 	leaving     []*hook.Hook
 	states      map[*hook.Hook]State
 	lanes       map[string]hook.Lanes
-	startupDone bool
+	startupDone map[string]bool
 	broken      []Broken
 }
 
@@ -193,7 +194,7 @@ func (l *Lifecycle) State(h *hook.Hook) State {
 }
 
 // StartupDone reports whether the onStartup runs of the first hooks have succeeded.
-func (l *Lifecycle) StartupDone() bool { return l.view.Load().startupDone }
+func (l *Lifecycle) StartupDone(h *hook.Hook) bool { return l.view.Load().startupDone[h.TenantName()] }
 
 // Run owns the hooks until ctx ends, and until all it has started has ended.
 func (l *Lifecycle) Run(ctx context.Context) {
@@ -245,7 +246,7 @@ func (l *Lifecycle) await(ctx context.Context, closed <-chan struct{}, do func()
 }
 
 func (l *Lifecycle) publish() {
-	v := &view{states: map[*hook.Hook]State{}, lanes: l.lanes, startupDone: l.startupDone}
+	v := &view{states: map[*hook.Hook]State{}, lanes: l.lanes, startupDone: maps.Clone(l.startupDone)}
 	for _, x := range l.lives {
 		v.hooks = append(v.hooks, x.hook)
 		v.states[x.hook] = x.state

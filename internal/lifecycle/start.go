@@ -22,7 +22,7 @@ const slowList = 10 * time.Second
 //  3. hook by hook, its Synchronizations and then its schedules.
 //
 // With a standby 2 comes first: it has its snapshots when it becomes the leader. A hook that is added later does not wait for
-// the onStartup runs of others.
+// the onStartup runs of others. No hook waits for those of another tenant.
 func (l *Lifecycle) advance() {
 	if l.o.Standby {
 		for _, x := range l.lives {
@@ -35,11 +35,22 @@ func (l *Lifecycle) advance() {
 		return
 	}
 	l.queueStartups()
-	l.startupDone = l.startupDone || !slices.ContainsFunc(l.lives, func(x *life) bool { return x.state < Started })
-	if !l.startupDone {
-		return
+	starting := map[string]bool{"": false}
+	for _, x := range l.lives {
+		starting[x.hook.TenantName()] = starting[x.hook.TenantName()] || x.state < Started
+	}
+	for tenant, still := range starting {
+		if !still {
+			if l.startupDone == nil {
+				l.startupDone = map[string]bool{}
+			}
+			l.startupDone[tenant] = true
+		}
 	}
 	for _, x := range l.lives {
+		if !l.startupDone[x.hook.TenantName()] {
+			continue
+		}
 		if x.state == Started {
 			l.enable(x)
 		}
@@ -78,8 +89,8 @@ func (l *Lifecycle) queueStartups() {
 	slices.SortStableFunc(starting, func(a, b *life) int { return *a.hook.OnStartup - *b.hook.OnStartup })
 	for _, x := range starting {
 		l.o.Log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", x.hook.Name, "task", "HookRun")
-		l.o.Queues.Add(hook.MainQueue, "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
-		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
+		l.o.Queues.Add(x.hook.MainQueue(), "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
+		l.o.Queues.Add(x.hook.MainQueue(), "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
 			l.o.Health.Started(x.hook)
 			l.post(x.ctx, func() { l.step(x, startupSucceeded) })
 		}})
@@ -88,8 +99,14 @@ func (l *Lifecycle) queueStartups() {
 
 // keepQueues keeps the queues that hooks name: they show up in dumps before their first task.
 func (l *Lifecycle) keepQueues() {
-	shapes := map[string]queue.Shape{hook.MainQueue: {}}
+	shapes, limits := map[string]queue.Shape{hook.MainQueue: {}}, map[string]int{}
 	for _, x := range l.lives {
+		if t := x.hook.Tenant; t != nil {
+			shapes[t.Own(hook.MainQueue)] = queue.Shape{}
+			if t.Limits.Concurrency > 0 {
+				limits[t.Name] = t.Limits.Concurrency
+			}
+		}
 		for _, b := range x.hook.Bindings() {
 			if b.Queue != "" {
 				lanes := l.lanes[b.Queue]
@@ -98,6 +115,7 @@ func (l *Lifecycle) keepQueues() {
 		}
 	}
 	l.o.Queues.Keep(shapes)
+	l.o.Queues.Limit(limits)
 }
 
 // enable lists and watches for the kubernetes bindings of a hook, once.
@@ -159,7 +177,7 @@ func (l *Lifecycle) enableBindings(x *life) bool {
 	h, started := x.hook, time.Now()
 	ctx, endTrace := l.o.Trace(x.ctx, h)
 	defer endTrace()
-	log := l.o.Log.With("hook", h.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", hook.MainQueue)
+	log := l.o.Log.With("hook", h.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", h.MainQueue())
 	log.Info("Enable kubernetes binding for hook")
 	var failures atomic.Int32
 	err := l.o.Watcher.Enable(ctx, h, func(index int, err error) {
@@ -186,12 +204,10 @@ func (l *Lifecycle) enableBindings(x *life) bool {
 
 // release queues what hooks get once they are enabled. A hook whose bindings are in trouble or slow is passed over.
 func (l *Lifecycle) release() {
-	synchronizations := false
+	synchronizations, held := false, map[string]bool{}
 	for _, x := range l.lives {
-		if x.state == Started && !x.passed.Load() {
-			break
-		}
-		if x.state != Enabled {
+		held[x.hook.TenantName()] = held[x.hook.TenantName()] || x.state == Started && !x.passed.Load()
+		if x.state != Enabled || held[x.hook.TenantName()] {
 			continue
 		}
 		synchronizations = synchronizations || len(x.hook.Kubernetes) > 0
@@ -213,7 +229,7 @@ func (l *Lifecycle) queueTasks(x *life) {
 			l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
 			continue
 		case k.Initial == hook.InitialEvents:
-			l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
+			l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
 			continue
 		}
 		t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
@@ -221,7 +237,7 @@ func (l *Lifecycle) queueTasks(x *life) {
 	}
 	if len(h.Schedules) > 0 {
 		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
-		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
+		l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
 	}
 }
 
@@ -234,5 +250,5 @@ func (l *Lifecycle) enableSchedules(x *life) {
 		l.o.Clock.Register(s.Crontab)
 	}
 	l.o.Log.Info("Schedule binding for hook enabled successfully", "hook", x.hook.Name, "binding", "schedule", "task",
-		"EnableScheduleBindings", "queue", hook.MainQueue)
+		"EnableScheduleBindings", "queue", x.hook.MainQueue())
 }

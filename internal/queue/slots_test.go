@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A group has at most as many runs as its limit, all queues together as many as there are slots, and no slot stays free that a queue may use.
-// A changed limit holds for the next runs.
+// A group has at most as many runs as its limit, all queues together as many as there are slots, and no slot stays free that a queue may
+// use. A changed limit holds for the next runs.
 func TestGroups(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(0, 3).Draw(rt, "slots")

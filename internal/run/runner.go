@@ -109,6 +109,9 @@ type Options struct {
 	Env []string
 	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
 	KubectlEnv map[string][]string
+	// Confine returns the part of such an environment that hooks of a tenant have, with the variables of the tenant. It is required if there
+	// are tenants.
+	Confine func(t *hook.Tenant, env []string) ([]string, error)
 	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
 	// RetryMin and RetryMax bound the delays of policies that leave them out.
@@ -366,7 +369,11 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	ctx, endTrace := r.startProcessSpan(ctx)
 	path, set, release := r.opts.Files.Take(t.Hook())
 	defer release()
-	in := r.invocation(withPath(path, t.Hook()), f)
+	in, err := r.invocation(withPath(path, t.Hook()), f)
+	if err != nil {
+		endTrace(err)
+		return process.Result{}, fmt.Errorf("%s FAILED: %w", t.Hook().Name, err)
+	}
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
@@ -377,8 +384,14 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	if in.Worker != nil {
 		in.Worker.Client = t.readExtra().review != nil
 	}
+	if l := in.Limits.Output; l > 0 {
+		in.Dropped = func() {
+			log.Warn("The hook has printed more than its tenant allows, the rest is dropped", "tenant", t.Hook().TenantName(), "limit", l)
+		}
+	}
 	a.in = in
 	result, err := r.opts.Executor.Execute(ctx, in)
+	err = named(t.Hook(), in.Limits, err)
 	addWorker(ctx, result.Served)
 	endTrace(err)
 	if result.Slowed {

@@ -39,11 +39,15 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	if t.Hook.ShellLibrary {
 		f.WriteHeads(wire.HeadsOf(t.Contexts))
 	}
-	in := r.invocation(t.Hook, f)
+	in, err := r.invocation(t.Hook, f)
+	if err != nil {
+		return out, result, fmt.Errorf("%s FAILED: %w", t.Hook.Name, err)
+	}
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
 	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
 	in.Worker = r.worker(t.Hook, 0, "1", f)
 	result, err = r.opts.Executor.Execute(ctx, in)
+	err = named(t.Hook, in.Limits, err)
 	out, outErr := f.Outputs()
 	if err == nil && outErr != nil {
 		err = fmt.Errorf("%s FAILED: %w", t.Hook.Name, outErr)
@@ -52,20 +56,25 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 }
 
 // invocation is the same for tasks and trials.
-func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
-	in := r.program(h, f.Own())
+func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) (process.Invocation, error) {
+	in, err := r.program(h, f.Own())
 	in.Vars, in.Timeout = append(f.Environment(), kubectl.Recorded(in.Env, f.CallsFile())...), r.timeout(h)
-	return in
+	return in, err
 }
 
 // program is what is equal for all runs of a hook; own are variables of the hook.
-func (r *Runner) program(h *hook.Hook, own []string) process.Invocation {
+func (r *Runner) program(h *hook.Hook, own []string) (in process.Invocation, err error) {
 	program, args := h.Command()
 	env, found := r.opts.KubectlEnv[h.Settings.Kubectl]
 	if !found {
 		env = r.opts.Env
 	}
-	return process.Invocation{
-		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path), Env: append(env[:len(env):len(env)], own...),
+	if h.Tenant == nil {
+		env = append(env[:len(env):len(env)], own...)
+	} else if env, err = r.opts.Confine(h.Tenant, env); err != nil {
+		return in, err
 	}
+	return process.Invocation{
+		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path), Env: env, Tenant: h.TenantName(), Limits: limitsOf(h.Tenant),
+	}, nil
 }

@@ -39,8 +39,8 @@ while :; do
 done
 `
 
-// What holds for a process holds for a worker: the hook has a home of its own, a protected file, such as those of the shell library, is restored
-// before a start, and contexts that exceed the bound go to several runs.
+// What holds for a process holds for a worker: the hook has a home of its own, a protected file, such as those of the shell library, is
+// restored before a start, and contexts that exceed the bound go to several runs.
 func TestRunsOfWorkers(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("needs bash")
@@ -62,7 +62,7 @@ func TestRunsOfWorkers(t *testing.T) {
 	}
 	pool := worker.New(worker.Options{
 		Executor: process.New(process.Options{TermDelay: time.Minute}), ReadyTimeout: time.Minute, Log: slog.New(slog.DiscardHandler),
-		Prepare: func(hook string) error { _, err := files.Prepare(hook); return err },
+		Prepare: func(in process.Invocation) error { _, err := files.Prepare(in.Hook); return err },
 	})
 	t.Cleanup(pool.Close)
 	h := &hook.Hook{Name: "hook.sh", Path: path, Settings: hook.Settings{Worker: &hook.Worker{MaxRuns: 2}},

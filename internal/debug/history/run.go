@@ -15,6 +15,8 @@ type Run struct {
 	// Task is task.id of the log.
 	Task string `json:"task"`
 	Hook string `json:"hook"`
+	// Tenant is that of the hook; empty is the default one.
+	Tenant string `json:"tenant,omitempty"`
 	// Queue is empty for runs that answer a request.
 	Queue   string `json:"queue,omitempty"`
 	Binding string `json:"binding,omitempty"`

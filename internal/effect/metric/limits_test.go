@@ -162,7 +162,8 @@ func TestMetricsOfTenants(t *testing.T) {
 		t.Errorf("series %v", got)
 	}
 	store.ApplyOf(shop, flood(5, byLabel))
-	if want := `hook=shop/a.sh metric=g error="the hook has as many series as limits.series of its tenant allows" skipped=2`; store.Series()["shop/a.sh"] != 3 ||
+	if want := `hook=shop/a.sh metric=g error="the hook has as many series as limits.series of its tenant ` +
+		`allows" skipped=2`; store.Series()["shop/a.sh"] != 3 ||
 		strings.Count(log.String(), want) != 1 {
 		t.Errorf("series %v, log %s", store.Series(), log.String())
 	}

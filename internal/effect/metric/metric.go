@@ -76,7 +76,8 @@ const manySeries = 100_000
 // Hook is whose operations are applied.
 type Hook struct {
 	Name string
-	// Tenant has its groups for itself; empty is the default tenant. MaxSeries is the limit of its hooks, besides Options.MaxSeries; 0 means none.
+	// Tenant has its groups for itself; empty is the default tenant. MaxSeries is the limit of its hooks, besides Options.MaxSeries; 0 means
+	// none.
 	Tenant    string
 	MaxSeries int
 }
@@ -134,7 +135,8 @@ func (s *Store) apply(of Hook, ops []effect.Metric) (misfits misfits, before, af
 	return misfits, before, u.series
 }
 
-// groupOf returns the group of an operation. A hook's own group has the name of the hook. No name has a NUL, so that tenants share no groups.
+// groupOf returns the group of an operation. A hook's own group has the name of the hook. No name has a NUL, so that tenants share no
+// groups.
 func groupOf(of Hook, op *effect.Metric) string {
 	switch {
 	case op.Group == "":

@@ -72,7 +72,8 @@ func (l Limits) exceeded(ended syscall.Signal, status int, used time.Duration) s
 	default:
 		return ""
 	}
-	return fmt.Sprintf("a process of the run exceeded limits.%s of its tenant, %s: raise it in the tenants file, or let the hook use less", name, limit)
+	return fmt.Sprintf("a process of the run exceeded limits.%s of its tenant, %s: raise it in the tenants file, or let the hook use less",
+		name, limit)
 }
 
 // cpuSeconds is the limit of a process that has used some CPU time, in the unit of the kernel.
@@ -80,9 +81,9 @@ func (l Limits) cpuSeconds(used time.Duration) uint64 {
 	return uint64(math.Ceil((used + l.CPUTime).Seconds()))
 }
 
-// hold sets the limits of a process that has just been started, and of what it has forked in the moments before: under load a shell starts its
-// first program earlier. Only a process whose parent has ended already escapes. A negative grace sets no hard limit of CPU time: that of a
-// worker is raised for each run, and without CAP_SYS_RESOURCE it cannot raise a hard one.
+// hold sets the limits of a process that has just been started, and of what it has forked in the moments before: under load a shell starts
+// its first program earlier. Only a process whose parent has ended already escapes. A negative grace sets no hard limit of CPU time: that
+// of a worker is raised for each run, and without CAP_SYS_RESOURCE it cannot raise a hard one.
 func (l Limits) hold(pid int, grace time.Duration) error {
 	if l == (Limits{}) {
 		return nil

@@ -194,7 +194,8 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 func (j *job) open() (err error) {
 	longest := j.pace.longest()
 	j.stdout = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stdout), longest: longest}}
-	j.stderr = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stderr), keep: j.tail, longest: longest}}
+	j.stderr = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stderr), keep: j.tail,
+		longest: longest}}
 	for path, s := range map[string]*stream{j.in.Worker.Stdout: j.stdout, j.in.Worker.Stderr: j.stderr} {
 		if err == nil {
 			err = os.NewSyscallError("mkfifo", unix.Mkfifo(path, 0o600))

@@ -42,7 +42,7 @@ type Options struct {
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
 	// Prepare makes what a hook needs besides the files of its runs, before a worker is started that no run waits for; nil makes nothing.
-	Prepare func(hook string) error
+	Prepare func(in process.Invocation) error
 	Meter   Meter
 	Log     *slog.Logger
 }
@@ -173,7 +173,7 @@ func (p *Pool) crewOf(in process.Invocation) *crew {
 	c := p.groups[k]
 	if c == nil {
 		c = &crew{key: k, start: in, processes: map[*member]*process.Resident{}, grants: map[*waiter]chan grant{}}
-		c.start.Vars, c.start.Stdout, c.start.Stderr, c.start.Timeout = nil, nil, nil, 0
+		c.start.Vars, c.start.Stdout, c.start.Stderr, c.start.Dropped, c.start.Timeout = nil, nil, nil, nil, 0
 		c.limits = limits{in.Worker.MaxAge, in.Worker.IdleTimeout, in.Worker.MaxRuns}
 		for other := range p.groups {
 			if other.hook == k.hook && other.client == k.client {
@@ -307,6 +307,9 @@ func (p *Pool) run(c *crew, m *member) {
 	defer stderr.Close()
 	o := process.ResidentOptions{Invocation: c.start, ReadyTimeout: p.opts.ReadyTimeout, Ended: func(err error) { p.gone(c, m, err, log) }}
 	o.Stdout, o.Stderr = stdout.Line, stderr.Line
+	o.Dropped = func() {
+		log.Warn("A worker of the hook has printed more between its runs than its tenant allows, the rest is dropped", "limit", o.Limits.Output)
+	}
 	began := time.Now()
 	o.Ready = func() {
 		took := time.Since(began)
@@ -335,7 +338,7 @@ func (p *Pool) run(c *crew, m *member) {
 
 func (p *Pool) launch(c *crew, o process.ResidentOptions) (*process.Resident, error) {
 	if p.opts.Prepare != nil {
-		if err := p.opts.Prepare(c.key.hook); err != nil {
+		if err := p.opts.Prepare(c.start); err != nil {
 			return nil, fmt.Errorf("%s FAILED: %w", c.key.hook, err)
 		}
 	}

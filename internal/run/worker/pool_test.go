@@ -516,7 +516,7 @@ func TestWorkersThatAreKept(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	var b *bench
 	b = newBench(t, prepared(`source "$0.lib"`), func(o *Options, _ *process.Options) {
-		o.Prepare = func(string) error { return os.WriteFile(b.path+".lib", []byte("echo library\n"), 0o600) }
+		o.Prepare = func(process.Invocation) error { return os.WriteFile(b.path+".lib", []byte("echo library\n"), 0o600) }
 	})
 	libraries := func(n int) {
 		t.Helper()
