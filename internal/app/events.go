@@ -69,7 +69,8 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 		return
 	}
 	op.events.Exhausted(e.Hook.Name, note(fmt.Sprintf(" for %s %s", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))))
-	op.events.ExhaustedFor(kubeevent.Reference{APIVersion: e.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, note(""))
+	op.events.ExhaustedFor(op.account(e.Hook),
+		kubeevent.Reference{APIVersion: e.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, note(""))
 }
 
 // dropReasons are the values of the metric's label.

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/tenant"
 )
@@ -30,4 +31,12 @@ func (op *operator) keepTokens() (end func()) {
 	var running sync.WaitGroup
 	running.Go(func() { op.tenants.Run(ctx) })
 	return func() { stop(); running.Wait() }
+}
+
+// account is what requests of a hook are sent as; the zero value is the operator.
+func (op *operator) account(h *hook.Hook) kube.Account {
+	if h.Tenant == nil {
+		return kube.Account{}
+	}
+	return op.tenants.Account(h.Tenant)
 }

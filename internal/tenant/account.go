@@ -62,14 +62,19 @@ func newAccount(t *Tenants, name hook.ServiceAccount) *account {
 		tried: make(chan struct{}), renew: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	a.end = sync.OnceFunc(func() { close(a.ended) })
-	config := rest.AnonymousClientConfig(t.opts.Config)
+	a.client = a.connect(t.opts.Config, t.opts.Complete)
+	return a
+}
+
+// connect returns a client of the account.
+func (a *account) connect(operator *rest.Config, complete func(*rest.Config) *rest.Config) rest.Interface {
+	config := rest.AnonymousClientConfig(operator)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{a, next} })
-	var err error
-	if a.client, err = kube.NewClient(t.opts.Complete(config)); err != nil {
-		// The connection of the operator has been made from the same values.
+	client, err := kube.NewClient(complete(config))
+	if err != nil { // the connection of the operator has been made from the same values
 		panic(fmt.Sprintf("cannot make the client of a tenant: %v", err))
 	}
-	return a
+	return client
 }
 
 // NoTokenError is the error of what needs a token that is not there.

@@ -150,6 +150,11 @@ func (t *Tenants) Account(of *hook.Tenant) kube.Account {
 	return kube.Account{Client: a.client, Name: a.name.String()}
 }
 
+// Client returns another client of the account, with a connection of its own.
+func (t *Tenants) Client(of *hook.Tenant, complete func(*rest.Config) *rest.Config) rest.Interface {
+	return t.of(of).connect(t.opts.Config, complete)
+}
+
 // TokenFile is the path of the file with the current token of a tenant. It is there as soon as the tenant is ready.
 func (t *Tenants) TokenFile(of *hook.Tenant) string { return t.of(of).file }
 

@@ -77,6 +77,8 @@ type Options struct {
 	MaxSeries int
 	// MaxBytes is the maximum of what these take in memory; 0 means no limit.
 	MaxBytes int
+	// Account, if set, returns what a hook's requests are sent as. The zero value is the operator: Client.
+	Account func(h *hook.Hook) kube.Account
 	// Warned, if set, is called for each warning of the API server to a request for a hook.
 	Warned func(hook string)
 	Tracer trace.Tracer
@@ -103,6 +105,7 @@ type Effects struct {
 	events  *kubeevent.Recorder
 	tracer  trace.Tracer
 	sent    ledger
+	account func(h *hook.Hook) kube.Account
 	warned  func(hook string)
 	// namespace is the operator's own.
 	namespace string
@@ -123,15 +126,18 @@ func New(o Options) (*Effects, error) {
 	if o.Warned == nil {
 		o.Warned = func(string) {}
 	}
+	if o.Account == nil {
+		o.Account = func(*hook.Hook) kube.Account { return kube.Account{} }
+	}
 	resolver := kube.NewResolver(client)
 	resolver.Simulated = o.Simulated
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Known: o.Restores.Known, Differs: o.Restores.Differs,
 		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
-		Warn: func(hook string, about effect.Owner, reason, note string) {
+		Warn: func(hook string, as kube.Account, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
-				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
+				As: as, Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
 					UID: types.UID(about.UID)},
 				Type: "Warning", Reason: reason, Action: "RestoreObject", Note: note,
 			})
@@ -152,7 +158,8 @@ func New(o Options) (*Effects, error) {
 			Client: client, Resolver: resolver, Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
 		}),
-		warned: o.Warned, tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace, resolver: resolver,
+		account: o.Account, warned: o.Warned, tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
+		resolver: resolver,
 	}, nil
 }
 
@@ -168,8 +175,9 @@ func (e *Effects) Flush(ctx context.Context) { e.events.Flush(ctx) }
 // events adapts a Recorder.
 type events struct{ *kubeevent.Recorder }
 
-func (e events) Record(hook string, p *effect.Patch) {
+func (e events) Record(hook string, as kube.Account, p *effect.Patch) {
 	e.Recorder.Record(hook, kubeevent.Event{
+		As:        as,
 		Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.Event.UID)},
 		Type:      p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
 	})
@@ -203,7 +211,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
 	var heard warnings
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn, &heard); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, requests.Patches, turn, &heard); err != nil {
 		return changes(requests.Patches, &heard), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.ApplyOf(metricsOf(h), requests.Metrics)
@@ -234,7 +242,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 		}
 	}
 	var heard warnings
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, kept, turn, &heard); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, kept, turn, &heard); err != nil {
 		return changes(kept, &heard), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept, &heard), nil
@@ -253,7 +261,7 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil, &warnings{})
+	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify, Follow: follow}, patches, nil, &warnings{})
 }
 
 // largeFile is a file of operations that few hooks write.

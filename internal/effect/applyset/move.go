@@ -87,6 +87,7 @@ func (s *session) moveEarlier(ctx context.Context) error {
 		s.names = old.names
 		return s.readParent(ctx)
 	}
+	old.as = s.as
 	old.state = newState(old.names) // nothing else uses it, but a command
 	m := &move{old: old, next: old.renamed(Move{Hook: s.hook, Name: s.set.Name}), join: true}
 	m.next.state = s.state
@@ -102,7 +103,7 @@ func (s *session) renamed(to Move) *session {
 	set := *s.set
 	set.Name = to.Name
 	n := namesOf(s.opts.Instance, s.opts.Namespace, to.Hook, &set, s.ownerKind.Group, s.ownerKind.Kind)
-	return &session{Applier: s.Applier, names: n, hook: to.Hook, set: &set, ownerKind: s.ownerKind, needs: s.needs,
+	return &session{Applier: s.Applier, names: n, hook: to.Hook, as: s.as, set: &set, ownerKind: s.ownerKind, needs: s.needs,
 		log: s.log.With("toHook", to.Hook, "toSet", to.Name)}
 }
 
@@ -191,9 +192,9 @@ func (m *move) try(ctx context.Context) error {
 	}
 	if m.old.parent != nil {
 		// In the version that was read before the members were listed: a later one may have more.
-		err := m.old.deleteObject(ctx, m.old.parentPath(), &m.old.parent.live)
+		err := m.old.deleteObject(ctx, m.old.opts.Client, m.old.parentPath(), &m.old.parent.live)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("cannot delete the earlier parent: %w", m.old.explain(err, parentResource, m.old.namespace, "delete"))
+			return fmt.Errorf("cannot delete the earlier parent: %w", explain(kube.Account{}, err, parentResource, m.old.namespace, "delete"))
 		}
 	}
 	m.old.remember(places{})
@@ -226,7 +227,7 @@ func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err e
 		}
 		// The API server makes the label an update by the new manager.
 		steps := append(testsOf(current), step{"replace", labelPath, m.next.id}, step{"replace", "/metadata/managedFields", entries})
-		_, err := m.next.patchJSON(ctx, path, steps)
+		_, err := m.next.patchJSON(ctx, m.next.client(), path, steps)
 		if err == nil {
 			moved = true
 		}

@@ -379,7 +379,7 @@ func (s *session) unblock() bool {
 	s.state.mu.Unlock()
 	if first {
 		s.log.Warn("Members do not block the deletion of their owner, because a permission is missing", "owner", s.ownerKind.Kind,
-			"hint", kube.Grant(s.set.Owner.Namespace, s.blocking()))
+			"hint", s.as.Grant(s.set.Owner.Namespace, s.blocking()))
 	}
 	return true
 }
@@ -390,7 +390,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 // patchApply sends a server-side apply and returns the metadata of the object.
 func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, name string, manifest []byte,
 	force bool) (*live, bool, error) {
-	req := s.write(s.opts.Client.Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
+	req := s.write(s.client().Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
 	if force {
 		req = req.Param("force", "true")
 	}
@@ -437,7 +437,7 @@ func (s *session) write(req *rest.Request) *rest.Request {
 
 // get returns the metadata of an object, or nil.
 func (s *session) get(ctx context.Context, res kube.Resource, namespace, name string) (*live, error) {
-	text, err := kube.Send(ctx, s.opts.Client.Get().AbsPath(append(res.Path(namespace), name)...).SetHeader("Accept", metadataOnly))
+	text, err := kube.Send(ctx, s.client().Get().AbsPath(append(res.Path(namespace), name)...).SetHeader("Accept", metadataOnly))
 	if apierrors.IsNotFound(s.notice(err)) {
 		return nil, nil
 	}
@@ -460,10 +460,11 @@ func (a *Applier) notice(err error) error {
 }
 
 // list returns the metadata of the objects that a selector of labels selects.
-func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, selector string) (items []live, err error) {
+func (a *Applier) list(ctx context.Context, client rest.Interface, res kube.Resource, namespace,
+	selector string) (items []live, err error) {
 	next := ""
 	for {
-		req := a.opts.Client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", selector).Param("limit", "500").
+		req := client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", selector).Param("limit", "500").
 			SetHeader("Accept", strings.ReplaceAll(metadataOnly, "PartialObjectMetadata", "PartialObjectMetadataList"))
 		if next != "" {
 			req = req.Param("continue", next)
@@ -499,7 +500,7 @@ func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name 
 	limited, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	done := false
-	one := kube.One{Client: s.opts.Client, Path: res.Path(""), Name: name}
+	one := kube.One{Client: s.client(), Path: res.Path(""), Name: name}
 	err := one.Watch(limited, nil, func(crd []byte) {
 		if crd == nil || established(crd) {
 			done = crd != nil

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -24,7 +25,9 @@ import (
 type session struct {
 	*Applier
 	names
-	hook  string
+	hook string
+	// as is what objects are read and changed as; the zero value is the operator.
+	as    kube.Account
 	set   *effect.ObjectSet
 	needs func(namespace string, rules ...kube.Rule)
 	state *state
@@ -50,6 +53,19 @@ type session struct {
 	adopts string
 	// deleted and released count members that were pruned.
 	deleted, released atomic.Int64
+}
+
+// client sends requests about objects, but for the parent.
+func (s *session) client() rest.Interface {
+	if s.as.Client != nil {
+		return s.as.Client
+	}
+	return s.opts.Client
+}
+
+// list is Applier.list as the account of the set.
+func (s *session) list(ctx context.Context, res kube.Resource, namespace, selector string) ([]live, error) {
+	return s.Applier.list(ctx, s.client(), res, namespace, selector)
 }
 
 // identify finds the names of the set.

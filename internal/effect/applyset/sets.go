@@ -122,7 +122,7 @@ func (a *Applier) List(ctx context.Context) ([]Set, error) {
 func (a *Applier) ListOwn(ctx context.Context) ([]Set, error) { return a.listIn(ctx, a.opts.Namespace) }
 
 func (a *Applier) listIn(ctx context.Context, namespace string) (sets []Set, err error) {
-	parents, err := a.list(ctx, parentResource, namespace, idLabel)
+	parents, err := a.list(ctx, a.opts.Client, parentResource, namespace, idLabel)
 	if kube.IsPermissionMissing(err) {
 		return nil, fmt.Errorf("cannot list the sets: %w: %s", err,
 			kube.Grant(namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}}))
@@ -164,12 +164,12 @@ func (a *Applier) Count(ctx context.Context, sets []Set) {
 		}
 		var items []live
 		if err == nil {
-			items, err = a.list(ctx, res, "", partOfLabel)
+			items, err = a.list(ctx, a.opts.Client, res, "", partOfLabel)
 		}
 		if res.Namespaced && kube.IsPermissionMissing(err) {
 			items, err = nil, nil
 			for _, namespace := range all[kind] {
-				some, failed := a.list(ctx, res, namespace, partOfLabel)
+				some, failed := a.list(ctx, a.opts.Client, res, namespace, partOfLabel)
 				items, err = append(items, some...), errors.Join(err, failed)
 			}
 		}

@@ -54,7 +54,7 @@ func (a *Applier) owners(ctx context.Context, kind schema.GroupKind) (map[SetOwn
 	}
 	var items []live
 	if err == nil {
-		items, err = a.list(ctx, res, "", "")
+		items, err = a.list(ctx, a.opts.Client, res, "", "")
 	}
 	if kube.IsPermissionMissing(err) { // each owner is read
 		return found, nil

@@ -57,11 +57,11 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := m.findLeft(ctx, w.opts.Changes, res); err != nil && ctx.Err() == nil {
+	if err := m.findLeft(ctx, m.gate.client, res); err != nil && ctx.Err() == nil {
 		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it. Will retry.",
 			"error", err.Error())
 		w.spawn(func(ctx context.Context) {
-			m.persist(ctx, func() error { return m.findLeft(ctx, w.opts.Changes, res) })
+			m.persist(ctx, func() error { return m.findLeft(ctx, m.gate.client, res) })
 		})
 	}
 	return ctx.Err()
@@ -240,6 +240,7 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 		return
 	}
 	m.gate = newGate(name)
+	m.gate.client = client
 	receiveWarnings := func(ctx context.Context) context.Context {
 		return kube.WithWarnings(ctx, func(about, text string) {
 			m.log.Warn("The API server warns about a change of a finalizer", "object", about, "warning", text)
@@ -297,7 +298,7 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	default:
 		o := m.leaver(ev.Object)
 		w.spawn(func(ctx context.Context) {
-			m.persist(ctx, func() error { return m.readLeft(ctx, w.opts.Changes, o, true) })
+			m.persist(ctx, func() error { return m.readLeft(ctx, m.gate.client, o, true) })
 		})
 	}
 }

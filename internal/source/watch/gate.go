@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -23,6 +24,8 @@ import (
 type gate struct {
 	name     string
 	resource kube.Resource
+	// client sends the requests.
+	client rest.Interface
 	// add and remove send a request. The answer to remove is the object.
 	add    func(context.Context, kube.Finalized) error
 	remove func(context.Context, kube.Finalized) ([]byte, error)

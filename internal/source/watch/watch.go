@@ -94,9 +94,9 @@ type Options struct {
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
 	Standby bool
-	// Changes sends the requests that add and remove finalizers; nil for none, as in a dry run. Record records that a binding has its
-	// finalizer on a resource, before it is added to the first object.
-	Changes rest.Interface
+	// Changes returns what sends the requests that add and remove finalizers of a hook; nil for none, as in a dry run. Record records that a
+	// binding has its finalizer on a resource, before it is added to the first object.
+	Changes func(h *hook.Hook) rest.Interface
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Warned, if set, is called for each warning of the API server to such a request.
 	Warned func(hook string)
@@ -188,7 +188,9 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
-	m.setFinalizer(w.opts.Changes, w.opts.Warned)
+	if w.opts.Changes != nil {
+		m.setFinalizer(w.opts.Changes(h), w.opts.Warned)
+	}
 	var res kube.Resource
 	var p plan
 	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {

@@ -60,9 +60,10 @@ func TestHookEvents(t *testing.T) {
 	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "settings")
 	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler),
 		Dropped: func(string) { t.Error("dropped") }})
-	r.Record("a.sh", Event{Reference{"v1", "ConfigMap", namespace, "settings", ""}, "Warning", "Stale", "Check", "two days old"})
-	r.Record("a.sh", Event{Reference{"v1", "Namespace", "", namespace, ""}, "Normal", "Counted", "Count", ""})
-	r.ExhaustedFor(Reference{"", "ConfigMap", namespace, "settings", ""}, "no attempt is left")
+	r.Record("a.sh", Event{kube.Account{}, Reference{"v1", "ConfigMap", namespace, "settings", ""}, "Warning", "Stale", "Check",
+		"two days old"})
+	r.Record("a.sh", Event{kube.Account{}, Reference{"v1", "Namespace", "", namespace, ""}, "Normal", "Counted", "Count", ""})
+	r.ExhaustedFor(kube.Account{}, Reference{"", "ConfigMap", namespace, "settings", ""}, "no attempt is left")
 	if next := r.Flush(context.Background()); next != 0 {
 		t.Errorf("%s left", next)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -125,17 +126,21 @@ func newSender(o Options) *sender { return &sender{o, kube.NewResolver(o.Client)
 func (s *sender) send(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	client := s.Client
+	if l.As.Client != nil {
+		client = l.As.Client
+	}
 	path := []string{"/apis/events.k8s.io/v1/namespaces", l.namespace(), "events"}
 	if l.name != "" {
 		body, err := json.Marshal(map[string]*occurrence{"series": l.series()})
 		if err != nil {
 			return err
 		}
-		return s.Client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
+		return client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
 	}
 	about := &l.Regarding
 	if about.UID == "" || about.APIVersion == "" {
-		s.complete(ctx, about)
+		s.complete(ctx, client, about)
 	}
 	name := eventName(about.Name, about.Kind, time.Now())
 	body, err := json.Marshal(eventObject{
@@ -148,7 +153,7 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	if err != nil {
 		return err
 	}
-	err = s.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	err = client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 	if err == nil {
 		l.name = name
 	}
@@ -165,7 +170,7 @@ func eventName(object, kind string, now time.Time) string {
 }
 
 // complete reads the version and the uid of an object. Without the permission, Events have none.
-func (s *sender) complete(ctx context.Context, r *Reference) {
+func (s *sender) complete(ctx context.Context, client rest.Interface, r *Reference) {
 	res, err := s.resolver.Resolve(ctx, r.APIVersion, r.Kind)
 	if err != nil || res.Namespaced && r.Namespace == "" {
 		return
@@ -174,7 +179,7 @@ func (s *sender) complete(ctx context.Context, r *Reference) {
 	if r.UID != "" {
 		return
 	}
-	text, err := kube.Send(ctx, s.Client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
+	text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
 	var object struct{ Metadata metadata }
 	if err == nil && json.Unmarshal(text, &object) == nil {
 		r.UID = object.Metadata.UID
