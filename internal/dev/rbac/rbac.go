@@ -290,24 +290,33 @@ func (a *need) covers(b *need) bool {
 }
 
 // withoutCovered drops needs that a wider one covers, which then has both reasons.
-func withoutCovered(all []need) []need {
-	var kept []need
-	for _, w := range all {
-		if i := slices.IndexFunc(kept, func(k need) bool { return k.covers(&w) }); i >= 0 {
-			kept[i].why = joinReasons(kept[i].why, w.why)
-			continue
-		}
-		w.why = slices.Clone(w.why)
-		kept = slices.DeleteFunc(kept, func(k need) bool {
-			if w.covers(&k) {
-				w.why = joinReasons(k.why, w.why)
-				return true
-			}
-			return false
-		})
-		kept = append(kept, w)
+func withoutCovered(all []need) (kept []need) {
+	type kind struct{ group, resource string }
+	kinds := map[kind][]need{}
+	for _, w := range all { // one covers others of its kind only: among all, 10,000 operations would take seconds
+		k := kind{w.group, w.resource}
+		kinds[k] = addNeed(kinds[k], w)
+	}
+	for _, needs := range kinds {
+		kept = append(kept, needs...)
 	}
 	return kept
+}
+
+func addNeed(kept []need, w need) []need {
+	if i := slices.IndexFunc(kept, func(k need) bool { return k.covers(&w) }); i >= 0 {
+		kept[i].why = joinReasons(kept[i].why, w.why)
+		return kept
+	}
+	w.why = slices.Clone(w.why)
+	kept = slices.DeleteFunc(kept, func(k need) bool {
+		if w.covers(&k) {
+			w.why = joinReasons(k.why, w.why)
+			return true
+		}
+		return false
+	})
+	return append(kept, w)
 }
 
 func joinReasons(a, b []string) []string {
