@@ -18,9 +18,16 @@ if [[ " $* " == *' -race '* ]]; then
 else
 	echo 'there is no C compiler: the tests run without the race detector' >&2
 fi
-# Built once, instead of by each test program.
-export TESTOPERATOR=$dir/shell-operator
-go build $race -o "$TESTOPERATOR" ./cmd/shell-operator
+# Built once, instead of by each test program: as users have it, and with the race detector, with which it takes more than twice the CPU time.
+export TESTRELEASED=$dir/shell-operator TESTOPERATOR=$dir/shell-operator
+CGO_ENABLED=0 go build -o "$TESTRELEASED" ./cmd/shell-operator
+racing=$TESTRELEASED
+if [[ $race ]]; then
+	racing=$dir/race/shell-operator
+	mkdir "$dir/race"
+	go build -race -o "$racing" ./cmd/shell-operator
+	ln -s "$PWD/bin/kubectl-trimmed" "$dir/race/kubectl-trimmed"
+fi
 # Beside the operator, where it searches the trimmed kubectl.
 ln -s "$PWD/bin/kubectl-trimmed" "$dir/kubectl-trimmed"
 
@@ -32,23 +39,27 @@ export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Without the symbols of debuggers, which take a third of the time of linking: races are reported with lines nevertheless.
 processors=$(getconf _NPROCESSORS_ONLN)
 flags=(-vet=off '-ldflags=-s -w' -p "$processors" -parallel $((processors * 2)) -timeout 30m -count=1)
-# These start programs and observe them: the operator, which is built with the race detector. make long has it in both.
-observers='/(deploy|docs|examples|test)(/|$)'
+# Tests that start programs and observe them, and those of formats and of tools for authors, have no race detector. The operator has it
+# where they are about its concurrency. make long has it everywhere.
+plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|script|wire))(/|$)'
+concurrency='/test/(chaos|failover|outage|reload)$'
 # The tests of the benchmarks are part of make long.
 except='/bench(/|$)'
 if [[ ${LONG:-} ]]; then
 	flags+=(-timeout 4h)
 	except='^$'
+	TESTOPERATOR=$racing
 fi
 packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$except")
-observing=$(grep -E "$observers" <<<"$packages")
-others=$(grep -Ev "$observers" <<<"$packages")
+unraced=$(grep -E "$plain" <<<"$packages")
+others=$(grep -Ev "$plain" <<<"$packages")
 
 status=0
-go test "${flags[@]}" ${LONG:+"$@"} ./test/security ./test/conformance ./test/failover ./test/tutorial ./examples $observing &
-observed=$!
-go test "${flags[@]}" "$@" ./internal/effect/... ./internal/source/... ./cmd/... $others || status=1
-wait "$observed" || status=1
+go test "${flags[@]}" ${LONG:+"$@"} ./test/security ./test/conformance ./test/tutorial ./examples $(grep -Ev "$concurrency" <<<"$unraced") &
+first=$!
+TESTOPERATOR=$racing go test "${flags[@]}" ${LONG:+"$@"} $(grep -E "$concurrency" <<<"$unraced") || status=1
+TESTOPERATOR=$racing go test "${flags[@]}" "$@" ./internal/effect/... ./internal/source/... $others || status=1
+wait "$first" || status=1
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...) || status=1
 (cd kubectl && go test -count=1 ./...) || status=1
