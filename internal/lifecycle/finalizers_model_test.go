@@ -40,7 +40,7 @@ import (
 // happens, an object that is being deleted and has the finalizer waits for a run or is parked; in the end each object is released by a run
 // that has removed its bucket, and no other run makes it again. Nothing is kept for hooks that have been replaced.
 func TestFinalizersAgainstModel(t *testing.T) {
-	seeds := "500"
+	seeds := "150"
 	switch {
 	case testenv.Long():
 		seeds = "30000"

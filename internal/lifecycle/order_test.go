@@ -44,7 +44,7 @@ var orderSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) orderStep {
 // TestOrderOfLanes checks what holds whatever happens: the events of an object are delivered one run at a time, in order, until they have
 // succeeded or have no attempt left; no run is beyond the concurrency, or has contexts with different policies; none is lost.
 func TestOrderOfLanes(t *testing.T) {
-	seeds := "300"
+	seeds := "100"
 	switch {
 	case testenv.Long():
 		seeds = "20000"

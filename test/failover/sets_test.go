@@ -90,7 +90,7 @@ func (g *growing) read() (members, others map[string]string) {
 // An operator is killed after a random request of a Sync, again and again, while the set changes from start to start. The next one that is
 // left alone makes exactly the set of its version, and no object that is no member differs.
 func TestKillDuringSync(t *testing.T) {
-	kills, members, complete := 10, 500, 5
+	kills, members, complete := 6, 200, 3
 	if testenv.Long() {
 		kills, members, complete = 200, 10_000, 10
 	}

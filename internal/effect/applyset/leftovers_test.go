@@ -41,7 +41,10 @@ func (r *restorer) ignoreReports(t *testing.T) {
 // goroutines.
 func TestNothingIsLeftOfNamespaces(t *testing.T) {
 	cluster := testenv.Shared(t)
-	namespaces := 200
+	namespaces := 40
+	if testenv.Long() {
+		namespaces = 200
+	}
 	own := cluster.Namespace(t)
 	r := newRestorer(t, cluster, own)
 	r.ignoreReports(t)

@@ -340,7 +340,7 @@ func (w *randomSets) problem(living int) string {
 // of the stranger, as it has made them, and nothing is kept of what has ended.
 func TestRandomSets(t *testing.T) {
 	cluster := testenv.Shared(t)
-	rounds := 60
+	rounds := 30
 	if testenv.Long() {
 		rounds = 1000
 	}

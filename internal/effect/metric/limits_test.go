@@ -104,7 +104,7 @@ func TestManySeries(t *testing.T) {
 
 // What hooks can do to make a run or a scrape cost the square of what they write.
 func TestFloodsOfMetrics(t *testing.T) {
-	n := 12_000
+	n := 3_000
 	if os.Getenv("LONG") != "" {
 		n = 120_000
 	}

@@ -81,7 +81,7 @@ func (unread) Close() error { return nil }
 func TestLongTextsOfClients(t *testing.T) {
 	var log bytes.Buffer
 	h := NewHandler(Options{Hooks: hooks(widgets, "v1>v2"), Log: slog.New(slog.NewTextHandler(&log, nil))})
-	for i := range 20 {
+	for i := range 3 {
 		long := fmt.Sprint(i) + strings.Repeat("v", 1<<20)
 		for _, body := range []string{
 			`{"request": {"uid": "` + long + `", "desiredAPIVersion": "w` + long + `", "objects": [{"apiVersion": "` + long + `", "kind": "` + long +
