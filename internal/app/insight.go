@@ -235,7 +235,8 @@ func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(cr
 func (i *insight) begin(b run.Begun) run.Record {
 	i.op.watcher.Executed(b.Hook)
 	return record{i.history.Begin(history.Run{
-		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Tenant: b.Hook.TenantName(), Queue: b.Queue, Binding: b.Binding, Event: b.Event,
+		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Tenant: b.Hook.TenantName(), Queue: b.Queue, Key: b.Key, Binding: b.Binding,
+		Event: b.Event,
 		Why: b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
 	})}
 }

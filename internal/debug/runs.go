@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // runList is the list of runs as a table.
@@ -94,6 +95,13 @@ func runText(r *history.Run) string {
 		line("status", "%s after %s", r.Status, r.Took)
 		line("exit", "%s", r.Exit)
 	}
+	var phases []string
+	for _, p := range r.Phases {
+		phases = append(phases, fmt.Sprintf("%s %s", p.Name, p.Took))
+	}
+	if len(phases) > 0 {
+		line("phases", "%s", strings.Join(phases, ", "))
+	}
 	if r.Worker != "" {
 		line("worker", "%s", r.Worker)
 	}
@@ -121,7 +129,11 @@ func runText(r *history.Run) string {
 	list("why", r.Events, r.Why)
 	var patches []string
 	for _, p := range r.Patches {
-		patches = append(patches, p.Operation+" "+objectName(p))
+		text := p.Operation + " " + objectName(p)
+		if p.Outcome == run.Failed || p.Outcome == run.NotSent {
+			text += ": " + p.Outcome
+		}
+		patches = append(patches, text)
 		for _, w := range p.Warnings {
 			patches = append(patches, "  warning: "+oneLine(w))
 		}

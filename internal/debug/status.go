@@ -36,6 +36,8 @@ type hookStatus struct {
 	// Workers are those of a hook with settings.worker.
 	Workers []workerStatus `json:"workers,omitempty"`
 	Last    *runStatus     `json:"lastRun,omitempty"`
+	// Minutes are the runs of the last 60 minutes; nil without any.
+	Minutes *history.Minutes `json:"minutes,omitempty"`
 }
 
 type bindingStatus struct {
@@ -103,12 +105,12 @@ func (a *API) statusAt(now time.Time) Status {
 			d.Failures = append(d.Failures, brief)
 		}
 	}
-	queues := o.Queues.Queues(1)
+	queues, minutes := o.Queues.Queues(1), o.History.Minutes()
 	for _, q := range queues {
 		d.Queues = append(d.Queues, statusOfQueue(q, now))
 	}
 	for _, h := range hooks {
-		s := hookStatus{Name: h.Name, Last: last[h.Name], Bindings: []bindingStatus{}}
+		s := hookStatus{Name: h.Name, Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
 		s.State = stateOf(h, p, queues)
 		if h.OnStartup != nil {

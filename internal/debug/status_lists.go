@@ -2,6 +2,7 @@ package debug
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,17 @@ var (
 				return "-"
 			}
 			return cmp.Or(h.Last.Exit, "-")
+		}},
+		column[hookStatus]{name: "LAST 60 MINUTES", wide: true, aging: true, cell: func(h *hookStatus, _ time.Time) string {
+			if h.Minutes == nil {
+				return "-"
+			}
+			runs, failures := h.Minutes.Sum()
+			text := count(int(runs), "run")
+			if failures > 0 {
+				text += fmt.Sprintf(", %d failed", failures)
+			}
+			return text
 		}},
 		column[hookStatus]{name: "BINDINGS", cell: func(h *hookStatus, _ time.Time) string {
 			var all []string

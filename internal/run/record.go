@@ -22,8 +22,8 @@ type Begun struct {
 	// ID is the run's id, Task the task's. Attempt counts from 1 since the attempts of the task began.
 	ID, Task string
 	Attempt  int
-	// Queue and Event name the queue, or nothing, and the type of the first event; Binding that event's binding.
-	Queue, Binding, Event string
+	// Queue and Event name the queue, or nothing, and the type of the first event; Key is that of the lane, Binding the event's binding.
+	Queue, Key, Binding, Event string
 	// Why describes the first few of all Events.
 	Why    []string
 	Events int
@@ -33,6 +33,8 @@ type Begun struct {
 // Record receives the output and the end of one run. Its methods must not block.
 type Record interface {
 	Output(line []byte)
+	// Processed reports that the process has ended.
+	Processed()
 	// Tail returns the end of the output so far.
 	Tail() string
 	End(Report)
@@ -41,6 +43,7 @@ type Record interface {
 type noRecord struct{}
 
 func (noRecord) Output([]byte) {}
+func (noRecord) Processed()    {}
 func (noRecord) Tail() string  { return "" }
 func (noRecord) End(Report)    {}
 
@@ -80,9 +83,18 @@ type Report struct {
 // Change names a change of an object.
 type Change struct {
 	Operation, Kind, Namespace, Name string
+	// Outcome is one of those below.
+	Outcome string
 	// Warnings are those of the API server.
 	Warnings []string
 }
+
+// Outcomes of a change.
+const (
+	Applied = "applied"
+	Failed  = "failed"
+	NotSent = "not sent"
+)
 
 // How a run ends whose process succeeded.
 const (
@@ -122,9 +134,9 @@ func (r *Runner) begin(t *Task) Record {
 		return noRecord{}
 	}
 	return r.opts.Begin(Begun{
-		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Binding: t.Binding(),
-		Event: t.EventType(),
-		Why:   t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
+		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Key: t.readExtra().key,
+		Binding: t.Binding(), Event: t.EventType(),
+		Why: t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
 	})
 }
 

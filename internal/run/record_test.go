@@ -86,6 +86,7 @@ type recorder struct {
 }
 
 func (r *recorder) Output(line []byte) { r.lines = append(r.lines, string(line)) }
+func (r *recorder) Processed()         {}
 func (r *recorder) Tail() string       { return strings.Join(r.lines, "\n") }
 func (r *recorder) End(report Report)  { r.report = report }
 

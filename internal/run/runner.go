@@ -315,6 +315,7 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) error {
 	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
+	a.record.Processed()
 	a.usage, a.served, a.hookFailed, a.calls = result.Usage, result.Served, err != nil, kubectl.ParseCalls(f.Calls())
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if t.readExtra().review == nil {

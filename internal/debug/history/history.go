@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - Memory is bounded by the number of runs per hook and by the bytes of all runs. Of the output of a hook
-//     only the end is kept.
+//     only the end is kept. The runs of the last 60 minutes are counted in less than 1 KiB for each hook.
 //   - The last failed run of a hook is kept longer than newer successful runs.
 //   - Publishing never blocks: a slow follower loses entries and receives their number.
 package history
@@ -41,11 +41,15 @@ type History struct {
 	ended     list.List
 	size      int
 	followers map[*Follower]bool
+	// tallies are those of hooks that have had runs. Of hooks without one, all runs that began after since are here.
+	tallies map[string]*tally
+	since   time.Time
 }
 
 // New returns an empty History.
 func New() *History {
-	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{}}
+	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{},
+		tallies: map[string]*tally{}, since: time.Now()}
 }
 
 // Record receives the events of one run.
@@ -85,6 +89,13 @@ func (r *Record) Output(line []byte) {
 	r.history.line(r, line)
 }
 
+// Processed notes that the process has ended.
+func (r *Record) Processed() {
+	r.mu.Lock()
+	r.run.processed = max(1, Duration(time.Since(r.run.Started)))
+	r.mu.Unlock()
+}
+
 // Tail returns the end of the output so far.
 func (r *Record) Tail() string {
 	r.mu.Lock()
@@ -101,9 +112,11 @@ func (r *Record) End(o Outcome) {
 	r.mu.Lock()
 	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
 	r.run.Worker = o.Worker
-	r.run.Error, r.run.Answer, r.run.Message = cutMiddle(o.Error, maxError), cutMiddle(o.Answer, maxError), o.Message
-	if len(o.Patches) > maxPatches { // those with warnings are kept
-		slices.SortStableFunc(o.Patches, func(a, b Patch) int { return cmp.Compare(len(b.Warnings), len(a.Warnings)) })
+	r.run.Error, r.run.Answer, r.run.Message = Cut(o.Error, maxError), Cut(o.Answer, maxError), o.Message
+	if len(o.Patches) > maxPatches { // those that failed are kept, and those with warnings
+		slices.SortStableFunc(o.Patches, func(a, b Patch) int {
+			return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(len(b.Warnings), len(a.Warnings)))
+		})
 	}
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
 	r.run.Kubectl, r.run.Unrecorded = o.Kubectl, o.Unrecorded
@@ -112,10 +125,12 @@ func (r *Record) End(o Outcome) {
 	r.size = r.run.cost()
 	run := r.run
 	r.mu.Unlock()
+	now := time.Now()
+	h.tally(run.Hook, now).count(now, run.Status.Bad())
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	h.trim(run.Hook)
-	h.publish(Entry{Time: time.Now(), Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations()})
+	h.publish(Entry{Time: now, Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations()})
 }
 
 // trim drops the oldest runs until all limits hold again.
@@ -158,6 +173,9 @@ func (h *History) drop(r *Record) {
 	h.ended.Remove(r.ended)
 	h.size -= r.size
 	name := r.run.Hook
+	if t := h.tallies[name]; r.run.Started.After(t.forgotten) {
+		t.forgotten = r.run.Started
+	}
 	h.hooks[name] = slices.DeleteFunc(h.hooks[name], func(other *Record) bool { return other == r })
 	if len(h.hooks[name]) == 0 {
 		delete(h.hooks, name)
@@ -173,6 +191,7 @@ func (r *Record) copy() Run {
 		run.Took = Duration(time.Since(run.Started))
 		run.Output, run.OutputCut = r.tail.text()
 	}
+	run.Phases = run.phases()
 	return run
 }
 

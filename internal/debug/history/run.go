@@ -17,8 +17,9 @@ type Run struct {
 	Hook string `json:"hook"`
 	// Tenant is that of the hook; empty is the default one.
 	Tenant string `json:"tenant,omitempty"`
-	// Queue is empty for runs that answer a request.
+	// Queue is empty for runs that answer a request. Key is that of the lane of a keyed queue.
 	Queue   string `json:"queue,omitempty"`
+	Key     string `json:"key,omitempty"`
 	Binding string `json:"binding,omitempty"`
 	// Event is the binding's type.
 	Event string `json:"event"`
@@ -32,6 +33,10 @@ type Run struct {
 	// Waited is the time in the queue, Took the time of the run so far.
 	Waited Duration `json:"waited"`
 	Took   Duration `json:"took"`
+	// Phases are the parts of the run so far, in order.
+	Phases []Phase `json:"phases,omitempty"`
+	// processed is when the process had ended, since the start; 0 if it has not.
+	processed Duration
 
 	// Worker is the worker that has served the run, in words; empty without one.
 	Worker string `json:"worker,omitempty"`
@@ -63,14 +68,55 @@ type KubectlCalls struct {
 	Count  int    `json:"count"`
 }
 
+// Phase is a part of a run. The last one of a run that has not ended lasts.
+type Phase struct {
+	Name    PhaseName `json:"name"`
+	Started time.Time `json:"started"`
+	Took    Duration  `json:"took"`
+}
+
+// PhaseName is what happens in a phase.
+type PhaseName string
+
+const (
+	// Waiting is the time in the queue.
+	Waiting PhaseName = "waiting"
+	// InProcess is the time of the hook's process, with writing its files.
+	InProcess PhaseName = "process"
+	// Applying is what follows: checking the outputs, waiting for the turn, operations, conditions, a recording.
+	Applying PhaseName = "applying"
+)
+
+// phases are those so far.
+func (r *Run) phases() (all []Phase) {
+	if r.Queue != "" {
+		all = append(all, Phase{Waiting, r.Started.Add(-time.Duration(r.Waited)), r.Waited})
+	}
+	if r.processed == 0 {
+		return append(all, Phase{InProcess, r.Started, r.Took})
+	}
+	return append(all, Phase{InProcess, r.Started, r.processed},
+		Phase{Applying, r.Started.Add(time.Duration(r.processed)), max(0, r.Took-r.processed)})
+}
+
 // Patch names a change of an object. Values are never kept.
 type Patch struct {
 	Operation string `json:"operation"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
+	// Outcome is "applied", "failed" or "not sent".
+	Outcome string `json:"outcome,omitempty"`
 	// Warnings are those of the API server.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// weight orders operations of which not all are kept.
+func (p *Patch) weight() int {
+	if p.Outcome == "failed" {
+		return 1
+	}
+	return 0
 }
 
 // Status of a run.

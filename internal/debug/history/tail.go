@@ -37,8 +37,8 @@ func (t *tail) text() (string, bool) {
 	return string(t.kept), t.cut
 }
 
-// cutMiddle keeps the beginning and the end of a long text.
-func cutMiddle(text string, limit int) string {
+// Cut keeps the beginning and the end of a long text.
+func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -210,7 +210,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if large {
 		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
-	var heard warnings
+	var heard answers
 	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, requests.Patches, turn, &heard); err != nil {
 		return changes(requests.Patches, &heard), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
@@ -241,7 +241,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	var heard warnings
+	var heard answers
 	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, kept, turn, &heard); err != nil {
 		return changes(kept, &heard), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
@@ -261,17 +261,18 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify, Follow: follow}, patches, nil, &warnings{})
+	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify, Follow: follow}, patches, nil, &answers{})
 }
 
 // largeFile is a file of operations that few hooks write.
 const largeFile = 4 << 20
 
 // changes returns the patches without values.
-func changes(patches []effect.Patch, heard *warnings) []run.Change {
+func changes(patches []effect.Patch, heard *answers) []run.Change {
 	list := make([]run.Change, len(patches))
 	for i, p := range patches {
-		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Warnings: heard.of[&patches[i]]}
+		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
+			Outcome: heard.outcome(&patches[i]), Warnings: heard.warnings[&patches[i]]}
 		if p.Subresource != "" {
 			list[i].Kind += "/" + p.Subresource
 		}
@@ -351,7 +352,7 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
 func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn,
-	heard *warnings) error {
+	heard *answers) error {
 	if len(patches) > 0 {
 		var unscoped map[kind]bool
 		if turn != nil {
@@ -366,7 +367,8 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 			e.sets.Touch(of.Hook, cmp.Or(p.Namespace, "default"), p.Name, p.Operation.Deletes())
 		}
 	}
-	of.Sent = e.sent.of(of.Hook)
+	heard.sent = true
+	of.Sent, of.Failed = e.sent.of(of.Hook), heard.fail
 	of.Warned = func(log *slog.Logger, p *effect.Patch, about, text string) {
 		e.warned(of.Hook)
 		kept := text
@@ -375,7 +377,7 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 		} else {
 			kept = about + ": " + text
 		}
-		if heard.add(p, kept) {
+		if heard.warn(p, kept) {
 			warn(log, about, text)
 		}
 	}

@@ -15,6 +15,9 @@ const maxReported = 50
 
 // failures collects the errors of patches.
 type failures struct {
+	// report, if set, receives the patches.
+	report func(*effect.Patch)
+
 	mu    sync.Mutex
 	first []failed
 	more  int
@@ -30,6 +33,9 @@ type failed struct {
 func (f *failures) add(p *effect.Patch, err error) {
 	if err == nil {
 		return
+	}
+	if f.report != nil {
+		f.report(p)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -78,6 +78,8 @@ type Run struct {
 	Sent func(p *effect.Patch, namespace string, rules []kube.Rule)
 	// Warned, if set, receives the warnings of the API server. About is the object as far as the request has it. Calls are concurrent.
 	Warned func(log *slog.Logger, p *effect.Patch, about, text string)
+	// Failed, if set, receives each patch that has failed. Calls are concurrent.
+	Failed func(p *effect.Patch)
 }
 
 // receiveWarnings makes the run receive warnings to requests for a patch.
@@ -107,7 +109,7 @@ func New(opts Options) *Applier {
 
 // Apply applies patches. The log has the fields of their run.
 func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) error {
-	var f failures
+	f := failures{report: run.Failed}
 	for _, stretch := range stretches(patches) {
 		switch stretch[0].Operation {
 		case effect.RecordEvent:
