@@ -48,7 +48,7 @@ func (l *listing) show(cmd *cobra.Command, watched bool) error {
 	if err != nil {
 		return err
 	}
-	return l.print(strings.NewReader(l.text(t.Rows, l.list.Empty)))
+	return l.print(strings.NewReader(l.text(t, t.Rows)))
 }
 
 func (l *listing) answer(ctx context.Context) ([]byte, error) {
@@ -70,14 +70,18 @@ func (l *listing) table(ctx context.Context) (debug.Table, error) {
 }
 
 // text renders rows. On a terminal their lines are cut at its width, unless all columns are shown.
-func (l *listing) text(rows [][]string, empty string) string {
+func (l *listing) text(t debug.Table, rows [][]string) string {
+	rest := t.Rest
+	if rest != "" {
+		rest += "\n"
+	}
 	switch {
 	case len(rows) == 1:
-		return empty + "\n"
+		return l.list.Empty + "\n" + rest
 	case l.output == "wide":
-		return aligned(rows, 0)
+		return aligned(rows, 0) + rest
 	}
-	return columns(rows)
+	return columns(rows) + rest
 }
 
 // watch refreshes the screen of a terminal. Elsewhere it prints the table and then, as kubectl does, each row that is new or has changed.
@@ -88,7 +92,7 @@ func (l *listing) watch(cmd *cobra.Command) error {
 			if err != nil {
 				return err
 			}
-			return l.print(strings.NewReader(l.text(fitting(t.Rows), l.list.Empty)))
+			return l.print(strings.NewReader(l.text(t, fitting(t.Rows))))
 		})
 	}
 	var before []string

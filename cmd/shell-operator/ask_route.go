@@ -38,7 +38,7 @@ func addRouteCommands(parents map[string]*cobra.Command, client func(name string
 			case !noun:
 				parent.AddCommand(client(name).routeCommand(&r, use))
 			}
-			if r.Command.List != nil {
+			if r.Command.List != nil && !strings.Contains(r.Path, "*") { // not a list of one thing
 				become(parent, client(name).routeCommand(&r, r.Command.Use), !noun)
 			}
 		}
@@ -89,7 +89,7 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		path := strings.Replace(r.Path, "*", debug.Name(name), 1)
 		if is.List != nil {
 			l := &listing{asking: a, list: is.List, path: path, query: form.Encode()}
-			return a.suggest(cmd.Context(), form.Get("hook"), l.show(cmd, watched))
+			return a.suggest(cmd.Context(), cmp.Or(name, form.Get("hook")), l.show(cmd, watched))
 		}
 		if r.Method == http.MethodGet {
 			return a.suggest(cmd.Context(), name, a.show(cmd.Context(), path, form.Encode(), nil))

@@ -3,6 +3,7 @@ package debug
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,14 @@ func (f *fake) Queue(name string, limit int) (Queue, bool) {
 		}
 	}
 	return Queue{}, false
+}
+
+func (f *fake) Lanes(queue, text string, limit int) (q Queue, matching int, ok bool) {
+	q, ok = f.Queue(queue, -1)
+	q.Lanes = slices.DeleteFunc(slices.Clone(q.Lanes), func(l Lane) bool { return !strings.Contains(l.Key, text) })
+	matching = len(q.Lanes)
+	q.Lanes = q.Lanes[:min(limit, matching)]
+	return q, matching, ok
 }
 
 func (f *fake) Lane(queue, key string) (Lane, bool) {

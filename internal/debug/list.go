@@ -10,13 +10,16 @@ import (
 	"time"
 )
 
-// List shows an answer in JSON, a list, as a table. The command of the route is then also that of its noun: "parked" is "parked list".
+// List shows an answer in JSON, a list or an object with one, as a table. The command of the route is then also that of its noun, unless
+// the path has a name: "parked" is "parked list".
 type List struct {
 	// Empty is the text in place of a table without rows.
 	Empty string
 	// Every is how often a watched list is read again. Only runs are pushed by the operator: states, delays and ages change without an event.
 	Every time.Duration
 
+	// rest is the line below the table, empty for none. It may be nil.
+	rest    func(answer []byte) string
 	columns []string
 	// wide are the columns of the wide form alone, aging those that change without an event.
 	wide, aging []bool
@@ -37,15 +40,21 @@ const (
 )
 
 func listOf[T any](empty string, every time.Duration, columns ...column[T]) *List {
+	return listIn(empty, every, func(items *[]T) []T { return *items }, columns...)
+}
+
+// listIn is a list in an answer.
+func listIn[A, T any](empty string, every time.Duration, in func(*A) []T, columns ...column[T]) *List {
 	l := &List{Empty: empty, Every: every}
 	for _, c := range columns {
 		l.columns, l.wide, l.aging = append(l.columns, c.name), append(l.wide, c.wide), append(l.aging, c.aging)
 	}
 	l.cells = func(answer []byte, now time.Time) (rows [][]string, err error) {
-		var items []T
-		if err := json.Unmarshal(answer, &items); err != nil {
+		var all A
+		if err := json.Unmarshal(answer, &all); err != nil {
 			return nil, fmt.Errorf("the answer of the operator is no list: %w", err)
 		}
+		items := in(&all)
 		for i := range items {
 			row := make([]string, len(columns))
 			for j, c := range columns {
@@ -63,11 +72,16 @@ type Table struct {
 	// Rows have the header first. Keys are the rows without the cells that change without an event.
 	Rows [][]string
 	Keys []string
+	// Rest is a line below the rows; empty for none.
+	Rest string
 }
 
 // Table returns the items of an answer.
 func (l *List) Table(answer []byte, wide bool, now time.Time) (t Table, err error) {
 	rows, err := l.cells(answer, now)
+	if l.rest != nil && err == nil {
+		t.Rest = l.rest(answer)
+	}
 	for _, row := range slices.Insert(rows, 0, l.columns) {
 		var shown, key []string
 		for i, cell := range row {
@@ -105,10 +119,10 @@ func (l *List) text(items any, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(t.Rows) == 1 {
-		return l.Empty + "\n", nil
-	}
 	var b strings.Builder
+	if len(t.Rows) == 1 {
+		t.Rows = [][]string{{l.Empty}}
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range t.Rows {
 		for i := range row {
@@ -117,6 +131,9 @@ func (l *List) text(items any, now time.Time) (string, error) {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	_ = w.Flush()
+	if t.Rest != "" {
+		b.WriteString(t.Rest + "\n")
+	}
 	return trimLines(b.String()), nil
 }
 

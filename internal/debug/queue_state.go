@@ -74,6 +74,8 @@ type queueReader interface {
 	Queues(limit int) []Queue
 	Queue(name string, limit int) (Queue, bool)
 	Lane(queue, key string) (Lane, bool)
+	// Lanes is a queue with at most limit lanes: those in trouble first, or those whose key contains a text, which matching counts.
+	Lanes(name, text string, limit int) (q Queue, matching int, ok bool)
 }
 
 // QueueSet reads a set of queues.
@@ -102,6 +104,15 @@ func (r QueueSet) Queue(name string, limit int) (q Queue, ok bool) {
 		return Queue{Name: name, Paused: true, Status: "paused"}, true
 	}
 	return q, ok
+}
+
+// Lanes copies lanes of one queue.
+func (r QueueSet) Lanes(name, text string, limit int) (q Queue, matching int, ok bool) {
+	ok = r.Find(name, text, limit, func(s queue.State, n int, lanes []queue.Lane) { q, matching = queueOf(s, lanes, 1), n })
+	if !ok && slices.Contains(r.PausedQueues(), name) {
+		return Queue{Name: name, Paused: true, Status: "paused"}, 0, true
+	}
+	return q, matching, ok
 }
 
 // Lane copies one lane.

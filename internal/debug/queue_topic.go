@@ -34,6 +34,19 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 		Routes: []Route{
 			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},
 			{Method: "GET", Path: "/queue/list", About: "all queues; `?showEmpty=true` includes empty ones", show: q.list, upstream: true},
+			{Method: "GET", Path: "/queue/*/lanes",
+				About: "the lanes of a keyed queue, at most 200: those in trouble first, or with `?key=` those " +
+					"whose key contains a text", show: q.showLanes, Command: &Command{
+					Use: "queue lanes QUEUE", Short: "List the lanes of a queue, those in trouble first", Args: ofOne, Takes: oneQueue, Names: QueueNames,
+					List:  laneList,
+					Flags: []Flag{{Name: "key", Field: "key", Usage: "lanes whose key contains this `TEXT`", Names: laneKeys}},
+					Long: "List lanes of a queue, at most 200: first those that wait for their next attempt, then those that run, then those that wait " +
+						"for their turn.\nWith --key those whose key contains a text: first those that have failed, then the others, by key. A FIFO queue " +
+						"has one lane, without a key.",
+					Example: "  shell-operator queue lanes orders\n  shell-operator queue lanes orders --key eu/ -w\n  shell-operator queue " +
+						"lanes orders " +
+						"-o json | jq '.count'",
+				}},
 			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes",
 				act: q.retry, Command: &Command{
 					Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue,

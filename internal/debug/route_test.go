@@ -136,6 +136,11 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/hook/wat/why", nil, 200, text, "shop/watch.sh: "},
 		{"GET", "/hook/draft.sh/why", nil, 400, asJSON,
 			`{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","hint":"chmod +x","code":"invalid"}`},
+		{"GET", "/queue/slow/lanes", nil, 200, text, "KEY  TASKS  STATE     FOR  FAILURES  NEXT ATTEMPT  HOOK    ERROR\n" +
+			"-    1      sleeping  0s   4         in 3s         big.py  big.py FAILED: boom\n"},
+		{"GET", "/queue/spare/lanes.json", nil, 200, asJSON, `"count":0,"running":0,"delayed":0,"matching":0,"lanes":[]`},
+		{"GET", "/queue/nope/lanes", nil, 400, asJSON, `there is no queue \"nope\"`},
+		{"GET", "/run/18.json", nil, 200, asJSON, `"phases":[{"name":"waiting","started":`},
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {
 		t.Run(test.method+" "+test.target, func(t *testing.T) {

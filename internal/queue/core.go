@@ -741,6 +741,11 @@ func (c *core) shown(limit int) []*lane {
 		limit = c.size()
 	}
 	lanes := append(slices.Clone(c.running), c.sleeping.first(limit-len(c.running))...)
+	return c.fill(lanes, limit)
+}
+
+// fill appends lanes that wait for their turn, in the order in which they became ready, and then those of paused owners, up to a limit.
+func (c *core) fill(lanes []*lane, limit int) []*lane {
 	if left := limit - len(lanes); left > 0 {
 		var waiting []*lane
 		for h := range c.waiting() {

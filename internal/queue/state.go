@@ -160,8 +160,17 @@ func (s *Set) shape(name string) Shape {
 func (q *queue) look(shape Shape, limit int, look func(State, []Lane)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.core.ripen(q.age()) // a queue that may start no run has no timer
+	var lanes []Lane
+	for _, l := range q.core.shown(limit) {
+		lanes = append(lanes, q.lane(l))
+	}
+	look(q.state(shape), lanes)
+}
+
+// state requires the lock.
+func (q *queue) state(shape Shape) State {
 	c := &q.core
-	c.ripen(q.age()) // a queue that may start no run has no timer
 	state := State{
 		Name: q.name, Length: c.length, Shape: shape, Paused: c.paused, Lanes: c.size(), Running: len(c.running), Delayed: c.delayed(),
 		Bypassed: c.bypassed,
@@ -171,11 +180,7 @@ func (q *queue) look(shape Shape, limit int, look func(State, []Lane)) {
 	if c.sleeping.len() > 0 {
 		state.Retry = q.lane(c.sleeping.min())
 	}
-	var lanes []Lane
-	for _, l := range c.shown(limit) {
-		lanes = append(lanes, q.lane(l))
-	}
-	look(state, lanes)
+	return state
 }
 
 // summary is the lane that stands for the queue.

@@ -1,0 +1,116 @@
+package debug
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+)
+
+// Lanes are the first lanes of a queue.
+type Lanes struct {
+	Queue string `json:"queue"`
+	// Keyed is false for a FIFO queue, which has one lane without a key.
+	Keyed       bool `json:"keyed"`
+	Concurrency int  `json:"concurrency"`
+	Paused      bool `json:"paused,omitempty"`
+	Tasks       int  `json:"tasks"`
+	// Count is the number of all lanes with tasks. Of these, Running run, and Delayed have failed and do not run.
+	Count   int `json:"count"`
+	Running int `json:"running"`
+	Delayed int `json:"delayed"`
+	// Matching is the number of those whose keys contain the text; without one that of all.
+	Matching int           `json:"matching"`
+	Lanes    []LaneOfQueue `json:"lanes"`
+}
+
+// LaneOfQueue is a lane with its first task.
+type LaneOfQueue struct {
+	Key   string           `json:"key,omitempty"`
+	Tasks int              `json:"tasks"`
+	Phase Phase            `json:"phase"`
+	For   history.Duration `json:"for"`
+	// Failures are those of the first task, with the last error; RetryIn is the time until its next attempt.
+	Failures int              `json:"failures,omitempty"`
+	RetryIn  history.Duration `json:"retryIn,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	// Hook, Event and Binding are those of the first task; they are empty for work of the operator itself, which is About.
+	Hook    string `json:"hook,omitempty"`
+	Event   string `json:"event,omitempty"`
+	Binding string `json:"binding,omitempty"`
+	About   string `json:"about,omitempty"`
+}
+
+const (
+	// shownLanesOfQueue limits the lanes of an answer.
+	shownLanesOfQueue = 200
+	// shownError limits the error of a lane: an answer has many.
+	shownError = 500
+)
+
+func laneOfQueue(l *Lane, now time.Time) LaneOfQueue {
+	shown := LaneOfQueue{Key: l.Key, Tasks: l.Length, Phase: l.Phase, Failures: l.Failures, RetryIn: history.Duration(l.Left),
+		Error: history.Cut(l.LastError, shownError), Hook: l.Task.Hook, Event: l.Task.Type, Binding: l.Task.Binding, About: l.Task.Description}
+	if !l.Since.IsZero() {
+		shown.For = history.Duration(now.Sub(l.Since))
+	}
+	return shown
+}
+
+// laneList is the list of lanes as a table.
+var laneList = func() *List {
+	l := listIn("no lanes", refreshed, func(all *Lanes) []LaneOfQueue { return all.Lanes },
+		column[LaneOfQueue]{name: "KEY", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Key, "-") }},
+		column[LaneOfQueue]{name: "TASKS", cell: func(l *LaneOfQueue, _ time.Time) string { return strconv.Itoa(l.Tasks) }},
+		column[LaneOfQueue]{name: "STATE", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(string(l.Phase), "idle") }},
+		column[LaneOfQueue]{name: "FOR", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string { return ago(time.Duration(l.For)) }},
+		column[LaneOfQueue]{name: "FAILURES", cell: func(l *LaneOfQueue, _ time.Time) string { return some(l.Failures) }},
+		column[LaneOfQueue]{name: "NEXT ATTEMPT", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string {
+			if l.RetryIn == 0 {
+				return "-"
+			}
+			return "in " + short(time.Duration(l.RetryIn))
+		}},
+		column[LaneOfQueue]{name: "FIRST TASK", wide: true, cell: func(l *LaneOfQueue, _ time.Time) string { return l.About }},
+		column[LaneOfQueue]{name: "HOOK", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Hook, "-") }},
+		column[LaneOfQueue]{name: "ERROR", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Error, "-") }},
+	)
+	l.rest = func(answer []byte) string {
+		var all Lanes
+		switch {
+		case json.Unmarshal(answer, &all) != nil, len(all.Lanes) == all.Count:
+			return ""
+		case all.Matching < all.Count:
+			return fmt.Sprintf("%d of %d lanes that match, %d in all", len(all.Lanes), all.Matching, all.Count)
+		}
+		return fmt.Sprintf("%d of %d lanes", len(all.Lanes), all.Count)
+	}
+	return l
+}()
+
+func (t *queueTopic) showLanes(r request) (answer, error) {
+	q, err := queueOfRequest(t.queues, r, 0)
+	if err != nil {
+		return answer{}, err
+	}
+	now, text := time.Now(), r.URL.Query().Get("key")
+	q, matching, ok := t.queues.Lanes(q.Name, text, shownLanesOfQueue)
+	if !ok { // it has ended
+		return answer{}, refuse(http.StatusBadRequest, "there is no queue %q any more", r.name).as(unknownQueue)
+	}
+	all := Lanes{Queue: q.Name, Keyed: q.Keyed, Concurrency: q.Concurrency, Paused: q.Paused, Tasks: q.Length, Count: q.LaneCount,
+		Running: q.Running, Delayed: q.Delayed, Matching: matching, Lanes: []LaneOfQueue{}}
+	lanes := q.Lanes
+	if !q.Keyed && text == "" {
+		lanes = q.lanes()
+	}
+	for _, l := range lanes {
+		all.Lanes = append(all.Lanes, laneOfQueue(&l, now))
+	}
+	table, err := laneList.text(&all, now)
+	return answer{value: &all, text: table}, err
+}

@@ -1,0 +1,52 @@
+package debug
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keyed is a queue with lanes in trouble and others.
+func keyed() Queue {
+	task := func(hook string) Task {
+		return Task{"HookRun:orders:kubernetes:" + hook + ":orders", hook, "kubernetes", "orders"}
+	}
+	return Queue{Name: "orders", Keyed: true, Concurrency: 2, Length: 1203, LaneCount: 1200, Running: 1, Delayed: 1, Phase: Running,
+		Lanes: []Lane{
+			{Key: "Order/eu/o-17", Length: 2, Phase: Sleeping, Left: 90 * time.Second, Failures: 3, Task: task("orders.sh"),
+				LastError: "orders.sh FAILED: " + strings.Repeat("x", 600)},
+			{Key: "Order/us/o-1", Length: 1, Phase: Running, Task: task("orders.sh")},
+			{Key: "Order/us/o-2", Length: 1, Task: task("orders.sh")},
+		}}
+}
+
+func TestLanes(t *testing.T) {
+	f := theOperator()
+	f.queues = append(f.queues, keyed())
+	api := operate(f).api()
+	text := ask(api, "GET", "/queue/orders/lanes", nil).Body.String()
+	lines := strings.Split(text, "\n")
+	for i, want := range []string{
+		"KEY            TASKS  STATE     FOR  FAILURES  NEXT ATTEMPT  HOOK       ERROR",
+		"Order/eu/o-17  2      sleeping  0s   3         in 1m30s      orders.sh  orders.sh FAILED: xxx",
+		"Order/us/o-1   1      running   0s   -         -             orders.sh  -",
+		"Order/us/o-2   1      idle      0s   -         -             orders.sh  -",
+		"3 of 3 lanes that match, 1200 in all",
+	} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d is %q, want %q", i, lines[i], want)
+		}
+	}
+	var all Lanes
+	if err := json.Unmarshal(ask(api, "GET", "/queue/orders/lanes.json?key=us/", nil).Body.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Lanes) != 2 || all.Matching != 2 || all.Count != 1200 || all.Concurrency != 2 || all.Tasks != 1203 ||
+		all.Lanes[0].Hook != "orders.sh" {
+		t.Errorf("%+v", all)
+	}
+	if n := len(laneOfQueue(&f.queues[3].Lanes[0], time.Now()).Error); n > shownError+10 {
+		t.Errorf("an error has %d bytes", n)
+	}
+}

@@ -1,0 +1,127 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// found are the keys of the lanes that Find shows.
+func found(set *Set, text string, limit int) (keys []string, matching, all int) {
+	set.Find("q", text, limit, func(s State, n int, lanes []Lane) {
+		for _, l := range lanes {
+			keys = append(keys, l.Key)
+		}
+		matching, all = n, s.Lanes
+	})
+	return keys, matching, all
+}
+
+// TestFindAgainstModel compares what Find shows with a sort of all lanes that Look shows.
+func TestFindAgainstModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			delay := time.Minute
+			set := NewSet(Options{Backoff: func(int) time.Duration { delay += time.Second; return delay }})
+			set.Keep(map[string]Shape{"q": {Keyed: true, Concurrency: rapid.IntRange(1, 4).Draw(rt, "concurrency")}})
+			stop, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = set.Run(stop, stop) })
+			for i := range rapid.IntRange(0, 40).Draw(rt, "tasks") {
+				owner := rapid.SampledFrom([]string{"a", "paused"}).Draw(rt, "owner")
+				fails := rapid.IntRange(0, 9).Draw(rt, "fails") > 0
+				set.Add("q", fmt.Sprintf("%s/o-%d", rapid.SampledFrom([]string{"eu", "us"}).Draw(rt, "where"), i%20),
+					&lanesTask{owner: owner, fails: fails})
+				synctest.Wait()
+				if i%7 == 0 {
+					set.PauseOwner("paused")
+				}
+			}
+			synctest.Wait()
+			var all []Lane
+			set.LookQueue("q", -1, func(_ State, lanes []Lane) { all = lanes })
+			limit := rapid.IntRange(1, 30).Draw(rt, "limit")
+			for _, text := range []string{"", "eu", "o-1", "nowhere"} {
+				want := slices.DeleteFunc(slices.Clone(all), func(l Lane) bool { return !strings.Contains(l.Key, text) })
+				order := func(l Lane) int {
+					switch {
+					case text == "" && l.Phase == Sleeping, text != "" && l.Failures > 0:
+						return 0
+					case text == "" && l.Phase == Running:
+						return 1
+					}
+					return 2
+				}
+				slices.SortStableFunc(want, func(a, b Lane) int {
+					if c := cmp.Compare(order(a), order(b)); c != 0 || text == "" {
+						return c
+					}
+					return cmp.Compare(a.Key, b.Key)
+				})
+				var keys []string
+				for _, l := range want[:min(limit, len(want))] {
+					keys = append(keys, l.Key)
+				}
+				if got, matching, n := found(set, text, limit); !slices.Equal(got, keys) || matching != len(want) || len(all) > 0 && n != len(all) {
+					t.Errorf("%q: found %v of %d in %d lanes, want %v of %d in %d", text, got, matching, n, keys, len(want), len(all))
+				}
+			}
+			cancel()
+			running.Wait()
+		})
+	})
+}
+
+// Lanes that stay are found while others come and go.
+func TestFindWhileLanesChange(t *testing.T) {
+	set := NewSet(Options{Backoff: func(int) time.Duration { return time.Hour }})
+	set.Keep(map[string]Shape{"q": {Keyed: true, Concurrency: 1}})
+	set.Pause("q")
+	const stay = 3 * visited
+	for i := range stay {
+		set.Add("q", fmt.Sprintf("stays-%04d", i), &lanesTask{owner: "stays"})
+	}
+	stop, cancel := context.WithCancel(t.Context())
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		for n := 0; stop.Err() == nil; n++ {
+			set.Add("q", fmt.Sprint("goes-", n), &lanesTask{owner: "goes"})
+			if n%100 == 0 {
+				set.Edit(func(t Task) bool { return t.Owner() == "stays" })
+			}
+		}
+	})
+	for range 20 {
+		if keys, matching, _ := found(set, "stays", 10); matching != stay || len(keys) != 10 || keys[9] != "stays-0009" {
+			t.Errorf("found %v of %d, want %d", keys, matching, stay)
+		}
+	}
+	cancel()
+	changing.Wait()
+}
+
+// BenchmarkFind searches among 100,000 lanes.
+func BenchmarkFind(b *testing.B) {
+	for _, text := range []string{"", "waits123", "s"} {
+		b.Run(fmt.Sprintf("%q", text), func(b *testing.B) {
+			stop, cancel := context.WithCancel(b.Context())
+			set, ended := manyLanes(stop, 99_999)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				found(set, text, 200)
+			}
+			b.StopTimer()
+			cancel()
+			ended()
+		})
+	}
+}
