@@ -19,8 +19,18 @@ import (
 
 // Client calls the debug API of a running operator.
 type Client struct {
-	place Place
-	http  *http.Client
+	http *http.Client
+	// where is what a request that gets no answer was sent to.
+	where string
+	// close ends what outlives requests; nil if nothing does.
+	close func()
+}
+
+// Close ends the connection of a tunnel. Other clients have a connection for each request.
+func (c *Client) Close() {
+	if c.close != nil {
+		c.close()
+	}
 }
 
 // Problem is an error with the next step.
@@ -48,22 +58,22 @@ func (p *Problem) UnknownQueue() bool { return p.code == unknownQueue }
 
 // NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
 func NewClient(place Place, timeout time.Duration) *Client {
-	c := &Client{place: place}
-	c.http = &http.Client{Transport: &http.Transport{
+	return &Client{where: place.where(), http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			return c.dial(ctx)
+			return place.Dial(ctx)
 		},
 		DisableKeepAlives: true, ResponseHeaderTimeout: timeout,
-	}}
-	return c
+	}}}
 }
 
-// dial connects to the first socket with a listener. Without one, it returns the most specific error.
-func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+func (p Place) where() string { return "the debug socket " + p.sockets()[0] }
+
+// Dial connects to the first socket with a listener. Without one, it returns the most specific error.
+func (p Place) Dial(ctx context.Context) (net.Conn, error) {
 	var worst *Problem
-	sockets := c.place.sockets()
+	sockets := p.sockets()
 	for i, path := range sockets {
 		if i > 0 {
 			// A socket in a directory that another user could have created is not trusted.
@@ -115,13 +125,13 @@ func problem(path string, err error) *Problem {
 		return &Problem{text: "nothing listens on the debug socket " + path + ": its operator has ended",
 			hint: "start the operator, it replaces the old socket", cause: err}
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return busy(path, err)
+		return busy("the debug socket "+path, err)
 	}
 	return &Problem{text: fmt.Sprintf("cannot reach the operator by the debug socket %s: %v", path, err), cause: err}
 }
 
-func busy(path string, err error) *Problem {
-	return &Problem{text: "the operator does not answer on the debug socket " + path,
+func busy(where string, err error) *Problem {
+	return &Problem{text: "the operator does not answer on " + where,
 		hint: "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", cause: err}
 }
 
@@ -168,7 +178,7 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return busy(c.place.sockets()[0], err)
+		return busy(c.where, err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return &Problem{text: "the operator closed the connection", hint: "it is shutting down, or another program listens on the socket",
 			cause: err}

@@ -106,6 +106,14 @@ func (s *Server) Close() {
 	}
 }
 
+// protocols are HTTP/1.1, and on the socket HTTP/2 without TLS: one connection for all requests and streams of a client.
+func protocols(socket bool) *http.Protocols {
+	p := &http.Protocols{}
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(socket)
+	return p
+}
+
 // Run serves until ctx ends. Tails end then; other requests have a second to finish.
 func (s *Server) Run(ctx context.Context) {
 	var serving sync.WaitGroup
@@ -113,9 +121,9 @@ func (s *Server) Run(ctx context.Context) {
 	for _, one := range s.served {
 		server := &http.Server{
 			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-			MaxHeaderBytes: httpserver.MaxHeaderBytes,
-			ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-			BaseContext:    func(net.Listener) context.Context { return ctx },
+			MaxHeaderBytes: httpserver.MaxHeaderBytes, Protocols: protocols(one.socket), HTTP2: pings(),
+			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			BaseContext: func(net.Listener) context.Context { return ctx },
 		}
 		if one.socket {
 			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }
