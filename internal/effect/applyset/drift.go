@@ -238,7 +238,7 @@ func (a *Applier) Contested() (all []Contested) {
 	for _, s := range a.states() {
 		s.mu.Lock()
 		if s.baseline != nil && !s.baseline.ended {
-			c := Contested{Hook: s.baseline.hook, Set: s.baseline.set.Name, ID: s.id}
+			c := Contested{Hook: s.baseline.hook, Set: s.baseline.set.Name, ID: s.shortID()}
 			for r, latest := range s.restores {
 				if s.differing[r] && latest.note != "" && (latest.stopped || latest.failures > 0 || now.Before(latest.until)) {
 					c.Notes = append(c.Notes, latest.note)
