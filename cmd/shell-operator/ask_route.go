@@ -73,6 +73,12 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		c.ValidArgsFunction = a.arguments(is)
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
+		if _, value := instead(cmd, is); value != "" {
+			if len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("%s takes %s or its flag for another subject, not both", cmd.CommandPath(), is.Takes)
+		}
 		form, err := formOf(cmd, is, args)
 		if err == nil && is.Check != nil {
 			err = is.Check(form)
@@ -80,6 +86,9 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		return err
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if path, value := instead(cmd, is); value != "" {
+			return a.show(cmd.Context(), strings.Replace(path, "*", debug.Name(value), 1), "", nil)
+		}
 		form, err := formOf(cmd, is, args)
 		if err != nil {
 			return err
@@ -105,6 +114,16 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		return a.print(answer)
 	}
 	return c
+}
+
+// instead is the path of the route that a flag calls instead, and the value of the flag; empty if it is not set.
+func instead(cmd *cobra.Command, is *debug.Command) (path, value string) {
+	for _, f := range is.Flags {
+		if f.Path != "" {
+			path, value = f.Path, cmd.Flags().Lookup(f.Name).Value.String()
+		}
+	}
+	return path, value
 }
 
 // formOf makes a form of arguments, and of the flags that are set.

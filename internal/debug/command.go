@@ -30,6 +30,8 @@ type Flag struct {
 	Name, Field string
 	// Default is "false" for a switch.
 	Default, Usage string
+	// Path is set for a flag that calls another route instead, with its value as the name in the path and no argument.
+	Path string
 	// Names are those that complete the value.
 	Names Names
 }

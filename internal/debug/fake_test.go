@@ -26,6 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is an operator with fixed state.
 type fake struct {
+	sights   map[string]Sight
+	parts    map[string][]applyset.Part
 	hooks    []*hook.Hook
 	rejected map[string]string
 	broken   []lifecycle.Broken
@@ -200,7 +202,7 @@ func (o *operator) api() *API {
 		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }),
 		BrokenTopic(hooks),
 		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
-		RunsTopic(hooks, o.history, o.do), WorkersTopic(hooks, f),
+		RunsTopic(hooks, o.history, o.do), ObjectTopic(hooks, f, f, o.do, o.history), WorkersTopic(hooks, f),
 		OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
 		{Troubles: func() []Trouble { return f.troubles }},
 	})

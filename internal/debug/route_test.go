@@ -140,6 +140,11 @@ func TestRoutes(t *testing.T) {
 			"-    1      sleeping  0s   4         in 3s         big.py  big.py FAILED: boom\n"},
 		{"GET", "/queue/spare/lanes.json", nil, 200, asJSON, `"count":0,"running":0,"delayed":0,"matching":0,"lanes":[]`},
 		{"GET", "/queue/nope/lanes", nil, 400, asJSON, `there is no queue \"nope\"`},
+		{"GET", "/object/Pod/a/x", nil, 200, text, `shop/watch.sh, binding "pods": sees it`},
+		{"GET", "/object/Pod/a/x.json", nil, 200, asJSON, `"bindings":[{"hook":"shop/watch.sh","binding":"pods","sees":true,"state":"watching",`},
+		{"GET", "/object/Pod/a/x/y", nil, 400, asJSON, "names no object"},
+		{"GET", "/object/Pod", nil, 400, asJSON, "write KIND/NAMESPACE/NAME"},
+		{"GET", "/object/Pot/a/x", nil, 404, asJSON, "did you mean Pod?"},
 		{"GET", "/run/18.json", nil, 200, asJSON, `"phases":[{"name":"waiting","started":`},
 		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
 	} {

@@ -60,8 +60,13 @@ func (a *API) own() []Topic {
 		{Method: "GET", Path: "/hook/*/why", About: "what the hook waits for", show: a.why, Command: &Command{
 			Use: "why HOOK", Short: "Explain what a hook waits for", Args: ofOne, Takes: oneHook, Names: HookNames,
 			Long: `Explain what a hook waits for: its place in a queue and the task at the head, the next attempt, missing permissions and
-CRDs, or the events that would run it. The beginning of a hook's name is enough if only one hook has it.`,
-			Example: "  shell-operator why pods.sh\n  shell-operator why pods.sh -o json | jq -r .verdict",
+CRDs, or the events that would run it. The beginning of a hook's name is enough if only one hook has it.
+
+With --object, explain what is known of one object: the bindings that see it, its lanes, attempts and delays, parked contexts, requeues,
+sets and finalizers, and the runs that name it.`,
+			Example: "  shell-operator why pods.sh\n  shell-operator why pods.sh -o json | jq -r .verdict\n" +
+				"  shell-operator why --object Order/shop/blue",
+			Flags: []Flag{{Name: "object", Path: objectPath, Usage: "explain what is known of this `KIND/NAMESPACE/NAME` instead"}},
 		}},
 	}, a.lists()...)}}
 }

@@ -19,14 +19,19 @@ type ObjectName struct {
 
 // String is KIND.GROUP/NAMESPACE/NAME without empty parts: the key of the object in a queue with the key "object".
 func (n ObjectName) String() string {
-	text := n.Kind
-	if n.Group != "" {
-		text += "." + n.Group
-	}
+	text := n.KindName()
 	if n.Namespace != "" {
 		text += "/" + n.Namespace
 	}
 	return text + "/" + n.Name
+}
+
+// KindName is KIND.GROUP, or KIND without a group.
+func (n ObjectName) KindName() string {
+	if n.Group == "" {
+		return n.Kind
+	}
+	return n.Kind + "." + n.Group
 }
 
 // KeyOf returns the key of an object in a queue; text is the KeyText of a jq key.

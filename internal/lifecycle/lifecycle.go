@@ -14,6 +14,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -312,6 +313,16 @@ func (l *Lifecycle) Queue(ev event.Event) {
 	t, key := l.task(ev)
 	l.o.Log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
 	l.o.Queues.Add(t.Queue(), key, t)
+}
+
+// LaneOf returns the queue and the key of the lane that an event gets now; the key of the event is that of its object.
+func (l *Lifecycle) LaneOf(ev event.Event) (queue, key string) {
+	lanes := l.view.Load().lanes[ev.Queue()]
+	if lanes.Secret && ev.Key != "" {
+		ev.Key = l.hash(ev.Key)
+	}
+	ev.Key = cmp.Or(l.o.Runner.Pending().Lanes.Key(&ev), ev.Key)
+	return ev.Queue(), ev.LaneKey(lanes)
 }
 
 // task returns the task of an event, and the key of its lane.

@@ -283,6 +283,23 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	return t.runner.run(ctx, t)
 }
 
+// Count counts the events of an object of a binding in a task that does not run. It visits at most so many events, and returns how many.
+func (t *Task) Count(index int, namespace, name string, most int) (events, visited int) {
+	if t.kind().Kind() != hook.OnKubernetes {
+		return 0, 0
+	}
+	for ev := range t.events.All(t.Hook()) {
+		if visited == most {
+			break
+		}
+		visited++
+		if ev.Type == event.Change && ev.Index == index && ev.Object.Name == name && ev.Object.Namespace == namespace {
+			events++
+		}
+	}
+	return events, visited
+}
+
 // String describes the task for queue dumps.
 func (t *Task) String() string {
 	b := t.binding()

@@ -59,12 +59,14 @@ var commands = []string{
 	"config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
 	"hooks", "hooks -o wide", "hooks -o name", "queues", "queues -o name", "queues -o json", "queues -o text", "parked", "parked -o json",
+	"queue lanes stuck", "queue lanes stuck -o json", "queue lanes stuck --key x", "why --object ConfigMap/NAMESPACE/prices",
+	"why --object configmaps/NAMESPACE/prices -o json", "why --object Namespace/NAMESPACE",
 	"sets", "finalizers", "runs --limit 1", "runs --since 1h --hook d-night.sh", "runs -o name --failed", "hook list -o name",
 	// mistakes
 	"queue nonsense", "queue retry", "queue list -o wide", "parked nonsense", "parked retry", "parked retry 98 99", "parked drop --hook nope",
 	"runs --since yesterday", "runs --limit 0", "runs --hook nope.sh", "hooks -w -o json", "hooks -A", "queues -n x", "why -w a-stuck.sh",
 	"queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show",
-	"runs show 99",
+	"runs show 99", "queue lanes nope", "why --object Namespace", "why --object Namspace/x", "why --object Namespace/x a-stuck.sh",
 	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope",
 	"raw /queue/main.xml",
 }
@@ -76,11 +78,12 @@ var onTerminals = []string{"queue list", "hook list", "runs show 1-1"}
 type asker struct {
 	binary    string
 	env       []string
+	namespace string
 	normalize func(string) string
 }
 
 func (a *asker) command(line string) *exec.Cmd {
-	cmd := exec.Command(a.binary, strings.Fields(line)...)
+	cmd := exec.Command(a.binary, strings.Fields(strings.ReplaceAll(line, "NAMESPACE", a.namespace))...)
 	cmd.Env = append(os.Environ(), a.env...)
 	return cmd
 }
@@ -120,6 +123,7 @@ var (
 	precise   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`)
 	durations = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b\d+[mhd]\b`)
 	seconds   = regexp.MustCompile(`\b((?:took|waited|for|retryIn)"?: ?)[-\d.e]+`)
+	minutes   = regexp.MustCompile(`(?m)^ *(failures|runs):\n( *- \d+\n){60}`)
 	columns   = regexp.MustCompile(`(\S) {2,}`)
 	ends      = regexp.MustCompile(`(?m) +$`)
 )
@@ -130,9 +134,10 @@ func TestCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string {
+	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, namespace, func(text string) string {
 		text = strings.NewReplacer(namespace, "NAMESPACE", hooks, "HOOKS", op.Socket, "SOCKET", "\r\n", "\n").Replace(text)
 		text = precise.ReplaceAllString(text, "TIME")
+		text = minutes.ReplaceAllString(text, "    $1: COUNTS\n")
 		text = times.ReplaceAllString(text, "TIME")
 		text = durations.ReplaceAllString(text, "DURATION")
 		text = seconds.ReplaceAllString(text, "${1}SECONDS")
@@ -236,7 +241,7 @@ func TestCompletion(t *testing.T) {
 // A temporary log level applies immediately, and expires by a timer.
 func TestLogLevel(t *testing.T) {
 	op, _ := started(t)
-	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string { return text }}
+	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, "", func(text string) string { return text }}
 	if got := a.ask(t, "config set log.level trace 5s"); strings.Contains(got, "exit status") {
 		t.Fatal(got)
 	}

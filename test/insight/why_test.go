@@ -163,7 +163,7 @@ func TestWhy(t *testing.T) {
 				cluster.Kubectl(t, "-n", namespace, "create", "configmap", "menu")
 				op.UntilLog(s.then, "hook", s.hook, "binding", "kubernetes")
 			}
-			a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, func(text string) string {
+			a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, "", func(text string) string {
 				return strings.ReplaceAll(text, namespace, "NAMESPACE")
 			}}
 			// The log record precedes the state that the test waits for: the task behind, the sleep after the failure.

@@ -244,6 +244,23 @@ func (p *Parked) List(events int) (all []ParkedTask) {
 	return all
 }
 
+// Of returns the parked tasks that have contexts with the subject of an event, without their events; Contexts are only these.
+func (p *Parked) Of(ev *event.Event) (all []ParkedTask) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := map[*parked]int{}
+	for c := range each(p.about[SubjectOf(ev)]) {
+		n, known := at[c.task]
+		if !known {
+			n, at[c.task] = len(all), len(all)
+			all = append(all, c.task.describe(0))
+			all[n].Contexts = 0
+		}
+		all[n].Contexts++
+	}
+	return all
+}
+
 // Len is the number of contexts.
 func (p *Parked) Len() int {
 	p.mu.Lock()

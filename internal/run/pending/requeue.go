@@ -172,6 +172,17 @@ func (r *Requeues) Deletions(h *hook.Hook, index int) (all []Deletion) {
 	return all
 }
 
+// Of returns when the subject of an event is delivered again: at a time, or when there is room among the parked contexts.
+func (r *Requeues) Of(ev *event.Event) (at time.Time, awaitsRoom, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.of[SubjectOf(ev)]
+	if q == nil {
+		return time.Time{}, false, false
+	}
+	return q.at, q.pos == waits, true
+}
+
 // Take removes and returns the events that are due.
 func (r *Requeues) Take(now time.Time) (events []event.Event) {
 	r.mu.Lock()

@@ -101,6 +101,16 @@ func (p *Lanes) Enter(ev *event.Event) {
 	ev.Key, ev.KeyValue = p.of[s].key, p.of[s].value
 }
 
+// Key is the key of the lane that the object of an event is in while it has events there; empty if it has none, or may have no other lane.
+func (p *Lanes) Key(ev *event.Event) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := p.of[SubjectOf(ev)]; at != nil {
+		return at.key
+	}
+	return ""
+}
+
 // Leave ends what Enter began: the event does not wait any more.
 func (p *Lanes) Leave(ev *event.Event) {
 	if !movable(ev) {

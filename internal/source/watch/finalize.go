@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -314,15 +315,17 @@ func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, na
 
 // IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
 func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
+	own := h.Kubernetes[index].Kind
 	m := w.monitor(h, index)
-	if m == nil || m.gate == nil {
-		return false
+	if m == nil {
+		return strings.EqualFold(kind, own)
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	res := m.gate.resource
-	return strings.EqualFold(kind, m.binding.Kind) || strings.EqualFold(kind, res.Kind) || strings.EqualFold(kind, res.Resource) ||
-		strings.EqualFold(kind, res.GroupResource().String())
+	res := m.resource
+	m.mu.Unlock()
+	return slices.ContainsFunc([]string{own, res.Kind, res.Resource, res.GroupResource().String(),
+		event.ObjectName{Group: res.Group, Kind: res.Kind}.KindName()},
+		func(name string) bool { return strings.EqualFold(kind, name) })
 }
 
 var errNoFinalizer = errors.New("the binding has no finalizer")

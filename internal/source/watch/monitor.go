@@ -87,8 +87,8 @@ type monitor struct {
 	keys map[string]string
 	// own are changes by the operator, by object key. It has only objects with changes whose events are outstanding.
 	own map[string]*ownChanges
-	// apiGroup is that of the binding's kind.
-	apiGroup string
+	// resource is that of the binding's kind.
+	resource kube.Resource
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
 	phase   phase
@@ -557,7 +557,7 @@ func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 	}
 	ev = event.Event{Type: event.Change, Hook: m.hook, Index: m.index, Object: o}
 	if lanes := m.binding.Lanes; lanes.Keyed() {
-		of := event.ObjectName{Group: m.apiGroup, Kind: o.Kind, Namespace: namespace, Name: name}
+		of := event.ObjectName{Group: m.resource.Group, Kind: o.Kind, Namespace: namespace, Name: name}
 		ev.Key = event.KeyOf(lanes.Key, of, m.keys[it.object.key])
 	}
 	return ev, true
@@ -574,13 +574,13 @@ func (m *monitor) has(namespace, name string) bool {
 func (m *monitor) group() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.apiGroup
+	return m.resource.Group
 }
 
 func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.apiGroup = res.Group
+	m.resource = res
 	if m.gate != nil {
 		m.gate.resource = res
 	}

@@ -94,3 +94,38 @@ func (m *monitor) executed() {
 	defer m.mu.Unlock()
 	m.recent = Changes{}
 }
+
+// Sight is what a binding knows of one object.
+type Sight struct {
+	// Sees: the object is among those of the binding. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding; both are
+	// known of bindings with a finalizer only.
+	Sees, Deleting, Finalizer bool
+	// Lacking: it waits for the finalizer, and is not seen until it has it.
+	Lacking bool
+	// Key is that of its lane; empty without keys. Of an object that is not seen it is not known if it is a jq key.
+	Key string
+}
+
+// Sight returns what a binding knows of an object.
+func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
+	m := w.monitor(h, index)
+	if m == nil {
+		return Sight{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := objectKey(namespace, name)
+	it, sees := m.items.Get(key)
+	s := Sight{Sees: sees}
+	if sees && m.gate != nil {
+		s.Deleting, s.Finalizer = it.object.terminating(), it.object.has(m.gate.name)
+	}
+	if m.gate != nil {
+		s.Lacking = m.gate.lacking[key] != nil
+	}
+	if lanes := m.binding.Lanes; lanes.Keyed() && m.binding.Group == "" && (sees || lanes.Key.Filter() == "") {
+		of := event.ObjectName{Group: m.resource.Group, Kind: m.resource.Kind, Namespace: namespace, Name: name}
+		s.Key = event.KeyOf(lanes.Key, of, m.keys[key])
+	}
+	return s
+}

@@ -1,0 +1,41 @@
+package app
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// objects is what the stages know of one object.
+type objects struct{ op *operator }
+
+// IsKind reports whether a binding is for a kind.
+func (o objects) IsKind(h *hook.Hook, index int, kind string) bool {
+	return o.op.watcher.IsKind(h, index, kind)
+}
+
+// Sight is what a binding knows of an object, and what waits for it there.
+func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Sight {
+	is := o.op.watcher.Sight(h, index, namespace, name)
+	ev := event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Modified, Key: is.Key,
+		Object: event.Object{Namespace: namespace, Name: name}}
+	s := debug.Sight{Sees: is.Sees, Deleting: is.Deleting, Finalizer: is.Finalizer, Lacking: is.Lacking}
+	s.Queue, s.Key = o.op.life.LaneOf(ev)
+	s.InLane = debug.QueueSet{Set: o.op.queues}.InLane(s.Queue, s.Key, h, index, namespace, name)
+	pending := o.op.runner.Pending()
+	s.Parked = pending.Parked.Of(&ev)
+	s.Due, s.AwaitsRoom, s.Requeued = pending.Requeues.Of(&ev)
+	return s
+}
+
+// Parts are what an object is to sets.
+func (o objects) Parts(kind, namespace, name string) []applyset.Part {
+	return o.op.effects.Sets().Parts(func(of schema.GroupKind) bool {
+		return strings.EqualFold(kind, of.Kind) || strings.EqualFold(kind, of.String())
+	}, namespace, name)
+}

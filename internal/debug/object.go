@@ -1,0 +1,418 @@
+package debug
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/effect/applyset"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/spelling"
+)
+
+// objectReader reads what is known of one object. It sends no request.
+type objectReader interface {
+	// IsKind reports whether a binding is for a kind: by its name, its resource, or these with the group.
+	IsKind(h *hook.Hook, index int, kind string) bool
+	Sight(h *hook.Hook, index int, namespace, name string) Sight
+	// Parts are what the object is to sets.
+	Parts(kind, namespace, name string) []applyset.Part
+}
+
+// Sight is what a binding knows of one object, and what waits for it there.
+type Sight struct {
+	// Sees: the object is among those of the binding. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding, Lacking:
+	// it waits for that.
+	Sees, Deleting, Finalizer, Lacking bool
+	// Queue and Key are the lane of its next event.
+	Queue, Key string
+	InLane
+	Parked []pending.ParkedTask
+	// Requeued: it is delivered again, at Due or, if AwaitsRoom, when there is room among the parked contexts.
+	Requeued, AwaitsRoom bool
+	Due                  time.Time
+}
+
+// InLane is what waits in a lane.
+type InLane struct {
+	// Lane is nil if the lane has no task.
+	Lane *Lane
+	// Events of the object wait, the first of them behind Before tasks. Those of a task that runs do not count. AtLeast: not all were visited.
+	Events, Before int
+	AtLeast        bool
+}
+
+// visitedEvents limits the events of a lane that are visited with the lock of its queue, to about 1 ms.
+const visitedEvents = 10_000
+
+// InLane copies a lane, and counts the events of an object of a binding in it.
+func (r QueueSet) InLane(name, key string, h *hook.Hook, index int, namespace, object string) (w InLane) {
+	r.LookLane(name, key, func(l queue.Lane) {
+		shown, tasks, left := laneOf(l), 0, visitedEvents
+		w.Lane = &shown
+		for t := range l.All() {
+			tasks++
+			if tasks == 1 && l.Phase == queue.Running {
+				continue // the run has its events
+			}
+			if left--; left < 0 {
+				w.AtLeast = true
+				return
+			}
+			if t, ok := t.(lifecycle.Task); ok && t.Hook() == h {
+				n, visited := t.Count(index, namespace, object, left)
+				if n > 0 && w.Events == 0 {
+					w.Before = tasks - 1
+				}
+				w.Events, left = w.Events+n, left-visited
+			}
+		}
+	})
+	return w
+}
+
+type objectTopic struct {
+	hooks    *Hooks
+	objects  objectReader
+	bindings bindingReader
+	pauses   interface{ PausedHooks() []string }
+	runs     *history.History
+}
+
+// ObjectTopic shows what is known of one object.
+func ObjectTopic(hooks *Hooks, objects objectReader, bindings bindingReader, pauses interface{ PausedHooks() []string },
+	runs *history.History) Topic {
+	t := &objectTopic{hooks, objects, bindings, pauses, runs}
+	return Topic{Routes: []Route{{Method: "GET", Path: objectPath, show: t.show,
+		About: "what is known of one object: `Order/shop/blue`, or `Namespace/shop` without a namespace"}}}
+}
+
+// objectPath is that of the route for KIND/NAMESPACE/NAME.
+const objectPath = "/object/*"
+
+// ObjectState is what is known of one object.
+type ObjectState struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Bindings are those for the kind, those that see the object first.
+	Bindings []ObjectBinding `json:"bindings"`
+	// Sets are those that were made complete since the start, and that it is a part of.
+	Sets []ObjectSet `json:"sets"`
+	// Runs are those of the history that name it, the latest first: in the first events of the run, or in its operations.
+	Runs []history.Run `json:"runs"`
+	// History is how far back the history of each hook with a binding for the kind reaches.
+	History []HookHistory `json:"history"`
+}
+
+// ObjectBinding is a binding in the eyes of an object.
+type ObjectBinding struct {
+	Hook    string `json:"hook"`
+	Binding string `json:"binding"`
+	Sees    bool   `json:"sees"`
+	// State is that of the binding, Problem why the object is not seen, or gets no events.
+	State   string `json:"state"`
+	Problem string `json:"problem,omitempty"`
+	// Finalizer is that of the binding: the object has it, or awaits it.
+	Finalizer       string `json:"finalizer,omitempty"`
+	HasFinalizer    bool   `json:"hasFinalizer,omitempty"`
+	AwaitsFinalizer bool   `json:"awaitsFinalizer,omitempty"`
+	Deleting        bool   `json:"deleting,omitempty"`
+	Queue           string `json:"queue"`
+	Key             string `json:"key,omitempty"`
+	// Lane is that of the next event of the object, a FIFO queue is one; it is missing if it has no task. Events of the object wait in it,
+	// behind Before tasks; EventsCut: there may be more.
+	Lane      *LaneOfQueue   `json:"lane,omitempty"`
+	Events    int            `json:"events"`
+	Before    int            `json:"before,omitempty"`
+	EventsCut bool           `json:"eventsCut,omitempty"`
+	Parked    []ObjectParked `json:"parked,omitempty"`
+	Requeue   *ObjectRequeue `json:"requeue,omitempty"`
+}
+
+// ObjectParked is a parked task with contexts of an object.
+type ObjectParked struct {
+	ID       string    `json:"id"`
+	Contexts int       `json:"contexts"`
+	Attempts int       `json:"attempts"`
+	Since    time.Time `json:"since"`
+	Error    string    `json:"error"`
+}
+
+// ObjectRequeue is when an object is delivered again: at a time, or when there is room among the parked contexts.
+type ObjectRequeue struct {
+	Due        *time.Time `json:"due,omitempty"`
+	AwaitsRoom bool       `json:"awaitsRoom,omitempty"`
+}
+
+// ObjectSet is a set that an object is a part of.
+type ObjectSet struct {
+	ID    string `json:"id"`
+	Name  string `json:"set"`
+	Hook  string `json:"hook"`
+	Owner bool   `json:"owner,omitempty"`
+	// State is that of a member, Reason explains it.
+	State  applyset.State `json:"state,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+}
+
+// HookHistory is how far back the history of a hook reaches: all runs that began later are in it.
+type HookHistory struct {
+	Hook  string    `json:"hook"`
+	Since time.Time `json:"since"`
+}
+
+func (t *objectTopic) show(r request) (answer, error) {
+	hooks, err := t.hooks.all()
+	if err != nil {
+		return answer{}, err
+	}
+	decoded, _ := url.PathUnescape(r.name)
+	parts := strings.Split(decoded, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return answer{}, refuse(http.StatusBadRequest, "%q names no object", decoded).
+			hint("write KIND/NAMESPACE/NAME, an object without a namespace as KIND/NAME")
+	}
+	s := &ObjectState{Kind: parts[0], Name: parts[len(parts)-1], Bindings: []ObjectBinding{}, Sets: []ObjectSet{}, Runs: []history.Run{},
+		History: []HookHistory{}}
+	if len(parts) == 3 {
+		s.Namespace = parts[1]
+	}
+	now := time.Now()
+	kinds := t.bindingsOf(hooks, s)
+	for _, p := range t.objects.Parts(kinds[0], s.Namespace, s.Name) {
+		s.Sets = append(s.Sets, ObjectSet{ID: p.ID, Name: p.Set, Hook: p.Hook, Owner: p.Owner, State: p.State,
+			Reason: history.Cut(p.Reason, shownError)})
+	}
+	for _, run := range t.runs.Runs("") {
+		if s.isNamedBy(&run, kinds) {
+			run.Output, run.OutputCut = "", false
+			s.Runs = append(s.Runs, run)
+		}
+	}
+	if len(s.Bindings)+len(s.Sets)+len(s.Runs) == 0 {
+		return answer{}, t.unknownKind(hooks, s.Kind)
+	}
+	return answer{value: s, text: s.text(now)}, nil
+}
+
+// bindingsOf sets the bindings for the kind and how far back the history of their hooks reaches. It returns the names of the kind: that of
+// the bindings first.
+func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []string) {
+	paused := t.pauses.PausedHooks()
+	for _, h := range hooks {
+		for i := range h.Kubernetes {
+			if !t.objects.IsKind(h, i, s.Kind) {
+				continue
+			}
+			if b := t.binding(h, i, s); slices.Contains(paused, h.Name) {
+				b.Problem = cmp.Or(b.Problem, "the hook is paused")
+				s.Bindings = append(s.Bindings, b)
+			} else {
+				s.Bindings = append(s.Bindings, b)
+			}
+			if kind := h.Kubernetes[i].Kind; !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+			if n := len(s.History); n == 0 || s.History[n-1].Hook != h.Name {
+				s.History = append(s.History, HookHistory{h.Name, t.runs.Since(h.Name)})
+			}
+		}
+	}
+	slices.SortStableFunc(s.Bindings, func(a, b ObjectBinding) int {
+		switch {
+		case a.Sees == b.Sees:
+			return 0
+		case a.Sees:
+			return -1
+		}
+		return 1
+	})
+	if kind, _, _ := strings.Cut(s.Kind, "."); !slices.Contains(kinds, kind) {
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBinding {
+	k, is, sight := &h.Kubernetes[index], t.bindings.Binding(h, index), t.objects.Sight(h, index, s.Namespace, s.Name)
+	progress := t.bindings.Progress(h)
+	b := ObjectBinding{Hook: h.Name, Binding: k.Name, Sees: sight.Sees, State: watchState(progress, is), Finalizer: k.Finalizer,
+		HasFinalizer: sight.Finalizer, AwaitsFinalizer: sight.Lacking, Deleting: sight.Deleting, Queue: sight.Queue, Key: sight.Key,
+		Events: sight.Events, Before: sight.Before, EventsCut: sight.AtLeast}
+	if sight.Lane != nil {
+		lane := laneOfQueue(sight.Lane, time.Now())
+		b.Lane = &lane
+	}
+	for _, p := range sight.Parked {
+		b.Parked = append(b.Parked, ObjectParked{p.ID, p.Contexts, p.Attempts, p.Since, history.Cut(p.Error, shownError)})
+	}
+	if sight.Requeued {
+		b.Requeue = &ObjectRequeue{AwaitsRoom: sight.AwaitsRoom}
+		if !sight.AwaitsRoom {
+			b.Requeue.Due = &sight.Due
+		}
+	}
+	switch {
+	case len(is.Troubles) > 0:
+		b.Problem = oneLine(is.Troubles[0])
+	case !is.Complete:
+		b.Problem = "its initial list is not complete"
+	case sight.Lacking:
+		b.Problem = "the object waits for the finalizer " + k.Finalizer
+	case !sight.Sees:
+		b.Problem = "there is no such object, or the selectors of the binding leave it out"
+	case progress.Standby:
+		b.Problem = "this replica is a standby, events are delivered by the leader"
+	case !is.Unlocked:
+		b.Problem = "events wait until the Synchronization has succeeded"
+	}
+	return b
+}
+
+// isNamedBy reports whether a run names the object: as one of its first events, if the run is of a binding for the kind, or in an
+// operation.
+func (s *ObjectState) isNamedBy(r *history.Run, kinds []string) bool {
+	if slices.ContainsFunc(r.Patches, func(p history.Patch) bool {
+		kind, _, _ := strings.Cut(p.Kind, "/")
+		return p.Namespace == s.Namespace && p.Name == s.Name && slices.ContainsFunc(kinds, func(k string) bool {
+			return strings.EqualFold(k, kind)
+		})
+	}) {
+		return true
+	}
+	object := " " + s.path() + " ("
+	for _, b := range s.Bindings {
+		if b.Hook == r.Hook && slices.ContainsFunc(r.Why, func(why string) bool { return strings.HasSuffix(why, object+b.Binding+")") }) {
+			return true
+		}
+	}
+	return false
+}
+
+// path is NAMESPACE/NAME.
+func (s *ObjectState) path() string { return strings.TrimPrefix(s.Namespace+"/"+s.Name, "/") }
+
+func (t *objectTopic) unknownKind(hooks []*hook.Hook, kind string) error {
+	var kinds []string
+	for _, h := range hooks {
+		for i := range h.Kubernetes {
+			kinds = append(kinds, h.Kubernetes[i].Kind)
+		}
+	}
+	err := refuse(http.StatusNotFound, "no binding is for the kind %q, and no set or run names the object", kind)
+	if nearest := spelling.Nearest(kind, kinds); nearest != "" {
+		return err.hint("did you mean %s?", nearest)
+	}
+	return err
+}
+
+func (s *ObjectState) text(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", s.Kind, s.path())
+	for i := range s.Bindings {
+		s.Bindings[i].write(&b, now)
+	}
+	if len(s.Bindings) == 0 {
+		b.WriteString("no binding is for this kind\n")
+	}
+	for _, set := range s.Sets {
+		what := fmt.Sprintf("member, %s", set.State)
+		if set.Owner {
+			what = "owner"
+		}
+		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(oneLine(set.Reason)))
+	}
+	for _, r := range s.Runs {
+		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), ending(&r)+message(&r), r.Reason())
+	}
+	if len(s.Runs) == 0 {
+		b.WriteString("no known run names it\n")
+	}
+	for _, h := range s.History {
+		fmt.Fprintf(&b, "all runs of %s since %s are known\n", h.Hook, h.Since.Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// colon puts a colon before a text that is there.
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, "  "+format+"\n", args...) }
+	sees := "sees it"
+	if !o.Sees {
+		sees = "does not see it"
+	}
+	fmt.Fprintf(b, "%s, binding %q: %s%s\n", o.Hook, o.Binding, sees, colon(o.Problem))
+	switch {
+	case o.Deleting && o.HasFinalizer:
+		line("it is being deleted and has the finalizer %s", o.Finalizer)
+	case o.HasFinalizer:
+		line("it has the finalizer %s", o.Finalizer)
+	}
+	where := fmt.Sprintf("queue %q", o.Queue)
+	if o.Key != "" {
+		where += fmt.Sprintf(", key %q", o.Key)
+	}
+	switch {
+	case !o.Sees && o.Events == 0:
+	case o.Lane == nil:
+		line("%s: nothing waits", where)
+	default:
+		text := where + ": " + count(o.Events, "event") + " of it"
+		if o.EventsCut {
+			text = where + ": at least " + count(o.Events, "event") + " of it"
+		}
+		switch {
+		case o.Events == 0:
+			text += fmt.Sprintf(" among %s", count(o.Lane.Tasks, "task"))
+		case o.Before > 0:
+			text += fmt.Sprintf(", behind %s", count(o.Before, "task"))
+		}
+		line("%s; %s", text, o.Lane.text())
+	}
+	for _, p := range o.Parked {
+		line("parked task %s has %s of it, given up after %s, %s ago: %s", p.ID, count(p.Contexts, "context"), count(p.Attempts, "attempt"),
+			ago(now.Sub(p.Since)), oneLine(p.Error))
+	}
+	switch {
+	case o.Requeue == nil:
+	case o.Requeue.AwaitsRoom:
+		line("it is delivered again when there is room among the parked contexts")
+	default:
+		line("it is delivered again in %s", short(max(0, o.Requeue.Due.Sub(now))))
+	}
+}
+
+// text is the state of a lane in words.
+func (l *LaneOfQueue) text() string {
+	text := "the first task waits for its turn"
+	switch l.Phase {
+	case Running:
+		text = "the first task has been running for " + short(time.Duration(l.For))
+	case Waiting:
+		text = "the first task waits for the rate limit of its hook"
+	case Stopped:
+		text = "the operator is shutting down"
+	case Sleeping:
+		text = "the next attempt is in " + short(time.Duration(l.RetryIn))
+	}
+	if l.Failures > 0 {
+		text += fmt.Sprintf(", it has failed %s: %s", times(l.Failures), oneLine(l.Error))
+	}
+	return text
+}
