@@ -237,7 +237,7 @@ func (i *insight) begin(b run.Begun) run.Record {
 	return record{i.history.Begin(history.Run{
 		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Tenant: b.Hook.TenantName(), Queue: b.Queue, Key: b.Key, Binding: b.Binding,
 		Event: b.Event,
-		Why: b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
+		Why:   b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
 	})}
 }
 
