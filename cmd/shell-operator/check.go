@@ -13,6 +13,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
@@ -91,6 +92,15 @@ func (s *settings) check() error {
 	}
 	if o := s.orphanFinalizers; o != "report" && o != "remove" {
 		wrong("orphan-finalizers", "%q: use report or remove", o)
+	}
+	switch n := s.election.shards; {
+	case n < 1 || n > shard.Max:
+		wrong("shards", "%d: use a number from 1 to %d", n, shard.Max)
+	case n > 1 && s.election.on:
+		wrong("shards", "excludes %s: set one of them", s.named("leader-election"))
+	case n > 1 && s.orphanFinalizers == "remove":
+		wrong("shards", "excludes %s=remove: another replica may have newer hooks; use report, and the command finalizers",
+			s.named("orphan-finalizers"))
 	}
 	if b := s.brokenHooks; b != brokenFail && b != brokenSkip {
 		wrong("broken-hooks", "%q: use fail or skip", b)

@@ -124,6 +124,7 @@ type httpServer struct {
 type electionFlags struct {
 	on                     bool
 	lease                  string
+	shards                 int
 	duration, renew, retry time.Duration
 }
 
@@ -337,8 +338,10 @@ func (s *settings) groups() []settingGroup {
 		{"Leader election", []setting{
 			{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.election.on, false),
 				usage: "elect one replica to run hooks; all replicas serve webhooks"},
+			{flag: "shards", env: "SHELL_OPERATOR_SHARDS", bind: number(&s.election.shards, 1),
+				usage: "number of replicas that share the objects of hooks with the setting shardBy, at most 64; 1 means that they do not"},
 			{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.election.lease, "shell-operator"),
-				usage: "name of the Lease"},
+				usage: "name of the Lease; those of shards begin with it"},
 			{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION",
 				bind:  duration(&s.election.duration, 15*time.Second),
 				usage: "time without a renewal after which another replica may take over; whole seconds"},

@@ -22,6 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
@@ -44,7 +45,7 @@ func exitCode(err error) (int, bool) {
 
 // mainSettings are those that the help of the program shows.
 var mainSettings = []string{"config-file", "hooks-dir", "watch-hooks", "kube-config", "kube-context", "log-level", "log-type",
-	"leader-election"}
+	"leader-election", "shards"}
 
 func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
 	return uses(&cobra.Command{
@@ -191,7 +192,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			Parallel: s.http.parallel, Queue: s.http.queue, BodyLimit: s.http.bodyLimit, Timeout: s.http.timeout,
 		},
 		Election: app.ElectionOptions{
-			Enabled: s.election.on, Lease: s.election.lease,
+			Enabled: s.election.on, Shards: s.shards(), Lease: s.election.lease,
 			Duration: s.election.duration, RenewDeadline: s.election.renew, RetryPeriod: s.election.retry,
 		},
 		Tracing: app.TracingOptions{
@@ -203,6 +204,14 @@ func (s *settings) options(log *slog.Logger) app.Options {
 			MaxHookSeries: s.hookSeriesLimit, MaxHookBytes: s.hookSeriesBytes,
 		},
 	}
+}
+
+// shards is the number of shards; 0 without.
+func (s *settings) shards() int {
+	if s.election.shards < shard.Min {
+		return 0
+	}
+	return s.election.shards
 }
 
 func (s *settings) cluster() kube.Options {

@@ -84,9 +84,14 @@ type operator struct {
 	tracers *run.Tracers
 	// election is nil when there is no other replica. leading is closed when this one runs hooks.
 	election *replica.Lease
-	leading  chan struct{}
+	// once is closed when it does what is done once for all replicas: as the leader, or as the owner of shard 0.
+	leading, once chan struct{}
 	// leader is the holder of the Lease, as far as is known.
 	leader atomic.Pointer[string]
+	// shards are this replica's share in the work.
+	shards *shards
+	// divided ends the operator when a reload has divided the work in another way. It is set before the hooks can change.
+	divided context.CancelCauseFunc
 }
 
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.
@@ -157,7 +162,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer asides.Wait()
 	aside, end := context.WithCancel(ctx)
 	defer end()
-	if !o.Election.Enabled {
+	if !o.Election.replicas() {
 		asides.Go(func() { cl.WarnOfReplicas(aside, cl.OwnPod(o.Pod, o.Webhooks.Namespace), o.Log) })
 	}
 	op.insight.built()
@@ -174,6 +179,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, dog *lifecycle.Watchdog) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	op.divided = fail
 	// Runs outlive ctx: a hook that is running may finish.
 	runs, endRuns := context.WithCancel(kill)
 	defer endRuns()

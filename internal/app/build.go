@@ -71,10 +71,12 @@ func has(env []string, name string) bool {
 func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler,
 	tracers *run.Tracers) (op *operator, err error) {
 	op = &operator{
-		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), tracers: tracers,
+		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), once: make(chan struct{}),
+		tracers:      tracers,
 		orphanSearch: make(chan struct{}, 1),
 	}
 	op.health = lifecycle.NewHealth(op.missing)
+	op.shards = newShards(o.Election.Shards, op.health, o.Log)
 	op.meter, err = newMeter(telemetry.MetricsOptions{Prefix: o.Metrics.Prefix, NoQueueActions: o.Metrics.NoQueueActions})
 	if err != nil {
 		return nil, err
@@ -233,6 +235,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 				op.tenants.Use(op.life.Present())
 			}
 			op.reviews.Forget()
+			op.redivided(active)
 		},
 		Prepare: func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (lifecycle.Renewal, error) {
 			return op.servers.Prepare(ctx, hooks, leftOut)
@@ -241,7 +244,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, LeftOut: op.leftOut(),
 		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
-		Leading: op.leading,
+		Leading: op.once,
 		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner},
 		Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
 	})

@@ -14,39 +14,52 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// ElectionOptions are about several replicas of which one runs hooks.
+// ElectionOptions are about several replicas of which one runs hooks, or that share the objects of hooks.
 type ElectionOptions struct {
 	Enabled bool
-	// Lease is the name of the Lease. It is in the operator's own namespace.
+	// Shards is the number of replicas that share the objects; 0 without shards. It excludes Enabled.
+	Shards int
+	// Lease is the name of the Lease, and those of shards begin with it. It is in the operator's own namespace.
 	Lease                                string
 	Duration, RenewDeadline, RetryPeriod time.Duration
 }
 
+// replicas reports whether there may be others, with which this one agrees by Leases.
+func (o ElectionOptions) replicas() bool { return o.Enabled || o.Shards > 0 }
+
 // newElection returns nil when this replica runs hooks whatever others do.
 func newElection(op *operator, cl *kube.Cluster, o Options) (*replica.Lease, error) {
-	if !o.Election.Enabled {
+	if !o.Election.replicas() {
 		return nil, nil
 	}
 	namespace, err := cl.OwnNamespace(o.Webhooks.Namespace)
 	if err != nil {
-		return nil, fmt.Errorf("--leader-election needs the namespace of its Lease: %w", err)
+		flag := "--leader-election"
+		if o.Election.Shards > 0 {
+			flag = "--shards"
+		}
+		return nil, fmt.Errorf("%s needs the namespace of its Lease: %w", flag, err)
 	}
 	// A client of its own: renewals wait for nothing else.
 	client, err := kube.NewClient(cl.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for leader election: %w", err)
 	}
-	return replica.New(replica.Options{
-		Client: client, Namespace: namespace, Name: o.Election.Lease, Pod: host(o), Log: o.Log,
+	with := replica.Options{
+		Client: client, Namespace: namespace, Name: o.Election.Lease, Shards: o.Election.Shards, Pod: host(o), Log: o.Log,
 		Duration: o.Election.Duration, RenewDeadline: o.Election.RenewDeadline, RetryPeriod: o.Election.RetryPeriod,
 		Changed: op.leaderChanged,
-	})
+	}
+	if with.Shards > 0 {
+		with.Changed = op.shards.changed
+	}
+	return replica.New(with)
 }
 
 // fence keeps a leader that was stopped past its Lease from sending changes before it has noticed. It ignores requests
 // of runs that answer a client: every replica answers.
 func (o ElectionOptions) fence(patches *rest.Config) {
-	if o.Enabled {
+	if o.replicas() {
 		patches.Wrap(replica.FencedTransport)
 	}
 }
@@ -80,28 +93,44 @@ func (op *operator) leaderChanged(now replica.State) {
 	}
 }
 
-// lead runs the queues until ctx ends, without election or while this replica leads. When it has lost the Lease, lose is
+// lead runs the queues until ctx ends, without election or while this replica leads or owns its shard. When it has lost the Lease, lose is
 // called, which has to end everything that runs; and the process ends. It would have to forget its queues, its metrics
 // and what its bindings hold back; a new process has forgotten them.
 func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 	if op.election == nil {
 		return op.runQueues(ctx, runs)
 	}
-	err := op.election.Run(ctx, func(held context.Context) {
+	serve := func(held context.Context) {
 		defer context.AfterFunc(held, func() { lose(context.Cause(held)) })()
 		_ = op.runQueues(ctx, op.election.Fence(runs))
-	})
-	if err != nil {
-		op.log.Error("This replica does not lead any more, it ends", "error", err.Error())
-		return fmt.Errorf("%w: hooks that were running have been killed, and what they wrote is not carried out; the operator has to be "+
-			"started again and is a standby then", err)
 	}
-	return nil
+	var err error
+	if op.shards.count == 0 {
+		err = op.election.Run(ctx, serve)
+	} else {
+		err = op.election.RunShard(ctx, replica.Shard{Division: op.shards.division, Assigned: op.assigned, Serve: serve})
+	}
+	switch {
+	case err == nil:
+		return nil
+	case op.shards.count > 0:
+		lose(err) // perhaps before anything was served
+		op.log.Error("This replica does not own its shard any more, it ends", "error", err.Error())
+	default:
+		op.log.Error("This replica does not lead any more, it ends", "error", err.Error())
+	}
+	return fmt.Errorf("%w: hooks that were running have been killed, and what they wrote is not carried out; the operator has to be "+
+		"started again and is a standby then", err)
 }
 
 func (op *operator) runQueues(ctx, runs context.Context) error {
-	op.meter.Operator.Leads()
+	if op.shards.count == 0 {
+		op.meter.Operator.Leads()
+	}
 	close(op.leading)
+	if op.shards.first() {
+		close(op.once)
+	}
 	restoring, end := context.WithCancel(runs) // what it sends is fenced like operations
 	defer context.AfterFunc(ctx, end)()
 	var restores sync.WaitGroup

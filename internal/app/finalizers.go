@@ -34,7 +34,7 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (func(h *hook.Hoo
 	op.finalizers = finalizer.New(finalizer.Options{
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
 		Instance: cl.Instance(o.Installation), Log: o.Log,
-		Operator: operatorName(cl, o), Lease: o.Election.Enabled,
+		Operator: operatorName(cl, o), Lease: o.Election.replicas(), Beats: op.shards.first,
 		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) }, Changed: func() { op.hooksChanged(nil) },
 	})
 	if o.Patches.DryRun {
@@ -53,7 +53,7 @@ func operatorName(cl *kube.Cluster, o Options) string {
 	switch {
 	case o.Patches.DryRun:
 		return ""
-	case o.Election.Enabled:
+	case o.Election.replicas():
 		return leaseName(cl, o)
 	}
 	return "process " + host(o) + "/" + rand.Text()[:8]
@@ -111,10 +111,11 @@ func (op *operator) hooksChanged([]*hook.Hook) {
 // orphanRetry is the delay before a search that failed is repeated.
 const orphanRetry = time.Minute
 
-// findOrphans searches for finalizers and sets without a hook when this replica leads, and after each change of the hooks, until ctx ends.
+// findOrphans searches for finalizers and sets without a hook when this replica leads or owns shard 0, and after each change of the hooks,
+// until ctx ends.
 func (op *operator) findOrphans(ctx context.Context, remove bool) {
 	select {
-	case <-op.leading:
+	case <-op.once: // one shard reports for all
 	case <-ctx.Done():
 		return
 	}

@@ -63,7 +63,7 @@ func newInsight(op *operator, o Options) *insight {
 	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped, Broken: i.brokenHooks}
 	i.api = debug.New(debug.Options{
 		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, Workers: i, History: i.history, NotReady: i.notReady,
-		Version: o.Version, Later: Routes(), Log: o.Log,
+		Version: o.Version, Shard: op.shards.status, Later: Routes(), Log: o.Log,
 	})
 	i.api.Show(i.early())
 	i.page = debug.NewPage(i.api, o.Profiling)
@@ -183,7 +183,10 @@ func (op *operator) missing(h *hook.Hook) (all []string) {
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
 	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(h), Waiting: i.op.health.Waiting(h)}
-	if i.op.election != nil {
+	if i.op.shards.count > 0 {
+		p.Elsewhere, p.Where = i.op.shards.elsewhere(h)
+		p.Standby = p.Elsewhere != ""
+	} else if i.op.election != nil {
 		if leader := i.op.leader.Load(); leader != nil {
 			p.Leader = *leader
 		}

@@ -81,10 +81,10 @@ func (op *operator) lostByHook() map[string]int {
 // sweepEvery is the time between two searches for records of sets that have ended.
 const sweepEvery = time.Hour
 
-// sweepSets deletes records of sets whose owner is gone, when this replica leads, until ctx ends.
+// sweepSets deletes records of sets whose owner is gone, when this replica leads or owns shard 0, until ctx ends.
 func (op *operator) sweepSets(ctx context.Context) {
 	select {
-	case <-op.leading:
+	case <-op.once:
 	case <-ctx.Done():
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 // Topics are those of an operator that is not there: they have routes and their commands, which answer nothing.
 func Topics() []debug.Topic {
-	none := &insight{op: &operator{effects: &apply.Effects{}, finalizers: &finalizer.Record{}, tenants: &tenant.Tenants{}},
+	none := &insight{op: &operator{shards: &shards{}, effects: &apply.Effects{}, finalizers: &finalizer.Record{}, tenants: &tenant.Tenants{}},
 		logLevel: &debug.LogLevel{}}
 	return debug.All(none.topics())
 }
@@ -67,6 +67,7 @@ func (i *insight) topics() []debug.Topic {
 		i.logLevel.Topic(),
 		{Troubles: op.troubles, Metrics: []prometheus.Collector{i.names.Gauge("hook_metric_series", op.hookSeries),
 			i.names.Gauge("troubles", i.countTroubles)}},
+		{Metrics: []prometheus.Collector{i.names.Gauge("shard_info", op.shards.info)}},
 	}
 }
 

@@ -118,7 +118,10 @@ func (f *facts) standby() (reasons []Reason) {
 	}
 	r := Reason{ByReplica, true, fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", f.progress.Leader),
 		"run this there: shell-operator why " + f.hook.Name}
-	if f.progress.Leader == "" {
+	switch {
+	case f.progress.Elsewhere != "":
+		r.Text, r.Hint = f.progress.Elsewhere, f.progress.Where
+	case f.progress.Leader == "":
 		r.Text = "no replica leads; this one takes over when the Lease is free"
 		r.Hint = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
 	}

@@ -54,4 +54,6 @@ type Progress struct {
 	// Standby reports that this replica does not lead; Leader names the replica that does, if it is known.
 	Standby bool
 	Leader  string
+	// Elsewhere is why a Standby with shards does not run the hook, Where the next step.
+	Elsewhere, Where string
 }

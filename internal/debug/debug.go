@@ -30,6 +30,8 @@ type Options struct {
 	// NotReady is why requests are not answered; empty if they are.
 	NotReady func() string
 	Version  string
+	// Shard is this replica's share in the work; nil, or it returns nil, without shards.
+	Shard func() *ShardStatus
 	// Later are the routes of a complete operator: until they are there, they are answered with 503.
 	Later []Route
 	Log   *slog.Logger

@@ -20,7 +20,9 @@ type Status struct {
 	// Loading reports that the config calls of hooks are still running.
 	Loading bool `json:"loading,omitempty"`
 	// NotReady is why requests are not answered; empty if they are.
-	NotReady string        `json:"notReady,omitempty"`
+	NotReady string `json:"notReady,omitempty"`
+	// Shard is this replica's share in the work; nil without shards.
+	Shard    *ShardStatus  `json:"shard,omitempty"`
 	Hooks    []hookStatus  `json:"hooks"`
 	Queues   []queueStatus `json:"queues"`
 	Failures []runStatus   `json:"failures"`
@@ -94,6 +96,9 @@ func (a *API) statusAt(now time.Time) Status {
 		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{},
 		Failures: []runStatus{},
 		Troubles: append([]Trouble{}, a.Troubles()...),
+	}
+	if o.Shard != nil {
+		d.Shard = o.Shard()
 	}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
@@ -193,6 +198,9 @@ func (s *Status) Text(now time.Time) string {
 		fmt.Fprintf(&b, "shell-operator %s: healthy\n", s.Version)
 	default:
 		fmt.Fprintf(&b, "shell-operator %s: %s\n", s.Version, count(len(problems), "problem"))
+	}
+	if s.Shard != nil {
+		fmt.Fprintln(&b, s.Shard.Text(now))
 	}
 	list("problems", problems)
 	list("paused", notices)

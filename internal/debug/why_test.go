@@ -140,6 +140,8 @@ func TestWhy(t *testing.T) {
 			`the leader "operator-7" runs the hooks; this replica is a standby`, true},
 		{"standby without a leader", state{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandby, ByReplica,
 			"no replica leads", true},
+		{"on another shard", state{hook: clock, progress: Progress{Standby: true, Elsewhere: "the hook runs on shard 0", Where: "see there"},
+			nextTicks: []time.Time{{}}}, IsStandby, ByReplica, "the hook runs on shard 0", true},
 		{"standby with its onStartup run", state{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}, IsStandby, ByReplica,
 			`"operator-7"`, true},
 		{"standby without its bindings",

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,8 +97,9 @@ type State struct {
 	Shard int
 	// Holders are the Pods that hold the Leases, by shard; empty for none. Who serves a shard knows the other holders as of its start.
 	Holders []string
-	// Waits is what the replica waits for; empty if it serves.
-	Waits string
+	// Waits is what the replica waits for; empty if it serves. Rival is the Pod of another division, or the leader of leader election, whose end
+	// that is; empty if it is none.
+	Waits, Rival string
 	// Since is when the rest has changed.
 	Since time.Time
 }
@@ -128,7 +130,7 @@ func (l *Lease) changed() *State {
 		}
 	}
 	if !next.Serving {
-		next.Waits = l.waits()
+		next.Waits, next.Rival = l.waits()
 	}
 	was := l.state
 	if was.Serving == next.Serving && was.Shard == next.Shard && was.Waits == next.Waits && slices.Equal(was.Holders, next.Holders) {
@@ -140,21 +142,21 @@ func (l *Lease) changed() *State {
 }
 
 // waits describes what a replica that does not serve waits for. mu is held.
-func (l *Lease) waits() string {
-	rival := l.machine.Rival()
-	switch {
-	case rival != "" && rival == l.opts.Name:
-		return fmt.Sprintf("the end of the leader %q of leader election", HolderName(l.objects[rival]))
-	case rival != "":
-		return fmt.Sprintf("the end of %q, which serves a shard of another division, with the Lease %s", HolderName(l.objects[rival]), rival)
+func (l *Lease) waits() (what, rival string) {
+	if lease := l.machine.Rival(); lease != "" {
+		rival = cmp.Or(HolderName(l.objects[lease]), "?")
+		if lease == l.opts.Name {
+			return fmt.Sprintf("the end of the leader %q of leader election", rival), rival
+		}
+		return fmt.Sprintf("the end of %q, which serves a shard of another division, with the Lease %s", rival, lease), rival
 	}
 	switch l.machine.Phase() {
 	case ownership.Checking:
-		return "the check that no shard of another division is served"
+		return "the check that no shard of another division is served", ""
 	case ownership.Settling:
-		return fmt.Sprintf("the end of %s, because its Lease is new", l.opts.Duration)
+		return fmt.Sprintf("the end of %s, because its Lease is new", l.opts.Duration), ""
 	case ownership.Ended:
-		return ""
+		return "", ""
 	}
-	return "a Lease that is free"
+	return "a Lease that is free", ""
 }

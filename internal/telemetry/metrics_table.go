@@ -61,6 +61,8 @@ var definitions = []definition{
 		help: "Reloads of hooks after changes of files: success, or error, when the previous hooks stay active."},
 	{name: "leader", typ: gauge,
 		help: "1 while this replica leads, 0 while it is a standby."},
+	{name: "shard_info", typ: gauge, labels: []string{"shard", "shards", "division"},
+		help: "1 if this replica serves the shard, 0 for the other shards."},
 
 	{name: "tenant_ready", typ: gauge, labels: []string{"tenant"},
 		help: "1 if the account of the tenant has a token, otherwise 0: then its hooks wait."},

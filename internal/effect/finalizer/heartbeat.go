@@ -142,9 +142,13 @@ func (r *Record) renew(ctx context.Context, namespace string) {
 		return
 	}
 	for {
-		err := r.beat(ctx, namespace)
+		beats := r.o.Beats == nil || r.o.Beats()
+		var err error
+		if beats {
+			err = r.beat(ctx, namespace)
+		}
 		next := renewal
-		if kube.IsPermissionMissing(err) {
+		if !beats || kube.IsPermissionMissing(err) {
 			_, err = r.read(ctx, namespace)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -86,6 +86,8 @@ type Options struct {
 	// that it writes no heartbeat, as in a dry run.
 	Operator string
 	Lease    bool
+	// Beats reports whether this replica renews the heartbeat of all replicas with the Lease; nil is always.
+	Beats func() bool
 	Log      *slog.Logger
 	// Changed is called when another operator of the installation has appeared or is gone.
 	Changed func()

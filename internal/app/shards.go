@@ -1,0 +1,162 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
+	"github.com/shell-operator/shell-operator/internal/replica"
+	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
+
+// shards are the share of this replica in the work.
+type shards struct {
+	// count is their number; 0 without shards.
+	count int
+	// division is that of the hooks that were loaded first: it is the same until the end.
+	division string
+	// own is the shard of this replica, from the time when taken is closed. Until then it waits for one.
+	own    atomic.Pointer[shard.Shard]
+	taken  chan struct{}
+	state  atomic.Pointer[replica.State]
+	health *lifecycle.Health
+	log    *slog.Logger
+}
+
+func newShards(count int, health *lifecycle.Health, log *slog.Logger) *shards {
+	s := &shards{count: count, taken: make(chan struct{}), health: health, log: log}
+	first := shard.Shard{}
+	if count > 0 {
+		first = shard.Shard{Index: shard.Waiting, Count: count}
+	}
+	s.own.Store(&first)
+	return s
+}
+
+// Shard returns the shard of this replica, without shards the one that has everything.
+func (s *shards) Shard() shard.Shard { return *s.own.Load() }
+
+// first reports whether this replica has what is done once for all shards.
+func (s *shards) first() bool { return s.Shard().Index == 0 }
+
+// divisionOf returns the division of a set of hooks.
+func (s *shards) divisionOf(hooks []*hook.Hook) string {
+	by := map[string]shard.By{}
+	for _, h := range hooks {
+		if h.Settings.ShardBy != shard.None {
+			by[h.Name] = h.Settings.ShardBy
+		}
+	}
+	return shard.Division(s.count, by)
+}
+
+// errDivided is the cause of an end after a reload.
+var errDivided = errors.New("the hooks divide the work in another way")
+
+// redivided ends this replica, as SIGTERM does, if its hooks divide the work in another way than before. Replicas of two divisions never
+// serve at one time.
+func (op *operator) redivided(active []*hook.Hook) {
+	switch now := op.shards.divisionOf(active); {
+	case op.shards.count == 0 || now == op.shards.division:
+	case op.divided == nil: // the first hooks
+		op.shards.division = now
+	default:
+		op.log.Info("The hooks divide the work in another way, this replica ends and starts with the new division",
+			"division", op.shards.division, "next", now)
+		op.divided(errDivided)
+	}
+}
+
+// assigned receives the shard of this replica.
+func (op *operator) assigned(index int) {
+	op.shards.own.Store(&shard.Shard{Index: index, Count: op.shards.count})
+	close(op.shards.taken)
+}
+
+// changed receives what is known of the Leases.
+func (s *shards) changed(now replica.State) {
+	before := s.state.Swap(&now)
+	note, standby := s.role(now)
+	s.health.SetRole(note, standby)
+	if before != nil && before.Serving == now.Serving && before.Shard == now.Shard && before.Waits == now.Waits {
+		return
+	}
+	log := s.log.With("division", s.division)
+	switch {
+	case now.Serving:
+		log.Info("This replica serves a shard", "shard", fmt.Sprintf("%d/%d", now.Shard, s.count))
+	case now.Shard >= 0:
+		log.Info("This replica has a shard, and does not serve it yet", "shard", fmt.Sprintf("%d/%d", now.Shard, s.count), "waits", now.Waits)
+	case now.Waits != "":
+		log.Info("This replica is a standby", "waits", now.Waits)
+	}
+}
+
+// role describes this replica, and reports whether another one has prepared what hooks need that answer requests: the owner of shard 0, or
+// a replica of another division.
+func (s *shards) role(now replica.State) (note string, standby bool) {
+	if now.Serving {
+		return fmt.Sprintf("shard %d/%d of division %s: this replica serves it", now.Shard, s.count, s.division), false
+	}
+	what := "standby"
+	if now.Shard >= 0 {
+		what = fmt.Sprintf("shard %d/%d", now.Shard, s.count)
+	}
+	note = fmt.Sprintf("%s of division %s: this replica waits for %s", what, s.division, now.Waits)
+	return note, now.Shard != 0 && (now.Rival != "" || now.Holders[0] != "")
+}
+
+// status is what the status shows; nil without shards.
+func (s *shards) status() *debug.ShardStatus {
+	now := s.state.Load()
+	if now == nil {
+		return nil
+	}
+	d := &debug.ShardStatus{Shards: s.count, Division: s.division, Serving: now.Serving, Waits: now.Waits, Since: now.Since,
+		Holders: now.Holders}
+	if now.Shard >= 0 {
+		d.Shard = &now.Shard
+	}
+	return d
+}
+
+// elsewhere is why the runs of a hook are not here, and what to do; empty if they are.
+func (s *shards) elsewhere(h *hook.Hook) (reason, hint string) {
+	now := s.state.Load()
+	if s.count == 0 || now == nil {
+		return "", ""
+	}
+	owners := "the owners of shards: kubectl get leases -l shell-operator/shards"
+	switch {
+	case !now.Serving && now.Shard >= 0:
+		return fmt.Sprintf("this replica has shard %d/%d, and does not serve it yet: it waits for %s", now.Shard, s.count, now.Waits), ""
+	case !now.Serving && h.Settings.ShardBy == shard.None && now.Holders[0] != "":
+		return fmt.Sprintf("%q runs the hook, with shard 0/%d; this replica is a standby", now.Holders[0], s.count),
+			"run this there: shell-operator why " + h.Name
+	case !now.Serving && now.Rival == "":
+		return fmt.Sprintf("the owners of %d shards run the hook; this replica is a standby, it waits for %s", s.count, now.Waits), owners
+	case !now.Serving:
+		return "this replica is a standby, it waits for " + now.Waits, owners
+	case !s.Shard().Runs(h.Settings.ShardBy):
+		return fmt.Sprintf("the hook has no shardBy, so that it runs on shard 0; this replica serves shard %d/%d", now.Shard, s.count), owners
+	}
+	return "", ""
+}
+
+// info has a series for each shard: 1 if this replica serves it.
+func (s *shards) info(set telemetry.Set) {
+	now := s.state.Load()
+	for i := range s.count {
+		n := 0
+		if now != nil && now.Serving && now.Shard == i {
+			n = 1
+		}
+		set(n, strconv.Itoa(i), strconv.Itoa(s.count), s.division)
+	}
+}

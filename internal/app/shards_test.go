@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
+	"github.com/shell-operator/shell-operator/internal/replica"
+	"github.com/shell-operator/shell-operator/internal/shard"
+)
+
+func newTestShards(count int) *shards {
+	s := newShards(count, lifecycle.NewHealth(nil), slog.New(slog.DiscardHandler))
+	s.division = "1a2b3c4d"
+	return s
+}
+
+// What a replica shows of itself, and where it says that a hook runs.
+func TestShardRoles(t *testing.T) {
+	once := &hook.Hook{Name: "once"}
+	parts := &hook.Hook{Name: "parts", Settings: hook.Settings{ShardBy: shard.ByObject}}
+	for _, test := range []struct {
+		name        string
+		state       replica.State
+		note        string
+		standby     bool
+		once, parts string
+	}{
+		{"an owner of shard 0", replica.State{Serving: true, Shard: 0, Holders: []string{"a", "b"}},
+			"shard 0/2 of division 1a2b3c4d: this replica serves it",
+			false, "", ""},
+		{"an owner of another shard", replica.State{Serving: true, Shard: 1, Holders: []string{"a", "b"}}, "this replica serves it", false,
+			"it runs on shard 0", ""},
+		{"a new Lease", replica.State{Shard: 1, Holders: []string{"a", ""}, Waits: "the end of 15s"},
+			"shard 1/2 of division 1a2b3c4d: this replica waits",
+			true, "does not serve it yet", "does not serve it yet"},
+		{"a new Lease of shard 0, for which requests have to wait", replica.State{Shard: 0, Holders: []string{"", "b"}, Waits: "the end of 15s"},
+			"this replica waits", false, "does not serve it yet", "does not serve it yet"},
+		{"a standby", replica.State{Shard: -1, Holders: []string{"a", "b"}, Waits: "a Lease"},
+			"standby of division 1a2b3c4d: this replica waits for a Lease",
+			true, `"a" runs the hook`, "the owners of 2 shards run the hook"},
+		{"a standby beside another division", replica.State{Shard: -1, Holders: []string{"", ""}, Waits: "the end of x", Rival: "x"},
+			"waits for the end of x",
+			true, "waits for the end of x", "waits for the end of x"},
+		{"a standby before anything is prepared", replica.State{Shard: -1, Holders: []string{"", ""}, Waits: "a Lease"}, "standby", false,
+			"a standby",
+			"a standby"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newTestShards(2)
+			s.changed(test.state)
+			if test.state.Serving {
+				s.own.Store(&shard.Shard{Index: test.state.Shard, Count: 2})
+			}
+			if note, standby := s.role(test.state); !strings.Contains(note, test.note) || standby != test.standby {
+				t.Errorf("%q, standby %t", note, standby)
+			}
+			for h, want := range map[*hook.Hook]string{once: test.once, parts: test.parts} {
+				if got, _ := s.elsewhere(h); !strings.Contains(got, want) || want == "" && got != "" {
+					t.Errorf("%s runs elsewhere: %q, want %q", h.Name, got, want)
+				}
+			}
+			got := map[string]int{}
+			s.info(func(n int, labels ...string) { got[strings.Join(labels, " ")] = n })
+			want := map[string]int{"0 2 1a2b3c4d": 0, "1 2 1a2b3c4d": 0}
+			if test.state.Serving {
+				want[[]string{"0 2 1a2b3c4d", "1 2 1a2b3c4d"}[test.state.Shard]] = 1
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("shard_info is %v", got)
+			}
+		})
+	}
+}
+
+// A reload that changes shardBy, or which hooks have it, ends the replica; no other one does.
+func TestRedivided(t *testing.T) {
+	with := func(name string, by shard.By) *hook.Hook {
+		return &hook.Hook{Name: name, Settings: hook.Settings{ShardBy: by}}
+	}
+	first := []*hook.Hook{with("a", shard.ByObject), with("b", shard.None)}
+	for _, test := range []struct {
+		name  string
+		count int
+		hooks []*hook.Hook
+		ends  bool
+	}{
+		{"the same hooks", 2, first, false},
+		{"another one on shard 0", 2, append(first[:2:2], with("c", shard.None)), false},
+		{"another shardBy", 2, []*hook.Hook{with("a", shard.ByNamespace), with("b", shard.None)}, true},
+		{"another divided hook", 2, append(first[:2:2], with("c", shard.ByObject)), true},
+		{"none is divided any more", 2, []*hook.Hook{with("b", shard.None)}, true},
+		{"without shards", 0, []*hook.Hook{with("b", shard.None)}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			op := &operator{log: slog.New(slog.DiscardHandler), shards: newTestShards(test.count)}
+			op.redivided(first)
+			ctx, end := context.WithCancelCause(t.Context())
+			op.divided = end
+			op.redivided(test.hooks)
+			if ended := errors.Is(context.Cause(ctx), errDivided); ended != test.ends {
+				t.Errorf("it ends: %t", ended)
+			}
+		})
+	}
+}
