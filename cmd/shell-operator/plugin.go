@@ -19,7 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 )
 
-const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, or in the only Pod.
+const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, in the only Pod, or in all.
 
 Usage:
   kubectl shell-operator COMMAND -n NAMESPACE [flags]
@@ -27,9 +27,11 @@ Usage:
 Examples:
   kubectl shell-operator status -n my-operator
   kubectl shell-operator queue retry orders -n my-operator --context staging
+  kubectl shell-operator status -n my-operator --all
 
 Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n NAMESPACE):
   -n, --namespace string    namespace of the operator
+      --all                 run it in each Pod, one after the other, with the shard before the output
       --selector string     labels of its Pods (default "app.kubernetes.io/name=shell-operator")
       --lease string        name of its Lease (default "shell-operator")
       --program string      path of the program in the Pod (default "/shell-operator")
@@ -37,7 +39,7 @@ Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n
       --context string      context of the kubeconfig
       --kubeconfig string   path of the kubeconfig
 
-The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND.
+The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND, with --all the first one that is not 0.
 `
 
 // calledAsPlugin reports that the program has the name of the plugin: kubectl shell-operator runs it.
@@ -53,6 +55,8 @@ type plugin struct {
 	cluster                                        []string
 	namespace, selector, lease, program, container string
 	command                                        []string
+	// all runs the command in all Pods.
+	all bool
 }
 
 // runPlugin returns the exit code, unless kubectl exec replaces this process.
@@ -62,7 +66,12 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 		_, _ = io.WriteString(stdout, pluginHelp)
 		return 0
 	}
-	if err == nil {
+	if err == nil && p.all {
+		var code int
+		if code, err = p.execAll(stdout, stderr); err == nil {
+			return code
+		}
+	} else if err == nil {
 		err = p.exec()
 	}
 	fmt.Fprintf(stderr, "Error: %v\n", err)
@@ -82,6 +91,10 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 		if args[i] == "--" {
 			p.command = append(p.command, args[i+1:]...)
 			break
+		}
+		if args[i] == "--all" {
+			p.all = true
+			continue
 		}
 		flag, value, given := strings.Cut(args[i], "=")
 		target, own := values[flag]
@@ -118,12 +131,17 @@ func (p *plugin) exec() error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{path, "exec"}, p.cluster...)
+	return syscall.Exec(path, append([]string{path}, p.call(pod)...), os.Environ())
+}
+
+// call is the command line of kubectl exec for a Pod.
+func (p *plugin) call(pod string) []string {
+	args := append([]string{"exec"}, p.cluster...)
 	if p.container != "" {
 		args = append(args, "--container", p.container)
 	}
 	args = append(args, pod, "--", p.program)
-	return syscall.Exec(path, append(args, p.command...), os.Environ())
+	return append(args, p.command...)
 }
 
 // pod is the holder of the Lease, or the only Pod without one.
@@ -145,28 +163,36 @@ func (p *plugin) pod() (string, error) {
 			return holder, nil
 		}
 	}
-	answer, err = p.get("pods", "--selector", p.selector, "--output", "json")
+	names, err := p.pods()
 	if err != nil {
 		return "", err
-	}
-	var pods struct {
-		Items []struct{ Metadata struct{ Name string } }
-	}
-	if err := json.Unmarshal(answer, &pods); err != nil {
-		return "", fmt.Errorf("cannot read the list of Pods: %w", err)
-	}
-	var names []string
-	for _, item := range pods.Items {
-		names = append(names, item.Metadata.Name)
 	}
 	switch {
 	case len(names) == 0:
 		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
 	case len(names) > 1:
-		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --selector or --lease: %s", len(names),
-			p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
+		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --selector or --lease, or add --all: %s",
+			len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return names[0], nil
+}
+
+// pods are the names of all Pods.
+func (p *plugin) pods() (names []string, err error) {
+	answer, err := p.get("pods", "--selector", p.selector, "--output", "json")
+	if err != nil {
+		return nil, err
+	}
+	var pods struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	if err := json.Unmarshal(answer, &pods); err != nil {
+		return nil, fmt.Errorf("cannot read the list of Pods: %w", err)
+	}
+	for _, item := range pods.Items {
+		names = append(names, item.Metadata.Name)
+	}
+	return names, nil
 }
 
 func (p *plugin) get(args ...string) ([]byte, error) {

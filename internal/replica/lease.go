@@ -158,7 +158,7 @@ func (l *Lease) rules() *ownership.Config {
 }
 
 // selector is that of the Leases of all shards.
-func (l *Lease) selector() string { return shardsLabel + "=" + l.opts.Name }
+func (l *Lease) selector() string { return ShardsLabel + "=" + l.opts.Name }
 
 // complain logs an error when it begins or changes, and its end.
 func (l *Lease) complain(err error) {

@@ -14,13 +14,21 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
-// podAnnotation has the name of the Pod whose process holds the Lease, shardAnnotation the shard as "i/N". The label is on the Leases of
-// shards, with the name of the one of leader election.
+// podAnnotation has the name of the Pod whose process holds the Lease, shardAnnotation the shard as "i/N".
 const (
 	podAnnotation   = "shell-operator/pod"
 	shardAnnotation = "shell-operator/shard"
-	shardsLabel     = "shell-operator/shards"
 )
+
+// ShardsLabel is on the Leases of shards, with the name of the one of leader election.
+const ShardsLabel = "shell-operator/shards"
+
+// ShardOf returns the shard of a Lease as "i/N", and its index.
+func ShardOf(lease *coordinationv1.Lease) (text string, index int) {
+	text = lease.Annotations[shardAnnotation]
+	_, _ = fmt.Sscanf(text, "%d/", &index)
+	return text, index
+}
 
 // holder returns the identity of the process that holds a Lease, or "".
 func holder(lease *coordinationv1.Lease) string {
@@ -56,7 +64,7 @@ func (l *Lease) claim(lease *coordinationv1.Lease, now time.Time) *coordinationv
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, podAnnotation, l.opts.Pod)
 	if i := slices.Index(l.rules().Names, next.Name); l.opts.Shards > 0 && i >= 0 {
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, shardAnnotation, fmt.Sprintf("%d/%d", i, l.opts.Shards))
-		metav1.SetMetaDataLabel(&next.ObjectMeta, shardsLabel, l.opts.Name)
+		metav1.SetMetaDataLabel(&next.ObjectMeta, ShardsLabel, l.opts.Name)
 	}
 	return next
 }
