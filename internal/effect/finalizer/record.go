@@ -88,7 +88,7 @@ type Options struct {
 	Lease    bool
 	// Beats reports whether this replica renews the heartbeat of all replicas with the Lease; nil is always.
 	Beats func() bool
-	Log      *slog.Logger
+	Log   *slog.Logger
 	// Changed is called when another operator of the installation has appeared or is gone.
 	Changed func()
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.
