@@ -105,8 +105,8 @@ type State struct {
 	Shard int
 	// Holders are the Pods that hold the Leases, by shard; empty for none. Who serves a shard knows the other holders as of its start.
 	Holders []string
-	// Waits is what the replica waits for; empty if it serves. Rival is the Pod of another division, or the leader of leader election, whose end
-	// that is; empty if it is none.
+	// Waits is what the replica waits for; empty if it serves. Rival is the Pod of another division, or the leader of leader election, whose
+	// end that is; empty if it is none.
 	Waits, Rival string
 	// Since is when the rest has changed.
 	Since time.Time
