@@ -145,6 +145,9 @@ func (m *meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	}
 }
 
+// ShardDropped receives the objects that belong to other shards.
+func (m *meter) ShardDropped(kind string, n int) { m.Operator.ShardDropped(kind, n) }
+
 // WatchFailed receives each list or watch that failed.
 func (m *meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
 

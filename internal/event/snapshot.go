@@ -8,6 +8,21 @@ type Snapshot interface {
 	Each(yield func(Object) bool)
 }
 
+// Divided is a Snapshot that may have objects which are delivered by another replica.
+type Divided interface {
+	Snapshot
+	// Own returns those that this replica delivers.
+	Own() Snapshot
+}
+
+// Own returns the objects of a snapshot that this replica delivers.
+func Own(s Snapshot) Snapshot {
+	if d, ok := s.(Divided); ok {
+		return d.Own()
+	}
+	return s
+}
+
 // NoObjects is the empty Snapshot.
 type NoObjects struct{}
 

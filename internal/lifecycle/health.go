@@ -205,6 +205,15 @@ func (s *Health) Enabled(h *hook.Hook) {
 	s.check()
 }
 
+// Enabling records that more kubernetes bindings of a hook are being enabled. It answers as before.
+func (s *Health) Enabling(h *hook.Hook) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active[h] && len(h.Kubernetes) > 0 {
+		s.enabling[h] = true
+	}
+}
+
 // SetRole sets a note about leadership, and whether this replica is a standby.
 func (s *Health) SetRole(note string, standby bool) {
 	s.mu.Lock()

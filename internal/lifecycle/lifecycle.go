@@ -33,6 +33,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 )
 
@@ -96,6 +97,10 @@ type Options struct {
 	// Leading is closed when this replica runs hooks. A Standby enables kubernetes bindings before that.
 	Leading <-chan struct{}
 	Standby bool
+	// Taken is closed when this replica has the shard that Shard returns, which may be before it runs hooks: it enables what the runs need
+	// meanwhile. Both are nil without shards.
+	Taken <-chan struct{}
+	Shard func() shard.Shard
 	// Exhausted receives each task that has no attempt left.
 	Exhausted func(Exhausted)
 	// Changed is called with the active hooks after a reload, and when the bindings of a previous version have ended. It must not block.
@@ -126,6 +131,8 @@ type Lifecycle struct {
 	// lanes are the keyed queues of the active set.
 	lanes map[string]hook.Lanes
 	leads bool
+	// shard is that of this replica; Waiting until it is taken.
+	shard shard.Shard
 	// startupDone has the tenants of which for the first time no hook has an onStartup run to do.
 	startupDone map[string]bool
 	reloading   reloading
@@ -139,8 +146,8 @@ type life struct {
 	// ctx ends when the hook is retired.
 	ctx context.Context
 	end context.CancelFunc
-	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists. failed: they
-	// never will.
+	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists, with shards
+	// those that this replica needs. failed: they never will.
 	enabling, listed, failed bool
 	// finalized: the objects have the finalizers of the bindings, or there are none.
 	finalized bool
@@ -204,7 +211,14 @@ func (l *Lifecycle) Run(ctx context.Context) {
 	for _, x := range l.lives {
 		x.ctx, x.end = context.WithCancel(ctx)
 	}
+	if l.o.Taken != nil {
+		l.shard.Index = shard.Waiting
+		l.await(ctx, l.o.Taken, l.take)
+	}
 	l.await(ctx, l.o.Leading, func() {
+		if l.o.Taken != nil && l.shard.Index == shard.Waiting {
+			l.take() // both channels are closed
+		}
 		l.leads = true
 		l.keepQueues()
 		l.o.Watcher.Lead()
@@ -226,6 +240,23 @@ func (l *Lifecycle) Run(ctx context.Context) {
 		}
 	}
 }
+
+// take lets the hooks of this replica's shard enable the bindings that only their runs need.
+func (l *Lifecycle) take() {
+	if l.shard.Index != shard.Waiting {
+		return
+	}
+	l.shard = l.o.Shard()
+	for _, x := range l.lives {
+		if l.runs(x) {
+			x.listed = false
+			l.o.Health.Enabling(x.hook)
+		}
+	}
+}
+
+// runs reports whether runs of a hook are on this replica's shard. Others only answer requests.
+func (l *Lifecycle) runs(x *life) bool { return l.shard.Runs(x.hook.Settings.ShardBy) }
 
 // post hands work over to the owner. It is lost when ctx has ended.
 func (l *Lifecycle) post(ctx context.Context, do func()) {

@@ -172,6 +172,7 @@ func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
 }
 func (noSnapshots) Has(*hook.Hook, int, string, string) bool   { return false }
 func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return emptySnapshot{} }
+func (noSnapshots) Whole(*hook.Hook, int) event.Snapshot       { return emptySnapshot{} }
 func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return emptySnapshot{} }
 func (noSnapshots) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
 	return nil, nil

@@ -21,8 +21,8 @@ const slowList = 10 * time.Second
 //  2. when all of the first set have succeeded, enabling of kubernetes bindings, concurrently;
 //  3. hook by hook, its Synchronizations and then its schedules.
 //
-// With a standby 2 comes first: it has its snapshots when it becomes the leader. A hook that is added later does not wait for
-// the onStartup runs of others. No hook waits for those of another tenant.
+// With a standby 2 comes first: it has its snapshots when it becomes the leader, or owns its shard. A hook that is added later does not
+// wait for the onStartup runs of others. No hook waits for those of another tenant. A hook that runs on another shard gets as far as 2.
 func (l *Lifecycle) advance() {
 	if l.o.Standby {
 		for _, x := range l.lives {
@@ -37,7 +37,7 @@ func (l *Lifecycle) advance() {
 	l.queueStartups()
 	starting := map[string]bool{"": false}
 	for _, x := range l.lives {
-		starting[x.hook.TenantName()] = starting[x.hook.TenantName()] || x.state < Started
+		starting[x.hook.TenantName()] = starting[x.hook.TenantName()] || l.runs(x) && x.state < Started
 	}
 	for tenant, still := range starting {
 		if !still {
@@ -79,6 +79,8 @@ func (l *Lifecycle) queueStartups() {
 	for _, x := range l.lives {
 		switch {
 		case x.state != Loaded || l.previous(x) != nil:
+		case !l.runs(x):
+			l.o.Health.Started(x.hook) // shard 0 has prepared what is needed
 		case x.hook.OnStartup == nil:
 			l.step(x, startupSucceeded)
 		default:
@@ -128,13 +130,15 @@ func (l *Lifecycle) enable(x *life) {
 		return
 	}
 	x.enabling = true
+	enabledFor := l.shard
 	slow := time.AfterFunc(slowList, func() { l.pass(x) })
 	l.work.Go(func() {
 		ok := l.enableBindings(x)
 		slow.Stop()
 		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
-			x.enabling, x.listed, x.failed = false, ok, !ok
+			x.enabling, x.failed = false, !ok
+			x.listed = ok && (l.shard == enabledFor || !l.runs(x)) // or the shard was taken meanwhile
 			l.settle(x)
 		})
 	})

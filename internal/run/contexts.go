@@ -36,7 +36,12 @@ func (r *Runner) frames(t *Task) (frames []wire.Context) {
 		}
 	}
 	snapshot := func(index int) event.Snapshot {
-		if _, ok := taken[index]; !ok {
+		if _, ok := taken[index]; ok {
+			return taken[index]
+		}
+		if m.review != nil {
+			taken[index] = r.opts.Snapshots.Whole(h, index)
+		} else {
 			taken[index] = r.opts.Snapshots.Snapshot(h, index)
 		}
 		return taken[index]
@@ -50,7 +55,7 @@ func (r *Runner) frames(t *Task) (frames []wire.Context) {
 			c.Review, c.Step, c.Request = m.review.Body, m.review.Step, m.review.Request
 		}
 		if ev.Type == event.Synchronization {
-			c.Objects = snapshot(ev.Index)
+			c.Objects = event.Own(snapshot(ev.Index))
 		}
 		for _, index := range ev.Binding().Includes {
 			c.Snapshots = append(c.Snapshots, wire.NamedSnapshot{Name: h.Kubernetes[index].Name, Snapshot: snapshot(index)})

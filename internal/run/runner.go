@@ -38,6 +38,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Executor runs a hook file once. It returns an error if the hook fails.
@@ -54,6 +55,8 @@ type Workers interface {
 // Snapshots are those of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
 	Snapshot(h *hook.Hook, index int) event.Snapshot
+	// Whole returns what requests get: also the objects of other shards.
+	Whole(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
 }
@@ -142,6 +145,8 @@ type Options struct {
 	Begin func(Begun) Record
 	// Recorder keeps recordings of runs; nil keeps none.
 	Recorder *recording.Recorder
+	// Shard, if set, returns that of this replica. It is called when the replica runs hooks, or answers requests.
+	Shard func() shard.Shard
 }
 
 // Runner runs hooks.
@@ -378,6 +383,9 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
+	if t.readExtra().review == nil {
+		in.Vars = append(in.Vars, r.shardVariables(t.Hook())...)
+	}
 	if r.opts.Tracers != nil {
 		in.Vars = append(in.Vars, traceEnvironment(ctx)...)
 	}

@@ -48,6 +48,7 @@ type Metrics struct {
 	filterErrors        *prometheus.CounterVec
 	keyErrors           *prometheus.CounterVec
 	watchErrors         *prometheus.CounterVec
+	shardDropped        *prometheus.CounterVec
 	requests            *prometheus.CounterVec
 	latency, oldLatency *prometheus.HistogramVec
 	leader              *prometheus.GaugeVec
@@ -105,6 +106,7 @@ func NewMetrics(o MetricsOptions) (*Metrics, error) {
 		keyErrors:     r.counter("kube_queue_key_errors_total"),
 		handling:      r.histogram("kube_event_duration_seconds"),
 		watchErrors:   r.counter("kubernetes_client_watch_errors_total"),
+		shardDropped:  r.counter("shard_objects_dropped_total"),
 		requests:      r.counter("kubernetes_client_request_result_total"),
 		latency:       r.histogram("kubernetes_client_request_latency_seconds"),
 		leader:        r.gauge("leader"),
@@ -336,6 +338,11 @@ func (m *Metrics) ConversionReviewed(crd, result string, took time.Duration) {
 	}
 	m.conversions.WithLabelValues(crd, result).Inc()
 	m.conversionSeconds.WithLabelValues(crd).Observe(took.Seconds())
+}
+
+// ShardDropped counts objects of a kind that were received and belong to other shards.
+func (m *Metrics) ShardDropped(kind string, n int) {
+	m.shardDropped.WithLabelValues(kind).Add(float64(n))
 }
 
 // WatchFailed counts ended watches by cause: expired, unexpected-eof or fail.

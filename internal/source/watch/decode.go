@@ -116,6 +116,9 @@ func (d *eventDecoder) read() (ev watch.Event, err error) {
 			}
 		case "object":
 			ev.Object, err = d.object(ev.Type)
+			if err == errForeign {
+				ev.Type, ev.Object, err = watch.Bookmark, d.foreign(), nil
+			}
 		default:
 			err = d.dec.SkipValue()
 		}
@@ -147,4 +150,12 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 	}
 	a, err := d.digester.digest(raw, event == watch.Deleted)
 	return a, err
+}
+
+// foreign replaces an object of another shard: the watch has come so far.
+func (d *eventDecoder) foreign() runtime.Object {
+	o := &object{resourceVersion: string(d.digester.foreign)}
+	d.digester.meter.ShardDropped(d.digester.spare.kind, 1)
+	d.digester.subs(version(o.resourceVersion))
+	return &arrival{object: o}
 }

@@ -47,6 +47,8 @@ type digester struct {
 	scratch []byte
 	decoder jq.Decoder
 	turn    turn
+	// meter counts the objects that belong to other shards.
+	meter Meter
 	// reads is what the filters of readers read of an object.
 	reads   *jq.Need
 	readers []*subscription
@@ -201,14 +203,22 @@ func (b *batches) start() {
 func (f *batch) digest(d *digester) {
 	f.arrivals = make([]*arrival, 0, len(f.ends))
 	from := 0
+	foreign := 0
 	for _, end := range f.ends {
 		a, err := d.digest(f.text[from:end], false)
+		from = end
+		if err == errForeign {
+			foreign++
+			continue
+		}
 		if err != nil {
 			f.err = err
 			return
 		}
 		f.arrivals = append(f.arrivals, a)
-		from = end
+	}
+	if foreign > 0 {
+		d.meter.ShardDropped(d.fallbackKind, foreign)
 	}
 }
 

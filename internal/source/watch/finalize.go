@@ -122,8 +122,9 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 		return err
 	}
 	var failed error // one object does not hold up others
+	own := m.divided().own
 	for _, o := range found {
-		if m.isKnown(o.UID) {
+		if !own.hasFinalized(o) || m.isKnown(o.UID) {
 			continue
 		}
 		if err := m.readLeft(ctx, client, o, false); err != nil && failed == nil {

@@ -249,7 +249,9 @@ func (m *monitor) closeGate(todo requests) (closed bool) {
 		g.todo, g.phase, g.trouble, g.known, g.awaited = todo, gateStarting, "", map[string]bool{}, 1
 		var lacking []item
 		m.items.Scan(func(_ string, it item) bool {
-			g.meet(it.object.uid)
+			if g.meet(it.object.uid); !m.gates(it.object) {
+				return true
+			}
 			if !it.object.terminating() && !it.object.has(g.name) {
 				lacking = append(lacking, it)
 			}
@@ -458,7 +460,7 @@ func (m *monitor) halt(reason string, than uint64) {
 	m.openGate(gateHalted)
 	m.held, m.phase, g.left = event.Log{}, muted, nil
 	m.items.Scan(func(_ string, it item) bool {
-		if it.object.has(g.name) && version(it.object.resourceVersion) > than {
+		if m.gates(it.object) && it.object.has(g.name) && version(it.object.resourceVersion) > than {
 			m.requestRemoval(g.finalized(it.object))
 		}
 		return true

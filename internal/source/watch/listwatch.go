@@ -20,6 +20,8 @@ type scope struct {
 	namespace         string // empty: all
 	labels, fields    string
 	keepManagedFields bool
+	// part is what arrives. The API server may send more.
+	part part
 }
 
 func (s scope) path() string {
@@ -48,10 +50,13 @@ type listWatch struct {
 	reading func(version uint64) []*subscription
 	// listed are the consumers of the list that is being made.
 	listed []*subscription
+	meter  Meter
 }
 
 func (l *listWatch) newDigester(subs func(uint64) []*subscription) *digester {
-	return &digester{indexer: newIndexer(l.scope.keepManagedFields), ctx: l.ctx, subs: subs}
+	d := &digester{indexer: newIndexer(l.scope.keepManagedFields), ctx: l.ctx, subs: subs, meter: l.meter}
+	d.part = l.scope.part
+	return d
 }
 
 var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
@@ -118,7 +123,7 @@ func (l *listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 }
 
 func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptions) (io.ReadCloser, error) {
-	opts.LabelSelector, opts.FieldSelector = l.scope.labels, l.scope.fields
+	opts.LabelSelector, opts.FieldSelector, opts.ShardSelector = l.scope.labels, l.scope.fields, l.scope.part.Selector()
 	req := l.client.Get().AbsPath(l.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 	// Compressing a list takes the API server several times as long as all the rest. Compression of a watch saves nothing on small events,
 	// and some proxies delay them.

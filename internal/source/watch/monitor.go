@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
@@ -89,6 +90,11 @@ type monitor struct {
 	own map[string]*ownChanges
 	// resource is that of the binding's kind.
 	resource kube.Resource
+	// shard is that of this replica, division what it has of the binding.
+	shard    shard.Shard
+	division division
+	// planned is what the subscriptions are.
+	planned plan
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
 	phase   phase
@@ -217,12 +223,15 @@ func (m *monitor) expect(sub *subscription, generation int) bool {
 	return true
 }
 
-// retire starts a generation and returns the subscriptions of the last one, which are ignored from now on.
-func (m *monitor) retire() (generation int, old []*subscription) {
+// retire starts a generation, of a plan or of the last one, and returns the subscriptions of the last one, which are ignored from now on.
+func (m *monitor) retire(next *plan) (p plan, generation int, old []*subscription) {
 	m.order.Lock()
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if next != nil {
+		m.planned = *next
+	}
 	m.generation++
 	if m.retired == nil {
 		m.retired = map[*subscription]bool{}
@@ -234,7 +243,7 @@ func (m *monitor) retire() (generation int, old []*subscription) {
 	clear(m.subs)
 	clear(m.awaited)
 	clear(m.troubles)
-	return m.generation, old
+	return m.planned, m.generation, old
 }
 
 // arrived records that sub has delivered a list, or is not waited for. It requires mu.
@@ -242,9 +251,13 @@ func (m *monitor) arrived(sub *subscription) {
 	if !m.awaited[sub] {
 		return
 	}
-	if delete(m.awaited, sub); len(m.awaited) > 0 {
-		return
+	if delete(m.awaited, sub); len(m.awaited) == 0 {
+		m.complete()
 	}
+}
+
+// complete records that all lists have been delivered. It requires mu.
+func (m *monitor) complete() {
 	if len(m.retired) > 0 {
 		m.dropAll(func(_ string, it item) bool { return m.retired[it.from] })
 		m.dismissAll(func(l *change) bool { return m.retired[l.sub] })
@@ -384,7 +397,7 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 // put stores an entry and fires the event that follows from the comparison with the stored one.
 func (m *monitor) put(sub *subscription, e entry) {
 	old, had := m.items.Get(e.object.key)
-	if m.gate != nil && !m.admit(sub, e.object, old, had) {
+	if m.gates(e.object) && !m.admit(sub, e.object, old, had) {
 		return
 	}
 	switch {
@@ -402,7 +415,7 @@ func (m *monitor) put(sub *subscription, e entry) {
 	if had && old.object.uid == e.object.uid {
 		it.unannounced = old.unannounced
 	} else {
-		it.unannounced = m.gate != nil && m.phase == open && m.gate.isUnannounced(e.object)
+		it.unannounced = m.gates(e.object) && m.phase == open && m.gate.isUnannounced(e.object)
 	}
 	switch {
 	case !had:
@@ -453,7 +466,7 @@ func (m *monitor) drop(it item, last *object) {
 	case it.unannounced:
 		m.gate.forget(it.object.uid)
 		m.undelivered(event.Deleted, e, "the object was being deleted when the binding got it, the hook does not know it")
-	case m.gate == nil || !m.dropFinalized(it, e):
+	case !m.gates(last) || !m.dropFinalized(it, e):
 		m.fire(event.Deleted, e)
 	}
 	delete(m.keys, it.object.key)
@@ -464,8 +477,12 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 	b := m.binding
 	switch {
 	case m.phase >= muted:
+	case !m.division.events.has(e.object):
+		m.undelivered(watch, e, "another shard has the object")
 	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
+	case m.hold == holdStandby && m.division.rests:
+		m.undelivered(watch, e, "the hook runs on shard 0")
 	case m.hold == holdStandby:
 		m.undelivered(watch, e, "this replica is on standby")
 	case m.gate != nil && watch != event.Deleted && e.object.terminating():
@@ -545,7 +562,7 @@ func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() {
+	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events.has(it.object) {
 		return ev, false
 	}
 	o := event.Object{Namespace: namespace, Name: name, Kind: it.object.kind}
@@ -567,8 +584,8 @@ func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
 func (m *monitor) has(namespace, name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.items.Get(objectKey(namespace, name))
-	return ok
+	it, ok := m.items.Get(objectKey(namespace, name))
+	return ok && m.division.events.has(it.object)
 }
 
 func (m *monitor) group() string {
@@ -580,13 +597,32 @@ func (m *monitor) group() string {
 func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.resource = res
+	m.resource, m.division = res, divide(m.shard, m.hook, m.index, res)
 	if m.gate != nil {
 		m.gate.resource = res
 	}
 }
 
-// snapshot returns the objects.
+// divided returns what this replica has of the binding.
+func (m *monitor) divided() division {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.division
+}
+
+// gates reports whether an object has to have the finalizer. That is up to its shard. It requires mu.
+func (m *monitor) gates(o *object) bool { return m.gate != nil && m.division.events.has(o) }
+
+// whole returns all objects that the binding has.
+func (m *monitor) whole() event.Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.copy()
+	s.part = everything
+	return s
+}
+
+// snapshot returns the objects for runs of the hook.
 func (m *monitor) snapshot() event.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -605,15 +641,16 @@ func (m *monitor) synchronize() event.Snapshot {
 	return m.copy()
 }
 
-func (m *monitor) copy() event.Snapshot {
-	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, finalizer: m.binding.Finalizer}
+func (m *monitor) copy() *snapshot {
+	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, finalizer: m.binding.Finalizer,
+		part: m.division.snapshot, events: m.division.events}
 }
 
 // lead ends the rest of a standby.
 func (m *monitor) lead() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.hold == holdStandby {
+	if m.hold == holdStandby && !m.division.rests {
 		m.hold = holdNone
 	}
 }
@@ -726,12 +763,39 @@ type snapshot struct {
 	items          *btree.Map[string, item]
 	full, filtered bool
 	finalizer      string
+	// part are the objects that it shows, events those that are delivered.
+	part, events part
 }
 
-func (s *snapshot) Len() int { return s.items.Len() }
+var _ event.Divided = (*snapshot)(nil)
+
+func (s *snapshot) Len() int {
+	if s.part == everything {
+		return s.items.Len()
+	}
+	n := 0
+	s.items.Scan(func(_ string, it item) bool {
+		if s.part.has(it.object) {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+func (s *snapshot) Own() event.Snapshot {
+	own := *s
+	if s.events != everything { // whose objects are a part of those of the snapshot
+		own.part = s.events
+	}
+	return &own
+}
 
 func (s *snapshot) Each(yield func(event.Object) bool) {
 	s.items.Scan(func(_ string, it item) bool {
+		if !s.part.has(it.object) {
+			return true
+		}
 		o := event.Object{Namespace: it.object.namespace, Name: it.object.name, Kind: it.object.kind}
 		if s.full {
 			o.Full = event.Memory(it.object.json)

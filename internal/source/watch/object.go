@@ -61,6 +61,10 @@ type indexer struct {
 	intern map[string]string
 
 	keepManagedFields bool
+	// part are the objects that are kept. Of the last one that was not, foreign is the version, and spare its memory.
+	part    part
+	foreign []byte
+	spare   *object
 	// fallbackKind and fallbackVersion are for the items of a list, which need not repeat them.
 	fallbackKind, fallbackVersion string
 }
@@ -72,9 +76,16 @@ func newIndexer(keepManagedFields bool) *indexer {
 	return &indexer{intern: map[string]string{}, keepManagedFields: keepManagedFields}
 }
 
+// errForeign is the error of an object that belongs to another shard.
+var errForeign = errors.New("the object belongs to another shard")
+
 // scan reads the indexed fields of raw, which is a valid JSON value. The object has no JSON yet: layout makes it.
 func (x *indexer) scan(raw []byte) (*object, layout, error) {
-	o := &object{}
+	o := x.spare
+	if x.spare = nil; o == nil {
+		o = &object{}
+	}
+	*o = object{}
 	w := jq.Walk(raw)
 	var hasKind, hasVersion bool
 	managed := span{}
@@ -94,6 +105,10 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 			managed, err = x.metadata(&w, o)
 		default:
 			w.Skip()
+		}
+		if err == errForeign {
+			x.spare = o
+			return nil, layout{}, err
 		}
 		if err != nil {
 			return nil, layout{}, fmt.Errorf("cannot read object %s/%s: %w", o.namespace, o.name, err)
@@ -116,19 +131,19 @@ func (x *indexer) metadata(w *jq.Walker, o *object) (managed span, err error) {
 	if !w.Enter('{') {
 		return span{}, errors.New("metadata is not a JSON object")
 	}
-	var uid, version, name, namespace string
+	var uid, version, name, namespace []byte // of the walker's text
 	open := w.Offset()
 	before := open
 	for key := w.Member(); key != nil; key = w.Member() {
 		switch string(key) {
 		case `"name"`:
-			name, err = copied(text(w))
+			name, err = text(w)
 		case `"namespace"`:
-			namespace, err = x.interned(text(w))
+			namespace, err = text(w)
 		case `"uid"`:
-			uid, err = copied(text(w))
+			uid, err = text(w)
 		case `"resourceVersion"`:
-			version, err = copied(text(w))
+			version, err = text(w)
 		case `"managedFields"`:
 			w.Skip()
 			managed = span{before, w.Offset(), before == open}
@@ -140,9 +155,14 @@ func (x *indexer) metadata(w *jq.Walker, o *object) (managed span, err error) {
 		}
 		before = w.Offset()
 	}
-	o.key = objectKey(namespace, name)
-	o.namespace, o.name = namespace, o.key[len(namespace)+1:]
-	o.uid, o.resourceVersion = uid, version
+	if !x.part.hasBytes(uid, namespace, name) {
+		x.foreign = append(x.foreign[:0], version...)
+		return span{}, errForeign
+	}
+	o.resourceVersion = string(version)
+	o.namespace, _ = x.interned(namespace, nil)
+	o.key = o.namespace + "\x00" + string(name)
+	o.name, o.uid = o.key[len(namespace)+1:], string(uid)
 	return managed, nil
 }
 
@@ -163,8 +183,6 @@ func text(w *jq.Walker) ([]byte, error) {
 		return jsontext.AppendUnquote(nil, v)
 	}
 }
-
-func copied(text []byte, err error) (string, error) { return string(text), err }
 
 // interned deduplicates strings that many objects share.
 func (x *indexer) interned(text []byte, err error) (string, error) {

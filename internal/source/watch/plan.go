@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // How many narrow watches a binding may open before wider ones are considered, and how many objects a single one
@@ -35,36 +35,47 @@ type plan struct {
 }
 
 // narrowPlan has requests for just what the binding selects.
-func (w *Watcher) narrowPlan(b *hook.Kubernetes, res kube.Resource) plan {
+func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
+	b, stream := m.binding, m.divided().stream
 	base := scope{
 		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields, keepManagedFields: w.keepManagedFields(b),
+		part: stream,
 	}
 	if !res.Namespaced {
 		return plan{base: base, scopes: narrow(base, nil, b.Names)}
 	}
 	if b.Namespaces.ByLabels {
-		namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-		return plan{base: base, byLabels: true,
-			scopes: []scope{{GroupVersionResource: namespaces, labels: b.Namespaces.Labels, keepManagedFields: true}}}
+		namespaces := scope{
+			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, labels: b.Namespaces.Labels,
+			keepManagedFields: true,
+		}
+		if stream.By() == shard.ByNamespace {
+			namespaces.part = part{stream.Part, true}
+		}
+		return plan{base: base, byLabels: true, scopes: []scope{namespaces}}
 	}
-	return plan{base: base, scopes: narrow(base, b.Namespaces.Names, b.Names)}
+	own := stream.ownNamespaces(b.Namespaces.Names)
+	if len(own) == 0 && len(b.Namespaces.Names) > 0 {
+		return plan{base: base}
+	}
+	return plan{base: base, scopes: narrow(base, own, b.Names)}
 }
 
 // plan chooses the lists and watches of a binding, the cheapest that are allowed: one for each pair of namespace and name;
 // one for each name, in all namespaces; or a single one for all of them. What is wider than the binding is narrowed on our
 // side. Secrets are never requested more widely than the binding does. An error means that the choice has to be made again.
 func (w *Watcher) plan(ctx context.Context, m *monitor, res kube.Resource) (plan, error) {
-	p := w.narrowPlan(m.binding, res)
+	p := w.narrowPlan(m, res)
 	if p.byLabels || len(p.scopes) <= fewWatches || p.base.Group == "" && p.base.Resource == "secrets" {
 		return p, nil
 	}
-	names, namespaces := m.binding.Names, m.binding.Namespaces.Names
+	names, namespaces := m.binding.Names, p.base.part.ownNamespaces(m.binding.Namespaces.Names)
 	if !res.Namespaced {
 		namespaces = nil
 	}
 	wide := p.base
 	if len(namespaces) == 1 {
-		wide.namespace = namespaces[0]
+		wide = wide.in(namespaces[0])
 	}
 	if ok, err := w.mayWatch(ctx, wide); !ok || err != nil {
 		return p, err
@@ -94,8 +105,7 @@ func narrow(base scope, namespaces, names []string) []scope {
 	var scopes []scope
 	for _, namespace := range orAll(namespaces) {
 		for _, name := range orAll(names) {
-			sc := base
-			sc.namespace = namespace
+			sc := base.in(namespace)
 			if name != "" {
 				if sc.fields != "" {
 					sc.fields += ","
@@ -106,6 +116,15 @@ func narrow(base scope, namespaces, names []string) []scope {
 		}
 	}
 	return scopes
+}
+
+// in returns the scope of one namespace, which has one shard with all its objects if they are divided by it; of all namespaces if it is
+// empty.
+func (s scope) in(namespace string) scope {
+	if s.namespace = namespace; namespace != "" && s.part.By() == shard.ByNamespace {
+		s.part = everything
+	}
+	return s
 }
 
 func orAll(names []string) []string {

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -37,6 +38,8 @@ type server struct {
 	requests []string
 	// refuse fails requests.
 	refuse func(path string) *http.Response
+	// sharded: the server applies shard selectors.
+	sharded bool
 }
 
 type revision struct {
@@ -93,8 +96,29 @@ func (s *server) text(version int) string {
 
 func (s *server) json(version int) string {
 	r := s.history[version-1]
-	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"n","uid":"%d","resourceVersion":%q}}`, r.name,
-		r.uid, s.text(version))
+	namespace, name := r.key()
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":"%d","resourceVersion":%q}}`, name,
+		namespace, r.uid, s.text(version))
+}
+
+// key returns the namespace and name of an object: that of a/b is a.
+func (r revision) key() (namespace, name string) {
+	if namespace, name, ok := strings.Cut(r.name, "/"); ok {
+		return namespace, name
+	}
+	return "n", r.name
+}
+
+// selects reports whether a shard selector selects an object.
+func (s *server) selects(selector string, version int) bool {
+	var from, to string
+	if n, _ := fmt.Sscanf(selector, "shardRange(object.metadata.uid, '%18s', '%s", &from, &to); !s.sharded || n < 2 {
+		return true
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, s.history[version-1].uid)
+	hash, to := fmt.Sprintf("0x%016x", h.Sum64()), strings.TrimSuffix(to, "')")
+	return hash >= from && (len(to) > len(hash) || hash < to)
 }
 
 func (s *server) sleep(ctx context.Context) {
@@ -125,7 +149,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		from, _ := strconv.Atoi(strings.TrimPrefix(q.Get("resourceVersion"), "v"))
 		reader, writer := io.Pipe()
 		context.AfterFunc(req.Context(), func() { reader.Close() })
-		go s.watch(req.Context(), from, writer)
+		go s.watch(req.Context(), from, q.Get("shardSelector"), writer)
 		answer := respond(200, "")
 		answer.Body = reader
 		return answer, nil
@@ -145,7 +169,9 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var items []string
 	for _, v := range s.at(version) {
-		items = append(items, s.json(v))
+		if s.selects(q.Get("shardSelector"), v) {
+			items = append(items, s.json(v))
+		}
 	}
 	listed := s.text(version)
 	if s.listed != nil {
@@ -158,7 +184,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return respond(200, text), nil
 }
 
-func (s *server) watch(ctx context.Context, from int, body *io.PipeWriter) {
+func (s *server) watch(ctx context.Context, from int, selector string, body *io.PipeWriter) {
 	defer body.Close()
 	for at, began := from, from; ; {
 		s.mu.Lock()
@@ -170,7 +196,10 @@ func (s *server) watch(ctx context.Context, from int, body *io.PipeWriter) {
 			s.mu.Unlock()
 			return // the next watch gets it
 		case at < len(s.history):
-			at++
+			if at++; !s.selects(selector, at) {
+				s.mu.Unlock()
+				continue
+			}
 			kind := "MODIFIED"
 			if r := s.history[at-1]; r.deleted {
 				kind = "DELETED"

@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request and has no goroutine:
@@ -48,6 +49,8 @@ type SimulationOptions struct {
 	KeepManagedFields bool
 	// Changes sends the requests that add and remove finalizers.
 	Changes rest.Interface
+	// Shard is that of the simulated operator.
+	Shard shard.Shard
 }
 
 type simulatedKey struct {
@@ -206,7 +209,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	b := &simulatedBinding{indexer: newIndexer(keep), monitor: &monitor{
 		address: address{h, index}, stuck: func(error) {}, binding: k, sink: s.opts.Sink, reports: s.opts.Failures, meter: noMeter{},
 		log:    slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }}),
-		filled: make(chan struct{}),
+		filled: make(chan struct{}), shard: s.opts.Shard,
 	}}
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
@@ -337,6 +340,8 @@ func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulate
 		return fmt.Sprintf("labelSelector %q does not match its labels", k.Labels)
 	case !b.fields.Matches(o):
 		return fmt.Sprintf("fieldSelector %q does not match", k.Fields)
+	case !b.monitor.division.stream.has(&object{uid: o.Get("metadata.uid"), namespace: key.namespace, name: key.name}):
+		return "another shard has the object"
 	case !b.resource.Namespaced:
 		return ""
 	case len(k.Namespaces.Names) > 0 && !slices.Contains(k.Namespaces.Names, key.namespace):
@@ -360,6 +365,11 @@ func (s *Simulation) namespaceLabels(name string) labels.Set {
 // Snapshot returns the objects of a binding.
 func (s *Simulation) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return s.bindings[address{h, index}].monitor.snapshot()
+}
+
+// Whole is Watcher.Whole.
+func (s *Simulation) Whole(h *hook.Hook, index int) event.Snapshot {
+	return s.bindings[address{h, index}].monitor.whole()
 }
 
 // Synchronize returns the objects of a binding and drops the events held so far.

@@ -103,7 +103,7 @@ func (s *stream) run(ctx context.Context) {
 
 	f := &feed{stream: s, ctx: ctx}
 	lw := &listWatch{
-		client: s.client, scope: s.scope, ctx: ctx, broke: s.broke, listing: f.listing, serving: f.serving, reading: s.reading,
+		client: s.client, scope: s.scope, meter: s.meter, ctx: ctx, broke: s.broke, listing: f.listing, serving: f.serving, reading: s.reading,
 		report: func(verb string, err error) { s.answered(s.consumers(), verb, err) },
 	}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
@@ -310,7 +310,7 @@ func (s *subscription) skipResync() {
 func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
 	resync := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact
 	lw := &listWatch{
-		client: s.client, scope: s.scope, ctx: ctx,
+		client: s.client, scope: s.scope, meter: s.meter, ctx: ctx,
 		report: func(verb string, err error) {
 			if !resync { // without which nothing is missing
 				s.answered(subs, verb, err)

@@ -44,6 +44,10 @@ type entry struct {
 type subscription struct {
 	consumer
 	stream *stream
+	// scope is what the binding needs.
+	scope scope
+	// part is to be delivered from a stream that serves others, too.
+	part part
 	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
 	only, onlyIn map[string]bool
 	// optional subscriptions do not hold up the initial list when they are forbidden.
@@ -110,7 +114,7 @@ func version(text string) uint64 {
 }
 
 func (s *subscription) wants(o *object) bool {
-	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
+	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace]) && s.part.has(o)
 }
 
 // wider reports whether the stream is wider than the binding.

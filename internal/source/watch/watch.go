@@ -36,6 +36,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Sink receives events. A method that blocks delays its binding only. It must not call the Watcher.
@@ -63,6 +64,8 @@ type Meter interface {
 	// Filtered receives the duration of a binding's filter, Handled that of processing a change.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
+	// ShardDropped receives the number of objects of a kind that were received and belong to other shards.
+	ShardDropped(kind string, n int)
 	// WatchFailed receives why a watch failed: the API server rejected or ended it ("expired" or "fail"), or the connection ended within an
 	// event ("unexpected-eof").
 	WatchFailed(reason string)
@@ -78,6 +81,7 @@ type noMeter struct{}
 func (noMeter) Filtered(*hook.Hook, int, time.Duration) {}
 func (noMeter) Handled(*hook.Hook, int, time.Duration)  {}
 func (noMeter) WatchFailed(string)                      {}
+func (noMeter) ShardDropped(string, int)                {}
 
 // Options of a Watcher. Config, JQ and Sink are required.
 type Options struct {
@@ -100,6 +104,8 @@ type Options struct {
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Warned, if set, is called for each warning of the API server to such a request.
 	Warned func(hook string)
+	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
+	Shards int
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -119,6 +125,8 @@ type Watcher struct {
 	unresolved map[address]string
 	// resting is the initial state of new monitors.
 	resting bool
+	// shard is that of this replica; Waiting until Take.
+	shard shard.Shard
 }
 
 // address identifies a kubernetes binding.
@@ -142,8 +150,12 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Meter == nil {
 		opts.Meter = noMeter{}
 	}
+	own := shard.Shard{}
+	if opts.Shards > 0 {
+		own = shard.Shard{Index: shard.Waiting, Count: opts.Shards}
+	}
 	return &Watcher{
-		opts: opts, client: client, resolver: kube.NewResolver(client),
+		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, unresolved: map[address]string{}, resting: opts.Standby,
 	}, nil
@@ -165,11 +177,15 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. Until then it calls stuck with each
-// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce.
+// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce. With shards it starts those that this
+// replica needs, and may be called again.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
 	for i := range h.Kubernetes {
+		if !w.isMissing(h, i) {
+			continue
+		}
 		enabling.Go(func() {
 			errs[i] = w.enable(ctx, h, i, func(err error) { stuck(i, err) })
 		})
@@ -191,10 +207,12 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if w.opts.Changes != nil {
 		m.setFinalizer(w.opts.Changes(h), w.opts.Warned)
 	}
+	m.take(w.ownShard())
 	var res kube.Resource
 	var p plan
 	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {
 		if res, err = w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch"); err == nil {
+			m.setResource(res)
 			p, err = w.plan(ctx, m, res)
 		}
 		return err
@@ -205,21 +223,21 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if !res.Namespaced && (b.Namespaces.ByLabels || len(b.Namespaces.Names) > 0) {
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 	}
-	m.setResource(res)
 	m.replan = w.replanner(m, res)
 	w.mu.Lock()
-	if w.resting {
+	m.take(w.shard)
+	if w.resting || m.division.rests {
 		m.hold = holdStandby
 	}
 	w.monitors[address{h, index}] = m
 	w.mu.Unlock()
-	w.follow(m, p)
+	w.follow(m, &p)
 	if err := m.wait(ctx); err != nil {
 		w.Disable(h, index)
 		return err
 	}
-	if res.Namespaced && len(b.Namespaces.Names) > 0 {
-		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, b.Namespaces.Names) })
+	if names := m.division.own.ownNamespaces(b.Namespaces.Names); res.Namespaced && len(names) > 0 {
+		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, names) })
 	}
 	return nil
 }
@@ -242,14 +260,17 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 	return nil
 }
 
-// follow subscribes a binding as planned, in place of its subscriptions so far.
-func (w *Watcher) follow(m *monitor, p plan) {
-	generation, old := m.retire()
+// follow subscribes a binding as planned, or again as before if next is nil, in place of its subscriptions so far.
+func (w *Watcher) follow(m *monitor, next *plan) {
+	p, generation, old := m.retire(next)
 	c := consumer(m)
 	if p.byLabels {
 		c = &follower{watcher: w, monitor: m, base: p.base, generation: generation, subs: map[string][]*subscription{}}
 	}
 	w.subscribe(m, generation, c, p, false)
+	if len(p.scopes) == 0 { // all its namespaces belong to other shards
+		m.update(m.complete)
+	}
 	for _, sub := range old {
 		w.leave(sub)
 	}
@@ -263,22 +284,24 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		defer func() { <-busy }()
 		if kind == forbidden {
 			m.log.Info("A watch that is wider than the binding is forbidden: narrower ones replace it")
-			w.follow(m, w.narrowPlan(m.binding, res))
+			p := w.narrowPlan(m, res)
+			w.follow(m, &p)
 			return
 		}
 		found, err := w.resolver.ResolveAgain(ctx, m.binding.APIVersion, m.binding.Kind, "list", "watch")
 		if err != nil || found == res {
 			return
 		}
+		m.setResource(found)
 		p, err := w.plan(ctx, m, found)
 		if err != nil {
+			m.setResource(res)
 			return // the API server refuses the old requests again, and we are back
 		}
 		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(),
 			"now", found.GroupVersionResource.String())
 		res = found
-		m.setResource(res)
-		w.follow(m, p)
+		w.follow(m, &p)
 	}
 	return func(kind troubleKind) {
 		select {
@@ -358,23 +381,27 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 func (w *Watcher) subscribe(m *monitor, generation int, c consumer, p plan, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
-		subs[i] = &subscription{consumer: c, only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync}
+		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync}
 		if !m.expect(subs[i], generation) {
 			return nil
 		}
 	}
-	for i, sc := range p.scopes {
-		w.join(subs[i], sc)
+	for _, sub := range subs {
+		w.join(sub)
 	}
 	return subs
 }
 
-// join connects sub to the stream of a scope, and starts the stream if there is none.
-func (w *Watcher) join(sub *subscription, sc scope) {
+// join connects sub to the stream of its scope, and starts the stream if there is none.
+func (w *Watcher) join(sub *subscription) {
 	w.mu.Lock()
 	if sub.ended {
 		w.mu.Unlock()
 		return
+	}
+	sc := w.serving(sub.scope)
+	if sc != sub.scope {
+		sub.part = sub.scope.part
 	}
 	s, ok := w.streams[sc]
 	if !ok {
@@ -384,10 +411,12 @@ func (w *Watcher) join(sub *subscription, sc scope) {
 	}
 	sub.stream = s
 	s.join(sub)
+	moving := w.misplaced(sc)
 	w.mu.Unlock()
 	if !ok {
 		w.spawn(s.run)
 	}
+	w.move(moving)
 }
 
 // leave ends a subscription, and its stream if it was the last one.
@@ -418,10 +447,18 @@ func (w *Watcher) Lead() {
 	}
 }
 
-// Snapshot returns the objects of a binding, none before it is enabled.
+// Snapshot returns the objects of a binding for runs of the hook, none before it is enabled.
 func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	if m := w.monitor(h, index); m != nil {
 		return m.snapshot()
+	}
+	return event.NoObjects{}
+}
+
+// Whole returns all objects of a binding that requests need: those of other shards, too.
+func (w *Watcher) Whole(h *hook.Hook, index int) event.Snapshot {
+	if m := w.monitor(h, index); m != nil {
+		return m.whole()
 	}
 	return event.NoObjects{}
 }

@@ -1,0 +1,111 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/schedule"
+)
+
+// enabled is a Watcher that notes which hooks are enabled. An initial list takes a minute.
+type enabled struct {
+	Watcher
+	finalizerWorld // is the Meter
+	mu             sync.Mutex
+	names          []string
+}
+
+func (e *enabled) Enable(ctx context.Context, h *hook.Hook, _ func(int, error)) error {
+	e.mu.Lock()
+	e.names = append(e.names, h.Name)
+	e.mu.Unlock()
+	select {
+	case <-time.After(time.Minute):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *enabled) Lead() {}
+
+// A replica enables what requests need while it waits for a shard, and the rest when it has one, also if that is while the first lists are
+// made. Hooks that run on another shard get no further.
+func TestHooksOfAShard(t *testing.T) {
+	for _, test := range []struct {
+		takenAfter time.Duration
+		index      int
+		want       string
+	}{
+		{time.Hour, 0, "divided:Released single:Released"},
+		{time.Hour, 2, "divided:Released single:Loaded"},
+		{30 * time.Second, 2, "divided:Released single:Loaded"},
+		{0, 1, "divided:Released single:Loaded"},
+	} {
+		t.Run(fmt.Sprintf("shard %d after %s", test.index, test.takenAfter), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, log := &enabled{}, slog.New(slog.DiscardHandler)
+				taken, leading := make(chan struct{}), make(chan struct{})
+				queues := queue.NewSet(queue.Options{})
+				health := NewHealth(func(*hook.Hook) []string { return nil })
+				l := &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
+					Queues: queues, Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Clock: schedule.New(schedule.Options{}),
+					Leading: leading, Taken: taken, Shard: func() shard.Shard { return shard.Shard{Index: test.index, Count: 3} }, Standby: true,
+					Health: health, Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
+				}}
+				single := &hook.Hook{Name: "single", HTTP: []hook.HTTP{{}},
+					Kubernetes: []hook.Kubernetes{{Queue: "a", Initial: hook.InitialNone}}, Schedules: []hook.Schedule{{Queue: "a"}}}
+				divided := &hook.Hook{Name: "divided", HTTP: []hook.HTTP{{}}, Kubernetes: []hook.Kubernetes{{Queue: "b", Initial: hook.InitialNone}},
+					Schedules: []hook.Schedule{{Queue: "b"}}, Settings: hook.Settings{ShardBy: shard.ByObject}}
+				if test.index != 0 { // nothing executes it
+					single.OnStartup = new(int)
+				}
+				hooks := []*hook.Hook{single, divided}
+				l.add(hooks, hooks)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go l.Run(ctx)
+				time.Sleep(test.takenAfter)
+				synctest.Wait()
+				if test.takenAfter == time.Hour {
+					if got := strings.Join(slices.Sorted(slices.Values(w.names)), " "); got != "divided single" {
+						t.Errorf("the standby has enabled %s", got)
+					}
+				}
+				close(taken)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				runsHere := []string{"divided"}
+				if test.index == 0 {
+					runsHere = append(runsHere, "single")
+				}
+				want := strings.Join(slices.Sorted(slices.Values(append(runsHere, "divided", "single"))), " ")
+				if got := strings.Join(slices.Sorted(slices.Values(w.names)), " "); got != want && test.takenAfter > 0 {
+					t.Errorf("with a shard, %s have been enabled, want %s", got, want)
+				}
+				close(leading)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := fmt.Sprintf("divided:%s single:%s", l.State(divided), l.State(single)); got != test.want {
+					t.Errorf("%s, want %s", got, test.want)
+				}
+				if !l.StartupDone(single) || !health.Answers(single) || !health.Answers(divided) {
+					t.Errorf("startup done %t, answers %t %t", l.StartupDone(single), health.Answers(single), health.Answers(divided))
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package watch
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/shard"
+)
+
+// part is the objects of a resource that a shard has. The zero value is all of them. Parts can be compared.
+type part struct {
+	shard.Part
+	// named: objects are Namespaces, which belong to themselves.
+	named bool
+}
+
+// everything is the part of an operator without shards.
+var everything part
+
+func (p part) has(o *object) bool {
+	switch {
+	case p == everything:
+		return true
+	case p.named:
+		return p.Has(o.uid, o.name)
+	}
+	return p.Has(o.uid, o.namespace)
+}
+
+// hasBytes is has, before there is an object.
+func (p part) hasBytes(uid, namespace, name []byte) bool {
+	switch {
+	case p == everything:
+		return true
+	case p.named:
+		return p.HasBytes(uid, name)
+	}
+	return p.HasBytes(uid, namespace)
+}
+
+func (p part) hasFinalized(o kube.Finalized) bool {
+	return p.has(&object{uid: o.UID, namespace: o.Namespace, name: o.Name})
+}
+
+func isNamespaces(res kube.Resource) bool { return res.Group == "" && res.Resource == "namespaces" }
+
+// division is what a shard has of the objects of a binding. The zero value is that of an operator without shards.
+type division struct {
+	// rests: the hook runs on another shard. Only requests need the binding here.
+	rests bool
+	// own are the objects that belong to the shard, stream those that the binding has.
+	own, stream part
+	// Of the objects that the binding has, runs of the hook have those of snapshot in their snapshots, and get those of events in events and
+	// in the Synchronization.
+	snapshot, events part
+}
+
+// divide returns the division of a binding among shards.
+func divide(s shard.Shard, h *hook.Hook, index int, res kube.Resource) (d division) {
+	by := h.Settings.ShardBy
+	if d.rests = !s.Runs(by); d.rests || !s.Divided() || by == shard.None {
+		return d
+	}
+	d.own = part{s.Part(by), isNamespaces(res)}
+	d.stream, d.snapshot, d.events = d.own, d.own, d.own
+	if by == shard.ByNamespace && !res.Namespaced && !isNamespaces(res) {
+		d.stream, d.snapshot = everything, everything
+	}
+	if h.Answering(index) {
+		d.stream = everything
+	}
+	if d.stream == d.own { // it has no other objects
+		d.snapshot, d.events = everything, everything
+	}
+	return d
+}
+
+// ownNamespaces are those of a binding's namespaces that the part has.
+func (p part) ownNamespaces(names []string) []string {
+	if p.By() != shard.ByNamespace {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.Has("", name) })
+}
+
+// Take gives a Watcher with Options.Shards its shard. Enable, called again for a hook, enables the bindings that only its runs need.
+func (w *Watcher) Take(s shard.Shard) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shard = s
+	for _, m := range w.monitors {
+		m.take(s)
+	}
+}
+
+// isMissing reports whether this replica needs a binding, for runs of the hook or for requests, and does not have it.
+func (w *Watcher) isMissing(h *hook.Hook, index int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.monitors[address{h, index}] == nil && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
+}
+
+func (w *Watcher) ownShard() shard.Shard {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shard
+}
+
+// take sets what the binding has, and what runs of the hook get of it.
+func (m *monitor) take(s shard.Shard) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shard = s
+	m.division = divide(s, m.hook, m.index, m.resource)
+}
+
+// serving returns the scope of the stream that serves a scope: a stream that someone needs whole serves parts, too. It requires mu.
+func (w *Watcher) serving(sc scope) scope {
+	whole := sc
+	whole.part = everything
+	if s := w.streams[whole]; s != nil && s.isWhole() {
+		return whole
+	}
+	return sc
+}
+
+// isWhole reports whether a consumer needs all objects of the stream.
+func (s *stream) isWhole() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.all() {
+		if sub.part == everything {
+			return true
+		}
+	}
+	return false
+}
+
+// misplaced returns the bindings that have a part of a scope from a stream of their own, although a whole one serves it now. One whose
+// events are being delivered stays where it is: a move would merge changes. It requires mu.
+func (w *Watcher) misplaced(whole scope) (moving []*monitor) {
+	if w.shard.Count == 0 || whole.part != everything {
+		return nil
+	}
+	for at, s := range w.streams {
+		if at.part == everything || w.serving(at) != whole {
+			continue
+		}
+		s.mu.Lock()
+		subs := s.all()
+		s.mu.Unlock()
+		for _, sub := range subs {
+			if m := sub.monitor(); m.delivered() < open && !slices.Contains(moving, m) {
+				moving = append(moving, m)
+			}
+		}
+	}
+	return moving
+}
+
+func (m *monitor) delivered() phase {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.phase
+}
+
+// move lets bindings follow the streams that serve them now. Their objects stay.
+func (w *Watcher) move(bindings []*monitor) {
+	for _, m := range bindings {
+		w.spawn(func(context.Context) { w.follow(m, nil) })
+	}
+}
+
+// all returns the consumers, also those with streams of their own. It requires mu.
+func (s *stream) all() []*subscription {
+	return slices.AppendSeq(slices.Clone(s.subs), maps.Keys(s.private))
+}
+
+// monitor returns the binding of a subscription.
+func (s *subscription) monitor() *monitor {
+	if f, ok := s.consumer.(*follower); ok {
+		return f.monitor
+	}
+	m, _ := s.consumer.(*monitor)
+	return m
+}

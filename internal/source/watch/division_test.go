@@ -1,0 +1,419 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/shard"
+)
+
+func TestDivide(t *testing.T) {
+	pods := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespaced: true}
+	nodes := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
+	namespaces := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	s, waits := shard.Shard{Index: 1, Count: 3}, shard.Shard{Index: shard.Waiting, Count: 3}
+	byObject, byNamespace := part{s.Part(shard.ByObject), false}, part{s.Part(shard.ByNamespace), false}
+	for _, test := range []struct {
+		name      string
+		shard     shard.Shard
+		by        shard.By
+		answering bool
+		resource  kube.Resource
+		want      division
+	}{
+		{"no shards", shard.Shard{}, shard.ByObject, true, pods, division{}},
+		{"not divided, shard 0", shard.Shard{Index: 0, Count: 3}, shard.None, false, pods, division{}},
+		{"not divided, shard 1", s, shard.None, true, pods, division{rests: true}},
+		{"standby", waits, shard.ByObject, true, pods, division{rests: true}},
+		{"object", s, shard.ByObject, false, pods, division{own: byObject, stream: byObject}},
+		{"object, cluster-scoped", s, shard.ByObject, false, nodes, division{own: byObject, stream: byObject}},
+		{"object, for requests", s, shard.ByObject, true, pods, division{own: byObject, snapshot: byObject, events: byObject}},
+		{"namespace", s, shard.ByNamespace, false, pods, division{own: byNamespace, stream: byNamespace}},
+		{"namespace, for requests", s, shard.ByNamespace, true, pods, division{own: byNamespace, snapshot: byNamespace, events: byNamespace}},
+		{"namespace, cluster-scoped", s, shard.ByNamespace, false, nodes, division{own: byNamespace, events: byNamespace}},
+		{"namespace, Namespaces", s, shard.ByNamespace, false, namespaces,
+			division{own: part{s.Part(shard.ByNamespace), true}, stream: part{s.Part(shard.ByNamespace), true}}},
+	} {
+		h := &hook.Hook{Kubernetes: make([]hook.Kubernetes, 1), Settings: hook.Settings{ShardBy: test.by}}
+		if test.answering {
+			h.HTTP = []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}}
+		}
+		if got := divide(test.shard, h, 0, test.resource); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+// replicas are the Watchers of all shards, and of a standby, on one model server.
+type replicas struct {
+	watchers []*Watcher
+	seen     []*witness
+	dropped  *atomic.Int64
+}
+
+type droppedMeter struct {
+	noMeter
+	n *atomic.Int64
+}
+
+func (m droppedMeter) ShardDropped(_ string, n int) { m.n.Add(int64(n)) }
+
+const testShards = 3
+
+// divideWork runs test with the Watchers of three shards, in a bubble.
+func divideWork(t *testing.T, s *server, test func(t *testing.T, r *replicas)) {
+	synctest.Test(t, func(t *testing.T) {
+		s.changed = make(chan struct{}) // belongs to the bubble
+		r := &replicas{dropped: &atomic.Int64{}}
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range testShards {
+			seen := &witness{t: t, known: map[*hook.Hook]map[string]bool{}, events: map[*hook.Hook][]string{}}
+			w, err := New(Options{
+				Config: &rest.Config{Host: "http://api.example.com", Transport: s, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: seen,
+				Log: slog.New(slog.DiscardHandler), Meter: droppedMeter{n: r.dropped}, Shards: testShards, Standby: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			running.Go(func() { _ = w.Run(ctx) })
+			w.Take(shard.Shard{Index: i, Count: testShards})
+			w.Lead()
+			r.watchers, r.seen = append(r.watchers, w), append(r.seen, seen)
+		}
+		test(t, r)
+	})
+}
+
+// dividedHook is a hook for all ConfigMaps, whose objects are divided; with answering its binding is in the snapshots of requests.
+func dividedHook(name string, by shard.By, answering bool) *hook.Hook {
+	h := bindings(name, hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap"})
+	h.Settings.ShardBy = by
+	if answering {
+		h.HTTP = []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}}
+	}
+	return h
+}
+
+func (w *witness) start(watcher *Watcher, h *hook.Hook) {
+	if err := watcher.Enable(w.t.Context(), h, func(int, error) {}); err != nil {
+		return // the test has ended
+	}
+	known := map[string]bool{}
+	for o := range event.Own(watcher.Synchronize(h, 0)).Each {
+		known[o.Name] = true
+	}
+	w.mu.Lock()
+	w.known[h] = known
+	w.mu.Unlock()
+	watcher.Unlock(h, 0)
+}
+
+// owner returns the shard of an object.
+func (r revision) owner(by shard.By) int {
+	namespace, _ := r.key()
+	return slices.IndexFunc([]int{0, 1, 2}, func(i int) bool {
+		return shard.Shard{Index: i, Count: testShards}.Part(by).Has(fmt.Sprint(r.uid), namespace)
+	})
+}
+
+// Every change reaches the shard of its object, and no other, whether the API server selects or not, while whole readers of the same
+// objects come and go. Snapshots are the parts, those for requests are whole.
+func TestEachChangeHasOneShard(t *testing.T) {
+	for _, by := range []shard.By{shard.ByObject, shard.ByNamespace} {
+		for _, sharded := range []bool{false, true} {
+			for _, answering := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, server selects %t, for requests %t", by, sharded, answering), func(t *testing.T) {
+					testEachChange(t, by, sharded, answering)
+				})
+			}
+		}
+	}
+}
+
+func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
+	s, random := newServer(1), rand.New(rand.NewPCG(1, 2))
+	s.sharded = sharded
+	divideWork(t, s, func(t *testing.T, r *replicas) {
+		stays := dividedHook("stays", by, answering)
+		for i, w := range r.watchers {
+			r.seen[i].start(w, stays)
+		}
+		var others sync.WaitGroup
+		for i := range 200 {
+			ns := random.IntN(7)
+			name := fmt.Sprintf("ns-%d/c%d-%d", ns, random.IntN(3), ns)
+			s.write(name, random.IntN(2) == 0)
+			s.write(fmt.Sprintf("ns-%d/short-%d", i%11, i), false)
+			s.write(fmt.Sprintf("ns-%d/short-%d", i%11, i), true)
+			if at := i % testShards; i%9 == 0 {
+				others.Go(func() {
+					h := dividedHook(fmt.Sprint("whole ", i), by, true)
+					r.seen[at].start(r.watchers[at], h)
+					time.Sleep(40 * time.Millisecond)
+					r.watchers[at].Disable(h, 0)
+				})
+			}
+			time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
+		}
+		others.Wait()
+		time.Sleep(time.Minute) // the watches are delayed
+		synctest.Wait()
+
+		want := make([][]string, testShards)
+		for i, rev := range s.history[1:] {
+			what := "Modified "
+			if rev.deleted {
+				what = "Deleted "
+			} else if rev.uid == i+2 {
+				what = "Added "
+			}
+			_, name := rev.key()
+			want[rev.owner(by)] = append(want[rev.owner(by)], what+name)
+		}
+		there := s.at(len(s.history))
+		for i, w := range r.watchers {
+			if got := r.seen[i].events[stays]; !slices.Equal(got, want[i]) {
+				t.Errorf("shard %d received %d events of %d", i, len(got), len(want[i]))
+			}
+			part := 0
+			for _, version := range there {
+				if s.history[version-1].owner(by) == i {
+					part++
+				}
+			}
+			if n := w.Snapshot(stays, 0).Len(); n != part {
+				t.Errorf("shard %d sees %d objects of %d", i, n, part)
+			}
+			if n := w.Whole(stays, 0).Len(); answering && n != len(there) {
+				t.Errorf("requests at shard %d see %d objects of %d", i, n, len(there))
+			}
+		}
+		if n := r.dropped.Load(); answering != (n == 0) && !(sharded && by == shard.ByObject) {
+			t.Errorf("%d objects were dropped", n)
+		} else if sharded && by == shard.ByObject && n > 0 {
+			t.Errorf("%d objects were dropped, although the server selects", n)
+		}
+	})
+}
+
+// A hook that divides nothing runs on shard 0 only. Other shards and standbys have the bindings that requests include, and deliver nothing.
+func TestHooksThatRunOnShard0(t *testing.T) {
+	s := newServer(1)
+	divideWork(t, s, func(t *testing.T, r *replicas) {
+		for _, answering := range []bool{false, true} {
+			h := dividedHook(fmt.Sprint("answering ", answering), shard.None, answering)
+			for i, w := range r.watchers {
+				r.seen[i].start(w, h)
+			}
+			s.write(fmt.Sprint("ns/new-", answering), false)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			for i, w := range r.watchers {
+				has := i == 0 || answering
+				if n := w.Whole(h, 0).Len(); (n > 0) != has {
+					t.Errorf("%s: shard %d has %d objects", h.Name, i, n)
+				}
+				if got := r.seen[i].events[h]; (len(got) == 1) != (i == 0) {
+					t.Errorf("%s: shard %d received %q", h.Name, i, got)
+				}
+			}
+		}
+	})
+}
+
+// A standby has what requests need, whole, and no events. When it has taken its shard, it gets the rest, and one stream serves both.
+func TestStandbyTakesAShard(t *testing.T) {
+	s := newServer(1)
+	for i := range 30 {
+		s.write(fmt.Sprintf("ns-%d/c", i), false)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s.changed = make(chan struct{})
+		seen := &witness{t: t, known: map[*hook.Hook]map[string]bool{}, events: map[*hook.Hook][]string{}}
+		w, err := New(Options{
+			Config: &rest.Config{Host: "http://api.example.com", Transport: s, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: seen,
+			Log: slog.New(slog.DiscardHandler), Shards: testShards, Standby: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		running.Go(func() { _ = w.Run(ctx) })
+		answers, runs := dividedHook("answers", shard.ByNamespace, true), dividedHook("runs", shard.ByNamespace, false)
+		for _, h := range []*hook.Hook{answers, runs} {
+			seen.start(w, h)
+		}
+		if n := w.Whole(answers, 0).Len(); n != 31 {
+			t.Errorf("requests at the standby see %d objects", n)
+		}
+		if n := w.Whole(runs, 0).Len(); n != 0 {
+			t.Errorf("the standby has %d objects that only runs need", n)
+		}
+		w.Take(shard.Shard{Index: 1, Count: testShards})
+		for _, h := range []*hook.Hook{answers, runs} {
+			seen.start(w, h)
+		}
+		w.Lead()
+		if a, b := contentsOf(w.Snapshot(answers, 0)), contentsOf(w.Snapshot(runs, 0)); a != b || a == "" || strings.Count(a, " ") > 29 {
+			t.Errorf("the shard sees %q and %q", a, b)
+		}
+		if n := w.Whole(answers, 0).Len(); n != 31 {
+			t.Errorf("requests at the owner see %d objects", n)
+		}
+		if n := w.Streams(); n != 1 {
+			t.Errorf("%d streams", n)
+		}
+	})
+}
+
+func contentsOf(s event.Snapshot) string {
+	var names []string
+	for o := range s.Each {
+		names = append(names, o.Namespace+"/"+o.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// Bindings that are enabled together share a stream that one of them needs whole, whichever comes first.
+func TestPartsOfAWholeStream(t *testing.T) {
+	for _, first := range []string{"whole", "part"} {
+		t.Run(first+" first", func(t *testing.T) {
+			s := newServer(1)
+			divideWork(t, s, func(t *testing.T, r *replicas) {
+				w, whole, divided := r.watchers[0], dividedHook("whole", shard.None, false), dividedHook("part", shard.ByObject, false)
+				order := []*hook.Hook{whole, divided}
+				if first == "part" {
+					slices.Reverse(order)
+				}
+				for _, h := range order {
+					if err := w.Enable(t.Context(), h, func(int, error) {}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if n := w.Streams(); n != 1 {
+					t.Errorf("%d streams", n)
+				}
+				w.Unlock(whole, 0)
+				w.Unlock(divided, 0)
+				r.seen[0].known = map[*hook.Hook]map[string]bool{whole: {}, divided: {}}
+				for i := range 20 {
+					s.write(fmt.Sprintf("ns/c%d", i), false)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if all, some := len(r.seen[0].events[whole]), len(r.seen[0].events[divided]); all != 20 || some == 0 || some > 15 {
+					t.Errorf("%d and %d events", all, some)
+				}
+			})
+		})
+	}
+}
+
+// A namespace of another shard is not listed, and no object of it is received.
+func TestForeignNamespaces(t *testing.T) {
+	var own, foreign []string
+	for i := range 10 {
+		name := fmt.Sprintf("tenant-%d", i)
+		if (shard.Shard{Index: 0, Count: testShards}).Part(shard.ByNamespace).Has("", name) {
+			own = append(own, name)
+		} else {
+			foreign = append(foreign, name)
+		}
+	}
+	s := newServer(1)
+	divideWork(t, s, func(t *testing.T, r *replicas) {
+		h := dividedHook("named", shard.ByNamespace, false)
+		h.Kubernetes[0].Namespaces = inNamespaces(slices.Concat(own[:2], foreign[:2])...)
+		none := dividedHook("none", shard.ByNamespace, false)
+		none.Kubernetes[0].Namespaces = inNamespaces(foreign...)
+		for _, h := range []*hook.Hook{h, none} {
+			if err := r.watchers[0].Enable(t.Context(), h, func(int, error) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, request := range s.requests {
+			for _, name := range foreign {
+				if strings.Contains(request, "/namespaces/"+name+"/configmaps") {
+					t.Errorf("request %s", request)
+				}
+			}
+		}
+		for _, name := range own[:2] {
+			if !slices.ContainsFunc(s.requests, func(request string) bool { return strings.Contains(request, "/"+name+"/configmaps") }) {
+				t.Errorf("%s is not listed: %q", name, s.requests)
+			}
+		}
+	})
+}
+
+// A foreign object costs a look at its metadata, and no memory.
+func TestForeignObjectsCostNoMemory(t *testing.T) {
+	raw := []byte(sampleObject)
+	own, foreign := -1, -1
+	for i := range testShards {
+		if (shard.Shard{Index: i, Count: testShards}).Part(shard.ByObject).Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "") {
+			own = i
+		} else {
+			foreign = i
+		}
+	}
+	x := newIndexer(false)
+	x.part = part{shard.Shard{Index: own, Count: testShards}.Part(shard.ByObject), false}
+	if o, _, err := x.scan(raw); err != nil || o.name != "a" || o.namespace != "tenant-17" || o.kind != "ConfigMap" ||
+		o.resourceVersion != "77" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	x.part = part{shard.Shard{Index: foreign, Count: testShards}.Part(shard.ByObject), false}
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = x.scan(raw) }); n != 0 {
+		t.Errorf("a foreign object costs %v allocations", n)
+	}
+	if string(x.foreign) != "77" || x.spare.kind != "ConfigMap" {
+		t.Errorf("version %q, kind %q", x.foreign, x.spare.kind)
+	}
+}
+
+var sampleObject = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"tenant-17",` +
+	`"uid":"8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e","resourceVersion":"77","labels":{"a":"b"}},"data":{"text":"` +
+	strings.Repeat("x", 2000) + `"}}`
+
+// BenchmarkScan compares an object that is kept with one of another shard.
+func BenchmarkScan(b *testing.B) {
+	raw := []byte(sampleObject)
+	for i := range testShards {
+		p := shard.Shard{Index: i, Count: testShards}.Part(shard.ByObject)
+		b.Run(fmt.Sprintf("own %t", p.Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "")), func(b *testing.B) {
+			x := newIndexer(false)
+			x.part = part{p, false}
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, _ = x.scan(raw)
+			}
+		})
+	}
+}
