@@ -79,6 +79,35 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// TestShards: one Pod more than there are shards, which may be evicted one by one, and the permissions for Leases of any name.
+func TestShards(t *testing.T) {
+	const deployment = "Deployment/shop-shell-operator"
+	for values, want := range map[string]string{"shards: 3": "4", "shards: 3\nreplicas: 3": "3", "shards: 3\nreplicas: 0": "0",
+		"replicas: 2": "2"} {
+		if got := rendered(t, values).at(t, deployment, "spec", "replicas"); got != want {
+			t.Errorf("%q: %s replicas, want %s", values, got, want)
+		}
+	}
+	o := rendered(t, "shards: 3")
+	spec := o.at(t, deployment, "spec")
+	for _, want := range []string{"name: SHELL_OPERATOR_SHARDS", `value: "3"`, "name: SHELL_OPERATOR_LEADER_ELECTION_LEASE",
+		"type: RollingUpdate",
+		"topologyKey: kubernetes.io/hostname"} {
+		if !strings.Contains(spec, want) {
+			t.Errorf("the Deployment lacks %q", want)
+		}
+	}
+	if strings.Contains(spec, "name: SHELL_OPERATOR_LEADER_ELECTION\n") {
+		t.Error("leader election is enabled, too")
+	}
+	if o["PodDisruptionBudget/shop-shell-operator"] == nil {
+		t.Error("there is no PodDisruptionBudget")
+	}
+	if got := o.at(t, "Role/shop-shell-operator", "rules"); !strings.Contains(got, "- delete") || strings.Contains(got, "resourceNames") {
+		t.Errorf("the rules are\n%s", got)
+	}
+}
+
 // TestMetadata sets labels and annotations of everything, of a kind, and of the Pod. Selectors stay as they are.
 func TestMetadata(t *testing.T) {
 	before := rendered(t, everything)
@@ -420,11 +449,15 @@ func TestVariables(t *testing.T) {
 // TestRefusals checks that invalid values are rejected with an error that names the value and the fix.
 func TestRefusals(t *testing.T) {
 	for values, want := range map[string]string{
-		"replicas: two":                     "at '/replicas': got string, want null or integer",
-		"replica: 2":                        "additional properties 'replica' not allowed",
-		"image: {tagg: v1}":                 "at '/image': additional properties 'tagg' not allowed",
-		"image: {digest: v1}":               "at '/image/digest': 'v1' does not match pattern",
-		"leaderElection: {mode: Sometimes}": "at '/leaderElection/mode': value must be one of 'Auto', 'Always', 'Never'",
+		"replicas: two":          "at '/replicas': got string, want null or integer",
+		"replica: 2":             "additional properties 'replica' not allowed",
+		"image: {tagg: v1}":      "at '/image': additional properties 'tagg' not allowed",
+		"image: {digest: v1}":    "at '/image/digest': 'v1' does not match pattern",
+		"shards: 65":             "at '/shards': maximum: got 65, want 64",
+		"shards: 4\nreplicas: 3": "replicas is 3, and each of the 4 shards needs a Pod",
+		"shards: 4\nleaderElection: {mode: Always}":         "leaderElection.mode is Always, and shards are set",
+		"settings: {shards: 3}":                             "settings.shards has no effect in this chart: set shards",
+		"leaderElection: {mode: Sometimes}":                 "at '/leaderElection/mode': value must be one of 'Auto', 'Always', 'Never'",
 		"rbac: {rules: [{resource: [pods], verbs: [get]}]}": "at '/rbac/rules/0': additional properties 'resource' not allowed",
 		"rbac: {clusterRules: [{resources: [pods]}]}":       "at '/rbac/clusterRules/0': missing property 'verbs'",
 		"rbac: {namespaces: {Team_A: []}}":                  "'Team_A' does not match pattern",

@@ -233,7 +233,7 @@ var bare = regexp.MustCompile(`"([A-Za-z_]+)"`)
 // Settings whose variable the chart or the image sets are rejected, because the variable wins.
 func TestSettings(t *testing.T) {
 	var variables string // that the chart sets
-	for _, values := range []string{everything,
+	for _, values := range []string{everything, "shards: 3",
 		"kubernetesEvents: false\nbrokenHooks: skip\nhooks: {git: {repository: https://example.com/hooks.git}}"} {
 		manifest, problem := render(t, "shop", values)
 		if problem != "" {

@@ -40,6 +40,10 @@
 - {name: SHELL_OPERATOR_LEADER_ELECTION, value: "true"}
 - {name: SHELL_OPERATOR_LEADER_ELECTION_LEASE, value: {{ include "lease" . | quote }}}
 {{- end }}
+{{- if include "shards" . }}
+- {name: SHELL_OPERATOR_SHARDS, value: {{ .Values.shards | quote }}}
+- {name: SHELL_OPERATOR_LEADER_ELECTION_LEASE, value: {{ include "lease" . | quote }}}
+{{- end }}
 {{- /* It does not change with the number of replicas. */}}
 - {name: SHELL_OPERATOR_INSTANCE, value: {{ printf "%s.%s" .Release.Namespace (include "name" .) | trunc 100 | trimSuffix "." | trimSuffix "-" | quote }}}
 {{- if not .Values.kubernetesEvents }}

@@ -56,8 +56,30 @@ annotations:
 
 {{/* The questions below are answered by "true" or by nothing. */}}
 
+{{/* The number of Pods; nothing if the cluster decides. With shards, one more than there are is the default. */}}
+{{- define "replicas" -}}
+{{- $shards := int .Values.shards }}
+{{- if kindIs "invalid" .Values.replicas -}}
+{{- else if and (gt $shards 1) (eq (int .Values.replicas) 1) -}}
+{{ add1 $shards }}
+{{- else if and (gt $shards 1) (gt (int .Values.replicas) 0) (lt (int .Values.replicas) $shards) -}}
+{{ fail (printf "replicas is %d, and each of the %d shards needs a Pod: leave replicas out, or set %d or more" (int .Values.replicas) $shards $shards) }}
+{{- else -}}
+{{ int .Values.replicas }}
+{{- end -}}
+{{- end -}}
+
+{{- define "several" -}}
+{{- if gt (int (include "replicas" .)) 1 }}true{{ end -}}
+{{- end -}}
+
+{{- define "shards" -}}
+{{- if gt (int .Values.shards) 1 }}true{{ end -}}
+{{- end -}}
+
 {{- define "leads" -}}
-{{- if or (eq .Values.leaderElection.mode "Always") (and (eq .Values.leaderElection.mode "Auto") (gt (int .Values.replicas) 1)) }}true{{ end -}}
+{{- if include "shards" . }}{{ if eq .Values.leaderElection.mode "Always" }}{{ fail "leaderElection.mode is Always, and shards are set: choose one" }}{{ end }}
+{{- else if or (eq .Values.leaderElection.mode "Always") (and (eq .Values.leaderElection.mode "Auto") (gt (int .Values.replicas) 1)) }}true{{ end -}}
 {{- end -}}
 
 {{- define "admits" -}}

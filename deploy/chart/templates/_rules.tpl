@@ -7,7 +7,13 @@
   verbs: [get, watch, update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create] # cannot be limited to a name
+  verbs: [create, list] # cannot be limited to a name; a leader checks that no shard has an owner
+{{- end }}
+{{- if include "shards" . }}
+# The names of the Leases depend on the hooks.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update, delete]
 {{- end }}
 {{- if and (include "answers" .) (eq .Values.webhooks.certificates.from "Operator") }}
 - apiGroups: [""]

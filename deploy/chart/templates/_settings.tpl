@@ -9,6 +9,7 @@ http-server-key: http.secretName
 kubernetes-events: kubernetesEvents
 leader-election: leaderElection.mode
 leader-election-lease: leaderElection.lease
+shards: shards
 log-level: log.level
 log-type: log.type
 namespace: the namespace of the release
