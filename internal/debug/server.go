@@ -37,6 +37,14 @@ type served struct {
 	socket bool
 }
 
+// idle limits connections without requests. Pings check those of consoles, which nobody may be looking at for a while.
+func (s *served) idle() time.Duration {
+	if s.socket {
+		return time.Hour
+	}
+	return time.Minute
+}
+
 // Listen takes the addresses; Run serves them.
 func Listen(o ServerOptions) (*Server, error) {
 	s := &Server{log: o.Log}
@@ -120,7 +128,7 @@ func (s *Server) Run(ctx context.Context) {
 	defer serving.Wait()
 	for _, one := range s.served {
 		server := &http.Server{
-			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: one.idle(),
 			MaxHeaderBytes: httpserver.MaxHeaderBytes, Protocols: protocols(one.socket), HTTP2: pings(),
 			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			BaseContext: func(net.Listener) context.Context { return ctx },

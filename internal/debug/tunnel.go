@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -8,130 +9,102 @@ import (
 	"time"
 )
 
-// Dial connects to the debug socket.
-type Dial func(context.Context) (net.Conn, error)
-
 // Connections of HTTP/2 are checked by pings: one that hangs is closed after about ten seconds, by both ends.
 const (
 	pingAfter   = 5 * time.Second
 	pingTimeout = 5 * time.Second
 )
 
-// Delays before another attempt to connect, after attempts that failed.
-const (
-	redialMin = 250 * time.Millisecond
-	redialMax = 10 * time.Second
-)
-
 func pings() *http.HTTP2Config {
 	return &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: pingAfter + pingTimeout}
 }
 
-func unencryptedHTTP2() *http.Protocols {
-	p := &http.Protocols{}
-	p.SetUnencryptedHTTP2(true)
-	return p
-}
-
-// NewTunnel returns a Client whose requests and streams share one connection, over HTTP/2 without TLS. It dials with the first request, and
-// again with the first one after the connection has ended; a request while no connection can be made fails with the reason, and further
-// attempts follow with a delay that grows to 10 s. A connection that hangs is closed, and fails its requests, after 10 s. The timeout
-// limits the time until an answer begins. Close ends the connection.
+// NewTunnel returns a Client whose requests and streams share one connection to a debug socket, over HTTP/2 without TLS. The first request
+// dials. The timeout limits the time until an answer begins. When the connection cannot be made, has ended, or has hung for 10 s, all
+// requests fail with the reason: then the caller makes another tunnel. Close ends the connection.
 //
 // Operators before HTTP/2 on the debug socket reject it: NewClient works with all.
-func NewTunnel(dial Dial, timeout time.Duration) *Client {
-	t := &tunnel{dial: dial, now: time.Now}
-	http2 := pings()
+func NewTunnel(dial func(context.Context) (net.Conn, error), timeout time.Duration) *Client {
+	t := &tunnel{make: dial}
+	http2, protocols := pings(), &http.Protocols{}
 	http2.StrictMaxConcurrentRequests = true // beyond the maximum of the operator, 250, requests wait
-	transport := &http.Transport{
-		DialContext: t.connect, Protocols: unencryptedHTTP2(), HTTP2: http2, MaxConnsPerHost: 1, ResponseHeaderTimeout: timeout,
-	}
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{DialContext: t.dial, Protocols: protocols, HTTP2: http2, MaxConnsPerHost: 1, ResponseHeaderTimeout: timeout}
 	return &Client{http: &http.Client{Transport: transport}, where: "the tunnel to the debug socket", close: func() {
 		transport.CloseIdleConnections()
-		t.end()
+		t.close()
 	}}
 }
 
-// tunnel dials, one connection at a time.
+// tunnel is a connection that is dialed once.
 type tunnel struct {
-	dial Dial
-	now  func() time.Time
+	make func(context.Context) (net.Conn, error)
 
 	mu sync.Mutex
-	// conn is the last connection, nil before the first one.
-	conn net.Conn
-	// delay is that after the last failure, which was err, and until its end; 0 after a connection that has worked.
-	delay time.Duration
-	until time.Time
-	err   error
-	ended bool
+	// dialed: the connection is there, or will be. ended is why it has, or was not made.
+	dialed bool
+	conn   net.Conn
+	ended  error
 }
 
-func (t *tunnel) connect(ctx context.Context, _, _ string) (net.Conn, error) {
+func (t *tunnel) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	t.mu.Lock()
-	waiting, err := t.now().Before(t.until), t.err
-	ended := t.ended
+	first, ended := !t.dialed, t.ended
+	t.dialed = true
 	t.mu.Unlock()
-	switch {
-	case ended:
-		return nil, net.ErrClosed
-	case waiting:
-		return nil, err
+	if !first || ended != nil {
+		return nil, cmp.Or(ended, errTunnelEnded)
 	}
-	conn, err := t.dial(ctx)
+	conn, err := t.make(ctx)
 	if err != nil {
-		t.failed(err)
+		t.end(err)
 		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended {
+	if t.ended != nil { // by close
 		_ = conn.Close()
-		return nil, net.ErrClosed
+		return nil, t.ended
 	}
 	t.conn = conn
-	return &tunneled{Conn: conn, tunnel: t}, nil
+	return &tunneled{conn, t}, nil
 }
 
-func (t *tunnel) failed(err error) {
+var errTunnelEnded error = &Problem{text: "the connection to the operator has ended", cause: net.ErrClosed}
+
+func (t *tunnel) end(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.delay = min(max(2*t.delay, redialMin), redialMax)
-	t.until, t.err = t.now().Add(t.delay), err
+	t.ended = cmp.Or(t.ended, err)
 }
 
-func (t *tunnel) succeeded() {
+func (t *tunnel) close() {
+	t.end(errTunnelEnded)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.delay, t.until = 0, time.Time{}
-}
-
-// end closes the connection, and dials no other.
-func (t *tunnel) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
-	if t.conn != nil {
-		_ = t.conn.Close()
+	conn := t.conn
+	t.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
 	}
 }
 
-// tunneled is a connection of a tunnel. One that ends before anything was received has failed.
+// tunneled is the connection of a tunnel, which notes why it ends.
 type tunneled struct {
 	net.Conn
 	tunnel *tunnel
-	// received is used by the one goroutine that reads.
-	received bool
 }
 
-func (c *tunneled) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	switch {
-	case n > 0 && !c.received:
-		c.received = true
-		c.tunnel.succeeded()
-	case err != nil && !c.received:
-		c.tunnel.failed(err)
+func (c *tunneled) Read(b []byte) (int, error)  { return c.note(c.Conn.Read(b)) }
+func (c *tunneled) Write(b []byte) (int, error) { return c.note(c.Conn.Write(b)) }
+
+func (c *tunneled) note(n int, err error) (int, error) {
+	if err != nil {
+		c.tunnel.end(err)
 	}
 	return n, err
+}
+
+func (c *tunneled) Close() error {
+	c.tunnel.end(errTunnelEnded)
+	return c.Conn.Close()
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,12 +58,21 @@ func servePipes(ctx context.Context, api *API, p *pipes) (ended func()) {
 	return serving.Wait
 }
 
-// counting counts connections.
-func counting(n *atomic.Int32, dial Dial) Dial {
-	return func(ctx context.Context) (net.Conn, error) {
-		n.Add(1)
-		return dial(ctx)
+// over dials a connection that is there, once.
+func over(conn net.Conn) func(context.Context) (net.Conn, error) {
+	return func(context.Context) (net.Conn, error) {
+		dialed := conn
+		conn = nil // a second one would panic
+		return dialed, nil
 	}
+}
+
+// tunnelTo returns a tunnel to a socket.
+func tunnelTo(t *testing.T, place Place) *Client {
+	t.Helper()
+	c := NewTunnel(place.Dial, time.Minute)
+	t.Cleanup(c.Close)
+	return c
 }
 
 // Ten streams and a hundred requests at one time share one connection to the socket.
@@ -73,9 +80,7 @@ func TestTunnel(t *testing.T) {
 	o := operate(theOperator())
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
 	serve(t, ServerOptions{API: o.api(), Place: place, Log: slog.New(slog.DiscardHandler)})
-	var dialed atomic.Int32
-	c := NewTunnel(counting(&dialed, place.Dial), time.Minute)
-	defer c.Close()
+	c := tunnelTo(t, place)
 	var began, all sync.WaitGroup
 	for range 10 {
 		began.Add(1)
@@ -105,9 +110,6 @@ func TestTunnel(t *testing.T) {
 	began.Wait()
 	record(o.history, "17", "big.py", history.Failed, "boom")
 	all.Wait()
-	if n := dialed.Load(); n != 1 {
-		t.Errorf("%d connections", n)
-	}
 	// Commands have HTTP/1.1 on the same socket.
 	if text, err := get(t, NewClient(place, time.Minute), "/"); err != nil || text != "debug endpoint is alive" {
 		t.Errorf("a command: %s %v", text, err)
@@ -123,8 +125,7 @@ func TestTunnelActs(t *testing.T) {
 	o := operate(theOperator())
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
 	serve(t, ServerOptions{API: o.api(), Place: place, Log: slog.New(slog.DiscardHandler)})
-	tunnel, command := NewTunnel(place.Dial, time.Minute), NewClient(place, time.Minute)
-	defer tunnel.Close()
+	tunnel, command := tunnelTo(t, place), NewClient(place, time.Minute)
 	var answers [2]string
 	for i, c := range []*Client{command, tunnel} { // this process has started the server: both are taken for a hook, or both are not
 		body, err := c.Post(t.Context(), "/queue/slow/retry.json", map[string][]string{"dryRun": {"true"}})
@@ -145,8 +146,11 @@ func TestTunnelActs(t *testing.T) {
 func TestNoTunnelOverTCP(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
 	s, _ := serve(t, ServerOptions{API: operate(theOperator()).api(), Place: place, TCP: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
-	address := s.served[1].listener.Addr().String()
-	c := NewTunnel(func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", address) }, time.Minute)
+	conn, err := net.Dial("tcp", s.served[1].listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewTunnel(over(conn), time.Minute)
 	defer c.Close()
 	if text, err := get(t, c, "/"); err == nil {
 		t.Errorf("HTTP/2 over TCP answers %s", text)
@@ -208,28 +212,25 @@ func (s *stuck) Close() error {
 	return s.Conn.Close()
 }
 
-// A tunnel that hangs is noticed by pings, its stream ends with an error, and the next request gets a new connection.
+// A tunnel that hangs is noticed by pings: its stream ends with an error, and later requests fail.
 func TestTunnelHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := servePipes(ctx, operate(theOperator()).api(), p)
-		var conns []*stuck
-		c := NewTunnel(func(ctx context.Context) (net.Conn, error) {
-			conn, err := p.dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			conns = append(conns, newStuck(conn))
-			return conns[len(conns)-1], nil
-		}, time.Minute)
+		conn, err := p.dial(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hanging := newStuck(conn)
+		c := NewTunnel(over(hanging), time.Minute)
 		body, err := c.Get(ctx, "/tail.json")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute) // pings are answered
 		began := time.Now()
-		close(conns[0].hangs)
+		close(hanging.hangs)
 		if n, err := body.Read(make([]byte, 1)); err == nil {
 			t.Errorf("the stream delivers %d bytes", n)
 		}
@@ -237,8 +238,8 @@ func TestTunnelHangs(t *testing.T) {
 			t.Errorf("it was noticed after %s", took)
 		}
 		body.Close()
-		if text, err := get(t, c, "/"); err != nil || text != "debug endpoint is alive" || len(conns) != 2 {
-			t.Errorf("afterwards: %q %v, %d connections", text, err, len(conns))
+		if text, err := get(t, c, "/"); err == nil {
+			t.Errorf("afterwards: %q", text)
 		}
 		c.Close()
 		cancel()
@@ -246,48 +247,74 @@ func TestTunnelHangs(t *testing.T) {
 	})
 }
 
-// While no connection can be made, requests fail with the reason, and attempts follow with a growing delay.
-func TestTunnelBacksOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPipes()
-		attempts, fails := 0, true
-		c := NewTunnel(func(ctx context.Context) (net.Conn, error) {
-			attempts++
-			if fails {
-				return nil, &Problem{text: fmt.Sprintf("no Pod, attempt %d", attempts), hint: "set -n"}
-			}
-			return p.dial(ctx)
-		}, time.Minute)
-		for range 600 {
-			if _, err := get(t, c, "/"); err == nil || err.Error() != fmt.Sprintf("no Pod, attempt %d", attempts) {
-				t.Fatalf("%v after %d attempts", err, attempts)
-			}
-			time.Sleep(100 * time.Millisecond)
+// When the operator ends, so does the stream, and later requests fail.
+func TestTunnelEnds(t *testing.T) {
+	p := newPipes()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := servePipes(ctx, operate(theOperator()).api(), p)
+	conn, err := p.dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewTunnel(over(conn), time.Minute)
+	defer c.Close()
+	body, err := c.Get(t.Context(), "/tail.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	cancel()
+	ended()
+	if text, _ := io.ReadAll(body); len(text) > 0 {
+		t.Errorf("the stream delivers %q", text)
+	}
+	if _, err := get(t, c, "/"); err == nil || errors.As(err, new(*refusal)) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// A connection that ends by itself reports why, to all requests: of kubectl, for instance.
+func TestTunnelReportsWhy(t *testing.T) {
+	here, there := net.Pipe()
+	c := NewTunnel(over(explained{here}), time.Minute)
+	defer c.Close()
+	go func() {
+		_, _ = there.Read(make([]byte, 1))
+		there.Close()
+	}()
+	for range 2 {
+		if _, err := get(t, c, "/"); err == nil || err.Error() != "the Pod is gone" {
+			t.Errorf("the error is %v", err)
 		}
-		if attempts < 9 || attempts > 12 { // 0.25 + 0.5 + 1 + 2 + 4 + 8, then every 10 s
-			t.Errorf("%d attempts in a minute", attempts)
+	}
+}
+
+// explained is a connection that knows why it has ended.
+type explained struct{ net.Conn }
+
+func (e explained) Read(b []byte) (int, error)  { return because(e.Conn.Read(b)) }
+func (e explained) Write(b []byte) (int, error) { return because(e.Conn.Write(b)) }
+
+func because(n int, err error) (int, error) {
+	if err != nil {
+		err = &Problem{text: "the Pod is gone"}
+	}
+	return n, err
+}
+
+// A connection that cannot be made is tried once, and its error is that of all requests.
+func TestTunnelIsNotMade(t *testing.T) {
+	dialed := 0
+	c := NewTunnel(func(context.Context) (net.Conn, error) {
+		dialed++
+		return nil, &Problem{text: "no Pod"}
+	}, time.Minute)
+	defer c.Close()
+	for range 3 {
+		if _, err := get(t, c, "/"); err == nil || err.Error() != "no Pod" || dialed != 1 {
+			t.Errorf("%v after %d attempts", err, dialed)
 		}
-		fails = false
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := servePipes(ctx, operate(theOperator()).api(), p)
-		time.Sleep(redialMax)
-		if _, err := get(t, c, "/"); err != nil {
-			t.Error(err)
-		}
-		// The operator restarts: the next request is served by the next one, without a delay.
-		before := attempts
-		cancel()
-		ended()
-		p = newPipes()
-		ctx, cancel = context.WithCancel(t.Context())
-		ended = servePipes(ctx, operate(theOperator()).api(), p)
-		if _, err := get(t, c, "/"); err != nil || attempts != before+1 {
-			t.Errorf("after a restart: %v, %d attempts more", err, attempts-before)
-		}
-		c.Close()
-		cancel()
-		ended()
-	})
+	}
 }
 
 // An operator that speaks HTTP/1.1 only is an error.
@@ -299,9 +326,11 @@ func TestTunnelToAnOldOperator(t *testing.T) {
 	s := &http.Server{Handler: operate(theOperator()).api(), ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(l) })
-	c := NewTunnel(func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String())
-	}, time.Minute)
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewTunnel(over(conn), time.Minute)
 	if text, err := get(t, c, "/"); err == nil {
 		t.Errorf("it answers %q", text)
 	}
