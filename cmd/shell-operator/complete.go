@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,4 +45,19 @@ func completeKinds(*cobra.Command, []string, string) (kinds []string, _ cobra.Sh
 	}
 	slices.Sort(kinds)
 	return slices.Compact(kinds), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFiles completes one argument with files of the hooks directory, or, while none of them fits, with others.
+func (s *settings) completeFiles(find func(dir string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		// The directory may be set by a variable or the file, which are not read during a completion.
+		if len(args) > 0 || s.complete(cmd.Flags()) != nil {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		files, directive := find(s.hooksDir)
+		if directive == cobra.ShellCompDirectiveDefault {
+			files = slices.DeleteFunc(files, func(name string) bool { return !strings.HasPrefix(name, typed) })
+		}
+		return files, directive
+	}
 }

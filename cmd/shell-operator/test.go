@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
@@ -40,9 +41,12 @@ Exit codes: 0 if all cases passed, 1 if not.`,
   shell-operator test -o junit hooks >report.xml
   shell-operator test --as-role rbac.yaml hooks
   shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: s.completeFiles(func(dir string) ([]string, cobra.ShellCompDirective) {
+			if files, err := testfile.Find([]string{dir}); err == nil {
+				return files, cobra.ShellCompDirectiveDefault
+			}
 			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
-		},
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if from != "" || name != "" {
 				return addCase(stdout, args, name, from)
