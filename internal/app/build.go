@@ -108,8 +108,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
-		KeepManagedFields: o.KeepManagedFields,
-		Standby:           op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
+		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
+		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
 	})
 	if err != nil {
 		return nil, err
@@ -155,6 +155,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,
 		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
+		Shard: op.shards.Shard,
 	})
 	return op, nil
 }
@@ -215,7 +216,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
 		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Confine: op.confinement.env,
 		Rejected:   op.runner.Rejected,
-		SkipBroken: o.SkipBroken, Tenants: o.Tenants,
+		SkipBroken: o.SkipBroken, Tenants: o.Tenants, Shards: o.Election.Shards,
 		Agree: func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
 	}
 	first, err := op.store.Load(ctx, loading)
@@ -227,7 +228,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op},
 		Health: op.health, Log: o.Log,
 		Store: op.store, Load: loading, Watch: o.WatchHooks, Reloaded: o.Reloaded, Leading: op.leading,
-		Standby: op.election != nil, Trace: op.enablingStarts,
+		Standby: op.election != nil, Taken: op.shards.taken, Shard: op.shards.Shard, Trace: op.enablingStarts,
 		Exhausted: op.gaveUp,
 		Changed: func(active []*hook.Hook) {
 			op.hooksChanged(active)
@@ -236,6 +237,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 			}
 			op.reviews.Forget()
 			op.redivided(active)
+			op.shards.warnOfNoShards(active)
 		},
 		Prepare: func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (lifecycle.Renewal, error) {
 			return op.servers.Prepare(ctx, hooks, leftOut)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -21,19 +22,22 @@ type shards struct {
 	count int
 	// division is that of the hooks that were loaded first: it is the same until the end.
 	division string
-	// own is the shard of this replica, from the time when taken is closed. Until then it waits for one.
+	// own is the shard of this replica, from the time when taken is closed. Until then it waits for one. Taken is nil without shards.
 	own    atomic.Pointer[shard.Shard]
 	taken  chan struct{}
 	state  atomic.Pointer[replica.State]
 	health *lifecycle.Health
 	log    *slog.Logger
+	// undivided: it has been logged that no hook is divided.
+	undivided atomic.Bool
 }
 
 func newShards(count int, health *lifecycle.Health, log *slog.Logger) *shards {
-	s := &shards{count: count, taken: make(chan struct{}), health: health, log: log}
+	s := &shards{count: count, health: health, log: log}
 	first := shard.Shard{}
 	if count > 0 {
 		first = shard.Shard{Index: shard.Waiting, Count: count}
+		s.taken = make(chan struct{})
 	}
 	s.own.Store(&first)
 	return s
@@ -75,7 +79,9 @@ func (op *operator) redivided(active []*hook.Hook) {
 
 // assigned receives the shard of this replica.
 func (op *operator) assigned(index int) {
-	op.shards.own.Store(&shard.Shard{Index: index, Count: op.shards.count})
+	own := shard.Shard{Index: index, Count: op.shards.count}
+	op.shards.own.Store(&own)
+	op.watcher.Take(own) // the lists of the shard are made before it is served
 	close(op.shards.taken)
 }
 
@@ -158,5 +164,14 @@ func (s *shards) info(set telemetry.Set) {
 			n = 1
 		}
 		set(n, strconv.Itoa(i), strconv.Itoa(s.count), s.division)
+	}
+}
+
+// warnOfNoShards logs, once, that no hook is divided.
+func (s *shards) warnOfNoShards(hooks []*hook.Hook) {
+	undivided := len(hooks) > 0 && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Settings.ShardBy != shard.None })
+	if s.count > 0 && undivided && !s.undivided.Swap(true) {
+		s.log.Warn("--shards divides nothing: no hook has settings.shardBy, and all of them run on shard 0", "hint",
+			"add settings.shardBy to hooks, or use --leader-election")
 	}
 }
