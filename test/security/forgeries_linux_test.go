@@ -54,7 +54,10 @@ func forgedRecord(t *testing.T, instance, namespace, hook, set string, places []
 // Line "records of sets": a user with permission for ConfigMaps in the namespace of an owner forges records. No other object is changed or
 // deleted, the operator shows no forgery by itself, and the commands in its log are quoted.
 func TestForgedRecordsOfSets(t *testing.T) {
-	const forgeries = 300
+	forgeries := 60
+	if testenv.Long() {
+		forgeries = 300
+	}
 	cluster := testenv.Shared(t)
 	own, namespace, victims := cluster.Namespace(t), cluster.Namespace(t), cluster.Namespace(t)
 	user := namespace + "-forger"

@@ -38,7 +38,7 @@ echo "the other hook has run"
 // Line "large objects": repeated changes of a large object, while its hook fails, make no run that never fits. No run gets more than its
 // bound in bytes, each change is delivered, in order, and the queue continues once the hook is fixed.
 func TestMergedGiants(t *testing.T) {
-	const updates, bound, size = 100, 32 << 20, 900_000
+	const updates, bound, size = 60, 32 << 20, 900_000
 	cluster := testenv.Shared(t)
 	ns, results := cluster.Namespace(t), t.TempDir()
 	client := testenv.Client(t, cluster.Config(t))

@@ -37,6 +37,22 @@ func (c *traffic) kill(n int, sent bool) {
 	}
 }
 
+// firstKill and killStride are the requests at which a process is killed: in make test each of them once, either before it is sent or before
+// its response is read; in make long each in both ways.
+func firstKill(sent bool) int {
+	if sent && !testenv.Long() {
+		return 2
+	}
+	return 1
+}
+
+func killStride() int {
+	if testenv.Long() {
+		return 1
+	}
+	return 2
+}
+
 // configMaps returns the ConfigMaps of a namespace by name, without those of the control plane and of sets.
 func configMaps(t testing.TB, client rest.Interface, namespace string) map[string]metav1.PartialObjectMetadata {
 	t.Helper()
@@ -92,7 +108,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("response lost=%t", sent), func(t *testing.T) {
 			t.Parallel()
-			for n := 1; ; n++ {
+			for n := firstKill(sent); ; n += killStride() {
 				p := point{n, sent}
 				here, there := cluster.Namespace(t), cluster.Namespace(t)
 				post(t, client, here, "configmaps", `{"metadata": {"name": "owner"}}`)
@@ -150,7 +166,7 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 	}{{"request lost", false, "site.sh", "web"}, {"response lost", true, "site.sh", "web"}, {"only the name", true, "web.sh", "site"}} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			for n := 1; ; n++ {
+			for n := firstKill(test.sent); ; n += killStride() {
 				namespace, away := cluster.Namespace(t), cluster.Namespace(t)
 				document := func(set string, value int) string {
 					return fmt.Sprintf(`{"operation": "Sync", "set": %q, "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [

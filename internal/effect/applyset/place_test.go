@@ -48,7 +48,7 @@ func TestEarlierPlaceKilledAtEachRequest(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("response lost=%t", sent), func(t *testing.T) {
 			t.Parallel()
-			for n := 1; ; n++ {
+			for n := firstKill(sent); ; n += killStride() {
 				own, namespace, away := cluster.Namespace(t), cluster.Namespace(t), cluster.Namespace(t)
 				post(t, client, namespace, "configmaps", `{"metadata": {"name": "owner"}}`)
 				if err := newOperator(t, cluster.Config(t), namespace, own, false).sync(t.Context(), "web.sh", owned(namespace, away, 1)); err != nil {
