@@ -47,6 +47,9 @@ func TestApply(t *testing.T) {
 		"uninstallJob": "finalizers: {enabled: true}\nuninstallJob: {ttlSecondsAfterFinished: 60, tolerations: [{key: a, operator: Exists}]}",
 		"OpenShift":    "podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}",
 	} {
+		if !testenv.Long() && slices.Contains([]string{"git", "image volume"}, name) {
+			continue // the tests of the chart render them
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := cluster.Namespace(t)

@@ -37,8 +37,9 @@ func killedAndUndisturbed(t *testing.T, prepare func(*testing.T, string) *exampl
 	t.Parallel()
 	// prepareAlone is for examples with a ClusterRoleBinding, which has one subject: one runs after the other.
 	t.Run("killed", func(t *testing.T) { test(prepare(t, name).killed(programs...)) })
-	// A program that kills hides the trimmed kubectl, so this is also the test with that one.
-	if testenv.Long() || slices.Contains(programs, "kubectl") {
+	// A program that kills hides the trimmed kubectl, so this is also the test with that one. In make test the README has it, which
+	// test/tutorial follows.
+	if testenv.Long() {
 		t.Run("undisturbed", func(t *testing.T) { test(prepare(t, name)) })
 	}
 }
