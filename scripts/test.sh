@@ -37,8 +37,10 @@ export GORACE=${GORACE:-atexit_sleep_ms=0}
 # Tests wait for leases, delays and control planes more than they compute, so there are more of them than processors: two calls of go test.
 # The packages that take longest start first, and may take thirty minutes where a machine is very busy. make vet has checked the tests.
 # Without the symbols of debuggers, which take a third of the time of linking: races are reported with lines nevertheless.
+# Compilers and linkers collect their garbage less often, a tenth of their time; the programs that they make do as users have them.
+export GOGC=${GOGC:-400}
 processors=$(getconf _NPROCESSORS_ONLN)
-flags=(-vet=off '-ldflags=-s -w' -p "$processors" -parallel $((processors * 2)) -timeout 30m -count=1)
+flags=(-exec 'env -u GOGC' -vet=off '-ldflags=-s -w' -p "$processors" -parallel $((processors * 2)) -timeout 30m -count=1)
 # Tests that start programs and observe them, and those of formats and of tools for authors, have no race detector. The operator has it
 # where they are about its concurrency. make long has it everywhere.
 plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|script|wire))(/|$)'
