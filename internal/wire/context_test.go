@@ -308,7 +308,7 @@ func TestWriteContextsFails(t *testing.T) {
 			"cannot read back filterResult of a waiting event: disk is gone",
 		},
 		{"not UTF-8", io.Discard, Context{Event: bad}, "as JSON"},
-		{"writer", full{}, Context{Event: event.Event{Type: event.Startup}}, "no space left"},
+		{"writer", full{}, Context{Event: event.Event{Type: event.Startup, Hook: &testHook}}, "no space left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := WriteContexts(tt.w, hook.FullContexts, slices.Values([]Context{tt.in}))

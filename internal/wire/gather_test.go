@@ -52,7 +52,7 @@ func TestGatherWritesTheSame(t *testing.T) {
 		h := &hook.Hook{Schedules: []hook.Schedule{{Binding: hook.Binding{Name: name}}}}
 		contexts := []Context{
 			{Event: event.Event{Type: event.Tick, Hook: h}, Snapshots: []NamedSnapshot{{"a", list}, {name, list}}},
-			{Event: event.Event{Type: event.Startup}},
+			{Event: event.Event{Type: event.Startup, Hook: &testHook}},
 		}
 		var copied bytes.Buffer
 		if err := WriteContexts(&copied, hook.FullContexts, slices.Values(contexts)); err != nil {
