@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // everything switches on all that can be switched on together.
@@ -154,6 +158,9 @@ func TestPod(t *testing.T) {
 		"tmpSizeLimit: 4Gi":                   {`value: "2147483648"`},
 		"watchHooks: true":                    {"name: SHELL_OPERATOR_WATCH_HOOKS\n    value: \"true\""},
 		"brokenHooks: skip":                   {"name: SHELL_OPERATOR_BROKEN_HOOKS\n    value: skip"},
+		"tenants: [{name: fruit, folder: fruit/, serviceAccount: fruit/hooks}]": {
+			"name: SHELL_OPERATOR_TENANTS\n    value: /etc/shell-operator-tenants/tenants.yaml", "mountPath: /etc/shell-operator-tenants",
+			"name: shop-shell-operator-tenants"},
 		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
 		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
 		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}": {"hostNetwork: true",
@@ -343,6 +350,36 @@ func TestRights(t *testing.T) {
 	}
 	if got := o.at(t, "RoleBinding/shop-shop-shell-operator", "subjects"); !strings.Contains(got, "namespace: shop") {
 		t.Errorf("its binding is for\n%s", got)
+	}
+}
+
+// TestTenants: the operator requests tokens of the accounts of tenants, by name, where they are; the file is what the operator reads.
+func TestTenants(t *testing.T) {
+	const values = `
+tenants:
+- {name: fruit, folder: fruit/, serviceAccount: fruit/hooks, limits: {memory: 256Mi, openFiles: 256}, webhooks: [fruit]}
+- {name: more, folder: more/, serviceAccount: fruit/more}
+- {name: again, folder: again/, serviceAccount: fruit/hooks}
+- {name: bank, folder: bank/, serviceAccount: bank/hooks}
+`
+	o := rendered(t, values)
+	for namespace, names := range map[string]string{"fruit": "[hooks, more]", "bank": "[hooks]"} {
+		want := normal(t, `
+- {apiGroups: [""], resourceNames: `+names+`, resources: [serviceaccounts/token], verbs: [create]}`)
+		if got := o.at(t, "Role/"+namespace+"/shop-shop-shell-operator-tenants", "rules"); got != want {
+			t.Errorf("the rules in %s are\n%s\nwant\n%s", namespace, got, want)
+		}
+	}
+	file, _, _ := unstructured.NestedString(o["ConfigMap/shop-shell-operator-tenants"].Object, "data", "tenants.yaml")
+	tenants, err := wire.ParseTenants([]byte(file))
+	if err != nil || len(tenants) != 4 || tenants[0].Limits.Memory != 256<<20 || tenants[0].ServiceAccount.Name != "hooks" {
+		t.Errorf("%v: %s", err, file)
+	}
+	if o := rendered(t, values+"rbac: {create: false}"); o["Role/fruit/shop-shop-shell-operator-tenants"] != nil {
+		t.Error("rbac.create is ignored")
+	}
+	if _, problem := render(t, "shop", "tenants: [{name: fruit, folder: fruit/, serviceAccount: hooks}]"); !strings.Contains(problem, "serviceAccount") {
+		t.Errorf("an account without a namespace: %q", problem)
 	}
 }
 
