@@ -71,7 +71,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			fmt.Fprintln(stderr, verdict)
 			return nil
 		},
-	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env", "kube-config", "kube-context", "namespace")
+	}, "hooks-dir", "tenants", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env", "kube-config", "kube-context", "namespace")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML, formatGitHub, formatJUnit)
 	o.RBAC.Name, o.RBAC.ServiceAccount = defaultRole, defaultAccount
 	cmd.Flags().BoolVar(&o.Cluster, "cluster", false, "check the bindings against the cluster, too")

@@ -36,11 +36,15 @@ and of the directory tests beside it, and adds their operations: it needs no clu
 of the hooks though no hook needs it. For another account than that of the connection, --as impersonates it; without this permission,
 only the first part is known. The exit code is 1 if something is missing.
 
+With --tenants, hooks of tenants write as their accounts: each account has Roles of its own, and the operator has the rules for tokens.
+Both need the rules for what is watched.
+
 Hooks are called with --config. Kinds are resolved by the cluster if there is one; otherwise built-in kinds are known,
 and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
   shell-operator rbac --name pods-operator --service-account pods-operator --offline
   shell-operator rbac --from-tests --offline >rbac.yaml
+  shell-operator rbac --from-tests --offline --tenants tenants.yaml >rbac.yaml
   shell-operator rbac --from-tests --check --as shell-operator/shell-operator
   kubectl -n shell-operator exec deploy/shell-operator -- /shell-operator rbac --from-runs >rbac.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -81,7 +85,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			_, err = io.WriteString(stdout, manifests)
 			return err
 		},
-	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
+	}, "hooks-dir", "tenants", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
 		"leader-election", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
 	addFormat(cmd, &output, formatYAML, formatJSON)
 	cmd.Flags().StringVar(&r.Name, "name", defaultRole, "name of the Roles and their bindings; not the name of the chart's own Role")
@@ -194,7 +198,7 @@ func (s *settings) sent(ctx context.Context) (*dev.Sent, error) {
 	sent := &dev.Sent{Dropped: list.Dropped}
 	for _, o := range list.Operations {
 		sent.Uses = append(sent.Uses, rbac.Use{
-			Namespace: o.Namespace, Group: o.Group, Resource: o.Resource, Verbs: o.Verbs,
+			Hook: o.Hook, Namespace: o.Namespace, Group: o.Group, Resource: o.Resource, Verbs: o.Verbs,
 			Why: fmt.Sprintf("%s, operation %s, first seen %s", o.Hook, o.Operation, o.First.UTC().Format(time.RFC3339)),
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -65,6 +66,7 @@ func CheckRBAC(ctx context.Context, o Options, r RBACOptions, account string) (r
 	if err != nil {
 		return report, err
 	}
+	p.roles = rolesOf(p.roles, report.Account)
 	if report.Missing, err = a.missingRules(ctx, p.roles); err != nil {
 		return report, err
 	}
@@ -73,6 +75,15 @@ func CheckRBAC(ctx context.Context, o Options, r RBACOptions, account string) (r
 		err = a.unneeded(ctx, p.roles, cmp.Or(r.Namespace, "default"), &report)
 	}
 	return report, err
+}
+
+// rolesOf returns the roles of a user: those of tenants whose account it is, otherwise the operator's.
+func rolesOf(all []rbac.Role, user string) []rbac.Role {
+	of := func(r rbac.Role) bool { return r.Account != hook.ServiceAccount{} && r.Account.User() == user }
+	if slices.ContainsFunc(all, of) {
+		return slices.DeleteFunc(slices.Clone(all), func(r rbac.Role) bool { return !of(r) })
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r rbac.Role) bool { return r.Account != hook.ServiceAccount{} })
 }
 
 // userOf is the user of an account.

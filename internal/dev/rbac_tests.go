@@ -101,7 +101,7 @@ func (t *Tested) add(h, tested *hook.Hook, r *simulate.Result) {
 
 // usesOf are the permissions for an operation of a case, in the namespaces of the hook's bindings, or in all.
 func usesOf(h, tested *hook.Hook, r *simulate.Result, one apply.Sent) (uses []rbac.Use) {
-	use := rbac.Use{Group: one.Group, Resource: one.Resource, Verbs: one.Verbs,
+	use := rbac.Use{Hook: h.Name, Group: one.Group, Resource: one.Resource, Verbs: one.Verbs,
 		Why: fmt.Sprintf("%s, operation %s of its test cases", h.Name, one.Operation)}
 	if resource, _, _ := strings.Cut(one.Resource, "/"); r.Guessed(one.Group, resource) {
 		use.Guessed = true

@@ -4,6 +4,7 @@
 //   - With these permissions, an operator enables all bindings and serves all webhooks.
 //   - A permission is limited to a namespace or to names wherever the API server can check that.
 //   - Each rule names the hooks that need it.
+//   - What hooks of a tenant write, its account is allowed to write. What they watch, both it and the operator are allowed to read.
 //
 // Not attempted: requests of hooks themselves. They and the operations of hooks are unknown without running them; the operations of test
 // cases and of a running operator can be added.
@@ -52,6 +53,8 @@ type Options struct {
 
 // Use is a permission that operations of a hook need.
 type Use struct {
+	// Hook is the name of the hook.
+	Hook                       string
 	Namespace, Group, Resource string
 	Verbs                      []string
 	// Why is the reason, Note what is to be known of the rule; it may be empty.
@@ -74,6 +77,8 @@ func (u *Use) reasons() []string {
 
 // Role is a Role, or a ClusterRole if it has no namespace.
 type Role struct {
+	// Account is that of tenants; the zero value is the operator's.
+	Account   hook.ServiceAccount
 	Namespace string
 	Rules     []Rule
 }
@@ -95,14 +100,18 @@ type need struct {
 	why                              []string
 }
 
+// byLabels ends the reason of a rule that only the operator needs: it finds the namespaces of a binding.
+const byLabels = " selects namespaces by labels"
+
 // watching are the verbs for watched kinds. The operator itself only lists and watches; "get" adds no exposure, and
 // hooks use it to read the object again.
 const watching = "get list watch"
 
-// Plan returns the roles, first the ClusterRole, then the Roles by namespace. It fails for kinds that the lookup does not
-// find.
+// Plan returns the roles, first the ClusterRole, then the Roles by namespace; those of the operator come before those of tenants. It fails
+// for kinds that the lookup does not find.
 func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	var all []need
+	ofTenants := needs{}
 	var errs []error
 	for _, h := range hooks {
 		syncs := o.Syncs != nil && o.Syncs(h)
@@ -110,15 +119,28 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 			all = append(all, setRecords(h, o.Namespace, o.Tested != nil && o.Tested(h)))
 		}
 		for i := range h.Kubernetes {
-			needs, err := watches(h, &h.Kubernetes[i], lookup)
+			needs, kind, err := watches(h, &h.Kubernetes[i], lookup)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, h.Kubernetes[i].Name, err))
 			}
-			all = append(all, needs...)
+			if h.Tenant == nil {
+				all = append(all, needs...)
+			} else { // the operator reads for all, and the account is asked whether it is allowed to
+				all = append(all, withoutWrites(needs)...)
+				ofTenants.add(h, needs...)
+				if err == nil && !kind.Namespaced {
+					ofTenants.add(h, need{"default", "events.k8s.io", "events", "", "create patch",
+						[]string{h.Name + ", Events about objects that are in no namespace"}})
+				}
+			}
 			if o.Events && !h.Kubernetes[i].AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
 				all = append(all, events(h, &h.Kubernetes[i])...)
 			}
-			if err == nil && syncs {
+			switch {
+			case err != nil || !syncs:
+			case h.Tenant != nil:
+				ofTenants.add(h, sets(h, needs)...)
+			default:
 				all = append(all, sets(h, needs)...)
 			}
 		}
@@ -128,6 +150,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	}
 	all = append(all, webhooks(hooks, o)...)
 	all = append(all, record(hooks, o)...)
+	all = append(all, tokens(hooks)...)
 	if o.Lease != "" {
 		const why = "leader election"
 		all = append(all,
@@ -138,16 +161,21 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	for _, u := range o.Uses {
-		all = append(all, need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()})
+		one := need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()}
+		if i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h.Name == u.Hook }); i >= 0 && hooks[i].Tenant != nil {
+			ofTenants.add(hooks[i], one)
+		} else {
+			all = append(all, one)
+		}
 	}
-	return roles(withoutCovered(all)), nil
+	return slices.Concat(roles(withoutCovered(all)), ofTenants.roles()), nil
 }
 
 // watches is what a kubernetes binding needs.
-func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
+func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, Kind, error) {
 	kind, err := lookup(b.APIVersion, b.Kind)
 	if err != nil {
-		return nil, err
+		return nil, kind, err
 	}
 	why := []string{fmt.Sprintf("%s, kubernetes %q", h.Name, b.Name)}
 	if kind.Guessed {
@@ -156,7 +184,7 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	var all []need
 	namespaces := b.Namespaces.Names
 	if kind.Namespaced && b.Namespaces.ByLabels {
-		all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + " selects namespaces by labels"}})
+		all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + byLabels}})
 	}
 	if !kind.Namespaced || len(namespaces) == 0 {
 		namespaces = []string{""}
@@ -181,7 +209,7 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 			}
 		}
 	}
-	return all, nil
+	return all, kind, nil
 }
 
 // setRecords is what the records of a hook's sets need, which are in the operator's namespace. The kinds of the sets' objects are unknown,
