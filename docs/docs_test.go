@@ -275,6 +275,15 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
+// TestTenants: files of tenants are valid.
+func TestTenants(t *testing.T) {
+	for _, e := range examples(t, "yaml tenants") {
+		if _, err := wire.ParseTenants([]byte(e.Text)); err != nil {
+			t.Errorf("%s:%d: %v", e.Page, e.Line, err)
+		}
+	}
+}
+
 // TestKubernetesVersions: the page names the versions that the Makefile and the module of the test cluster have, and no others.
 func TestKubernetesVersions(t *testing.T) {
 	var want []string

@@ -44,7 +44,6 @@ and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
   shell-operator rbac --name pods-operator --service-account pods-operator --offline
   shell-operator rbac --from-tests --offline >rbac.yaml
-  shell-operator rbac --from-tests --offline --tenants tenants.yaml >rbac.yaml
   shell-operator rbac --from-tests --check --as shell-operator/shell-operator
   kubectl -n shell-operator exec deploy/shell-operator -- /shell-operator rbac --from-runs >rbac.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {

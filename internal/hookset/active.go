@@ -217,6 +217,7 @@ func (s *Store) loadInto(ctx context.Context, set *Set, o Options, names []strin
 	}
 	if !set.partial {
 		s.warnOfEmptyTenants(set)
+		s.warnOfUnlimited(set)
 	}
 	if s.opts.Dir != "" { // or there are no reloads
 		s.compare(set, o.Dir)

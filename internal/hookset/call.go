@@ -27,8 +27,7 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 	env, limits := c.env, process.Limits{}
 	switch {
 	case c.tenant != nil:
-		l := c.tenant.Limits // the output has a limit of its own
-		limits = process.Limits{Memory: l.Memory, CPUTime: l.CPUTime, Files: l.Files, OpenFiles: l.OpenFiles}
+		limits = limitsOf(c.tenant)
 		if c.confine == nil {
 			break
 		}

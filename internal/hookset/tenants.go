@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"runtime"
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -24,6 +26,21 @@ func readTenants(path string) ([]*hook.Tenant, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return tenants, nil
+}
+
+// warnOfUnlimited logs that the limits of processes do not hold on this system.
+func (s *Store) warnOfUnlimited(set *Set) {
+	limited := func(t *hook.Tenant) bool { return limitsOf(t).String() != "" }
+	if !process.LimitsProcesses && slices.ContainsFunc(set.tenants, limited) {
+		s.opts.Log.Warn("Limits of processes do not hold on this system: memory, cpuTime, files and openFiles of tenants have no effect",
+			"system", runtime.GOOS)
+	}
+}
+
+// limitsOf are the limits of a tenant's config calls, whose output has a limit of its own.
+func limitsOf(t *hook.Tenant) process.Limits {
+	l := t.Limits
+	return process.Limits{Memory: l.Memory, CPUTime: l.CPUTime, Files: l.Files, OpenFiles: l.OpenFiles}
 }
 
 // warnOfEmptyTenants logs tenants without a hook: the hooks may be in a folder with a similar name, with the operator's account.

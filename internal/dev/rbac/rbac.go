@@ -134,7 +134,11 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 				}
 			}
 			if o.Events && !h.Kubernetes[i].AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
-				all = append(all, events(h, &h.Kubernetes[i])...)
+				if about := events(h, &h.Kubernetes[i]); h.Tenant != nil {
+					ofTenants.add(h, about...)
+				} else {
+					all = append(all, about...)
+				}
 			}
 			switch {
 			case err != nil || !syncs:
