@@ -161,8 +161,8 @@ func TestPod(t *testing.T) {
 		"tenants: [{name: fruit, folder: fruit/, serviceAccount: fruit/hooks}]": {
 			"name: SHELL_OPERATOR_TENANTS\n    value: /etc/shell-operator-tenants/tenants.yaml", "mountPath: /etc/shell-operator-tenants",
 			"name: shop-shell-operator-tenants"},
-		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
-		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
+		"livenessProbe: {periodSeconds: 7}": {"periodSeconds: 7\n    timeoutSeconds: 10"},
+		"settings: {listen-port: 9200}":     {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
 		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}": {"hostNetwork: true",
 			"dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
 		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None",
@@ -378,7 +378,8 @@ tenants:
 	if o := rendered(t, values+"rbac: {create: false}"); o["Role/fruit/shop-shop-shell-operator-tenants"] != nil {
 		t.Error("rbac.create is ignored")
 	}
-	if _, problem := render(t, "shop", "tenants: [{name: fruit, folder: fruit/, serviceAccount: hooks}]"); !strings.Contains(problem, "serviceAccount") {
+	if _, problem := render(t, "shop", "tenants: [{name: fruit, folder: fruit/, serviceAccount: hooks}]"); !strings.Contains(problem,
+		"serviceAccount") {
 		t.Errorf("an account without a namespace: %q", problem)
 	}
 }

@@ -55,8 +55,8 @@ func (s *Store) warnOfEmptyTenants(set *Set) {
 	}
 }
 
-// keepsTenant reports whether an active hook has the tenant that it would be loaded with: the account of another one may have been taken from
-// it.
+// keepsTenant reports whether an active hook has the tenant that it would be loaded with: the account of another one may have been taken
+// from it.
 func keepsTenant(h *hook.Hook, tenants []*hook.Tenant) bool {
 	return reflect.DeepEqual(h.Tenant, hook.TenantOf(tenants, h.Name))
 }

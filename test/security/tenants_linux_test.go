@@ -19,6 +19,10 @@ const tenantsFile = `
   folder: bank/
   serviceAccount: %[1]s/bank
   limits: {memory: 64Mi, cpuTime: 1s, files: 1Mi, openFiles: 64, output: 1Ki}
+- name: stuck
+  folder: stuck/
+  serviceAccount: %[1]s/bank
+  limits: {openFiles: 64}
 `
 
 // everySecond is a hook that runs each second in a queue of its own.
@@ -50,16 +54,17 @@ func TestTenants(t *testing.T) {
 	file := filepath.Join(dir, "tenants.yaml")
 	hooks := filepath.Join(dir, "hooks")
 	for name, text := range map[string]string{
-		"plain.sh":       everySecond("main", `echo "plain goes on"`),
-		"shop/tick.sh":   everySecond("tick", `echo "shop goes on"`),
-		"shop/env.sh":    atStart + `echo "names $(env | cut -d= -f1 | sort | tr '\n' ' ')"; echo "am $(kubectl auth whoami -o 'jsonpath={.status.userInfo.username}')"; stat -c "mode %a" "$KUBECONFIG"`,
+		"plain.sh":     everySecond("main", `echo "plain goes on"`),
+		"shop/tick.sh": everySecond("tick", `echo "shop goes on"`),
+		"shop/env.sh": atStart + `echo "names $(env | cut -d= -f1 | sort | tr '\n' ' ')"; echo "am $(kubectl auth whoami -o ` +
+			`'jsonpath={.status.userInfo.username}')"; stat -c "mode %a" "$KUBECONFIG"`,
 		"shop/home.sh":   atStart + `echo kept >>~/kept`,
 		"shop/later.sh":  strings.Replace(atStart, "onStartup: 1", "onStartup: 2", 1) + `echo "home $(cat ~/kept)"`,
 		"bank/memory.sh": everySecond("memory", `x=$(head -c 1000000000 /dev/zero | tr '\0' x); echo ${#x}`),
 		"bank/output.sh": everySecond("output", `echo first; head -c 3000000 /dev/zero | tr '\0' '\n'; yes | head -c 3000000; echo "the end"`),
 		"bank/file.sh":   everySecond("file", `truncate -s 10G file`),
 		"bank/cpu.sh":    everySecond("cpu", `while :; do :; done`),
-		"bank/stuck.sh":  atStart + `exit 1`,
+		"stuck/stuck.sh": atStart + `exit 1`,
 	} {
 		path := filepath.Join(hooks, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -73,8 +78,9 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Args: []string{"--tenants", file, "--hook-env", "NAMED,TEST_*", "--retry-min-delay", "1s"},
-		Env: []string{"NAMED=1", "TEST_TOKEN=1", "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1"},
+		HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--tenants", file, "--hook-env", "NAMED,TEST_*", "--retry-min-delay", "1s"},
+		Env:  []string{"NAMED=1", "TEST_TOKEN=1", "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1"},
 	})
 	const failed = "Hook failed. Will retry after delay."
 	errorOf := func(hook string) string {
@@ -83,7 +89,7 @@ func TestTenants(t *testing.T) {
 	}
 	const held = "(limits of tenant bank: memory 64Mi, cpuTime 1s, files 1Mi, openFiles 64)"
 	for hook, want := range map[string]string{
-		"bank/stuck.sh": "", "bank/memory.sh": "", "bank/cpu.sh": "exceeded limits.cpuTime of its tenant, 1s",
+		"bank/memory.sh": "", "bank/cpu.sh": "exceeded limits.cpuTime of its tenant, 1s",
 		"bank/file.sh": "exceeded limits.files of its tenant, 1Mi",
 	} {
 		if got := errorOf(hook); !strings.Contains(got, want) || !strings.Contains(got, held) {
@@ -91,10 +97,13 @@ func TestTenants(t *testing.T) {
 		}
 	}
 	op.UntilLog("The hook has printed more than its tenant allows, the rest is dropped", "hook", "bank/output.sh")
-	// bank/main is blocked; no other queue is.
+	if got := errorOf("stuck/stuck.sh"); !strings.HasSuffix(got, "(limits of tenant stuck: openFiles 64)") {
+		t.Errorf("the error is %q", got)
+	}
+	// The hooks of one tenant wait for its onStartup run; no others do.
 	op.UntilLog("shop goes on", "queue", "shop/tick")
 	op.UntilLog("plain goes on", "queue", "main")
-	op.UntilLog("am system:serviceaccount:"+namespace+":shop", "queue", "shop/main")
+	op.UntilLog("am system:serviceaccount:"+namespace+":shop", "hook", "shop/env.sh")
 	op.UntilLog("mode 600", "hook", "shop/env.sh")
 	op.UntilLog("home kept", "hook", "shop/later.sh")
 	names := op.UntilLog("names ").Fields["msg"] + " "
