@@ -229,7 +229,8 @@ func (s *settings) changes() apply.Settings {
 // dev are the settings for commands without an operator.
 func (s *settings) dev() dev.Options {
 	return dev.Options{
-		HooksDir: s.hooksDir, Tenants: s.tenants, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Workers: s.workers, JQLibraryPath: s.jqLibraryPath,
+		HooksDir: s.hooksDir, Tenants: s.tenants, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Workers: s.workers,
+		JQLibraryPath: s.jqLibraryPath,
 		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
 		Cluster: s.cluster(), Installation: s.installation(), Changes: s.changes(),
 	}
