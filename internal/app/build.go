@@ -170,6 +170,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 		Account: op.account, Warned: op.meter.Operator.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.Operator.MemberDiffers}
+	with.Shard = op.shards.Shard
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}

@@ -35,7 +35,8 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (func(h *hook.Hoo
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
 		Instance: cl.Instance(o.Installation), Log: o.Log,
 		Operator: operatorName(cl, o), Lease: o.Election.replicas(), Beats: op.shards.first,
-		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) }, Changed: func() { op.hooksChanged(nil) },
+		KeepEntries: o.Election.Shards > 0,
+		Halted:      func(reason string, than uint64) { op.watcher.Halt(reason, than) }, Changed: func() { op.hooksChanged(nil) },
 	})
 	if o.Patches.DryRun {
 		return nil, nil

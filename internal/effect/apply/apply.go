@@ -33,6 +33,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -79,6 +80,8 @@ type Options struct {
 	MaxBytes int
 	// Account, if set, returns what a hook's requests are sent as. The zero value is the operator: Client.
 	Account func(h *hook.Hook) kube.Account
+	// Shard, if set, returns that of this replica, which decides what sets a run may have.
+	Shard func() shard.Shard
 	// Warned, if set, is called for each warning of the API server to a request for a hook.
 	Warned func(hook string)
 	Tracer trace.Tracer
@@ -106,6 +109,7 @@ type Effects struct {
 	tracer  trace.Tracer
 	sent    ledger
 	account func(h *hook.Hook) kube.Account
+	shard   func() shard.Shard
 	warned  func(hook string)
 	// namespace is the operator's own.
 	namespace string
@@ -128,6 +132,9 @@ func New(o Options) (*Effects, error) {
 	}
 	if o.Account == nil {
 		o.Account = func(*hook.Hook) kube.Account { return kube.Account{} }
+	}
+	if o.Shard == nil {
+		o.Shard = func() shard.Shard { return shard.Shard{} }
 	}
 	resolver := kube.NewResolver(client)
 	resolver.Simulated = o.Simulated
@@ -158,7 +165,7 @@ func New(o Options) (*Effects, error) {
 			Client: client, Resolver: resolver, Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
 		}),
-		account: o.Account, warned: o.Warned, tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
+		account: o.Account, shard: o.Shard, warned: o.Warned, tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
 		resolver: resolver,
 	}, nil
 }
@@ -205,6 +212,9 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 			p.Set.Finalizer = finalizer
 		}
 	}
+	if err := checkShard(e.shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
+		return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
 	large := len(out.Patch) > largeFile
 	out = run.Outputs{} // requests has what is still needed
 	if large {
@@ -240,6 +250,9 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 		if p.IgnoreHookError {
 			kept = append(kept, p)
 		}
+	}
+	if err := checkShard(e.shard(), h, kept, turn == nil, identify); err != nil {
+		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	var heard answers
 	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, kept, turn, &heard); err != nil {

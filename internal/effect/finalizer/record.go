@@ -88,7 +88,9 @@ type Options struct {
 	Lease    bool
 	// Beats reports whether this replica renews the heartbeat of all replicas with the Lease; nil is always.
 	Beats func() bool
-	Log   *slog.Logger
+	// KeepEntries leaves entries without a hook to the commands: another replica may have newer hooks.
+	KeepEntries bool
+	Log         *slog.Logger
 	// Changed is called when another operator of the installation has appeared or is gone.
 	Changed func()
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.

@@ -77,6 +77,10 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut [
 			if len(objects) > 0 {
 				orphans = append(orphans, Orphan{e, len(objects), elsewhere})
 			}
+		case r.o.KeepEntries:
+			if len(objects) > 0 {
+				orphans = append(orphans, Orphan{e, len(objects), nil})
+			}
 		case remove || len(objects) == 0:
 			if err := r.strip(ctx, e); err != nil {
 				errs = append(errs, err)
