@@ -60,8 +60,7 @@ func ownSet(s shard.Shard, h *hook.Hook, set *effect.ObjectSet, identify run.Ide
 		uid, _ = identify(group, o.Kind, o.Namespace, o.Name)
 	}
 	if by == shard.ByObject && uid == "" {
-		return fmt.Errorf("the uid of its owner %s/%s is not known, which divides the objects because settings.shardBy is object: write owner.uid",
-			o.Kind, o.Name)
+		return fmt.Errorf("the uid of its owner %s/%s is not known, and settings.shardBy is object: write owner.uid", o.Kind, o.Name)
 	}
 	if !s.Part(by).Has(uid, namespace) {
 		return fmt.Errorf("its owner %s/%s belongs to another shard than %s: only the shard of the owner may change the set", o.Kind, o.Name, s)

@@ -336,3 +336,25 @@ func TestUninstallBesideAnother(t *testing.T) {
 		}
 	})
 }
+
+// With shards the entries of a hook that is gone stay, also those without an object.
+func TestEntriesAreKept(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{changed: make(chan struct{})}
+			o := s.options(t, "lease ns/name")
+			o.Lease, o.KeepEntries = true, keep
+			first := s.start(t, o, &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}})
+			time.Sleep(time.Minute)
+			first.end()
+			<-first.done
+			second := s.start(t, o) // the hook is gone
+			time.Sleep(2 * silence)
+			if has := s.has("example.com/f"); has != keep {
+				t.Errorf("keep %t: the record has the entry: %t", keep, has)
+			}
+			second.end()
+			<-second.done
+		})
+	}
+}

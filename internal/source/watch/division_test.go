@@ -417,3 +417,32 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 }
+
+// In a binding that is whole for requests, only objects of the shard need the finalizer.
+func TestFinalizersOfShards(t *testing.T) {
+	own := shard.Shard{Index: 0, Count: testShards}.Part(shard.ByNamespace)
+	namespaces := map[bool]string{}
+	for i := range 10 {
+		name := fmt.Sprintf("tenant-%d", i)
+		namespaces[own.Has("", name)] = name
+	}
+	stage := newStage(t)
+	stage.do([]string{"binding", "b", "finalizer"})
+	m := stage.bindings["b"].monitor
+	m.division = division{own: part{own, false}, snapshot: part{own, false}, events: part{own, false}}
+	stage.do([]string{"join", "b", "s"})
+	stage.do([]string{"list", "s", namespaces[true] + "/a#1:t", namespaces[false] + "/a#2:t"})
+	if !m.closeGate(stage.bindings["b"].todo) {
+		t.Fatal("it has ended")
+	}
+	if len(m.gate.lacking) != 1 || m.gate.lacking[objectKey(namespaces[true], "a")] == nil {
+		t.Errorf("%d objects lack the finalizer", len(m.gate.lacking))
+	}
+	if whole, part := m.whole().Len(), m.snapshot().Len(); whole != 2 || part != 1 {
+		t.Errorf("%d and %d objects", whole, part)
+	}
+	foreign := kube.Finalized{Namespace: namespaces[false], Name: "b", UID: "3"}
+	if m.divided().own.hasFinalized(foreign) {
+		t.Error("an object of another shard that left the selectors is found here")
+	}
+}
