@@ -465,12 +465,12 @@ func TestEverything(t *testing.T) {
 
 // TestVariables finds variables of the chart that the program does not know.
 func TestVariables(t *testing.T) {
-	settings, err := os.ReadFile("../cmd/shell-operator/settings.go")
+	settings, err := os.ReadFile("../docs/reference/command-line.md") // generated from them
 	if err != nil {
 		t.Fatal(err)
 	}
 	known := []string{"GOMEMLIMIT", "POD_NAME", "POD_UID", "POD_NAMESPACE", "HOME", "FRUIT"}
-	for _, m := range regexp.MustCompile(`env: "(\w+)"`).FindAllStringSubmatch(string(settings), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `--[a-z0-9-]+` \\| `(\\w+)` \\|").FindAllStringSubmatch(string(settings), -1) {
 		known = append(known, m[1])
 	}
 	manifest, problem := render(t, "shop", everything)
