@@ -10,7 +10,9 @@ import (
 
 // Explanation is the answer of why: what a hook waits for.
 type Explanation struct {
-	Hook    string  `json:"hook"`
+	Hook string `json:"hook"`
+	// Tenant is that of the hook; empty is the default one.
+	Tenant  string  `json:"tenant,omitempty"`
 	Verdict Verdict `json:"verdict"`
 	// Reasons are sorted: those that block the hook come first.
 	Reasons []Reason `json:"reasons"`
@@ -86,7 +88,11 @@ const (
 
 func (e *Explanation) text(now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", e.Hook, e.Verdict)
+	of := ""
+	if e.Tenant != "" {
+		of = " of tenant " + e.Tenant
+	}
+	fmt.Fprintf(&b, "%s%s: %s\n", e.Hook, of, e.Verdict)
 	for _, r := range e.Reasons {
 		b.WriteString("- " + r.Text + "\n")
 		if r.Hint != "" {

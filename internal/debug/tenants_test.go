@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/tenant"
@@ -41,5 +42,21 @@ blocks shop/a.sh tenant "shop": its hooks wait for a token of the account shop/h
 blocks shop/b.sh tenant "shop": its hooks wait for a token of the account shop/hooks: not found`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The status, why and runs show name the tenant of a hook.
+func TestTenantsAreNamed(t *testing.T) {
+	now := time.Now()
+	s := Status{Hooks: []hookStatus{{Name: "a.sh", State: "ready"}, {Name: "shop/a.sh", Tenant: "shop", State: "ready"},
+		{Name: "shop/b.sh", Tenant: "shop", State: "ready"}, {Name: "bank/a.sh", Tenant: "bank", State: "ready"}}}
+	e := Explanation{Hook: "shop/a.sh", Tenant: "shop", Verdict: IsBlocked}
+	for want, got := range map[string]string{
+		"hooks of tenants: 1 bank, 2 shop\n": s.Text(now), "shop/a.sh of tenant shop: blocked\n": e.text(now),
+		"tenant:   shop\n": runText(&history.Run{Hook: "shop/a.sh", Tenant: "shop"}),
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
 	}
 }
