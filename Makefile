@@ -95,7 +95,7 @@ site: $(HUGO) ## build bin/site: the documentation with search, for each release
 	@cd tools && go build -o ../bin/tools/site ./site
 	@bin/tools/site --hugo $(HUGO) --to bin/site
 
-# PICTURE=1 writes bin/site.png.
+# PICTURE=1 writes bin/site.png and the pictures of README and the site in docs/pictures.
 test-site: site ## test the site: versions of a repository with tags, and the search in a browser if there is one
 	@cd tools && SITE='$(CURDIR)/$(HUGO)' go test -count=1 -v -run TestSite ./site | grep -Ev '^=== '
 	@if scripts/browser.sh >/dev/null; then go test -count=1 -tags browser ./test/site $(if $(PICTURE),-update); \
