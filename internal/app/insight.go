@@ -140,6 +140,7 @@ func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
 		Objects: s.Objects, Total: debug.Changes(s.Total), Recent: debug.Changes(s.Recent),
 		Complete: s.Complete, Unlocked: s.Unlocked, Held: s.Held, Troubles: s.Troubles,
 		FilterFails: s.FilterFails, FilterError: s.FilterError, Finalizing: append(s.Finalizing, i.displaced(h, index)...),
+		Absent: s.Absent,
 	}
 }
 

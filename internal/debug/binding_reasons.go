@@ -138,6 +138,11 @@ func (f *facts) watching() (reasons []Reason) {
 		for _, t := range b.Troubles {
 			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, oneLine(t)), ""})
 		}
+		for _, namespace := range b.Absent {
+			reasons = append(reasons, Reason{ByWatch, false,
+				fmt.Sprintf("binding %q: the namespace %q did not exist when the binding was enabled, and it has no objects", name, namespace),
+				"check namespace.nameSelector.matchNames of the binding"})
+		}
 		if b.FilterFails > 0 {
 			reasons = append(reasons, filterFails(&f.hook.Kubernetes[i], b))
 		}

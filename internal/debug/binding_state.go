@@ -32,6 +32,8 @@ type Binding struct {
 	FilterError string
 	// Troubles are the requests that fail now, each with a remedy. Finalizing is why objects lack the finalizer of the binding, or keep it.
 	Troubles, Finalizing []string
+	// Absent are namespaces of the binding that did not exist when it was enabled, and of which it has no objects.
+	Absent []string
 	// Deletions are the objects whose clean-up has another step, the next one first; no more than a few. DeletionsTotal counts all.
 	Deletions      []Deletion
 	DeletionsTotal int

@@ -170,6 +170,10 @@ func TestWhy(t *testing.T) {
 				bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1,
 					FilterError: "cannot iterate over null"}}}, IsListening, ByFilter,
 			`binding "pods": its filter fails for 1 of 2 objects (cannot iterate over null), so nothing changes for these`, false},
+		{"a namespace is missing",
+			state{hook: watcher, progress: started,
+				bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}, IsListening, ByWatch,
+			`binding "pods": the namespace "shpo" did not exist when the binding was enabled, and it has no objects`, false},
 		{"its watch has failed",
 			state{hook: watcher, progress: started,
 				bindings: []Binding{

@@ -46,6 +46,9 @@ func Parse(path string, text []byte) (*File, []Problem) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		line, message := placeOf(err)
+		if strings.Contains(message, "tab") {
+			line = tabbed(text, line)
+		}
 		return f, []Problem{{Line: max(line, 1), Column: 1, Message: "it is not YAML: " + message}}
 	}
 	if len(root.Content) == 0 {
@@ -54,6 +57,16 @@ func Parse(path string, text []byte) (*File, []Problem) {
 	r := &fileReader{dir: filepath.Dir(path)}
 	r.file(f, root.Content[0])
 	return f, r.problems
+}
+
+// tabbed is the line with a tab in its indentation: the library reports the one before.
+func tabbed(text []byte, reported int) int {
+	for i, line := range strings.Split(string(text), "\n") {
+		if i+1 >= reported && strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t") {
+			return i + 1
+		}
+	}
+	return reported
 }
 
 // fileReader reads a test file whose paths are relative to dir.

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,10 +124,14 @@ func TestMissingNamespaceIsNamed(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
 	o := observe(t, c.Kubeconfig)
-	o.enable(bindings("h", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns, "nosuch-"+ns)}))
+	h := bindings("h", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns, "nosuch-"+ns)})
+	o.enable(h)
 	o.says(`msg="The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding" hook=h binding=binding-0 ` +
 		`namespace=nosuch-` + ns)
 	if strings.Contains(o.log(), "namespace="+ns) {
 		t.Errorf("the log warns of a namespace that exists:\n%s", o.log())
+	}
+	if absent := o.State(h, 0).Absent; !slices.Equal(absent, []string{"nosuch-" + ns}) {
+		t.Errorf("absent are %q", absent)
 	}
 }

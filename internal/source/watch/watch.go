@@ -312,7 +312,7 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 	}
 }
 
-// warnOfMissing logs which of a binding's namespaces do not exist. It needs no permission: without it nothing is logged.
+// warnOfMissing logs, and keeps, which of a binding's namespaces do not exist. It needs no permission: without it nothing is logged.
 func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []string) {
 	seen := map[string]bool{}
 	m.snapshot().Each(func(o event.Object) bool {
@@ -324,6 +324,9 @@ func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []st
 			continue
 		}
 		if _, err := kube.Send(ctx, w.client.Get().AbsPath("/api/v1/namespaces", namespace)); apierrors.IsNotFound(err) {
+			m.mu.Lock()
+			m.absent = append(m.absent, namespace)
+			m.mu.Unlock()
 			m.log.Warn("The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding", "namespace", namespace)
 		}
 	}
