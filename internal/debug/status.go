@@ -183,7 +183,7 @@ func (s *Status) Text(now time.Time) string {
 		}
 	}
 	var problems, notices []string
-	for _, t := range s.Troubles {
+	for _, t := range joined(s.Troubles) {
 		if t.Notice {
 			notices = append(notices, t.String())
 		} else {

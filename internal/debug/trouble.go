@@ -95,3 +95,24 @@ func inHook(hook, binding string) string {
 	}
 	return fmt.Sprintf("%s, binding %q", hook, binding)
 }
+
+// joined are troubles of which those with one cause, such as an API server that does not answer any binding, are one.
+func joined(all []Trouble) (list []Trouble) {
+	type cause struct {
+		kind          TroubleKind
+		problem, hint string
+	}
+	at, more := map[cause]int{}, map[cause]int{}
+	for _, t := range all {
+		c := cause{t.Kind, t.Problem, t.Hint}
+		i, has := at[c]
+		if !has || t.Notice {
+			at[c] = len(list)
+			list = append(list, t)
+			continue
+		}
+		more[c]++
+		list[i].Subject = fmt.Sprintf("%s and %d more", strings.TrimSuffix(list[i].Subject, fmt.Sprintf(" and %d more", more[c]-1)), more[c])
+	}
+	return list
+}

@@ -136,3 +136,22 @@ func TestTroubles(t *testing.T) {
 		})
 	}
 }
+
+// TestJoined: one cause of several troubles is one line.
+func TestJoined(t *testing.T) {
+	all := []Trouble{
+		{Kind: InWatch, Subject: `a, binding "x"`, Problem: "refused"}, {Kind: InWatch, Subject: `a, binding "y"`, Problem: "refused"},
+		{Kind: InWatch, Subject: "b", Problem: "other"}, {Kind: InWatch, Subject: "c", Problem: "refused"},
+		{Kind: IsPaused, Subject: "hook a", Problem: "is paused", Notice: true}, {Kind: IsPaused, Subject: "hook b", Problem: "is paused", Notice: true},
+	}
+	var got []string
+	for _, one := range joined(all) {
+		got = append(got, one.String())
+	}
+	if text := strings.Join(got, "\n"); text != `a, binding "x" and 2 more: refused`+"\nb: other\nhook a is paused\nhook b is paused" {
+		t.Errorf("got\n%s", text)
+	}
+	if all[0].Subject != `a, binding "x"` {
+		t.Error("the list of the caller is changed")
+	}
+}
