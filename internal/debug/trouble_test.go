@@ -142,7 +142,8 @@ func TestJoined(t *testing.T) {
 	all := []Trouble{
 		{Kind: InWatch, Subject: `a, binding "x"`, Problem: "refused"}, {Kind: InWatch, Subject: `a, binding "y"`, Problem: "refused"},
 		{Kind: InWatch, Subject: "b", Problem: "other"}, {Kind: InWatch, Subject: "c", Problem: "refused"},
-		{Kind: IsPaused, Subject: "hook a", Problem: "is paused", Notice: true}, {Kind: IsPaused, Subject: "hook b", Problem: "is paused", Notice: true},
+		{Kind: IsPaused, Subject: "hook a", Problem: "is paused", Notice: true},
+		{Kind: IsPaused, Subject: "hook b", Problem: "is paused", Notice: true},
 	}
 	var got []string
 	for _, one := range joined(all) {
