@@ -115,6 +115,11 @@ func (m Memory) Bytes() ([]byte, error) { return m, nil }
 // Address is the binding that the event is for.
 func (e *Event) Address() hook.Address { return hook.Address{Kind: e.Type.Kind(), Index: e.Index} }
 
+// Of reports whether the event is of a kubernetes binding.
+func (e *Event) Of(h *hook.Hook, index int) bool {
+	return e.Hook == h && e.Index == index && (e.Type == Change || e.Type == Synchronization)
+}
+
 // Binding returns what the event's binding has in common with all others. That of Startup has only a name.
 func (e *Event) Binding() hook.Binding { return *e.Hook.At(e.Address()).Binding }
 

@@ -180,6 +180,17 @@ func (l *Log) DropModified(ev *Event) (dropped, found bool) {
 	return dropped, found
 }
 
+// Retain removes the events for which keep returns false. It makes a copy of the others.
+func (l *Log) Retain(h *hook.Hook, keep func(Event) bool) {
+	var kept Log
+	for ev := range l.All(h) {
+		if keep(ev) {
+			kept.Add(ev)
+		}
+	}
+	*l = kept
+}
+
 // DropLast removes the last event. There has to be one.
 func (l *Log) DropLast() {
 	l.last = slices.Delete(l.last, len(l.last)-1, len(l.last))

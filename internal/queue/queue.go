@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -143,6 +144,10 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 	defer q.mu.Unlock()
 	if state.stop.Err() != nil { // its result does not count any more
 		q.core.ended(q.age(), l)
+		return f, false
+	}
+	if blocked := Blocked(nil); errors.As(err, &blocked) {
+		q.core.sleep(q.age(), l, verdict{delay: blocked.BlockedFor(), requested: true})
 		return f, false
 	}
 	v := q.core.judge(l, err)

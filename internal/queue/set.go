@@ -7,6 +7,7 @@
 //     lane.
 //   - A task may absorb the one directly behind it in its lane: when that one is added, and just before it runs itself. Only
 //     neighbours merge, so order never changes.
+//   - A task whose run is Blocked stays at the head of its lane, and counts no failure.
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
 //     touched.
 //   - A lane that waits for a token, a delay or the end of a pause occupies no slot.
@@ -90,6 +91,13 @@ type Failure interface {
 	GiveUp() bool
 	// RetryAfter is the delay before it, unless ok is false.
 	RetryAfter() (delay time.Duration, ok bool)
+}
+
+// Blocked is an error of Run that is no attempt: nothing was done, and nothing is reported. The task runs again after a delay, or when
+// Retry ends it.
+type Blocked interface {
+	error
+	BlockedFor() time.Duration
 }
 
 func decision(err error) (giveUp bool, delay time.Duration, given bool) {
