@@ -40,7 +40,8 @@ import (
 // Watcher watches for kubernetes bindings. See package watch.
 type Watcher interface {
 	Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
-	// Finalize adds the finalizers of the bindings to their objects, and returns when that has been tried.
+	// Finalize adds the finalizers of the bindings to their objects, and returns when that has been tried. It does nothing for bindings that
+	// have theirs.
 	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)
@@ -151,6 +152,10 @@ type life struct {
 	enabling, listed, failed bool
 	// finalized: the objects have the finalizers of the bindings, or there are none.
 	finalized bool
+	// denied are the kubernetes bindings whose objects the hook may not read; nil for none.
+	denied map[int]bool
+	// late: a binding was granted while finalizers were added.
+	late bool
 	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.
 	passed atomic.Bool
 

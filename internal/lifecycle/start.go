@@ -162,7 +162,7 @@ func (l *Lifecycle) finalize(x *life) {
 				"binding", x.hook.Kubernetes[index].Name, "error", err.Error())
 		})
 		l.post(l.ctx, func() {
-			x.enabling, x.finalized = false, err == nil
+			x.enabling, x.finalized, x.late = false, err == nil && !x.late, false
 			l.settle(x)
 		})
 	})
@@ -228,21 +228,28 @@ func (l *Lifecycle) release() {
 func (l *Lifecycle) queueTasks(x *life) {
 	h := x.hook
 	for i := range h.Kubernetes {
-		switch k := &h.Kubernetes[i]; {
-		case k.Initial == hook.InitialEvents && !k.WaitForSynchronization:
-			l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
-			continue
-		case k.Initial == hook.InitialEvents:
-			l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
-			continue
+		if !x.denied[i] {
+			l.queueInitial(h, i)
 		}
-		t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
-		l.o.Queues.AddFirst(t.Queue(), key, t)
 	}
 	if len(h.Schedules) > 0 {
 		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
 		l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
 	}
+}
+
+// queueInitial queues the initial list of a binding.
+func (l *Lifecycle) queueInitial(h *hook.Hook, i int) {
+	switch k := &h.Kubernetes[i]; {
+	case k.Initial == hook.InitialEvents && !k.WaitForSynchronization:
+		l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
+		return
+	case k.Initial == hook.InitialEvents:
+		l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
+		return
+	}
+	t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
+	l.o.Queues.AddFirst(t.Queue(), key, t)
 }
 
 func (l *Lifecycle) enableSchedules(x *life) {

@@ -110,6 +110,10 @@ func (t *Task) forgetPrevious() {
 
 // Exhaust ends a task that has no attempt left: its contexts are parked or, as its policy demands, dropped.
 func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool) {
+	if t.dropDenied() {
+		t.Forget()
+		return false
+	}
 	if t.Policy().Exhausted == hook.Drop {
 		t.forgetPrevious()
 		t.leave()

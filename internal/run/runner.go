@@ -87,6 +87,15 @@ type noFinalizers struct{}
 func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
 func (noFinalizers) Keep(event.Event) (kept, again bool)            { return true, false }
 
+// Access decides which runs of hooks of tenants have to wait.
+type Access interface {
+	// Waits is why no run of the hook may start now; empty for none.
+	Waits(h *hook.Hook) string
+	// Denied reports that the account of the hook may not read the objects of a binding. Then its contexts are dropped, and runs with its
+	// snapshot wait.
+	Denied(h *hook.Hook, index int) bool
+}
+
 // Effects apply the output of hooks.
 type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
@@ -125,6 +134,8 @@ type Options struct {
 	Finalizers Finalizers
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
+	// Access, if set, is that of hooks of tenants.
+	Access Access
 	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. Replaced receives the event that
 	// it replaces. Both must be quick.
 	Full     func() bool

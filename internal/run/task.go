@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -60,6 +61,8 @@ type extra struct {
 	rest *Task
 	// replaces: the event takes the place of a Modified event of its object that waits.
 	replaces bool
+	// blocked is true after a run that could not begin.
+	blocked bool
 	// once is true for a task that was triggered: one failure drops it.
 	once bool
 	// queue replaces the queue of the first event, unless it is empty.
@@ -262,9 +265,22 @@ func (t *Task) Starting(key string, failures int, waited time.Duration) {
 func (t *Task) Run(ctx context.Context) (err error) {
 	m := t.ensureExtra()
 	if m.review != nil {
+		if why := t.runner.blocked(t); why != "" {
+			return fmt.Errorf("%s FAILED: %s", t.Hook().Name, why)
+		}
 		m.attempts++
 		m.runs++
 		return t.runner.run(ctx, t)
+	}
+	m.blocked = false
+	if !t.runner.hooks.removed(t.Hook()) {
+		if t.dropDenied() {
+			return nil
+		}
+		if why := t.runner.blocked(t); why != "" {
+			m.blocked = true
+			return &blockedError{why}
+		}
 	}
 	if !t.runner.hooks.enter(t.Hook()) {
 		t.Forget()

@@ -142,6 +142,17 @@ func (r *Requeues) Retain(keep func(*hook.Hook) bool) {
 	}
 }
 
+// dropBinding removes the requeues of a binding.
+func (r *Requeues) dropBinding(h *hook.Hook, index int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.of {
+		if q.event.Of(h, index) {
+			r.remove(q)
+		}
+	}
+}
+
 func (r *Requeues) remove(q *requeue) {
 	if q.pos == waits {
 		r.waiting--

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+)
+
+// blockedDelay is the time after which a blocked run is tried again, if nothing reports before that it may start.
+const blockedDelay = time.Minute
+
+// blockedError is a run that has not begun, because its hook has to wait.
+type blockedError struct{ why string }
+
+func (e *blockedError) Error() string { return e.why }
+
+// BlockedFor implements queue.Blocked.
+func (e *blockedError) BlockedFor() time.Duration { return blockedDelay }
+
+// Blocked reports whether the last run of the task could not begin.
+func (t *Task) Blocked() bool { return t.extra != nil && t.extra.blocked }
+
+// blocked is why a run may not begin; empty if it may.
+func (r *Runner) blocked(t *Task) string {
+	h := t.Hook()
+	if h.Tenant == nil || r.opts.Access == nil {
+		return ""
+	}
+	for ev := range t.Events() {
+		for _, index := range ev.Binding().Includes {
+			if r.opts.Access.Denied(h, index) {
+				return fmt.Sprintf("the account of tenant %q may not read the objects of binding %q, which the run includes", h.Tenant.Name,
+					h.Kubernetes[index].Name)
+			}
+		}
+	}
+	if why := r.opts.Access.Waits(h); why != "" {
+		return fmt.Sprintf("the hooks of tenant %q wait: %s", h.Tenant.Name, why)
+	}
+	return ""
+}
+
+// dropDenied drops the contexts that the account of the hook may not read any more, and reports whether nothing is left to do.
+func (t *Task) dropDenied() (empty bool) {
+	h, access := t.Hook(), t.runner.opts.Access
+	if h.Tenant == nil || access == nil {
+		return false
+	}
+	for index := range h.Kubernetes {
+		if access.Denied(h, index) && t.DropBinding(index) {
+			return true
+		}
+	}
+	return false
+}
+
+// DropBinding drops the contexts of a kubernetes binding, and reports whether nothing is left to do. The task must not be running.
+func (t *Task) DropBinding(index int) (empty bool) {
+	h := t.Hook()
+	of := func(ev event.Event) bool { return ev.Of(h, index) }
+	unlocks := t.extra != nil && slices.Contains(t.extra.unlocks, index)
+	found := false
+	for ev := range t.Events() {
+		found = found || of(ev)
+	}
+	if !found && !unlocks {
+		return false
+	}
+	if unlocks {
+		t.extra.unlocks = slices.DeleteFunc(slices.Clone(t.extra.unlocks), func(i int) bool { return i == index })
+	}
+	for ev := range t.Events() {
+		if of(ev) {
+			t.runner.opts.Pending.Lanes.Leave(&ev)
+		}
+	}
+	t.events.Retain(h, func(ev event.Event) bool { return !of(ev) })
+	if t.events.Len() > 0 {
+		initial := t.first.initial
+		t.first = addressOf(t.events.First(h))
+		t.first.initial = initial
+		return false
+	}
+	return t.extra == nil || len(t.extra.unlocks) == 0
+}
