@@ -69,6 +69,8 @@ type operator struct {
 	life    *lifecycle.Lifecycle
 	// tenants have the accounts of hooks.
 	tenants *tenant.Tenants
+	// tokens has a signal when a tenant has got a token, or has none any more.
+	tokens chan struct{}
 	// finalizers is their record. orphanSearch has a signal when the hooks have changed.
 	finalizers   *finalizer.Record
 	orphanSearch chan struct{}
@@ -187,6 +189,7 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	// Both end with ctx and for no other reason.
 	background.Go(dog.Stage("watches", func() { _ = op.watcher.Run(ctx) }))
 	background.Go(func() { _ = op.clock.Run(ctx) })
+	background.Go(func() { op.followTokens(ctx) })
 	background.Go(dog.Stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
 	published := op.publish(dog)
 	background.Go(func() { op.workers.Run(ctx) })

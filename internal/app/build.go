@@ -73,7 +73,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op = &operator{
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), once: make(chan struct{}),
 		tracers:      tracers,
-		orphanSearch: make(chan struct{}, 1),
+		orphanSearch: make(chan struct{}, 1), tokens: make(chan struct{}, 1),
 	}
 	op.health = lifecycle.NewHealth(op.missing)
 	op.shards = newShards(o.Election.Shards, op.health, o.Log)
@@ -110,6 +110,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
 		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
+		Account: op.account,
+		Denied:  func(h *hook.Hook, index int) { op.life.Denied(h, index) },
+		Granted: func(h *hook.Hook, index int) { op.life.Granted(h, index) },
 	})
 	if err != nil {
 		return nil, err
@@ -149,7 +152,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
-		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log,
+		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Access: access{op}, Effects: effects, Workspace: files, Log: o.Log,
 		Env: o.Env, KubectlEnv: environments, Confine: op.confinement.env,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,

@@ -16,6 +16,12 @@ import (
 func (op *operator) newTenants(cl *kube.Cluster, dir string, o Options) (*tenant.Tenants, error) {
 	return tenant.New(tenant.Options{
 		Config: cl.Config, Dir: filepath.Join(dir, "tokens"), Log: o.Log,
+		Changed: func() {
+			select {
+			case op.tokens <- struct{}{}:
+			default:
+			}
+		},
 		Complete: func(config *rest.Config) *rest.Config {
 			config = o.Patches.Client(config)
 			o.Election.fence(config)
@@ -24,6 +30,25 @@ func (op *operator) newTenants(cl *kube.Cluster, dir string, o Options) (*tenant
 		},
 	})
 }
+
+// followTokens lets hooks begin that wait for a token, until ctx ends.
+func (op *operator) followTokens(ctx context.Context) {
+	for {
+		select {
+		case <-op.tokens:
+			op.watcher.Review()
+			op.life.Wake()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// access decides which runs of hooks of tenants wait.
+type access struct{ *operator }
+
+func (a access) Waits(h *hook.Hook) string           { return a.tenants.Waits(h.Tenant) }
+func (a access) Denied(h *hook.Hook, index int) bool { return a.watcher.Denied(h, index) }
 
 // keepTokens requests and renews tokens until the function that it returns is called, after the last run.
 func (op *operator) keepTokens() (end func()) {

@@ -31,9 +31,25 @@ func (m *monitor) mute() {
 // Disable ends a binding without any further event. It waits for the sink if that is receiving one, and for requests about finalizers
 // that are in flight. Streams that other bindings share continue. Enable must not be running for it.
 func (w *Watcher) Disable(h *hook.Hook, index int) {
+	a := address{h, index}
 	w.mu.Lock()
-	m := w.monitors[address{h, index}]
-	delete(w.monitors, address{h, index})
+	g := w.guards[a]
+	w.mu.Unlock()
+	if g != nil {
+		g.end()
+		<-g.ended
+		w.mu.Lock()
+		delete(w.guards, a)
+		delete(w.unresolved, a)
+		w.mu.Unlock()
+	}
+	w.disable(a)
+}
+
+func (w *Watcher) disable(a address) {
+	w.mu.Lock()
+	m := w.monitors[a]
+	delete(w.monitors, a)
 	w.mu.Unlock()
 	if m == nil {
 		return

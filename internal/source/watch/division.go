@@ -100,7 +100,8 @@ func (w *Watcher) Take(s shard.Shard) {
 func (w *Watcher) isMissing(h *hook.Hook, index int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.monitors[address{h, index}] == nil && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
+	a := address{h, index}
+	return w.monitors[a] == nil && w.guards[a] == nil && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
 }
 
 func (w *Watcher) ownShard() shard.Shard {

@@ -28,12 +28,19 @@ func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index i
 	errs := make([]error, len(h.Kubernetes))
 	var working sync.WaitGroup
 	for i := range h.Kubernetes {
-		if m := w.monitor(h, i); m != nil && m.gate != nil {
+		if m := w.monitor(h, i); m != nil && m.gate != nil && !m.finalizing() {
 			working.Go(func() { errs[i] = w.finalize(ctx, m, func(err error) { stuck(i, err) }) })
 		}
 	}
 	working.Wait()
 	return errors.Join(errs...)
+}
+
+// finalizing reports whether the binding has its finalizer already.
+func (m *monitor) finalizing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gate.todo != nil
 }
 
 func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) error {

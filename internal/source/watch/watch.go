@@ -106,6 +106,11 @@ type Options struct {
 	Warned func(hook string)
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
+	// Account returns what hooks of tenants read as: the permissions of this account decide about their bindings. Denied is called when a
+	// binding has ended because they are missing, Granted when it has begun after that. All are set if there are tenants. The two may block,
+	// but not wait for the end of the binding.
+	Account         func(h *hook.Hook) kube.Account
+	Denied, Granted func(h *hook.Hook, index int)
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -123,6 +128,8 @@ type Watcher struct {
 	monitors map[address]*monitor
 	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
+	// guards are those of the bindings of tenants.
+	guards map[address]*guard
 	// resting is the initial state of new monitors.
 	resting bool
 	// shard is that of this replica; Waiting until Take.
@@ -157,7 +164,8 @@ func New(opts Options) (*Watcher, error) {
 	return &Watcher{
 		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
-		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, unresolved: map[address]string{}, resting: opts.Standby,
+		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, unresolved: map[address]string{}, guards: map[address]*guard{},
+		resting: opts.Standby,
 	}, nil
 }
 
@@ -187,7 +195,11 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 			continue
 		}
 		enabling.Go(func() {
-			errs[i] = w.enable(ctx, h, i, func(err error) { stuck(i, err) })
+			start := w.enable
+			if h.Tenant != nil && w.opts.Account != nil {
+				start = w.enableGuarded
+			}
+			errs[i] = start(ctx, h, i, func(err error) { stuck(i, err) })
 		})
 	}
 	enabling.Wait()
@@ -233,7 +245,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	w.mu.Unlock()
 	w.follow(m, &p)
 	if err := m.wait(ctx); err != nil {
-		w.Disable(h, index)
+		w.disable(address{h, index})
 		return err
 	}
 	if names := m.division.own.ownNamespaces(b.Namespaces.Names); res.Namespaced && len(names) > 0 {
