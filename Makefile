@@ -161,7 +161,7 @@ envtest-path:
 unit: ## run the tests that need no control plane, in a minute: while you work
 	@go test -short -vet=off -ldflags='-s -w' ./internal/... ./cmd/... ./sdk/... ./docs
 
-test: testcluster tools delivery-tools ## run all tests, with the race detector where there is a C compiler
+test: testcluster tools delivery-tools ## run all tests, those of concurrency with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
 
 # The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
