@@ -303,7 +303,7 @@ func TestRights(t *testing.T) {
 	}{
 		{"replicas: 2", `
 - {apiGroups: [coordination.k8s.io], resourceNames: [shop-shell-operator], resources: [leases], verbs: [get, watch, update]}
-- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}`, ""},
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create, list]}`, ""},
 		{"kubernetesEvents: true", `
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}`, ""},
 		{"webhooks: {validating: true}", `
