@@ -31,7 +31,7 @@ type driver struct {
 	phase ownership.Phase
 	// serving is what Serve runs in; nil before it does. working ends when Serve has returned, or the Lease is lost.
 	serving *serving
-	// releasing is the end of the time for a release; zero before it begins.
+	// releasing is the end of the time for a release of the own Lease; zero before it begins.
 	releasing time.Time
 }
 
@@ -88,7 +88,9 @@ func (d *driver) next(ctx context.Context) (a ownership.Action, lost string) {
 	changed := d.changed()
 	d.mu.Unlock()
 	before := d.phase
-	d.phase = phase
+	if d.phase = phase; before != phase && phase == ownership.Standby {
+		d.releasing = time.Time{}
+	}
 	// The fence is there before a run, and after each renewal.
 	switch {
 	case phase == ownership.Serving && (d.serving == nil || !isClosed(d.serving.done)):
@@ -197,10 +199,10 @@ func (d *driver) contextOf(ctx context.Context, a ownership.Action) (context.Con
 	case ownership.Create, ownership.Take:
 		return context.WithTimeout(d.around, min(limit, releaseTime))
 	case ownership.Clear, ownership.Delete:
-		if d.releasing.IsZero() {
-			d.releasing = time.Now().Add(releaseTime)
-		}
 		if a.Lease.Holder == d.identity {
+			if d.releasing.IsZero() {
+				d.releasing = time.Now().Add(releaseTime)
+			}
 			return context.WithDeadline(d.around, d.releasing)
 		}
 	}

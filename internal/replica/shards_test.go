@@ -236,6 +236,15 @@ func TestOneDivision(t *testing.T) {
 					<-g.members[name].result
 				}
 				g.expect(20*time.Second, keys(test.next)...)
+				// The one that has deleted the Leases of the other division gives its own back, too.
+				time.Sleep(time.Minute)
+				for range 2 {
+					owner := g.owner(keys(test.next)[0])
+					owner.end()
+					<-owner.result
+					g.start("more"+owner.identity, test.next, count(test.next), nil)
+					g.expect(5*time.Second, keys(test.next)...)
+				}
 				g.server.mu.Lock()
 				defer g.server.mu.Unlock()
 				for name := range g.server.leases {
@@ -244,6 +253,35 @@ func TestOneDivision(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// Old replicas end one by one, and a standby of theirs takes over from the first: the new division begins one Lease duration after the
+// last.
+func TestRolledOut(t *testing.T) {
+	for _, next := range []string{"b", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGroup(t)
+			for i := range 4 {
+				g.start(fmt.Sprint("old", i), "a", 3, nil)
+			}
+			g.expect(17*time.Second, threeA...)
+			for i := range 4 {
+				g.start(fmt.Sprint("next", i), next, 3*len(next), nil)
+			}
+			time.Sleep(time.Minute)
+			for i := range 4 {
+				m := g.members[fmt.Sprint("old", i)]
+				m.end()
+				<-m.result
+				time.Sleep(300 * time.Millisecond)
+			}
+			if next == "" {
+				g.expect(5*time.Second, "/0")
+			} else {
+				g.expect(15*time.Second+5*time.Second, "b/0", "b/1", "b/2")
+			}
 		})
 	}
 }
