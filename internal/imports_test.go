@@ -101,7 +101,7 @@ var directions = []struct {
 		"an API server for the operator's own client; rbac has the built-in kinds"},
 	{"internal/dev/simulate", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube", "internal/answer",
-		"internal/queue", "internal/run", "internal/run/", "internal/effect/apply", "internal/dev/memory", "internal/dev/rbac",
+		"internal/shard", "internal/queue", "internal/run", "internal/run/", "internal/effect/apply", "internal/dev/memory", "internal/dev/rbac",
 		"internal/dev/testfile", "internal/source/watch", "internal/source/http", "internal/source/webhook/admission",
 		"internal/source/webhook/conversion",
 	}, "events pass through the stages without a cluster"},
@@ -110,7 +110,7 @@ var directions = []struct {
 	{"internal/dev/testfile", []string{"internal/spelling"}, "a format and its comparison; dev runs the cases"},
 	{"internal/dev", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube", "internal/answer",
-		"internal/hookset", "internal/script", "internal/run", "internal/run/", "internal/effect/apply", "internal/dev/",
+		"internal/hookset", "internal/script", "internal/run", "internal/run/", "internal/effect/apply", "internal/dev/", "internal/shard",
 		"internal/source/webhook/admission",
 	}, "hooks are called, run and checked as the operator does"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/shard", "internal/hookset", "internal/queue", "internal/run",

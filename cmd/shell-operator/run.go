@@ -18,7 +18,7 @@ import (
 )
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
-	var output, contextFile string
+	var output, contextFile, ofShard string
 	var apply, showContext, cluster, diff bool
 	var flags runFlags
 	cmd := uses(&cobra.Command{
@@ -59,6 +59,10 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			return dev.HookFiles(dir), cobra.ShellCompDirectiveDefault
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := s.devOf(ofShard)
+			if err != nil {
+				return err
+			}
 			t := dev.TrialOptions{Hook: args[0], Apply: apply}
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
@@ -89,7 +93,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := dev.Try(ctx, s.dev(), t)
+			report, err := dev.Try(ctx, o, t)
 			if format(output) != formatText {
 				err = errors.Join(err, printValue(stdout, output, report))
 			} else {
@@ -110,6 +114,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 	cmd.Flags().BoolVar(&diff, "diff", false,
 		"print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
+	addShard(cmd, &ofShard)
 	flags.add(cmd)
 	for _, name := range []string{"from", "context"} {
 		_ = cmd.MarkFlagFilename(name, "json")

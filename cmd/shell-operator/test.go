@@ -15,7 +15,7 @@ import (
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
-	var output, pattern, from, name string
+	var output, pattern, from, name, ofShard string
 	var t dev.TestOptions
 	var verbose, cluster bool
 	cmd := uses(&cobra.Command{
@@ -64,10 +64,14 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 				return &hinted{errors.New("test has no option --cluster: cases run in a simulated cluster"),
 					"shell-operator dev --testcluster PATH DIR runs the hooks of a directory on a real control plane"}
 			}
+			o, err := s.devOf(ofShard)
+			if err != nil {
+				return err
+			}
 			t.Namespace = s.namespace
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := dev.Test(ctx, s.dev(), t)
+			report, err := dev.Test(ctx, o, t)
 			if err != nil {
 				return err
 			}
@@ -92,6 +96,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
 	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")
 	cmd.Flags().StringVar(&name, "name", "", "name of the added case")
+	addShard(cmd, &ofShard)
 	_ = cmd.MarkFlagFilename("from", "json")
 	_ = cmd.MarkFlagFilename("as-role", "yaml", "yml", "json")
 	return cmd

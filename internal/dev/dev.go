@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Options are those of the operator that matter here.
@@ -44,6 +45,8 @@ type Options struct {
 	Installation kube.Installation
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
+	// Shard is that of the operator whose hooks run.
+	Shard shard.Shard
 }
 
 // prepare completes the environment of hooks. It returns a private directory, which the caller removes.

@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/script"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -238,6 +239,7 @@ func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial 
 	}
 	runner := run.New(run.Options{
 		Executor: pool, Workers: workers, Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
+		Shard: func() shard.Shard { return o.Shard },
 	})
 	var mu sync.Mutex
 	line := func(stream string) func([]byte) {

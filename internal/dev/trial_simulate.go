@@ -37,7 +37,7 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	result, err := simulate.Run(ctx, answer.Hook, *t.Input, simulate.Options{
 		Filters: discover.Filters, Env: o.Env, Timeout: o.HookTimeout, Workers: o.Workers, ReadyTimeout: o.ConfigTimeout, Dir: own,
 		Started: t.Started,
-		Cluster: cl, Installation: o.Installation, Changes: o.Changes, Diff: t.Diff,
+		Cluster: cl, Installation: o.Installation, Changes: o.Changes, Diff: t.Diff, Shard: o.Shard,
 		Line: func(stream, text string) {
 			r.Output = append(r.Output, TrialLine{stream, text})
 			if t.Line != nil {

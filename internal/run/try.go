@@ -45,6 +45,7 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	}
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
 	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
+	in.Vars = append(in.Vars, r.shardVariables(t.Hook)...)
 	in.Worker = r.worker(t.Hook, 0, "1", f)
 	result, err = r.opts.Executor.Execute(ctx, in)
 	err = named(t.Hook, in.Limits, err)

@@ -36,6 +36,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -93,6 +94,8 @@ type Options struct {
 	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
 	Namespace string
 	Role      *Role
+	// Shard is that of the simulated operator.
+	Shard shard.Shard
 }
 
 // Result is what came of a simulation.
@@ -193,6 +196,9 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 
 // Run runs a hook for an input. Errors are those of the input; what the hook does is in the result, which is nil if nothing was started.
 func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Result, error) {
+	if isRequest := in.Review != nil || in.Convert != nil || in.HTTP != ""; !isRequest && !o.Shard.Runs(h.Settings.ShardBy) {
+		return nil, fmt.Errorf("hook %q has no settings.shardBy and runs on shard 0 only: use --shard 0/%d", h.Name, o.Shard.Count)
+	}
 	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{},
 		server: memory.New(memory.Options{Kinds: memory.BuiltIns(), Lenient: in.FieldValidation == "Warn"})}
 	s.result.server = s.server
@@ -214,7 +220,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	}
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{s}, Failures: simulatedSink{s},
 		Resolve: s.resolve, Excluded: s.exclude,
-		Changes: changes})
+		Changes: changes, Shard: o.Shard})
 	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: o.ReadyTimeout, Log: silent()})
 	defer pool.Close()
 	var workers run.Workers
@@ -224,7 +230,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	s.runner = run.New(run.Options{
 		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
 		Effects: simulatedEffects{s}, Workspace: files,
-		Log: silent(), Env: env, Timeout: o.Timeout, Observe: s.observe,
+		Log: silent(), Env: env, Timeout: o.Timeout, Observe: s.observe, Shard: s.shard,
 	})
 	defer func() {
 		s.result.Sent, _ = s.effects.Sent()
@@ -245,6 +251,8 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	return &s.result, err
 }
 
+func (s *simulation) shard() shard.Shard { return s.Shard }
+
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // connect makes the store, and directs operations to it.
@@ -254,6 +262,7 @@ func (s *simulation) connect() (err error) {
 	o := apply.Options{
 		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
 		Filters: s.Filters, Log: silent(), Now: memory.Now, Simulated: s.Cluster == nil,
+		Shard: s.shard,
 	}
 	if s.Cluster != nil {
 		c, err := NewCluster(s.Cluster)
