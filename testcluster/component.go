@@ -30,11 +30,12 @@ type process struct {
 	err  error
 }
 
-// components lists the control plane in the order in which it starts; it stops in the opposite order.
-func components(f folder, p ports) []*component {
+// components lists the control plane in the order in which it starts; it stops in the opposite order. Gates is an argument of the API
+// server, or empty.
+func components(f folder, p ports, gates string) []*component {
 	etcdURL := "http://" + loopback(p.Etcd)
 	peerURL := "http://" + loopback(p.EtcdPeer)
-	return []*component{
+	all := []*component{
 		{
 			name: "etcd",
 			args: []string{
@@ -92,6 +93,10 @@ func components(f folder, p ports) []*component {
 			health: "https://" + loopback(p.ControllerManager) + "/healthz",
 		},
 	}
+	if gates != "" {
+		all[1].args = append(all[1].args, gates)
+	}
+	return all
 }
 
 // start starts the process. ended is called once it is over, from another goroutine.

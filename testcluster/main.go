@@ -23,7 +23,8 @@ import (
 const help = `testcluster is a Kubernetes control plane for tests: etcd, kube-apiserver, kube-controller-manager and kubectl.
 
 Usage:
-  testcluster start --dir DIR [--remove]    start a control plane, print "ready", run until SIGTERM or SIGINT
+  testcluster start --dir DIR [--remove] [--feature-gates=GATES]
+                                            start a control plane, print "ready", run until SIGTERM or SIGINT
   testcluster restart --dir DIR COMPONENT   start (or stop and start) one component, return when it is healthy
   testcluster kubectl ARGUMENTS             kubectl; also when this file is called kubectl
 
@@ -37,13 +38,16 @@ What 'start' leaves in DIR:
   etcd.address      where etcd listens
 
 --remove removes DIR at the end. Without it nothing is removed: started again on the same DIR, the cluster has the same
-ports, certificates and objects; remove DIR to forget it.
+ports, certificates and objects; remove DIR to forget it. GATES are those of the API server, such as ShardedListAndWatch=true.
 
 Example:
   testcluster start --dir /tmp/cluster &
   export KUBECONFIG=/tmp/cluster/kubeconfig
   testcluster kubectl get namespaces
 `
+
+// gatesFlag begins the argument with feature gates of the API server.
+const gatesFlag = "--feature-gates="
 
 func main() {
 	if filepath.Base(os.Args[0]) == "kubectl" {
@@ -110,7 +114,7 @@ func parseDir(args []string) (dir string, rest []string, err error) {
 		case args[i] == "--dir" && i+1 < len(args):
 			i++
 			dir = args[i]
-		case args[i] == "--remove":
+		case args[i] == "--remove", strings.HasPrefix(args[i], gatesFlag):
 			rest = append(rest, args[i])
 		case strings.HasPrefix(args[i], "-"):
 			return "", nil, usageError(fmt.Sprintf("unknown flag or missing value: %s", args[i]))

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,9 +23,16 @@ func start(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	remove := slices.Equal(rest, []string{"--remove"})
-	if len(rest) > 0 && !remove {
-		return usageError(fmt.Sprintf("unexpected argument %q", rest[0]))
+	remove, gates := false, ""
+	for _, arg := range rest {
+		switch {
+		case arg == "--remove":
+			remove = true
+		case strings.HasPrefix(arg, gatesFlag):
+			gates = arg
+		default:
+			return usageError(fmt.Sprintf("unexpected argument %q", arg))
+		}
 	}
 	if remove {
 		defer os.RemoveAll(dir)
@@ -49,7 +56,7 @@ func start(args []string, stdout, stderr io.Writer) error {
 	}
 	s := &supervisor{
 		folder:     f,
-		components: components(f, p),
+		components: components(f, p, gates),
 		client:     newClient(ca),
 		ended:      make(chan *process),
 		restarts:   make(chan restartRequest),

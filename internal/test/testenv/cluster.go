@@ -68,15 +68,15 @@ var shared = sync.OnceValues(func() (*Cluster, error) {
 	return open(dir), err
 })
 
-// Own starts a control plane for one test, which may kill parts of it.
-func Own(t testing.TB) *Cluster {
+// Own starts a control plane for one test, which may kill parts of it. The flags are more ones of testcluster start.
+func Own(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	Require(t)
 	dir, err := os.MkdirTemp("", "testcluster-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := start(dir, false)
+	cmd, err := start(dir, false, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
