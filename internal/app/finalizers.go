@@ -176,8 +176,8 @@ func (op *operator) searchFails() string {
 	return ""
 }
 
-// releaseObject removes the finalizer of one object. The kind is that of a binding, or its resource.
-func (op *operator) releaseObject(ctx context.Context, kind, namespace, name string) (finalizers []string, err error) {
+// releaseObject removes the finalizer of one object, unless it is a dry run. The kind is that of a binding, or its resource.
+func (op *operator) releaseObject(ctx context.Context, kind, namespace, name string, dryRun bool) (finalizers []string, err error) {
 	err = fmt.Errorf("no binding of kind %s has a finalizer", kind)
 	for _, h := range op.life.Hooks() {
 		for i := range h.Kubernetes {
@@ -185,7 +185,7 @@ func (op *operator) releaseObject(ctx context.Context, kind, namespace, name str
 			if k.Finalizer == "" || !op.watcher.IsKind(h, i, kind) {
 				continue
 			}
-			if err = op.watcher.ReleaseObject(ctx, h, i, namespace, name); err == nil {
+			if err = op.watcher.ReleaseObject(ctx, h, i, namespace, name, dryRun); err == nil {
 				finalizers = append(finalizers, k.Finalizer)
 			}
 		}

@@ -73,11 +73,13 @@ func (f *fakeActions) Parked(int) []pending.ParkedTask    { return f.parked }
 func (f *fakeActions) RetryParked(ids ...string) []string { f.note("retry parked %s", ids); return ids }
 func (f *fakeActions) DropParked(ids ...string) []string  { f.note("drop parked %s", ids); return ids }
 
-func (f *fakeActions) release(_ context.Context, kind, namespace, name string) ([]string, error) {
+func (f *fakeActions) release(_ context.Context, kind, namespace, name string, dryRun bool) ([]string, error) {
 	if name == "other" {
 		return nil, errors.New("there is none")
 	}
-	f.note("release %s %s/%s", kind, namespace, name)
+	if !dryRun {
+		f.note("release %s %s/%s", kind, namespace, name)
+	}
 	return []string{"example.com/f"}, nil
 }
 
@@ -237,7 +239,8 @@ func TestActions(t *testing.T) {
 			`the record has no finalizer "example.com/none" of that installation: shell-operator finalizers list shows all`, ""},
 		{"/finalizers/remove", "kind=Database&object=shop/orders", 200, "Database shop/orders has lost example.com/f; no hook ran for that",
 			"release Database shop/orders"},
-		{"/finalizers/remove", "kind=Node&object=one&dryRun=true", 200, "would lose the finalizers of hooks", ""},
+		{"/finalizers/remove", "kind=Node&object=one&dryRun=true", 200, "dry run: Node one has lost example.com/f; no hook ran for that", ""},
+		{"/finalizers/remove", "kind=Node&object=other&dryRun=true", 409, "there is none", ""},
 		{"/finalizers/remove", "kind=Node&object=other", 409, "there is none", ""},
 		{"/sets/delete", "set=gone.sh/pages", 400, `2 sets are called "gone.sh/pages": name one by its id`, ""},
 		{"/sets/delete", "set=pages-2", 200, "set pages-2 is deleted with 2 objects; 1 object released and kept", "delete set pages-2"},

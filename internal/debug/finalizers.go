@@ -34,8 +34,8 @@ type FinalizersOptions struct {
 	Hooks    *Hooks
 	Record   finalizerRecord
 	Instance string
-	// Release removes the finalizers of hooks from one object, and returns them.
-	Release func(ctx context.Context, kind, namespace, name string) (finalizers []string, err error)
+	// Release removes the finalizers of hooks from one object, unless it is a dry run, and returns them.
+	Release func(ctx context.Context, kind, namespace, name string, dryRun bool) (finalizers []string, err error)
 	// SearchProblem is why the last search for orphans failed; empty if it did not.
 	SearchProblem func() string
 	Names         telemetry.Names
@@ -45,7 +45,7 @@ type finalizerTopic struct {
 	hooks    *Hooks
 	record   finalizerRecord
 	instance string
-	release  func(ctx context.Context, kind, namespace, name string) ([]string, error)
+	release  func(ctx context.Context, kind, namespace, name string, dryRun bool) ([]string, error)
 }
 
 // FinalizersTopic shows and removes finalizers, and reports those whose hook is gone.
@@ -257,10 +257,7 @@ func (t *finalizerTopic) releaseObject(r request, kind, object string, dryRun bo
 	if name == "" {
 		return acted{}, refuse(http.StatusBadRequest, "name the object as NAMESPACE/NAME, a cluster-scoped one as NAME")
 	}
-	if dryRun {
-		return acted{Count: 1, Message: fmt.Sprintf("%s %s would lose the finalizers of hooks; no hook runs for that", kind, object)}, nil
-	}
-	removed, err := t.release(r.Context(), kind, namespace, name)
+	removed, err := t.release(r.Context(), kind, namespace, name, dryRun)
 	if err != nil {
 		return acted{}, conflict("", err)
 	}

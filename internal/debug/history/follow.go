@@ -23,8 +23,10 @@ type Entry struct {
 	Run  string    `json:"run,omitempty"`
 	Kind Kind      `json:"kind"`
 	// Text is the reason of a run that began, a line that was printed, the outcome of a run that ended.
-	Text  string `json:"text,omitempty"`
-	Count int    `json:"count,omitempty"`
+	Text string `json:"text,omitempty"`
+	// Status is that of a run that ended.
+	Status Status `json:"status,omitempty"`
+	Count  int    `json:"count,omitempty"`
 }
 
 // Bounds of the buffer of a follower.

@@ -130,7 +130,8 @@ func (r *Record) End(o Outcome) {
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	h.trim(run.Hook)
-	h.publish(Entry{Time: now, Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations()})
+	h.publish(Entry{Time: now, Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations(),
+		Status: run.Status})
 }
 
 // trim drops the oldest runs until all limits hold again.

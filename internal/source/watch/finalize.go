@@ -312,13 +312,14 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	}
 }
 
-// ReleaseObject removes the finalizer of one object without a run. The object gets it again when the hook starts again.
-func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string) error {
+// ReleaseObject removes the finalizer of one object without a run. The object gets it again when the hook starts again. A dry run only
+// checks that the object has it.
+func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string, dryRun bool) error {
 	m := w.monitor(h, index)
 	if m == nil || m.gate == nil {
 		return errNoFinalizer
 	}
-	return m.releaseObject(ctx, namespace, name)
+	return m.releaseObject(ctx, namespace, name, dryRun)
 }
 
 // IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
@@ -338,13 +339,17 @@ func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 
 var errNoFinalizer = errors.New("the binding has no finalizer")
 
-func (m *monitor) releaseObject(ctx context.Context, namespace, name string) error {
+func (m *monitor) releaseObject(ctx context.Context, namespace, name string, dryRun bool) error {
 	g := m.gate
 	m.mu.Lock()
 	it, ok := m.items.Get(objectKey(namespace, name))
 	if !ok || !it.object.has(g.name) {
 		m.mu.Unlock()
 		return errNotFinalized
+	}
+	if dryRun {
+		m.mu.Unlock()
+		return nil
 	}
 	g.fates[it.object.uid] = released
 	c := g.removals[g.removal(g.finalized(it.object))]
