@@ -111,6 +111,5 @@ func (t *queueTopic) showLanes(r request) (answer, error) {
 	for _, l := range lanes {
 		all.Lanes = append(all.Lanes, laneOfQueue(&l, now))
 	}
-	table, err := laneList.text(&all, now)
-	return answer{value: &all, text: table}, err
+	return r.listed(laneList, &all, now)
 }

@@ -137,6 +137,15 @@ func (l *List) text(items any, now time.Time) (string, error) {
 	return trimLines(b.String()), nil
 }
 
+// listed answers with a list. Its table is made for text only: pages poll the JSON.
+func (r *request) listed(l *List, items any, now time.Time) (ans answer, err error) {
+	ans.value = items
+	if r.format == textFormat {
+		ans.text, err = l.text(items, now)
+	}
+	return ans, err
+}
+
 // some is a number, or a dash for none.
 func some(n int) string {
 	if n == 0 {

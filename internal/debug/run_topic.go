@@ -105,8 +105,7 @@ func (t *runTopic) list(r request) (answer, error) {
 	for i := range runs {
 		runs[i].Output, runs[i].OutputCut = "", false
 	}
-	text, err := runList.text(runs, now)
-	return answer{value: runs, text: text}, err
+	return r.listed(runList, runs, now)
 }
 
 // calling covers the calls of kubectl by the last run that made any.

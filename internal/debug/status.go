@@ -85,9 +85,12 @@ type runStatus struct {
 // shownFailures limits the failed runs of the page.
 const shownFailures = 10
 
-func (a *API) status(request) (answer, error) {
+func (a *API) status(r request) (answer, error) {
 	now := time.Now()
 	s := a.statusAt(now)
+	if r.format != textFormat { // which pages poll
+		return answer{value: s}, nil
+	}
 	return answer{value: s, text: s.Text(now)}, nil
 }
 

@@ -90,14 +90,13 @@ var (
 // lists are routes to parts of the status.
 func (a *API) lists() []Route {
 	list := func(of *List, items func(*Status) any) func(request) (answer, error) {
-		return func(request) (answer, error) {
+		return func(r request) (answer, error) {
 			if _, err := a.o.Hooks.all(); err != nil {
 				return answer{}, err
 			}
 			now := time.Now()
 			s := a.statusAt(now)
-			text, err := of.text(items(&s), now)
-			return answer{value: items(&s), text: text}, err
+			return r.listed(of, items(&s), now)
 		}
 	}
 	return []Route{
