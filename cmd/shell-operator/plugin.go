@@ -16,18 +16,24 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/shell-operator/shell-operator/internal/console"
 	"github.com/shell-operator/shell-operator/internal/replica"
 )
 
-const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, in the only Pod, or in all.
+const pluginHelp = `Run a command of shell-operator in the Pod of a running operator: in the one that holds the Lease, in the only Pod,
+or in all.
 
 Usage:
   kubectl shell-operator COMMAND -n NAMESPACE [flags]
+  kubectl shell-operator console [PATH] -n NAMESPACE [--pod POD] [--listen ADDRESS] [--no-browser] [flags]
+
+The console runs on this machine, and opens the browser. It shows one replica: --pod names another one.
 
 Examples:
   kubectl shell-operator status -n my-operator
   kubectl shell-operator queue retry orders -n my-operator --context staging
   kubectl shell-operator status -n my-operator --all
+  kubectl shell-operator console -n my-operator
 
 Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n NAMESPACE):
   -n, --namespace string    namespace of the operator
@@ -57,6 +63,8 @@ type plugin struct {
 	command                                        []string
 	// all runs the command in all Pods.
 	all bool
+	// own are the flags above as they were given, for commands on pages.
+	own []string
 }
 
 // runPlugin returns the exit code, unless kubectl exec replaces this process.
@@ -66,12 +74,20 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 		_, _ = io.WriteString(stdout, pluginHelp)
 		return 0
 	}
-	if err == nil && p.all {
+	switch {
+	case err != nil:
+	case p.command[0] == "console" && p.all:
+		err = errors.New("the console shows one replica: leave --all out, --pod names another one")
+	case p.command[0] == "console":
+		if err = p.console(p.command[1:], os.Stdin, stdout); err == nil {
+			return 0
+		}
+	case p.all:
 		var code int
 		if code, err = p.execAll(stdout, stderr); err == nil {
 			return code
 		}
-	} else if err == nil {
+	default:
 		err = p.exec()
 	}
 	fmt.Fprintf(stderr, "Error: %v\n", err)
@@ -111,6 +127,7 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 			value = args[i]
 		}
 		*target = value
+		p.own = append(p.own, flag, console.Quote(value))
 	}
 	for _, flag := range [][]string{{"--kubeconfig", kubeconfig}, {"--context", context}, {"--namespace", p.namespace}} {
 		if flag[1] != "" {
