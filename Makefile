@@ -185,8 +185,12 @@ test-clone: testcluster tools ## follow the first tutorial in a fresh clone of H
 	@FRESH_CLONE=1 TESTCLUSTER=required go test -count=1 -timeout 40m -run TestFirstHook ./test/tutorial
 
 # Needs Chromium or Chrome, so it is not part of make test. PICTURE=1 replaces the screenshot in the documentation.
-test-browser: testcluster tools ## test the status page in a real browser
+test-browser: testcluster tools bin/tools/axe.min.js ## test the status page and the console in a real browser, with axe-core from npm; PICTURE=1 for those of the pages
 	@TESTCLUSTER=required go test -count=1 -tags browser -run TestStatusPage ./test/insight $(if $(PICTURE),-update)
+	@TESTCLUSTER=required go test -count=1 -tags browser ./test/console $(if $(PICTURE),-update)
+
+bin/tools/axe.min.js: scripts/axe.sh
+	@mkdir -p bin/tools && scripts/axe.sh $@
 
 FUZZ = $(shell grep -roE '^func Fuzz\w+' --include='*_test.go' cmd internal | sed -E 's|(.*)/[^/]*:func Fuzz(.*)|\2:\1|' | sort)
 # make test runs the seeds. Counted, not timed: a timed run fails at its deadline on a busy machine. Minimizing new inputs would

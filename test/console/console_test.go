@@ -1,0 +1,408 @@
+// Package console opens the console of a running operator: its pages as HTML in all tests, and in a real browser in those of
+// make test-browser.
+package console
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// shop is an operator with orders: one whose lane waits for its next attempt, one that runs, one that has been shipped, and an invoice that
+// is parked.
+type shop struct {
+	*testenv.Operator
+	t         testing.TB
+	namespace string
+	// dir has files that let hooks succeed.
+	dir   string
+	start func() *testenv.Operator
+}
+
+func opened(t *testing.T) *shop {
+	cluster := testenv.Shared(t)
+	s := &shop{t: t, namespace: cluster.Namespace(t), dir: t.TempDir()}
+	if golden.Update() { // a namespace with a name for pictures
+		s.namespace = "eu"
+		_, _ = cluster.TryKubectl("", "create", "namespace", s.namespace)
+	}
+	hooks, err := filepath.Abs("testdata/hooks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start = func() *testenv.Operator {
+		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
+			Env: []string{"CONSOLE_NAMESPACE=" + s.namespace, "CONSOLE_DIR=" + s.dir, "TZ=UTC"}})
+	}
+	s.order("o-1", "order", "paid")
+	s.order("o-2", "order", "unpaid")
+	s.order("o-3", "order", "slow")
+	s.order("i-1", "invoice", "paid")
+	s.Operator = s.start()
+	t.Cleanup(func() { s.let("packed") }) // no hook runs when the operator is ended
+	s.settle()
+	return s
+}
+
+// settle waits until the operator is in the state that shop describes.
+func (s *shop) settle() {
+	s.UntilLog("Hook failed. Will retry after delay.", "hook", "orders.sh")
+	s.UntilLog("Hook executed successfully", "hook", "orders.sh")
+	s.UntilLog("Hook failed. No attempt is left, its contexts are parked.", "hook", "invoices.sh")
+}
+
+// order creates an object.
+func (s *shop) order(name, app, state string) {
+	s.t.Helper()
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, labels: {app: %s}}\ndata: {state: %s}\n", name, app, state)
+	testenv.Shared(s.t).KubectlInput(s.t, manifest, "apply", "-n", s.namespace, "-f", "-")
+}
+
+// let makes hooks succeed.
+func (s *shop) let(what string) {
+	if err := os.WriteFile(filepath.Join(s.dir, what), nil, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// console is a running console.
+type console struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	t    testing.TB
+	http *http.Client
+	// base is the address of its pages, after open.
+	base string
+	// killed: the test has ended it.
+	killed bool
+}
+
+// show starts the console of an operator.
+func show(t testing.TB, cmd *exec.Cmd) *console {
+	t.Helper()
+	c := &console{cmd: cmd, t: t}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		c.in, err = cmd.StdinPipe()
+	}
+	cmd.Stderr = os.Stderr
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewReader(out)
+	t.Cleanup(func() {
+		ended := cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil && ended == nil && !c.killed {
+			t.Errorf("the console: %v", err)
+		}
+	})
+	return c
+}
+
+// address reads the next address that the console prints.
+func (c *console) address() string {
+	c.t.Helper()
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			c.t.Fatalf("no address: %v", err)
+		}
+		if text, ok := strings.CutPrefix(line, "Open "); ok {
+			return strings.TrimSpace(text)
+		}
+	}
+}
+
+// open is what the browser does with an address.
+func (c *console) open(address string) {
+	c.t.Helper()
+	at, err := url.Parse(address)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	jar, _ := cookiejar.New(nil)
+	c.http = &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	c.base = "http://" + at.Host + strings.TrimSuffix(at.Path, "/open")
+	res, err := c.http.PostForm(c.base+"/open", url.Values{"token": {at.Fragment}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusNoContent {
+		c.t.Fatalf("%s: %s", address, res.Status)
+	}
+}
+
+// page returns a page as HTML.
+func (c *console) page(path string) string {
+	c.t.Helper()
+	res, err := c.http.Get(c.base + path)
+	return c.body(res, err)
+}
+
+func (c *console) body(res *http.Response, err error) string {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		c.t.Fatalf("%s: %s: %v: %s", res.Request.URL, res.Status, err, text)
+	}
+	return string(text)
+}
+
+// runs are the ids of the runs of a hook that the console shows, the latest first.
+func (c *console) runs(hook string) (ids []string) {
+	for _, m := range regexp.MustCompile(`/runs/([0-9]+-[0-9]+)"`).FindAllStringSubmatch(c.page("/hooks/"+hook), -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+// pages are the addresses of pages of the shop.
+func (s *shop) pages(run string) []string {
+	return []string{"/", "/hooks/orders.sh", "/hooks/report.sh", "/queues/orders", "/queues/orders?key=o-2", "/runs/" + run,
+		"/objects/ConfigMap/" + s.namespace + "/o-2", "/parked", "/sets", "/finalizers", "/live", "/search?q=o-2",
+		"/act/parked/retry?all=true", "/act/queue/retry?name=orders", "/act/hook/trigger?name=report.sh&binding=nightly"}
+}
+
+// TestPages: each page shows what the operator knows, as HTML.
+func TestPages(t *testing.T) {
+	s := opened(t)
+	c := show(t, s.Command("console", "--no-browser"))
+	c.open(c.address())
+	runs := c.runs("invoices.sh")
+	if len(runs) == 0 {
+		t.Fatalf("no runs on\n%s", c.page("/hooks/invoices.sh"))
+	}
+	object := "ConfigMap/" + s.namespace + "/o-2"
+	for path, want := range map[string][]string{
+		"/":                {"Lanes in trouble of queue", object, "invoices.sh, queue", "1 task parked", "last 60 minutes: "},
+		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", "<td>patch</td>", "Follow its runs", "waiting ", "process "},
+		"/hooks/report.sh": {"0 3 1 1 *", "/act/hook/trigger?binding=nightly"},
+		"/queues/orders":   {object, "failed, once", "✕", "/act/queue/skip?key=ConfigMap%2F"},
+		"/runs/" + runs[0]: {"the printer is out of paper", "exit status 1", "Context 1 · invoices", "runs save " + runs[0],
+			"applying"},
+		"/objects/" + object:         {"orders.sh", "sees the object", "failed, once", "1 event of it", "All runs of"},
+		"/parked":                    {"invoices.sh", "/i-1", "Retry", "Drop"},
+		"/sets":                      {"no sets"},
+		"/finalizers":                {"no finalizers"},
+		"/search?q=o-2":              {"/objects/" + object},
+		"/act/parked/retry?all=true": {"This would happen:", "is queued again", "shell-operator parked retry --all"},
+	} {
+		text := c.page(path)
+		for _, w := range append(want, "<title>", "shell-operator console ") {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: %q is missing in\n%s", path, w, text)
+			}
+		}
+		if strings.Contains(text, "has no /") {
+			t.Errorf("%s: a route is missing:\n%s", path, text)
+		}
+	}
+	// An action, from its form to its effect.
+	s.let("printer")
+	if text := c.body(c.http.PostForm(c.base+"/act/parked/retry", url.Values{"all": {"true"}})); !strings.Contains(text, "Done") {
+		t.Errorf("%s", text)
+	}
+	s.UntilLog("Hook executed successfully", "hook", "invoices.sh")
+	s.UntilLog("A command has changed the operator", "command", "parked/retry")
+	// Enter makes another address, which works once.
+	if _, err := io.WriteString(c.in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	another := c.address()
+	c.open(another)
+	c.page("/")
+	at, _ := url.Parse(another)
+	res, err := http.PostForm(c.base+"/open", url.Values{"token": {at.Fragment}})
+	if err != nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("a used address: %v %v", res, err)
+	}
+	res.Body.Close()
+}
+
+// TestRestart: the operator is restarted while a page is open.
+func TestRestart(t *testing.T) {
+	s := opened(t)
+	c := show(t, s.Command("console", "--no-browser", "/parked"))
+	address := c.address()
+	if !strings.Contains(address, "?to=%2Fparked#") {
+		t.Errorf("%s", address)
+	}
+	c.open(address)
+	update := func() string {
+		req, _ := http.NewRequest(http.MethodGet, c.base+"/parked", nil)
+		req.Header.Set("HX-Request", "true")
+		return c.body(c.http.Do(req))
+	}
+	if text := update(); !strings.Contains(text, "invoices.sh") {
+		t.Fatalf("%s", text)
+	}
+	s.Signal(os.Interrupt)
+	s.let("packed")
+	s.Wait()
+	text := update()
+	if !strings.Contains(text, "No answer from the operator since") || strings.Contains(text, "<h1>") {
+		t.Errorf("the content is replaced:\n%s", text)
+	}
+}
+
+// kubectl stands for kubectl: it prints the Pod that holds the Lease, and runs programs of Pods here, each with the socket of its Pod.
+const kubectl = `#!/bin/sh
+case $1 in
+get)
+	echo '{"spec": {"holderIdentity": "'"$(cat "$PODS/leader")"'"}}' ;;
+exec)
+	for last; do [ "$last" = -- ] && break; pod=$last; done
+	echo "$*" >>"$PODS/calls"
+	while [ "$1" != -- ]; do shift; done
+	shift 2
+	echo $$ >"$PODS/$pod.pid"
+	DEBUG_UNIX_SOCKET=$PODS/$pod exec "$PROGRAM" "$@" ;;
+esac
+`
+
+// TestTunnel: the plugin serves the console of the leader over one kubectl exec. It follows the leader, and the exec ends with the console.
+func TestTunnel(t *testing.T) {
+	cluster := testenv.Shared(t)
+	dir, err := os.MkdirTemp("", "pods-") // paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("kubectl", kubectl)
+	write("hooks.sh", "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n")
+	start := func(pod string) *testenv.Operator {
+		t.Helper()
+		hooks := t.TempDir()
+		if err := os.Symlink(filepath.Join(dir, "hooks.sh"), filepath.Join(hooks, pod+".sh")); err != nil {
+			t.Fatal(err)
+		}
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig})
+		op.UntilLog("Hook executed successfully")
+		if err := os.Symlink(op.Socket, filepath.Join(dir, pod)); err != nil {
+			t.Fatal(err)
+		}
+		return op
+	}
+	first := start("operator-a")
+	write("leader", "operator-a")
+	name := filepath.Join(dir, "kubectl-shell_operator")
+	if err := os.Symlink(testenv.Binary(t), name); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, "console", "--no-browser", "-n", "shop", "/")
+	cmd.Env = append(os.Environ(), "KUBECTL="+filepath.Join(dir, "kubectl"), "PODS="+dir, "PROGRAM="+testenv.Binary(t))
+	c := show(t, cmd)
+	c.open(c.address())
+	for _, want := range []string{"operator-a.sh", "in Pod operator-a", "kubectl shell-operator console / -n shop"} {
+		if text := c.page("/"); !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	// Ten requests and streams at one time, over one exec.
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			for range 5 {
+				res, err := c.http.Get(c.base + "/hooks/operator-a.sh")
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Errorf("%v %v", res, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+	calls := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, "calls"))
+		return strings.Count(string(text), "\n")
+	}
+	if n := calls(); n != 1 {
+		t.Errorf("%d calls of kubectl exec", n)
+	}
+	// The leader changes.
+	start("operator-b")
+	write("leader", "operator-b")
+	first.Signal(os.Interrupt)
+	first.Wait()
+	for began := time.Now(); ; time.Sleep(firstDelay) {
+		text := c.page("/")
+		if strings.Contains(text, "operator-b.sh") && strings.Contains(text, "in Pod operator-b") {
+			break
+		}
+		if time.Since(began) > testenv.Patience {
+			t.Fatalf("the console does not follow the leader:\n%s", text)
+		}
+	}
+	// A tunnel that hangs: its program is stopped.
+	pid := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, "operator-b.pid"))
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	hanging, before := pid(), calls()
+	_ = syscall.Kill(hanging, syscall.SIGSTOP)
+	if text := c.page("/"); !strings.Contains(text, "No answer from the operator since") {
+		t.Errorf("the tunnel hangs, and the page is\n%s", text)
+	}
+	for began := time.Now(); strings.Contains(c.page("/"), "No answer") || calls() == before; time.Sleep(firstDelay) {
+		if time.Since(began) > testenv.Patience {
+			t.Fatalf("the console does not replace a tunnel that hangs")
+		}
+	}
+	// kill -9 of the console ends the exec.
+	last := pid()
+	c.killed = true
+	_ = cmd.Process.Kill()
+	for began := time.Now(); runs(last); time.Sleep(firstDelay) {
+		if time.Since(began) > testenv.Patience {
+			t.Fatalf("kubectl exec has not ended with the console")
+		}
+	}
+}
+
+// firstDelay is that between two attempts to connect.
+const firstDelay = 500 * time.Millisecond
+
+// runs reports whether a process has not ended. One that nobody has waited for is a zombie.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
