@@ -81,7 +81,10 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	l.opts, l.discover, l.programs = o, discovery(o), programs{o.Env, process.New(process.Options{})}
+	l.opts, l.programs = o, programs{o.Env, process.New(process.Options{})}
+	if l.discover, err = discovery(o).WithTenants(); err != nil {
+		return report, err
+	}
 
 	root, entries, err := hookset.Entries(o.HooksDir)
 	if err != nil {

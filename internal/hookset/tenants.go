@@ -28,6 +28,12 @@ func readTenants(path string) ([]*hook.Tenant, error) {
 	return tenants, nil
 }
 
+// WithTenants returns the options with the tenants of the file, for calls of Ask. Without it, hooks have none.
+func (o Options) WithTenants() (_ Options, err error) {
+	o.tenants, err = readTenants(o.Tenants)
+	return o, err
+}
+
 // warnOfUnlimited logs that the limits of processes do not hold on this system.
 func (s *Store) warnOfUnlimited(set *Set) {
 	limited := func(t *hook.Tenant) bool { return limitsOf(t).String() != "" }
