@@ -202,6 +202,9 @@ fuzz: ## fuzz the parsers of everything that hooks write; FUZZTIME=10m for longe
 
 chaos: testcluster tools ## run all fault injection cases, half an hour; SEED=n for other plans, CASE=name for one case
 	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v -e '^=== ' -e '--- SKIP'
+ifndef CASE
+	@CHAOS=1 TESTCLUSTER=required go test $(RACE) -count=1 -timeout 60m -v -run 'TestShards' ./test/failover | grep -v -e '^=== '
+endif
 
 bin/peers: bench/peers/main.go bench/peers/go.mod bench/peers/go.sum
 	@cd bench/peers && CGO_ENABLED=0 go build -o ../../bin/peers .

@@ -176,8 +176,8 @@ const (
 
 // fillRBAC adds what the settings name.
 func (s *settings) fillRBAC(r *dev.RBACOptions) {
-	if s.election.on {
-		r.Lease = s.election.lease
+	if s.election.on || s.shards() > 0 {
+		r.Lease, r.Shards = s.election.lease, s.shards() > 0
 	}
 	r.Events = s.kubernetesEvents
 	r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName, s.webhookSecret

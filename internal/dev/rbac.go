@@ -28,6 +28,8 @@ type RBACOptions struct {
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means none.
 	Lease string
+	// Shards: there is a Lease for each shard, too.
+	Shards bool
 	// Events: the operator reports failing hooks as Kubernetes Events.
 	Events bool
 	// Offline uses no cluster, even if there is one.
@@ -142,6 +144,7 @@ add rules for that.`
 
 func (r *RBACOptions) plan(t *Tested) rbac.Options {
 	o := rbac.Options{Namespace: cmp.Or(r.Namespace, "default"), Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease,
+		Shards: r.Shards,
 		Events: r.Events, Syncs: syncs}
 	if r.FromRuns != nil {
 		o.Uses = r.FromRuns.Uses

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -238,6 +239,44 @@ func (s *sharing) untilServed(shards int, but *testenv.Operator) {
 	})
 }
 
+// checkInsight checks what an owner and a standby show of themselves.
+func (s *sharing) checkInsight() {
+	s.t.Helper()
+	owners := s.owners()
+	shows := func(op *testenv.Operator, part string, command ...string) {
+		s.t.Helper()
+		if text := op.Ask(command...); !strings.Contains(text, part) {
+			s.t.Errorf("%q does not show %q:\n%s", command, part, text)
+		}
+	}
+	for i := range 3 {
+		shard := fmt.Sprintf("%d/3", i)
+		if owner := owners[shard]; owner != nil {
+			shows(owner, "shard "+shard+" of division ", "status")
+			if text := page(s.t, owner, "/metrics"); !strings.Contains(text, fmt.Sprintf(`,shard="%d",shards="3"} 1`, i)) {
+				s.t.Errorf("shard_info of shard %s is not 1", shard)
+			}
+		}
+	}
+	s.mu.Lock()
+	live := maps.Clone(s.live)
+	s.mu.Unlock()
+	for _, op := range live {
+		owns := false
+		for _, owner := range owners {
+			owns = owns || owner == op
+		}
+		if !owns {
+			op.UntilLog("This replica is a standby")
+			shows(op, "standby of division ", "status")
+			shows(op, "this replica is a standby", "why", "q0.sh")
+			if text := page(s.t, op, "/readyz"); !strings.Contains(text, "standby of division ") {
+				s.t.Errorf("/readyz of a standby is\n%s", text)
+			}
+		}
+	}
+}
+
 // exemptOwner notes that hooks of a replica may outlive it.
 func (s *sharing) exemptOwner(op *testenv.Operator) {
 	s.mu.Lock()
@@ -388,6 +427,7 @@ func TestShards(t *testing.T) {
 	end := s.runAll(4, s.version("--shards 3", "shardBy: namespace", "shardBy: object"))
 	defer end()
 	s.untilServed(3, nil)
+	s.checkInsight()
 	ended := s.writes()
 	faults := []struct {
 		name string
@@ -436,8 +476,11 @@ func TestShards(t *testing.T) {
 		}},
 	}
 	rounds := 1
-	if testenv.Long() {
+	switch {
+	case testenv.Long():
 		rounds = 20
+	case os.Getenv("CHAOS") != "":
+		rounds = 5
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for range rounds {

@@ -41,6 +41,8 @@ type Options struct {
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means that there is none.
 	Lease string
+	// Shards: there is a Lease for each shard, too.
+	Shards bool
 	// Events: the operator reports failing hooks as Kubernetes Events in its namespace.
 	Events bool
 	// Uses are permissions for operations of the hooks.
@@ -155,7 +157,11 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	all = append(all, webhooks(hooks, o)...)
 	all = append(all, record(hooks, o)...)
 	all = append(all, tokens(hooks)...)
-	if o.Lease != "" {
+	switch {
+	case o.Shards:
+		all = append(all, need{o.Namespace, "coordination.k8s.io", "leases", "", "get list watch create update delete",
+			[]string{"shards; the names of their Leases depend on the hooks"}})
+	case o.Lease != "":
 		const why = "leader election"
 		all = append(all,
 			need{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},

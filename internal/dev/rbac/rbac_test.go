@@ -131,6 +131,10 @@ func TestConditions(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
+	sharing, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader", Shards: true})
+	if text := fmt.Sprint(sharing); err != nil || !strings.Contains(text, "delete") || strings.Contains(text, "leader") {
+		t.Errorf("with shards: %v %s", err, text)
+	}
 	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
 	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create (leader election; creating cannot be limited " +
 		"to a name)\n"
