@@ -64,14 +64,16 @@ func TestHooksOfAShard(t *testing.T) {
 					Leading: leading, Taken: taken, Shard: func() shard.Shard { return shard.Shard{Index: test.index, Count: 3} }, Standby: true,
 					Health: health, Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 				}}
-				single := &hook.Hook{Name: "single", HTTP: []hook.HTTP{{}},
+				single := &hook.Hook{Name: "single", HTTP: []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}},
 					Kubernetes: []hook.Kubernetes{{Queue: "a", Initial: hook.InitialNone}}, Schedules: []hook.Schedule{{Queue: "a"}}}
-				divided := &hook.Hook{Name: "divided", HTTP: []hook.HTTP{{}}, Kubernetes: []hook.Kubernetes{{Queue: "b", Initial: hook.InitialNone}},
-					Schedules: []hook.Schedule{{Queue: "b"}}, Settings: hook.Settings{ShardBy: shard.ByObject}}
+				divided := &hook.Hook{Name: "divided", HTTP: []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}},
+					Kubernetes: []hook.Kubernetes{{Queue: "b", Initial: hook.InitialNone}},
+					Schedules:  []hook.Schedule{{Queue: "b"}}, Settings: hook.Settings{ShardBy: shard.ByObject}}
 				if test.index != 0 { // nothing executes it
 					single.OnStartup = new(int)
 				}
-				hooks := []*hook.Hook{single, divided}
+				plain := &hook.Hook{Name: "plain", Kubernetes: []hook.Kubernetes{{Queue: "a", Initial: hook.InitialNone}}}
+				hooks := []*hook.Hook{single, divided, plain}
 				l.add(hooks, hooks)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -88,7 +90,7 @@ func TestHooksOfAShard(t *testing.T) {
 				synctest.Wait()
 				runsHere := []string{"divided"}
 				if test.index == 0 {
-					runsHere = append(runsHere, "single")
+					runsHere = append(runsHere, "single", "plain")
 				}
 				want := strings.Join(slices.Sorted(slices.Values(append(runsHere, "divided", "single"))), " ")
 				if got := strings.Join(slices.Sorted(slices.Values(w.names)), " "); got != want && test.takenAfter > 0 {
@@ -99,6 +101,9 @@ func TestHooksOfAShard(t *testing.T) {
 				synctest.Wait()
 				if got := fmt.Sprintf("divided:%s single:%s", l.State(divided), l.State(single)); got != test.want {
 					t.Errorf("%s, want %s", got, test.want)
+				}
+				if why := health.Waiting(plain); why != "" {
+					t.Errorf("the hook that only runs need waits: %s", why)
 				}
 				if !l.StartupDone(single) || !health.Answers(single) || !health.Answers(divided) {
 					t.Errorf("startup done %t, answers %t %t", l.StartupDone(single), health.Answers(single), health.Answers(divided))

@@ -125,15 +125,18 @@ func (l *Lifecycle) enable(x *life) {
 	if x.enabling || x.listed || x.failed {
 		return
 	}
-	if len(x.hook.Kubernetes) == 0 {
-		x.listed = true
+	n := l.needed(x)
+	if n == 0 {
+		if x.listed = true; len(x.hook.Kubernetes) > 0 {
+			l.o.Health.Enabled(x.hook)
+		}
 		return
 	}
 	x.enabling = true
 	enabledFor := l.shard
 	slow := time.AfterFunc(slowList, func() { l.pass(x) })
 	l.work.Go(func() {
-		ok := l.enableBindings(x)
+		ok := l.enableBindings(x, n)
 		slow.Stop()
 		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
@@ -177,7 +180,18 @@ func (l *Lifecycle) pass(x *life) {
 	}
 }
 
-func (l *Lifecycle) enableBindings(x *life) bool {
+// needed is the number of kubernetes bindings that this replica needs: runs of the hook need all, requests those that they include.
+func (l *Lifecycle) needed(x *life) (n int) {
+	for i := range x.hook.Kubernetes {
+		if l.runs(x) || x.hook.Answering(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// enableBindings enables the bindings of a hook, n of which this replica needs.
+func (l *Lifecycle) enableBindings(x *life, n int) bool {
 	h, started := x.hook, time.Now()
 	ctx, endTrace := l.o.Trace(x.ctx, h)
 	defer endTrace()
@@ -202,7 +216,7 @@ func (l *Lifecycle) enableBindings(x *life) bool {
 	// Pages show what the log says, so they come first.
 	l.o.Meter.BindingsEnabled(h.Name, time.Since(started))
 	l.o.Health.Enabled(h)
-	log.Info("Kubernetes bindings for hook are enabled successfully", "count", len(h.Kubernetes))
+	log.Info("Kubernetes bindings for hook are enabled successfully", "count", n)
 	return true
 }
 
