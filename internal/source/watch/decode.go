@@ -116,7 +116,7 @@ func (d *eventDecoder) read() (ev watch.Event, err error) {
 			}
 		case "object":
 			ev.Object, err = d.object(ev.Type)
-			if err == errForeign {
+			if errors.Is(err, errForeign) {
 				ev.Type, ev.Object, err = watch.Bookmark, d.foreign(), nil
 			}
 		default:

@@ -3,6 +3,7 @@ package watch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -207,7 +208,7 @@ func (f *batch) digest(d *digester) {
 	for _, end := range f.ends {
 		a, err := d.digest(f.text[from:end], false)
 		from = end
-		if err == errForeign {
+		if errors.Is(err, errForeign) {
 			foreign++
 			continue
 		}

@@ -106,7 +106,7 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 		default:
 			w.Skip()
 		}
-		if err == errForeign {
+		if errors.Is(err, errForeign) {
 			x.spare = o
 			return nil, layout{}, err
 		}
