@@ -1,0 +1,167 @@
+package security
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// inFolders writes hooks and other files into a new directory.
+func inFolders(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	// ofShop reads ConfigMaps of two namespaces, and writes one into its own.
+	ofShop = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [
+    {name: own, kind: ConfigMap, queue: own, namespace: {nameSelector: {matchNames: [SHOP]}}, nameSelector: {matchNames: [one, two]}},
+    {name: foreign, kind: ConfigMap, queue: foreign, namespace: {nameSelector: {matchNames: [PAINT]}}, nameSelector: {matchNames: [one]}}]}'
+  exit
+fi
+binding=$(grep -o '"binding": *"[a-z]*"' "$BINDING_CONTEXT_PATH" | head -1)
+echo "runs for $binding as $(kubectl auth whoami -o jsonpath='{.status.userInfo.username}' 2>&1)"
+echo '{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: SHOP}}}' \
+  > "$KUBERNETES_PATCH_PATH"
+`
+	// ofPaint writes into the namespace of the other tenant.
+	ofPaint = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+echo '{operation: Create, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: stolen, namespace: SHOP}}}' > "$KUBERNETES_PATCH_PATH"
+`
+	accountsOf = `
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: hooks, namespace: SHOP}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: hooks, namespace: PAINT}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: hooks, namespace: SHOP}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, create, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: hooks, namespace: SHOP}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: hooks}
+subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
+`
+	readsPaint = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reads, namespace: PAINT}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [one], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reads, namespace: PAINT}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads}
+subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
+`
+)
+
+// What hooks of a tenant read and write is what its account may, whatever the operator may. A binding begins when its
+// permission is granted, and a tenant whose account is deleted waits until it is there again. A broken hook of a tenant is left out.
+func TestAccountsOfTenants(t *testing.T) {
+	cluster := testenv.Shared(t)
+	shop, paint := cluster.Namespace(t), cluster.Namespace(t)
+	in := strings.NewReplacer("SHOP", shop, "PAINT", paint).Replace
+	cluster.KubectlInput(t, in(accountsOf), "apply", "-f", "-")
+	cluster.UntilAllowed(t, "system:serviceaccount:"+shop+":hooks", shop, "update", "configmaps")
+	for _, namespace := range []string{shop, paint} {
+		cluster.Kubectl(t, "-n", namespace, "create", "configmap", "one")
+	}
+	dir := inFolders(t, map[string]string{"shop/a.sh": in(ofShop), "paint/a.sh": in(ofPaint),
+		"shop/broken.sh": "#!/bin/sh\necho 'no: config'\n"})
+	tenants := filepath.Join(t.TempDir(), "tenants.yaml")
+	text := fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %s/hooks}\n- {name: paint, folder: paint, serviceAccount: %s/hooks}\n",
+		shop, paint)
+	if err := os.WriteFile(tenants, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--tenants", tenants, "--retry-min-delay", "100ms", "--retry-max-delay", "1s", "--namespace", shop,
+			"--log-level", "debug"}})
+	logged := func(what string, parts ...string) {
+		t.Helper()
+		op.Until(what, func(records []testenv.Record) bool {
+			for _, r := range records {
+				fits := true
+				for _, part := range parts {
+					fits = fits && strings.Contains(fmt.Sprint(r.Fields), part)
+				}
+				if fits {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	account := "system:serviceaccount:" + shop + ":hooks"
+	logged("a broken hook", "A hook is broken and left out", "shop/broken.sh")
+	logged("a denied binding", "Enable Kubernetes binding for hook failed", "may not list and watch configmaps",
+		`give the ServiceAccount `+shop+`/hooks`,
+		`in namespace "`+paint+`"`)
+	logged("a run of its own binding", `"own" as `+account)
+	logged("an operation that is not allowed", "paint/a.sh", "system:serviceaccount:"+paint+":hooks", "cannot create resource",
+		"give the ServiceAccount "+paint+"/hooks")
+	if _, err := cluster.TryKubectl("", "-n", shop, "get", "configmap", "stolen"); err == nil {
+		t.Error("a hook has written into the namespace of another tenant")
+	}
+	for _, r := range op.Records() {
+		if strings.Contains(fmt.Sprint(r.Fields), `"foreign" as`) {
+			t.Errorf("the hook runs with objects that its account may not read: %v", r)
+		}
+	}
+	if status := op.Ask("why", "shop/a.sh"); !strings.Contains(status, "may not list and watch configmaps") {
+		t.Errorf("why:\n%s", status)
+	}
+	cluster.KubectlInput(t, in(readsPaint), "apply", "-f", "-")
+	logged("a granted binding", "The account of the tenant may read the objects of the binding now", "foreign")
+	logged("a run of the granted binding", `"foreign" as `+account)
+
+	cluster.Kubectl(t, "-n", shop, "delete", "serviceaccount", "hooks")
+	// The API server remembers tokens that it has accepted, for a few seconds.
+	rejected := func(records []testenv.Record) bool {
+		for _, r := range records {
+			if r.Has("Cannot get a token of the account. Will retry after delay.") && strings.Contains(r.Fields["error"], "not found") {
+				return true
+			}
+		}
+		return false
+	}
+	for n := 0; op.TryUntil(time.Second, rejected) != nil; n++ {
+		if n == 180 {
+			t.Fatal("the deleted account is not noticed")
+		}
+		cluster.Kubectl(t, "-n", shop, "patch", "configmap", "one", "-p", fmt.Sprintf(`{"data": {"n": "%d"}}`, n))
+	}
+	out, _ := op.Command("status").CombinedOutput() // it fails while there are troubles
+	if status := string(out); !strings.Contains(status, `tenant "shop"`) ||
+		!strings.Contains(status, "create the ServiceAccount "+shop+"/hooks") {
+		t.Errorf("status:\n%s", status)
+	}
+	cluster.KubectlInput(t, in(accountsOf), "apply", "-f", "-")
+	logged("a new token", "The token of the account is renewed again", shop+"/hooks")
+	before := strings.Count(op.Log(), "Hook executed successfully")
+	cluster.Kubectl(t, "-n", shop, "create", "configmap", "two")
+	op.Until("a run with the new token", func([]testenv.Record) bool {
+		return strings.Count(op.Log(), "Hook executed successfully") > before
+	})
+}
