@@ -50,6 +50,9 @@ func TestPlatform(t *testing.T) {
 			t.Errorf("%s: %s has no\n%s\nin\n%s", row.values, row.object, row.want, spec)
 		}
 	}
+	// null removes a default.
+	rendered(t, "global: null\ntolerations: null\nimage: {pullSecrets: null}\nmetrics: {drop: [a], podMonitor: {enabled: true, "+
+		"metricRelabelings: null}}")
 	// Without values, nothing is dropped, and a PodMonitor needs no Service.
 	o := rendered(t, "metrics: {podMonitor: {enabled: true}}")
 	if o["Service/shop-shell-operator-metrics"] != nil || strings.Contains(o.at(t, "PodMonitor/shop-shell-operator", "spec"), "drop") {

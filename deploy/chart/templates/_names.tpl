@@ -105,7 +105,7 @@ annotations:
 
 {{/* An image in the registry of a mirror, if there is one: (dict "at" $ "image" "…"). The first part of a path is a registry if it has a dot or a port. */}}
 {{- define "mirrored" -}}
-{{- with .at.Values.global.imageRegistry -}}
+{{- with (default (dict) .at.Values.global).imageRegistry -}}
 {{ trimSuffix "/" . }}/{{ regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $.image "" }}
 {{- else -}}
 {{ .image }}
@@ -126,7 +126,7 @@ annotations:
 {{- define "placement" -}}
 securityContext:
   {{- toYaml .at.Values.podSecurityContext | nindent 2 }}
-{{- with concat .at.Values.image.pullSecrets .at.Values.global.imagePullSecrets | uniq }}
+{{- with concat (default (list) .at.Values.image.pullSecrets) (default (list) (default (dict) .at.Values.global).imagePullSecrets) | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -140,7 +140,7 @@ priorityClassName: {{ . }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with concat .at.Values.tolerations (default (list) .tolerations) }}
+{{- with concat (default (list) .at.Values.tolerations) (default (list) .tolerations) }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
