@@ -96,17 +96,17 @@ func inHook(hook, binding string) string {
 	return fmt.Sprintf("%s, binding %q", hook, binding)
 }
 
-// joined are troubles of which those with one cause, such as an API server that does not answer any binding, are one.
+// joined are troubles of which those of a hook with one cause, such as an API server that does not answer any binding, are one.
 func joined(all []Trouble) (list []Trouble) {
 	type cause struct {
-		kind          TroubleKind
-		problem, hint string
+		kind                TroubleKind
+		hook, problem, hint string
 	}
 	at, more := map[cause]int{}, map[cause]int{}
 	for _, t := range all {
-		c := cause{t.Kind, t.Problem, t.Hint}
+		c := cause{t.Kind, strings.Join(t.Hooks, " "), t.Problem, t.Hint}
 		i, has := at[c]
-		if !has || t.Notice {
+		if !has || t.Notice || c.hook == "" {
 			at[c] = len(list)
 			list = append(list, t)
 			continue

@@ -139,18 +139,24 @@ func TestTroubles(t *testing.T) {
 
 // TestJoined: one cause of several troubles is one line.
 func TestJoined(t *testing.T) {
+	on := func(hook, subject, problem string) Trouble {
+		return Trouble{Kind: InWatch, Hooks: []string{hook}, Subject: subject, Problem: problem}
+	}
 	all := []Trouble{
-		{Kind: InWatch, Subject: `a, binding "x"`, Problem: "refused"}, {Kind: InWatch, Subject: `a, binding "y"`, Problem: "refused"},
-		{Kind: InWatch, Subject: "b", Problem: "other"}, {Kind: InWatch, Subject: "c", Problem: "refused"},
-		{Kind: IsPaused, Subject: "hook a", Problem: "is paused", Notice: true},
-		{Kind: IsPaused, Subject: "hook b", Problem: "is paused", Notice: true},
+		on("a", `a, binding "x"`, "refused"), on("a", `a, binding "y"`, "refused"), on("a", `a, binding "z"`, "other"),
+		on("b", "b", "refused"), on("a", `a, binding "v"`, "refused"),
+		{Kind: InAPI, Subject: "the search", Problem: "refused"}, {Kind: InAPI, Subject: "the Lease", Problem: "refused"},
+		{Kind: IsPaused, Hooks: []string{"a"}, Subject: "hook a", Problem: "is paused", Notice: true},
+		{Kind: IsPaused, Hooks: []string{"a"}, Subject: "queue a", Problem: "is paused", Notice: true},
 	}
 	var got []string
 	for _, one := range joined(all) {
 		got = append(got, one.String())
 	}
-	if text := strings.Join(got, "\n"); text != `a, binding "x" and 2 more: refused`+"\nb: other\nhook a is paused\nhook b is paused" {
-		t.Errorf("got\n%s", text)
+	want := `a, binding "x" and 2 more: refused|a, binding "z": other|b: refused|the search: refused|the Lease: refused|hook a is ` +
+		`paused|queue a is paused`
+	if text := strings.Join(got, "|"); text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 	if all[0].Subject != `a, binding "x"` {
 		t.Error("the list of the caller is changed")
