@@ -3,6 +3,9 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +28,22 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = set.Run(stop, t.Context()) }()
+	var mu sync.Mutex // guards running: retries begin while the test reads it
 	running := map[string]chan error{}
+	finish := func(name string, err error) {
+		mu.Lock()
+		done := running[name]
+		delete(running, name)
+		mu.Unlock()
+		if done != nil {
+			done <- err
+		}
+	}
+	inFlight := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Collect(maps.Keys(running))
+	}
 	limits, before := map[string]int{}, map[string]int{}
 	for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 		name := rapid.SampledFrom(names).Draw(rt, "queue")
@@ -33,13 +51,15 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 		case "add":
 			set.Add(name, "", funcTaskOf(func(context.Context) error {
 				done := make(chan error)
+				mu.Lock()
 				running[name] = done
+				mu.Unlock()
 				return <-done
 			}))
 		case "end":
-			finish(running, name, nil)
+			finish(name, nil)
 		case "fail":
-			finish(running, name, fmt.Errorf("no luck"))
+			finish(name, fmt.Errorf("no luck"))
 		case "wait":
 			time.Sleep(time.Minute)
 		case "limit":
@@ -50,11 +70,12 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 		}
 		synctest.Wait()
 		used := map[string]int{}
-		for name := range running {
+		runs := inFlight()
+		for _, name := range runs {
 			used[groupOf(name)]++
 		}
-		if slots > 0 && len(running) > slots {
-			rt.Fatalf("%d runs, and %d slots", len(running), slots)
+		if slots > 0 && len(runs) > slots {
+			rt.Fatalf("%d runs, and %d slots", len(runs), slots)
 		}
 		for group, limit := range limits {
 			if used[group] > max(limit, before[group]) { // the runs before a lower limit continue
@@ -64,7 +85,7 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 		before = used
 		for _, name := range names {
 			limit, limited := limits[groupOf(name)]
-			room := (slots == 0 || len(running) < slots) && (!limited || used[groupOf(name)] < limit)
+			room := (slots == 0 || len(runs) < slots) && (!limited || used[groupOf(name)] < limit)
 			set.LookQueue(name, 0, func(q State, _ []Lane) {
 				if q.Length > 0 && q.Phase == Idle && room {
 					rt.Fatalf("%s does not run, and there is room", name)
@@ -73,18 +94,11 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 		}
 	}
 	cancel()
-	for len(running) > 0 {
-		for name := range running {
-			finish(running, name, nil)
+	for left := inFlight(); len(left) > 0; left = inFlight() {
+		for _, name := range left {
+			finish(name, nil)
 		}
 		synctest.Wait()
 	}
 	<-ended
-}
-
-func finish(running map[string]chan error, name string, err error) {
-	if done := running[name]; done != nil {
-		delete(running, name)
-		done <- err
-	}
 }
