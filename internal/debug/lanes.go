@@ -103,13 +103,14 @@ func (t *queueTopic) showLanes(r request) (answer, error) {
 		return answer{}, refuse(http.StatusBadRequest, "there is no queue %q any more", r.name).as(unknownQueue)
 	}
 	all := Lanes{Queue: q.Name, Keyed: q.Keyed, Concurrency: q.Concurrency, Paused: q.Paused, Tasks: q.Length, Count: q.LaneCount,
-		Running: q.Running, Delayed: q.Delayed, Matching: matching, Lanes: []LaneOfQueue{}}
+		Running: q.Running, Delayed: q.Delayed, Matching: matching}
 	lanes := q.Lanes
 	if !q.Keyed && text == "" {
 		lanes = q.lanes()
 	}
-	for _, l := range lanes {
-		all.Lanes = append(all.Lanes, laneOfQueue(&l, now))
+	all.Lanes = make([]LaneOfQueue, len(lanes))
+	for i := range lanes {
+		all.Lanes[i] = laneOfQueue(&lanes[i], now)
 	}
 	return r.listed(laneList, &all, now)
 }

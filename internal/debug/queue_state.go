@@ -135,6 +135,9 @@ func queueOf(s queue.State, lanes []queue.Lane, limit int) Queue {
 	if q.Paused {
 		q.Status = strings.TrimPrefix(q.Status+", paused", ", ")
 	}
+	if q.Keyed {
+		q.Lanes = make([]Lane, 0, len(lanes))
+	}
 	for _, l := range lanes {
 		if q.Keyed {
 			q.Lanes = append(q.Lanes, laneOf(l))

@@ -207,13 +207,7 @@ func (ans answer) write(w http.ResponseWriter, f format) error {
 		return err
 	}
 	if ans.json == nil {
-		ans.json = func(w io.Writer) error {
-			text, err := marshal(ans.value)
-			if err == nil {
-				_, err = w.Write(text)
-			}
-			return err
-		}
+		ans.json = func(w io.Writer) error { return encode(unended{w}, ans.value) }
 	}
 	if f != yamlFormat {
 		return ans.json(w)
@@ -233,10 +227,24 @@ func (ans answer) write(w http.ResponseWriter, f format) error {
 // marshal writes JSON on one line, with the characters of the value as they are.
 func marshal(value any) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	err := encode(unended{&b}, value)
+	return b.Bytes(), err
+}
+
+func encode(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	err := e.Encode(value)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return e.Encode(value)
+}
+
+// unended drops the line end of what an encoder writes in one piece. A buffer for it would be the largest part of an answer that is polled.
+type unended struct{ io.Writer }
+
+func (u unended) Write(text []byte) (int, error) {
+	if _, err := u.Writer.Write(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 func alive(request) (answer, error) {
