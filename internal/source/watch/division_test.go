@@ -154,6 +154,7 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 	s.sharded = sharded
 	divideWork(t, s, func(t *testing.T, r *replicas) {
 		stays := dividedHook("stays", by, answering)
+		stays.Kubernetes[0].Resync = 30 * time.Millisecond
 		for i, w := range r.watchers {
 			r.seen[i].start(w, stays)
 		}
