@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -214,9 +213,6 @@ type acted struct {
 	Count         int
 	Task, Message string
 }
-
-// recorded is a recording, as far as the page of a run shows it.
-type recorded struct{ Contexts []json.RawMessage }
 
 // object is what is known of an object now.
 type object struct {

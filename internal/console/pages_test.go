@@ -262,7 +262,7 @@ func messages(t *testing.T, b *browser, path string) (<-chan string, context.Can
 		t.Fatal(err)
 	}
 	r.AddCookie(b.cookie)
-	res, err := http.DefaultClient.Do(r)
+	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
 	if err != nil {
 		t.Fatal(err)
 	}
