@@ -192,6 +192,13 @@ func (b *tab) signIn(c *console) {
 	c.base = strings.TrimSuffix(strings.SplitN(address, "/open", 2)[0], "/")
 }
 
+// pages are the addresses of pages of the shop.
+func (s *shop) pages(run string) []string {
+	return []string{"/", "/hooks/orders.sh", "/hooks/report.sh", "/queues/orders", "/queues/orders?key=o-2", "/runs/" + run,
+		"/objects/ConfigMap/" + s.namespace + "/o-2", "/parked", "/sets", "/finalizers", "/live", "/search?q=o-2",
+		"/act/parked/retry?all=true", "/act/queue/retry?name=orders", "/act/hook/trigger?name=report.sh&binding=nightly"}
+}
+
 // TestConsoleInABrowser: each page is readable and accessible, no page violates the policy, and an action is done with the keyboard.
 func TestConsoleInABrowser(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join(testenv.Root(), "bin", "tools", "axe.min.js"))

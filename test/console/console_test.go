@@ -183,13 +183,6 @@ func (c *console) runs(hook string) (ids []string) {
 	return ids
 }
 
-// pages are the addresses of pages of the shop.
-func (s *shop) pages(run string) []string {
-	return []string{"/", "/hooks/orders.sh", "/hooks/report.sh", "/queues/orders", "/queues/orders?key=o-2", "/runs/" + run,
-		"/objects/ConfigMap/" + s.namespace + "/o-2", "/parked", "/sets", "/finalizers", "/live", "/search?q=o-2",
-		"/act/parked/retry?all=true", "/act/queue/retry?name=orders", "/act/hook/trigger?name=report.sh&binding=nightly"}
-}
-
 // TestPages: each page shows what the operator knows, as HTML.
 func TestPages(t *testing.T) {
 	s := opened(t)
