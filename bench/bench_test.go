@@ -56,6 +56,7 @@ var scenarios = []scenario{
 	{"kinds", "10,000 Pods, Secrets and Events", kinds},
 	{"start-filter-100k", "start with 100,000 ConfigMaps, filter, no full objects", startFilter100k},
 	{"namespaces-100k", "50 named namespaces × 4 names among 100,000 ConfigMaps", namespacesAmongMany},
+	{"shards-100k", "one operator with 100,000 ConfigMaps, and four that share them by object", shards},
 	{"start-full-100k", "start with 100,000 ConfigMaps, full objects", startFull100k},
 }
 
