@@ -42,8 +42,8 @@ type Limits struct {
 	Concurrency, Series int
 }
 
-// TenantOf returns the tenant of a hook: that of the longest folder which the hook is below. Nil is the default tenant: the operator's account
-// without limits.
+// TenantOf returns the tenant of a hook: that of the longest folder which the hook is below. Nil is the default tenant: the operator's
+// account without limits.
 func TenantOf(tenants []*Tenant, hook string) (of *Tenant) {
 	for _, t := range tenants {
 		if strings.HasPrefix(hook, t.Folder) && (of == nil || len(t.Folder) > len(of.Folder)) {
