@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -236,6 +237,9 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	case ownership.Create:
 		lease, err = d.store.create(ctx, d.claim(&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: d.opts.Namespace, Name: a.Lease.Name}}, now))
+		if apierrors.IsAlreadyExists(err) {
+			err = d.relabel(ctx, a.Lease.Name, err)
+		}
 		return lease, nil, err
 	}
 	if known == nil || known.ResourceVersion != a.Lease.Version {
@@ -245,13 +249,31 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	case ownership.Take:
 		lease, err = d.store.update(ctx, d.claim(known, now))
 	case ownership.Renew:
-		lease, err = d.store.update(ctx, renewal(known, now))
+		lease, err = d.store.update(ctx, d.renewal(known, now))
 	case ownership.Clear:
 		lease, err = d.store.update(ctx, released(known, now))
 	case ownership.Delete:
 		err = d.store.remove(ctx, known)
 	}
 	return lease, nil, err
+}
+
+// relabel makes a Lease visible that could not be created because there is one without the label, of somebody who has edited it. Its holder
+// stays. It returns the error of the creation, or the one because of which the Lease stays invisible.
+func (d *driver) relabel(ctx context.Context, name string, exists error) error {
+	lease, err := d.store.get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return exists
+	case err != nil || lease.Labels[ShardsLabel] == d.opts.Name:
+		return cmp.Or(err, exists)
+	}
+	labelled := lease.DeepCopy()
+	d.label(labelled)
+	if _, err = d.store.update(ctx, labelled); err == nil {
+		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.selector())
+	}
+	return cmp.Or(err, exists)
 }
 
 // report logs the problems of requests.

@@ -69,6 +69,8 @@ type line struct {
 	slowRead time.Duration
 	// blind refuses watches, unlisted lists.
 	blind, unlisted bool
+	// creations counts the attempts to create a Lease.
+	creations int
 }
 
 var _ store = (*line)(nil)
@@ -146,6 +148,7 @@ func (s *server) selected(name, selector string) map[string]*coordinationv1.Leas
 
 func (l *line) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return l.do(ctx, func() (*coordinationv1.Lease, error) {
+		l.creations++
 		if l.leases[lease.Name] != nil {
 			return nil, apierrors.NewAlreadyExists(leases, lease.Name)
 		}

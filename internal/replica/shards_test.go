@@ -188,6 +188,39 @@ func TestDeletedShard(t *testing.T) {
 	})
 }
 
+// A Lease without the label is invisible to lists. Its holder restores the label, and, when it is dead, whoever wants the shard; nobody
+// tries to create it again and again.
+func TestShardWithoutLabel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		for i := range 3 {
+			g.start(fmt.Sprint("r", i), "a", 2, nil)
+		}
+		g.expect(16*time.Second, "a/0", "a/1")
+		unlabel := func() {
+			g.server.change("lease-a-0", func(l *coordinationv1.Lease) *coordinationv1.Lease {
+				delete(l.Labels, ShardsLabel)
+				return l
+			})
+		}
+		unlabel()
+		g.expect(3*time.Second, "a/0", "a/1")
+		if label := g.server.leases["lease-a-0"].Labels[ShardsLabel]; label != "lease" {
+			t.Errorf("the label is %q", label)
+		}
+		creations := 0
+		for _, m := range g.members {
+			creations += m.line.creations
+		}
+		if creations > 10 {
+			t.Errorf("Leases were created %d times", creations)
+		}
+		close(g.owner("a/0").line.broken)
+		unlabel()
+		g.expect(20*time.Second, "a/0", "a/1")
+	})
+}
+
 // A process that ends before it serves deletes its Lease, so that the next one waits for the whole time.
 func TestUnservedShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

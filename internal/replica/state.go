@@ -62,23 +62,30 @@ func (l *Lease) claim(lease *coordinationv1.Lease, now time.Time) *coordinationv
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.LeaseTransitions = &l.identity, &seconds, &transitions
 	next.Spec.AcquireTime, next.Spec.RenewTime = micro(now), micro(now)
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, podAnnotation, l.opts.Pod)
-	if i := slices.Index(l.rules().Names, next.Name); l.opts.Shards > 0 && i >= 0 {
-		metav1.SetMetaDataAnnotation(&next.ObjectMeta, shardAnnotation, fmt.Sprintf("%d/%d", i, l.opts.Shards))
-		metav1.SetMetaDataLabel(&next.ObjectMeta, ShardsLabel, l.opts.Name)
-	}
+	l.label(next)
 	return next
 }
 
-// renewal returns the Lease with a new renew time.
-func renewal(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
+// label marks the Lease of a shard as one: processes see those with the label only.
+func (l *Lease) label(lease *coordinationv1.Lease) {
+	if i := slices.Index(l.rules().Names, lease.Name); l.opts.Shards > 0 && i >= 0 {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, shardAnnotation, fmt.Sprintf("%d/%d", i, l.opts.Shards))
+		metav1.SetMetaDataLabel(&lease.ObjectMeta, ShardsLabel, l.opts.Name)
+	}
+}
+
+// renewal returns the Lease with a new renew time, and with the label, which somebody may have removed.
+func (l *Lease) renewal(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := lease.DeepCopy()
 	next.Spec.RenewTime = micro(now)
+	l.label(next)
 	return next
 }
 
 // released returns the Lease without a holder. Clients that ignore the holder see a Lease of one second.
 func released(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
-	next := renewal(lease, now)
+	next := lease.DeepCopy()
+	next.Spec.RenewTime = micro(now)
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds = nil, ptr.To[int32](1)
 	delete(next.Annotations, podAnnotation)
 	return next
