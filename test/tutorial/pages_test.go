@@ -85,7 +85,7 @@ func TestExamples(t *testing.T) {
 	w := world{cluster: testenv.Own(t)}
 	for _, name := range []string{
 		"monitor-pods", "platform-installer", "users-htpasswd", "secret-copier", "node-ping", "mysql-database", "agent-injector", "agent-rbac",
-		"validate-image", "config-checksum", "convert-crontab", "cluster-api", "external-orders", "web-app",
+		"validate-image", "config-checksum", "convert-crontab", "cluster-api", "external-orders", "web-app", "two-teams",
 	} {
 		t.Run(name, func(t *testing.T) { w.follow(t, "examples/"+name+"/README.md") })
 	}
