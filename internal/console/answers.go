@@ -176,10 +176,15 @@ func (o operation) Object() string {
 		return ""
 	}
 	kind, _, _ := strings.Cut(o.Kind, "/") // a subresource
-	if o.Namespace == "" {
-		return kind + "/" + o.Name
+	return objectPath(kind, o.Namespace, o.Name)
+}
+
+// objectPath is an object as pages of objects have it in their addresses. The namespace of a cluster object is empty.
+func objectPath(kind, namespace, name string) string {
+	if namespace == "" {
+		return kind + "/" + name
 	}
-	return kind + "/" + o.Namespace + "/" + o.Name
+	return kind + "/" + namespace + "/" + name
 }
 
 type parkedTask struct {

@@ -65,7 +65,7 @@ func (c *Console) parse() *template.Template {
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
 		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "times": times, "word": word, "waterfall": waterfall,
-		"objectOf": objectOf, "outcome": outcomeMark, "triggerable": triggerable,
+		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "triggerable": triggerable,
 		"query": func(fields ...string) string { return queryOf(fields...) },
 		"tab": func(path, name, current string) any {
 			return struct {
@@ -79,9 +79,13 @@ func (c *Console) parse() *template.Template {
 	}).ParseFS(templates, "page/*.html"))
 }
 
-// segments escapes a name for an address: slashes stay.
+// segments escapes a name for an address: slashes stay. Browsers and http.ServeMux clean an address with an empty segment, or with dots:
+// there, the slashes are escaped.
 func segments(name string) string {
 	parts := strings.Split(name, "/")
+	if len(parts) > 1 && (slices.Contains(parts, "") || slices.Contains(parts, ".") || slices.Contains(parts, "..")) {
+		return url.PathEscape(name)
+	}
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])
 	}

@@ -213,6 +213,20 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestUncleanNames: an address of a name with empty segments or dots is one of the console, which no browser and no mux cleans.
+func TestUncleanNames(t *testing.T) {
+	b, f, _ := started(t)
+	for _, name := range []string{"a//b", "/a", "a/", "x/../y", "./a", "%2e/ü"} {
+		address := segments(name)
+		has(t, b.get("/queues/"+address), "<title>Queue "+name)
+		if last := f.gets[len(f.gets)-1]; last != "/queue/"+address+"/lanes.json" {
+			t.Errorf("%q: the operator is asked for %s", name, last)
+		}
+	}
+	f.set("/sets/4.json", map[string]any{"id": "4", "objects": []any{map[string]any{"kind": "ClusterRole", "name": "reader"}}})
+	has(t, b.get("/sets/4"), "/objects/ClusterRole/reader\"", ">ClusterRole/reader<")
+}
+
 // TestOlderOperator: a route that the operator lacks is named in its place, and the rest of the page is there.
 func TestOlderOperator(t *testing.T) {
 	b, f, _ := started(t)
