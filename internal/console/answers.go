@@ -15,10 +15,24 @@ type status struct {
 	Healthy  bool
 	Loading  bool
 	NotReady string
+	Shard    *shard
 	Hooks    []hookStatus
 	Queues   []queueStatus
 	Failures []run
 	Troubles []trouble
+}
+
+// shard is the share of a replica in the work of several.
+type shard struct {
+	// Shard is nil for a standby. Waits is what it waits for while it does not serve.
+	Shard    *int
+	Shards   int
+	Division string
+	Serving  bool
+	Waits    string
+	Since    time.Time
+	// Holders are the Pods that have the shards; empty for none.
+	Holders []string
 }
 
 type trouble struct {

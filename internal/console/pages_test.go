@@ -78,7 +78,7 @@ func everywhere(f *fake, text string) {
 		"orphan": true, "objects": 3, "elsewhere": []string{text}}})
 	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": text})
 	f.set("/parked/retry.json", map[string]any{"count": 1, "message": text, "task": text})
-	f.set("/queue/"+escaped+"/retry.json dry", &refusal{text, text})
+	f.set("/queue/"+escaped+"/retry.json dry", &refusal{text: text, hint: text})
 }
 
 // pagesOf are the addresses of all pages about a text.
@@ -227,6 +227,27 @@ func TestUncleanNames(t *testing.T) {
 	has(t, b.get("/sets/4"), "/objects/ClusterRole/reader\"", ">ClusterRole/reader<")
 }
 
+// TestShard: the overview shows which shard the replica has, and who has the others.
+func TestShard(t *testing.T) {
+	b, f, at := started(t)
+	for _, test := range []struct {
+		shard map[string]any
+		want  string
+	}{
+		{map[string]any{"shard": 0, "shards": 3, "division": "1a2b", "serving": true, "holders": []string{}},
+			"✓ Shard 0/3, division 1a2b, serving, since 60 s ago. This console shows one replica."},
+		{map[string]any{"shards": 2, "division": "1a2b", "waits": "a Lease that is <free>", "holders": []string{"operator-1", ""}},
+			"‖ Standby of 2 shards, division 1a2b, waits for a Lease that is &lt;free&gt;, since 60 s ago. This console shows one replica; " +
+				"the shards are with 0 operator-1, 1 none."},
+	} {
+		test.shard["since"] = at.Now().Add(-time.Minute)
+		f.set("/status.json", map[string]any{"shard": test.shard, "hooks": []any{map[string]any{"name": "a.sh", "state": "standby"}}})
+		text := b.get("/")
+		has(t, text, test.want)
+		hasNot(t, text, "another one runs the hooks")
+	}
+}
+
 // TestOlderOperator: a route that the operator lacks is named in its place, and the rest of the page is there.
 func TestOlderOperator(t *testing.T) {
 	b, f, _ := started(t)
@@ -258,7 +279,8 @@ func TestActions(t *testing.T) {
 	text := b.get("/act/parked/retry?id=4")
 	has(t, text, "There is nothing to do", ">no parked tasks")
 	hasNot(t, text, `class="do"`)
-	f.set("/parked/retry.json", &refusal{"commands that change something are not accepted from hooks", "run the command outside of hooks"})
+	f.set("/parked/retry.json", &refusal{text: "commands that change something are not accepted from hooks",
+		hint: "run the command outside of hooks"})
 	has(t, b.request("POST", "/act/parked/retry", url.Values{"id": {"4"}}, nil).Body.String(), "It was not done", "not accepted from hooks")
 	// Fields that the action does not have are not sent.
 	b.get("/act/parked/drop?id=4&force=true&dryRun=false")
