@@ -93,6 +93,10 @@ func (f *consoleFlags) serve(ctx context.Context, in io.Reader, out io.Writer, p
 		var problem *debug.Problem
 		return errors.As(err, &problem) && problem.Answered()
 	}
+	o.NoRoute = func(err error) bool {
+		var problem *debug.Problem
+		return errors.As(err, &problem) && problem.NoRoute()
+	}
 	c, err := console.Listen(o)
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ type Options struct {
 	Connect func(context.Context) (*Connection, error)
 	// Refused reports whether an error is an answer of the operator: its connection works.
 	Refused func(error) bool
+	// NoRoute reports whether such an error is the answer of an operator that does not have the path.
+	NoRoute func(error) bool
 	// Version is that of the console.
 	Version string
 	// Program and Flags are the words around a command of the operator: "kubectl shell-operator" and "-n shop".

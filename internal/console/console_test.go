@@ -27,7 +27,10 @@ type fake struct {
 }
 
 // refusal is an error that the operator answers.
-type refusal struct{ text, hint string }
+type refusal struct {
+	text, hint string
+	noRoute    bool
+}
 
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Hint() string  { return r.hint }
@@ -81,7 +84,7 @@ func (f *fake) Post(_ context.Context, path string, form url.Values) (io.ReadClo
 func (f *fake) answer(path string) (io.ReadCloser, error) {
 	switch a := f.answers[path].(type) {
 	case nil:
-		return nil, &refusal{text: "there is no " + strings.TrimSuffix(path, ".json") + " here"}
+		return nil, &refusal{text: "there is no " + strings.TrimSuffix(path, ".json") + " here", noRoute: true}
 	case error:
 		return nil, a
 	case string:
@@ -142,6 +145,7 @@ func started(t *testing.T) (*browser, *fake, *clock) {
 			return &Connection{Operator: f, Pod: "operator-0"}, f.down
 		},
 		Refused: func(err error) bool { return errors.As(err, new(*refusal)) },
+		NoRoute: func(err error) bool { r := new(refusal); return errors.As(err, &r) && r.noRoute },
 		Version: "v10", Program: "kubectl shell-operator", Flags: "-n shop", Listen: "127.0.0.1:0", now: at.Now,
 	})
 	if err != nil {

@@ -44,6 +44,8 @@ type link struct {
 	connect func(context.Context) (*Connection, error)
 	// refused reports whether an error is an answer of the operator.
 	refused func(error) bool
+	// noRoute reports whether such an answer is that of an operator without the path.
+	noRoute func(error) bool
 	now     func() time.Time
 
 	// connecting has room for the one request that connects.
@@ -76,7 +78,7 @@ func (m *missing) Error() string {
 }
 
 func newLink(ctx context.Context, o *Options) *link {
-	return &link{ctx: ctx, connect: o.Connect, refused: o.Refused, now: o.now, connecting: make(chan struct{}, 1)}
+	return &link{ctx: ctx, connect: o.Connect, refused: o.Refused, noRoute: o.NoRoute, now: o.now, connecting: make(chan struct{}, 1)}
 }
 
 // peer is the operator that answers, or did.
@@ -168,7 +170,7 @@ func (l *link) call(ctx context.Context, path string, send func(*Connection) (io
 	case err == nil:
 		return body, nil
 	case l.refused(err):
-		if route, _, _ := strings.Cut(path, "?"); noRoute(err) {
+		if route, _, _ := strings.Cut(path, "?"); l.noRoute(err) {
 			version, _ := l.peer()
 			return nil, &missing{strings.TrimSuffix(route, ".json"), version}
 		}
@@ -177,11 +179,6 @@ func (l *link) call(ctx context.Context, path string, send func(*Connection) (io
 		return nil, err // the browser has left
 	}
 	return nil, l.lose(conn, err)
-}
-
-// noRoute recognizes the answer of all versions to a path that they do not have.
-func noRoute(err error) bool {
-	return strings.HasPrefix(err.Error(), "there is no /") && strings.HasSuffix(err.Error(), " here")
 }
 
 // get reads JSON.

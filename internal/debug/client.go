@@ -56,6 +56,11 @@ func (p *Problem) Answered() bool { return p.code != "" }
 // UnknownQueue reports the same of a queue.
 func (p *Problem) UnknownQueue() bool { return p.code == unknownQueue }
 
+// NoRoute reports that the operator has no such path, because it is of another version. The first versions answer a text only.
+func (p *Problem) NoRoute() bool {
+	return p.code == noRoute || strings.HasPrefix(p.text, "there is no /") && strings.HasSuffix(p.text, " here")
+}
+
 // NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
 func NewClient(place Place, timeout time.Duration) *Client {
 	return &Client{where: place.where(), http: &http.Client{Transport: &http.Transport{

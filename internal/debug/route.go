@@ -61,6 +61,7 @@ type code string
 const (
 	unknownHook  code = "unknownHook"
 	unknownQueue code = "unknownQueue"
+	noRoute      code = "noRoute"
 	failed       code = "failed"
 )
 
@@ -171,7 +172,7 @@ func (a *API) find(r *http.Request) (Route, request, error) {
 		return Route{}, request{}, refuse(http.StatusMethodNotAllowed, "%s takes %s only", path, methods)
 	}
 	return Route{}, request{},
-		refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("shell-operator raw --help lists all paths")
+		refuse(http.StatusNotFound, "there is no %s here", r.URL.Path).hint("shell-operator raw --help lists all paths").as(noRoute)
 }
 
 func (rt *Route) takes(method string) bool {

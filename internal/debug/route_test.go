@@ -217,12 +217,22 @@ func TestErrorsTravelWhole(t *testing.T) {
 		"/hook/draft.sh: a/why": {text: `there is no hook "draft.sh: a"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/run/1:2": {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones",
 			code: "notFound"},
-		"/nope": {text: "there is no /nope here", hint: "shell-operator raw --help lists all paths", code: "notFound"},
+		"/nope": {text: "there is no /nope here", hint: "shell-operator raw --help lists all paths", code: noRoute},
 	} {
 		_, err := client.Get(t.Context(), (&url.URL{Path: path}).EscapedPath())
 		got := new(Problem)
 		if !errors.As(err, &got) || *got != *want {
 			t.Errorf("%s: %+v, want %+v", path, err, want)
+		}
+	}
+	for text, want := range map[string]bool{
+		`{"error":"there is no /sets/list here","code":"notFound"}`: true, // of an older operator
+		`{"error":"another text","code":"noRoute"}`:                 true,
+		`{"error":"there is no run \"1:2\"","code":"notFound"}`:     false,
+	} {
+		got := new(Problem)
+		if err := refusalOf(404, []byte(text)); !errors.As(err, &got) || got.NoRoute() != want {
+			t.Errorf("%s: no route is %t", text, got.NoRoute())
 		}
 	}
 	if body := ask(api, "GET", "/hook/nope/snapshots", nil).
