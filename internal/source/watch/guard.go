@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	authorization "k8s.io/api/authorization/v1"
@@ -20,15 +21,16 @@ import (
 const (
 	// reviewInterval is the time between two reviews of a binding that is allowed. One that is not is reviewed each deniedSoon, for
 	// deniedSoonFor, and then each deniedLater.
-	reviewInterval           = 10 * time.Minute
-	deniedSoon, deniedLater  = time.Second, 30 * time.Second
-	deniedSoonFor            = time.Minute
-	reviewTimeout            = 10 * time.Second
+	reviewInterval          = 10 * time.Minute
+	deniedSoon, deniedLater = time.Second, 30 * time.Second
+	deniedSoonFor           = time.Minute
+	// reviewTimeout is that of a request. A binding may need thousands, which wait for the rate limit of their client.
+	reviewTimeout = 10 * time.Second
+	// admissionTimeout is that of the review of a namespace that appears: its stream waits, which others share.
+	admissionTimeout         = time.Second
 	reviewsInFlight          = 8
 	shownDenials             = 3
 	listVerb, watchVerb      = "list", "watch"
-	namespaceReviewAttempts  = 3
-	namespaceReviewPause     = time.Second
 	selectedNamespacesOfPage = 500
 )
 
@@ -52,6 +54,8 @@ type guard struct {
 	// wide: all namespaces are allowed. Otherwise namespaces are those that are.
 	wide       bool
 	namespaces map[string]bool
+	// lacking are the namespaces that the last review has denied.
+	lacking []string
 	// refused: a namespace was not admitted when it appeared.
 	refused bool
 }
@@ -168,10 +172,12 @@ func (g *guard) decide(first bool) error {
 	switch {
 	case err == nil && !was:
 		g.note("")
-		g.set(true)
+		g.forgetRefused()
+		// Until the initial list is complete, runs that include the binding wait.
 		if err := g.watcher.enable(g.ctx, g.hook, g.index, g.stuck); err != nil {
 			return err
 		}
+		g.set(true)
 		if !first {
 			g.watcher.opts.Log.Info("The account of the tenant may read the objects of the binding now", "hook", g.hook.Name,
 				"binding", g.hook.Kubernetes[g.index].Name)
@@ -225,9 +231,7 @@ func (g *guard) note(text string) {
 // ask reviews the permissions for what the binding declares: for all namespaces, or for each. An error is a *deniedError, or there is no
 // answer.
 func (g *guard) ask() error {
-	ctx, cancel := context.WithTimeout(g.ctx, reviewTimeout)
-	defer cancel()
-	wide, err := g.mayRead(ctx, "")
+	wide, err := g.mayRead("", reviewTimeout)
 	if err != nil {
 		return err
 	}
@@ -236,18 +240,22 @@ func (g *guard) ask() error {
 	if !wide {
 		namespaces := b.Namespaces.Names
 		if b.Namespaces.ByLabels && g.resource.Namespaced {
-			if namespaces, err = g.selected(ctx); err != nil {
+			if namespaces, err = g.selected(); err != nil {
 				return err
 			}
 		} else if len(namespaces) == 0 || !g.resource.Namespaced {
 			return g.denial([]string{""})
 		}
-		var denied []string
-		if allowed, denied, err = g.each(ctx, namespaces); err != nil {
-			return err
-		}
-		if len(denied) > 0 {
-			return g.denial(denied)
+		// Those that were denied are first: while one of them is, a denied binding that is asked often asks for no others.
+		lacking := slices.DeleteFunc(slices.Clone(g.lacking), func(name string) bool { return !slices.Contains(namespaces, name) })
+		for _, some := range [][]string{lacking, namespaces} {
+			var denied []string
+			if allowed, denied, err = g.each(some); err != nil {
+				return err
+			}
+			if g.lacking = denied; len(denied) > 0 {
+				return g.denial(denied)
+			}
 		}
 	}
 	g.mu.Lock()
@@ -256,12 +264,21 @@ func (g *guard) ask() error {
 	return nil
 }
 
-// each reviews namespaces one by one.
-func (g *guard) each(ctx context.Context, namespaces []string) (allowed map[string]bool, denied []string, err error) {
-	may, errs := make([]bool, len(namespaces)), make([]error, len(namespaces))
-	kube.Concurrently(len(namespaces), reviewsInFlight, func(i int) { may[i], errs[i] = g.mayRead(ctx, namespaces[i]) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, nil, err
+// each reviews namespaces one by one. It ends with the first error: each of the others could take as long.
+func (g *guard) each(namespaces []string) (allowed map[string]bool, denied []string, err error) {
+	may := make([]bool, len(namespaces))
+	var failed atomic.Pointer[error]
+	kube.Concurrently(len(namespaces), reviewsInFlight, func(i int) {
+		if failed.Load() != nil {
+			return
+		}
+		ok, err := g.mayRead(namespaces[i], reviewTimeout)
+		if may[i] = ok; err != nil {
+			failed.CompareAndSwap(nil, &err)
+		}
+	})
+	if err := failed.Load(); err != nil {
+		return nil, nil, *err
 	}
 	allowed = map[string]bool{}
 	for i, namespace := range namespaces {
@@ -289,12 +306,14 @@ func (g *guard) denial(namespaces []string) error {
 }
 
 // mayRead reviews the permissions for a namespace; empty means all of them. With names, each of them has to be allowed.
-func (g *guard) mayRead(ctx context.Context, namespace string) (bool, error) {
+func (g *guard) mayRead(namespace string, timeout time.Duration) (bool, error) {
 	for _, name := range orAll(g.hook.Kubernetes[g.index].Names) {
 		for _, verb := range []string{listVerb, watchVerb} {
+			ctx, cancel := context.WithTimeout(g.ctx, timeout)
 			ok, err := allowed(ctx, g.account.Client, authorization.ResourceAttributes{
 				Namespace: namespace, Name: name, Verb: verb, Group: g.resource.Group, Version: g.resource.Version, Resource: g.resource.Resource,
 			})
+			cancel()
 			if !ok || err != nil {
 				return false, err
 			}
@@ -304,7 +323,9 @@ func (g *guard) mayRead(ctx context.Context, namespace string) (bool, error) {
 }
 
 // selected lists the namespaces that the labels of the binding select, as the operator.
-func (g *guard) selected(ctx context.Context) (names []string, err error) {
+func (g *guard) selected() (names []string, err error) {
+	ctx, cancel := context.WithTimeout(g.ctx, reviewTimeout)
+	defer cancel()
 	next := ""
 	for {
 		options := &metav1.ListOptions{LabelSelector: g.hook.Kubernetes[g.index].Namespaces.Labels, Limit: selectedNamespacesOfPage,
@@ -333,39 +354,25 @@ func (g *guard) selected(ctx context.Context) (names []string, err error) {
 	}
 }
 
-// admit reports whether the binding may have the objects of a namespace that its labels select. For one that has not been reviewed it asks.
-// If that is denied, or there is no answer, the binding is reviewed as a whole.
+// admit reports whether the binding may have the objects of a namespace that its labels select. For one that has not been reviewed it asks
+// once. If that is denied, or there is no answer, the binding is reviewed as a whole; until then, others that appear do not ask.
 func (g *guard) admit(namespace string) bool {
 	if g == nil {
 		return true
 	}
 	g.mu.Lock()
-	known := g.wide || g.namespaces[namespace]
+	known, refused := g.wide || g.namespaces[namespace], g.refused
 	g.mu.Unlock()
 	if known {
 		return true
 	}
-	for attempt := range namespaceReviewAttempts {
-		if attempt > 0 {
-			select {
-			case <-time.After(namespaceReviewPause):
-			case <-g.ctx.Done():
-				return false
-			}
+	if !refused {
+		if ok, err := g.mayRead(namespace, admissionTimeout); ok && err == nil {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.namespaces[namespace] = true
+			return true
 		}
-		ctx, cancel := context.WithTimeout(g.ctx, reviewTimeout)
-		ok, err := g.mayRead(ctx, namespace)
-		cancel()
-		if err != nil {
-			continue
-		}
-		if !ok {
-			break
-		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.namespaces[namespace] = true
-		return true
 	}
 	g.mu.Lock()
 	g.refused = true
@@ -377,12 +384,16 @@ func (g *guard) admit(namespace string) bool {
 // subscribeAdmitted subscribes the binding again after a namespace was not admitted when it appeared, and is allowed now.
 func (g *guard) subscribeAdmitted() {
 	m := g.watcher.monitor(g.hook, g.index)
-	g.mu.Lock()
-	refused := g.refused
-	g.refused = false
-	g.mu.Unlock()
-	if m != nil && refused {
+	if refused := g.forgetRefused(); m != nil && refused {
 		p := g.watcher.narrowPlan(m, g.resource)
 		g.watcher.follow(m, &p)
 	}
+}
+
+// forgetRefused lets namespaces that appear be asked about again, and reports whether one was refused.
+func (g *guard) forgetRefused() (was bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was, g.refused = g.refused, false
+	return was
 }

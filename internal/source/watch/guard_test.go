@@ -25,10 +25,13 @@ import (
 type cluster struct {
 	*server
 	mu sync.Mutex
-	// allowed are permissions as "verb namespace/name"; "*" is any verb. failing gives no answer. reviews counts the answers.
+	// allowed are permissions as "verb namespace/name"; "*" is any verb. failing gives no answer. reviews counts the answers. silent
+	// reviews are not answered before their time is over, and lists not before list is closed, if there is one.
 	allowed map[string]bool
 	failing bool
+	silent  bool
 	reviews int
+	list    chan struct{}
 	// namespaces are those that the selector of a binding selects; joined has those that join.
 	namespaces []string
 	joined     chan string
@@ -56,6 +59,12 @@ func (c *cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 	case req.URL.Path == "/api/v1":
 		return respond(200, `{"resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["list","watch"]}]}`), nil
 	case req.URL.Path != "/api/v1/namespaces":
+		c.mu.Lock()
+		list := c.list
+		c.mu.Unlock()
+		if list != nil {
+			<-list
+		}
 		return c.server.RoundTrip(req)
 	}
 	item := func(name string, version int) string {
@@ -92,6 +101,13 @@ func (c *cluster) review(req *http.Request) (*http.Response, error) {
 	var r authorization.SelfSubjectAccessReview
 	if err := json.NewDecoder(req.Body).Decode(&r); err != nil {
 		return nil, err
+	}
+	c.mu.Lock()
+	silent := c.silent
+	c.mu.Unlock()
+	if silent {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,5 +319,68 @@ func TestGuardOfLabels(t *testing.T) {
 		g.set(func() { g.allowed["* foreign/"] = true })
 		time.Sleep(time.Second)
 		g.expect(false, 1, "granted", "")
+	})
+}
+
+// A binding that is granted again is denied until its initial list is complete: runs that include it wait for its objects.
+func TestGuardGrantsWithObjects(t *testing.T) {
+	guardOf(t, hook.Kubernetes{}, nil, func(g *guarded) {
+		g.expect(true, 0, "denied", "may not list and watch")
+		list := make(chan struct{})
+		g.set(func() { g.allowed["* /"], g.list = true, list })
+		time.Sleep(5 * time.Second)
+		g.expect(true, 0, "", "")
+		close(list)
+		time.Sleep(time.Minute)
+		g.expect(false, 1, "granted", "")
+	})
+}
+
+// While one of many namespaces is denied, the others are not reviewed again and again.
+func TestGuardOfManyNamespaces(t *testing.T) {
+	k, allowed := hook.Kubernetes{Namespaces: hook.Namespaces{Names: []string{"n"}}}, []string{"* n/"}
+	for i := range 200 {
+		k.Namespaces.Names = append(k.Namespaces.Names, fmt.Sprintf("n-%d", i))
+		if i != 77 {
+			allowed = append(allowed, fmt.Sprintf("* n-%d/", i))
+		}
+	}
+	guardOf(t, k, allowed, func(g *guarded) {
+		g.expect(true, 0, "denied", `by a Role in namespace "n-77"`)
+		g.reviewed()
+		time.Sleep(10 * time.Second)
+		if n := g.reviewed(); n > 22 {
+			t.Errorf("%d reviews in 10 s", n)
+		}
+		g.set(func() { g.allowed["* n-77/"], g.allowed["* n-78/"] = true, false })
+		time.Sleep(time.Second)
+		g.expect(true, 0, "", `by a Role in namespace "n-78"`)
+		g.set(func() { g.allowed["* n-78/"] = true })
+		time.Sleep(time.Minute)
+		g.expect(false, 1, "granted", "")
+	})
+}
+
+// Namespaces that appear while reviews are not answered do not hold up their stream, which other bindings share.
+func TestGuardWithoutAnswerAboutNamespaces(t *testing.T) {
+	k := hook.Kubernetes{Namespaces: hook.Namespaces{ByLabels: true, Labels: "team=shop"}}
+	guardOf(t, k, []string{"* n/"}, func(g *guarded) {
+		own := g.guardOf(address{g.hook, 0})
+		g.set(func() { g.silent = true })
+		began := time.Now()
+		for i := range 100 {
+			if own.admit(fmt.Sprintf("n-%d", i)) {
+				t.Error("a namespace is admitted without an answer")
+			}
+		}
+		if held := time.Since(began); held > 2*time.Second {
+			t.Errorf("the stream is held for %s", held)
+		}
+		g.set(func() { g.silent, g.allowed["* n-0/"] = false, true })
+		time.Sleep(2 * reviewTimeout)
+		if !own.admit("n-0") {
+			t.Error("a namespace is not admitted")
+		}
+		g.expect(false, 0, "", "")
 	})
 }
