@@ -28,6 +28,18 @@ func (r *Runner) blocked(t *Task) string {
 	if h.Tenant == nil || r.opts.Access == nil {
 		return ""
 	}
+	if why := r.deniedIncludes(t); why != "" {
+		return why
+	}
+	if why := r.opts.Access.Waits(h); why != "" {
+		return fmt.Sprintf("the hooks of tenant %q wait: %s", h.Tenant.Name, why)
+	}
+	return ""
+}
+
+// deniedIncludes names a binding that the run includes, and whose objects the account of the hook may not read; empty if there is none.
+func (r *Runner) deniedIncludes(t *Task) string {
+	h := t.Hook()
 	for ev := range t.Events() {
 		for _, index := range ev.Binding().Includes {
 			if r.opts.Access.Denied(h, index) {
@@ -36,10 +48,34 @@ func (r *Runner) blocked(t *Task) string {
 			}
 		}
 	}
-	if why := r.opts.Access.Waits(h); why != "" {
-		return fmt.Sprintf("the hooks of tenant %q wait: %s", h.Tenant.Name, why)
-	}
 	return ""
+}
+
+// deniedSince is the error of a run whose snapshots may be empty because they were taken when a binding had just ended; nil for others.
+func (r *Runner) deniedSince(t *Task) error {
+	if t.Hook().Tenant == nil || r.opts.Access == nil {
+		return nil
+	}
+	if why := r.deniedIncludes(t); why != "" {
+		return fmt.Errorf("%s FAILED: %s", t.Hook().Name, why)
+	}
+	for index := range t.Hook().Kubernetes {
+		lists := func(ev event.Event) bool { return ev.Type == event.Synchronization && ev.Index == index }
+		if r.opts.Access.Denied(t.Hook(), index) && t.has(lists) {
+			return fmt.Errorf("%s FAILED: the account of tenant %q may not read the objects of binding %q any more", t.Hook().Name,
+				t.Hook().Tenant.Name, t.Hook().Kubernetes[index].Name)
+		}
+	}
+	return nil
+}
+
+func (t *Task) has(fits func(event.Event) bool) bool {
+	for ev := range t.Events() {
+		if fits(ev) {
+			return true
+		}
+	}
+	return false
 }
 
 // dropDenied drops the contexts that the account of the hook may not read any more, and reports whether nothing is left to do.
@@ -61,11 +97,7 @@ func (t *Task) DropBinding(index int) (empty bool) {
 	h := t.Hook()
 	of := func(ev event.Event) bool { return ev.Of(h, index) }
 	unlocks := t.extra != nil && slices.Contains(t.extra.unlocks, index)
-	found := false
-	for ev := range t.Events() {
-		found = found || of(ev)
-	}
-	if !found && !unlocks {
+	if !t.has(of) && !unlocks {
 		return false
 	}
 	if unlocks {

@@ -73,3 +73,35 @@ func TestAccess(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// closing is a Snapshots that ends with its bindings: they are denied when a snapshot is taken.
+type closing struct {
+	fewObjects
+	*doors
+}
+
+func (c closing) Snapshot(_ *hook.Hook, index int) event.Snapshot {
+	c.denied[index] = true
+	return many{}
+}
+
+func (c closing) Synchronize(h *hook.Hook, index int) event.Snapshot { return c.Snapshot(h, index) }
+
+// A binding can be denied between the decision that a run may begin and its snapshots. These are empty then, and the hook does not run.
+func TestDeniedAtSnapshots(t *testing.T) {
+	h := &hook.Hook{Name: "shop/h", Tenant: &hook.Tenant{Name: "shop"}, Kubernetes: []hook.Kubernetes{
+		{Binding: hook.Binding{Name: "a"}}, {Binding: hook.Binding{Name: "b", Includes: []int{0}}}}}
+	for name, ev := range map[string]event.Event{
+		"included":        {Type: event.Change, Watch: event.Added, Hook: h, Index: 1, Object: event.Object{Name: "x"}},
+		"Synchronization": {Type: event.Synchronization, Hook: h, Index: 0},
+	} {
+		r, got := splitting(t, t.TempDir(), 0)
+		d := &doors{denied: map[int]bool{}}
+		r.opts.Access, r.opts.Snapshots, r.opts.Confine = d, closing{doors: d}, func(_ *hook.Tenant, env []string) ([]string, error) { return env, nil }
+		r.Add([]*hook.Hook{h})
+		if err := r.Task(ev).Run(t.Context()); err == nil || !strings.Contains(err.Error(), `may not read the objects of binding "a"`) ||
+			len(got.runs) != 0 {
+			t.Errorf("%s: error %v, runs %v", name, err, got.runs)
+		}
+	}
+}

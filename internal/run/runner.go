@@ -318,6 +318,9 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		}
 	}()
 	frames := r.frames(t)
+	if err = r.deniedSince(t); err != nil {
+		return err
+	}
 	if err = r.writeContexts(t, f, frames, log); err != nil {
 		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
