@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -39,6 +38,8 @@ type account struct {
 	// operator requests the tokens.
 	operator rest.Interface
 	changed  func()
+	// clean removes the files of an account that ends.
+	clean func(*account)
 	// tried is closed when the first request of a token has been answered, or never will.
 	tried chan struct{}
 	// renew has a token when the API server has rejected the current one. Its capacity is 1.
@@ -58,7 +59,7 @@ type account struct {
 func newAccount(t *Tenants, name hook.ServiceAccount) *account {
 	a := &account{
 		name: name, file: filepath.Join(t.opts.Dir, name.Namespace+"_"+name.Name, "token"), log: t.opts.Log.With("account", name.String()),
-		operator: t.client, changed: t.opts.Changed,
+		operator: t.client, changed: t.opts.Changed, clean: t.clean,
 		tried: make(chan struct{}), renew: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	a.end = sync.OnceFunc(func() { close(a.ended) })
@@ -122,7 +123,7 @@ func (a *account) current() (string, error) {
 func (a *account) run(ctx context.Context) {
 	tried := sync.OnceFunc(func() { close(a.tried) })
 	defer tried()
-	defer os.RemoveAll(filepath.Dir(a.file))
+	defer a.clean(a)
 	var expiry *time.Timer
 	for retry := minRetry; ; {
 		next, err := a.request(ctx)

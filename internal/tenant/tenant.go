@@ -111,6 +111,15 @@ func (t *Tenants) account(of *hook.Tenant) *account {
 	return a
 }
 
+// clean removes the files of an account that has ended, unless it is there again: its next token may be in them.
+func (t *Tenants) clean(a *account) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if again := t.accounts[a.name]; again == nil || again == a {
+		_ = os.RemoveAll(filepath.Dir(a.file))
+	}
+}
+
 // Run requests and renews tokens until ctx ends. It removes the files of tokens.
 func (t *Tenants) Run(ctx context.Context) {
 	defer os.RemoveAll(t.opts.Dir)

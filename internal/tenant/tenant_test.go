@@ -373,3 +373,21 @@ func TestUse(t *testing.T) {
 		equal(t, "requests", asked)
 	})
 }
+
+// An account that ends and begins again while a token is requested for it keeps its file.
+func TestUseAgain(t *testing.T) {
+	in(t, func(t *testing.T, w world) {
+		w.with(func() { w.delay = 3 * time.Second })
+		w.Use(hooksOf(paint))
+		w.Use(hooksOf(paint, shop))
+		synctest.Wait()
+		w.Use(hooksOf(paint)) // while its first token is requested
+		time.Sleep(time.Second)
+		w.with(func() { w.delay = 0 })
+		w.Use(hooksOf(paint, shop))
+		time.Sleep(time.Minute)
+		if _, err := os.Stat(w.TokenFile(shop)); err != nil || w.Waits(shop) != "" {
+			t.Errorf("%v, waits %s", err, w.Waits(shop))
+		}
+	})
+}
