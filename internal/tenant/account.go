@@ -78,13 +78,12 @@ func (a *account) connect(operator *rest.Config, complete func(*rest.Config) *re
 	return client
 }
 
-// NoTokenError is the error of what needs a token that is not there.
+// NoTokenError is the error of what needs a token that is not there. It does not wrap Err, which may be an answer of the API server: that the
+// account is missing, or tokens are forbidden, is no answer to a request that was not sent.
 type NoTokenError struct {
 	Account hook.ServiceAccount
 	Err     error
 }
-
-func (e *NoTokenError) Unwrap() error { return e.Err }
 
 func (e *NoTokenError) Error() string {
 	return fmt.Sprintf("there is no token of the account %s: %v", e.Account, e.Err)
@@ -97,7 +96,7 @@ var (
 )
 
 // current returns the token, or why there is none.
-func (a *account) current() (string, error) {
+func (a *account) current() (string, *NoTokenError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
@@ -274,7 +273,7 @@ func (a *account) status(of *hook.Tenant) Status {
 	if a.problem != nil {
 		s.Problem, s.Missing = a.problem.Error(), apierrors.IsNotFound(a.problem)
 	} else if err != nil {
-		s.Problem = errors.Unwrap(err).Error()
+		s.Problem = err.Err.Error()
 	}
 	return s
 }
@@ -294,12 +293,12 @@ func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	case <-b.account.ended:
 	case <-req.Context().Done():
 	}
-	token, err := b.account.current()
-	if err != nil {
+	token, none := b.account.current()
+	if none != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-		return nil, err
+		return nil, none
 	}
 	sent := req.Clone(req.Context())
 	sent.Header.Set("Authorization", "Bearer "+token)
