@@ -228,7 +228,8 @@ func (m *monitor) withFinalizer(ctx context.Context, client rest.Interface, res 
 	found, err := kube.WithFinalizer(ctx, client, res, "", name)
 	if !apierrors.IsForbidden(err) || len(namespaces) == 0 || !res.Namespaced {
 		if kube.IsPermissionMissing(err) {
-			err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list"}}))
+			err = fmt.Errorf("%w: %s", err, m.gate.account.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource,
+				Verbs: []string{"list"}}))
 		}
 		return found, err
 	}

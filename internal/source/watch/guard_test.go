@@ -160,6 +160,7 @@ func guardOf(t *testing.T, k hook.Kubernetes, allowed []string, test func(g *gua
 		g.Watcher, err = New(Options{
 			Config: &rest.Config{Host: "http://api.example.com", Transport: g.cluster, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: g.seen,
 			Log: slog.New(slog.DiscardHandler), Denied: note("denied"), Granted: note("granted"),
+			Changes: func(*hook.Hook) rest.Interface { return client },
 			Account: func(*hook.Hook) kube.Account { return kube.Account{Client: client, Name: "shop/hooks"} },
 		})
 		if err != nil {
@@ -382,5 +383,16 @@ func TestGuardWithoutAnswerAboutNamespaces(t *testing.T) {
 			t.Error("a namespace is not admitted")
 		}
 		g.expect(false, 0, "", "")
+	})
+}
+
+// A missing permission to change finalizers is one of the account that changes them.
+func TestGuardOfFinalizers(t *testing.T) {
+	guardOf(t, hook.Kubernetes{Finalizer: "example.com/f"}, []string{"* /"}, func(g *guarded) {
+		gate := g.monitor(g.hook, 0).gate
+		c := &change{object: kube.Finalized{Namespace: "n", Name: "first"}}
+		if got := gate.missing("no permission to remove the finalizer", c); !strings.Contains(got, "give the ServiceAccount shop/hooks, by a Role") {
+			t.Error(got)
+		}
 	})
 }

@@ -217,7 +217,9 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		return err
 	}
 	if w.opts.Changes != nil {
-		m.setFinalizer(w.opts.Changes(h), w.opts.Warned)
+		if m.setFinalizer(w.opts.Changes(h), w.opts.Warned); m.gate != nil && h.Tenant != nil && w.opts.Account != nil {
+			m.gate.account = w.opts.Account(h)
+		}
 	}
 	m.take(w.ownShard())
 	var res kube.Resource
