@@ -32,8 +32,8 @@ func (f *queued) inLanes(q Queue) (reasons []Reason) {
 			running++
 		case l.Phase == Sleeping && len(reasons) < shownLanes:
 			reasons = append(reasons,
-				Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s has failed %s, the next attempt is in %s: %s", q.Name, l.Key,
-					l.Task.Description, times(l.Failures), short(l.Left), oneLine(l.LastError)),
+				Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s %s", q.Name, l.Key, l.Task.Description,
+					sleeps(l.Failures, "the next", l.Left, l.LastError)),
 					"other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
 		default:
 			waiting++
@@ -74,6 +74,14 @@ func (f *queued) reasons() (reasons []Reason) {
 	return reasons
 }
 
+// sleeps is why a task waits for its next attempt: it has failed or, without a failure, its hook has to wait.
+func sleeps(failures int, next string, left time.Duration, problem string) string {
+	if failures == 0 {
+		return fmt.Sprintf("may not begin yet, %s attempt is in %s at the latest", next, short(left))
+	}
+	return fmt.Sprintf("has failed %s, %s attempt is in %s: %s", times(failures), next, short(left), oneLine(problem))
+}
+
 // first covers a task of the hook at the head of its queue.
 func (f *queued) first(q Queue) Reason {
 	text := fmt.Sprintf("queue %q: its task is the first of %d: %s", q.Name, q.Length, q.Tasks[0].Description)
@@ -81,8 +89,7 @@ func (f *queued) first(q Queue) Reason {
 	case Running:
 		return f.running(q, text)
 	case Sleeping:
-		return Reason{ByRetry, true, fmt.Sprintf("%s; it has failed %s, the next attempt is in %s: %s", text, times(q.Failures), short(q.Left),
-			oneLine(q.LastError)),
+		return Reason{ByRetry, true, fmt.Sprintf("%s; it %s", text, sleeps(q.Failures, "the next", q.Left, q.LastError)),
 			"fix the hook or what it depends on: shell-operator runs " + f.hook.Name + " shows its last runs"}
 	case Waiting:
 		limit := ""
@@ -125,8 +132,7 @@ func (f *queued) behind(q Queue, at int) Reason {
 	const separate = "give the binding a queue of its own"
 	switch q.Phase {
 	case Sleeping:
-		return Reason{ByQueue, true, fmt.Sprintf("%s, which has failed %s, its next attempt is in %s: %s", text, times(q.Failures), short(q.Left),
-			oneLine(q.LastError)),
+		return Reason{ByQueue, true, fmt.Sprintf("%s, which %s", text, sleeps(q.Failures, "its next", q.Left, q.LastError)),
 			"fix " + whose + ", or " + separate}
 	case Running:
 		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))),

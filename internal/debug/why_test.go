@@ -110,6 +110,8 @@ func TestWhy(t *testing.T) {
 			ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
 		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsQueued, ByQueue,
 			"it is about to start", false},
+		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{{Name: "q", Phase: Sleeping, Length: 1,
+			Tasks: []Task{mine}, Left: 7 * time.Second}}}, IsBlocked, ByRetry, "it may not begin yet, the next attempt is in 7s at the latest", true},
 		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)},
 			IsBlocked, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom",
 			true},
