@@ -97,7 +97,8 @@ func TestDeniedAtSnapshots(t *testing.T) {
 	} {
 		r, got := splitting(t, t.TempDir(), 0)
 		d := &doors{denied: map[int]bool{}}
-		r.opts.Access, r.opts.Snapshots, r.opts.Confine = d, closing{doors: d}, func(_ *hook.Tenant, env []string) ([]string, error) { return env, nil }
+		r.opts.Access, r.opts.Snapshots, r.opts.Confine = d, closing{doors: d},
+			func(_ *hook.Tenant, env []string) ([]string, error) { return env, nil }
 		r.Add([]*hook.Hook{h})
 		if err := r.Task(ev).Run(t.Context()); err == nil || !strings.Contains(err.Error(), `may not read the objects of binding "a"`) ||
 			len(got.runs) != 0 {

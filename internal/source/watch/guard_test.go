@@ -391,7 +391,8 @@ func TestGuardOfFinalizers(t *testing.T) {
 	guardOf(t, hook.Kubernetes{Finalizer: "example.com/f"}, []string{"* /"}, func(g *guarded) {
 		gate := g.monitor(g.hook, 0).gate
 		c := &change{object: kube.Finalized{Namespace: "n", Name: "first"}}
-		if got := gate.missing("no permission to remove the finalizer", c); !strings.Contains(got, "give the ServiceAccount shop/hooks, by a Role") {
+		if got := gate.missing("no permission to remove the finalizer", c); !strings.Contains(got,
+			"give the ServiceAccount shop/hooks, by a Role") {
 			t.Error(got)
 		}
 	})
