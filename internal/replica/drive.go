@@ -281,7 +281,7 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 	taking := a.Op == ownership.Create || a.Op == ownership.Take
 	failed := result(err) >= ownership.Denied || a.Op == ownership.Create && apierrors.IsNotFound(err)
 	switch {
-	case a.Op == ownership.Delete && a.Lease.Holder != d.identity && !failed:
+	case a.Op == ownership.Delete && a.Lease.Holder != d.identity && err == nil:
 		d.log.Info("A Lease of another division without a holder is deleted", "of", a.Lease.Name)
 	case a.Lease.Holder == d.identity && (a.Op == ownership.Clear || a.Op == ownership.Delete):
 		d.reportRelease(a, err, failed)

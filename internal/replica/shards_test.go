@@ -1,9 +1,11 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +16,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
 // group is replicas that share work, in one division or another, beside leaders of leader election, whose division is "".
@@ -287,6 +292,18 @@ func TestOneDivision(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Several processes delete the Leases of another division at once: that one of them is faster is no problem.
+func TestDeletedByAnother(t *testing.T) {
+	var log bytes.Buffer
+	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+	d := &driver{Lease: l, phase: ownership.Checking}
+	d.report(t.Context(), ownership.Action{Op: ownership.Delete, Lease: ownership.Lease{Name: "lease-a-0"}},
+		apierrors.NewNotFound(leases, "lease-a-0"), 0)
+	if log.Len() > 0 || l.Problem() != "" {
+		t.Errorf("the log is %q, the problem %q", &log, l.Problem())
 	}
 }
 
