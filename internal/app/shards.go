@@ -135,8 +135,11 @@ func (s *shards) status() *debug.ShardStatus {
 // elsewhere is why the runs of a hook are not here, and what to do; empty if they are.
 func (s *shards) elsewhere(h *hook.Hook) (reason, hint string) {
 	now := s.state.Load()
-	if s.count == 0 || now == nil {
+	switch {
+	case s.count == 0:
 		return "", ""
+	case now == nil:
+		return "this replica is a standby, it has not read the Leases of shards yet", "what keeps it from that: shell-operator status"
 	}
 	owners := "the owners of shards: kubectl get leases -l shell-operator/shards"
 	switch {

@@ -14,6 +14,17 @@ import (
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
+// A replica that cannot read the Leases says so: its hooks do not wait for one another.
+func TestUnreadLeases(t *testing.T) {
+	if got, hint := newTestShards(2).elsewhere(&hook.Hook{}); !strings.Contains(got, "not read the Leases") ||
+		!strings.Contains(hint, "status") {
+		t.Errorf("%q, %q", got, hint)
+	}
+	if got, _ := newTestShards(0).elsewhere(&hook.Hook{}); got != "" {
+		t.Errorf("without shards: %q", got)
+	}
+}
+
 func newTestShards(count int) *shards {
 	s := newShards(count, lifecycle.NewHealth(nil), slog.New(slog.DiscardHandler))
 	s.division = "1a2b3c4d"
