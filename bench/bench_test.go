@@ -56,7 +56,9 @@ var scenarios = []scenario{
 	{"kinds", "10,000 Pods, Secrets and Events", kinds},
 	{"start-filter-100k", "start with 100,000 ConfigMaps, filter, no full objects", startFilter100k},
 	{"namespaces-100k", "50 named namespaces × 4 names among 100,000 ConfigMaps", namespacesAmongMany},
-	{"shards-100k", "one operator with 100,000 ConfigMaps, and four that share them by object", shards},
+	{"shards-100k", "one operator with 100,000 ConfigMaps, and four that share them by object", shardsByObject},
+	{"shards-namespace-100k", "the same in 300 namespaces, and four that share them by namespace", shardsByNamespace},
+	{"shards-runs", "runs of 0.05 s, one at a time, in one operator and in each of four that share the objects", shardsRuns},
 	{"start-full-100k", "start with 100,000 ConfigMaps, full objects", startFull100k},
 }
 

@@ -5,15 +5,17 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Proxy stands between an operator and the API server and can cut the line.
+// Proxy stands between an operator and the API server, counts what the operator receives, and can cut the line.
 type Proxy struct {
 	listener net.Listener
 	target   string
+	received atomic.Int64
 
 	mu sync.Mutex
 	// cut refuses new connections; open are those that exist.
@@ -77,15 +79,27 @@ func (p *Proxy) connect(client net.Conn) {
 		p.mu.Unlock()
 	}()
 	var copying sync.WaitGroup
-	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
-		copying.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1])
-			pair[0].Close()
-			pair[1].Close()
-		})
-	}
+	copying.Go(func() {
+		_, _ = io.Copy(io.MultiWriter(client, p), server)
+		client.Close()
+		server.Close()
+	})
+	copying.Go(func() {
+		_, _ = io.Copy(server, client)
+		client.Close()
+		server.Close()
+	})
 	copying.Wait()
 }
+
+// Write counts what the API server has sent.
+func (p *Proxy) Write(sent []byte) (int, error) {
+	p.received.Add(int64(len(sent)))
+	return len(sent), nil
+}
+
+// Received returns how many bytes the API server has sent through the Proxy, as they are on the line.
+func (p *Proxy) Received() int64 { return p.received.Load() }
 
 // Cut breaks all connections and refuses new ones until Restore.
 func (p *Proxy) Cut() {
