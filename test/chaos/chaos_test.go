@@ -98,6 +98,21 @@ func TestMain(m *testing.M) {
 // judge ends a case: it checks everything, and adds a row to the table.
 func (w *world) judge(name string, started time.Time) {
 	w.t.Helper()
+	w.judgeBy(name, started, func() []string {
+		wrong := w.verdict()
+		if w.standby != nil { // first, or it would take over
+			w.standby.Signal(terminate)
+			w.standby.Wait()
+		}
+		w.op.Signal(terminate)
+		w.op.Wait()
+		return wrong
+	})
+}
+
+// judgeBy is judge with another verdict, after which no operator runs.
+func (w *world) judgeBy(name string, started time.Time, verdict func() []string) {
+	w.t.Helper()
 	r := result{Case: name, Seed: w.seed, Verdict: "FAILED"}
 	defer func() { // also of a case that does not get to its end
 		r.Took, r.Received = time.Since(started), w.seen()
@@ -111,14 +126,7 @@ func (w *world) judge(name string, started time.Time) {
 	if w.t.Failed() {
 		return
 	}
-	r.Wrong = w.verdict()
-	if w.standby != nil { // first, or it would take over
-		w.standby.Signal(terminate)
-		w.standby.Wait()
-	}
-	w.op.Signal(terminate)
-	w.op.Wait()
-	r.Wrong = append(r.Wrong, w.left()...)
+	r.Wrong = append(verdict(), w.left()...)
 	if len(r.Wrong) == 0 {
 		r.Verdict = "ok"
 		return

@@ -227,7 +227,7 @@ func (w *world) rules() []rbacv1.PolicyRule {
 	everything := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces"}, Verbs: everything},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "watch", "create", "update"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: everything},
 		{APIGroups: []string{w.group()}, Resources: []string{"widgets"}, Verbs: everything},
 	}
 }
