@@ -86,6 +86,14 @@ func rolesOf(all []rbac.Role, user string) []rbac.Role {
 	return slices.DeleteFunc(slices.Clone(all), func(r rbac.Role) bool { return r.Account != hook.ServiceAccount{} })
 }
 
+// accountOf names the account that a role is for, in hints.
+func accountOf(r rbac.Role) kube.Account {
+	if r.Account == (hook.ServiceAccount{}) {
+		return kube.Account{}
+	}
+	return kube.Account{Name: r.Account.String()}
+}
+
 // userOf is the user of an account.
 func userOf(account string) string {
 	if namespace, name, ok := strings.Cut(account, "/"); ok && !strings.Contains(account, ":") {
@@ -138,7 +146,8 @@ func (a *access) missingRules(ctx context.Context, roles []rbac.Role) ([]AccessR
 				}
 			}
 			if len(missing.Verbs) > 0 {
-				missing.Hint = kube.Grant(r.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: missing.Verbs})
+				lacking := kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: missing.Verbs}
+				missing.Hint = accountOf(r).Grant(r.Namespace, lacking)
 				all = append(all, missing)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,5 +93,35 @@ func TestCheckRBAC(t *testing.T) {
 	if status, out, stderr := check(kubeconfigOf(t, c, own, "looks"), as...); status != 1 ||
 		!strings.Contains(stderr, "cannot check the permissions of "+user) {
 		t.Errorf("status %d\n%s%s", status, out, stderr)
+	}
+}
+
+// The rules of a tenant are compared with what is granted to its account, which the hints name.
+func TestCheckRBACOfTenants(t *testing.T) {
+	c := testenv.Shared(t)
+	own, shop := c.Namespace(t), c.Namespace(t)
+	files := hooksDir(t, map[string]string{
+		"watches": "#!/bin/sh\necho '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: [" + shop +
+			"]}}}]}'\n",
+		"tenants.yaml": "- {name: shop, folder: shop, serviceAccount: " + shop + "/hooks}\n",
+	})
+	if err := os.Mkdir(filepath.Join(files, "shop"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(files, "watches"), filepath.Join(files, "shop", "watches")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(files, "tenants.yaml"), 0o600); err != nil { // or it is a hook
+		t.Fatal(err)
+	}
+	cmd := exec.Command(testenv.Binary(t), "rbac", "--check", "--as", shop+"/hooks", "--hooks-dir", files, "--namespace", own,
+		"--tenants", filepath.Join(files, "tenants.yaml"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	out, err := cmd.CombinedOutput()
+	want := fmt.Sprintf("get, list, watch configmaps in namespace %s: shop/watches, kubernetes \"kubernetes\"\n"+
+		"  give the ServiceAccount %s/hooks, "+
+		"by a Role in namespace %q", shop, shop, shop)
+	if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "the operator's") {
+		t.Errorf("%v\n%s\nwant %s", err, out, want)
 	}
 }
