@@ -30,6 +30,9 @@ type driver struct {
 	unwatch context.CancelFunc
 
 	phase ownership.Phase
+	// denied is the request that the permission is missing for, in the phase deniedIn; Wait is none.
+	denied   ownership.Op
+	deniedIn ownership.Phase
 	// serving is what Serve runs in; nil before it does. working ends when Serve has returned, or the Lease is lost.
 	serving *serving
 	// releasing is the end of the time for a release of the own Lease; zero before it begins.
@@ -295,6 +298,14 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 			took.Round(time.Millisecond))
 	case !failed:
 		err = nil
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		d.denied, d.deniedIn = a.Op, d.phase
+	case err == nil && d.denied != a.Op && d.denied != ownership.Wait && d.deniedIn == d.phase:
+		return // a renewal that is granted does not grant the deletion
+	default:
+		d.denied = ownership.Wait
 	}
 	d.lastError = err
 	d.complain(err)

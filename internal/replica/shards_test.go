@@ -307,6 +307,36 @@ func TestDeletedByAnother(t *testing.T) {
 	}
 }
 
+// A missing permission is reported once, although other requests succeed meanwhile, until it is granted.
+func TestPermissionForOneRequest(t *testing.T) {
+	var log bytes.Buffer
+	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+	d := &driver{Lease: l, phase: ownership.Checking}
+	report := func(op ownership.Op, err error) {
+		d.report(t.Context(), ownership.Action{Op: op, Lease: ownership.Lease{Name: "lease-a-0"}}, err, 0)
+	}
+	for range 5 {
+		report(ownership.Delete, apierrors.NewForbidden(leases, "lease-a-0", errors.New("no")))
+		report(ownership.Renew, nil)
+		report(ownership.List, nil)
+		if l.Problem() == "" {
+			t.Fatal("there is no problem any more")
+		}
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines are logged:\n%s", n, &log)
+	}
+	report(ownership.Delete, nil)
+	if l.Problem() != "" || !strings.Contains(log.String(), "can be used again") {
+		t.Errorf("the problem is %q, the log\n%s", l.Problem(), &log)
+	}
+	report(ownership.Delete, apierrors.NewForbidden(leases, "lease-a-0", errors.New("no")))
+	d.phase = ownership.Settling
+	if report(ownership.Renew, nil); l.Problem() != "" {
+		t.Errorf("the problem outlives what it was for: %q", l.Problem())
+	}
+}
+
 // Old replicas end one by one, and a standby of theirs takes over from the first: the new division begins one Lease duration after the
 // last.
 func TestRolledOut(t *testing.T) {
