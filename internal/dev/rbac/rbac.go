@@ -65,6 +65,13 @@ type Use struct {
 	Guessed bool
 }
 
+// records reports whether the rule is that of the records of sets, which the operator writes for all hooks. No operation needs just these
+// verbs: those of the objects of sets have list, too.
+func (u *Use) records(own string) bool {
+	return u.Namespace == own && u.Group == "" && u.Resource == "configmaps" &&
+		slices.Equal(u.Verbs, []string{"create", "delete", "get", "patch"})
+}
+
 // reasons are the comments of the rule.
 func (u *Use) reasons() []string {
 	why := []string{u.Why}
@@ -172,7 +179,8 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	}
 	for _, u := range o.Uses {
 		one := need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()}
-		if i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h.Name == u.Hook }); i >= 0 && hooks[i].Tenant != nil {
+		if i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h.Name == u.Hook }); i >= 0 && hooks[i].Tenant != nil &&
+			!u.records(o.Namespace) {
 			ofTenants.add(hooks[i], one)
 		} else {
 			all = append(all, one)

@@ -30,6 +30,10 @@ func TestRolesOfTenants(t *testing.T) {
 	roles, err := Plan(hooks, Known, Options{Namespace: "own", Uses: []Use{
 		{Hook: "shop/a.sh", Namespace: "shop", Resource: "secrets", Verbs: []string{"create"}, Why: "shop/a.sh, operation Create"},
 		{Hook: "plain.sh", Namespace: "shop", Resource: "secrets", Verbs: []string{"delete"}, Why: "plain.sh, operation Delete"},
+		{Hook: "bank/a.sh", Namespace: "own", Resource: "configmaps", Verbs: []string{"create", "delete", "get", "patch"},
+			Why: "Sync: its records"},
+		{Hook: "bank/a.sh", Namespace: "own", Resource: "configmaps", Verbs: []string{"create", "delete", "get", "list", "patch", "watch"},
+			Why: "Sync: an object"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +49,15 @@ func TestRolesOfTenants(t *testing.T) {
 / : services [] get,list,watch
 / also: configmaps [] get,list,watch
 / bank: serviceaccounts/token [hooks] create
+/ own: configmaps [] create,delete,get,patch
 / own: configmaps [shell-operator-finalizers] get,watch,patch,delete
-/ own: configmaps [] create
 / shop: pods [] get,list,watch,patch
 / shop: secrets [] get,list,watch
 / shop: secrets [] delete
 / shop: serviceaccounts/token [hooks] create
 bank/hooks : nodes [] get,list,watch
 bank/hooks default: events [] create,patch
+bank/hooks own: configmaps [] create,delete,get,list,patch,watch
 shop/hooks : services [] get,list,watch
 shop/hooks also: configmaps [] get,list,watch
 shop/hooks shop: pods [] get,list,watch,patch
