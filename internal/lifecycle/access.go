@@ -19,7 +19,7 @@ func (l *Lifecycle) Denied(h *hook.Hook, index int) {
 			task, ok := t.(Task)
 			return !ok || task.Hook() != h || !task.DropBinding(index)
 		})
-		l.o.Runner.Pending().DropBinding(h, index)
+		l.o.Runner.DropBinding(h, index)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // blockedDelay is the time after which a blocked run is tried again, if nothing reports before that it may start.
@@ -90,6 +91,45 @@ func (t *Task) dropDenied() (empty bool) {
 		}
 	}
 	return false
+}
+
+// DropBinding drops what is parked or requeued of a kubernetes binding that is denied. A run in flight does not unlock it: it may have begun
+// again, with a Synchronization of its own, when that run ends.
+func (r *Runner) DropBinding(h *hook.Hook, index int) {
+	r.hooks.mu.Lock()
+	if s := r.hooks.known[h]; s != nil {
+		if s.ended == nil {
+			s.ended = map[int]int{}
+		}
+		s.endings++
+		s.ended[index] = s.endings
+	}
+	r.hooks.mu.Unlock()
+	r.Pending().DropBinding(h, index)
+}
+
+// endings is how often bindings of a hook have ended.
+func (r *Runner) endings(h *hook.Hook) int {
+	r.hooks.mu.Lock()
+	defer r.hooks.mu.Unlock()
+	if s := r.hooks.known[h]; s != nil {
+		return s.endings
+	}
+	return 0
+}
+
+// unlock unlocks the bindings of the task, but for those that have ended since its run began.
+func (t *Task) unlock() {
+	m, r, h := t.readExtra(), t.runner, t.Hook()
+	for _, index := range m.unlocks {
+		r.hooks.mu.Lock()
+		s := r.hooks.known[h]
+		stale := s != nil && m.runs > 0 && s.ended[index] > m.endings
+		r.hooks.mu.Unlock()
+		if !stale {
+			r.opts.Snapshots.Unlock(h, index)
+		}
+	}
 }
 
 // DropBinding drops the contexts of a kubernetes binding, and reports whether nothing is left to do. The task must not be running.

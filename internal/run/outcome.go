@@ -50,9 +50,7 @@ func (d *decidedError) RetryAfter() (delay time.Duration, ok bool) {
 func (t *Task) leave() {
 	if m := t.readExtra(); len(m.unlocks) > 0 {
 		t.runner.opts.Log.Info("Unlock kubernetes.Event tasks", t.LogFields()...)
-		for _, index := range m.unlocks {
-			t.runner.opts.Snapshots.Unlock(t.Hook(), index)
-		}
+		t.unlock()
 	}
 	t.Forget()
 }
@@ -130,9 +128,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	if t.runner.hooks.removed(t.Hook()) { // and what it had parked has been dropped in between
 		p.Retain(func(h *hook.Hook) bool { return h != t.Hook() })
 	}
-	for _, index := range m.unlocks {
-		t.runner.opts.Snapshots.Unlock(t.Hook(), index)
-	}
+	t.unlock()
 	return true
 }
 

@@ -48,6 +48,8 @@ func (a address) event() event.Event {
 
 // extra is the part of a task that merging, running, and events other than changes and ticks need.
 type extra struct {
+	// endings is Runner.endings when the last run began.
+	endings int
 	// unlocks are the kubernetes bindings that a successful run unlocks.
 	unlocks []int
 	// retried is true if a merged task must not lose its events when the run fails.
@@ -296,6 +298,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	}()
 	m.attempts++
 	m.runs++
+	m.endings = t.runner.endings(t.Hook())
 	return t.runner.run(ctx, t)
 }
 
