@@ -90,6 +90,8 @@ type operator struct {
 	leading, once chan struct{}
 	// leader is the holder of the Lease, as far as is known.
 	leader atomic.Pointer[string]
+	// rival serves a shard, so that this replica may not lead yet. Only leaderChanged has it.
+	rival string
 	// shards are this replica's share in the work.
 	shards *shards
 	// divided ends the operator when a reload has divided the work in another way. It is set before the hooks can change.

@@ -77,10 +77,14 @@ func (f fenced) Execute(ctx context.Context, in process.Invocation) (process.Res
 
 func (op *operator) leaderChanged(now replica.State) {
 	leader := now.Holders[0]
-	if before := op.leader.Swap(&leader); before != nil && *before == leader {
+	if before := op.leader.Swap(&leader); before != nil && *before == leader && now.Rival == op.rival {
 		return
 	}
+	op.rival = now.Rival
 	switch {
+	case now.Rival != "": // it has prepared what hooks need that answer requests
+		op.log.Info("This replica is a standby", "waits", now.Waits)
+		op.health.SetRole("standby: this replica waits for "+now.Waits, true)
 	case now.Serving:
 		op.log.Info("This replica runs the hooks", "identity", leader)
 		op.health.SetRole("leader: this replica runs the hooks", false)

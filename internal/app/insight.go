@@ -191,6 +191,9 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 		if leader := i.op.leader.Load(); leader != nil {
 			p.Leader = *leader
 		}
+		if now := i.op.election.State(); now.Rival != "" {
+			p.Elsewhere = "this replica is a standby, it waits for " + now.Waits
+		}
 		select {
 		case <-i.op.leading:
 		default:

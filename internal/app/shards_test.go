@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,6 +14,27 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
+
+// A replica with leader election beside owners of shards says what it waits for, and is ready: they have prepared what requests need.
+func TestLeaderBesideShards(t *testing.T) {
+	var log bytes.Buffer
+	op := &operator{log: slog.New(slog.NewTextHandler(&log, nil)), health: &lifecycle.Health{}}
+	for range 2 {
+		op.leaderChanged(replica.State{Holders: []string{""}, Rival: "a", Waits: `the end of "a"`})
+	}
+	op.leaderChanged(replica.State{Holders: []string{""}})
+	op.leaderChanged(replica.State{Holders: []string{"b"}, Serving: true})
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	want := []string{"waits=\"the end of", "No replica runs the hooks", "This replica runs the hooks"}
+	if len(lines) != len(want) {
+		t.Fatalf("the log is\n%s", &log)
+	}
+	for i := range want {
+		if !strings.Contains(lines[i], want[i]) {
+			t.Errorf("%s, want %s", lines[i], want[i])
+		}
+	}
+}
 
 // A replica that cannot read the Leases says so: its hooks do not wait for one another.
 func TestUnreadLeases(t *testing.T) {
