@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/test/chaos/record"
 )
 
@@ -164,6 +165,35 @@ func TestCheckSnapshot(t *testing.T) {
 		}
 		if wrong := checkSnapshot(happened(story), v, states); len(wrong) != complaints {
 			t.Errorf("%s: %q", text, wrong)
+		}
+	}
+}
+
+// The first object of a name belongs to shard 1, the second one, whose uid is "other", to shard 0.
+func TestCheckParts(t *testing.T) {
+	if !all {
+		t.Skip("a test of the checker: run 'make chaos'")
+	}
+	h := happened("1@y:2 33@-y:2 34@y:6'")
+	h["K/n/y"][2].uid = "other"
+	v := view{binding: "b", sees: func(string) bool { return true }}
+	for text, complaints := range map[string][2]int{ // of shard 0 and of shard 1
+		"= | +y:6'":           {0, 2},
+		"=y:2 | -y:2":         {3, 0},
+		"=y:2 | -y:2 | +y:6'": {2, 1},
+	} {
+		for s, want := range complaints {
+			seen := received(text)
+			for _, r := range seen.runs {
+				for _, c := range r.contexts {
+					if c.Object != nil && c.Object.UID == "second" {
+						c.Object.UID = "other"
+					}
+				}
+			}
+			if wrong := check(ofShard(h, s, shard.ByObject), v, []session{seen}); len(wrong) != want {
+				t.Errorf("shard %d, %s: %d complaints: %q", s, text, len(wrong), wrong)
+			}
 		}
 	}
 }
