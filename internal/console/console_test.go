@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -280,4 +281,53 @@ func TestGrowingDelay(t *testing.T) {
 	if got := strings.Join(attempts, " "); got != "0 0.5 1.5 3.5 7.5 15.5 25.5 35.5" {
 		t.Errorf("attempts at %s", got)
 	}
+}
+
+// TestCutAnswer: an operator that ends while it answers changes nothing of a page.
+func TestCutAnswer(t *testing.T) {
+	b, f, _ := started(t)
+	b.get("/")
+	for _, cut := range []string{`{"version":"v9","hooks":[`, ""} {
+		f.set("/status.json", cut)
+		text := b.poll("/")
+		has(t, text, "No answer from the operator since", "its answer has no end")
+		hasNot(t, text, "<h1>")
+	}
+	f.set("/status.json", `{"version":7}`)
+	has(t, b.poll("/"), "<h1>", "cannot read the answer of the operator")
+}
+
+// TestBrowserLeaves: the connection outlives the request that makes it, and a request that waits for it in vain keeps its page.
+func TestBrowserLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, release := &fake{answers: map[string]any{"/status.json": map[string]any{"version": "v9"}}}, make(chan struct{})
+		l := newLink(t.Context(), &Options{Connect: func(context.Context) (*Connection, error) {
+			<-release
+			return &Connection{Operator: leaving{f}}, nil
+		}, Refused: func(error) bool { return false }, now: time.Now})
+		browser, leave := context.WithCancel(t.Context())
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = l.current(browser) })
+		synctest.Wait()
+		var status struct{ Version string }
+		if err := l.get(t.Context(), "/status.json", &status); !errors.As(err, new(*lost)) {
+			t.Errorf("a request that waits gets %v", err)
+		}
+		leave()
+		close(release)
+		first.Wait()
+		if err := l.get(t.Context(), "/status.json", &status); err != nil || status.Version != "v9" {
+			t.Errorf("the next request gets %v", err)
+		}
+	})
+}
+
+// leaving is an operator whose requests end with their context.
+type leaving struct{ *fake }
+
+func (l leaving) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return l.fake.Get(ctx, path)
 }

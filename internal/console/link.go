@@ -93,7 +93,7 @@ func (l *link) current(ctx context.Context) (*Connection, error) {
 	select {
 	case l.connecting <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, l.late(ctx.Err())
 	}
 	defer func() { <-l.connecting }()
 	l.mu.Lock()
@@ -108,7 +108,7 @@ func (l *link) current(ctx context.Context) (*Connection, error) {
 	conn, err := l.connect(l.ctx)
 	version := ""
 	if err == nil {
-		version, err = l.versionOf(ctx, conn)
+		version, err = l.versionOf(conn)
 	}
 	if err != nil {
 		return nil, l.lose(conn, err)
@@ -119,12 +119,27 @@ func (l *link) current(ctx context.Context) (*Connection, error) {
 	return conn, nil
 }
 
-// versionOf checks a connection: a replica that was restarted may be of another version.
-func (l *link) versionOf(ctx context.Context, conn *Connection) (string, error) {
+// late is the error of a request whose time is over before another one has connected.
+func (l *link) late(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err // the browser has left
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gone := &lost{l.since, l.problem}
+	if l.since.IsZero() {
+		gone = &lost{l.now(), errors.New("the connection is still being made")}
+	}
+	return gone
+}
+
+// versionOf checks a connection: a replica that was restarted may be of another version. The connection is not that of the request, whose
+// browser may leave.
+func (l *link) versionOf(conn *Connection) (string, error) {
 	var status struct{ Version string }
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(l.ctx, answerLimit)
 	defer cancel()
-	err := read(conn.Get(ctx, "/status.json"))(&status)
+	err := l.read(conn.Get(ctx, "/status.json"))(&status)
 	if err != nil && l.refused(err) {
 		return "unknown", nil // it answers
 	}
@@ -186,7 +201,7 @@ func (l *link) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	body, err := l.call(ctx, path, func(c *Connection) (io.ReadCloser, error) { return c.Get(ctx, path) })
-	return read(body, err)(into)
+	return l.read(body, err)(into)
 }
 
 // post sends a form and reads JSON.
@@ -194,7 +209,7 @@ func (l *link) post(ctx context.Context, path string, form url.Values, into any)
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	body, err := l.call(ctx, path, func(c *Connection) (io.ReadCloser, error) { return c.Post(ctx, path, form) })
-	return read(body, err)(into)
+	return l.read(body, err)(into)
 }
 
 // stream returns an answer without end.
@@ -202,16 +217,23 @@ func (l *link) stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	return l.call(ctx, path, func(c *Connection) (io.ReadCloser, error) { return c.Get(ctx, path) })
 }
 
-// read decodes an answer in JSON.
-func read(body io.ReadCloser, err error) func(into any) error {
+// read decodes an answer in JSON. One that ends early is that of an operator that has ended.
+func (l *link) read(body io.ReadCloser, err error) func(into any) error {
 	return func(into any) error {
 		if err != nil {
 			return err
 		}
 		defer body.Close()
-		if err := json.NewDecoder(io.LimitReader(body, answerBytes)).Decode(into); err != nil {
+		limited := &io.LimitedReader{R: body, N: answerBytes}
+		err := json.NewDecoder(limited).Decode(into)
+		switch {
+		case err == nil:
+			return nil
+		case limited.N <= 0:
+			return fmt.Errorf("the answer of the operator has more than %d MiB", answerBytes>>20)
+		case errors.As(err, new(*json.SyntaxError)), errors.As(err, new(*json.UnmarshalTypeError)):
 			return fmt.Errorf("cannot read the answer of the operator: %w", err)
 		}
-		return nil
+		return &lost{l.now(), fmt.Errorf("its answer has no end: %w", err)}
 	}
 }
