@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -166,8 +167,10 @@ func (d *liveData) keep(e *history.Entry) bool {
 func (c *Console) lostText(err error) []byte {
 	var b bytes.Buffer
 	s := shown{}
-	if err != nil {
-		s.Lost, s.Since = problemOf(err), c.o.now()
+	if gone := (*lost)(nil); errors.As(err, &gone) {
+		s.Lost, s.Since = problemOf(gone.error), gone.since
+	} else if err != nil {
+		s.Lost, s.Answered = problemOf(err), true
 	}
 	_ = c.templates.ExecuteTemplate(&b, "lostPart", s)
 	return b.Bytes()
@@ -209,7 +212,10 @@ func (c *Console) streamRun(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	send := func() (ended bool, _ error) {
 		p, err := c.run(r)
-		v, err := c.shown(r, p, err)
+		if err != nil { // also of an operator that has started again: it does not know the run, or not yet
+			return false, s.send("", c.lostText(err))
+		}
+		v, err := c.shown(r, p, nil)
 		if err != nil {
 			return true, err
 		}
@@ -221,7 +227,7 @@ func (c *Console) streamRun(w http.ResponseWriter, r *http.Request) {
 			return true, err
 		}
 		d, _ := p.Data.(runData)
-		return v.Lost == nil && !d.InProgress(), nil
+		return !d.InProgress(), nil
 	}
 	var of runData
 	changed := make(chan struct{}, 1)

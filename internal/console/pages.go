@@ -114,8 +114,9 @@ type shown struct {
 	// Content is the rendered content. Lost is why there is none, or no newer one.
 	Content template.HTML
 	Lost    *problem
-	// Since is when the operator did not answer any more.
-	Since time.Time
+	// Since is when the operator did not answer any more. Answered: it does, with Lost.
+	Since    time.Time
+	Answered bool
 	// Query is that of the address, for requests that repeat it.
 	Query string
 }

@@ -376,6 +376,11 @@ func TestRunInProgress(t *testing.T) {
 	until(t, all, "first line")
 	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "second line\n"})
 	until(t, all, "second line")
+	// An operator that has started again loads its hooks first, and may not know the run: the page keeps its output.
+	f.set("/run/1-1.json", &refusal{text: "hooks are still being loaded"})
+	if m := until(t, all, "hooks are still being loaded"); strings.Contains(m, "<h1>") || !strings.Contains(m, `hx-target="#lost"`) {
+		t.Errorf("the page is replaced by\n%s", m)
+	}
 	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
 	until(t, all, "exit status 0")
 	until(t, all, "event: done")
