@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type access struct {
 	session    string
 	now        func() time.Time
 	crossSite  *http.CrossOriginProtection
+	formLimit  time.Duration
 
 	mu sync.Mutex
 	// tokens are those that are not used yet, with the end of their validity.
@@ -35,7 +37,7 @@ type access struct {
 // newAccess is that of the console that listens on an address.
 func newAccess(address string, now func() time.Time) *access {
 	return &access{host: address, base: "/" + strings.ToLower(rand.Text()), session: rand.Text(), now: now,
-		crossSite: http.NewCrossOriginProtection(), tokens: map[string]time.Time{}}
+		crossSite: http.NewCrossOriginProtection(), formLimit: formLimit, tokens: map[string]time.Time{}}
 }
 
 // listen takes a loopback address: all others are errors, because every client that reaches the console could try to open it.
@@ -85,6 +87,27 @@ func (a *access) redeem(token string) bool {
 	return known && a.now().Before(end)
 }
 
+// Bounds of the form of a request.
+const (
+	formLimit = 10 * time.Second
+	formBytes = 1 << 20
+)
+
+// parseForm reads the form of a request that changes something, from a client that sends it in time.
+func (a *access) parseForm(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(a.formLimit)) // tests have writers without one
+	r.Body = http.MaxBytesReader(w, r.Body, formBytes)
+	if err := r.ParseForm(); err != nil {
+		return err // with the deadline: the server reads the rest of the body
+	}
+	_ = connection.SetReadDeadline(time.Time{})
+	return nil
+}
+
 // guard rejects requests of all but the browser that was opened.
 func (a *access) guard(pages http.Handler) http.Handler {
 	inside := http.StripPrefix(a.base, a.signedIn(pages))
@@ -105,6 +128,9 @@ func (a *access) guard(pages http.Handler) http.Handler {
 			http.Error(w, "changes that other pages request are rejected", http.StatusForbidden)
 		case !strings.HasPrefix(r.URL.Path, a.base+"/"):
 			http.NotFound(w, r)
+		case a.parseForm(w, r) != nil:
+			w.Header().Set("Connection", "close")
+			http.Error(w, "the form is not sent in time, too large, or no form", http.StatusBadRequest)
 		default:
 			inside.ServeHTTP(w, r)
 		}
@@ -124,13 +150,13 @@ const cookie = "shell-operator-console"
 // signedIn answers requests with the cookie, those of the page that gets it, and those for files that this page needs.
 func (a *access) signedIn(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent, err := r.Cookie(cookie)
+		sent := r.CookiesNamed(cookie) // another server on this host may have set one of the name for all paths
 		switch {
 		case r.URL.Path == "/open" && r.Method == http.MethodPost:
 			a.open(w, r)
 		case r.URL.Path == "/open" || strings.HasPrefix(r.URL.Path, "/assets/"):
 			pages.ServeHTTP(w, r)
-		case err != nil || subtle.ConstantTimeCompare([]byte(sent.Value), []byte(a.session)) != 1:
+		case !slices.ContainsFunc(sent, a.isSession):
 			http.Error(w, "this browser has not been opened with an address of the console: press Enter in its terminal for another one",
 				http.StatusForbidden)
 		default:
@@ -139,10 +165,13 @@ func (a *access) signedIn(pages http.Handler) http.Handler {
 	})
 }
 
+func (a *access) isSession(c *http.Cookie) bool {
+	return subtle.ConstantTimeCompare([]byte(c.Value), []byte(a.session)) == 1
+}
+
 // open exchanges a token for the cookie.
 func (a *access) open(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
-	if !a.redeem(r.PostFormValue("token")) {
+	if !a.redeem(r.PostForm.Get("token")) {
 		http.Error(w, "the address has been used, or is older than a minute: press Enter in the terminal for another one", http.StatusForbidden)
 		return
 	}

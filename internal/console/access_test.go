@@ -3,7 +3,11 @@ package console
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -33,6 +37,9 @@ func TestRefusals(t *testing.T) {
 		{"another port in the name", "GET", "/parked", func(r *http.Request) { r.Host = "127.0.0.1:1" }, 403},
 		{"another loopback address", "GET", "/parked", func(r *http.Request) { r.Host = "127.0.0.2:" + port }, 403},
 		{"no cookie", "GET", "/parked", func(r *http.Request) { r.Header.Del("Cookie") }, 403},
+		{"the cookie behind one of another server", "GET", "/parked", func(r *http.Request) {
+			r.Header.Set("Cookie", cookie+"=AAAA; "+r.Header.Get("Cookie"))
+		}, 200},
 		{"another cookie", "GET", "/parked", func(r *http.Request) { r.Header.Set("Cookie", cookie+"=AAAA") }, 403},
 		{"the cookie without the path", "GET", "/parked", func(r *http.Request) { r.URL.Path = "/parked" }, 404},
 		{"the cookie with another path", "GET", "/parked", func(r *http.Request) { r.URL.Path = "/abcdefghijklmnop/parked" }, 404},
@@ -83,6 +90,29 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlowForm: a client that does not send its form keeps no connection.
+func TestSlowForm(t *testing.T) {
+	b, _, _ := started(t)
+	b.console.access.formLimit = 10 * time.Millisecond
+	server := httptest.NewServer(b.handler)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "POST %s/open HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+		"Content-Length: 100\r\n\r\ntoken=", b.console.access.base, b.console.access.host); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), "400 Bad Request") {
+		t.Errorf("%s %v", answer, err)
+	}
+	if w := b.request("POST", "/act/parked/retry", url.Values{"id": {strings.Repeat("x", formBytes)}}, nil); w.Code != 400 {
+		t.Errorf("a large form: %d", w.Code)
 	}
 }
 
