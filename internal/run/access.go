@@ -93,8 +93,8 @@ func (t *Task) dropDenied() (empty bool) {
 	return false
 }
 
-// DropBinding drops what is parked or requeued of a kubernetes binding that is denied. A run in flight does not unlock it: it may have begun
-// again, with a Synchronization of its own, when that run ends.
+// DropBinding drops what is parked or requeued of a kubernetes binding that is denied. A run in flight does not unlock it: it may have
+// begun again, with a Synchronization of its own, when that run ends.
 func (r *Runner) DropBinding(h *hook.Hook, index int) {
 	r.hooks.mu.Lock()
 	if s := r.hooks.known[h]; s != nil {

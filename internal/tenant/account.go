@@ -78,8 +78,8 @@ func (a *account) connect(operator *rest.Config, complete func(*rest.Config) *re
 	return client
 }
 
-// NoTokenError is the error of what needs a token that is not there. It does not wrap Err, which may be an answer of the API server: that the
-// account is missing, or tokens are forbidden, is no answer to a request that was not sent.
+// NoTokenError is the error of what needs a token that is not there. It does not wrap Err, which may be an answer of the API server: that
+// the account is missing, or tokens are forbidden, is no answer to a request that was not sent.
 type NoTokenError struct {
 	Account hook.ServiceAccount
 	Err     error

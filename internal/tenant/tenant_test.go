@@ -369,7 +369,8 @@ func TestUse(t *testing.T) {
 		}
 		_, err := kube.Send(t.Context(), client.Get().AbsPath("/api"))
 		none := &NoTokenError{}
-		if !errors.As(err, &none) || none.Err != errEnded || !strings.Contains(w.Waits(shop), errEnded.Error()) || len(w.Status()) != 0 {
+		if !errors.As(err, &none) || !errors.Is(none.Err, errEnded) || !strings.Contains(w.Waits(shop), errEnded.Error()) ||
+			len(w.Status()) != 0 {
 			t.Errorf("%v, waits %s", err, w.Waits(shop))
 		}
 		asked, _ := w.requests()
