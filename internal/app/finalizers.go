@@ -18,7 +18,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// newFinalizers makes the record of finalizers, and the clients that add and remove those of a hook; no clients in a dry run.
+// newFinalizers makes the record of finalizers, and the clients that add and remove those of a hook, or of commands if there is none; no
+// clients in a dry run.
 func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (func(h *hook.Hook) rest.Interface, error) {
 	complete := func(config *rest.Config) *rest.Config {
 		config = o.Patches.Client(config)
@@ -42,7 +43,7 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (func(h *hook.Hoo
 		return nil, nil
 	}
 	return func(h *hook.Hook) rest.Interface {
-		if h.Tenant == nil {
+		if h == nil || h.Tenant == nil {
 			return client
 		}
 		return op.tenants.Client(h.Tenant, complete)

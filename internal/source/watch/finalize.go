@@ -263,7 +263,7 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 		_, err := kube.AddFinalizer(receiveWarnings(ctx), client, o, name)
 		return err
 	}
-	m.gate.remove = func(ctx context.Context, o kube.Finalized) ([]byte, error) {
+	m.gate.remove = func(ctx context.Context, client rest.Interface, o kube.Finalized) ([]byte, error) {
 		return kube.RemoveFinalizer(receiveWarnings(ctx), client, o, name)
 	}
 }
@@ -313,14 +313,14 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	}
 }
 
-// ReleaseObject removes the finalizer of one object without a run. The object gets it again when the hook starts again. A dry run only
-// checks that the object has it.
+// ReleaseObject removes the finalizer of one object without a run, as the operator, whatever the account of the hook. The object gets it
+// again when the hook starts again. A dry run only checks that the object has it.
 func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string, dryRun bool) error {
 	m := w.monitor(h, index)
 	if m == nil || m.gate == nil {
 		return errNoFinalizer
 	}
-	return m.releaseObject(ctx, namespace, name, dryRun)
+	return m.releaseObject(ctx, w.opts.Changes(nil), namespace, name, dryRun)
 }
 
 // IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
@@ -340,7 +340,7 @@ func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 
 var errNoFinalizer = errors.New("the binding has no finalizer")
 
-func (m *monitor) releaseObject(ctx context.Context, namespace, name string, dryRun bool) error {
+func (m *monitor) releaseObject(ctx context.Context, client rest.Interface, namespace, name string, dryRun bool) error {
 	g := m.gate
 	m.mu.Lock()
 	it, ok := m.items.Get(objectKey(namespace, name))
@@ -355,7 +355,7 @@ func (m *monitor) releaseObject(ctx context.Context, namespace, name string, dry
 	g.fates[it.object.uid] = released
 	c := g.removals[g.removal(g.finalized(it.object))]
 	m.mu.Unlock()
-	text, err := g.remove(ctx, c.object)
+	text, err := g.remove(ctx, client, c.object)
 	if err == nil || apierrors.IsNotFound(err) {
 		m.answeredRemoval(c, text, err)
 		return nil

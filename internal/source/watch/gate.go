@@ -29,7 +29,7 @@ type gate struct {
 	account kube.Account
 	// add and remove send a request. The answer to remove is the object.
 	add    func(context.Context, kube.Finalized) error
-	remove func(context.Context, kube.Finalized) ([]byte, error)
+	remove func(context.Context, rest.Interface, kube.Finalized) ([]byte, error)
 	// todo has the requests to send. It is nil before the gate is closed for the first time. idle is closed when serve has ended.
 	todo  requests
 	idle  chan struct{}
@@ -322,7 +322,7 @@ func (m *monitor) transmit(ctx context.Context, r request) {
 	switch {
 	case c == nil:
 	case r.remove:
-		if text, err := g.remove(ctx, o); err == nil || ctx.Err() == nil {
+		if text, err := g.remove(ctx, g.client, o); err == nil || ctx.Err() == nil {
 			m.answeredRemoval(c, text, err)
 		}
 	case pause > 0:

@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -368,7 +369,7 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "finalizer":
 			k.Finalizer = finalizerOfScripts
 			b.monitor.gate = newGate(k.Finalizer)
-			b.monitor.gate.remove = func(_ context.Context, o kube.Finalized) ([]byte, error) {
+			b.monitor.gate.remove = func(_ context.Context, _ rest.Interface, o kube.Finalized) ([]byte, error) {
 				b.log("%s: remove %s/%s %s", b.name, o.Namespace, o.Name, o.UID)
 				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).json, nil
 			}

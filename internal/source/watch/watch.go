@@ -98,8 +98,8 @@ type Options struct {
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
 	Standby bool
-	// Changes returns what sends the requests that add and remove finalizers of a hook; nil for none, as in a dry run. Record records that a
-	// binding has its finalizer on a resource, before it is added to the first object.
+	// Changes returns what sends the requests that add and remove finalizers of a hook, and without a hook those of commands; nil for none,
+	// as in a dry run. Record records that a binding has its finalizer on a resource, before it is added to the first object.
 	Changes func(h *hook.Hook) rest.Interface
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Warned, if set, is called for each warning of the API server to such a request.
