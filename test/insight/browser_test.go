@@ -135,7 +135,7 @@ func TestStatusPageAfterOperatorEnds(t *testing.T) {
 	until(t, ctx, `document.getElementById("live").innerText.startsWith("live")`)
 	op.Signal(os.Interrupt)
 	op.Wait()
-	until(t, ctx, `document.getElementById("live").innerText.startsWith("the operator does not answer since")`)
+	until(t, ctx, `document.getElementById("live").innerText.startsWith("no answer from the operator since")`)
 	if text := value[string](t, ctx, "document.body.innerText"); !strings.Contains(text, "a-stuck.sh") {
 		t.Error("the last content is no longer shown")
 	}
@@ -155,7 +155,7 @@ func TestStatusPageWithoutJavaScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"as of 20", "a-stuck.sh", "exit status 3", "metrics of hooks"} {
+	for _, want := range []string{"as of 20", "a-stuck.sh", "exit status 3", "hook metrics"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
