@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -45,16 +46,13 @@ var actions = []action{
 // actData is what the page shows that asks before an action, and the one after it.
 type actData struct {
 	Verb, Command, Back string
-	// Fields are those of the form, Action its address.
+	// Action is the address of the form. It has the fields: a form would change the line ends of their values.
 	Action string
-	Fields []formField
 	// Would is what would be done, Nothing reports that this is nothing; Done is what was done. Task is one that was queued.
 	Would, Done, Task string
 	Nothing           bool
 	Problem           *problem
 }
-
-type formField struct{ Name, Value string }
 
 // chosen is the action that a request names, with its form.
 func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values, d actData, err error) {
@@ -70,15 +68,13 @@ func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values
 	words, of := slices.Clone(a.words), r.Form.Get("name")
 	if strings.Contains(a.route, "*") {
 		words = append(words, of)
-		d.Fields = append(d.Fields, formField{"name", of})
 	}
 	for _, f := range a.flags {
 		value := r.Form.Get(f.name)
-		if value == "" {
+		if value == "" && (f.name != "key" || !r.Form.Has(f.name)) { // a lane may have an empty key
 			continue
 		}
 		form.Set(f.name, value)
-		d.Fields = append(d.Fields, formField{f.name, value})
 		switch {
 		case f.flag == "":
 			words = append(words, value)
@@ -88,7 +84,11 @@ func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values
 			words = append(words, f.flag, value)
 		}
 	}
-	d.Verb, d.Command, d.Action = a.verb, c.command(words...), c.access.base+"/act/"+a.name
+	fields := maps.Clone(form)
+	if of != "" {
+		fields.Set("name", of)
+	}
+	d.Verb, d.Command, d.Action = a.verb, c.command(words...), c.access.base+"/act/"+a.name+"?"+fields.Encode()
 	d.Back = c.access.base + strings.Replace(a.back, "*", segments(of), 1)
 	return page{Title: a.verb, content: "act", Data: &d, Still: true}, strings.Replace(a.route, "*", segments(of), 1), form, d, nil
 }

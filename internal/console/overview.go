@@ -30,6 +30,7 @@ type webhook struct{ Hook, Type, Name, About, State string }
 // delayed are the lanes in trouble of a queue.
 type delayed struct {
 	Queue   string
+	Keyed   bool
 	Lanes   []lane
 	More    int
 	Problem *problem
@@ -88,6 +89,7 @@ func (c *Console) lanesOf(r *http.Request, queue, key string) (d delayed, err er
 	var all lanes
 	d.Queue = queue
 	d.Problem, err = c.part(r, "/queue/"+segments(queue)+"/lanes.json"+queryOf("key", key), &all)
+	d.Keyed = all.Keyed
 	for _, l := range all.Lanes {
 		if l.Delayed() || key != "" {
 			d.Lanes = append(d.Lanes, l)

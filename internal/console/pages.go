@@ -76,6 +76,13 @@ func (c *Console) parse() *template.Template {
 		"act": func(action string, fields ...string) string {
 			return c.access.base + "/act/" + action + queryOf(fields...)
 		},
+		"actLane": func(action, queue string, keyed bool, key string) string {
+			query := url.Values{"name": {queue}}
+			if keyed { // without a key it would be an action on all lanes
+				query.Set("key", key)
+			}
+			return c.access.base + "/act/" + action + "?" + query.Encode()
+		},
 	}).ParseFS(templates, "page/*.html"))
 }
 

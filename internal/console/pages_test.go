@@ -200,9 +200,12 @@ func TestPages(t *testing.T) {
 		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
 		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
 		"/search?q=Order/eu/o-17": {"/objects/Order/eu/o-17"},
-		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop",
-			`name="id" value="blue"`},
+		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop", `/act/parked/retry?id=blue"`},
 		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "kubectl shell-operator queue retry blue --key &#39;a b&#39; -n shop"},
+		"/act/queue/retry?name=blue&key=": {"kubectl shell-operator queue retry blue --key &#39;&#39; -n shop",
+			`/act/queue/retry?key=&amp;name=blue"`},
+		"/act/queue/retry?name=blue": {"kubectl shell-operator queue retry blue -n shop", `/act/queue/retry?name=blue"`},
+		"/act/queue/skip?name=blue&key=a%0Ab": {`/act/queue/skip?key=a%0Ab&amp;name=blue"`},
 		"/objects/Order/shop/older":          {"the operator is of version v9, which has no /object/Order/shop/older"},
 	} {
 		has(t, b.get(path), want...)
@@ -245,6 +248,20 @@ func TestShard(t *testing.T) {
 		text := b.get("/")
 		has(t, text, test.want)
 		hasNot(t, text, "another one runs the hooks")
+	}
+}
+
+// TestLaneWithoutKey: the actions of a lane are about that lane, also if its key is empty; a queue without keys has one lane.
+func TestLaneWithoutKey(t *testing.T) {
+	b, f, _ := started(t)
+	for keyed, want := range map[bool]string{true: "/act/queue/retry?key=&amp;name=blue\"", false: "/act/queue/retry?name=blue\""} {
+		f.set("/queue/blue/lanes.json", map[string]any{"queue": "blue", "keyed": keyed, "count": 1, "matching": 1,
+			"lanes": []any{map[string]any{"key": "", "phase": "sleeping", "failures": 1, "tasks": 1}}})
+		text := b.get("/queues/blue")
+		has(t, text, want)
+		if lane := "<th scope=\"row\">empty key"; strings.Contains(text, lane) != keyed {
+			t.Errorf("keyed %t: %s", keyed, text)
+		}
 	}
 }
 
