@@ -189,8 +189,8 @@ func (r *Recorder) Keep(run Run) (busy bool) {
 		if err != nil {
 			r.opts.Log.Warn("A run is not recorded", "hook", f.hook, "run", f.run, "error", err.Error())
 		}
+		<-r.writing // first: who waits until this run is recorded expects that the next one is
 		close(f.written)
-		<-r.writing
 	}
 	contexts, err := r.read(run)
 	if err == nil {
