@@ -13,7 +13,7 @@ const (
 	waterfallWidth      = 1000
 )
 
-// bars plots the last 60 minutes: runs above the line, failures below it, so that they are told apart without colour.
+// bars plots the last 60 minutes: runs above the line, failures below it, so that they are distinct without colour.
 func bars(m *minutes) template.HTML {
 	if m == nil {
 		return `<span class="soft">no runs</span>`

@@ -37,7 +37,7 @@ type served struct {
 	socket bool
 }
 
-// idle limits connections without requests. Pings check those of consoles, which nobody may be looking at for a while.
+// idle limits connections without requests. Pings check those of consoles, which may be silent for a while.
 func (s *served) idle() time.Duration {
 	if s.socket {
 		return time.Hour

@@ -261,7 +261,7 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	return lease, nil, err
 }
 
-// relabel makes a Lease visible that could not be created because there is one without the label, of somebody who has edited it. Its holder
+// relabel makes a Lease visible that could not be created because there is one from which an edit has removed the label. Its holder
 // stays. It returns the error of the creation, or the one because of which the Lease stays invisible.
 func (d *driver) relabel(ctx context.Context, name string, exists error) error {
 	lease, err := d.store.get(ctx, name)

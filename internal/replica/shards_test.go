@@ -134,7 +134,7 @@ func (g *group) owner(key string) *member {
 
 var threeA = []string{"a/0", "a/1", "a/2"}
 
-// The first start takes one Lease duration. The standby is told its shard, and serves it, when an owner has ended.
+// The first start takes one Lease duration. The standby gets its shard, and serves it, when an owner has ended.
 func TestShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
@@ -193,8 +193,8 @@ func TestDeletedShard(t *testing.T) {
 	})
 }
 
-// A Lease without the label is invisible to lists. Its holder restores the label, and, when it is dead, whoever wants the shard; nobody
-// tries to create it again and again.
+// A Lease without the label is invisible to lists. Its holder restores the label, and, when it is dead, a process that wants
+// the shard; it is not created in vain for ever.
 func TestShardWithoutLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)

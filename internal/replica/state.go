@@ -74,7 +74,7 @@ func (l *Lease) label(lease *coordinationv1.Lease) {
 	}
 }
 
-// renewal returns the Lease with a new renew time, and with the label, which somebody may have removed.
+// renewal returns the Lease with a new renew time, and with the label, which a user may have removed.
 func (l *Lease) renewal(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := lease.DeepCopy()
 	next.Spec.RenewTime = micro(now)

@@ -16,8 +16,8 @@ func limitsOf(t *hook.Tenant) process.Limits {
 	return process.Limits{Memory: l.Memory, CPUTime: l.CPUTime, Files: l.Files, OpenFiles: l.OpenFiles, Output: l.Output}
 }
 
-// limitedError is the failure of a run with limits: too little memory, or too many open files, are errors of its program, which nobody
-// recognizes without them.
+// limitedError is the failure of a run with limits: too little memory, or too many open files, are errors of its program, which do not
+// name the limit.
 type limitedError struct {
 	error
 	tenant, limits string

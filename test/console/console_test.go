@@ -394,7 +394,7 @@ func TestTunnel(t *testing.T) {
 // firstDelay is that between two attempts to connect.
 const firstDelay = 500 * time.Millisecond
 
-// runs reports whether a process has not ended. One that nobody has waited for is a zombie.
+// runs reports whether a process has not ended. One that has not been waited for is a zombie.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

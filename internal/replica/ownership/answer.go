@@ -100,7 +100,7 @@ func (m *Machine) answerDoubt(now Moment, r Answer) {
 		m.lose("another client has cleared its holder")
 	case r.Lease.Holder != m.c.Identity:
 		m.lose(fmt.Sprintf("%q has taken it", r.Lease.Holder))
-	default: // a renewal of ours without an answer, or somebody's label
+	default: // a renewal of ours without an answer, or the label of another
 		m.held, m.doubted, m.woken = r.Lease, false, true
 	}
 }

@@ -98,7 +98,7 @@ type world struct {
 	late                     []message
 	versions, identities     int
 	kills, losses, deletions int
-	// deleted: somebody has deleted a Lease, so that divisions are not kept apart.
+	// deleted: a user has deleted a Lease, so that divisions are not kept apart.
 	deleted bool
 }
 
@@ -170,7 +170,7 @@ const (
 	stop                // SIGTERM
 	end                 // the last run ends
 	kill                // SIGKILL; another process starts with division arg
-	remove              // somebody deletes Lease arg
+	remove              // a user deletes Lease arg
 )
 
 type step struct {

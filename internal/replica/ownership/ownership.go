@@ -101,7 +101,7 @@ type Answer struct {
 // Phase of a process.
 type Phase int
 
-// Checking: it holds a Lease, and checks that no other division is served. Settling: it holds a new Lease, and nobody else serves a part of
+// Checking: it holds a Lease, and checks that no other division is served. Settling: it holds a new Lease, and no other process serves a part of
 // another division. Serving: until the end, which may be Ended after a loss, too.
 const (
 	Standby Phase = iota
