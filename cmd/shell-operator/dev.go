@@ -20,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
-	"github.com/shell-operator/shell-operator/internal/dev/session"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
@@ -101,7 +100,7 @@ func (d *devSession) checkTestcluster() (err error) {
 		return &hinted{errors.New("--testcluster is empty"),
 			"name the program testcluster, or a directory with etcd and kube-apiserver; is the variable set?"}
 	}
-	d.separate, err = session.Separate(d.testcluster)
+	d.separate, err = dev.Separate(d.testcluster)
 	return err
 }
 
@@ -157,10 +156,10 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
 	}
-	own := session.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
+	own := dev.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
 	return own.Run(ctx, kill, func(ctx context.Context) error {
 		d.kubeConfig, d.kubeContext, d.kubeServer = own.Kubeconfig(), "", ""
-		n, err := session.Load(ctx, d.cluster(), d.hooksDir, d.private)
+		n, err := dev.LoadObjects(ctx, d.cluster(), d.hooksDir, d.private)
 		if err != nil {
 			return err
 		}
@@ -190,7 +189,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 	options.Debug.Served = func() { asides.Go(func() { d.follow(aside) }) }
 	options.Reloaded = func(err error) { asides.Go(func() { d.reloaded(aside, err) }) }
 	asides.Go(func() {
-		session.FollowTests(aside, d.dev(), func(report dev.TestReport, err error) {
+		dev.FollowTests(aside, d.dev(), func(report dev.TestReport, err error) {
 			if err != nil {
 				fmt.Fprintf(d.out, "tests: %v\n", err)
 				return

@@ -1,10 +1,13 @@
 // Package dev has the tools of hook authors that need no operator: Init writes a first version of a hook, Lint checks hooks, Try runs
-// one once, Test runs their tests in simulated clusters, RBAC generates their Roles.
+// one once, Test runs their tests in simulated clusters, RBAC generates their Roles. For the command dev, a ControlPlane runs, LoadObjects
+// creates its first objects, and FollowTests repeats tests when files change.
 //
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.
-//   - Only Try with Apply changes the cluster. A cluster is optional unless it is named.
-//   - Nothing is left behind: no process, no file.
+//   - Only Try with Apply changes the cluster, and LoadObjects the one that its caller names. A cluster is optional unless it is named.
+//   - Nothing is left behind: no process, no file, except the files of a ControlPlane, which are in one directory of the caller.
+//
+// Not attempted: to protect a ControlPlane against other users of the machine, or against a power cut.
 package dev
 
 import (

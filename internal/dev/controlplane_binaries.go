@@ -1,4 +1,4 @@
-package session
+package dev
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (s starter) separate(ctx context.Context, o ControlPlane, path string, do f
 	if err != nil {
 		return err
 	}
-	access, err := newAccess(o, server)
+	admin, err := newAdministrator(o, server)
 	if err != nil {
 		return fmt.Errorf("cannot prepare a control plane: %w", err)
 	}
@@ -53,22 +53,22 @@ func (s starter) separate(ctx context.Context, o ControlPlane, path string, do f
 		"--disable-admission-plugins=ServiceAccount",
 	}}
 	etcd.Stdout, apiServer.Stdout = func([]byte) {}, func([]byte) {}
-	return s.during(ctx, etcd, func(ctx context.Context) error { return access.answers(ctx, etcdURL+"/health") },
+	return s.during(ctx, etcd, func(ctx context.Context) error { return admin.answers(ctx, etcdURL+"/health") },
 		func(ctx context.Context) error {
 			return s.during(ctx, apiServer, func(ctx context.Context) error {
-				return access.answers(ctx, server+"/readyz", server+"/api/v1/namespaces/default")
+				return admin.answers(ctx, server+"/readyz", server+"/api/v1/namespaces/default")
 			}, do)
 		})
 }
 
-// access is how to reach the API server as its administrator.
-type access struct {
+// administrator is how to reach the API server as its administrator.
+type administrator struct {
 	token  string
 	client *http.Client
 }
 
-// newAccess writes the certificate, the tokens and the kubeconfig.
-func newAccess(o ControlPlane, server string) (*access, error) {
+// newAdministrator writes the certificate, the tokens and the kubeconfig.
+func newAdministrator(o ControlPlane, server string) (*administrator, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -95,13 +95,13 @@ func newAccess(o ControlPlane, server string) (*access, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
-	return &access{token, &http.Client{Timeout: 5 * time.Second,
+	return &administrator{token, &http.Client{Timeout: 5 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}}, nil
 }
 
 // answers returns when all addresses respond with 200.
-func (a *access) answers(ctx context.Context, urls ...string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the control plane is not ready after %s", patience))
+func (a *administrator) answers(ctx context.Context, urls ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("the control plane is not ready after %s", readyTimeout))
 	defer cancel()
 	for _, url := range urls {
 		for !a.answer(ctx, url) {
@@ -115,7 +115,7 @@ func (a *access) answers(ctx context.Context, urls ...string) error {
 	return nil
 }
 
-func (a *access) answer(ctx context.Context, url string) bool {
+func (a *administrator) answer(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false

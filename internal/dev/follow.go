@@ -1,4 +1,4 @@
-package session
+package dev
 
 import (
 	"context"
@@ -12,21 +12,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
 // FollowTests runs all tests, and then those of hooks whose files change, until ctx ends.
-func FollowTests(ctx context.Context, o dev.Options, report func(dev.TestReport, error)) {
+func FollowTests(ctx context.Context, o Options, report func(TestReport, error)) {
 	before, err := stamps(o.HooksDir)
 	if err != nil {
-		report(dev.TestReport{}, err)
+		report(TestReport{}, err)
 		return
 	}
 	test := func(files []string) {
 		if len(files) > 0 && ctx.Err() == nil {
-			result, err := dev.Test(ctx, o, dev.TestOptions{Paths: files})
+			result, err := Test(ctx, o, TestOptions{Paths: files})
 			if ctx.Err() == nil {
 				report(result, err)
 			}
@@ -40,7 +39,7 @@ func FollowTests(ctx context.Context, o dev.Options, report func(dev.TestReport,
 		Changed: func() time.Duration {
 			now, err := stamps(o.HooksDir)
 			if err != nil {
-				report(dev.TestReport{}, err)
+				report(TestReport{}, err)
 				return 0
 			}
 			changed := differing(before, now)
@@ -49,7 +48,7 @@ func FollowTests(ctx context.Context, o dev.Options, report func(dev.TestReport,
 			return 0
 		},
 		Degraded: func(err error) {
-			report(dev.TestReport{}, fmt.Errorf("changes of files are noticed within a minute only: %w", err))
+			report(TestReport{}, fmt.Errorf("changes of files are noticed within a minute only: %w", err))
 		},
 	})
 }

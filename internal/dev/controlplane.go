@@ -1,16 +1,4 @@
-// Package session has the parts of the command dev: its control plane, the objects that this begins with, and tests that run when files
-// change.
-//
-// Callers may rely on this:
-//   - A program such as testcluster starts a control plane by itself: "start --dir DIR" prints "ready". A directory has the programs etcd
-//     and kube-apiserver, as setup-envtest fetches them.
-//   - A control plane listens on loopback, and all its files are in one directory, which the caller removes.
-//   - Run returns when all processes that it started have ended.
-//   - Load creates objects only in the cluster that its caller names.
-//
-// Of a directory there is no controller manager: Deployments create no Pods, and a Namespace has no ServiceAccount. Neither etcd nor its
-// data are protected against other users of the machine, or against a power cut.
-package session
+package dev
 
 import (
 	"context"
@@ -24,9 +12,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// ControlPlane is where a control plane comes from, and where its files are.
+// ControlPlane is where a control plane comes from, and where its files are. It listens on loopback.
 type ControlPlane struct {
-	// Path is the program or the directory, Dir the directory for its files. The file kubeconfig is for an administrator.
+	// Path is a program such as testcluster, which starts a control plane by itself: "start --dir DIR" prints "ready"; or a directory with
+	// the programs etcd and kube-apiserver, as setup-envtest fetches them. Such a one has no controller manager: Deployments create no Pods,
+	// and a Namespace has no ServiceAccount. Dir is the directory for its files. The file kubeconfig is for an administrator.
 	Path, Dir string
 	Env       []string
 }
@@ -34,8 +24,8 @@ type ControlPlane struct {
 // Kubeconfig is the path of the kubeconfig of an administrator.
 func (o ControlPlane) Kubeconfig() string { return filepath.Join(o.Dir, "kubeconfig") }
 
-// programs are those that a directory has to have.
-var programs = []string{"etcd", "kube-apiserver"}
+// binaries are those that a directory has to have.
+var binaries = []string{"etcd", "kube-apiserver"}
 
 // Separate reports whether a path is a directory of programs. An error names what is missing.
 func Separate(path string) (bool, error) {
@@ -46,7 +36,7 @@ func Separate(path string) (bool, error) {
 	case !info.IsDir():
 		return false, nil
 	}
-	for _, name := range programs {
+	for _, name := range binaries {
 		info, err := os.Stat(filepath.Join(path, name))
 		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			return false, fmt.Errorf("cannot start a control plane: %s has no program %s: name a directory with etcd and kube-apiserver, "+
@@ -59,8 +49,8 @@ func Separate(path string) (bool, error) {
 // termDelay is how long a program has to end by itself.
 const termDelay = 10 * time.Second
 
-// patience is how long a control plane may take to become ready on a busy machine.
-const patience = 2 * time.Minute
+// readyTimeout is how long a control plane may take to become ready on a busy machine.
+const readyTimeout = 2 * time.Minute
 
 // Run starts the control plane, calls do once it is ready, and ends it.
 func (o ControlPlane) Run(ctx, kill context.Context, do func(context.Context) error) error {

@@ -1,4 +1,4 @@
-package session
+package dev
 
 import (
 	"cmp"
@@ -31,9 +31,9 @@ type loader struct {
 	defined map[string]kube.Resource
 }
 
-// Load creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they name. It
+// LoadObjects creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they name. It
 // writes files to private.
-func Load(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
+func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return 0, err
