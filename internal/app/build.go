@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -251,7 +250,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, LeftOut: op.leftOut(),
 		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
 		Leading: op.once,
-		Reviews: answer.Runner{Runner: op.runner}, Requests: answer.Runner{Runner: op.runner},
+		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},
 		Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
 	})
 	return err

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
@@ -310,7 +309,7 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 	if err != nil {
 		return err
 	}
-	answers, err := answer.Parse(h, head, out)
+	answers, err := apply.ParseAnswers(h, head, out)
 	if answers.Admission != nil {
 		r.Admission = wire.FormatAdmission(*answers.Admission)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
@@ -121,7 +120,7 @@ func (s *simulation) readResult(out run.Outputs, rules wire.ResultRules) error {
 
 // answered parses the response of a run to a request, if it has one.
 func (s *simulation) answered(head wire.ContextHead, out run.Outputs) error {
-	a, err := answer.Parse(s.hook, head, out)
+	a, err := apply.ParseAnswers(s.hook, head, out)
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/shell-operator/shell-operator/internal/answer"
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
@@ -98,7 +98,7 @@ func (s *simulation) review(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true,
+	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner}, AllEffects: true,
 		Log: silent()})
 	if err != nil {
 		return err
@@ -338,8 +338,9 @@ func (s *simulation) convert(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, AllEffects: true,
-		Log: silent()})
+	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner},
+		AllEffects: true,
+		Log:        silent()})
 	w, err := ask(ctx, handler, http.MethodPost, "/"+crd, jsonBody, body)
 	if err != nil {
 		return err
@@ -360,7 +361,7 @@ func (s *simulation) convert(ctx context.Context) error {
 
 // request sends an HTTP request.
 func (s *simulation) request(ctx context.Context) error {
-	o := httphooks.Options{Hooks: []*hook.Hook{s.hook}, Runner: answer.Runner{Runner: s.runner}, Log: silent()}
+	o := httphooks.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner}, Log: silent()}
 	if s.in.As != "" {
 		o.As = &event.User{Name: s.in.As, Groups: s.in.AsGroups}
 	}

@@ -1,63 +1,62 @@
 package apply
 
 import (
-	"log/slog"
-	"slices"
-	"sync"
-
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// manyWarnings is how many warnings of one operation are kept and logged: a Sync may have thousands of objects.
-const manyWarnings = 10
-
-// answers are those of the API server to the requests of one run, by operation.
-type answers struct {
-	mu sync.Mutex
-	// warnings and failed are read when all requests have been answered.
-	warnings map[*effect.Patch][]string
-	failed   map[*effect.Patch]bool
-	// sent: the run has had its turn.
-	sent bool
+// Answers are the responses in the files of a run; nil for those that it has not written.
+type Answers struct {
+	Admission  *effect.AdmissionAnswer
+	Conversion *effect.ConversionAnswer
+	HTTP       *effect.HTTPAnswer
 }
 
-// outcome is that of an operation.
-func (a *answers) outcome(p *effect.Patch) string {
-	switch {
-	case !a.sent:
-		return run.NotSent
-	case a.failed[p]:
-		return run.Failed
+// ParseAnswers reads the responses of a run, and checks one to a review as the handler of its binding does. Head is that of its first context.
+func ParseAnswers(h *hook.Hook, head wire.ContextHead, out run.Outputs) (a Answers, err error) {
+	if out.Admission != nil {
+		answer, err := wire.ParseAdmission(out.Admission)
+		if err != nil {
+			return a, err
+		}
+		a.Admission = &answer
 	}
-	return run.Applied
+	if out.Conversion != nil {
+		answer, err := wire.ParseConversion(out.Conversion)
+		if err != nil {
+			return a, err
+		}
+		a.Conversion = &answer
+	}
+	if out.HTTP != nil || head.Type == event.HTTP { // an empty file is an answer, too
+		answer, err := wire.ParseHTTP(out.HTTP)
+		if err != nil {
+			return a, err
+		}
+		a.HTTP = &answer
+	}
+	return a, a.check(h, head)
 }
 
-// fail notes that an operation has failed.
-func (a *answers) fail(p *effect.Patch) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.failed == nil {
-		a.failed = map[*effect.Patch]bool{}
+// check checks the response to a review, if the context is one.
+func (a *Answers) check(h *hook.Hook, head wire.ContextHead) error {
+	if head.Type == event.Conversion {
+		for i, b := range h.Conversions {
+			if b.Name == head.Binding {
+				return conversion.CheckAnswer(h, i, head.Step, head.Review, a.Conversion)
+			}
+		}
 	}
-	a.failed[p] = true
-}
-
-// warn keeps a warning. It returns false for one that is there already, as of the retry of a request, and for too many.
-func (a *answers) warn(p *effect.Patch, text string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.warnings[p]) == manyWarnings || slices.Contains(a.warnings[p], text) {
-		return false
+	bindings := map[event.Type][]hook.Admission{event.Validating: h.Validating, event.Mutating: h.Mutating}[head.Type]
+	for i, b := range bindings {
+		if b.Name == head.Binding {
+			return admission.CheckAnswer(h, head.Type, i, head.Operation, head.Review, a.Admission)
+		}
 	}
-	if a.warnings == nil {
-		a.warnings = map[*effect.Patch][]string{}
-	}
-	a.warnings[p] = append(a.warnings[p], text)
-	return true
-}
-
-// warn logs a warning. The log has the fields of the run, or the hook.
-func warn(log *slog.Logger, about, text string) {
-	log.Warn("The API server warns about a change", "object", about, "warning", text)
+	return nil
 }

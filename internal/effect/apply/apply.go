@@ -1,4 +1,5 @@
-// Package apply applies what a run returns: it checks all of it, changes the cluster, and then the metrics.
+// Package apply applies what a run returns: it checks all of it, changes the cluster, and then the metrics. For requests that wait, a
+// Responder runs the hook and returns its answer.
 //
 // Callers may rely on this:
 //   - Everything is checked first. If any document of any file is invalid, nothing is applied.
@@ -220,12 +221,12 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if large {
 		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
-	var heard answers
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, requests.Patches, turn, &heard); err != nil {
-		return changes(requests.Patches, &heard), fmt.Errorf("%s FAILED: %w", h.Name, err)
+	var done progress
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, requests.Patches, turn, &done); err != nil {
+		return changes(requests.Patches, &done), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.ApplyOf(metricsOf(h), requests.Metrics)
-	return changes(requests.Patches, &heard), nil
+	return changes(requests.Patches, &done), nil
 }
 
 // metricsOf is whose metrics those of a hook are.
@@ -254,11 +255,11 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 	if err := checkShard(e.shard(), h, kept, turn == nil, identify); err != nil {
 		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	var heard answers
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, kept, turn, &heard); err != nil {
-		return changes(kept, &heard), fmt.Errorf("and its failure cannot be reported: %w", err)
+	var done progress
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, kept, turn, &done); err != nil {
+		return changes(kept, &done), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	return changes(kept, &heard), nil
+	return changes(kept, &done), nil
 }
 
 // SetConditions reports the outcome of a run.
@@ -274,18 +275,18 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify, Follow: follow}, patches, nil, &answers{})
+	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify, Follow: follow}, patches, nil, &progress{})
 }
 
 // largeFile is a file of operations that few hooks write.
 const largeFile = 4 << 20
 
 // changes returns the patches without values.
-func changes(patches []effect.Patch, heard *answers) []run.Change {
+func changes(patches []effect.Patch, done *progress) []run.Change {
 	list := make([]run.Change, len(patches))
 	for i, p := range patches {
 		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
-			Outcome: heard.outcome(&patches[i]), Warnings: heard.warnings[&patches[i]]}
+			Outcome: done.outcome(&patches[i]), Warnings: done.warnings[&patches[i]]}
 		if p.Subresource != "" {
 			list[i].Kind += "/" + p.Subresource
 		}
@@ -365,7 +366,7 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
 func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn,
-	heard *answers) error {
+	done *progress) error {
 	if len(patches) > 0 {
 		var unscoped map[kind]bool
 		if turn != nil {
@@ -380,8 +381,8 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 			e.sets.Touch(of.Hook, cmp.Or(p.Namespace, "default"), p.Name, p.Operation.Deletes())
 		}
 	}
-	heard.sent = true
-	of.Sent, of.Failed = e.sent.of(of.Hook), heard.fail
+	done.sent = true
+	of.Sent, of.Failed = e.sent.of(of.Hook), done.fail
 	of.Warned = func(log *slog.Logger, p *effect.Patch, about, text string) {
 		e.warned(of.Hook)
 		kept := text
@@ -390,7 +391,7 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 		} else {
 			kept = about + ": " + text
 		}
-		if heard.warn(p, kept) {
+		if done.warn(p, kept) {
 			warn(log, about, text)
 		}
 	}

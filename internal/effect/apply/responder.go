@@ -1,34 +1,32 @@
-// Package answer runs hooks for requests that wait: admission and conversion reviews, and HTTP requests. It parses what the hooks write,
-// and is the runner of the handlers of package source.
-package answer
+package apply
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
-
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Runner runs hooks for requests, and parses their answers.
-type Runner struct{ *run.Runner }
+// Responder runs hooks for requests that wait, admission and conversion reviews and HTTP requests, and parses their answers. It is the
+// runner of the handlers below package source.
+type Responder struct{ *run.Runner }
 
 var (
-	_ admission.Runner  = Runner{}
-	_ conversion.Runner = Runner{}
-	_ httphooks.Runner  = Runner{}
+	_ admission.Runner  = Responder{}
+	_ conversion.Runner = Responder{}
+	_ httphooks.Runner  = Responder{}
 )
 
-func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
+func (a Responder) Admit(ctx context.Context, r admission.Review) (answer *effect.AdmissionAnswer, err error) {
 	kind := "validating"
 	if r.Type == event.Mutating {
 		kind = "mutating"
@@ -47,7 +45,7 @@ func (a Runner) Admit(ctx context.Context, r admission.Review) (answer *effect.A
 	return answer, err
 }
 
-func (a Runner) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
+func (a Responder) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
 		NoEffects: r.NoEffects,
@@ -63,7 +61,7 @@ func (a Runner) Convert(ctx context.Context, r conversion.Review) (answer *effec
 	return answer, err
 }
 
-func (a Runner) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (answer effect.HTTPAnswer, err error) {
+func (a Responder) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (answer effect.HTTPAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: event.HTTP, Hook: h, Index: index}, Request: request,
 		Judge: func(out run.Outputs, err error) (string, error) {
