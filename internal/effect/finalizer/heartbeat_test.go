@@ -24,12 +24,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// server is an API server with the record, and no object with a finalizer.
+// server is an API server with the record, and as many objects with each finalizer as finalized says.
 type server struct {
-	mu      sync.Mutex
-	version int
-	record  []byte
-	changed chan struct{}
+	mu        sync.Mutex
+	version   int
+	finalized int
+	record    []byte
+	changed   chan struct{}
 	// down makes all requests fail; readOnly rejects changes.
 	down, readOnly bool
 }
@@ -62,7 +63,9 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		go s.stream(req.Context(), in)
 		return answer(200, out), nil
 	case req.Method == http.MethodGet && !ofRecord:
-		return text(200, []byte(`{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": []}`))
+		object := `{"metadata": {"name": "a", "namespace": "ns", "finalizers": ["example.com/f"]}},`
+		return text(200, fmt.Appendf(nil, `{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": [%s]}`,
+			strings.TrimSuffix(strings.Repeat(object, s.finalized), ",")))
 	case s.record == nil && req.Method != http.MethodPost:
 		return fails(404, "NotFound")
 	case req.Method == http.MethodPost:
@@ -357,4 +360,29 @@ func TestEntriesAreKept(t *testing.T) {
 			<-second.done
 		})
 	}
+}
+
+// An orphan is logged when it is found, and when it changes: a search follows each change of the hooks.
+func TestOrphansAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{changed: make(chan struct{}), finalized: 2}
+		o := s.options(t, "lease ns/name")
+		var log bytes.Buffer
+		o.Lease, o.KeepEntries, o.Log = true, true, slog.New(slog.NewTextHandler(&log, nil))
+		pods := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true}
+		h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}}
+		if err := New(o).Claim(t.Context(), h, 0, pods); err != nil {
+			t.Fatal(err)
+		}
+		r := New(o)
+		for _, step := range []struct{ objects, logged int }{{2, 1}, {2, 1}, {1, 2}, {1, 2}, {0, 2}, {1, 3}} {
+			s.finalized = step.objects
+			if err := r.CheckOrphans(t.Context(), nil, nil, false); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(log.String(), "A finalizer has no hook any more"); n != step.logged {
+				t.Fatalf("with %d objects it is logged %d times, want %d", step.objects, n, step.logged)
+			}
+		}
+	})
 }

@@ -31,6 +31,10 @@ type Orphan struct {
 	Elsewhere []string
 }
 
+func (o *Orphan) equal(p Orphan) bool {
+	return o.key() == p.key() && o.Hook == p.Hook && o.Binding == p.Binding && o.Objects == p.Objects && slices.Equal(o.Elsewhere, p.Elsewhere)
+}
+
 // Orphans are those that the last CheckOrphans found.
 func (r *Record) Orphans() []Orphan {
 	r.mu.Lock()
@@ -38,7 +42,8 @@ func (r *Record) Orphans() []Orphan {
 	return slices.Clone(r.orphans)
 }
 
-// CheckOrphans finds the finalizers of this installation whose hook or binding is gone. With remove they are removed, otherwise reported.
+// CheckOrphans finds the finalizers of this installation whose hook or binding is gone. With remove they are removed, otherwise reported,
+// and logged if the last search has not found them so.
 // Those of hooks that are left out, whose bindings are unknown, are not gone.
 func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut []string, remove bool) error {
 	all, err := r.List(ctx)
@@ -94,9 +99,13 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut [
 		}
 	}
 	r.mu.Lock()
+	before := r.orphans
 	r.orphans = orphans
 	r.mu.Unlock()
 	for _, o := range orphans {
+		if slices.ContainsFunc(before, o.equal) {
+			continue // it is logged
+		}
 		log := r.o.Log
 		if len(o.Elsewhere) > 0 {
 			log = log.With("unlessWith", o.Elsewhere)
