@@ -138,7 +138,7 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 			if others = now; now != "" {
 				op.log.Warn("Another operator uses the same instance name: finalizers and sets may have their hooks there",
 					"instance", op.finalizers.Instance(), "operators", now,
-					"hint", "set --instance for one of them, or --leader-election if they are replicas")
+					"hint", "set --instance for one of them, or --leader-election or --shards if they are replicas")
 			}
 		}
 		var again <-chan time.Time

@@ -171,7 +171,7 @@ func usedElsewhere(operators []string) string {
 	return "another operator uses it: " + strings.Join(operators, ", ")
 }
 
-const separateInstances = "set --instance for one of them, or --leader-election if they are replicas"
+const separateInstances = "set --instance for one of them, or --leader-election or --shards if they are replicas"
 
 const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
 

@@ -27,7 +27,7 @@ func TestAnotherOperatorOfTheInstance(t *testing.T) {
 	}
 	api := operate(f).api()
 	for path, want := range map[string]string{
-		"/status.text":     "- " + named + ": set --instance for one of them, or --leader-election if they are replicas\n",
+		"/status.text":     "- " + named + ": set --instance for one of them, or --leader-election or --shards if they are replicas\n",
 		"/hook/h/why.text": named,
 		"/finalizers/list.text": "operator process pod/2, installation shop.operator (running): heartbeat of 1970-01-01T00:01:00Z\noperator " +
 			"process pod/3, installation other: heartbeat",

@@ -41,8 +41,8 @@ func (c *Cluster) WarnOfReplicas(ctx context.Context, p Pod, log *slog.Logger) {
 	case err != nil:
 		log.Debug("Cannot find out whether there are more replicas", "error", err.Error())
 	case n > 1:
-		log.Warn("There is more than one replica, and each runs all hooks: start them with --leader-election, so that one does and the others "+
-			"are standbys",
+		log.Warn("There is more than one replica, and each runs all hooks: start them with --leader-election, so that one does, or with "+
+			"--shards, so that they share the work",
 			"owner", owner, "replicas", n)
 	}
 }

@@ -46,7 +46,7 @@ func TestPod(t *testing.T) {
 		Args: []string{"--namespace", namespace, "--retry-min-delay", "200ms", "--retry-max-delay", "200ms"},
 	})
 	warning := op.UntilLog("There is more than one replica")
-	if warning.Fields["replicas"] != "2" || warning.Fields["level"] != "warn" {
+	if warning.Fields["replicas"] != "2" || warning.Fields["level"] != "warn" || !strings.Contains(warning.Text, "--shards") {
 		t.Errorf("the warning is %s", warning.Text)
 	}
 	op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "3")
