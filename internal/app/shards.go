@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
@@ -130,6 +131,22 @@ func (s *shards) status() *debug.ShardStatus {
 		d.Shard = &now.Shard
 	}
 	return d
+}
+
+// vacancy is the trouble of a standby that sees shards without an owner for long, and does not serve them itself.
+func (s *shards) vacancy(vacant []int, selector string) (all []debug.Trouble) {
+	now := s.state.Load()
+	if len(vacant) == 0 || s.count == 0 || now == nil || now.Waits == "" {
+		return nil
+	}
+	word, verb := "shard", "has"
+	if len(vacant) > 1 {
+		word, verb = "shards", "have"
+	}
+	return []debug.Trouble{{Kind: debug.InLease,
+		Subject: fmt.Sprintf("%s %s of %d, division %s", word, strings.Trim(fmt.Sprint(vacant), "[]"), s.count, s.division),
+		Problem: fmt.Sprintf("%s no owner, this replica waits for %s", verb, now.Waits),
+		Hint:    "the owners: kubectl get leases -l " + selector}}
 }
 
 // elsewhere is why the runs of a hook are not here, and what to do; empty if they are.

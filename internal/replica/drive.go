@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -87,7 +88,9 @@ func (d *driver) step(change func()) {
 // next returns the next action, and does what a new phase needs.
 func (d *driver) next(ctx context.Context) (a ownership.Action, lost string) {
 	d.mu.Lock()
-	a = d.machine.Next(d.fence.now())
+	now := d.fence.now()
+	a = d.machine.Next(now)
+	d.noteVacant(now)
 	phase, shard, renewed, lost := d.machine.Phase(), d.machine.Shard(), d.machine.Renewed(), d.machine.Lost()
 	changed := d.changed()
 	d.mu.Unlock()
@@ -232,7 +235,7 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	lease *coordinationv1.Lease, all []coordinationv1.Lease, err error) {
 	switch a.Op {
 	case ownership.List:
-		all, err = d.store.list(ctx, d.selector())
+		all, err = d.store.list(ctx, d.Selector())
 		return nil, all, err
 	case ownership.Get:
 		lease, err = d.store.get(ctx, a.Lease.Name)
@@ -274,7 +277,7 @@ func (d *driver) relabel(ctx context.Context, name string, exists error) error {
 	labelled := lease.DeepCopy()
 	d.label(labelled)
 	if _, err = d.store.update(ctx, labelled); err == nil {
-		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.selector())
+		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.Selector())
 	}
 	return cmp.Or(err, exists)
 }
@@ -289,7 +292,8 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 	case a.Lease.Holder == d.identity && (a.Op == ownership.Clear || a.Op == ownership.Delete):
 		d.reportRelease(a, err, failed)
 		return
-	case d.serving != nil && isClosed(d.serving.done), failed && ctx.Err() != nil && d.phase == ownership.Standby && !taking:
+	case d.serving != nil && isClosed(d.serving.done),
+		failed && errors.Is(ctx.Err(), context.Canceled) && d.phase == ownership.Standby && !taking:
 		return // at the end
 	case a.Op == ownership.List && apierrors.IsForbidden(err) && d.opts.Shards == 0:
 		return // no shard can run
@@ -337,7 +341,7 @@ func (d *driver) follow(all bool) {
 	}
 	d.mu.Unlock()
 	if all {
-		selector = d.selector()
+		selector = d.Selector()
 	}
 	watching := func(on bool) {
 		d.mu.Lock()

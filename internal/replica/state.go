@@ -126,6 +126,38 @@ func (l *Lease) State() State {
 	return l.state
 }
 
+// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only a standby knows, and only
+// while it can read the Leases.
+func (l *Lease) Vacant() (shards []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, since := range l.vacant {
+		if !since.IsZero() && l.problem == "" && time.Since(since) >= 2*l.opts.Duration {
+			shards = append(shards, i)
+		}
+	}
+	return shards
+}
+
+// noteVacant notes since when shards have no holder. mu is held.
+func (l *Lease) noteVacant(now ownership.Moment) {
+	if l.machine.Phase() != ownership.Standby || !l.machine.Read() || l.problem != "" {
+		l.vacant = nil
+		return
+	}
+	if l.vacant == nil {
+		l.vacant = make([]time.Time, len(l.rules().Names))
+	}
+	for i := range l.vacant {
+		switch vacant := l.machine.Vacant(i, now); {
+		case !vacant:
+			l.vacant[i] = time.Time{}
+		case l.vacant[i].IsZero():
+			l.vacant[i] = now.Steady
+		}
+	}
+}
+
 // changed returns the state if it has changed since the last call. mu is held.
 func (l *Lease) changed() *State {
 	if !l.machine.Read() {
