@@ -30,7 +30,8 @@ import (
 // the run has ended.
 const divided = `#!/bin/bash
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, settings: {%[3]s}, kubernetes: [{kind: ConfigMap, queue: %[4]s, labelSelector: {matchLabels: {part-of: %[1]s}}}]}'
+  echo '{configVersion: v1, settings: {%[3]s},
+    kubernetes: [{apiVersion: %[5]s, kind: %[6]s, queue: %[4]s, labelSelector: {matchLabels: {part-of: %[1]s}}}]}'
   exit
 fi
 began=$(date +%%s%%N)
@@ -49,6 +50,10 @@ type sharing struct {
 	dir       string
 	hooks     []string
 	spaces    []string
+	// apiVersion, kind and resource are those of the objects.
+	apiVersion, kind, resource string
+	// runs are those that were read, by file.
+	runs map[string]received
 
 	mu sync.Mutex
 	// live are the replicas by the name of their Pod; all of them ever started are counted.
@@ -60,13 +65,17 @@ type sharing struct {
 	values map[string]int
 }
 
-func newSharing(t *testing.T, spaces, objects int) *sharing {
-	s := &sharing{t: t, cluster: testenv.Shared(t), dir: t.TempDir(), live: map[string]*testenv.Operator{}, exempt: map[string]bool{},
-		values: map[string]int{}}
+// newSharing makes objects: ConfigMaps or custom resources.
+func newSharing(t *testing.T, cluster *testenv.Cluster, custom bool, spaces, objects int) *sharing {
+	s := &sharing{t: t, cluster: cluster, dir: t.TempDir(), live: map[string]*testenv.Operator{}, exempt: map[string]bool{},
+		values: map[string]int{}, runs: map[string]received{}, apiVersion: "v1", kind: "ConfigMap", resource: "configmaps"}
 	s.namespace = s.cluster.Namespace(t)
 	config := s.cluster.Config(t)
 	config.QPS = -1
 	s.client = testenv.Client(t, config)
+	if custom {
+		s.define()
+	}
 	for i := range spaces {
 		name := fmt.Sprintf("%s-tenant-%d", s.namespace, i)
 		s.spaces = append(s.spaces, name)
@@ -83,6 +92,27 @@ func newSharing(t *testing.T, spaces, objects int) *sharing {
 	return s
 }
 
+// define makes a kind of custom resources.
+func (s *sharing) define() {
+	group := s.namespace + ".example.com"
+	s.apiVersion, s.kind, s.resource = group+"/v1", "Part", "parts"
+	s.cluster.KubectlInput(s.t, fmt.Sprintf(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": {"name": "parts.%[1]s"}, "spec": {"group": %[1]q, "scope": "Namespaced", "names": {"kind": "Part", "plural": "parts"},
+		"versions": [{"name": "v1", "served": true, "storage": true,
+		"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`, group), "create", "-f", "-")
+	s.t.Cleanup(func() { _, _ = s.cluster.TryKubectl("", "delete", "crd", "parts."+group, "--wait=false") })
+	s.cluster.Kubectl(s.t, "wait", "--for=condition=established", "crd/parts."+group, "--timeout=170s")
+}
+
+// path is that of the objects of a namespace.
+func (s *sharing) path(space string) []string {
+	root := "/apis/"
+	if s.apiVersion == "v1" {
+		root = "/api/"
+	}
+	return []string{root + s.apiVersion + "/namespaces", space, s.resource}
+}
+
 func (s *sharing) send(r *rest.Request, body string) {
 	if err := r.Body([]byte(body)).Do(s.t.Context()).Error(); err != nil && s.t.Context().Err() == nil {
 		s.t.Errorf("cannot send %s: %v", body, err)
@@ -92,12 +122,12 @@ func (s *sharing) send(r *rest.Request, body string) {
 // write creates or changes an object.
 func (s *sharing) write(object string, value int) {
 	space, name, _ := strings.Cut(object, "/")
-	path := []string{"/api/v1/namespaces", space, "configmaps"}
 	if value == 1 {
-		s.send(s.client.Post().AbsPath(path...),
-			fmt.Sprintf(`{"metadata": {"name": %q, "labels": {"part-of": %q}}, "data": {"v": "1"}}`, name, s.namespace))
+		s.send(s.client.Post().AbsPath(s.path(space)...),
+			fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "metadata": {"name": %q, "labels": {"part-of": %q}}, "data": {"v": "1"}}`,
+				s.apiVersion, s.kind, name, s.namespace))
 	} else {
-		s.send(s.client.Patch(types.MergePatchType).AbsPath(append(path, name)...), fmt.Sprintf(`{"data": {"v": "%d"}}`, value))
+		s.send(s.client.Patch(types.MergePatchType).AbsPath(append(s.path(space), name)...), fmt.Sprintf(`{"data": {"v": "%d"}}`, value))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +171,7 @@ func (s *sharing) version(args string, settings ...string) version {
 	dir := s.t.TempDir()
 	for i, setting := range settings {
 		name := fmt.Sprint("q", i)
-		text := fmt.Sprintf(divided, s.namespace, s.dir, setting, name)
+		text := fmt.Sprintf(divided, s.namespace, s.dir, setting, name, s.apiVersion, s.kind)
 		if err := os.WriteFile(filepath.Join(dir, name+".sh"), []byte(text), 0o755); err != nil {
 			s.t.Fatal(err)
 		}
@@ -319,6 +349,10 @@ func (s *sharing) read(hook string) (all []received) {
 		s.t.Fatal(err)
 	}
 	for _, file := range files {
+		if r, ok := s.runs[file]; ok {
+			all = append(all, r)
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			s.t.Fatal(err)
@@ -340,6 +374,7 @@ func (s *sharing) read(hook string) (all []received) {
 			}
 			of[fields[1]] = append(of[fields[1]], value)
 		}
+		s.runs[file] = r
 		all = append(all, r)
 	}
 	return all
@@ -420,10 +455,28 @@ func (s *sharing) judge() {
 	}
 }
 
-// Four replicas share the objects of 60 namespaces with similar names in three shards. Owners are killed, stopped and terminated, and
-// Leases are deleted, while objects change.
+// Four replicas share objects of namespaces with similar names in three shards. Owners are killed, stopped and terminated, and Leases are
+// deleted, while objects change.
 func TestShards(t *testing.T) {
-	s := newSharing(t, 60, 500)
+	switch {
+	case os.Getenv("CHAOS") != "":
+		loseOwners(t, newSharing(t, testenv.Shared(t), false, 60, 500), 5)
+	case !testenv.Long():
+		loseOwners(t, newSharing(t, testenv.Shared(t), false, 60, 500), 1)
+	default:
+		for _, gate := range []bool{false, true} {
+			for _, custom := range []bool{false, true} {
+				t.Run(fmt.Sprintf("gate %t, custom resources %t", gate, custom), func(t *testing.T) {
+					cluster := testenv.Own(t, fmt.Sprintf("--feature-gates=ShardedListAndWatch=%t", gate))
+					loseOwners(t, newSharing(t, cluster, custom, 300, 10_000), 20)
+				})
+			}
+		}
+	}
+}
+
+// loseOwners has rounds of all faults.
+func loseOwners(t *testing.T, s *sharing, rounds int) {
 	end := s.runAll(4, s.version("--shards 3", "shardBy: namespace", "shardBy: object"))
 	defer end()
 	s.untilServed(3, nil)
@@ -475,13 +528,6 @@ func TestShards(t *testing.T) {
 			s.untilServed(3, op)
 		}},
 	}
-	rounds := 1
-	switch {
-	case testenv.Long():
-		rounds = 20
-	case os.Getenv("CHAOS") != "":
-		rounds = 5
-	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for range rounds {
 		for _, fault := range faults {
@@ -501,7 +547,7 @@ func TestShards(t *testing.T) {
 // Replicas are replaced as by a Deployment: from leader election to shards, to more of them, to another shardBy, and back. The last step is
 // a reload, which ends each replica.
 func TestShardsRolledOut(t *testing.T) {
-	s := newSharing(t, 12, 60)
+	s := newSharing(t, testenv.Shared(t), false, 12, 60)
 	end := s.runAll(2, s.version("--leader-election", "shardBy: namespace"))
 	s.until("a leader", func() bool { return s.owners()["leader"] != nil })
 	ended := s.writes()
