@@ -109,7 +109,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
 		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
-		Account: op.account,
+		Account: op.account, Clock: o.Clock,
 		Denied:  func(h *hook.Hook, index int) { op.life.Denied(h, index) },
 		Granted: func(h *hook.Hook, index int) { op.life.Granted(h, index) },
 	})

@@ -15,7 +15,7 @@ import (
 // newTenants makes the accounts of tenants. What hooks of tenants change has the limits of what others change.
 func (op *operator) newTenants(cl *kube.Cluster, dir string, o Options) (*tenant.Tenants, error) {
 	return tenant.New(tenant.Options{
-		Config: cl.Config, Dir: filepath.Join(dir, "tokens"), Log: o.Log,
+		Config: cl.Config, Dir: filepath.Join(dir, "tokens"), Log: o.Log, Lifetime: o.TokenLifetime, Clock: o.Clock,
 		Changed: func() {
 			select {
 			case op.tokens <- struct{}{}:

@@ -15,14 +15,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 const (
-	// lifetime is what is asked for, in seconds. The API server may grant another one.
-	lifetime = 3600
+	// defaultLifetime is what is asked for. The API server may grant another one.
+	defaultLifetime = time.Hour
 	// minRetry doubles up to maxRetry while a token cannot be requested.
 	minRetry, maxRetry = time.Second, 30 * time.Second
 	// requestTimeout ends the request of a token.
@@ -35,8 +36,10 @@ type account struct {
 	file   string
 	client rest.Interface
 	log    *slog.Logger
-	// operator requests the tokens.
+	// operator requests the tokens, for so long.
 	operator rest.Interface
+	lifetime time.Duration
+	clock    clock.WithDelayedExecution
 	changed  func()
 	// clean removes the files of an account that ends.
 	clean func(*account)
@@ -59,7 +62,7 @@ type account struct {
 func newAccount(t *Tenants, name hook.ServiceAccount) *account {
 	a := &account{
 		name: name, file: filepath.Join(t.opts.Dir, name.Namespace+"_"+name.Name, "token"), log: t.opts.Log.With("account", name.String()),
-		operator: t.client, changed: t.opts.Changed, clean: t.clean,
+		operator: t.client, lifetime: t.opts.Lifetime, clock: t.opts.Clock, changed: t.opts.Changed, clean: t.clean,
 		tried: make(chan struct{}), renew: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	a.end = sync.OnceFunc(func() { close(a.ended) })
@@ -104,7 +107,7 @@ func (a *account) current() (string, *NoTokenError) {
 		return "", &NoTokenError{a.name, errEnded}
 	default:
 	}
-	if a.token != "" && time.Now().Before(a.expires) {
+	if a.token != "" && a.clock.Now().Before(a.expires) {
 		return a.token, nil
 	}
 	why := a.problem
@@ -123,7 +126,7 @@ func (a *account) run(ctx context.Context) {
 	tried := sync.OnceFunc(func() { close(a.tried) })
 	defer tried()
 	defer a.clean(a)
-	var expiry *time.Timer
+	var expiry clock.Timer
 	for retry := minRetry; ; {
 		next, err := a.request(ctx)
 		if expiry != nil {
@@ -135,7 +138,7 @@ func (a *account) run(ctx context.Context) {
 			next = retry
 			retry = min(2*retry, maxRetry)
 			if left := a.left(); left > 0 { // its tenants begin to wait then
-				expiry = time.AfterFunc(left, a.changed)
+				expiry = a.clock.AfterFunc(left, a.changed)
 			}
 		}
 		tried()
@@ -154,14 +157,16 @@ func (a *account) run(ctx context.Context) {
 
 // wait returns when most is over, or least and the token has been rejected; false at the end of the account.
 func (a *account) wait(ctx context.Context, least, most time.Duration) bool {
-	for renew, wait := (chan struct{})(nil), min(least, most); ; renew, wait = a.renew, most-least {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
+	soonest, latest := a.clock.NewTimer(least), a.clock.NewTimer(most)
+	defer soonest.Stop()
+	defer latest.Stop()
+	var renew <-chan struct{}
+	for {
 		select {
-		case <-timer.C:
-			if renew != nil || most <= least {
-				return true
-			}
+		case <-latest.C():
+			return true
+		case <-soonest.C():
+			renew = a.renew
 		case <-renew:
 			return true
 		case <-a.ended:
@@ -179,14 +184,14 @@ func (a *account) left() time.Duration {
 	if a.token == "" {
 		return 0
 	}
-	return time.Until(a.expires)
+	return a.expires.Sub(a.clock.Now())
 }
 
 // request replaces the token, and returns after which time it has to be renewed.
 func (a *account) request(ctx context.Context) (renewal time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	began := time.Now()
+	began := a.clock.Now()
 	token, valid, err := a.ask(ctx)
 	if err == nil {
 		if err = write(a.file, []byte(token)); err != nil {
@@ -195,7 +200,7 @@ func (a *account) request(ctx context.Context) (renewal time.Duration, err error
 	}
 	a.mu.Lock()
 	before := a.problem
-	was := a.token != "" && time.Now().Before(a.expires)
+	was := a.token != "" && a.clock.Now().Before(a.expires)
 	if a.problem = err; err == nil {
 		a.token, a.expires = token, began.Add(valid)
 	}
@@ -214,7 +219,7 @@ func (a *account) request(ctx context.Context) (renewal time.Duration, err error
 
 // ask requests a token.
 func (a *account) ask(ctx context.Context) (token string, valid time.Duration, err error) {
-	seconds := int64(lifetime)
+	seconds := int64(a.lifetime / time.Second)
 	body, err := json.Marshal(authentication.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
 		Spec:     authentication.TokenRequestSpec{ExpirationSeconds: &seconds},
@@ -222,7 +227,7 @@ func (a *account) ask(ctx context.Context) (token string, valid time.Duration, e
 	if err != nil {
 		return "", 0, err
 	}
-	began := time.Now()
+	began := a.clock.Now()
 	text, err := kube.Send(ctx, a.operator.Post().AbsPath("/api/v1/namespaces", a.name.Namespace, "serviceaccounts", a.name.Name, "token").
 		SetHeader("Content-Type", "application/json").Body(body))
 	if kube.IsPermissionMissing(err) {

@@ -21,8 +21,10 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -37,6 +39,9 @@ type Options struct {
 	// Dir is a private directory for the files of tokens.
 	Dir string
 	Log *slog.Logger
+	// Lifetime is what is asked for; 0 means an hour. Clock is that of renewals; nil means the real one.
+	Lifetime time.Duration
+	Clock    clock.WithDelayedExecution
 	// Changed, if set, is called when an account has got its first token, or has none any more. It must not block.
 	Changed func()
 }
@@ -63,6 +68,10 @@ func New(o Options) (*Tenants, error) {
 	}
 	if o.Complete == nil {
 		o.Complete = func(c *rest.Config) *rest.Config { return c }
+	}
+	o.Lifetime = cmp.Or(o.Lifetime, defaultLifetime)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
 	if o.Changed == nil {
 		o.Changed = func() {}

@@ -191,6 +191,20 @@ func (w world) send(of *hook.Tenant) error {
 	return err
 }
 
+// file is the path of the token of a tenant.
+func (w world) file(of *hook.Tenant) string {
+	return w.TokenFile(of)
+}
+
+// revoke rejects the tokens that were granted so far.
+func (w world) revoke() {
+	w.with(func() {
+		for token := range w.granted {
+			w.revoked[token] = true
+		}
+	})
+}
+
 func equal(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -207,7 +221,7 @@ func TestRenewal(t *testing.T) {
 		time.Sleep(time.Hour - time.Second)
 		asked, _ = w.requests()
 		equal(t, "requests", asked, "48m0s", "48m0s", "56m0s", "56m0s")
-		client, file := w.Account(shop), w.TokenFile(shop)
+		client, file := w.Account(shop), w.file(shop)
 		for range 2 {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -283,11 +297,7 @@ func TestRejectedToken(t *testing.T) {
 	in(t, func(t *testing.T, w world) {
 		time.Sleep(time.Minute)
 		w.requests()
-		w.with(func() {
-			for token := range w.granted {
-				w.revoked[token] = true
-			}
-		})
+		w.revoke()
 		if err := w.send(shop); err == nil {
 			t.Error("a rejected token is accepted")
 		}
@@ -324,11 +334,7 @@ func TestEachTokenRejected(t *testing.T) {
 		w.requests()
 		began := time.Now()
 		for range 100 {
-			w.with(func() {
-				for token := range w.granted {
-					w.revoked[token] = true
-				}
-			})
+			w.revoke()
 			_ = w.send(shop)
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -355,7 +361,7 @@ func TestFirstToken(t *testing.T) {
 func TestUse(t *testing.T) {
 	in(t, func(t *testing.T, w world) {
 		other := &hook.Tenant{Name: "other", Folder: "other/", ServiceAccount: shop.ServiceAccount}
-		file, client := w.TokenFile(shop), w.Account(shop).Client
+		file, client := w.file(shop), w.Account(shop).Client
 		w.requests()
 		w.Use(hooksOf(other, nil))
 		synctest.Wait()
@@ -390,7 +396,7 @@ func TestUseAgain(t *testing.T) {
 		w.with(func() { w.delay = 0 })
 		w.Use(hooksOf(paint, shop))
 		time.Sleep(time.Minute)
-		if _, err := os.Stat(w.TokenFile(shop)); err != nil || w.Waits(shop) != "" {
+		if _, err := os.Stat(w.file(shop)); err != nil || w.Waits(shop) != "" {
 			t.Errorf("%v, waits %s", err, w.Waits(shop))
 		}
 	})

@@ -125,17 +125,18 @@ func (g *guard) run(ctx context.Context) {
 	defer close(g.ended)
 	defer g.end()
 	defer context.AfterFunc(ctx, g.end)()
-	since := time.Now()
+	clock := g.watcher.opts.Clock
+	since := clock.Now()
 	for {
 		wait := reviewInterval
 		if !g.isSettled() {
-			if wait = deniedLater; time.Since(since) < deniedSoonFor {
+			if wait = deniedLater; clock.Since(since) < deniedSoonFor {
 				wait = deniedSoon
 			}
 		}
-		timer := time.NewTimer(wait)
+		timer := clock.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-timer.C():
 		case <-g.recheck:
 		case <-g.ctx.Done():
 			timer.Stop()
@@ -147,7 +148,7 @@ func (g *guard) run(ctx context.Context) {
 			return
 		}
 		if settled && !g.isSettled() || was && !g.isAllowed() {
-			since = time.Now()
+			since = clock.Now()
 		}
 	}
 }

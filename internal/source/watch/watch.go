@@ -31,6 +31,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -111,6 +112,8 @@ type Options struct {
 	// but not wait for the end of the binding.
 	Account         func(h *hook.Hook) kube.Account
 	Denied, Granted func(h *hook.Hook, index int)
+	// Clock is that of the reviews of permissions; nil means the real one.
+	Clock clock.Clock
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -156,6 +159,9 @@ func New(opts Options) (*Watcher, error) {
 	}
 	if opts.Meter == nil {
 		opts.Meter = noMeter{}
+	}
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
 	}
 	own := shard.Shard{}
 	if opts.Shards > 0 {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +45,8 @@ type Change struct {
 	// At is when it came to the Gateway.
 	At           time.Time
 	Method, Path string
+	// Token is the bearer token of the client; empty if it has none.
+	Token string
 	// Status is what the API server has answered; 0 as long as it has not.
 	Status int
 }
@@ -202,7 +205,8 @@ func (g *Gateway) note(r *http.Request) func(status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := len(g.changes)
-	g.changes = append(g.changes, Change{At: time.Now(), Method: r.Method, Path: r.URL.Path})
+	g.changes = append(g.changes, Change{At: time.Now(), Method: r.Method, Path: r.URL.Path,
+		Token: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")})
 	g.wake()
 	return func(status int) {
 		g.mu.Lock()
