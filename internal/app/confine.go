@@ -22,7 +22,7 @@ type confinement struct {
 	config   *rest.Config
 	patterns []string
 	// tokenFile is the path of a tenant's token.
-	tokenFile func(*hook.Tenant) string
+	tokenFile func(*hook.Tenant) (string, error)
 
 	mu sync.Mutex // guards what follows
 	// written are the token files in the kubeconfigs, by tenant.
@@ -44,7 +44,10 @@ func (c *confinement) env(t *hook.Tenant, env []string) ([]string, error) {
 
 // kubeconfig returns the path of that of a tenant, and writes it if it is missing. Its token is in another file, which is renewed.
 func (c *confinement) kubeconfig(t *hook.Tenant) (string, error) {
-	token := c.tokenFile(t)
+	token, err := c.tokenFile(t)
+	if err != nil {
+		return "", err
+	}
 	dir := filepath.Join(c.files.Dir(), "tenant-"+t.Name)
 	path := filepath.Join(dir, "kubeconfig")
 	c.mu.Lock()

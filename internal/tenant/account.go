@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -50,6 +51,9 @@ type account struct {
 	// ended is closed when no tenant has the account any more.
 	ended chan struct{}
 	end   func()
+
+	// writing is held while the file is written, and locked before mu.
+	writing sync.Mutex
 
 	mu sync.Mutex
 	// token is valid until expires; empty if the API server has rejected it.
@@ -193,6 +197,7 @@ func (a *account) request(ctx context.Context) (renewal time.Duration, err error
 	defer cancel()
 	began := a.clock.Now()
 	token, valid, err := a.ask(ctx)
+	a.writing.Lock()
 	if err == nil {
 		if err = write(a.file, []byte(token)); err != nil {
 			err = fmt.Errorf("cannot write its file: %w: is the directory of --tmp-dir full or not writable?", err)
@@ -205,6 +210,7 @@ func (a *account) request(ctx context.Context) (renewal time.Duration, err error
 		a.token, a.expires = token, began.Add(valid)
 	}
 	a.mu.Unlock()
+	a.writing.Unlock()
 	switch {
 	case err == nil && before != nil:
 		a.log.Info("The token of the account is renewed again")
@@ -215,6 +221,20 @@ func (a *account) request(ctx context.Context) (renewal time.Duration, err error
 		a.changed()
 	}
 	return valid * 4 / 5, err
+}
+
+// restore writes the file again if it is missing: a program that cleans the temporary directory may have removed it.
+func (a *account) restore() error {
+	if _, err := os.Stat(a.file); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	token, none := a.current()
+	if none != nil { // there may never have been a file
+		return nil
+	}
+	return write(a.file, []byte(token))
 }
 
 // ask requests a token.

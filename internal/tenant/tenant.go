@@ -125,6 +125,8 @@ func (t *Tenants) clean(a *account) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if again := t.accounts[a.name]; again == nil || again == a {
+		a.writing.Lock()
+		defer a.writing.Unlock()
 		_ = os.RemoveAll(filepath.Dir(a.file))
 	}
 }
@@ -173,8 +175,12 @@ func (t *Tenants) Client(of *hook.Tenant, complete func(*rest.Config) *rest.Conf
 	return t.of(of).connect(t.opts.Config, complete)
 }
 
-// TokenFile is the path of the file with the current token of a tenant. It is there as soon as the tenant is ready.
-func (t *Tenants) TokenFile(of *hook.Tenant) string { return t.of(of).file }
+// TokenFile is the path of the file with the current token of a tenant. It is there as soon as the tenant is ready: if it was removed, it is
+// written again.
+func (t *Tenants) TokenFile(of *hook.Tenant) (string, error) {
+	a := t.of(of)
+	return a.file, a.restore()
+}
 
 // Waits is why the hooks of a tenant have to wait: it has no token. It is empty for one that has.
 func (t *Tenants) Waits(of *hook.Tenant) string {

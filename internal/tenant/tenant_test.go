@@ -193,7 +193,11 @@ func (w world) send(of *hook.Tenant) error {
 
 // file is the path of the token of a tenant.
 func (w world) file(of *hook.Tenant) string {
-	return w.TokenFile(of)
+	path, err := w.TokenFile(of)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return path
 }
 
 // revoke rejects the tokens that were granted so far.
@@ -340,6 +344,29 @@ func TestEachTokenRejected(t *testing.T) {
 		}
 		if asked, _ := w.requests(); len(asked) > int(time.Since(began)/minRetry)+1 {
 			t.Errorf("requests %q in %s", asked, time.Since(began))
+		}
+	})
+}
+
+// A file that was removed is written again when a hook needs it.
+func TestTokenFileRemoved(t *testing.T) {
+	in(t, func(t *testing.T, w world) {
+		path := w.file(shop)
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(w.opts.Dir); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(w.file(shop))
+		if info, statErr := os.Stat(path); err != nil || statErr != nil || string(after) != string(before) || info.Mode().Perm() != 0o600 {
+			t.Errorf("%q, not %q: %v %v", after, before, err, statErr)
+		}
+		w.Use(nil)
+		synctest.Wait()
+		if _, err := os.Stat(w.file(shop)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the file of an account that has ended: %v", err)
 		}
 	})
 }
