@@ -27,8 +27,10 @@ const (
 	defaultLifetime = time.Hour
 	// minRetry doubles up to maxRetry while a token cannot be requested.
 	minRetry, maxRetry = time.Second, 30 * time.Second
-	// requestTimeout ends the request of a token.
+	// requestTimeout ends the request of a token, and that of a check.
 	requestTimeout = 10 * time.Second
+	// checkInterval is the least time between two checks. The API server remembers for as long that it has accepted a token.
+	checkInterval = 10 * time.Second
 )
 
 // account is a ServiceAccount with its current token.
@@ -48,6 +50,8 @@ type account struct {
 	tried chan struct{}
 	// renew has a token when the API server has rejected the current one. Its capacity is 1.
 	renew chan struct{}
+	// doubts has a token when a run has failed, perhaps because of its token. Its capacity is 1.
+	doubts chan struct{}
 	// ended is closed when no tenant has the account any more.
 	ended chan struct{}
 	end   func()
@@ -67,7 +71,7 @@ func newAccount(t *Tenants, name hook.ServiceAccount) *account {
 	a := &account{
 		name: name, file: filepath.Join(t.opts.Dir, name.Namespace+"_"+name.Name, "token"), log: t.opts.Log.With("account", name.String()),
 		operator: t.client, lifetime: t.opts.Lifetime, clock: t.opts.Clock, changed: t.opts.Changed, clean: t.clean,
-		tried: make(chan struct{}), renew: make(chan struct{}, 1), ended: make(chan struct{}),
+		tried: make(chan struct{}), renew: make(chan struct{}, 1), doubts: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	a.end = sync.OnceFunc(func() { close(a.ended) })
 	a.client = a.connect(t.opts.Config, t.opts.Complete)
@@ -165,6 +169,7 @@ func (a *account) wait(ctx context.Context, least, most time.Duration) bool {
 	defer soonest.Stop()
 	defer latest.Stop()
 	var renew <-chan struct{}
+	var checked time.Time
 	for {
 		select {
 		case <-latest.C():
@@ -173,11 +178,36 @@ func (a *account) wait(ctx context.Context, least, most time.Duration) bool {
 			renew = a.renew
 		case <-renew:
 			return true
+		case <-a.doubts:
+			if now := a.clock.Now(); now.Sub(checked) >= checkInterval {
+				checked = now
+				a.check(ctx)
+			}
 		case <-a.ended:
 			return false
 		case <-ctx.Done():
 			return false
 		}
+	}
+}
+
+// doubt has the token checked.
+func (a *account) doubt() {
+	select {
+	case a.doubts <- struct{}{}:
+	default:
+	}
+}
+
+// check sends the token, so that one that the API server rejects is replaced: that of an account that was deleted.
+func (a *account) check(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := kube.Send(ctx, a.client.Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").
+		SetHeader("Content-Type", "application/json").
+		Body([]byte(`{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}`)))
+	if err != nil {
+		a.log.Debug("The token of the account was checked", "error", err.Error())
 	}
 }
 

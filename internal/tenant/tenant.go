@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - A request of a tenant's client has a token of its account, or is not sent. It never has credentials of the operator.
 //   - Tokens are renewed when 80 % of their lifetime are over, and after the API server has rejected one, with back-off. One that has not
-//     expired is used until then.
+//     expired is used until then. After Doubt one is checked: only processes of hooks may have sent it for long.
 //   - A client can be kept: its token is replaced in place. So is the file of the token, which is private and never half written.
 //   - A tenant without a token affects no other one.
 //   - Neither the log nor an error has a token.
@@ -181,6 +181,9 @@ func (t *Tenants) TokenFile(of *hook.Tenant) (string, error) {
 	a := t.of(of)
 	return a.file, a.restore()
 }
+
+// Doubt has the token of a tenant checked, because a run has failed that may have sent it. It does not wait for that.
+func (t *Tenants) Doubt(of *hook.Tenant) { t.of(of).doubt() }
 
 // Waits is why the hooks of a tenant have to wait: it has no token. It is empty for one that has.
 func (t *Tenants) Waits(of *hook.Tenant) string {

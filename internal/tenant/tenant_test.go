@@ -348,6 +348,44 @@ func TestEachTokenRejected(t *testing.T) {
 	})
 }
 
+// A token that only processes of hooks send is checked when a run has failed, every 10 seconds at most, and replaced if it is rejected.
+func TestDoubt(t *testing.T) {
+	in(t, func(t *testing.T, w world) {
+		time.Sleep(time.Minute)
+		w.requests()
+		doubt := func() {
+			w.Doubt(shop)
+			synctest.Wait()
+		}
+		read := func() string {
+			text, err := os.ReadFile(w.file(shop))
+			if err != nil {
+				t.Error(err)
+			}
+			return string(text)
+		}
+		first := read()
+		doubt()
+		doubt()
+		asked, seen := w.requests()
+		equal(t, "requests", asked)
+		equal(t, "sent", seen, "shop/hooks "+first)
+		w.revoke()
+		time.Sleep(checkInterval - time.Second)
+		doubt()
+		_, seen = w.requests()
+		equal(t, "sent", seen)
+		time.Sleep(time.Second)
+		doubt()
+		asked, seen = w.requests()
+		equal(t, "requests", asked, "1m10s")
+		equal(t, "sent", seen, "rejected shop/hooks")
+		if read() == first || w.Waits(shop) != "" {
+			t.Errorf("the file has %s, waits %s", read(), w.Waits(shop))
+		}
+	})
+}
+
 // A file that was removed is written again when a hook needs it.
 func TestTokenFileRemoved(t *testing.T) {
 	in(t, func(t *testing.T, w world) {
