@@ -309,7 +309,8 @@ func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs
 	if err != nil {
 		return err
 	}
-	answers, err := apply.ParseAnswers(h, head, out)
+	answers := &a.Answers
+	err = answers.Check(h, head)
 	if answers.Admission != nil {
 		r.Admission = wire.FormatAdmission(*answers.Admission)
 	}

@@ -93,8 +93,9 @@ func (s *simulation) replay(ctx context.Context) error {
 			s.warn("the result file is ignored: %v", invalid)
 		}
 		if err == nil {
-			if _, err = apply.Check(s.hook, out, s.Filters); err == nil {
-				err = s.answered(heads[0], out)
+			var requests apply.Requests
+			if requests, err = apply.Check(s.hook, out, s.Filters); err == nil {
+				err = s.answered(heads[0], requests.Answers)
 			}
 			if err == nil {
 				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil, nil)
@@ -118,10 +119,9 @@ func (s *simulation) readResult(out run.Outputs, rules wire.ResultRules) error {
 	return err
 }
 
-// answered parses the response of a run to a request, if it has one.
-func (s *simulation) answered(head wire.ContextHead, out run.Outputs) error {
-	a, err := apply.ParseAnswers(s.hook, head, out)
-	if err != nil {
+// answered checks the response of a run to a request, if it has one.
+func (s *simulation) answered(head wire.ContextHead, a apply.Answers) error {
+	if err := a.Check(s.hook, head); err != nil {
 		return err
 	}
 	if a.Admission != nil {

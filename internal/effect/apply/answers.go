@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"errors"
+
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -17,40 +19,42 @@ type Answers struct {
 	HTTP       *effect.HTTPAnswer
 }
 
-// ParseAnswers reads the responses of a run, and checks one to a review as the handler of its binding does. Head is that of its first context.
-func ParseAnswers(h *hook.Hook, head wire.ContextHead, out run.Outputs) (a Answers, err error) {
-	if out.Admission != nil {
-		answer, err := wire.ParseAdmission(out.Admission)
-		if err != nil {
-			return a, err
-		}
-		a.Admission = &answer
+// parseAnswers reads the responses of a run, also if it is not for a request.
+func parseAnswers(h *hook.Hook, out run.Outputs) (a Answers, err error) {
+	kind := "validating"
+	if len(h.Validating) == 0 && len(h.Mutating) > 0 {
+		kind = "mutating"
 	}
-	if out.Conversion != nil {
-		answer, err := wire.ParseConversion(out.Conversion)
-		if err != nil {
-			return a, err
-		}
-		a.Conversion = &answer
-	}
-	if out.HTTP != nil || head.Type == event.HTTP { // an empty file is an answer, too
-		answer, err := wire.ParseHTTP(out.HTTP)
-		if err != nil {
-			return a, err
-		}
-		a.HTTP = &answer
-	}
-	return a, a.check(h, head)
+	errs := make([]error, 3)
+	a.Admission, errs[0] = parseAnswer(kind, out.Admission, wire.ParseAdmission)
+	a.Conversion, errs[1] = parseAnswer("conversion", out.Conversion, wire.ParseConversion)
+	a.HTTP, errs[2] = parseAnswer("http", out.HTTP, wire.ParseHTTP)
+	return a, errors.Join(errs...)
 }
 
-// check checks the response to a review, if the context is one.
-func (a *Answers) check(h *hook.Hook, head wire.ContextHead) error {
+// parseAnswer reads a response, nil without one.
+func parseAnswer[Answer any](kind string, text []byte, parse func([]byte) (Answer, error)) (*Answer, error) {
+	if text == nil {
+		return nil, nil
+	}
+	answer, err := parse(text)
+	return &answer, badAnswer(kind, err)
+}
+
+// Check checks the response to a review, if the run is for one, as the handler of its binding does. The response to an HTTP request may be
+// empty. Head is that of the run's first context.
+func (a *Answers) Check(h *hook.Hook, head wire.ContextHead) error {
 	if head.Type == event.Conversion {
 		for i, b := range h.Conversions {
 			if b.Name == head.Binding {
 				return conversion.CheckAnswer(h, i, head.Step, head.Review, a.Conversion)
 			}
 		}
+	}
+	if head.Type == event.HTTP && a.HTTP == nil {
+		answer, err := wire.ParseHTTP(nil)
+		a.HTTP = &answer
+		return err
 	}
 	bindings := map[event.Type][]hook.Admission{event.Validating: h.Validating, event.Mutating: h.Mutating}[head.Type]
 	for i, b := range bindings {

@@ -34,10 +34,8 @@ func (a Responder) Admit(ctx context.Context, r admission.Review) (answer *effec
 	_, err = a.Runner.Answer(ctx, run.Review{
 		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject, NoEffects: r.NoEffects,
 		Judge: func(out run.Outputs, err error) (string, error) {
-			if err == nil && out.Admission != nil {
-				answer = new(effect.AdmissionAnswer)
-				*answer, err = wire.ParseAdmission(out.Admission)
-				err = invalid(kind, err)
+			if err == nil {
+				answer, err = parseAnswer(kind, out.Admission, wire.ParseAdmission)
 			}
 			return r.Judge(answer, err)
 		},
@@ -50,10 +48,8 @@ func (a Responder) Convert(ctx context.Context, r conversion.Review) (answer *ef
 		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
 		NoEffects: r.NoEffects,
 		Judge: func(out run.Outputs, err error) (string, error) {
-			if err == nil && out.Conversion != nil {
-				answer = new(effect.ConversionAnswer)
-				*answer, err = wire.ParseConversion(out.Conversion)
-				err = invalid("conversion", err)
+			if err == nil {
+				answer, err = parseAnswer("conversion", out.Conversion, wire.ParseConversion)
 			}
 			return r.Judge(answer, err)
 		},
@@ -69,7 +65,7 @@ func (a Responder) Answer(ctx context.Context, h *hook.Hook, index int, request 
 				return "", err
 			}
 			answer, err = wire.ParseHTTP(out.HTTP)
-			return fmt.Sprintf("status %d, %d bytes", answer.Status, len(answer.Body)), invalid("http", err)
+			return fmt.Sprintf("status %d, %d bytes", answer.Status, len(answer.Body)), badAnswer("http", err)
 		},
 	})
 	switch {
@@ -81,8 +77,8 @@ func (a Responder) Answer(ctx context.Context, h *hook.Hook, index int, request 
 	return answer, err
 }
 
-// invalid is the error of an answer that cannot be parsed.
-func invalid(kind string, err error) error {
+// badAnswer is the error of an answer that cannot be parsed.
+func badAnswer(kind string, err error) error {
 	if err == nil {
 		return nil
 	}
