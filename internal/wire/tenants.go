@@ -14,25 +14,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// tenantConfig is an entry of the file of tenants.
-type tenantConfig struct {
-	Name           string        `json:"name"`
-	Folder         string        `json:"folder"`
-	ServiceAccount string        `json:"serviceAccount"`
-	Limits         *limitsConfig `json:"limits,omitempty"`
-	Webhooks       []string      `json:"webhooks,omitempty"`
-}
-
-type limitsConfig struct {
-	Memory      string `json:"memory,omitempty"`
-	CPUTime     string `json:"cpuTime,omitempty"`
-	Files       string `json:"files,omitempty"`
-	OpenFiles   int    `json:"openFiles,omitempty"`
-	Output      string `json:"output,omitempty"`
-	Concurrency int    `json:"concurrency,omitempty"`
-	Series      int    `json:"series,omitempty"`
-}
-
 // TenantsError lists all errors in the file of tenants.
 type TenantsError struct {
 	Violations []TenantViolation
@@ -251,28 +232,4 @@ func (o *object) bytes(key string) int64 {
 		o.violation(key, fmt.Sprintf("is %q", text), "use 1 or more; no limit is the key left out")
 	}
 	return n
-}
-
-// FormatTenants returns the entries of a file of tenants, of which ParseTenants makes them again.
-func FormatTenants(tenants []*hook.Tenant) []tenantConfig {
-	list := make([]tenantConfig, len(tenants))
-	for i, t := range tenants {
-		list[i] = tenantConfig{Name: t.Name, Folder: t.Folder, ServiceAccount: t.ServiceAccount.String(), Webhooks: t.Webhooks}
-		if l := t.Limits; l != (hook.Limits{}) {
-			c := &limitsConfig{Memory: formatBytes(l.Memory), Files: formatBytes(l.Files), Output: formatBytes(l.Output),
-				OpenFiles: l.OpenFiles, Concurrency: l.Concurrency, Series: l.Series}
-			if l.CPUTime > 0 {
-				c.CPUTime = shortDuration(l.CPUTime)
-			}
-			list[i].Limits = c
-		}
-	}
-	return list
-}
-
-func formatBytes(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return resource.NewQuantity(n, resource.BinarySI).String()
 }

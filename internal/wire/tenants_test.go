@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -38,7 +39,7 @@ func TestFormatTenants(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		form := written(t, FormatTenants(tenants))
+		form := written(t, formatTenants(tenants))
 		again, err := ParseTenants(form)
 		if err != nil || len(again) != len(tenants) || len(tenants) > 0 && !reflect.DeepEqual(again, tenants) {
 			t.Errorf("%s: got %v, %v: %s", name, again, err, form)
@@ -73,8 +74,51 @@ func FuzzParseTenants(f *testing.F) {
 				t.Errorf("tenant %+v", one)
 			}
 		}
-		if again, err := ParseTenants(written(t, FormatTenants(tenants))); err != nil || len(tenants) > 0 && !reflect.DeepEqual(again, tenants) {
+		if again, err := ParseTenants(written(t, formatTenants(tenants))); err != nil || len(tenants) > 0 && !reflect.DeepEqual(again, tenants) {
 			t.Errorf("got %v, %v, want %v", again, err, tenants)
 		}
 	})
+}
+
+// tenantConfig is an entry of the file of tenants.
+type tenantConfig struct {
+	Name           string        `json:"name"`
+	Folder         string        `json:"folder"`
+	ServiceAccount string        `json:"serviceAccount"`
+	Limits         *limitsConfig `json:"limits,omitempty"`
+	Webhooks       []string      `json:"webhooks,omitempty"`
+}
+
+type limitsConfig struct {
+	Memory      string `json:"memory,omitempty"`
+	CPUTime     string `json:"cpuTime,omitempty"`
+	Files       string `json:"files,omitempty"`
+	OpenFiles   int    `json:"openFiles,omitempty"`
+	Output      string `json:"output,omitempty"`
+	Concurrency int    `json:"concurrency,omitempty"`
+	Series      int    `json:"series,omitempty"`
+}
+
+// formatTenants returns the entries of a file of tenants, of which ParseTenants makes them again.
+func formatTenants(tenants []*hook.Tenant) []tenantConfig {
+	list := make([]tenantConfig, len(tenants))
+	for i, t := range tenants {
+		list[i] = tenantConfig{Name: t.Name, Folder: t.Folder, ServiceAccount: t.ServiceAccount.String(), Webhooks: t.Webhooks}
+		if l := t.Limits; l != (hook.Limits{}) {
+			c := &limitsConfig{Memory: formatBytes(l.Memory), Files: formatBytes(l.Files), Output: formatBytes(l.Output),
+				OpenFiles: l.OpenFiles, Concurrency: l.Concurrency, Series: l.Series}
+			if l.CPUTime > 0 {
+				c.CPUTime = shortDuration(l.CPUTime)
+			}
+			list[i].Limits = c
+		}
+	}
+	return list
+}
+
+func formatBytes(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return resource.NewQuantity(n, resource.BinarySI).String()
 }
