@@ -24,6 +24,7 @@ var directions = []struct {
 	{"internal/spelling", nil, "a library for messages about unknown names"},
 	{"internal/kube", []string{"internal/spelling"}, "everything generic about the API server"},
 	{"internal/test/pages", []string{"internal/test/golden"}, "tests of pages use it, and no program"},
+	{"internal/test/browser", []string{"internal/test/golden", "internal/test/testenv"}, "tests in a browser use it, and no program"},
 	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/queue", nil, "the order is independent of the tasks"},
 	{"internal/jq", nil, "a library for formats and stages that read objects"},
@@ -144,13 +145,16 @@ var reserved = []struct {
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry"}, "one place sends spans"},
 	{"go.opentelemetry.io/otel", []string{"internal/telemetry", "internal/run", "internal/effect/apply", "internal/app"},
 		"app hands out tracers, run follows events with them"},
-	{"os/exec", []string{"cmd/shell-operator", "internal/test/testenv"},
+	{"github.com/chromedp", []string{"internal/test/browser"}, "one package opens browsers"},
+	{"os/exec", []string{"cmd/shell-operator", "internal/test/testenv", "internal/test/browser"},
 		"hooks are run by run/process, which needs more than os/exec has; cmd runs kubectl as its plugin"},
-	{"testing", []string{"internal/test/testenv", "internal/test/pages", "internal/test/golden"}, "tests stay out of the program"},
+	{"testing", []string{"internal/test/testenv", "internal/test/browser", "internal/test/pages", "internal/test/golden"},
+		"tests stay out of the program"},
 }
 
 func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/...", module+"internal/...").Output()
+	out, err := exec.Command("go", "list", "-tags", "browser", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/...",
+		module+"internal/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
