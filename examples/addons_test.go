@@ -2,9 +2,6 @@ package examples
 
 import (
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,17 +72,7 @@ func (e *example) ready(name, status, reason string) {
 // readyMetric is the line of an addon, empty without one.
 func (e *example) readyMetric(name string) string {
 	e.t.Helper()
-	server := e.operator.UntilLog("base http server started")
-	res, err := http.Get("http://" + net.JoinHostPort(server.Fields["address"], server.Fields["port"]) + "/metrics/hooks")
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(e.operator.Page("/metrics/hooks")) {
 		if value, ok := strings.CutPrefix(line, fmt.Sprintf("addon_ready{hook=\"addons.py\",name=%q} ", name)); ok {
 			return strings.TrimSpace(value)
 		}

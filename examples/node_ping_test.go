@@ -2,10 +2,7 @@ package examples
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -98,22 +95,13 @@ func (e *example) rounds() int {
 // lost reads the counters as Prometheus does, by the name of the node.
 func (e *example) lost() map[string]int {
 	e.t.Helper()
-	server := e.operator.UntilLog("base http server started")
-	res, err := http.Get("http://" + net.JoinHostPort(server.Fields["address"], server.Fields["port"]) + "/metrics/hooks")
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if rounds := e.rounds(); rounds > 0 && !strings.Contains(string(text), "# TYPE node_packets_lost counter\n") {
+	text := e.operator.Page("/metrics/hooks")
+	if rounds := e.rounds(); rounds > 0 && !strings.Contains(text, "# TYPE node_packets_lost counter\n") {
 		e.t.Errorf("there is no counter after %d rounds: %s", rounds, text)
 	}
 	lost := map[string]int{}
 	series := regexp.MustCompile(`(?m)^node_packets_lost\{hook="node-ping.sh",node="` + e.namespace + `-(.*)"\} (\d+)$`)
-	for _, match := range series.FindAllStringSubmatch(string(text), -1) {
+	for _, match := range series.FindAllStringSubmatch(text, -1) {
 		lost[match[1]], _ = strconv.Atoi(match[2])
 	}
 	return lost

@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -78,9 +77,8 @@ func usageOf(op *testenv.Operator, tmp string) (u usage) {
 func (w *world) page(path string) string { return pageOf(w.op, path) }
 
 func pageOf(op *testenv.Operator, path string) string {
-	at := op.UntilLog("base http server started")
 	client := &http.Client{Timeout: testenv.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get("http://" + net.JoinHostPort(at.Fields["address"], at.Fields["port"]) + path)
+	res, err := client.Get(op.Address() + path)
 	if err != nil {
 		return err.Error()
 	}

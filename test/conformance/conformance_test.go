@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -293,14 +292,13 @@ func touchCommand(ts *testscript.TestScript, _ bool, args []string) {
 
 // page PATH [STATUS]: get one of the operator's own pages; stdout is what it says.
 func pageCommand(ts *testscript.TestScript, _ bool, args []string) {
-	server := of(ts).operator.UntilLog("base http server started")
 	status := http.StatusOK
 	if len(args) == 2 {
 		n, err := strconv.Atoi(args[1])
 		ts.Check(err)
 		status = n
 	}
-	res, err := http.Get("http://" + net.JoinHostPort(server.Fields["address"], server.Fields["port"]) + args[0])
+	res, err := http.Get(of(ts).operator.Address() + args[0])
 	ts.Check(err)
 	defer res.Body.Close()
 	_, err = io.Copy(ts.Stdout(), res.Body)

@@ -3,8 +3,6 @@ package failover
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,22 +98,6 @@ func (s *stage) onePerTime() {
 	}
 }
 
-// page fetches one of the operator's pages.
-func page(t *testing.T, op *testenv.Operator, path string) string {
-	t.Helper()
-	at := op.UntilLog("base http server started")
-	resp, err := http.Get("http://127.0.0.1:" + at.Fields["port"] + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: status %d, %v\n%s", path, resp.StatusCode, err, body)
-	}
-	return string(body)
-}
-
 var leaderMetric = regexp.MustCompile(`(?m)^shell_operator_leader (\d)$`)
 
 const leads = "This replica runs the hooks"
@@ -148,14 +130,14 @@ last run: none since the operator started, or no longer remembered
 	if out, err := exec.Command(testenv.Binary(t), "why", "hook.sh", "--debug-unix-socket", b.Socket).CombinedOutput(); string(out) != why {
 		t.Errorf("why says, on the standby, %v:\n%s", err, out)
 	}
-	if notes := page(t, b, "/readyz"); !strings.HasPrefix(notes, "ok\nstandby: \"a\" runs the hooks\n") {
+	if notes := b.Page("/readyz"); !strings.HasPrefix(notes, "ok\nstandby: \"a\" runs the hooks\n") {
 		t.Errorf("the standby's notes are %q", notes)
 	}
-	if notes := page(t, a, "/readyz"); !strings.HasPrefix(notes, "ok\nleader: ") {
+	if notes := a.Page("/readyz"); !strings.HasPrefix(notes, "ok\nleader: ") {
 		t.Errorf("the leader's notes are %q", notes)
 	}
 	for op, want := range map[*testenv.Operator]string{a: "1", b: "0"} {
-		if m := leaderMetric.FindStringSubmatch(page(t, op, "/metrics")); m == nil || m[1] != want {
+		if m := leaderMetric.FindStringSubmatch(op.Page("/metrics")); m == nil || m[1] != want {
 			t.Errorf("the metric says %v, want %s", m, want)
 		}
 	}

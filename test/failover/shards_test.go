@@ -283,7 +283,7 @@ func (s *sharing) checkInsight() {
 		shard := fmt.Sprintf("%d/3", i)
 		if owner := owners[shard]; owner != nil {
 			shows(owner, "shard "+shard+" of division ", "status")
-			if text := page(s.t, owner, "/metrics"); !strings.Contains(text, fmt.Sprintf(`,shard="%d",shards="3"} 1`, i)) {
+			if text := owner.Page("/metrics"); !strings.Contains(text, fmt.Sprintf(`,shard="%d",shards="3"} 1`, i)) {
 				s.t.Errorf("shard_info of shard %s is not 1", shard)
 			}
 		}
@@ -300,7 +300,7 @@ func (s *sharing) checkInsight() {
 			op.UntilLog("This replica is a standby")
 			shows(op, "standby of division ", "status")
 			shows(op, "this replica is a standby", "why", "q0.sh")
-			if text := page(s.t, op, "/readyz"); !strings.Contains(text, "standby of division ") {
+			if text := op.Page("/readyz"); !strings.Contains(text, "standby of division ") {
 				s.t.Errorf("/readyz of a standby is\n%s", text)
 			}
 		}

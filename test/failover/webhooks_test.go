@@ -84,7 +84,7 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 	second := start(port)
 	second.UntilLog("Webhooks are registered again, the configuration had changed")
 	denied("configmap", "healthy")
-	if text := page(t, second, "/readyz"); !strings.Contains(text, `hook "waits" waits: `) {
+	if text := second.Page("/readyz"); !strings.Contains(text, `hook "waits" waits: `) {
 		t.Errorf("/readyz: %s", text)
 	}
 	after := strings.Split(registered(), "\n")

@@ -3,8 +3,6 @@ package insight
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,7 +133,7 @@ func TestFailedReviews(t *testing.T) {
 	if list := op.Ask("hook", "list", "-o", "table"); !strings.Contains(list, "reviews fail") {
 		t.Errorf("hook list:\n%s", list)
 	}
-	if text := pageOf(t, op, "/readyz"); !strings.HasPrefix(text, "ok\n") ||
+	if text := op.Page("/readyz"); !strings.HasPrefix(text, "ok\n") ||
 		!strings.Contains(text, `hook "review.sh", binding "maps.example.com": 5 of its last `) {
 		t.Errorf("readyz: %s", text)
 	}
@@ -154,17 +152,7 @@ func TestFailedReviews(t *testing.T) {
 		}
 	}
 
-	at := op.UntilLog("base http server started")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
-	res, err := client.Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	metrics, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := op.Page("/metrics")
 	for _, want := range []string{
 		`shell_operator_admission_reviews_total{binding="maps.example.com",hook="review.sh",result="failed"} 5`,
 		`shell_operator_admission_reviews_total{binding="maps.example.com",hook="review.sh",result="allowed"} `,
@@ -175,7 +163,7 @@ func TestFailedReviews(t *testing.T) {
 		`shell_operator_conversion_reviews_total{crd="` + crd + `",result="failed"} `,
 		`shell_operator_conversion_review_duration_seconds_count{crd="` + crd + `"} `,
 	} {
-		if !strings.Contains(string(metrics), want) {
+		if !strings.Contains(metrics, want) {
 			t.Errorf("no metric %s", want)
 		}
 	}

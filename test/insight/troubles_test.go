@@ -1,14 +1,11 @@
 package insight
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -19,23 +16,6 @@ func status(t *testing.T, args ...string) (string, int) {
 	cmd := exec.Command(testenv.Binary(t), append([]string{"status"}, args...)...)
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
-}
-
-// pageOf returns a page of an operator.
-func pageOf(t *testing.T, op *testenv.Operator, path string) string {
-	t.Helper()
-	at := op.UntilLog("base http server started")
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).
-		Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // TestUnregisteredWebhook: a webhook that cannot be registered is in every view, and the operator stays ready.
@@ -68,7 +48,7 @@ exit 0
 		"/":        problem,
 		"/metrics": `shell_operator_troubles{hook="owner.sh",kind="registration"} 1`,
 	} {
-		if text := pageOf(t, op, path); !strings.Contains(text, want) || path == "/readyz" && !strings.HasPrefix(text, "ok\n") {
+		if text := op.Page(path); !strings.Contains(text, want) || path == "/readyz" && !strings.HasPrefix(text, "ok\n") {
 			t.Errorf("%s lacks %q:\n%s", path, want, text)
 		}
 	}
@@ -137,7 +117,7 @@ func TestWarningsOfAPIServer(t *testing.T) {
 	op.UntilLog("The API server warns about a change", "hook", "warner.sh", "object", "Service "+namespace+"/web", "warning",
 		`unknown field "spec.selectr"`)
 	op.UntilLog("The API server warns about a change of a finalizer", "object", "things "+namespace+"/one", "warning", "Thing is old")
-	if metrics := pageOf(t, op, "/metrics"); !strings.Contains(metrics, `shell_operator_hook_api_warnings_total{hook="warner.sh"} `) {
+	if metrics := op.Page("/metrics"); !strings.Contains(metrics, `shell_operator_hook_api_warnings_total{hook="warner.sh"} `) {
 		t.Errorf("the metric is missing")
 	}
 	for _, r := range op.Records() {

@@ -2,8 +2,6 @@ package kubectl
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,16 +153,7 @@ true
 		op.UntilLog("Hook executed successfully", "hook", name)
 	}
 	run, _, _ := strings.Cut(strings.Split(op.Ask("runs", "calls.sh"), "\n")[1], " ")
-	at := op.UntilLog("base http server started")
-	res, err := http.Get("http://" + at.Fields["address"] + ":" + at.Fields["port"] + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	metrics, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := op.Page("/metrics")
 	const counter = `shell_operator_hook_kubectl_calls_total{hook="calls.sh",verb=`
 	for where, text := range map[string]struct{ got, want string }{
 		"why": {op.Ask("why", "calls.sh"),
@@ -172,14 +161,14 @@ true
 		"runs show": {op.Ask("runs", "show", run),
 			"\ncalls of kubectl:\n  2 × get, trimmed\n  1 × delete, complete (flag)\n  1 × other, complete (command)\n"},
 		"JSON": {op.Ask("runs", "show", run, "-o", "json"), `"kubectl":`},
-		"metrics": {string(metrics), counter + `"delete",way="complete"} 1` + "\n" + counter + `"get",way="trimmed"} 2` + "\n" + counter +
+		"metrics": {metrics, counter + `"delete",way="complete"} 1` + "\n" + counter + `"get",way="trimmed"} 2` + "\n" + counter +
 			`"other",way="complete"} 1` + "\n"},
 	} {
 		if !strings.Contains(text.got, text.want) {
 			t.Errorf("%s lacks %q:\n%s", where, text.want, text.got)
 		}
 	}
-	if text := op.Ask("why", "hidden.sh") + string(metrics); strings.Contains(text, `calls_total{hook="hidden.sh"`) ||
+	if text := op.Ask("why", "hidden.sh") + metrics; strings.Contains(text, `calls_total{hook="hidden.sh"`) ||
 		strings.Contains(text, "called kubectl") {
 		t.Errorf("calls of the complete kubectl are counted:\n%s", text)
 	}

@@ -49,10 +49,10 @@ func TestBrokenHooks(t *testing.T) {
 	asks(op, 1, "new: "+problem, "status")
 	asks(op, 0, "new: broken\n- "+problem+"; it is called again with --config in ", "why", "new")
 	asks(op, 1, `hook "new" is left out: the call with --config failed`, "hook", "config", "new")
-	if ready := get(t, op, "/readyz"); !strings.HasPrefix(ready, "ok\n") || !strings.Contains(ready, `hook "new": `+problem) {
+	if ready := op.Page("/readyz"); !strings.HasPrefix(ready, "ok\n") || !strings.Contains(ready, `hook "new": `+problem) {
 		t.Errorf("/readyz says %s", ready)
 	}
-	if metrics := get(t, op, "/metrics"); !strings.Contains(metrics, `shell_operator_troubles{hook="new",kind="config"} 1`) {
+	if metrics := op.Page("/metrics"); !strings.Contains(metrics, `shell_operator_troubles{hook="new",kind="config"} 1`) {
 		t.Error("no metric of the trouble")
 	}
 

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -193,37 +191,20 @@ func TestReload(t *testing.T) {
 	// A mistake in one of them: nothing changes, and everybody can see why.
 	d.hook("two", "v1", "{configVersion: v1, kubernetes: [{kinds: Pod, password: hunter2}]}")
 	op.UntilLog("Reload rejected, the previous hooks stay active")
-	pages := op.UntilLog("base http server started")
-	response, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(response.Body)
-	response.Body.Close()
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text),
+	status, ready := testenv.Get(t, op.Address()+"/readyz")
+	if status != http.StatusOK || !strings.Contains(ready,
 		`hook "two": the last reload was rejected, the previous hooks stay active: the configuration is not valid: `) {
-		t.Errorf("%d: %s, %v", response.StatusCode, text, err)
+		t.Errorf("%d: %s", status, ready)
 	}
-	metrics, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted, err := io.ReadAll(metrics.Body)
-	metrics.Body.Close()
-	if err != nil || !strings.Contains(string(counted), `shell_operator_hooks_reloads_total{result="error"} 1`) {
-		t.Errorf("the metrics do not count it: %s, %v", counted, err)
+	if counted := op.Page("/metrics"); !strings.Contains(counted, `shell_operator_hooks_reloads_total{result="error"} 1`) {
+		t.Errorf("the metrics do not count it: %s", counted)
 	}
 	// Pages have no password, so they show nothing that a hook has printed.
-	home, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + "/")
-	if err != nil {
-		t.Fatal(err)
+	home := op.Page("/")
+	if !strings.Contains(home, "the last reload was rejected") {
+		t.Errorf("the page: %s", home)
 	}
-	shown, err := io.ReadAll(home.Body)
-	home.Body.Close()
-	if err != nil || !strings.Contains(string(shown), "the last reload was rejected") {
-		t.Errorf("the page: %s, %v", shown, err)
-	}
-	for _, page := range []string{string(text), string(shown)} {
+	for _, page := range []string{ready, home} {
 		if strings.Contains(page, "hunter2") {
 			t.Errorf("a page shows what a hook has printed: %s", page)
 		}
@@ -312,7 +293,7 @@ func TestUnchangedHook(t *testing.T) {
 			}
 		}
 	}
-	metrics := get(t, op, "/metrics")
+	metrics := op.Page("/metrics")
 	for _, gone := range []string{`"b7"`, `"q7"`} {
 		for line := range strings.Lines(metrics) {
 			if strings.Contains(line, gone) {
@@ -320,22 +301,6 @@ func TestUnchangedHook(t *testing.T) {
 			}
 		}
 	}
-}
-
-// get reads one of the operator's pages.
-func get(t *testing.T, op *testenv.Operator, path string) string {
-	t.Helper()
-	pages := op.UntilLog("base http server started")
-	response, err := http.Get("http://" + net.JoinHostPort(pages.Fields["address"], pages.Fields["port"]) + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // A run that hangs holds up the next version of its own hook and nothing else. Pages name it.
@@ -378,7 +343,7 @@ func TestHungRun(t *testing.T) {
 	if err != nil || !strings.Contains(string(why), "a run of its previous version, which began at ") {
 		t.Errorf("why says, %v:\n%s", err, why)
 	}
-	if ready := get(t, op, "/readyz"); !strings.Contains(ready, `hook "hang" waits: a run of its previous version, which began at `) {
+	if ready := op.Page("/readyz"); !strings.Contains(ready, `hook "hang" waits: a run of its previous version, which began at `) {
 		t.Errorf("/readyz says %s", ready)
 	}
 	// A later reload supersedes the version that waits.

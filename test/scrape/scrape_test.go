@@ -3,7 +3,6 @@ package scrape
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,8 +46,7 @@ func TestScrapeAtAnyMoment(t *testing.T) {
 		}
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig})
-	server := op.UntilLog("base http server started")
-	address := "http://" + net.JoinHostPort(server.Fields["address"], server.Fields["port"])
+	address := op.Address()
 
 	done := make(chan struct{})
 	var scraping sync.WaitGroup
