@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,20 +12,43 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// inFolders writes hooks and other files into a new directory.
-func inFolders(t *testing.T, files map[string]string) string {
+// startTenants starts an operator with the hooks of tenants.
+func startTenants(t *testing.T, cluster *testenv.Cluster, files map[string]string, tenants string, args ...string) *testenv.Operator {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	file := filepath.Join(t.TempDir(), "tenants.yaml")
+	if err := os.WriteFile(file, []byte(tenants), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return dir
+	return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks(t, files), Kubeconfig: cluster.Kubeconfig,
+		Args: append([]string{"--tenants", file, "--retry-min-delay", "100ms", "--retry-max-delay", "1s"}, args...)})
+}
+
+// logged waits for a record with all parts, in any of its fields.
+func logged(t *testing.T, op *testenv.Operator, what string, parts ...string) {
+	t.Helper()
+	op.Until(what, func(records []testenv.Record) bool {
+		return slices.ContainsFunc(records, func(r testenv.Record) bool {
+			text := fmt.Sprint(r.Fields)
+			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
+		})
+	})
+}
+
+// untilRejected repeats what needs the account of a tenant until a token of the deleted account is rejected: the API server remembers
+// tokens that it has accepted, for a few seconds.
+func untilRejected(t *testing.T, op *testenv.Operator, use func(n int)) {
+	t.Helper()
+	rejected := func(records []testenv.Record) bool {
+		return slices.ContainsFunc(records, func(r testenv.Record) bool {
+			return r.Has("Cannot get a token of the account. Will retry after delay.") && strings.Contains(r.Fields["error"], "not found")
+		})
+	}
+	for n := 0; op.TryUntil(time.Second, rejected) != nil; n++ {
+		if n == 180 {
+			t.Fatal("the deleted account is not noticed")
+		}
+		use(n)
+	}
 }
 
 const (
@@ -87,39 +111,17 @@ func TestAccountsOfTenants(t *testing.T) {
 	for _, namespace := range []string{shop, paint} {
 		cluster.Kubectl(t, "-n", namespace, "create", "configmap", "one")
 	}
-	dir := inFolders(t, map[string]string{"shop/a.sh": in(ofShop), "paint/a.sh": in(ofPaint),
-		"shop/broken.sh": "#!/bin/sh\necho 'no: config'\n"})
-	tenants := filepath.Join(t.TempDir(), "tenants.yaml")
-	text := fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %s/hooks}\n- {name: paint, folder: paint, serviceAccount: %s/hooks}\n",
-		shop, paint)
-	if err := os.WriteFile(tenants, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
-		Args: []string{"--tenants", tenants, "--retry-min-delay", "100ms", "--retry-max-delay", "1s", "--namespace", shop,
-			"--log-level", "debug"}})
-	logged := func(what string, parts ...string) {
-		t.Helper()
-		op.Until(what, func(records []testenv.Record) bool {
-			for _, r := range records {
-				fits := true
-				for _, part := range parts {
-					fits = fits && strings.Contains(fmt.Sprint(r.Fields), part)
-				}
-				if fits {
-					return true
-				}
-			}
-			return false
-		})
-	}
+	op := startTenants(t, cluster, map[string]string{"shop/a.sh": in(ofShop), "paint/a.sh": in(ofPaint),
+		"shop/broken.sh": "#!/bin/sh\necho 'no: config'\n"},
+		fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %s/hooks}\n- {name: paint, folder: paint, serviceAccount: %s/hooks}\n",
+			shop, paint), "--namespace", shop, "--log-level", "debug")
 	account := "system:serviceaccount:" + shop + ":hooks"
-	logged("a broken hook", "A hook is broken and left out", "shop/broken.sh")
-	logged("a denied binding", "Enable Kubernetes binding for hook failed", "may not list and watch configmaps",
+	logged(t, op, "a broken hook", "A hook is broken and left out", "shop/broken.sh")
+	logged(t, op, "a denied binding", "Enable Kubernetes binding for hook failed", "may not list and watch configmaps",
 		`give the ServiceAccount `+shop+`/hooks`,
 		`in namespace "`+paint+`"`)
-	logged("a run of its own binding", `"own" as `+account)
-	logged("an operation that is not allowed", "paint/a.sh", "system:serviceaccount:"+paint+":hooks", "cannot create resource",
+	logged(t, op, "a run of its own binding", `"own" as `+account)
+	logged(t, op, "an operation that is not allowed", "paint/a.sh", "system:serviceaccount:"+paint+":hooks", "cannot create resource",
 		"give the ServiceAccount "+paint+"/hooks")
 	if _, err := cluster.TryKubectl("", "-n", shop, "get", "configmap", "stolen"); err == nil {
 		t.Error("a hook has written into the namespace of another tenant")
@@ -133,32 +135,20 @@ func TestAccountsOfTenants(t *testing.T) {
 		t.Errorf("why:\n%s", status)
 	}
 	cluster.KubectlInput(t, in(readsPaint), "apply", "-f", "-")
-	logged("a granted binding", "The account of the tenant may read the objects of the binding now", "foreign")
-	logged("a run of the granted binding", `"foreign" as `+account)
+	logged(t, op, "a granted binding", "The account of the tenant may read the objects of the binding now", "foreign")
+	logged(t, op, "a run of the granted binding", `"foreign" as `+account)
 
 	cluster.Kubectl(t, "-n", shop, "delete", "serviceaccount", "hooks")
-	// The API server remembers tokens that it has accepted, for a few seconds.
-	rejected := func(records []testenv.Record) bool {
-		for _, r := range records {
-			if r.Has("Cannot get a token of the account. Will retry after delay.") && strings.Contains(r.Fields["error"], "not found") {
-				return true
-			}
-		}
-		return false
-	}
-	for n := 0; op.TryUntil(time.Second, rejected) != nil; n++ {
-		if n == 180 {
-			t.Fatal("the deleted account is not noticed")
-		}
+	untilRejected(t, op, func(n int) {
 		cluster.Kubectl(t, "-n", shop, "patch", "configmap", "one", "-p", fmt.Sprintf(`{"data": {"n": "%d"}}`, n))
-	}
+	})
 	out, _ := op.Command("status").CombinedOutput() // it fails while there are troubles
 	if status := string(out); !strings.Contains(status, `tenant "shop"`) ||
 		!strings.Contains(status, "create the ServiceAccount "+shop+"/hooks") {
 		t.Errorf("status:\n%s", status)
 	}
 	cluster.KubectlInput(t, in(accountsOf), "apply", "-f", "-")
-	logged("a new token", "The token of the account is renewed again", shop+"/hooks")
+	logged(t, op, "a new token", "The token of the account is renewed again", shop+"/hooks")
 	before := strings.Count(op.Log(), "Hook executed successfully")
 	cluster.Kubectl(t, "-n", shop, "create", "configmap", "two")
 	op.Until("a run with the new token", func([]testenv.Record) bool {

@@ -95,8 +95,8 @@ func TestForgedRecordsOfSets(t *testing.T) {
 		t.Errorf("the records in the operator's namespace are %q", is)
 	}
 	cluster.Kubectl(t, "-n", victims, "get", "configmap", "member")
-	for what, text := range map[string]string{"the metrics": pageOf(t, op, "/metrics"), "the status": op.Ask("status"),
-		"the status page": pageOf(t, op, "/"), "/readyz": pageOf(t, op, "/readyz")} {
+	for what, text := range map[string]string{"the metrics": op.Page("/metrics"), "the status": op.Ask("status"),
+		"the status page": op.Page("/"), "/readyz": op.Page("/readyz")} {
 		if strings.Contains(text, "evil") {
 			t.Errorf("%s: %s", what, text[max(0, strings.Index(text, "evil")-300):])
 		}

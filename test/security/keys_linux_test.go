@@ -2,10 +2,7 @@ package security
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,16 +72,7 @@ exit 1
 		}
 		return runs >= 3
 	})
-	pages := op.UntilLog("base http server started")
-	res, err := http.Get(fmt.Sprintf("http://%s:%s/", pages.Fields["address"], pages.Fields["port"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := io.ReadAll(res.Body)
-	if err = errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	shown["page"] = string(page)
+	shown["page"] = op.Page("/")
 	op.Signal(os.Interrupt)
 	op.Wait()
 	shown["log"] = op.Log()

@@ -2,8 +2,6 @@ package security
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,7 +163,6 @@ func TestProcess(t *testing.T) {
 	current := strings.TrimSpace(cluster.Kubectl(t, "config", "current-context"))
 	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own",
 		"--kube-context", current)
-	pages := op.UntilLog("base http server started")
 	op.UntilLog("the next run has ended")
 	op.UntilLog("the other run has ended")
 	if got := o.result(t, "changed"); got != "" {
@@ -185,17 +182,9 @@ func TestProcess(t *testing.T) {
 	if out, err := pause.CombinedOutput(); err != nil {
 		t.Errorf("outside of hooks: %v: %s", err, out)
 	}
-	res, err := http.Get("http://127.0.0.1:" + pages.Fields["port"] + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := op.Page("/metrics")
 	for _, name := range []string{"process_open_fds", "process_resident_memory_bytes", "process_cpu_seconds_total"} {
-		if !strings.Contains(string(text), "\n"+name+" ") {
+		if !strings.Contains(text, "\n"+name+" ") {
 			t.Errorf("the metric %s is missing", name)
 		}
 	}

@@ -97,11 +97,11 @@ func TestForgedReviews(t *testing.T) {
 			t.Errorf("%s has the token:\n%s", what, text)
 		}
 	}
-	metrics := pageOf(t, op, "/metrics/hooks")
+	metrics := op.Page("/metrics/hooks")
 	if !strings.Contains(metrics, `name="known"`) || regexp.MustCompile(`name="(dry|forged|guessed|upstream)"`).MatchString(metrics) {
 		t.Errorf("metrics of reviews:\n%s", metrics)
 	}
-	if strings.Contains(metrics+pageOf(t, op, "/metrics")+pageOf(t, op, "/"), token[1:33]) {
+	if strings.Contains(metrics+op.Page("/metrics")+op.Page("/"), token[1:33]) {
 		t.Error("a page has the token")
 	}
 }
@@ -121,19 +121,4 @@ func TestReviewEffectsOfAll(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	cluster.Kubectl(t, "-n", ns, "get", "configmap", "denied-old")
-}
-
-// pageOf is one of the operator's own pages.
-func pageOf(t *testing.T, op *testenv.Operator, path string) string {
-	t.Helper()
-	res, err := http.Get("http://127.0.0.1:" + op.UntilLog("base http server started").Fields["port"] + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -2,14 +2,9 @@ package security
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -86,38 +81,16 @@ func TestRightsOfTenants(t *testing.T) {
 		cluster.Kubectl(t, "-n", shop, "create", "configmap", name)
 		cluster.Kubectl(t, "-n", shop, "label", "configmap", name, "share=yes")
 	}
-	dir := inFolders(t, map[string]string{"shop/sets.sh": in(setsOfShop), "shop/shares.sh": in(sharesOfShop),
-		"shop/serves.sh": in(servesOfShop)})
-	tenants := filepath.Join(t.TempDir(), "tenants.yaml")
-	text := fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %[1]s/hooks, webhooks: [%[1]s]}\n", shop)
-	if err := os.WriteFile(tenants, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
-		Args: []string{"--tenants", tenants, "--retry-min-delay", "100ms", "--retry-max-delay", "1s", "--namespace", own,
-			"--validating-webhook-configuration-name", shop}})
-	// logged waits for a record with all parts, which come after those before.
-	logged := func(what string, parts ...string) {
-		t.Helper()
-		op.Until(what, func(records []testenv.Record) bool {
-			for _, r := range records {
-				text, fits := fmt.Sprint(r.Fields), true
-				for _, part := range parts {
-					fits = fits && strings.Contains(text, part)
-				}
-				if fits {
-					return true
-				}
-			}
-			return false
-		})
-	}
-	logged("a set that is not allowed", "shop/sets.sh", account, `in the namespace "`+paint, "forbidden")
-	logged("a finalizer that is not allowed", "shop/shares.sh", "no permission to add the finalizer",
+	op := startTenants(t, cluster, map[string]string{"shop/sets.sh": in(setsOfShop), "shop/shares.sh": in(sharesOfShop),
+		"shop/serves.sh": in(servesOfShop)},
+		fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %[1]s/hooks, webhooks: [%[1]s]}\n", shop),
+		"--namespace", own, "--validating-webhook-configuration-name", shop)
+	logged(t, op, "a set that is not allowed", "shop/sets.sh", account, `in the namespace "`+paint, "forbidden")
+	logged(t, op, "a finalizer that is not allowed", "shop/shares.sh", "no permission to add the finalizer",
 		"give the ServiceAccount "+shop+"/hooks")
 	page := "http://" + op.UntilLog("HTTP hooks are served").Fields["address"] + "/shop/page"
-	logged("a denied binding", "Enable Kubernetes binding for hook failed", "shop/serves.sh", "may not list and watch configmaps")
-	if status, body := get(t, page); status != http.StatusInternalServerError {
+	logged(t, op, "a denied binding", "Enable Kubernetes binding for hook failed", "shop/serves.sh", "may not list and watch configmaps")
+	if status, body := testenv.Get(t, page); status != http.StatusInternalServerError {
 		t.Errorf("with a denied binding: %d %s", status, body)
 	}
 	op.UntilLog("Webhooks are registered")
@@ -132,7 +105,7 @@ func TestRightsOfTenants(t *testing.T) {
 	}
 
 	cluster.KubectlInput(t, in(mayInShop+"---"+membersInPaint+"---"+readsPaint), "apply", "-f", "-")
-	logged("a granted binding", "The account of the tenant may read the objects of the binding now", "foreign")
+	logged(t, op, "a granted binding", "The account of the tenant may read the objects of the binding now", "foreign")
 	for _, namespace := range []string{shop, paint} {
 		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/member", "--timeout=180s")
 	}
@@ -141,7 +114,7 @@ func TestRightsOfTenants(t *testing.T) {
 		t.Errorf("the records in the namespace of the operator: %s", records)
 	}
 	op.Until("the page of the hook", func([]testenv.Record) bool {
-		status, body := get(t, page)
+		status, body := testenv.Get(t, page)
 		return status == http.StatusOK && body == "one"
 	})
 	if out, err := secret(shop); err == nil || !strings.Contains(out, "the hook has seen one") {
@@ -153,18 +126,9 @@ func TestRightsOfTenants(t *testing.T) {
 	}
 	cluster.Kubectl(t, "-n", shop, "delete", "configmap", "done", "--timeout=180s")
 	cluster.Kubectl(t, "-n", shop, "delete", "serviceaccount", "hooks")
-	// The API server remembers tokens that it has accepted, for a few seconds.
-	rejected := func(records []testenv.Record) bool {
-		return slices.ContainsFunc(records, func(r testenv.Record) bool {
-			return r.Has("Cannot get a token of the account. Will retry after delay.") && strings.Contains(r.Fields["error"], "not found")
-		})
-	}
-	for n := 0; op.TryUntil(time.Second, rejected) != nil; n++ {
-		if n == 180 {
-			t.Fatal("the deleted account is not noticed")
-		}
+	untilRejected(t, op, func(int) {
 		cluster.Kubectl(t, "-n", shop, "delete", "configmap", "member", "--ignore-not-found") // the set creates it again
-	}
+	})
 	cluster.Kubectl(t, "-n", shop, "delete", "configmap", "kept", "--wait=false")
 	if finalizers := cluster.Kubectl(t, "-n", shop, "get", "configmap", "kept", "-o", "jsonpath={.metadata.finalizers}"); !strings.Contains(
 		finalizers, "example.com/share") {
@@ -174,20 +138,4 @@ func TestRightsOfTenants(t *testing.T) {
 		t.Errorf("finalizers remove: %v\n%s", err, out)
 	}
 	cluster.Kubectl(t, "-n", shop, "wait", "--for=delete", "configmap/kept", "--timeout=180s")
-}
-
-// get returns the answer of a page.
-func get(t *testing.T, url string) (status int, body string) {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
 }

@@ -41,8 +41,7 @@ func TestSlowScrapers(t *testing.T) {
 	for _, hook := range []string{"long.sh", "many.sh", "small.sh"} {
 		op.UntilLog("Hook executed successfully", "hook", hook)
 	}
-	at := op.UntilLog("base http server started")
-	address := net.JoinHostPort(at.Fields["address"], at.Fields["port"])
+	address := strings.TrimPrefix(op.Address(), "http://")
 	for range 20 {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -54,25 +53,12 @@ func TestSlowScrapers(t *testing.T) {
 		}
 	}
 	// The other path has places of its own. On this one, the slow scrapers are cut off.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testenv.Patience}
-	get := func(path string) (int, string) {
-		res, err := client.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, string(text)
-	}
-	if status, text := get("/metrics"); status != http.StatusOK ||
+	if status, text := testenv.Get(t, op.Address()+"/metrics"); status != http.StatusOK ||
 		!strings.Contains(text, `shell_operator_hook_metric_series{hook="small.sh"} 10`) {
 		t.Errorf("/metrics: status %d", status)
 	}
 	op.UntilLog("A scrape was not read to its end")
-	if status, text := get("/metrics/hooks"); status != http.StatusOK || strings.Count(text, "small{") != 10 {
+	if status, text := testenv.Get(t, op.Address()+"/metrics/hooks"); status != http.StatusOK || strings.Count(text, "small{") != 10 {
 		t.Errorf("/metrics/hooks: status %d, %d series of the small hook", status, strings.Count(text, "small{"))
 	}
 	if log := op.Log(); strings.Contains(log, "Some metrics cannot be shown") || !strings.Contains(log, "--hook-series-bytes") {

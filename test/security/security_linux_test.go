@@ -22,12 +22,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// hooks writes hooks into a new directory.
+// hooks writes hooks and other files into a new directory.
 func hooks(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,10 +50,8 @@ func TestTenants(t *testing.T) {
 	for _, name := range []string{"shop", "bank"} {
 		cluster.Kubectl(t, "-n", namespace, "create", "serviceaccount", name)
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "tenants.yaml")
-	hooks := filepath.Join(dir, "hooks")
-	for name, text := range map[string]string{
+	file := filepath.Join(t.TempDir(), "tenants.yaml")
+	dir := hooks(t, map[string]string{
 		"plain.sh":     everySecond("main", `echo "plain goes on"`),
 		"shop/tick.sh": everySecond("tick", `echo "shop goes on"`),
 		"shop/env.sh": atStart + `echo "names $(env | cut -d= -f1 | sort | tr '\n' ' ')"; echo "am $(kubectl auth whoami -o ` +
@@ -65,20 +63,12 @@ func TestTenants(t *testing.T) {
 		"bank/file.sh":   everySecond("file", `truncate -s 10G file`),
 		"bank/cpu.sh":    everySecond("cpu", `while :; do :; done`),
 		"stuck/stuck.sh": atStart + `exit 1`,
-	} {
-		path := filepath.Join(hooks, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	if err := os.WriteFile(file, fmt.Appendf(nil, tenantsFile, namespace), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
+		HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
 		Args: []string{"--tenants", file, "--hook-env", "NAMED,TEST_*", "--retry-min-delay", "1s"},
 		Env:  []string{"NAMED=1", "TEST_TOKEN=1", "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1"},
 	})

@@ -4,10 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,18 +273,8 @@ func TestErrorsHaveNoValues(t *testing.T) {
 		run("why " + word + ".sh -o json")
 		run(fmt.Sprintf("runs show %d -o json", i+1))
 	}
-	pages := op.UntilLog("base http server started")
 	for _, path := range []string{"/", "/status.json", "/readyz", "/healthz", "/metrics", "/metrics/hooks"} {
-		res, err := http.Get("http://" + net.JoinHostPort("127.0.0.1", pages.Fields["port"]) + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		outputs[path] = string(text)
+		outputs[path] = op.Page(path)
 	}
 	spans := receiver.Until(t, "a span of each operation", func(all []testenv.Span) bool {
 		n := 0
