@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -87,42 +86,36 @@ func TestConnect(t *testing.T) {
 	var dialed atomic.Int32
 	c := debug.NewTunnel(func(context.Context) (net.Conn, error) { dialed.Add(1); return execed(t, socket) }, time.Minute)
 	defer c.Close()
-	var began, all sync.WaitGroup
-	for range 10 {
-		began.Add(1)
-		all.Go(func() {
-			body, err := c.Get(t.Context(), "/tail.json")
-			began.Done()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer body.Close()
-			lines := bufio.NewScanner(body)
-			for _, want := range []string{"began", "ended"} {
-				if !lines.Scan() || !strings.Contains(lines.Text(), `"kind":"`+want+`"`) {
-					t.Errorf("a stream has %q, not %s", lines.Text(), want)
-				}
-			}
-		})
-		all.Go(func() {
-			body, err := c.Get(t.Context(), "/run/list.json")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer body.Close()
-			if text, err := io.ReadAll(body); err != nil || !strings.HasPrefix(string(text), "[") {
-				t.Errorf("the list is %s %v", text, err)
-			}
-		})
+	streams := make([]io.ReadCloser, 10)
+	for i := range streams {
+		streams[i] = answered(t, c, "/tail.json")
+		if text, err := io.ReadAll(answered(t, c, "/run/list.json")); err != nil || string(text) != "[]" {
+			t.Errorf("the list is %s %v", text, err)
+		}
 	}
-	began.Wait()
 	runs.Begin(history.Run{Task: "17", Hook: "pods.sh", Attempt: 1}).End(history.Outcome{Status: history.Succeeded})
-	all.Wait()
+	for _, stream := range streams {
+		lines := json.NewDecoder(stream)
+		for _, want := range []history.Kind{history.Began, history.Ended} {
+			if e := (history.Entry{}); lines.Decode(&e) != nil || e.Kind != want {
+				t.Errorf("a stream has %v, not %s", e, want)
+			}
+		}
+	}
 	if n := dialed.Load(); n != 1 {
 		t.Errorf("%d times kubectl exec", n)
 	}
+}
+
+// answered is the body of an answer.
+func answered(t *testing.T, c *debug.Client, path string) io.ReadCloser {
+	t.Helper()
+	body, err := c.Get(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { body.Close() })
+	return body
 }
 
 // The tunnel in the Pod ends when the process is killed that holds its standard input.
