@@ -2,6 +2,7 @@ package debug
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,5 +34,25 @@ func TestConfigOfAllKinds(t *testing.T) {
 		`,"http":[{"name":"get","method":"GET","path":"/things","timeout":"2s","allow":{"groups":["ops"]}}]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// Each name has an address of its own, also if it looks like the escaped form of another one. A name that is not escaped is found, too.
+func TestNamesThatLookEscaped(t *testing.T) {
+	f := &fake{}
+	for _, name := range []string{"a%2520b", "a%20b", "a b", "50%", "%41"} {
+		f.hooks = append(f.hooks, &hook.Hook{Name: name})
+		f.queues = append(f.queues, Queue{Name: name})
+	}
+	api := operate(f).api()
+	for path, want := range map[string]string{
+		Name("a b"): "a b", Name("a%20b"): "a%20b", Name("a%2520b"): "a%2520b", Name("50%"): "50%", Name("%41"): "%41", "%41": "%41",
+	} {
+		if body := ask(api, "GET", "/hook/"+path+"/why.json", nil).Body.String(); !strings.HasPrefix(body, `{"hook":"`+want+`",`) {
+			t.Errorf("%s is not hook %q: %s", path, want, body)
+		}
+		if body := ask(api, "GET", "/queue/"+path+"/lanes.json", nil).Body.String(); !strings.HasPrefix(body, `{"queue":"`+want+`",`) {
+			t.Errorf("%s is not queue %q: %s", path, want, body)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 		return nil, err
 	}
 	decoded, _ := url.PathUnescape(r.name)
-	for _, name := range []string{r.name, decoded} {
+	for _, name := range r.spellings() {
 		for _, h := range hooks {
 			if h.Name == name {
 				return h, nil

@@ -3,7 +3,6 @@ package debug
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -121,13 +120,13 @@ func (t *queueTopic) list(r request) (answer, error) {
 
 // queueOfRequest finds the queue that the request names, with at most so many tasks.
 func queueOfRequest(queues queueReader, r request, limit int) (Queue, error) {
-	decoded, _ := url.PathUnescape(r.name)
-	for _, name := range []string{r.name, decoded} {
+	names := r.spellings()
+	for _, name := range names {
 		if q, ok := queues.Queue(name, limit); ok {
 			return q, nil
 		}
 	}
-	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", decoded).
+	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", names[0]).
 		hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -34,6 +35,16 @@ type request struct {
 	format format
 	// name is the part of the path that matches the "*" of the route.
 	name string
+}
+
+// spellings are what the name in the path may mean: decoded, as clients escape it, and as it is, because upstream does not decode names. In
+// this order, each of the hooks "a b" and "a%20b" has a path of its own.
+func (r *request) spellings() []string {
+	decoded, err := url.PathUnescape(r.name)
+	if err != nil {
+		return []string{r.name}
+	}
+	return []string{decoded, r.name}
 }
 
 // answer is what can be written as JSON, and perhaps as text.
@@ -146,8 +157,7 @@ func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	refused.write(w, rt.Path != "" && !rt.upstream || r.Header.Get("Accept") == contentTypes[jsonFormat])
 }
 
-// find returns the route of a request. Names are tried undecoded first, because upstream does not
-// decode them, and decoded if no hook has that name.
+// find returns the route of a request. The name in its path is not decoded yet: spellings does that.
 func (a *API) find(r *http.Request) (Route, request, error) {
 	path, format := cutFormat(r.URL.EscapedPath())
 	methods := ""
