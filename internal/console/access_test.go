@@ -43,6 +43,8 @@ func TestRefusals(t *testing.T) {
 		{"another cookie", "GET", "/parked", func(r *http.Request) { r.Header.Set("Cookie", cookie+"=AAAA") }, 403},
 		{"the cookie without the path", "GET", "/parked", func(r *http.Request) { r.URL.Path = "/parked" }, 404},
 		{"the cookie with another path", "GET", "/parked", func(r *http.Request) { r.URL.Path = "/abcdefghijklmnop/parked" }, 404},
+		{"a file that pages load", "GET", "/assets/console.css", func(r *http.Request) { r.Header.Del("Cookie") }, 200},
+		{"the list of files", "GET", "/assets/", nil, 404},
 		{"a stream without cookie", "GET", "/stream/live", func(r *http.Request) { r.Header.Del("Cookie") }, 403},
 		{"an action", "POST", "/act/parked/retry", nil, 200},
 		{"an action of a foreign origin", "POST", "/act/parked/retry", func(r *http.Request) {

@@ -53,7 +53,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /stream/live", c.streamLive)
 	mux.HandleFunc("GET /open", func(w http.ResponseWriter, r *http.Request) { c.html(w, "open", nil) })
 	files, _ := fs.Sub(assets, "assets")
-	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
+	mux.HandleFunc("GET /assets/{name}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, r.PathValue("name")) })
 	return mux
 }
 
