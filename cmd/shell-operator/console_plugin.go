@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/console"
 	"github.com/shell-operator/shell-operator/internal/debug"
@@ -28,22 +27,16 @@ func (p *plugin) console(args []string, stdin io.Reader, stdout io.Writer) error
 	f.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "time limit for the operator's answer to begin")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(validation.IsDNS1123Subdomain(f.pod)) > 0 && f.pod != "" {
-			return fmt.Errorf("--pod %q is no name of a Pod", f.pod)
-		}
 		ctx, stop := untilSignal()
 		defer stop()
 		return f.serve(ctx, stdin, stdout, strings.Join(args, ""), console.Options{
 			Connect: func(context.Context) (*console.Connection, error) {
-				pod := f.pod
-				if pod == "" {
-					var err error
-					if pod, err = p.pod(); err != nil { // the leader may be another one now
-						return nil, err
-					}
+				pod, flags, err := p.shown()
+				if err != nil {
+					return nil, err
 				}
 				tunnel := debug.NewTunnel(func(context.Context) (net.Conn, error) { return p.dial(pod) }, timeout)
-				return &console.Connection{Operator: tunnel, Pod: pod, Close: tunnel.Close}, nil
+				return &console.Connection{Operator: tunnel, Pod: pod, Flags: flags, Close: tunnel.Close}, nil
 			},
 			Program: "kubectl shell-operator", Flags: strings.Join(p.own, " "),
 		})
@@ -51,6 +44,18 @@ func (p *plugin) console(args []string, stdin io.Reader, stdout io.Writer) error
 	c.SetArgs(args)
 	c.SetOut(stdout)
 	return c.Execute()
+}
+
+// shown is the Pod of the console, which may be another one after each change of the leader, and the flag that names it among the replicas:
+// commands that are copied from its pages reach it.
+func (p *plugin) shown() (pod, flags string, err error) {
+	if p.named == "" {
+		if pod, err = p.leader(); pod != "" || err != nil {
+			return pod, "--pod " + pod, err
+		}
+	}
+	pod, err = p.pod()
+	return pod, "", err
 }
 
 // dial joins a connection with the debug socket in a Pod.

@@ -25,9 +25,9 @@ or in all.
 
 Usage:
   kubectl shell-operator COMMAND -n NAMESPACE [flags]
-  kubectl shell-operator console [PATH] -n NAMESPACE [--pod POD] [--listen ADDRESS] [--no-browser] [flags]
+  kubectl shell-operator console [PATH] -n NAMESPACE [--listen ADDRESS] [--no-browser] [flags]
 
-The console runs on this machine, and opens the browser. It shows one replica: --pod names another one.
+The console runs on this machine, and opens the browser. It shows one replica.
 
 Examples:
   kubectl shell-operator status -n my-operator
@@ -37,6 +37,7 @@ Examples:
 
 Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n NAMESPACE):
   -n, --namespace string    namespace of the operator
+      --pod string          name of the Pod, instead of the one that is chosen
       --all                 run it in each Pod, one after the other, with the shard before the output
       --selector string     labels of its Pods (default "app.kubernetes.io/name=shell-operator")
       --lease string        name of its Lease (default "shell-operator")
@@ -60,7 +61,9 @@ type plugin struct {
 	// cluster are the flags for every call of kubectl.
 	cluster                                        []string
 	namespace, selector, lease, program, container string
-	command                                        []string
+	// named is the Pod that the user has chosen; empty for none.
+	named   string
+	command []string
 	// all runs the command in all Pods.
 	all bool
 	// own are the flags above as they were given, for commands on pages.
@@ -78,6 +81,8 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 	case p.command[0] == "console" && p.all:
 		err = errors.New("the console shows one replica: leave --all out, --pod names another one")
+	case p.all && p.named != "":
+		err = errors.New("--all and --pod exclude each other: leave one of them out")
 	case p.command[0] == "console":
 		if err = p.console(p.command[1:], os.Stdin, stdout); err == nil {
 			return 0
@@ -101,7 +106,7 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 	var context, kubeconfig string
 	values := map[string]*string{
 		"-n": &p.namespace, "--namespace": &p.namespace, "--selector": &p.selector, "--lease": &p.lease, "--program": &p.program,
-		"-c": &p.container, "--container": &p.container, "--context": &context, "--kubeconfig": &kubeconfig,
+		"-c": &p.container, "--container": &p.container, "--pod": &p.named, "--context": &context, "--kubeconfig": &kubeconfig,
 	}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -128,6 +133,9 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 		}
 		*target = value
 		p.own = append(p.own, flag, console.Quote(value))
+	}
+	if p.named != "" && len(validation.IsDNS1123Subdomain(p.named)) > 0 {
+		return nil, fmt.Errorf("--pod %q is no name of a Pod", p.named)
 	}
 	for _, flag := range [][]string{{"--kubeconfig", kubeconfig}, {"--context", context}, {"--namespace", p.namespace}} {
 		if flag[1] != "" {
@@ -161,24 +169,14 @@ func (p *plugin) call(pod string) []string {
 	return append(args, p.command...)
 }
 
-// pod is the holder of the Lease, or the only Pod without one.
+// pod is the one that the user has named, the leader, or the only Pod.
 func (p *plugin) pod() (string, error) {
-	answer, err := p.get("lease", p.lease, "--ignore-not-found", "--output", "json")
-	if err != nil {
-		return "", err
+	if p.named != "" {
+		return p.named, nil
 	}
-	if len(bytes.TrimSpace(answer)) > 0 {
-		var lease coordinationv1.Lease
-		if err := json.Unmarshal(answer, &lease); err != nil {
-			return "", fmt.Errorf("cannot read the Lease %s: %w", p.lease, err)
-		}
-		if holder := replica.HolderName(&lease); holder != "" {
-			// Clients that write Leases could otherwise add options to kubectl exec.
-			if len(validation.IsDNS1123Subdomain(holder)) > 0 {
-				return "", fmt.Errorf("the Lease %s has the holder %q, which is no name of a Pod: check which client writes it", p.lease, holder)
-			}
-			return holder, nil
-		}
+	leader, err := p.leader()
+	if leader != "" || err != nil {
+		return leader, err
 	}
 	names, err := p.pods()
 	if err != nil {
@@ -188,10 +186,28 @@ func (p *plugin) pod() (string, error) {
 	case len(names) == 0:
 		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
 	case len(names) > 1:
-		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --selector or --lease, or add --all: %s",
+		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease, or add --all: %s",
 			len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return names[0], nil
+}
+
+// leader is the holder of the Lease; empty without one.
+func (p *plugin) leader() (string, error) {
+	answer, err := p.get("lease", p.lease, "--ignore-not-found", "--output", "json")
+	if err != nil || len(bytes.TrimSpace(answer)) == 0 {
+		return "", err
+	}
+	var lease coordinationv1.Lease
+	if err := json.Unmarshal(answer, &lease); err != nil {
+		return "", fmt.Errorf("cannot read the Lease %s: %w", p.lease, err)
+	}
+	holder := replica.HolderName(&lease)
+	// Clients that write Leases could otherwise add options to kubectl exec.
+	if holder != "" && len(validation.IsDNS1123Subdomain(holder)) > 0 {
+		return "", fmt.Errorf("the Lease %s has the holder %q, which is no name of a Pod: check which client writes it", p.lease, holder)
+	}
+	return holder, nil
 }
 
 // pods are the names of all Pods.

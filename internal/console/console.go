@@ -108,7 +108,12 @@ func (c *Console) command(words ...string) string {
 	for i := range all {
 		all[i] = Quote(all[i])
 	}
-	return strings.TrimSpace(strings.Join(all, " ") + " " + c.o.Flags)
+	for _, flags := range []string{c.o.Flags, c.link.named()} { // quoted as they are
+		if flags != "" {
+			all = append(all, flags)
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // Announce prints addresses: the first one, and another one for each line that the person enters.

@@ -143,7 +143,7 @@ func started(t *testing.T) (*browser, *fake, *clock) {
 		Connect: func(context.Context) (*Connection, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return &Connection{Operator: f, Pod: "operator-0"}, f.down
+			return &Connection{Operator: f, Pod: "operator-0", Flags: "--pod operator-0"}, f.down
 		},
 		Refused: func(err error) bool { return errors.As(err, new(*refusal)) },
 		NoRoute: func(err error) bool { r := new(refusal); return errors.As(err, &r) && r.noRoute },
@@ -241,7 +241,8 @@ func hasNot(t *testing.T, text string, unwanted ...string) {
 // TestReconnection: pages keep what they show while the operator does not answer, and connect again with growing delay.
 func TestReconnection(t *testing.T) {
 	b, f, at := started(t)
-	has(t, b.get("/"), "Overview", "operator v9 in Pod operator-0", "console v10", "kubectl shell-operator console / -n shop")
+	has(t, b.get("/"), "Overview", "operator v9 in Pod operator-0", "console v10",
+		"<code class=\"copy\">kubectl shell-operator console / -n shop --pod operator-0</code>")
 	f.fail(errors.New("the tunnel has ended"))
 	has(t, b.poll("/"), "No answer from the operator since", "the tunnel has ended", `hx-target="#lost"`)
 	hasNot(t, b.poll("/"), "<h1>") // the content stays

@@ -24,6 +24,8 @@ type Connection struct {
 	Operator
 	// Pod is that of the operator; empty for one on this machine.
 	Pod string
+	// Flags are those that name the operator among several, for commands on pages; empty if it is the only one, or if Options have them.
+	Flags string
 	// Close ends the connection; nil if it has nothing to end.
 	Close func()
 }
@@ -54,8 +56,8 @@ type link struct {
 	mu sync.Mutex
 	// conn is nil after a request has failed, until the next one may connect.
 	conn *Connection
-	// version and pod are those of the last operator that answered.
-	version, pod string
+	// version, pod and flags are those of the last operator that answered.
+	version, pod, flags string
 	// since is when the connection was lost, problem why; delay is the time between two attempts.
 	since, next time.Time
 	delay       time.Duration
@@ -88,6 +90,13 @@ func (l *link) peer() (version, pod string) {
 	return l.version, l.pod
 }
 
+// named are the flags that name the operator among several.
+func (l *link) named() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flags
+}
+
 // current returns the connection, and makes one if there is none and the delay is over.
 func (l *link) current(ctx context.Context) (*Connection, error) {
 	select {
@@ -115,6 +124,7 @@ func (l *link) current(ctx context.Context) (*Connection, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.flags = conn.Flags
 	l.conn, l.version, l.pod, l.since, l.next, l.delay, l.problem = conn, version, conn.Pod, time.Time{}, time.Time{}, 0, nil
 	return conn, nil
 }

@@ -319,7 +319,7 @@ func TestTunnel(t *testing.T) {
 	cmd.Env = append(os.Environ(), "KUBECTL="+filepath.Join(dir, "kubectl"), "PODS="+dir, "PROGRAM="+testenv.Binary(t))
 	c := show(t, cmd)
 	c.open(c.address())
-	for _, want := range []string{"operator-a.sh", "in Pod operator-a", "kubectl shell-operator console / -n shop"} {
+	for _, want := range []string{"operator-a.sh", "in Pod operator-a", "kubectl shell-operator console / -n shop --pod operator-a<"} {
 		if text := c.page("/"); !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
