@@ -128,7 +128,8 @@ const polling = 20 * time.Millisecond
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(polling)))
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(polling),
+			chromedp.WithPollingTimeout(testenv.Patience)))
 		switch {
 		case err == nil:
 			return
