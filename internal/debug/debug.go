@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - A request costs what its answer needs and never holds up runs: no lock is held while a client reads, and a slow reader of
-//     a tail loses entries.
+//     a tail loses entries. Requests that are open at one time are bounded, and so is the memory of all tails.
 //   - The formats of queues, snapshots and parameters are upstream's. YAML is made from JSON.
 //   - The socket belongs to its user: mode 0600, in a directory of mode 0700 where it is alone in it.
 //   - The status page shows names, counts and how runs ended, but no content of objects and no output of hooks.
@@ -41,11 +41,14 @@ type Options struct {
 type API struct {
 	o      Options
 	topics atomic.Pointer[[]Topic]
+	// address bounds all requests that do not come over the socket, the others the streams that do.
+	address, userStreams, hookStreams *places
 }
 
 // New returns an API without topics.
 func New(o Options) *API {
-	a := &API{o: o}
+	a := &API{o: o, address: newPlaces(addressPlaces, addressPlacesEach), userStreams: newPlaces(userStreams, userStreams),
+		hookStreams: newPlaces(hookStreams, hookStreams)}
 	a.Show(nil)
 	return a
 }

@@ -80,7 +80,7 @@ const (
 var codes = map[int]code{
 	http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound",
 	http.StatusMethodNotAllowed: "methodNotAllowed",
-	http.StatusConflict:         "conflict", http.StatusServiceUnavailable: "unavailable",
+	http.StatusConflict:         "conflict", http.StatusTooManyRequests: "tooMany", http.StatusServiceUnavailable: "unavailable",
 }
 
 func (r *refusal) Error() string { return r.Text }
@@ -129,6 +129,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	rt, req, err := a.find(r)
+	leave, full := a.enter(&rt, w, r)
+	if full == nil {
+		defer leave()
+	} else {
+		err = full
+	}
 	switch {
 	case err != nil:
 	case rt.stream != nil:

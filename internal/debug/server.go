@@ -37,6 +37,9 @@ type served struct {
 	socket bool
 }
 
+// addressConnections bounds those of the address.
+const addressConnections = 256
+
 // idle limits connections without requests. Pings check those of consoles, which may be silent for a while.
 func (s *served) idle() time.Duration {
 	if s.socket {
@@ -135,6 +138,8 @@ func (s *Server) Run(ctx context.Context) {
 		}
 		if one.socket {
 			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }
+		} else {
+			httpserver.BoundConnections(server, addressConnections, s.log)
 		}
 		ended := make(chan struct{})
 		serving.Go(func() {

@@ -38,6 +38,12 @@ func newConnections(limit int, log *slog.Logger) *connections {
 	return &connections{limit: limit, log: log, logged: logonce.Dedup{Every: time.Minute}, all: list.New(), open: map[net.Conn]*list.Element{}}
 }
 
+// BoundConnections closes a connection of a server above a limit, as New does; before it serves.
+func BoundConnections(s *http.Server, limit int, log *slog.Logger) {
+	open := newConnections(limit, log)
+	s.ConnContext, s.ConnState = open.enter, open.changed
+}
+
 type connectionKey struct{}
 
 // enter adds a new connection, and returns the context of its requests.

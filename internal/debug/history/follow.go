@@ -32,7 +32,7 @@ type Entry struct {
 // Bounds of the buffer of a follower.
 const (
 	maxWaiting      = 1000
-	maxWaitingBytes = 1 << 20
+	MaxWaitingBytes = 256 << 10
 	maxLine         = 16 << 10
 )
 
@@ -105,7 +105,7 @@ func (h *History) line(r *Record, line []byte) {
 func (f *Follower) put(e Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.waiting) >= maxWaiting || f.bytes+len(e.Text) > maxWaitingBytes {
+	if len(f.waiting) >= maxWaiting || f.bytes+len(e.Text) > MaxWaitingBytes {
 		f.lost++
 	} else {
 		f.waiting = append(f.waiting, e)

@@ -161,6 +161,24 @@ func TestSlowFollowersLoseEntries(t *testing.T) {
 	}
 }
 
+// The bytes that wait for a follower are bounded.
+func TestFollowersAreBoundedInBytes(t *testing.T) {
+	h := New()
+	f := h.Follow("")
+	defer f.Close()
+	r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 1})
+	for range 100 {
+		r.Output([]byte(strings.Repeat("x", maxLine)))
+	}
+	bytes := 0
+	for _, e := range f.Take() {
+		bytes += len(e.Text)
+	}
+	if bytes > MaxWaitingBytes || bytes < MaxWaitingBytes-maxLine {
+		t.Errorf("%d bytes wait", bytes)
+	}
+}
+
 // Recording, reading and following are safe concurrently.
 func TestConcurrentUse(t *testing.T) {
 	h := New()
