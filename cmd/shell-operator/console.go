@@ -51,7 +51,7 @@ minute; Enter makes another one.`,
 				Connect: func(context.Context) (*console.Connection, error) {
 					return &console.Connection{Operator: debug.NewClient(a.settings.place(), a.timeout)}, nil
 				},
-				Program: "shell-operator", Flags: a.socketFlag(),
+				Program: "shell-operator", Flags: a.socketFlag(), Timeout: a.timeout,
 			})
 		},
 	}

@@ -38,7 +38,7 @@ func (p *plugin) console(args []string, stdin io.Reader, stdout io.Writer) error
 				tunnel := debug.NewTunnel(func(context.Context) (net.Conn, error) { return p.dial(pod) }, timeout)
 				return &console.Connection{Operator: tunnel, Pod: pod, Flags: flags, Close: tunnel.Close}, nil
 			},
-			Program: "kubectl shell-operator", Flags: strings.Join(p.own, " "),
+			Program: "kubectl shell-operator", Flags: strings.Join(p.own, " "), Timeout: timeout,
 		})
 	}
 	c.SetArgs(args)

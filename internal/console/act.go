@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -51,7 +52,9 @@ type actData struct {
 	// Would is what would be done, Nothing reports that this is nothing; Done is what was done. Task is one that was queued.
 	Would, Done, Task string
 	Nothing           bool
-	Problem           *problem
+	// Unknown: whether it was done is not known, because the operator has not answered.
+	Unknown bool
+	Problem *problem
 }
 
 // chosen is the action that a request names, with its form.
@@ -113,6 +116,9 @@ func (c *Console) act(r *http.Request) (page, error) {
 		return p, err
 	}
 	done, err := c.send(r, route, form, &d)
+	if err != nil && !errors.Is(err, context.Canceled) { // it may have been carried out: nothing repeats it
+		d.Unknown, d.Problem, err = true, problemOf(err), nil
+	}
 	d.Done, d.Task = done.Message, done.Task
 	p.Data = d
 	return p, err
@@ -121,8 +127,7 @@ func (c *Console) act(r *http.Request) (page, error) {
 // send calls the route. What the operator answers instead is on the page.
 func (c *Console) send(r *http.Request, route string, form url.Values, d *actData) (done acted, err error) {
 	err = c.link.post(r.Context(), route+".json", form, &done)
-	var gone *lost
-	if err != nil && !errors.As(err, &gone) && r.Context().Err() == nil {
+	if err != nil && c.o.Refused(err) || errors.As(err, new(*missing)) {
 		d.Problem, err = problemOf(err), nil
 	}
 	return done, err

@@ -30,6 +30,8 @@ type Options struct {
 	Refused func(error) bool
 	// NoRoute reports whether such an error is the answer of an operator that does not have the path.
 	NoRoute func(error) bool
+	// Timeout is the time limit of an answer; 10 s if it is 0.
+	Timeout time.Duration
 	// Version is that of the console.
 	Version string
 	// Program and Flags are the words around a command of the operator: "kubectl shell-operator" and "-n shop".

@@ -25,6 +25,28 @@ type fake struct {
 	posts []string
 	gets  []string
 	tails []*io.PipeWriter
+	// next are answers after the first one.
+	next map[string]any
+	// hangs reports whether a path is not answered; nil for none.
+	hangs func(path string) bool
+}
+
+// wait returns when the request has ended, if its path is not answered.
+func (f *fake) wait(ctx context.Context, path string) error {
+	f.mu.Lock()
+	hangs := f.hangs != nil && f.hangs(path)
+	f.mu.Unlock()
+	if !hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (f *fake) hang(which func(path string) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hangs = which
 }
 
 // refusal is an error that the operator answers.
@@ -42,6 +64,25 @@ func (f *fake) set(path string, answer any) {
 	f.answers[path] = answer
 }
 
+// requests is how often a path has been requested.
+func (f *fake) requests(path string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, got := range f.gets {
+		if got == path {
+			n++
+		}
+	}
+	return n
+}
+
+// after is the answer after the next one.
+func (f *fake) after(path string, answer any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = map[string]any{path: answer}
+}
+
 func (f *fake) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,9 +94,17 @@ func (f *fake) fail(err error) {
 }
 
 func (f *fake) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	if err := f.wait(ctx, path); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gets = append(f.gets, path)
+	defer func() {
+		if next, ok := f.next[path]; ok {
+			f.answers[path] = next
+		}
+	}()
 	if f.down != nil {
 		return nil, f.down
 	}
@@ -68,7 +117,10 @@ func (f *fake) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return f.answer(path)
 }
 
-func (f *fake) Post(_ context.Context, path string, form url.Values) (io.ReadCloser, error) {
+func (f *fake) Post(ctx context.Context, path string, form url.Values) (io.ReadCloser, error) {
+	if err := f.wait(ctx, path); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.posts = append(f.posts, path+"?"+form.Encode())
@@ -135,7 +187,8 @@ type browser struct {
 	cookie  *http.Cookie
 }
 
-func started(t *testing.T) (*browser, *fake, *clock) {
+// listening is a console that is not served, and a browser with its cookie, whose requests the test passes to the console.
+func listening(t *testing.T) (*browser, *fake, *clock) {
 	t.Helper()
 	f := &fake{answers: map[string]any{"/status.json": map[string]any{"version": "v9"}}}
 	at := &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
@@ -152,21 +205,29 @@ func started(t *testing.T) (*browser, *fake, *clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { c.stop(); _ = c.listener.Close() })
 	b := &browser{t: t, console: c, handler: c.access.guard(c.routes())}
 	res := b.request("POST", "/open", url.Values{"token": {tokenOf(t, c.Address(""))}}, nil)
 	if len(res.Result().Cookies()) != 1 {
 		t.Fatalf("no cookie: %d %s", res.Code, res.Body)
 	}
 	b.cookie = res.Result().Cookies()[0]
+	return b, f, at
+}
+
+// started is listening, served.
+func started(t *testing.T) (*browser, *fake, *clock) {
+	t.Helper()
+	b, f, at := listening(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.console.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	return b, f, at
 }
 
@@ -331,4 +392,36 @@ func (l leaving) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, ctx.Err()
 	}
 	return l.fake.Get(ctx, path)
+}
+
+// TestSlowRoute: a route that takes longer than the limit is no lost connection. The page shows which it is, and requests it again; others
+// show their parts.
+func TestSlowRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, f, _ := listening(t)
+		everywhere(f, "4")
+		f.hang(func(path string) bool { return path == "/sets/list.json" })
+		const late = "the operator needs more than 10s for /sets/list, and answers other requests"
+		page := b.get("/sets")
+		has(t, page, "The operator is slow.", late, "with a longer --timeout", `hx-trigger="every 2s" hx-target="#content"`,
+			"The page is requested again by itself")
+		hasNot(t, page, "No answer from the operator", "shows what was known")
+		has(t, b.poll("/sets"), late, "The page shows what was known then, and is requested again by itself")
+		has(t, b.get("/"), "<h2 id=\"problems\">") // over the same connection
+		f.hang(nil)
+		has(t, b.poll("/sets"), `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`, "<table>")
+
+		f.hang(func(path string) bool { return strings.HasSuffix(path, "/lanes.json") })
+		has(t, b.get("/"), "<h2 id=\"problems\">", "the operator needs more than 10s for /queue/4/lanes")
+
+		// An action may have been carried out.
+		f.hang(func(path string) bool { return path == "/parked/retry.json" })
+		has(t, b.request("POST", "/act/parked/retry", url.Values{"id": {"4"}}, nil).Body.String(),
+			"It is not known whether it was done", "the operator needs more than 10s for /parked/retry")
+
+		f.hang(func(string) bool { return true })
+		page = b.get("/sets")
+		has(t, page, "No answer from the operator since", "The page connects again by itself")
+		hasNot(t, page, "is slow")
+	})
 }

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -34,9 +36,11 @@ type Connection struct {
 const (
 	firstDelay = 500 * time.Millisecond
 	maxDelay   = 10 * time.Second
-	// answerLimit is the time limit of an answer, answerBytes bounds it.
+	// answerLimit is the time limit of an answer unless Options have another one, answerBytes bounds it.
 	answerLimit = 10 * time.Second
 	answerBytes = 64 << 20
+	// probeLimit is that of the question whether an operator that is late with an answer gives others.
+	probeLimit = 2 * time.Second
 )
 
 // link is the connection to the operator. The requests of pages restore it: without a page, nothing connects.
@@ -49,6 +53,8 @@ type link struct {
 	// noRoute reports whether such an answer is that of an operator without the path.
 	noRoute func(error) bool
 	now     func() time.Time
+	// limit is the time limit of an answer.
+	limit time.Duration
 
 	// connecting has room for the one request that connects.
 	connecting chan struct{}
@@ -72,6 +78,21 @@ type lost struct {
 
 func (l *lost) Unwrap() error { return l.error }
 
+// slow is the error of a path that is not answered in time by an operator that answers others.
+type slow struct {
+	route string
+	limit time.Duration
+}
+
+func (s *slow) Error() string {
+	return fmt.Sprintf("the operator needs more than %s for %s, and answers other requests", s.limit, s.route)
+}
+
+// Hint is the next step.
+func (s *slow) Hint() string {
+	return "it reads much, or its API server is slow: check its log, or start the console with a longer --timeout"
+}
+
 // missing is the error of a route that the operator does not have, because it is older.
 type missing struct{ Route, Version string }
 
@@ -80,7 +101,8 @@ func (m *missing) Error() string {
 }
 
 func newLink(ctx context.Context, o *Options) *link {
-	return &link{ctx: ctx, connect: o.Connect, refused: o.Refused, noRoute: o.NoRoute, now: o.now, connecting: make(chan struct{}, 1)}
+	return &link{ctx: ctx, connect: o.Connect, refused: o.Refused, noRoute: o.NoRoute, now: o.now,
+		limit: cmp.Or(o.Timeout, answerLimit), connecting: make(chan struct{}, 1)}
 }
 
 // peer is the operator that answers, or did.
@@ -102,7 +124,7 @@ func (l *link) current(ctx context.Context) (*Connection, error) {
 	select {
 	case l.connecting <- struct{}{}:
 	case <-ctx.Done():
-		return nil, l.late(ctx.Err())
+		return nil, l.waited(ctx.Err())
 	}
 	defer func() { <-l.connecting }()
 	l.mu.Lock()
@@ -129,8 +151,8 @@ func (l *link) current(ctx context.Context) (*Connection, error) {
 	return conn, nil
 }
 
-// late is the error of a request whose time is over before another one has connected.
-func (l *link) late(err error) error {
+// waited is the error of a request whose time is over before another one has connected.
+func (l *link) waited(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err // the browser has left
 	}
@@ -147,13 +169,32 @@ func (l *link) late(err error) error {
 // browser may leave.
 func (l *link) versionOf(conn *Connection) (string, error) {
 	var status struct{ Version string }
-	ctx, cancel := context.WithTimeout(l.ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(l.ctx, l.limit)
 	defer cancel()
-	err := l.read(conn.Get(ctx, "/status.json"))(&status)
-	if err != nil && l.refused(err) {
-		return "unknown", nil // it answers
+	err := read(&status)(conn.Get(ctx, "/status.json"))
+	if err != nil && (l.refused(err) || late(err) && l.answers(conn)) {
+		return "unknown", nil
 	}
 	return status.Version, err
+}
+
+// late reports that a time limit was exceeded.
+func late(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// answers reports whether the operator answers the request that costs nothing.
+func (l *link) answers(conn *Connection) bool {
+	ctx, cancel := context.WithTimeout(l.ctx, probeLimit)
+	defer cancel()
+	body, err := conn.Get(ctx, "/")
+	if err != nil {
+		return l.refused(err)
+	}
+	defer body.Close()
+	_, err = io.ReadAll(io.LimitReader(body, 1<<10))
+	return err == nil
 }
 
 // lose ends a connection, and returns the error of requests until the next one.
@@ -184,66 +225,82 @@ func (l *link) close() {
 	l.conn = nil
 }
 
-// call sends a request and classifies its error.
-func (l *link) call(ctx context.Context, path string, send func(*Connection) (io.ReadCloser, error)) (io.ReadCloser, error) {
-	conn, err := l.current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	body, err := send(conn)
+// problemOf is the error of a request over a connection, nil for none.
+func (l *link) problemOf(conn *Connection, path string, err error) error {
+	route, _, _ := strings.Cut(path, "?")
+	route = strings.TrimSuffix(route, ".json")
 	switch {
-	case err == nil:
-		return body, nil
+	case err == nil, errors.Is(err, errAnswer):
+		return err
 	case l.refused(err):
-		if route, _, _ := strings.Cut(path, "?"); l.noRoute(err) {
+		if l.noRoute(err) {
 			version, _ := l.peer()
-			return nil, &missing{strings.TrimSuffix(route, ".json"), version}
+			return &missing{route, version}
 		}
-		return nil, err
+		return err
 	case errors.Is(err, context.Canceled):
-		return nil, err // the browser has left
+		return err // the browser has left
+	case late(err) && l.answers(conn):
+		return &slow{route, l.limit}
+	case errors.Is(err, errCut):
+		return &lost{l.now(), err}
 	}
-	return nil, l.lose(conn, err)
+	return l.lose(conn, err)
 }
 
 // get reads JSON.
 func (l *link) get(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	body, err := l.call(ctx, path, func(c *Connection) (io.ReadCloser, error) { return c.Get(ctx, path) })
-	return l.read(body, err)(into)
+	return l.ask(ctx, path, into, func(ctx context.Context, c *Connection) (io.ReadCloser, error) { return c.Get(ctx, path) })
 }
 
 // post sends a form and reads JSON.
 func (l *link) post(ctx context.Context, path string, form url.Values, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	return l.ask(ctx, path, into, func(ctx context.Context, c *Connection) (io.ReadCloser, error) { return c.Post(ctx, path, form) })
+}
+
+func (l *link) ask(ctx context.Context, path string, into any, send func(context.Context, *Connection) (io.ReadCloser, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
 	defer cancel()
-	body, err := l.call(ctx, path, func(c *Connection) (io.ReadCloser, error) { return c.Post(ctx, path, form) })
-	return l.read(body, err)(into)
+	conn, err := l.current(ctx)
+	if err != nil {
+		return err
+	}
+	return l.problemOf(conn, path, read(into)(send(ctx, conn)))
 }
 
 // stream returns an answer without end.
 func (l *link) stream(ctx context.Context, path string) (io.ReadCloser, error) {
-	return l.call(ctx, path, func(c *Connection) (io.ReadCloser, error) { return c.Get(ctx, path) })
+	conn, err := l.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := conn.Get(ctx, path)
+	return body, l.problemOf(conn, path, err)
 }
 
-// read decodes an answer in JSON. One that ends early is that of an operator that has ended.
-func (l *link) read(body io.ReadCloser, err error) func(into any) error {
-	return func(into any) error {
+// Errors of an answer: of one that is none, and of one that ends early, as that of an operator that ends.
+var (
+	errAnswer = errors.New("cannot read the answer of the operator")
+	errCut    = errors.New("its answer has no end")
+)
+
+// read decodes an answer in JSON.
+func read(into any) func(io.ReadCloser, error) error {
+	return func(body io.ReadCloser, err error) error {
 		if err != nil {
 			return err
 		}
 		defer body.Close()
 		limited := &io.LimitedReader{R: body, N: answerBytes}
-		err := json.NewDecoder(limited).Decode(into)
+		err = json.NewDecoder(limited).Decode(into)
 		switch {
 		case err == nil:
 			return nil
 		case limited.N <= 0:
-			return fmt.Errorf("the answer of the operator has more than %d MiB", answerBytes>>20)
+			return fmt.Errorf("%w: it has more than %d MiB", errAnswer, answerBytes>>20)
 		case errors.As(err, new(*json.SyntaxError)), errors.As(err, new(*json.UnmarshalTypeError)):
-			return fmt.Errorf("cannot read the answer of the operator: %w", err)
+			return fmt.Errorf("%w: %w", errAnswer, err)
 		}
-		return &lost{l.now(), fmt.Errorf("its answer has no end: %w", err)}
+		return fmt.Errorf("%w: %w", errCut, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -29,17 +30,43 @@ func (c *Console) live(r *http.Request) (page, error) {
 	return page{Title: "Live", content: "live", Data: d, Still: true}, err
 }
 
+// openStreams bounds those of the console, each of which needs one of the operator.
+const openStreams = 32
+
+// maxEntry bounds a line of a tail.
+const maxEntry = 256 << 10
+
 // stream is an answer of server-sent events.
 type stream struct {
 	w     http.ResponseWriter
 	flush *http.ResponseController
 }
 
-func newStream(w http.ResponseWriter) (*stream, error) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	s := &stream{w, http.NewResponseController(w)}
-	return s, s.flush.Flush()
+// streaming answers with server-sent events, unless as many are open as can be.
+func (c *Console) streaming(open chan struct{}, send func(*stream, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		s := &stream{w, http.NewResponseController(w)}
+		if s.flush.Flush() != nil {
+			return
+		}
+		select {
+		case open <- struct{}{}:
+			defer func() { <-open }()
+			send(s, r)
+		default: // the page connects again
+			_ = s.send("", c.lostText(&full{cap(open)}))
+		}
+	}
 }
+
+// full is the error of a page that would follow runs beside too many others.
+type full struct{ pages int }
+
+func (f *full) Error() string { return fmt.Sprintf("%d pages follow runs, which is the most", f.pages) }
+
+// Hint is the next step.
+func (*full) Hint() string { return "close some" }
 
 // send sends a message that htmx puts into the page. An event has a name instead.
 func (s *stream) send(event string, text []byte) error {
@@ -64,14 +91,11 @@ func entries(ctx context.Context, body io.Reader) <-chan history.Entry {
 	all := make(chan history.Entry, 100)
 	go func() {
 		defer close(all)
-		lines := bufio.NewReader(body)
-		for {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return
-			}
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, maxEntry)
+		for lines.Scan() {
 			var e history.Entry
-			if json.Unmarshal(line, &e) != nil {
+			if json.Unmarshal(lines.Bytes(), &e) != nil {
 				continue
 			}
 			select {
@@ -170,19 +194,15 @@ func (c *Console) lostText(err error) []byte {
 	if gone := (*lost)(nil); errors.As(err, &gone) {
 		s.Lost, s.Since = problemOf(gone.error), gone.since
 	} else if err != nil {
-		s.Lost, s.Answered = problemOf(err), true
+		s.Lost, s.Answered, s.Slow = problemOf(err), true, errors.As(err, new(*slow))
 	}
 	_ = c.templates.ExecuteTemplate(&b, "lostPart", s)
 	return b.Bytes()
 }
 
-func (c *Console) streamLive(w http.ResponseWriter, r *http.Request) {
+func (c *Console) streamLive(s *stream, r *http.Request) {
 	q := r.URL.Query()
 	d := liveData{Hook: q.Get("hook"), Outcome: q.Get("outcome"), Text: q.Get("text")}
-	s, err := newStream(w)
-	if err != nil {
-		return
-	}
 	c.tail(r.Context(), d.Hook, func(batch []history.Entry) error {
 		var b bytes.Buffer
 		for i := range batch {
@@ -200,11 +220,7 @@ func (c *Console) streamLive(w http.ResponseWriter, r *http.Request) {
 }
 
 // streamRun sends the page of a run when it has changed, until it has ended.
-func (c *Console) streamRun(w http.ResponseWriter, r *http.Request) {
-	s, err := newStream(w)
-	if err != nil {
-		return
-	}
+func (c *Console) streamRun(s *stream, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	var following sync.WaitGroup
 	defer following.Wait()

@@ -30,6 +30,9 @@ type page struct {
 	// Stream is the path of the stream that replaces the content; the others are polled. Still pages stay as they are.
 	Stream string
 	Still  bool
+	// Shown is what a page has that is expensive: a request that repeats it sends it. Unchanged: the page has all.
+	Shown     string
+	Unchanged bool
 }
 
 // problem is an error with the next step, in its place on a page.
@@ -45,12 +48,15 @@ func (c *Console) routes() http.Handler {
 		"POST /act/{action...}": c.act,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			p, err := show(r)
+			ctx, cancel := context.WithTimeout(r.Context(), c.link.limit) // of all requests of the page together
+			defer cancel()
+			p, err := show(r.WithContext(ctx))
 			c.write(w, r, p, err)
 		})
 	}
-	mux.HandleFunc("GET /stream/runs/{id...}", c.streamRun)
-	mux.HandleFunc("GET /stream/live", c.streamLive)
+	open := make(chan struct{}, openStreams)
+	mux.HandleFunc("GET /stream/runs/{id...}", c.streaming(open, c.streamRun))
+	mux.HandleFunc("GET /stream/live", c.streaming(open, c.streamLive))
 	mux.HandleFunc("GET /open", func(w http.ResponseWriter, r *http.Request) { c.html(w, "open", nil) })
 	files, _ := fs.Sub(assets, "assets")
 	mux.HandleFunc("GET /assets/{name}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, r.PathValue("name")) })
@@ -60,7 +66,9 @@ func (c *Console) routes() http.Handler {
 // parse reads the templates. They are part of the program: an error is a bug that each test finds.
 func (c *Console) parse() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"base": func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": lasts, "bars": bars,
+		// A page may wait for the operator, and then for the answer whether it is there.
+		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
+		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": lasts, "bars": bars,
 		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
@@ -121,9 +129,11 @@ type shown struct {
 	// Content is the rendered content. Lost is why there is none, or no newer one.
 	Content template.HTML
 	Lost    *problem
-	// Since is when the operator did not answer any more. Answered: it does, with Lost.
-	Since    time.Time
-	Answered bool
+	// Since is when the operator did not answer any more. Answered: it does, with Lost; Slow: it answers other requests.
+	Since          time.Time
+	Answered, Slow bool
+	// Fresh is what the page would show without Lost: nothing yet.
+	Fresh bool
 	// Query is that of the address, for requests that repeat it.
 	Query string
 }
@@ -150,7 +160,10 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 	if p.Path == "" {
 		p.Path = r.URL.EscapedPath()
 	}
-	s = shown{page: p, Own: c.o.Version, Query: queryAs(r.URL.Query())}
+	late := new(slow)
+	query := r.URL.Query()
+	query.Del("shown")
+	s = shown{page: p, Own: c.o.Version, Query: queryAs(query)}
 	var gone *lost
 	switch {
 	case errors.As(err, &gone):
@@ -158,12 +171,15 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 		if s.Title == "" {
 			s.Title = "No answer"
 		}
+	case errors.As(err, &late):
+		s.Lost, s.Slow = problemOf(late), true
 	case err != nil:
 		s.content, s.Data = "problem", problemOf(err)
 		if s.Title == "" {
 			s.Title = "Not found"
 		}
 	}
+	s.Fresh = s.Lost != nil && r.Header.Get("HX-Request") == ""
 	s.Version, s.Pod = c.link.peer()
 	s.Elsewhere = c.command("console", p.Path+s.Query)
 	if s.Lost == nil {
@@ -202,11 +218,11 @@ func problemOf(err error) *problem {
 	return p
 }
 
-// part reads a part of a page. What the operator answers instead is shown in its place; only a lost operator is the error of the page.
+// part reads a part of a page. What the operator answers instead is shown in its place, and that it is late; only a lost operator is the
+// error of the page.
 func (c *Console) part(r *http.Request, path string, into any) (*problem, error) {
 	err := c.link.get(r.Context(), path, into)
-	var gone *lost
-	if err == nil || errors.As(err, &gone) || r.Context().Err() != nil {
+	if err == nil || errors.As(err, new(*lost)) || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
 	return problemOf(err), nil

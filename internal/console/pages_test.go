@@ -95,7 +95,7 @@ var elements = strings.Fields(`html head meta title link script body a header na
 	ul li ol table thead tbody tr th td span svg rect time code pre details summary mark footer button select option br noscript hx-partial`)
 
 // htmxAttributes are those of the templates.
-var htmxAttributes = strings.Fields("hx-sse:connect hx-sse:close hx-swap hx-get hx-trigger hx-sync hx-target")
+var htmxAttributes = strings.Fields("hx-sse:connect hx-sse:close hx-swap hx-get hx-trigger hx-sync hx-target hx-include")
 
 // structure is the page as elements and attributes, without texts: that of hostile names is that of harmless ones.
 func structure(t *testing.T, page string) string {
@@ -401,6 +401,48 @@ func TestRunInProgress(t *testing.T) {
 	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
 	until(t, all, "exit status 0")
 	until(t, all, "event: done")
+}
+
+// TestManyStreams: a page beside as many others as can follow runs shows why it does not, and connects when one is closed.
+func TestManyStreams(t *testing.T) {
+	b, _, _ := started(t)
+	var last context.CancelFunc
+	for range openStreams {
+		all, cancel := messages(t, b, "/stream/live")
+		defer cancel()
+		until(t, all, "hx-target") // it is connected
+		last = cancel
+	}
+	all, cancel := messages(t, b, "/stream/live")
+	defer cancel()
+	until(t, all, "32 pages follow runs, which is the most: close some")
+	last()
+	for connected := false; !connected; {
+		again, cancel := messages(t, b, "/stream/live")
+		defer cancel()
+		connected = !strings.Contains(<-again, "32 pages")
+	}
+}
+
+// TestEndedRun: the page of a run that has ended reads its contexts again only when its neighbours change.
+func TestEndedRun(t *testing.T) {
+	b, f, at := started(t)
+	run := map[string]any{"id": "2-1", "hook": "a.sh", "status": "succeeded", "started": at.Now()}
+	f.set("/run/2-1.json", run)
+	f.set("/hook/a.sh/runs.json", []any{run, map[string]any{"id": "1-1"}})
+	f.set("/run/2-1/context.json", &refusal{text: "there is no recording"})
+	has(t, b.get("/runs/2-1"), "there is no recording", `name="shown" value=""`)
+	f.set("/run/2-1/context.json", []any{map[string]any{"binding": "orders"}}) // it is written after the end
+	has(t, b.poll("/runs/2-1?shown="), "Context 1 · orders", `name="shown" value="2-1 1-1 "`)
+	at.add(90 * time.Second)
+	text := b.poll("/runs/2-1?find=x&shown=2-1+1-1+")
+	has(t, text, `<hx-partial hx-target="#ago" hx-swap="innerHTML">90 s ago</hx-partial>`, `hx-target="#asof"`)
+	hasNot(t, text, "<h1>", "orders")
+	if n := f.requests("/run/2-1/context.json"); n != 2 {
+		t.Errorf("the contexts were read %d times", n)
+	}
+	f.set("/hook/a.sh/runs.json", []any{map[string]any{"id": "3-1"}, run, map[string]any{"id": "1-1"}})
+	has(t, b.poll("/runs/2-1?shown=2-1+1-1+"), "next 3-1", "Context 1 · orders", `value="2-1 1-1 3-1"`)
 }
 
 // TestWords: commands can be pasted into a shell as they are.

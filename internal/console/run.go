@@ -21,6 +21,8 @@ type runData struct {
 	Find       string
 	// Left are the contexts without what is searched for.
 	Left int
+	// Shown is that of the page.
+	Shown string
 }
 
 // Run is the run itself.
@@ -43,8 +45,8 @@ type piece struct {
 const shownContexts = 50
 
 func (c *Console) run(r *http.Request) (page, error) {
-	d, err := c.runData(r)
-	p := page{Title: "Run " + plain(r.PathValue("id")), content: "run", Data: d}
+	d, unchanged, err := c.runData(r)
+	p := page{Title: "Run " + plain(r.PathValue("id")), content: "run", Data: d, Shown: d.Shown, Unchanged: unchanged}
 	if err == nil {
 		p.Title = "Run " + plain(d.ID) + " of " + plain(d.Hook)
 		if d.InProgress() {
@@ -55,15 +57,17 @@ func (c *Console) run(r *http.Request) (page, error) {
 	return p, err
 }
 
-func (c *Console) runData(r *http.Request) (d runData, err error) {
+// runData reads what the page shows. A run that has ended changes no more, and its contexts may be large: unchanged reports that the page
+// has them, and the same neighbours.
+func (c *Console) runData(r *http.Request) (d runData, unchanged bool, err error) {
 	id := r.PathValue("id")
 	if err := c.link.get(r.Context(), "/run/"+segments(id)+".json", &d.run); err != nil {
-		return d, err
+		return d, false, err
 	}
 	d.Span, d.Find = spanOf([]run{d.run}, 0), r.URL.Query().Get("find")
 	var runs []run
 	if _, err := c.part(r, "/hook/"+segments(d.Hook)+"/runs.json", &runs); err != nil {
-		return d, err
+		return d, false, err
 	}
 	if i := slices.IndexFunc(runs, func(other run) bool { return other.ID == d.ID }); i >= 0 {
 		if i > 0 {
@@ -74,12 +78,19 @@ func (c *Console) runData(r *http.Request) (d runData, err error) {
 		}
 	}
 	if d.InProgress() {
-		return d, nil // it is recorded at its end
+		return d, false, nil // it is recorded at its end
+	}
+	complete := strings.Join([]string{d.ID, d.Previous, d.Next}, " ")
+	if r.URL.Query().Get("shown") == complete {
+		return d, true, nil
 	}
 	var contexts []json.RawMessage
 	d.NoContexts, err = c.part(r, "/run/"+segments(d.ID)+"/context.json", &contexts)
 	d.Contexts, d.Left = contextsOf(contexts, d.Find)
-	return d, err
+	if d.NoContexts == nil {
+		d.Shown = complete
+	}
+	return d, false, err
 }
 
 // shownOf are the contexts that contain a text, and how many do not, or are too many.

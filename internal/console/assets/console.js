@@ -52,19 +52,24 @@
   });
 
   // The stream of runs: its end is in view unless one has scrolled up, and it waits while it is paused.
-  const entries = document.getElementById("entries"), pause = document.getElementById("pause");
-  if (!entries) return;
+  // The elements may come later, when the operator is slow.
   let resume = null, paused = null, atEnd = true;
-  pause.addEventListener("click", () => {
+  document.addEventListener("click", (event) => {
+    const pause = event.target.closest?.("#pause");
+    if (!pause) return;
     if (resume) { resume(); resume = paused = null; } else paused = new Promise((done) => { resume = done; });
     pause.textContent = resume ? "Continue" : "Pause";
     pause.setAttribute("aria-pressed", String(!!resume));
   });
-  entries.addEventListener("htmx:sse:before:message", (event) => {
+  document.addEventListener("htmx:sse:before:message", (event) => {
+    const entries = event.target;
+    if (entries.id !== "entries") return;
     if (paused) event.detail.waitUntil(paused);
     atEnd = entries.scrollHeight - entries.scrollTop - entries.clientHeight < 40;
   });
-  entries.addEventListener("htmx:sse:after:message", () => {
+  document.addEventListener("htmx:sse:after:message", (event) => {
+    const entries = event.target;
+    if (entries.id !== "entries") return;
     while (entries.children.length > shownEntries) entries.firstElementChild.remove();
     if (atEnd) entries.scrollTop = entries.scrollHeight;
   });

@@ -1,0 +1,109 @@
+//go:build browser
+
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	real "github.com/shell-operator/shell-operator/internal/test/browser"
+)
+
+// tab is a real browser with a page of the console.
+func (b *browser) tab(path string) *real.Tab {
+	b.t.Helper()
+	tab := real.Open(b.t)
+	tab.Visit(b.console.Address(path))
+	tab.Until(`!location.pathname.endsWith("/open")`)
+	return tab
+}
+
+// A page whose route was late shows its content later, and works as one that had it from the beginning.
+func TestLatePageInABrowser(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "4")
+	b.console.link.limit = 1e9
+	f.hang(func(path string) bool { return path == "/sets/list.json" || path == "/hook/list.json" })
+	sets := b.tab("/sets")
+	sets.Says("The operator is slow.")
+	sets.Says("Waiting for the operator.")
+	live := sets.Another()
+	live.Visit("http://" + b.console.access.host + b.console.access.base + "/live")
+	live.Says("Waiting for the operator.")
+	f.hang(nil)
+	sets.Says("Read from the API server")
+	sets.Until(`document.getElementById("lost").innerText === ""`)
+	live.Says("The last 500 entries")
+	live.Exec(`document.getElementById("pause").click()`)
+	live.Until(`document.getElementById("pause").innerText === "Continue"`)
+	for _, tab := range []*real.Tab{sets, live} {
+		if text := tab.Text(); strings.Contains(text, "Waiting") {
+			t.Errorf("it still waits:\n%s", text)
+		}
+		tab.Clean("late")
+	}
+}
+
+// A run that ends before its page has connected is shown with its end.
+func TestRunEndsBeforeItsPageConnects(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "4")
+	f.set("/hook/a.sh/runs.json", []any{})
+	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "first line\n"})
+	f.after("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
+	tab := b.tab("/runs/1-1")
+	tab.Says("exit status 0")
+	tab.Clean("the run")
+}
+
+// The contexts of a run that has ended are read once, whatever else of its page changes.
+func TestContextsInABrowser(t *testing.T) {
+	b, f, at := started(t)
+	everywhere(f, "4")
+	run := map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "started": at.Now(), "exit": "exit status 0"}
+	f.set("/run/1-1.json", run)
+	f.set("/hook/a.sh/runs.json", []any{run})
+	f.set("/run/1-1/context.json", &refusal{text: "there is no recording"})
+	tab := b.tab("/runs/1-1")
+	tab.Says("there is no recording")
+	f.set("/run/1-1/context.json", []any{map[string]any{"binding": "orders"}}) // it is written after the end
+	tab.Says("Context 1 · orders")
+	read := f.requests("/run/1-1/context.json")
+	for _, age := range []string{"started 30 s ago", "started 60 s ago"} {
+		at.add(30 * time.Second)
+		tab.Says(age)
+		tab.Says("Context 1 · orders")
+	}
+	if n := f.requests("/run/1-1/context.json"); n != read {
+		t.Errorf("the contexts were read %d times more", n-read)
+	}
+	f.set("/hook/a.sh/runs.json", []any{map[string]any{"id": "2-1", "hook": "a.sh"}, run})
+	tab.Says("next 2-1")
+	tab.Says("Context 1 · orders")
+	tab.Until(`performance.getEntriesByType("resource").some((r) => r.name.includes("shown=1-1++2-1"))`) // it was requested again
+	if n := f.requests("/run/1-1/context.json"); n != read+1 {
+		t.Errorf("the contexts were read %d times more", n-read)
+	}
+	tab.Clean("the run")
+}
+
+// A page does not send what is typed into its forms before that is sent.
+func TestPollsSendNoForms(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "4")
+	tab := b.tab("/queues/4")
+	tab.Says("Key contains")
+	tab.Exec(`document.getElementById("key").focus()`)
+	tab.Keys("abc")
+	tab.Exec(`window.seen = document.getElementById("time").dateTime`)
+	tab.Until(`performance.getEntriesByType("resource").filter((r) => r.initiatorType === "fetch").length > 1`)
+	f.mu.Lock()
+	for _, path := range f.gets {
+		if strings.Contains(path, "abc") {
+			t.Errorf("it has requested %s", path)
+		}
+	}
+	f.mu.Unlock()
+	tab.Clean("the queue")
+}
