@@ -186,7 +186,8 @@ func (p *plugin) pod() (string, error) {
 	case len(names) == 0:
 		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
 	case len(names) > 1:
-		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease, or add --all: %s",
+		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease, "+
+			"or add --all: %s",
 			len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return names[0], nil

@@ -66,7 +66,8 @@ func TestConsoleInABrowser(t *testing.T) {
 		}
 		b.Accessible(string(axe), path)
 		b.Clean(path)
-		if n := browser.Value[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n > 0 {
+		const foreign = `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`
+		if n := browser.Value[int](b, foreign); n > 0 {
 			t.Errorf("%s requests another host", path)
 		}
 	}
