@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,10 +13,16 @@ import (
 // blockedDelay is the time after which a blocked run is tried again, if nothing reports before that it may start.
 const blockedDelay = time.Minute
 
+// ErrWaits is the error of a review whose run has not begun, because its hook waits for a token or a permission of its account.
+var ErrWaits = errors.New("the hook waits for its account")
+
 // blockedError is a run that has not begun, because its hook has to wait.
 type blockedError struct{ why string }
 
 func (e *blockedError) Error() string { return e.why }
+
+// Is makes it an ErrWaits.
+func (e *blockedError) Is(target error) bool { return target == ErrWaits }
 
 // BlockedFor implements queue.Blocked.
 func (e *blockedError) BlockedFor() time.Duration { return blockedDelay }

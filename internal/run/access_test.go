@@ -69,7 +69,7 @@ func TestAccess(t *testing.T) {
 	}
 	// Requests fail.
 	if _, err := r.Answer(t.Context(), Review{Event: event.Event{Type: event.HTTP, Hook: &hook.Hook{Name: "shop/h", Tenant: h.Tenant,
-		HTTP: []hook.HTTP{{}}}}, Quiet: true}); err == nil || !strings.Contains(err.Error(), "no token") {
+		HTTP: []hook.HTTP{{}}}}, Quiet: true}); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "no token") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -268,7 +268,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	m := t.ensureExtra()
 	if m.review != nil {
 		if why := t.runner.blocked(t); why != "" {
-			return fmt.Errorf("%s FAILED: %s", t.Hook().Name, why)
+			return fmt.Errorf("%s FAILED: %w", t.Hook().Name, &blockedError{why})
 		}
 		m.attempts++
 		m.runs++
