@@ -3,26 +3,52 @@ package security
 import (
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const (
-	// setsOfShop has a set with a member in the namespace of the other tenant.
+	// setsOfShop has a set with a member in the namespace of the other tenant, and an object that changes with each run.
 	setsOfShop = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: sets}]}'; exit; fi
 echo '{operation: Sync, set: both, objects: [
   {apiVersion: v1, kind: ConfigMap, metadata: {name: member, namespace: SHOP}},
-  {apiVersion: v1, kind: ConfigMap, metadata: {name: member, namespace: PAINT}}]}' > "$KUBERNETES_PATCH_PATH"
+  {apiVersion: v1, kind: ConfigMap, metadata: {name: member, namespace: PAINT}}]}
+---
+{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: changes, namespace: SHOP},
+  data: {"at": "'$(date +%s)'"}}}' > "$KUBERNETES_PATCH_PATH"
 `
+	// sharesOfShop has a finalizer of KIND; the account may add it to one of two.
 	sharesOfShop = `#!/bin/sh
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{name: shares, kind: ConfigMap, queue: shares, finalizer: example.com/share,
+  echo '{configVersion: v1, kubernetes: [{name: shares, kind: KIND, queue: shares, finalizer: example.com/KIND,
     namespace: {nameSelector: {matchNames: [SHOP]}}, labelSelector: {matchLabels: {share: "yes"}}}]}'
   exit
 fi
+`
+	shares = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: forbidden, namespace: SHOP, labels: {share: "yes"}}}
+- {apiVersion: v1, kind: ResourceQuota, metadata: {name: done, namespace: SHOP, labels: {share: "yes"}}}
+- {apiVersion: v1, kind: ResourceQuota, metadata: {name: kept, namespace: SHOP, labels: {share: "yes"}}}
+- {apiVersion: v1, kind: ResourceQuota, metadata: {name: left, namespace: SHOP, labels: {share: "yes"}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: quotas, namespace: SHOP}
+rules: [{apiGroups: [""], resources: [resourcequotas], verbs: [get, list, watch, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: quotas, namespace: SHOP}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: quotas}
+subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
 `
 	// servesOfShop answers with a snapshot of the namespace of the other tenant.
 	servesOfShop = `#!/bin/sh
@@ -64,33 +90,28 @@ subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
 )
 
 // Sets and finalizers of a tenant are written as its account, their records as the operator, which removes a finalizer when the account is
-// gone. HTTP hooks and webhooks that include a binding which the account may not read do not run.
+// gone. HTTP hooks and webhooks that include a binding which the account may not read do not run. Without the account, uninstall removes what is left.
 func TestRightsOfTenants(t *testing.T) {
-	if !testenv.Long() {
-		t.Skip("takes minutes: make long")
-	}
 	t.Parallel()
 	cluster := testenv.Shared(t)
 	shop, paint, own := cluster.Namespace(t), cluster.Namespace(t), cluster.Namespace(t)
 	in := strings.NewReplacer("SHOP", shop, "PAINT", paint).Replace
 	account := "system:serviceaccount:" + shop + ":hooks"
-	cluster.KubectlInput(t, in(accountsOf), "apply", "-f", "-")
-	cluster.UntilAllowed(t, account, shop, "update", "configmaps")
+	cluster.KubectlInput(t, in(accountsOf+"---"+shares), "apply", "-f", "-")
+	cluster.UntilAllowed(t, account, shop, "patch", "resourcequotas")
 	cluster.Kubectl(t, "-n", paint, "create", "configmap", "one")
-	for _, name := range []string{"done", "kept"} {
-		cluster.Kubectl(t, "-n", shop, "create", "configmap", name)
-		cluster.Kubectl(t, "-n", shop, "label", "configmap", name, "share=yes")
-	}
-	op := startTenants(t, cluster, map[string]string{"shop/sets.sh": in(setsOfShop), "shop/shares.sh": in(sharesOfShop),
-		"shop/serves.sh": in(servesOfShop)},
+	op := startTenants(t, cluster, map[string]string{"shop/sets.sh": in(setsOfShop), "shop/serves.sh": in(servesOfShop),
+		"shop/forbidden.sh": strings.ReplaceAll(in(sharesOfShop), "KIND", "ConfigMap"),
+		"shop/shares.sh":    strings.ReplaceAll(in(sharesOfShop), "KIND", "ResourceQuota")},
 		fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %[1]s/hooks, webhooks: [%[1]s]}\n", shop),
 		"--namespace", own, "--validating-webhook-configuration-name", shop)
 	logged(t, op, "a set that is not allowed", "shop/sets.sh", account, `in the namespace "`+paint, "forbidden")
-	logged(t, op, "a finalizer that is not allowed", "shop/shares.sh", "no permission to add the finalizer",
+	logged(t, op, "a finalizer that is not allowed", "shop/forbidden.sh", "no permission to add the finalizer",
 		"give the ServiceAccount "+shop+"/hooks")
 	page := "http://" + op.UntilLog("HTTP hooks are served").Fields["address"] + "/shop/page"
 	logged(t, op, "a denied binding", "Enable Kubernetes binding for hook failed", "shop/serves.sh", "may not list and watch configmaps")
-	if status, body := testenv.Get(t, page); status != http.StatusInternalServerError {
+	if status, body := testenv.Get(t, page); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "the hook waits for a token or a permission") {
 		t.Errorf("with a denied binding: %d %s", status, body)
 	}
 	op.UntilLog("Webhooks are registered")
@@ -121,21 +142,28 @@ func TestRightsOfTenants(t *testing.T) {
 		t.Errorf("the webhook of the tenant: %v %s", err, out)
 	}
 
-	for _, name := range []string{"done", "kept"} {
-		cluster.Kubectl(t, "-n", shop, "wait", "--for=jsonpath={.metadata.finalizers[0]}=example.com/share", "configmap/"+name, "--timeout=180s")
-	}
-	cluster.Kubectl(t, "-n", shop, "delete", "configmap", "done", "--timeout=180s")
+	cluster.Kubectl(t, "-n", shop, "wait", "--for=jsonpath={.metadata.finalizers[0]}=example.com/ResourceQuota", "--timeout=180s",
+		"quota/done", "quota/kept", "quota/left")
+	cluster.Kubectl(t, "-n", shop, "delete", "quota", "done", "--timeout=180s")
 	cluster.Kubectl(t, "-n", shop, "delete", "serviceaccount", "hooks")
-	untilRejected(t, op, func(int) {
-		cluster.Kubectl(t, "-n", shop, "delete", "configmap", "member", "--ignore-not-found") // the set creates it again
-	})
-	cluster.Kubectl(t, "-n", shop, "delete", "configmap", "kept", "--wait=false")
-	if finalizers := cluster.Kubectl(t, "-n", shop, "get", "configmap", "kept", "-o", "jsonpath={.metadata.finalizers}"); !strings.Contains(
-		finalizers, "example.com/share") {
-		t.Errorf("the finalizers of an object of a deleted account are %q", finalizers)
+	untilRejected(t, op, func(int) {}) // the set sends a request each second
+	cluster.Kubectl(t, "-n", shop, "delete", "quota", "kept", "left", "--wait=false")
+	if left := cluster.Kubectl(t, "-n", shop, "get", "quota", "-o", "jsonpath={.items[*].metadata.finalizers}"); left !=
+		`["example.com/ResourceQuota"] ["example.com/ResourceQuota"]` {
+		t.Errorf("the finalizers of objects of a deleted account are %s", left)
 	}
-	if out, err := op.Command("finalizers", "remove", "ConfigMap", shop+"/kept").CombinedOutput(); err != nil {
+	if out, err := op.Command("finalizers", "remove", "ResourceQuota", shop+"/kept").CombinedOutput(); err != nil {
 		t.Errorf("finalizers remove: %v\n%s", err, out)
 	}
-	cluster.Kubectl(t, "-n", shop, "wait", "--for=delete", "configmap/kept", "--timeout=180s")
+	cluster.Kubectl(t, "-n", shop, "wait", "--for=delete", "quota/kept", "--timeout=180s")
+	op.Signal(syscall.SIGTERM)
+	op.Wait()
+	uninstall := exec.Command(testenv.Binary(t), "uninstall", "--namespace", own, "--validating-webhook-configuration-name",
+		shop, "--kube-config", cluster.Kubeconfig)
+	if out, err := uninstall.CombinedOutput(); err != nil {
+		t.Errorf("uninstall: %v\n%s", err, out)
+	}
+	if left := cluster.Kubectl(t, "-n", shop, "get", "quota", "-o", "name"); left != "" {
+		t.Errorf("after uninstall are left: %s", left)
+	}
 }
