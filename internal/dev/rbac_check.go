@@ -62,11 +62,14 @@ func CheckRBAC(ctx context.Context, o Options, r RBACOptions, account string) (r
 		return report, err
 	}
 	report.Account = userOf(account)
+	if err := checkAccount(p.hooks, r.operator(), report.Account); err != nil {
+		return report, err
+	}
 	a, err := accessAs(ctx, cl, report.Account, &report)
 	if err != nil {
 		return report, err
 	}
-	p.roles = rolesOf(p.roles, report.Account)
+	p.roles = rolesOf(p.roles, p.hooks, report.Account)
 	if report.Missing, err = a.missingRules(ctx, p.roles); err != nil {
 		return report, err
 	}
@@ -77,13 +80,55 @@ func CheckRBAC(ctx context.Context, o Options, r RBACOptions, account string) (r
 	return report, err
 }
 
-// rolesOf returns the roles of a user: those of tenants whose account it is, otherwise the operator's.
-func rolesOf(all []rbac.Role, user string) []rbac.Role {
-	of := func(r rbac.Role) bool { return r.Account != hook.ServiceAccount{} && r.Account.User() == user }
-	if slices.ContainsFunc(all, of) {
-		return slices.DeleteFunc(slices.Clone(all), func(r rbac.Role) bool { return !of(r) })
+// unknownAccountError is the error of a ServiceAccount that is neither the operator's nor that of a tenant with hooks.
+type unknownAccountError struct{ account, operator, tenants string }
+
+func (e *unknownAccountError) Error() string {
+	return fmt.Sprintf("%s is not the account of the operator or of a tenant with hooks", e.account)
+}
+
+// Hint names the accounts that are.
+func (e *unknownAccountError) Hint() string {
+	return fmt.Sprintf("that of the operator is %s, by --namespace and --service-account; those of tenants are %s", e.operator, e.tenants)
+}
+
+// checkAccount refuses a ServiceAccount that has no roles, if there are tenants: without them, all roles are the operator's.
+func checkAccount(hooks []*hook.Hook, operator hook.ServiceAccount, user string) error {
+	accounts := accountsOf(hooks)
+	if len(accounts) == 0 || !strings.HasPrefix(user, serviceAccounts) || user == operator.User() {
+		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r rbac.Role) bool { return r.Account != hook.ServiceAccount{} })
+	var names []string
+	for _, a := range accounts {
+		if a.User() == user {
+			return nil
+		}
+		names = append(names, a.String())
+	}
+	slices.Sort(names)
+	return &unknownAccountError{strings.Replace(strings.TrimPrefix(user, serviceAccounts), ":", "/", 1), operator.String(),
+		strings.Join(names, ", ")}
+}
+
+// accountsOf are the accounts of tenants.
+func accountsOf(hooks []*hook.Hook) (all []hook.ServiceAccount) {
+	for _, h := range hooks {
+		if h.Tenant != nil && !slices.Contains(all, h.Tenant.ServiceAccount) {
+			all = append(all, h.Tenant.ServiceAccount)
+		}
+	}
+	return all
+}
+
+// rolesOf returns the roles of a user: those of tenants whose account it is, otherwise the operator's.
+func rolesOf(all []rbac.Role, hooks []*hook.Hook, user string) []rbac.Role {
+	of := hook.ServiceAccount{}
+	for _, a := range accountsOf(hooks) {
+		if a.User() == user {
+			of = a
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r rbac.Role) bool { return r.Account != of })
 }
 
 // accountOf names the account that a role is for, in hints.
@@ -94,10 +139,13 @@ func accountOf(r rbac.Role) kube.Account {
 	return kube.Account{Name: r.Account.String()}
 }
 
+// serviceAccounts begins the names of their users.
+const serviceAccounts = "system:serviceaccount:"
+
 // userOf is the user of an account.
 func userOf(account string) string {
 	if namespace, name, ok := strings.Cut(account, "/"); ok && !strings.Contains(account, ":") {
-		return "system:serviceaccount:" + namespace + ":" + name
+		return serviceAccounts + namespace + ":" + name
 	}
 	return account
 }

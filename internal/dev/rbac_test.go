@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // TestFromRuns prints a Role in each namespace for as many operations as an operator keeps, and a comment about further ones.
@@ -27,5 +28,60 @@ func TestFromRuns(t *testing.T) {
 		if n := strings.Count(text, part); n != want {
 			t.Errorf("%q is there %d times, not %d", part, n, want)
 		}
+	}
+}
+
+// Namespaces in cases are examples, but for those that the hook's bindings or the entry of its tenant name.
+func TestNamespacesOfCases(t *testing.T) {
+	shop := &hook.Tenant{Name: "shop", ServiceAccount: hook.ServiceAccount{Namespace: "shop", Name: "hooks"}, Webhooks: []string{"shop-2"}}
+	bound := &hook.Hook{Kubernetes: []hook.Kubernetes{{Namespaces: hook.Namespaces{Names: []string{"a", "b"}}}}}
+	ofTenant := &hook.Hook{Tenant: shop}
+	for _, test := range []struct {
+		name      string
+		hook      *hook.Hook
+		namespace string
+		want      string
+	}{
+		{"a binding names it", bound, "a", "a b"},
+		{"none names it", bound, "c", ""},
+		{"that of the account", ofTenant, "shop", "shop"},
+		{"that of webhooks", ofTenant, "shop-2", "shop-2"},
+		{"another one", ofTenant, "paint", ""},
+		{"that of the account, bound to others", &hook.Hook{Tenant: shop, Kubernetes: bound.Kubernetes}, "shop", "shop"},
+	} {
+		got := namespacesOf(test.hook, test.hook, test.namespace)
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s: %s, want %s", test.name, text, test.want)
+		}
+	}
+}
+
+// With tenants, a ServiceAccount has to be one that has roles. A tenant whose hooks need nothing has none.
+func TestRolesOfAccounts(t *testing.T) {
+	account := func(namespace string) hook.ServiceAccount {
+		return hook.ServiceAccount{Namespace: namespace, Name: "hooks"}
+	}
+	hooks := []*hook.Hook{{Name: "a"}, {Name: "shop/a", Tenant: &hook.Tenant{ServiceAccount: account("shop")}},
+		{Name: "idle/a", Tenant: &hook.Tenant{ServiceAccount: account("idle")}}}
+	all := []rbac.Role{{Namespace: "operator's"}, {Account: account("shop"), Namespace: "shop's"}}
+	for user, want := range map[string]string{
+		"": "operator's", "alice": "operator's", "system:serviceaccount:ops:operator": "operator's", account("shop").User(): "shop's",
+		account("idle").User(): "", "system:serviceaccount:shop:hook": "shop/hook is not the account of the operator or of a tenant with " +
+			"hooks: that of the operator is ops/operator, by --namespace and --service-account; those of tenants are idle/hooks, shop/hooks",
+	} {
+		var got string
+		if err := checkAccount(hooks, hook.ServiceAccount{Namespace: "ops", Name: "operator"}, user); err != nil {
+			got = err.Error() + ": " + err.(interface{ Hint() string }).Hint()
+		} else {
+			for _, r := range rolesOf(all, hooks, user) {
+				got += r.Namespace
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", user, got, want)
+		}
+	}
+	if err := checkAccount(hooks[:1], hook.ServiceAccount{Namespace: "ops", Name: "operator"}, account("x").User()); err != nil {
+		t.Errorf("without tenants: %v", err)
 	}
 }
