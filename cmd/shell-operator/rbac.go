@@ -180,7 +180,7 @@ func (s *settings) fillRBAC(r *dev.RBACOptions) {
 		r.Lease, r.Shards = s.election.lease, s.shards() > 0
 	}
 	r.Events = s.kubernetesEvents
-	r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName, s.webhookSecret
+	r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName+"-hooks", s.webhookSecret
 }
 
 // sent asks the running operator for the operations that it has sent.

@@ -22,16 +22,8 @@ import (
 type RBACOptions struct {
 	// Name is that of all roles; ServiceAccount is the operator's.
 	Name, ServiceAccount string
-	// Namespace is where the operator runs; empty means "default".
-	Namespace string
-	// Configuration begins the names of the webhook configurations, Secret is where certificates are kept.
-	Configuration, Secret string
-	// Lease is the name of the Lease of the leader election; empty means none.
-	Lease string
-	// Shards: there is a Lease for each shard, too.
-	Shards bool
-	// Events: the operator reports failing hooks as Kubernetes Events.
-	Events bool
+	// Options are about the operator: an empty Namespace means "default". RBAC sets what is about hooks.
+	rbac.Options
 	// Offline uses no cluster, even if there is one.
 	Offline bool
 	// FromRuns are the operations that a running operator has sent; nil means that none was asked for.
@@ -143,9 +135,8 @@ add rules for that.`
 }
 
 func (r *RBACOptions) plan(t *Tested) rbac.Options {
-	o := rbac.Options{Namespace: cmp.Or(r.Namespace, "default"), Configuration: r.Configuration + "-hooks", Secret: r.Secret, Lease: r.Lease,
-		Shards: r.Shards,
-		Events: r.Events, Syncs: syncs}
+	o := r.Options
+	o.Namespace, o.Syncs = cmp.Or(r.Namespace, "default"), syncs
 	if r.FromRuns != nil {
 		o.Uses = r.FromRuns.Uses
 	}
