@@ -41,13 +41,13 @@ var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 // check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
 // set.
 func (s *settings) check() error {
-	s.validating.filesGiven = s.validating.cert != "/validating-certs/tls.crt"
-	s.conversion.filesGiven = s.conversion.cert != "/conversion-certs/tls.crt"
+	s.validating.FilesGiven = s.validating.Cert != "/validating-certs/tls.crt"
+	s.conversion.FilesGiven = s.conversion.Cert != "/conversion-certs/tls.crt"
 	var errs []error
 	wrong := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("configuration error: %s "+format, append([]any{s.named(flag)}, args...)...))
 	}
-	if s.hooksDir == "" {
+	if s.HooksDir == "" {
 		wrong("hooks-dir", "is empty: name the directory of the hooks")
 	}
 	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
@@ -59,32 +59,32 @@ func (s *settings) check() error {
 	for _, port := range [][2]string{
 		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port},
 		{"conversion-webhook-listen-port", s.conversion.port},
-		{"http-listen-port", s.http.port},
+		{"http-listen-port", s.httpPort},
 	} {
 		if n, err := strconv.Atoi(port[1]); err != nil || n < 0 || n > 65535 {
 			wrong(port[0], "%q: use a number from 0 to 65535", port[1])
 		}
 	}
 	for _, base := range [][2]string{
-		{"webhook-url", s.webhookURL}, {"validating-webhook-url", s.validating.url}, {"conversion-webhook-url", s.conversion.url},
+		{"webhook-url", s.Webhooks.URL}, {"validating-webhook-url", s.validating.URL}, {"conversion-webhook-url", s.conversion.URL},
 	} {
 		if u, err := url.Parse(base[1]); base[1] != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
 			u.Fragment != "" || u.User != nil) {
 			wrong(base[0], "%q: it looks like https://host:port or https://host:port/path", base[1])
 		}
 	}
-	if c := s.webhookCertManager; c != "" && !certificateName.MatchString(c) {
+	if c := s.Webhooks.CertManager; c != "" && !certificateName.MatchString(c) {
 		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
 	}
-	if i := s.instance; i != "" && (len(i) > 100 || !instanceName.MatchString(i)) {
+	if i := s.Installation.Name; i != "" && (len(i) > 100 || !instanceName.MatchString(i)) {
 		wrong("instance", "%q: use letters, digits, dots, dashes and underscores, at most 100", i)
 	}
-	for _, name := range s.webhookExclude {
+	for _, name := range s.Webhooks.ExcludeNamespaces {
 		if len(name) > 63 || !namespaceName.MatchString(name) {
 			wrong("webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
 		}
 	}
-	if (s.http.cert == "") != (s.http.key == "") {
+	if (s.HTTP.Cert == "") != (s.HTTP.Key == "") {
 		wrong("http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
 	}
 	if e := s.v0Existing; e != "add" && e != "skip" {
@@ -93,10 +93,10 @@ func (s *settings) check() error {
 	if o := s.orphanFinalizers; o != "report" && o != "remove" {
 		wrong("orphan-finalizers", "%q: use report or remove", o)
 	}
-	switch n := s.election.shards; {
+	switch n := s.Election.Shards; {
 	case n < 1 || n > shard.Max:
 		wrong("shards", "%d: use a number from 1 to %d", n, shard.Max)
-	case n > 1 && s.election.on:
+	case n > 1 && s.Election.Enabled:
 		wrong("shards", "excludes %s: set one of them", s.named("leader-election"))
 	case n > 1 && s.orphanFinalizers == "remove":
 		wrong("shards", "excludes %s=remove: another replica may have newer hooks; use report, and the command finalizers",
@@ -105,20 +105,20 @@ func (s *settings) check() error {
 	if b := s.brokenHooks; b != brokenFail && b != brokenSkip {
 		wrong("broken-hooks", "%q: use fail or skip", b)
 	}
-	if k := s.kubectl; k != kubectl.Auto && k != kubectl.Process {
+	if k := s.Kubectl; k != kubectl.Auto && k != kubectl.Process {
 		wrong("kubectl", "%q: use auto or process", k)
 	}
 	if !slices.Contains(homes, s.hookHome) {
 		wrong("hook-home", "%q: use one of %s", s.hookHome, strings.Join(homes, ", "))
 	}
-	if !slices.Contains(recordModes, s.record) {
-		wrong("record", "%q: use one of %s", s.record, strings.Join(recordModes, ", "))
+	if !slices.Contains(recordModes, string(s.Record.Default)) {
+		wrong("record", "%q: use one of %s", s.Record.Default, strings.Join(recordModes, ", "))
 	}
-	if p := s.failurePolicy; p != "Fail" && p != "Ignore" {
+	if p := s.Webhooks.FailurePolicy; p != "Fail" && p != "Ignore" {
 		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
 	}
-	if s.bodyBudget < 1 {
-		wrong("body-budget", "%d: it must be above 0", s.bodyBudget)
+	if s.Webhooks.BodyBudget < 1 {
+		wrong("body-budget", "%d: it must be above 0", s.Webhooks.BodyBudget)
 	}
 	if e := s.reviewEffects; e != "known" && e != "all" {
 		wrong("review-effects", "%q: use known or all", e)
@@ -126,24 +126,24 @@ func (s *settings) check() error {
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"config-timeout", s.configTimeout}, {"shutdown-timeout", s.shutdownTimeout}, {"object-patcher-delete-timeout", s.deleteTimeout},
-		{"http-timeout", s.http.timeout}, {"record-max-age", s.recordMaxAge}} {
+	}{{"config-timeout", s.ConfigTimeout}, {"shutdown-timeout", s.ShutdownTimeout}, {"object-patcher-delete-timeout", s.Patches.DeleteTimeout},
+		{"http-timeout", s.HTTP.Timeout}, {"record-max-age", s.Record.MaxAge}} {
 		if d.value <= 0 {
 			wrong(d.flag, "%s: it must be above 0", d.value)
 		}
 	}
-	if s.retryMin <= 0 || s.retryMax < s.retryMin {
-		wrong("retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second", s.retryMin,
-			s.named("retry-max-delay"), s.retryMax)
+	if s.RetryMin <= 0 || s.RetryMax < s.RetryMin {
+		wrong("retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second", s.RetryMin,
+			s.named("retry-max-delay"), s.RetryMax)
 	}
 	for _, n := range []struct {
 		flag     string
 		negative bool
 	}{
-		{"hook-timeout", s.hookTimeout < 0}, {"max-runs", s.maxRuns < 0}, {"bytes-per-run", s.bytesPerRun < 0}, {"spool-limit", s.spoolLimit < 0},
-		{"object-patcher-kube-client-timeout", s.patchTimeout < 0},
-		{"webhook-parallel", s.webhookParallel < 0}, {"webhook-queue", s.webhookQueue < 0},
-		{"http-queue", s.http.queue < 0},
+		{"hook-timeout", s.HookTimeout < 0}, {"max-runs", s.MaxRuns < 0}, {"bytes-per-run", s.BytesPerRun < 0}, {"spool-limit", s.SpoolLimit < 0},
+		{"object-patcher-kube-client-timeout", s.Patches.Timeout < 0},
+		{"webhook-parallel", s.Webhooks.Parallel < 0}, {"webhook-queue", s.Webhooks.Queue < 0},
+		{"http-queue", s.HTTP.Queue < 0},
 	} {
 		if n.negative {
 			wrong(n.flag, "cannot be negative; 0 means no limit, or the default")
@@ -152,15 +152,15 @@ func (s *settings) check() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"max-parked", s.maxParked}, {"http-parallel", s.http.parallel}, {"http-body-limit", s.http.bodyLimit}} {
+	}{{"max-parked", s.MaxParked}, {"http-parallel", s.HTTP.Parallel}, {"http-body-limit", s.HTTP.BodyLimit}} {
 		if n.value < 1 {
 			wrong(n.flag, "%d: it must be above 0", n.value)
 		}
 	}
-	if strings.ContainsFunc(s.tracing.token, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if strings.ContainsFunc(s.Tracing.Token, func(r rune) bool { return r < ' ' || r > '~' }) {
 		wrong("tracing-otlp-auth-token", "must have visible ASCII characters only: does it end with a line end?")
 	}
-	for _, pattern := range s.hookEnv {
+	for _, pattern := range s.HookEnv {
 		if _, err := path.Match(strings.TrimPrefix(pattern, "!"), ""); err != nil || pattern == "" || pattern == "!" {
 			wrong("hook-env", "%q is neither a name nor a glob: write for instance PATH, APP_* or !*_TOKEN", pattern)
 		}

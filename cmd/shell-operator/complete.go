@@ -54,7 +54,7 @@ func (s *settings) completeFiles(find func(dir string) ([]string, cobra.ShellCom
 		if len(args) > 0 || s.complete(cmd.Flags()) != nil {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		files, directive := find(s.hooksDir)
+		files, directive := find(s.HooksDir)
 		if directive == cobra.ShellCompDirectiveDefault {
 			files = slices.DeleteFunc(files, func(name string) bool { return !strings.HasPrefix(name, typed) })
 		}

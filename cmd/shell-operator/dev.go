@@ -45,7 +45,7 @@ at the end. PATH is the program testcluster, or a directory with etcd and kube-a
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				s.hooksDir = args[0]
+				s.HooksDir = args[0]
 			}
 			d.changed = cmd.Flags().Changed
 			return d.run()
@@ -91,7 +91,7 @@ func (d *devSession) run() error {
 	}
 	d.adjust()
 	log := logger(d.settings, d.out)
-	return operate(log, func(ctx, kill context.Context, watch watchdog) error { return d.session(ctx, kill, watch, log) }, d.shutdownTimeout)
+	return operate(log, func(ctx, kill context.Context, watch watchdog) error { return d.session(ctx, kill, watch, log) }, d.ShutdownTimeout)
 }
 
 // checkTestcluster rejects a path without a control plane. An empty one must not mean the current cluster.
@@ -107,17 +107,17 @@ func (d *devSession) checkTestcluster() (err error) {
 // adjust sets what is different in a session, unless the user has set it.
 func (d *devSession) adjust() {
 	d.apply = d.apply || d.testcluster != ""
-	d.watchHooks, d.dryRun, d.election.on, d.kubernetesEvents = true, !d.apply, false, false
+	d.WatchHooks, d.Patches.DryRun, d.Election.Enabled, d.KubernetesEvents = true, !d.apply, false, false
 	host, _ := os.Hostname() // without one, sessions of one cluster share a name
 	name := "dev-" + strings.Trim(notInNames.ReplaceAllString(strings.ToLower(host), "-"), "-")
 	for flag, set := range map[string]func(){
 		"log-level": func() { d.logLevel = "warn" }, "log-no-time": func() { d.logNoTime = true },
-		"instance":    func() { d.instance = name },
+		"instance":    func() { d.Installation.Name = name },
 		"listen-port": func() { d.listenPort = "0" }, "listen-address": func() { d.listenAddress = "127.0.0.1" },
-		"http-listen-port":                      func() { d.http.port = "0" },
+		"http-listen-port":                      func() { d.httpPort = "0" },
 		"validating-webhook-listen-port":        func() { d.validating.port = "0" },
 		"conversion-webhook-listen-port":        func() { d.conversion.port = "0" },
-		"validating-webhook-configuration-name": func() { d.configurationName = "shell-operator-" + name },
+		"validating-webhook-configuration-name": func() { d.Webhooks.ConfigurationName = "shell-operator-" + name },
 	} {
 		if !d.changed(flag) {
 			set()
@@ -135,7 +135,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(d.private)) }()
 	if !d.changed("tmp-dir") {
-		d.tmpDir = filepath.Join(d.private, "tmp")
+		d.TmpDir = filepath.Join(d.private, "tmp")
 	}
 	if !d.changed("debug-unix-socket") {
 		d.debugSocket, d.debugSocketChosen = filepath.Join(d.private, "debug.socket"), true
@@ -151,19 +151,19 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 		return err
 	}
 	if report.Errors > 0 {
-		return errFound{fmt.Sprintf("%s in %s: fix them, then start again", count(report.Errors, "error"), d.hooksDir)}
+		return errFound{fmt.Sprintf("%s in %s: fix them, then start again", count(report.Errors, "error"), d.HooksDir)}
 	}
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
 	}
 	own := dev.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
 	return own.Run(ctx, kill, func(ctx context.Context) error {
-		d.kubeConfig, d.kubeContext, d.kubeServer = own.Kubeconfig(), "", ""
-		n, err := dev.LoadObjects(ctx, d.cluster(), d.hooksDir, d.private)
+		d.Cluster.Kubeconfig, d.Cluster.Context, d.Cluster.Server = own.Kubeconfig(), "", ""
+		n, err := dev.LoadObjects(ctx, d.Cluster, d.HooksDir, d.private)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.hooksDir, "*.yaml"))
+		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.HooksDir, "*.yaml"))
 		if d.separate {
 			fmt.Fprintln(d.out, "there is no controller manager: a Deployment creates no Pods, and the garbage collector deletes nothing")
 		}
@@ -174,13 +174,13 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 
 // operator runs the operator, the tests of hooks that change, and removes what was registered.
 func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *slog.Logger) error {
-	cl, err := kube.Connect(d.cluster(), d.private)
+	cl, err := kube.Connect(d.Cluster, d.private)
 	if err != nil {
 		return err
 	}
 	d.stayLocal(cl)
 	fmt.Fprintf(d.out, "the hooks in %s are reloaded when they change; in another terminal: shell-operator status --debug-unix-socket %s\n",
-		d.hooksDir, d.debugSocket)
+		d.HooksDir, d.debugSocket)
 	options := d.options(log)
 	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply
 	// The session ends as a whole, in particular when the operator cannot start.
@@ -231,7 +231,7 @@ func (d *devSession) unregister(ctx context.Context, o webhook.Options) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTimeout)
 	defer cancel()
 	if err := webhook.Uninstall(ctx, o); err != nil && !kube.IsPermissionMissing(err) {
-		return fmt.Errorf("cannot remove the webhook configurations %s-…: %w", d.configurationName, err)
+		return fmt.Errorf("cannot remove the webhook configurations %s-…: %w", d.Webhooks.ConfigurationName, err)
 	}
 	return nil
 }
@@ -260,13 +260,13 @@ func (d *devSession) announce() error {
 		where = "of etcd and kube-apiserver in " + d.testcluster + ", which is removed at the end"
 	}
 	if d.testcluster == "" {
-		cl, err := kube.Connect(d.cluster(), d.private)
+		cl, err := kube.Connect(d.Cluster, d.private)
 		if err != nil {
 			return err
 		}
 		where = cl.Config.Host
-		if d.kubeContext != "" {
-			where += " (context " + d.kubeContext + ")"
+		if d.Cluster.Context != "" {
+			where += " (context " + d.Cluster.Context + ")"
 		}
 	}
 	mode := "dry run: the operator changes no object and registers no webhook. WARNING: dry run does not stop kubectl in hooks"

@@ -45,7 +45,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				s.hooksDir = args[0]
+				s.HooksDir = args[0]
 			}
 			ctx, stop := untilSignal()
 			defer stop()
@@ -63,7 +63,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			if err := printReport(stdout, output, quiet, strict, report); err != nil {
 				return err
 			}
-			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.hooksDir, count(report.Errors, "error"),
+			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.HooksDir, count(report.Errors, "error"),
 				count(report.Warnings, "warning"))
 			if report.Errors > 0 || strict && report.Warnings > 0 {
 				return errFound{verdict}

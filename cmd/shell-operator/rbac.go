@@ -158,8 +158,8 @@ func (s *settings) testPaths(args []string) []string {
 	if len(args) > 0 {
 		return args
 	}
-	paths := []string{s.hooksDir}
-	if absolute, err := filepath.Abs(s.hooksDir); err == nil {
+	paths := []string{s.HooksDir}
+	if absolute, err := filepath.Abs(s.HooksDir); err == nil {
 		beside := filepath.Join(filepath.Dir(absolute), "tests")
 		if info, err := os.Stat(beside); err == nil && info.IsDir() {
 			paths = append(paths, beside)
@@ -176,11 +176,11 @@ const (
 
 // fillRBAC adds what the settings name.
 func (s *settings) fillRBAC(r *dev.RBACOptions) {
-	if s.election.on || s.shards() > 0 {
-		r.Lease, r.Shards = s.election.lease, s.shards() > 0
+	if s.Election.Enabled || s.shards() > 0 {
+		r.Lease, r.Shards = s.Election.Lease, s.shards() > 0
 	}
-	r.Events = s.kubernetesEvents
-	r.Namespace, r.Configuration, r.Secret = s.namespace, s.configurationName+"-hooks", s.webhookSecret
+	r.Events = s.KubernetesEvents
+	r.Namespace, r.Configuration, r.Secret = s.Installation.Namespace, s.Webhooks.ConfigurationName+"-hooks", s.Webhooks.SecretName
 }
 
 // sent asks the running operator for the operations that it has sent.

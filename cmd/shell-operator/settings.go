@@ -9,70 +9,28 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/shell-operator/shell-operator/internal/app"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 // settings are all flags of the operator. Each has an environment variable, which the flag overrides.
 type settings struct {
-	configFile                       string
-	watchHooks                       bool
-	brokenHooks, tenants             string
-	hooksDir, tmpDir, runDir         string
-	hookEnv                          []string
-	hookHome                         string
-	kubectl                          string
-	keepTmpFiles                     lenientBool
-	kubeContext, kubeConfig          string
-	kubeServer                       string
-	kubeQPS                          float32
-	kubeBurst                        int
-	jqLibraryPath                    []string
-	logLevel, logType                string
-	logNoTime, logProxyJSON          bool
-	debugKubernetesAPI               bool
-	configTimeout, hookTimeout       time.Duration
-	retryMin, retryMax               time.Duration
-	shutdownTimeout                  time.Duration
-	contextsPerRun                   contextLimit
-	maxRuns, maxParked               int
-	bytesPerRun, spoolLimit          int
-	record                           string
-	recordSecrets                    bool
-	recordMaxAge                     time.Duration
-	v0Existing                       string
-	orphanFinalizers                 string
-	keepManagedFields, workers       bool
-	listenAddress, listenPort        string
-	metricsPrefix                    string
-	restartHookCounters              bool
-	hookSeriesLimit, hookSeriesBytes int
-	profiling, dryRun                bool
-	patchQPS                         float32
-	patchBurst                       int
-	patchTimeout                     time.Duration
-	deleteTimeout                    time.Duration
-	namespace, instance              string
-	webhookURL                       string
-	webhookSecret                    string
-	webhookCertManager               string
-	webhookServices                  bool
-	webhookSelector                  map[string]string
-	webhookParallel                  int
-	webhookQueue                     int
-	bodyBudget                       int
-	webhookExclude                   []string
-	webhookExcludeUsers              []string
-	webhookExcludeGroups             []string
-	webhookClients                   []string
-	reviewEffects                    string
-	configurationName                string
-	formerConfigurationName          string
-	failurePolicy                    string
-	validating, conversion           webhookServer
-	http                             httpServer
-	election                         electionFlags
-	kubernetesEvents                 bool
-	tracing                          tracingFlags
+	// Options are what flags set as it is; options completes them by the fields below.
+	app.Options
+
+	configFile                    string
+	brokenHooks, hookHome         string
+	keepTmpFiles                  lenientBool
+	logLevel, logType             string
+	logNoTime, debugKubernetesAPI bool
+	contextsPerRun                contextLimit
+	v0Existing, orphanFinalizers  string
+	listenAddress, listenPort     string
+	httpAddress, httpPort         string
+	reviewEffects                 string
+	validating, conversion        webhookServer
 
 	debugSocket, debugHTTP string
 	// debugSocketChosen reports that the path of the socket was set.
@@ -86,10 +44,8 @@ type settings struct {
 
 // webhookServer are the flags of one of the two webhook servers.
 type webhookServer struct {
-	service, cert, key, ca, address, port, url string
-	clientCA                                   []string
-	// filesGiven reports that the path of the certificate is not the default.
-	filesGiven bool
+	webhook.WebhookServer
+	address, port string
 }
 
 // settings returns the rows of a server; prefix begins its flags, its files and the name of its Service.
@@ -101,37 +57,15 @@ func (w *webhookServer) settings(prefix, kind, port string) []setting {
 	file := func(name string) string { return "/" + prefix + "-certs/" + name }
 	of := "of " + kind + " webhooks"
 	return []setting{
-		row("service-name", text(&w.service, "shell-operator-"+prefix+"-svc"), "Service "+of),
-		row("url", text(&w.url, ""), "base URL "+of+"; default: that of --webhook-url"),
-		row("server-cert", text(&w.cert, file("tls.crt")), "certificate file "+of+"; without it the operator issues a certificate"),
-		row("server-key", text(&w.key, file("tls.key")), "key file of that certificate"),
-		row("ca", text(&w.ca, file("ca.crt")), "CA file of that certificate"),
-		row("client-ca", texts(&w.clientCA), "CA file for client certificates "+of+" (repeatable); default: no client certificates"),
+		row("service-name", text(&w.ServiceName, "shell-operator-"+prefix+"-svc"), "Service "+of),
+		row("url", text(&w.URL, ""), "base URL "+of+"; default: that of --webhook-url"),
+		row("server-cert", text(&w.Cert, file("tls.crt")), "certificate file "+of+"; without it the operator issues a certificate"),
+		row("server-key", text(&w.Key, file("tls.key")), "key file of that certificate"),
+		row("ca", text(&w.CA, file("ca.crt")), "CA file of that certificate"),
+		row("client-ca", texts(&w.ClientCA), "CA file for client certificates "+of+" (repeatable); default: no client certificates"),
 		row("listen-port", text(&w.port, port), "port "+of+"; 0 means a free one"),
 		row("listen-address", text(&w.address, "0.0.0.0"), "address "+of),
 	}
-}
-
-// httpServer are the flags of HTTP hooks.
-type httpServer struct {
-	address, port, cert, key   string
-	parallel, queue, bodyLimit int
-	timeout                    time.Duration
-	authentication             bool
-}
-
-// electionFlags are about more than one replica.
-type electionFlags struct {
-	on                     bool
-	lease                  string
-	shards                 int
-	duration, renew, retry time.Duration
-}
-
-// tracingFlags are about traces.
-type tracingFlags struct {
-	endpoint, token, ca string
-	insecure            bool
 }
 
 // setting is one row of the table of flags.
@@ -167,97 +101,99 @@ func (s *settings) groups() []settingGroup {
 		{"General", []setting{
 			{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""),
 				usage: "YAML file with settings: flag names without dashes, and their values"},
-			{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.tmpDir, "/tmp/shell-operator"),
+			{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.TmpDir, "/tmp/shell-operator"),
 				usage: "directory for temporary files; its last element is created if it is missing, empty means a new directory"},
-			{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.runDir, ""),
+			{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.RunDir, ""),
 				usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
-			{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.shutdownTimeout, 25*time.Second),
+			{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.ShutdownTimeout, 25*time.Second),
 				usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
-			{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.dryRun, false),
+			{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.Patches.DryRun, false),
 				usage: "send the operations of hooks as server-side dry run, so nothing changes; kubectl in hooks is not affected. " +
 					"With uninstall: log what it would do"},
-			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.namespace, ""),
+			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.Installation.Namespace, ""),
 				usage: "namespace of the webhook Services, the Lease and the records of sets; default: that of the Pod, " +
 					"or of the kubeconfig's context"},
-			{flag: "instance", env: "SHELL_OPERATOR_INSTANCE", bind: text(&s.instance, ""),
+			{flag: "instance", env: "SHELL_OPERATOR_INSTANCE", bind: text(&s.Installation.Name, ""),
 				usage: "name of this installation, by which it recognizes what it has written; default: NAMESPACE.LEASE"},
 		}},
 		{"Hooks", []setting{
-			{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.hooksDir, "hooks"), usage: "directory of the hooks"},
-			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.watchHooks, false),
+			{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.HooksDir, "hooks"), usage: "directory of the hooks"},
+			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.WatchHooks, false),
 				usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
 			{flag: "broken-hooks", env: "SHELL_OPERATOR_BROKEN_HOOKS", bind: text(&s.brokenHooks, brokenFail),
 				usage: "hooks whose --config call fails or is invalid: fail ends the start and rejects a reload, skip leaves them out and calls them " +
 					"again later"},
-			{flag: "tenants", env: "SHELL_OPERATOR_TENANTS", bind: text(&s.tenants, ""),
+			{flag: "tenants", env: "SHELL_OPERATOR_TENANTS", bind: text(&s.Tenants, ""),
 				usage: "YAML file with the accounts and limits of folders of hooks; read at the start and at each reload"},
-			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.configTimeout, time.Minute),
+			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.ConfigTimeout, time.Minute),
 				usage: "time limit of a hook's --config call"},
-			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.hookTimeout, 0),
+			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.HookTimeout, 0),
 				usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
 			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun),
 				usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks " +
 					"whose script reads only the first one"},
-			{flag: "bytes-per-run", env: "SHELL_OPERATOR_BYTES_PER_RUN", bind: number(&s.bytesPerRun, 32<<20),
+			{flag: "bytes-per-run", env: "SHELL_OPERATOR_BYTES_PER_RUN", bind: number(&s.BytesPerRun, 32<<20),
 				usage: "maximum size of the binding context file of a run, in bytes; a single context, such as a Synchronization, may be larger; " +
 					"0 means no limit"},
 			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"),
 				usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
-			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.hookEnv),
+			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.HookEnv),
 				usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
 			{flag: "hook-home", env: "SHELL_OPERATOR_HOOK_HOME", bind: text(&s.hookHome, homeInherit),
 				usage: "HOME of hooks: inherit that of the operator, or own, a directory of each hook that is kept between its runs"},
-			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.kubectl, kubectl.Auto),
+			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.Kubectl, kubectl.Auto),
 				usage: "kubectl in hooks without settings.kubectl: auto starts a trimmed one for most calls, process never does"},
-			{flag: "workers", env: "SHELL_OPERATOR_WORKERS", bind: truth(&s.workers, true),
+			{flag: "workers", env: "SHELL_OPERATOR_WORKERS", bind: truth(&s.Workers, true),
 				usage: "let workers serve the runs of hooks with settings.worker; false starts a process for each run of every hook"},
-			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.jqLibraryPath),
+			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.JQLibraryPath),
 				usage: "directory of jq modules for jqFilter (repeatable)"},
-			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.keepManagedFields, true),
+			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.KeepManagedFields, true),
 				usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
-			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.retryMin, 5*time.Second),
+			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.RetryMin, 5*time.Second),
 				usage: "back-off before the first retry of a failed run"},
-			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.retryMax, 32*time.Second),
+			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.RetryMax, 32*time.Second),
 				usage: "maximum back-off before a retry"},
-			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.maxRuns, 0),
+			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.MaxRuns, 0),
 				usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
 			{flag: "orphan-finalizers", env: "SHELL_OPERATOR_ORPHAN_FINALIZERS", bind: text(&s.orphanFinalizers, "report"),
 				usage: "finalizers whose hook or binding is gone, at the start and after a reload: report shows them, remove removes them from all " +
 					"objects, unless another operator with the same instance name may have them"},
-			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.maxParked, 10_000),
+			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.MaxParked, 10_000),
 				usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
-			{flag: "spool-limit", env: "SHELL_OPERATOR_SPOOL_LIMIT", bind: number(&s.spoolLimit, 512<<20),
+			{flag: "spool-limit", env: "SHELL_OPERATOR_SPOOL_LIMIT", bind: number(&s.SpoolLimit, 512<<20),
 				usage: "bytes of waiting objects below --tmp-dir from which on a Modified event replaces the one of its object that waits; " +
 					"0 means no limit"},
-			{flag: "record", env: "SHELL_OPERATOR_RECORD", bind: text(&s.record, "failures"),
+			{flag: "record", env: "SHELL_OPERATOR_RECORD", bind: text((*string)(&s.Record.Default), string(hook.RecordFailures)),
 				usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; " +
 					"none overrides the hooks"},
-			{flag: "record-secrets", env: "SHELL_OPERATOR_RECORD_SECRETS", bind: truth(&s.recordSecrets, false),
+			{flag: "record-secrets", env: "SHELL_OPERATOR_RECORD_SECRETS", bind: truth(&s.Record.Secrets, false),
 				usage: "keep the values of Secrets and of HTTP requests in recordings"},
-			{flag: "record-max-age", env: "SHELL_OPERATOR_RECORD_MAX_AGE", bind: duration(&s.recordMaxAge, 24*time.Hour),
+			{flag: "record-max-age", env: "SHELL_OPERATOR_RECORD_MAX_AGE", bind: duration(&s.Record.MaxAge, 24*time.Hour),
 				usage: "time after which a recording is removed"},
 		}},
 		{"Cluster", []setting{
-			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.kubeConfig, ""),
+			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.Cluster.Kubeconfig, ""),
 				usage: "kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount"},
-			{flag: "kube-context", env: "KUBE_CONTEXT", bind: text(&s.kubeContext, ""), usage: "context of the kubeconfig"},
-			{flag: "kube-server", env: "KUBE_SERVER", bind: text(&s.kubeServer, ""), usage: "address of the API server; overrides the kubeconfig"},
-			{flag: "kube-client-qps", env: "KUBE_CLIENT_QPS", bind: float(&s.kubeQPS, 100), usage: "requests per second to the API server"},
-			{flag: "kube-client-burst", env: "KUBE_CLIENT_BURST", bind: number(&s.kubeBurst, 200), usage: "request burst to the API server"},
-			{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.patchQPS, 1000),
+			{flag: "kube-context", env: "KUBE_CONTEXT", bind: text(&s.Cluster.Context, ""), usage: "context of the kubeconfig"},
+			{flag: "kube-server", env: "KUBE_SERVER", bind: text(&s.Cluster.Server, ""),
+				usage: "address of the API server; overrides the kubeconfig"},
+			{flag: "kube-client-qps", env: "KUBE_CLIENT_QPS", bind: float(&s.Cluster.QPS, 100), usage: "requests per second to the API server"},
+			{flag: "kube-client-burst", env: "KUBE_CLIENT_BURST", bind: number(&s.Cluster.Burst, 200), usage: "request burst to the API server"},
+			{flag: "object-patcher-kube-client-qps", env: "OBJECT_PATCHER_KUBE_CLIENT_QPS", bind: float(&s.Patches.QPS, 1000),
 				usage: "requests per second for operations of hooks"},
-			{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.patchBurst, 5000),
+			{flag: "object-patcher-kube-client-burst", env: "OBJECT_PATCHER_KUBE_CLIENT_BURST", bind: number(&s.Patches.Burst, 5000),
 				usage: "request burst for operations of hooks"},
-			{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", bind: duration(&s.patchTimeout, 10*time.Second),
+			{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT",
+				bind:  duration(&s.Patches.Timeout, 10*time.Second),
 				usage: "time limit of one request for an operation; 0 means none"},
-			{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.deleteTimeout, 20*time.Second),
+			{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.Patches.DeleteTimeout, 20*time.Second),
 				usage: "time limit for an object to disappear after a Delete"},
 		}},
 		{"Log", []setting{
 			{flag: "log-level", env: "LOG_LEVEL", bind: text(&s.logLevel, "info"), usage: "trace, debug, info, warn, error or fatal"},
 			{flag: "log-type", env: "LOG_TYPE", bind: text(&s.logType, "text"), usage: "text, json or color"},
 			{flag: "log-no-time", env: "LOG_NO_TIME", bind: truth(&s.logNoTime, false), usage: "omit the time from log records"},
-			{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bind: truth(&s.logProxyJSON, false),
+			{flag: "log-proxy-hook-json", env: "LOG_PROXY_HOOK_JSON", bind: truth(&s.ProxyHookJSON, false),
 				usage: "merge JSON objects that hooks print into log records"},
 		}},
 		{"Metrics, health and status page", []setting{
@@ -265,99 +201,99 @@ func (s *settings) groups() []settingGroup {
 				usage: "address of metrics, health and status page"},
 			{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"),
 				usage: "port of metrics, health and status page; 0 means a free one"},
-			{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.metricsPrefix, "shell_operator_"),
+			{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.Metrics.Prefix, "shell_operator_"),
 				usage: "prefix of the operator's own metrics"},
-			{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.restartHookCounters, false),
+			{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.Metrics.RestartHookCounters, false),
 				usage: "reset counters and histograms of hooks with each run that names their group"},
-			{flag: "hook-series-bytes", env: "SHELL_OPERATOR_HOOK_SERIES_BYTES", bind: number(&s.hookSeriesBytes, 64<<20),
+			{flag: "hook-series-bytes", env: "SHELL_OPERATOR_HOOK_SERIES_BYTES", bind: number(&s.Metrics.MaxHookBytes, 64<<20),
 				usage: "bytes that the metric series of a hook may take in memory; further series are dropped, 0 means no limit"},
-			{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.hookSeriesLimit, 1_000_000),
+			{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.Metrics.MaxHookSeries, 1_000_000),
 				usage: "maximum of metric series per hook; further series are dropped, 0 means no limit"},
-			{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.profiling, false), usage: "serve profiles below /debug/pprof"},
-			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.kubernetesEvents, true),
+			{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.Profiling, false), usage: "serve profiles below /debug/pprof"},
+			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.KubernetesEvents, true),
 				usage: "report failing hooks as Events on the operator's Pod, and exhausted tasks on their objects"},
 		}},
 		{"Webhooks", slices.Concat([]setting{
-			{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.webhookURL, ""),
+			{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.Webhooks.URL, ""),
 				usage: "base URL of webhooks for the API server, instead of a Service; default outside a cluster: own address and the server's port"},
-			{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.webhookSecret, "shell-operator-webhook"),
+			{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.Webhooks.SecretName, "shell-operator-webhook"),
 				usage: "Secret of the certificates that the operator issues"},
-			{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.webhookCertManager, ""),
+			{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.Webhooks.CertManager, ""),
 				usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
-			{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.webhookServices, false),
+			{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.Webhooks.CreateServices, false),
 				usage: "create the Services of the webhooks if they are missing"},
-			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.webhookSelector),
+			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.Webhooks.ServiceSelector),
 				usage: "Pod labels for these Services, as key=value,…; default: those of the operator's Pod"},
-			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.webhookParallel, 0),
+			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.Webhooks.Parallel, 0),
 				usage: "maximum of concurrent webhook requests of each hook or CRD; 0 means the default"},
-			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.webhookQueue, 0),
+			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.Webhooks.Queue, 0),
 				usage: "maximum of waiting webhook requests of each hook or CRD, more are rejected; 0 means the default"},
-			{flag: "body-budget", env: "SHELL_OPERATOR_BODY_BUDGET", bind: number(&s.bodyBudget, 64<<20),
+			{flag: "body-budget", env: "SHELL_OPERATOR_BODY_BUDGET", bind: number(&s.Webhooks.BodyBudget, 64<<20),
 				usage: "bytes that the bodies of all webhook and HTTP requests may have together in memory; larger reviews of the API server are " +
 					"read one at a time"},
-			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.webhookExclude),
+			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.Webhooks.ExcludeNamespaces),
 				usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves " +
 					"are not affected"},
-			{flag: "webhook-exclude-users", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_USERS", bind: texts(&s.webhookExcludeUsers),
+			{flag: "webhook-exclude-users", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_USERS", bind: texts(&s.Webhooks.ExcludeUsers),
 				usage: "users whose requests admission webhooks do not review (repeatable)"},
-			{flag: "webhook-exclude-groups", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_GROUPS", bind: texts(&s.webhookExcludeGroups),
+			{flag: "webhook-exclude-groups", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_GROUPS", bind: texts(&s.Webhooks.ExcludeGroups),
 				usage: "groups whose members' requests admission webhooks do not review, such as system:nodes (repeatable)"},
-			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.webhookClients),
+			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.Webhooks.ClientNames),
 				usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of " +
 					"the client CA"},
 			{flag: "review-effects", env: "SHELL_OPERATOR_REVIEW_EFFECTS", bind: text(&s.reviewEffects, "known"),
 				usage: "callers whose reviews change the cluster and metrics, if hooks write operations or metrics: known is the API server, " +
 					"all is every client of the port"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME",
-				bind: text(&s.configurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
+				bind: text(&s.Webhooks.ConfigurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
 			{flag: "validating-webhook-former-configuration-name", env: "VALIDATING_WEBHOOK_FORMER_CONFIGURATION_NAME",
-				bind:  text(&s.formerConfigurationName, ""),
+				bind:  text(&s.Webhooks.FormerName, ""),
 				usage: "their earlier prefix: those objects are removed when the webhooks are registered under the present one"},
-			{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.failurePolicy, "Fail"),
+			{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.Webhooks.FailurePolicy, "Fail"),
 				usage: "failure policy of bindings without one, Fail or Ignore"},
 		}, s.validating.settings("validating", "admission", "9680"), s.conversion.settings("conversion", "conversion", "9681"))},
 		{"HTTP hooks", []setting{
-			{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.http.address, "127.0.0.1"),
+			{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.httpAddress, "127.0.0.1"),
 				usage: "address of HTTP hooks; beyond loopback, a certificate and ServiceAccount tokens are required"},
-			{flag: "http-listen-port", env: "SHELL_OPERATOR_HTTP_LISTEN_PORT", bind: text(&s.http.port, "9690"),
+			{flag: "http-listen-port", env: "SHELL_OPERATOR_HTTP_LISTEN_PORT", bind: text(&s.httpPort, "9690"),
 				usage: "port of HTTP hooks; 0 means a free one"},
-			{flag: "http-server-cert", env: "SHELL_OPERATOR_HTTP_SERVER_CERT", bind: text(&s.http.cert, ""),
+			{flag: "http-server-cert", env: "SHELL_OPERATOR_HTTP_SERVER_CERT", bind: text(&s.HTTP.Cert, ""),
 				usage: "certificate file of HTTP hooks, re-read when it changes; default: no TLS, on loopback only"},
-			{flag: "http-server-key", env: "SHELL_OPERATOR_HTTP_SERVER_KEY", bind: text(&s.http.key, ""), usage: "key file of that certificate"},
-			{flag: "http-authentication", env: "SHELL_OPERATOR_HTTP_AUTHENTICATION", bind: truth(&s.http.authentication, false),
+			{flag: "http-server-key", env: "SHELL_OPERATOR_HTTP_SERVER_KEY", bind: text(&s.HTTP.Key, ""), usage: "key file of that certificate"},
+			{flag: "http-authentication", env: "SHELL_OPERATOR_HTTP_AUTHENTICATION", bind: truth(&s.HTTP.Authentication, false),
 				usage: "require ServiceAccount tokens for HTTP hooks on loopback, too"},
-			{flag: "http-parallel", env: "SHELL_OPERATOR_HTTP_PARALLEL", bind: number(&s.http.parallel, 16),
+			{flag: "http-parallel", env: "SHELL_OPERATOR_HTTP_PARALLEL", bind: number(&s.HTTP.Parallel, 16),
 				usage: "maximum of concurrent HTTP requests per hook"},
-			{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.http.queue, 32),
+			{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.HTTP.Queue, 32),
 				usage: "maximum of waiting HTTP requests per hook, more are rejected"},
-			{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.http.bodyLimit, 1<<20),
+			{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.HTTP.BodyLimit, 1<<20),
 				usage: "maximum size of an HTTP request body, in bytes"},
-			{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.http.timeout, 30*time.Second),
+			{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.HTTP.Timeout, 30*time.Second),
 				usage: "time limit of an HTTP request, for bindings without timeout"},
 		}},
 		{"Leader election", []setting{
-			{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.election.on, false),
+			{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.Election.Enabled, false),
 				usage: "elect one replica to run hooks; all replicas serve webhooks"},
-			{flag: "shards", env: "SHELL_OPERATOR_SHARDS", bind: number(&s.election.shards, 1),
+			{flag: "shards", env: "SHELL_OPERATOR_SHARDS", bind: number(&s.Election.Shards, 1),
 				usage: "number of replicas that share the objects of hooks with the setting shardBy, at most 64; 1 means that they do not"},
-			{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.election.lease, "shell-operator"),
+			{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.Election.Lease, "shell-operator"),
 				usage: "name of the Lease; those of shards begin with it"},
 			{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION",
-				bind:  duration(&s.election.duration, 15*time.Second),
+				bind:  duration(&s.Election.Duration, 15*time.Second),
 				usage: "time without a renewal after which another replica may take over; whole seconds"},
 			{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE",
-				bind: duration(&s.election.renew, 10*time.Second), usage: "time after which a leader that cannot renew the Lease gives up"},
+				bind: duration(&s.Election.RenewDeadline, 10*time.Second), usage: "time after which a leader that cannot renew the Lease gives up"},
 			{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD",
-				bind: duration(&s.election.retry, 2*time.Second), usage: "time between renewals of the Lease"},
+				bind: duration(&s.Election.RetryPeriod, 2*time.Second), usage: "time between renewals of the Lease"},
 		}},
 		{"Tracing", []setting{
-			{flag: "tracing-otlp-endpoint", env: "TRACING_OTLP_ENDPOINT", bind: text(&s.tracing.endpoint, ""),
+			{flag: "tracing-otlp-endpoint", env: "TRACING_OTLP_ENDPOINT", bind: text(&s.Tracing.Endpoint, ""),
 				usage: "host:port of an OTLP/gRPC trace receiver; empty means no traces"},
-			{flag: "tracing-otlp-auth-token", env: "TRACING_OTLP_AUTH_TOKEN", bind: text(&s.tracing.token, ""),
+			{flag: "tracing-otlp-auth-token", env: "TRACING_OTLP_AUTH_TOKEN", bind: text(&s.Tracing.Token, ""),
 				usage: "bearer token for the receiver; prefer the variable, because flags are visible in the process list"},
-			{flag: "tracing-otlp-insecure", env: "TRACING_OTLP_INSECURE", bind: truth(&s.tracing.insecure, false),
+			{flag: "tracing-otlp-insecure", env: "TRACING_OTLP_INSECURE", bind: truth(&s.Tracing.Insecure, false),
 				usage: "send traces and the token without TLS"},
-			{flag: "tracing-otlp-ca", env: "TRACING_OTLP_CA", bind: text(&s.tracing.ca, ""),
+			{flag: "tracing-otlp-ca", env: "TRACING_OTLP_CA", bind: text(&s.Tracing.CA, ""),
 				usage: "CA file of the receiver; default: the CAs of the system"},
 		}},
 		{"Debugging", []setting{

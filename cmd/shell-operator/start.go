@@ -18,8 +18,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/dev"
-	"github.com/shell-operator/shell-operator/internal/effect/apply"
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/shard"
@@ -63,10 +61,9 @@ Lease was lost; 128+n after a second signal n.`,
 }
 
 func (w *webhookServer) options() webhook.WebhookServer {
-	return webhook.WebhookServer{
-		ListenAddress: net.JoinHostPort(w.address, w.port), ServiceName: w.service,
-		Cert: w.cert, Key: w.key, CA: w.ca, FilesGiven: w.filesGiven, ClientCA: w.clientCA, URL: w.url,
-	}
+	o := w.WebhookServer
+	o.ListenAddress = net.JoinHostPort(w.address, w.port)
+	return o
 }
 
 // killGrace is the time for cleanup after a second signal. Hooks are killed before it begins.
@@ -79,7 +76,7 @@ func start(s *settings, stdout io.Writer) error {
 		options := s.options(log)
 		options.Watchdog = watch
 		return app.Run(ctx, kill, options)
-	}, s.shutdownTimeout)
+	}, s.ShutdownTimeout)
 }
 
 // watchdog ends the process when its shutdown blocks.
@@ -161,78 +158,42 @@ func (s *settings) podName() string {
 	return name
 }
 
-// options converts the flags to app.Options.
+// options completes the options of the operator.
 func (s *settings) options(log *slog.Logger) app.Options {
-	return app.Options{
-		HooksDir: s.hooksDir, WatchHooks: s.watchHooks, SkipBroken: s.brokenHooks == brokenSkip, Tenants: s.tenants,
-		TmpDir: s.tmpDir, RunDir: s.runDir, KeepTmpFiles: bool(s.keepTmpFiles),
-		Cluster: s.cluster(), Installation: s.installation(),
-		JQLibraryPath: s.jqLibraryPath, Env: os.Environ(), HookEnv: s.hookEnv, OwnHomes: s.hookHome == homeOwn, Kubectl: s.kubectl,
-		Workers: s.workers, Log: log,
-		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, RetryMin: s.retryMin, RetryMax: s.retryMax,
-		ShutdownTimeout: s.shutdownTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
-		RemoveOrphans: s.orphanFinalizers == "remove",
-		MaxRuns:       s.maxRuns, MaxParked: s.maxParked, BytesPerRun: s.bytesPerRun, SpoolLimit: s.spoolLimit,
-		Record:            app.RecordOptions{Default: hook.Record(s.record), Secrets: s.recordSecrets, MaxAge: s.recordMaxAge},
-		KeepManagedFields: s.keepManagedFields, ProxyHookJSON: s.logProxyJSON,
-		ListenAddress: net.JoinHostPort(s.listenAddress, s.listenPort), Profiling: s.profiling,
-		Debug: s.debugOptions(), Version: version,
-		Patches: s.changes(),
-		Webhooks: webhook.WebhookOptions{
-			Admission: s.validating.options(), Conversion: s.conversion.options(), ConfigurationName: s.configurationName,
-			FormerName:    s.formerConfigurationName,
-			FailurePolicy: s.failurePolicy, Namespace: s.namespace, URL: s.webhookURL, SecretName: s.webhookSecret,
-			CertManager: s.webhookCertManager, CreateServices: s.webhookServices, ServiceSelector: s.webhookSelector, PodName: s.podName(),
-			Parallel: s.webhookParallel, Queue: s.webhookQueue, ExcludeNamespaces: s.webhookExclude,
-			ExcludeUsers: s.webhookExcludeUsers, ExcludeGroups: s.webhookExcludeGroups,
-			ClientNames: s.webhookClients, BodyBudget: s.bodyBudget, AllEffects: s.reviewEffects == "all",
-		},
-		HTTP: webhook.HTTPOptions{
-			ListenAddress: net.JoinHostPort(s.http.address, s.http.port), Cert: s.http.cert, Key: s.http.key, Authentication: s.http.authentication,
-			Parallel: s.http.parallel, Queue: s.http.queue, BodyLimit: s.http.bodyLimit, Timeout: s.http.timeout,
-		},
-		Election: app.ElectionOptions{
-			Enabled: s.election.on, Shards: s.shards(), Lease: s.election.lease,
-			Duration: s.election.duration, RenewDeadline: s.election.renew, RetryPeriod: s.election.retry,
-		},
-		Tracing: app.TracingOptions{
-			Endpoint: s.tracing.endpoint, Token: s.tracing.token, Insecure: s.tracing.insecure, CA: s.tracing.ca,
-		},
-		Pod: s.env["POD_NAME"], PodUID: s.env["POD_UID"], KubernetesEvents: s.kubernetesEvents,
-		Metrics: app.MetricsOptions{
-			Prefix: s.metricsPrefix, NoQueueActions: s.env["QUEUE_ACTIONS_METRICS"] == "no", RestartHookCounters: s.restartHookCounters,
-			MaxHookSeries: s.hookSeriesLimit, MaxHookBytes: s.hookSeriesBytes,
-		},
-	}
+	o := s.Options
+	o.Log, o.Version, o.Env, o.Debug = log, version, os.Environ(), s.debugOptions()
+	o.SkipBroken, o.OwnHomes, o.KeepTmpFiles = s.brokenHooks == brokenSkip, s.hookHome == homeOwn, bool(s.keepTmpFiles)
+	o.ContextsPerRun, o.SkipExistingV0, o.RemoveOrphans = int(s.contextsPerRun), s.v0Existing == "skip", s.orphanFinalizers == "remove"
+	o.ListenAddress, o.HTTP.ListenAddress = net.JoinHostPort(s.listenAddress, s.listenPort), net.JoinHostPort(s.httpAddress, s.httpPort)
+	o.Installation, o.Election.Shards, o.Pod, o.PodUID = s.installation(), s.shards(), s.env["POD_NAME"], s.env["POD_UID"]
+	o.Metrics.NoQueueActions = s.env["QUEUE_ACTIONS_METRICS"] == "no"
+	w := &o.Webhooks
+	w.Admission, w.Conversion, w.Namespace, w.PodName = s.validating.options(), s.conversion.options(), s.Installation.Namespace, s.podName()
+	w.AllEffects = s.reviewEffects == "all"
+	return o
 }
 
 // shards is the number of shards; 0 without.
 func (s *settings) shards() int {
-	if s.election.shards < shard.Min {
+	if s.Election.Shards < shard.Min {
 		return 0
 	}
-	return s.election.shards
-}
-
-func (s *settings) cluster() kube.Options {
-	return kube.Options{Kubeconfig: s.kubeConfig, Context: s.kubeContext, Server: s.kubeServer, QPS: s.kubeQPS, Burst: s.kubeBurst}
+	return s.Election.Shards
 }
 
 func (s *settings) installation() kube.Installation {
-	return kube.Installation{Name: s.instance, Namespace: s.namespace, Lease: s.election.lease}
-}
-
-func (s *settings) changes() apply.Settings {
-	return apply.Settings{QPS: s.patchQPS, Burst: s.patchBurst, Timeout: s.patchTimeout, DeleteTimeout: s.deleteTimeout, DryRun: s.dryRun}
+	o := s.Installation
+	o.Lease = s.Election.Lease
+	return o
 }
 
 // dev are the settings for commands without an operator.
 func (s *settings) dev() dev.Options {
 	return dev.Options{
-		HooksDir: s.hooksDir, Tenants: s.tenants, Env: os.Environ(), HookEnv: s.hookEnv, Kubectl: s.kubectl, Workers: s.workers,
-		JQLibraryPath: s.jqLibraryPath,
-		ConfigTimeout: s.configTimeout, HookTimeout: s.hookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
-		Cluster: s.cluster(), Installation: s.installation(), Changes: s.changes(),
+		HooksDir: s.HooksDir, Tenants: s.Tenants, Env: os.Environ(), HookEnv: s.HookEnv, Kubectl: s.Kubectl, Workers: s.Workers,
+		JQLibraryPath: s.JQLibraryPath,
+		ConfigTimeout: s.ConfigTimeout, HookTimeout: s.HookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
+		Cluster: s.Cluster, Installation: s.installation(), Changes: s.Patches,
 	}
 }
 

@@ -68,7 +68,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			if err != nil {
 				return err
 			}
-			t.Namespace = s.namespace
+			t.Namespace = s.Installation.Namespace
 			ctx, stop := untilSignal()
 			defer stop()
 			report, err := dev.Test(ctx, o, t)
