@@ -80,22 +80,22 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 
 // condition describes the outcome of an attempt.
 func (a *attempt) condition(kind string, err error) effect.Condition {
-	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: a.result.Message}
+	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: a.Result.Message}
 	if err == nil {
 		return c
 	}
 	attempts, limit := a.task.readExtra().attempts, a.task.limit()
 	c.Status, c.Reason = "Unknown", "Retrying"
-	if a.task.mayFail() || a.result.GiveUp != "" || limit > 0 && attempts >= limit {
+	if a.task.mayFail() || a.Result.GiveUp != "" || limit > 0 && attempts >= limit {
 		c.Status, c.Reason = "False", "Failed"
 	}
-	report := Report{Err: err, Usage: a.usage}
+	report := Report{Err: err, Usage: a.Usage}
 	c.Message = fmt.Sprintf("attempt %d", attempts)
 	if limit > 0 {
 		c.Message += fmt.Sprintf(" of %d", limit)
 	}
 	c.Message += ": " + report.Exit()
-	for _, text := range []string{a.result.GiveUp, a.result.Message} {
+	for _, text := range []string{a.Result.GiveUp, a.Result.Message} {
 		if text != "" {
 			c.Message += ": " + text
 		}

@@ -62,7 +62,7 @@ func TestOutcomes(t *testing.T) {
 			task.Absorb(r.Task(ev))
 		}
 		task.ensureExtra().attempts = c.attempts
-		a := &attempt{task: task, usage: process.Usage{Wall: 1}, result: c.result,
+		a := &attempt{task: task, Report: Report{Usage: process.Usage{Wall: 1}, Result: c.result},
 			lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder
 		for _, o := range r.outcomes(a, c.err) {

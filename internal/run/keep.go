@@ -17,10 +17,10 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 	if err != nil && interrupted(ctx) || !r.opts.Recorder.Wants(t.Hook(), err != nil) {
 		return
 	}
-	report := Report{Usage: a.usage, Err: t.late(ctx, err)}
-	a.unrecorded = r.opts.Recorder.Keep(recording.Run{
+	report := Report{Usage: a.Usage, Err: t.late(ctx, err)}
+	a.Unrecorded = r.opts.Recorder.Keep(recording.Run{
 		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
-		Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.result,
+		Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.Result,
 		HookFailed: a.hookFailed, Unread: a.unread, Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
 	})
 }

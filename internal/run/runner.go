@@ -30,7 +30,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
@@ -216,7 +215,9 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	r.logMerge(log, m)
 	t.refresh()
 	started := time.Now()
-	a := attempt{task: t, log: log, record: noRecord{}, list: r.beginList(t)}
+	a := attempt{task: t, log: log, record: noRecord{}, list: r.beginList(t), Report: Report{
+		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
+	}}
 	defer a.list.End()
 	var err error
 	if t.events.Len() > 0 {
@@ -226,18 +227,13 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	}
 	if review := t.readExtra().review; review != nil && err != nil {
 		err = t.late(ctx, err)
-		a.response, _ = review.judge(Outputs{}, err)
+		a.Response, _ = review.judge(Outputs{}, err)
 	}
 	endTrace(err)
-	report := Report{
-		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
-		Wall: time.Since(started), Usage: a.usage, Served: a.served, Kubectl: a.calls, Changes: a.changes, Response: a.response, Result: a.result,
-		InvalidResult: a.invalidResult, Err: err, Allowed: t.mayFail(),
-		Interrupted: err != nil && interrupted(ctx), Unrecorded: a.unrecorded,
-	}
-	a.record.End(report)
-	if r.opts.Observe != nil && t.events.Len() > 0 && !report.Interrupted {
-		r.opts.Observe(report)
+	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(started), err, t.mayFail(), err != nil && interrupted(ctx)
+	a.record.End(a.Report)
+	if r.opts.Observe != nil && t.events.Len() > 0 && !a.Interrupted {
+		r.opts.Observe(a.Report)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -249,10 +245,10 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		t.forgetPrevious()
 	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
-		r.decide(t, a.result)
+		r.decide(t, a.Result)
 		r.remember(t, &a)
 	}
-	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.result, err)))
+	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.Result, err)))
 	t.leave()
 	return nil
 }
@@ -267,22 +263,13 @@ func (r *Runner) logMerge(log *slog.Logger, m *extra) {
 
 // attempt is one attempt of a task, and its results.
 type attempt struct {
-	task    *Task
-	log     *slog.Logger
-	record  Record
-	usage   process.Usage
-	served  process.Served
-	calls   []kubectl.Calls
-	changes []Change
-	// response is that of a review.
-	response string
-	// outputs are what the hook wrote to its files; result is that to its result file, if it is valid.
+	Report
+	task   *Task
+	log    *slog.Logger
+	record Record
+	// outputs are what the hook wrote to its files; unread reports that one could not be read.
 	outputs Outputs
-	result  effect.Result
-	// unread reports that a file of the hook could not be read; unrecorded that another run was being recorded when this one ended.
-	unread, unrecorded bool
-	// invalidResult is why the result file of a failed hook is ignored.
-	invalidResult error
+	unread  bool
 	// lists are the initial lists in the contexts. list notes them for later contexts with previous values; nil if there are none.
 	lists []event.Snapshot
 	list  *pending.PreviousList
@@ -335,7 +322,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
 	a.record.Processed()
-	a.usage, a.served, a.hookFailed, a.calls = result.Usage, result.Served, err != nil, kubectl.ParseCalls(f.Calls())
+	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(f.Calls())
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if t.readExtra().review == nil {
 		turn = r.turns.take(t.Hook())
@@ -344,18 +331,18 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	out, outErr := f.Outputs()
 	a.outputs, a.unread = out, outErr != nil
 	var invalid error
-	a.result, invalid = t.result(out.Result, a.lists, err != nil)
+	a.Result, invalid = t.result(out.Result, a.lists, err != nil)
 	if err != nil {
-		if a.invalidResult = invalid; invalid != nil {
+		if a.InvalidResult = invalid; invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
 		if outErr == nil && out.Patch != nil && ctx.Err() == nil && !t.withoutEffects() {
 			var failed error
-			a.changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
+			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 			err = errors.Join(err, failed)
 		}
-		if a.result.GiveUp != "" || a.result.RetryAfter != nil {
-			err = &decidedError{err, a.result}
+		if a.Result.GiveUp != "" || a.Result.RetryAfter != nil {
+			err = &decidedError{err, a.Result}
 		}
 		return err
 	}
@@ -369,14 +356,14 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	if review := t.readExtra().review; review != nil {
 		// The caller reads only the answers, and the rest may be large.
 		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
-		if a.response, err = review.judge(review.outputs, nil); err != nil {
+		if a.Response, err = review.judge(review.outputs, nil); err != nil {
 			return &answerError{err}
 		}
 		if review.NoEffects {
 			return r.check(a, out)
 		}
 	}
-	a.changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
+	a.Changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 	return err
 }
 
