@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,9 +87,9 @@ func setup(e *testscript.Env, cluster *testenv.Cluster, as recorder) error {
 	w := &world{t: t, cluster: cluster, namespace: cluster.Namespace(t)}
 	w.kubeconfig = cluster.KubeconfigFor(t, cluster.Kubeconfig, w.namespace)
 	hooks := filepath.Join(e.WorkDir, "hooks")
-	e.Vars = append(e.Vars, "NS="+w.namespace, "KUBECONFIG="+w.kubeconfig,
-		"ALICE="+cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS="+hooks,
-		"PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "OPERATOR="+testenv.Binary(t), "GORACE="+os.Getenv("GORACE"))
+	e.Vars = slices.Concat(e.Vars, testenv.KubectlVariables(t), []string{"NS=" + w.namespace, "KUBECONFIG=" + w.kubeconfig,
+		"ALICE=" + cluster.KubeconfigFor(t, cluster.UserKubeconfig, w.namespace), "HOOKS=" + hooks, "OPERATOR=" + testenv.Binary(t),
+		"GORACE=" + os.Getenv("GORACE")})
 	e.Values[worldKey{}] = w
 	if as.config == nil {
 		e.Defer(w.checkHeads)
@@ -273,10 +274,9 @@ func endsCommand(ts *testscript.TestScript, _ bool, args []string) {
 
 // kubectl ARGUMENTS: run kubectl in the test's namespace.
 func kubectlCommand(ts *testscript.TestScript, neg bool, args []string) {
-	kubectl := filepath.Join(testenv.Tools(of(ts).t), "kubectl")
-	err := ts.Exec(kubectl, args...)
+	err := ts.Exec("kubectl", args...)
 	for err != nil && testenv.HasNoConditions(ts.ReadFile("stderr")) {
-		err = ts.Exec(kubectl, args...)
+		err = ts.Exec("kubectl", args...)
 	}
 	if (err != nil) != neg {
 		ts.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
