@@ -85,7 +85,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			return err
 		},
 	}, "hooks-dir", "tenants", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
-		"leader-election", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
+		"leader-election", "shards", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
 	addFormat(cmd, &output, formatYAML, formatJSON)
 	cmd.Flags().StringVar(&r.Name, "name", defaultRole, "name of the Roles and their bindings; not the name of the chart's own Role")
 	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", defaultAccount, "ServiceAccount of the operator, in --namespace")

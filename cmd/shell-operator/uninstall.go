@@ -20,18 +20,18 @@ func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 	c := uses(&cobra.Command{
 		Use:     "uninstall",
 		Aliases: []string{"uninstall-webhooks"},
-		Short:   "Remove the webhook configurations and finalizers of an operator",
+		Short:   "Remove the webhook configurations, finalizers and Leases of an operator",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
-server no longer calls an operator that is gone, and the finalizers that it has added, so that objects can be deleted
-without it. No hook runs for objects that are deleted afterwards.
+server no longer calls an operator that is gone, the finalizers that it has added, so that objects can be deleted
+without it, and the Leases of its replicas. No hook runs for objects that are deleted afterwards.
 
 Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
 Pod, configurations of this name that were registered by URL are removed. With --webhook-create-services the command
 also deletes the Services that the operator has created. Configurations of other addresses are kept, and so is
 spec.conversion of CRDs: without it their objects could not be read.
 
-A running operator registers its webhooks again; it adds no finalizer any more, and bindings with one deliver nothing.
-With --deployment the command first deletes its Deployment and waits for the end of its Pods.
+A running operator registers its webhooks again, and keeps its Lease; it adds no finalizer any more, and bindings with
+one deliver nothing. With --deployment the command first deletes its Deployment and waits for the end of its Pods.
 
 With --delete-sets the command also deletes the sets of objects of all hooks, but for kinds with data, such as
 PersistentVolumeClaims, that are not in pruneKinds. A running operator creates them again.
@@ -45,7 +45,7 @@ With --dry-run the command logs what it would do, and changes nothing.`,
 			return uninstall(ctx, s.options(logger(s, stdout)), u)
 		},
 	}, "dry-run", "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name",
-		"kube-config", "kube-context", "kube-server", "log-level")
+		"leader-election-lease", "kube-config", "kube-context", "kube-server", "log-level")
 	c.Flags().StringVar(&u.deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
 	c.Flags().BoolVar(&u.ignoreNotFound, "ignore-not-found", false, "go on if there is no such Deployment, as when the command is repeated")
 	c.Flags().BoolVar(&u.deleteSets, "delete-sets", false, "delete the sets of objects of hooks")
@@ -82,6 +82,7 @@ func uninstall(ctx context.Context, o app.Options, u uninstalling) error {
 		sets,
 		app.UninstallFinalizers(ctx, cl, o, u.deployment == ""),
 		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, DryRun: o.Patches.DryRun, Log: o.Log}),
+		app.UninstallLeases(ctx, cl, o, u.deployment != ""),
 	)
 }
 
