@@ -386,3 +386,38 @@ func TestOrphansAreLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// The owners of shards have one entry for each finalizer and one heartbeat, which the owner of shard 0 renews: they do not write in turn.
+func TestShardsWriteOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{changed: make(chan struct{})}
+		h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}}
+		var all []*running
+		for i := range 3 {
+			o := s.options(t, "lease ns/name")
+			o.Lease, o.KeepEntries, o.Beats = true, true, func() bool { return i == 0 }
+			all = append(all, s.start(t, o, h))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.mu.Lock()
+		begun := s.version
+		s.mu.Unlock()
+		time.Sleep(10 * renewal)
+		synctest.Wait()
+		now, err := decode(s.now())
+		if err != nil || len(now.heartbeats()) != 1 || len(now.Data) != 1 {
+			t.Errorf("%d heartbeats, %d entries, %v", len(now.heartbeats()), len(now.Data), err)
+		}
+		s.mu.Lock()
+		written := s.version - begun
+		s.mu.Unlock()
+		if begun > 2 || written != 10 {
+			t.Errorf("the record was written %d times at the start, and %d times in ten renewals", begun, written)
+		}
+		for _, r := range all {
+			r.end()
+			<-r.done
+		}
+	})
+}

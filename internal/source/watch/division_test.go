@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -445,5 +446,90 @@ func TestFinalizersOfShards(t *testing.T) {
 	foreign := kube.Finalized{Namespace: namespaces[false], Name: "b", UID: "3"}
 	if m.divided().own.hasFinalized(foreign) {
 		t.Error("an object of another shard that left the selectors is found here")
+	}
+}
+
+// A stream that is wider than a binding is divided, too: each shard gets what the binding selects of its part, and nothing else.
+func TestPartsOfAWideStream(t *testing.T) {
+	for _, by := range []shard.By{shard.ByObject, shard.ByNamespace} {
+		t.Run(string(by), func(t *testing.T) {
+			s := newServer(1)
+			s.sharded = by == shard.ByObject
+			s.refuse = func(path string) *http.Response {
+				if strings.Contains(path, "selfsubjectaccessreviews") {
+					return respond(201, `{"status":{"allowed":true}}`)
+				}
+				return nil
+			}
+			divideWork(t, s, func(t *testing.T, r *replicas) {
+				var selected []string
+				for i := range 40 {
+					selected = append(selected, fmt.Sprintf("tenant-%d", i))
+				}
+				h := dividedHook("wide", by, false)
+				h.Kubernetes[0].Namespaces = inNamespaces(selected...)
+				for i, w := range r.watchers {
+					r.seen[i].start(w, h)
+					if n := w.Streams(); n != 1 {
+						t.Errorf("shard %d has %d streams", i, n)
+					}
+				}
+				want := make([][]string, testShards)
+				for i := range 120 {
+					name := fmt.Sprintf("tenant-%d/c%d", i%60, i)
+					s.write(name, false)
+					if i%60 < len(selected) {
+						owner := s.history[len(s.history)-1].owner(by)
+						want[owner] = append(want[owner], fmt.Sprint("Added c", i))
+					}
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				for i := range r.watchers {
+					if got := r.seen[i].events[h]; !slices.Equal(got, want[i]) {
+						t.Errorf("shard %d received %q, want %q", i, got, want[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+// The condition that the operator sets is no event on the shard of the object, and no other shard has events of it, also if it has the
+// object for requests. Changes by others are.
+func TestConditionsOfShards(t *testing.T) {
+	for _, by := range []shard.By{shard.ByObject, shard.ByNamespace} {
+		for _, answering := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, for requests %t", by, answering), func(t *testing.T) {
+				s := newServer(1)
+				divideWork(t, s, func(t *testing.T, r *replicas) {
+					h := dividedHook("conditions", by, answering)
+					for i, w := range r.watchers {
+						r.seen[i].start(w, h)
+					}
+					want := make([][]string, testShards)
+					for i := range 30 {
+						ns, name := fmt.Sprintf("ns-%d", i), fmt.Sprint("c", i)
+						write := func() (owner int, version string) {
+							s.write(ns+"/"+name, false)
+							time.Sleep(time.Minute)
+							synctest.Wait()
+							return s.history[len(s.history)-1].owner(by), s.text(len(s.history))
+						}
+						owner, before := write()
+						_, written := r.watchers[owner].Follow(h, 0, ns, name)
+						_, after := write()
+						written(before, after)
+						write()
+						want[owner] = append(want[owner], "Added "+name, "Modified "+name)
+					}
+					for i := range r.watchers {
+						if got := r.seen[i].events[h]; !slices.Equal(got, want[i]) {
+							t.Errorf("shard %d received %q, want %q", i, got, want[i])
+						}
+					}
+				})
+			})
+		}
 	}
 }

@@ -125,37 +125,42 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// Two replicas, in any order of their steps, register what is ready with one of them, and come to rest.
+// Replicas, in any order of their steps, register what is ready with one of them, and come to rest: a leader and a standby, or owners of
+// shards, of which only that of shard 0 has run what a hook without shardBy does at the start.
 func TestReplicasThatWait(t *testing.T) {
 	now := time.Now().UTC()
 	names := []string{"a.sh", "b.sh", "c.sh"}
 	rapid.Check(t, func(rt *rapid.T) {
-		both := []*replica{newReplica(t, now, names...), newReplica(t, now.Add(time.Second), names...)}
+		var all []*replica
+		for i := range rapid.IntRange(2, 4).Draw(rt, "replicas") {
+			all = append(all, newReplica(t, now.Add(time.Duration(i)*time.Second), names...))
+		}
 		var live *configuration
 		var log []string
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-			i := rapid.IntRange(0, 1).Draw(rt, "replica")
+			i := rapid.IntRange(0, len(all)-1).Draw(rt, "replica")
 			if name := rapid.SampledFrom(append([]string{""}, names...)).Draw(rt, "ready"); name != "" {
-				both[i].ready[name] = true
+				all[i].ready[name] = true
 			}
 			before := strings.Fields(webhooksOf(live))
-			both[i].step(&live)
+			all[i].step(&live)
 			after := strings.Fields(webhooksOf(live))
-			log = append(log, fmt.Sprintf("%d %v: %v", i, both[i].ready, after))
+			log = append(log, fmt.Sprintf("%d %v: %v", i, all[i].ready, after))
 			for _, name := range before {
 				if !slices.Contains(after, name) {
 					rt.Fatalf("%s is gone:\n%s", name, strings.Join(log, "\n"))
 				}
 			}
 		}
-		for n := 0; both[0].step(&live) || both[1].step(&live); n++ {
+		step := func(r *replica) bool { return r.step(&live) }
+		for n := 0; slices.ContainsFunc(all, step); n++ {
 			if n == 20 {
 				rt.Fatalf("they do not come to rest:\n%s\n%s", strings.Join(log, "\n"), webhooksOf(live))
 			}
 		}
 		var want []string
 		for _, name := range names {
-			if both[0].ready[name] || both[1].ready[name] {
+			if slices.ContainsFunc(all, func(r *replica) bool { return r.ready[name] }) {
 				want = append(want, strings.TrimSuffix(name, ".sh"))
 			}
 		}
