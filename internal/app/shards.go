@@ -14,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -143,8 +144,9 @@ func (s *shards) vacancy(vacant []int, selector string) (all []debug.Trouble) {
 	if len(vacant) > 1 {
 		word, verb = "shards", "have"
 	}
+	names := strings.ReplaceAll(strings.Trim(fmt.Sprint(vacant), "[]"), " ", ", ")
 	return []debug.Trouble{{Kind: debug.InLease,
-		Subject: fmt.Sprintf("%s %s of %d, division %s", word, strings.Trim(fmt.Sprint(vacant), "[]"), s.count, s.division),
+		Subject: fmt.Sprintf("%s %s of %d, division %s", word, names, s.count, s.division),
 		Problem: fmt.Sprintf("%s no owner, this replica waits for %s", verb, now.Waits),
 		Hint:    "the owners: kubectl get leases -l " + selector}}
 }
@@ -173,6 +175,22 @@ func (s *shards) elsewhere(h *hook.Hook) (reason, hint string) {
 		return fmt.Sprintf("the hook has no shardBy, so that it runs on shard 0; this replica serves shard %d/%d", now.Shard, s.count), owners
 	}
 	return "", ""
+}
+
+// elsewhereOf is where the events of an object of a shard are delivered, and where an object of an unknown one may be; empty if that is here.
+func (s *shards) elsewhereOf(index int) string {
+	now := s.state.Load()
+	switch own := s.Shard(); {
+	case index == watch.Everywhere || index == own.Index || now == nil:
+		return ""
+	case index == watch.Unknown:
+		return fmt.Sprintf("it may belong to another shard than %s", own)
+	case now.Holders[index] == "":
+		return fmt.Sprintf("it belongs to shard %d/%d", index, s.count)
+	default:
+		return fmt.Sprintf("it belongs to shard %d/%d, which %q was serving when this replica last read the Leases", index, s.count,
+			now.Holders[index])
+	}
 }
 
 // info has a series for each shard: 1 if this replica serves it.

@@ -14,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // A replica with leader election beside owners of shards says what it waits for, and is ready: they have prepared what requests need.
@@ -112,6 +113,22 @@ func TestShardRoles(t *testing.T) {
 	}
 }
 
+// Events of an object of another shard are elsewhere, and an object that is not seen may be.
+func TestElsewhereOf(t *testing.T) {
+	s := newTestShards(3)
+	if got := s.elsewhereOf(2); got != "" {
+		t.Errorf("before the Leases were read: %q", got)
+	}
+	s.changed(replica.State{Serving: true, Shard: 1, Holders: []string{"a", "b", ""}})
+	s.own.Store(&shard.Shard{Index: 1, Count: 3})
+	for index, want := range map[int]string{watch.Everywhere: "", 1: "", 2: "it belongs to shard 2/3", watch.Unknown: "another shard than 1/3",
+		0: `it belongs to shard 0/3, which "a" was serving`} {
+		if got := s.elsewhereOf(index); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%d: %q, want %q", index, got, want)
+		}
+	}
+}
+
 // Shards that a standby sees without an owner, and cannot serve, are a trouble.
 func TestShardsWithoutOwner(t *testing.T) {
 	s := newTestShards(3)
@@ -125,8 +142,8 @@ func TestShardsWithoutOwner(t *testing.T) {
 	}
 	const waits = `no owner, this replica waits for the end of "a": the owners: kubectl get leases -l ` + selector
 	for text, vacant := range map[string][]int{
-		"shard 1 of 3, division 1a2b3c4d: has " + waits:     {1},
-		"shards 0 2 of 3, division 1a2b3c4d: have " + waits: {0, 2},
+		"shard 1 of 3, division 1a2b3c4d: has " + waits:      {1},
+		"shards 0, 2 of 3, division 1a2b3c4d: have " + waits: {0, 2},
 	} {
 		if got := s.vacancy(vacant, selector); len(got) != 1 || got[0].Kind != debug.InLease || got[0].Notice || got[0].String() != text {
 			t.Errorf("%v: %v", vacant, got)

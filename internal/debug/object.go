@@ -32,6 +32,8 @@ type Sight struct {
 	// Sees: the object is among those of the binding. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding, Lacking:
 	// it waits for that.
 	Sees, Deleting, Finalizer, Lacking bool
+	// Elsewhere is where its events are delivered, or may be if the binding does not see it: with shards, and not here.
+	Elsewhere string
 	// Queue and Key are the lane of its next event.
 	Queue, Key string
 	InLane
@@ -261,13 +263,20 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 			b.Requeue.Due = &sight.Due
 		}
 	}
+	const askAll = ": kubectl shell-operator why --object asks all replicas with --all"
 	switch {
+	case progress.Elsewhere != "":
+		b.Problem = progress.Elsewhere + askAll
 	case len(is.Troubles) > 0:
 		b.Problem = oneLine(is.Troubles[0])
 	case !is.Complete:
 		b.Problem = "its initial list is not complete"
 	case sight.Lacking:
 		b.Problem = "the object waits for the finalizer " + k.Finalizer
+	case !sight.Sees && sight.Elsewhere != "":
+		b.Problem = "there is no such object, the selectors of the binding leave it out, or " + sight.Elsewhere + askAll
+	case sight.Elsewhere != "":
+		b.Problem = sight.Elsewhere + askAll
 	case !sight.Sees:
 		b.Problem = "there is no such object, or the selectors of the binding leave it out"
 	case progress.Standby:

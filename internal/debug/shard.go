@@ -2,6 +2,7 @@ package debug
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -42,4 +43,33 @@ func (s *ShardStatus) Text(now time.Time) string {
 	}
 	return fmt.Sprintf("%s of division %s, waits for %s, for %s; owners of shards: %s", own, s.Division, s.Waits, since,
 		strings.Join(holders, ", "))
+}
+
+// here is what this replica is to commands, which act on one.
+func (s *ShardStatus) here() string {
+	own := fmt.Sprintf("is a standby of %d shards", s.Shards)
+	if s.Shard != nil {
+		own = fmt.Sprintf("has shard %d/%d", *s.Shard, s.Shards)
+	}
+	return "this replica " + own
+}
+
+// here is what this replica is to commands; empty without shards.
+func (a *API) here() string {
+	if a.o.Shard == nil {
+		return ""
+	}
+	if s := a.o.Shard(); s != nil {
+		return s.here()
+	}
+	return ""
+}
+
+// elsewhere adds to an error that what is missing may be there on another replica.
+func (a *API) elsewhere(r *refusal) {
+	switch here := a.here(); {
+	case here == "":
+	case r.Code == unknownQueue, r.Code == codes[http.StatusNotFound], r.Code == codes[http.StatusConflict]:
+		r.Hint = strings.TrimPrefix(r.Hint+"; ", "; ") + here + ", kubectl shell-operator asks all with --all"
+	}
 }

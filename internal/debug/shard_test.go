@@ -1,8 +1,11 @@
 package debug
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 func TestShardText(t *testing.T) {
@@ -23,6 +26,32 @@ func TestShardText(t *testing.T) {
 	} {
 		if got := test.status.Text(now); got != test.want {
 			t.Errorf("got\n%s\nwant\n%s", got, test.want)
+		}
+	}
+}
+
+// Commands act on one replica: with shards, answers and errors of what may be on another one name it.
+func TestCommandsOfShards(t *testing.T) {
+	one := 1
+	for text, s := range map[string]*ShardStatus{"": nil, "this replica is a standby of 2 shards": {Shards: 2},
+		"this replica has shard 1/2": {Shard: &one, Shards: 2}} {
+		f := theOperator()
+		f.hooks = append(f.hooks, &hook.Hook{Name: "other.sh", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "Order"}}})
+		f.bindings["other.sh"] = []Binding{{Objects: objects{{}}, Complete: true, Unlocked: true}}
+		f.sights = map[string]Sight{"other.sh 0 eu/foreign": {Elsewhere: "it belongs to shard 0/2"}, "other.sh 0 eu/seen": {Sees: true,
+			Elsewhere: "it belongs to shard 0/2"}}
+		api := operate(f).api()
+		api.o.Shard = func() *ShardStatus { return s }
+		for _, c := range []struct{ method, path, has string }{
+			{"POST", "/hook/shop%2Fwatch.sh/pause", "; " + text},
+			{"POST", "/queue/none/retry", text + ", kubectl shell-operator asks all with --all"},
+			{"GET", "/object/Order/eu/foreign", "leave it out, or it belongs to shard 0/2: kubectl shell-operator why --object asks all"},
+			{"GET", "/object/Order/eu/seen", "sees it: it belongs to shard 0/2: kubectl"},
+		} {
+			body := ask(fromSocket(api), c.method, c.path, nil).Body.String()
+			if s != nil && !strings.Contains(body, c.has) || s == nil && strings.Contains(body, "this replica") {
+				t.Errorf("%s with %q: %s", c.path, text, body)
+			}
 		}
 	}
 }

@@ -118,6 +118,23 @@ func (m *monitor) take(s shard.Shard) {
 	m.division = divide(s, m.hook, m.index, m.resource)
 }
 
+// shardOf returns the shard of an object, whose uid may be unknown: Everywhere without shards. It requires mu.
+func (m *monitor) shardOf(o *object) int {
+	by := m.division.own.By()
+	if by == shard.None {
+		return Everywhere
+	}
+	if by == shard.ByObject && o.uid == "" {
+		return Unknown
+	}
+	for i := range m.shard.Count {
+		if (part{shard.Shard{Index: i, Count: m.shard.Count}.Part(by), m.division.own.named}).has(o) {
+			return i
+		}
+	}
+	return Unknown
+}
+
 // serving returns the scope of the stream that serves a scope: a stream that someone needs whole serves parts, too. It requires mu.
 func (w *Watcher) serving(sc scope) scope {
 	whole := sc

@@ -192,6 +192,19 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 			want[rev.owner(by)] = append(want[rev.owner(by)], what+name)
 		}
 		there := s.at(len(s.history))
+		for name, version := range there { // who has an object is known where it is seen, and else if its namespace says so
+			owner := s.history[version-1].owner(by)
+			ns, object := s.history[version-1].key()
+			for i, w := range r.watchers {
+				want := owner
+				if by == shard.ByObject && i != owner && !answering {
+					want = Unknown
+				}
+				if is := w.Sight(stays, 0, ns, object); is.Shard != want {
+					t.Errorf("shard %d says of %s that it is of shard %d, not %d", i, name, is.Shard, want)
+				}
+			}
+		}
 		for i, w := range r.watchers {
 			if got := r.seen[i].events[stays]; !slices.Equal(got, want[i]) {
 				t.Errorf("shard %d received %d events of %d", i, len(got), len(want[i]))

@@ -114,21 +114,33 @@ type Sight struct {
 	Sees, Deleting, Finalizer bool
 	// Lacking: it waits for the finalizer, and is not seen until it has it.
 	Lacking bool
+	// Shard has the object, as far as that can be known: if objects are divided by uid, one that is not seen may belong to any shard but this.
+	// It is Everywhere if the objects of the binding are not divided.
+	Shard int
 	// Key is that of its lane; empty without keys. Of an object that is not seen it is not known if it is a jq key.
 	Key string
 }
+
+// Everywhere and Unknown are what Shard is if it is none.
+const (
+	Everywhere = -1
+	Unknown    = -2
+)
 
 // Sight returns what a binding knows of an object.
 func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
 	m := w.monitor(h, index)
 	if m == nil {
-		return Sight{}
+		return Sight{Shard: Everywhere}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := objectKey(namespace, name)
 	it, sees := m.items.Get(key)
-	s := Sight{Sees: sees}
+	s := Sight{Sees: sees, Shard: m.shardOf(&object{namespace: namespace, name: name})}
+	if sees {
+		s.Shard = m.shardOf(it.object)
+	}
 	if sees && m.gate != nil {
 		s.Deleting, s.Finalizer = it.object.terminating(), it.object.has(m.gate.name)
 	}
