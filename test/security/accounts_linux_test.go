@@ -103,6 +103,7 @@ subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
 // What hooks of a tenant read and write is what its account may, whatever the operator may. A binding begins when its
 // permission is granted, and a tenant whose account is deleted waits until it is there again. A broken hook of a tenant is left out.
 func TestAccountsOfTenants(t *testing.T) {
+	t.Parallel()
 	cluster := testenv.Shared(t)
 	shop, paint := cluster.Namespace(t), cluster.Namespace(t)
 	in := strings.NewReplacer("SHOP", shop, "PAINT", paint).Replace
@@ -154,4 +155,70 @@ func TestAccountsOfTenants(t *testing.T) {
 	op.Until("a run with the new token", func([]testenv.Record) bool {
 		return strings.Count(op.Log(), "Hook executed successfully") > before
 	})
+}
+
+// ofAny reports as whom it runs.
+const ofAny = `#!/bin/sh
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1, settings: {record: all}}'; exit; fi
+echo "am $(kubectl auth whoami -o jsonpath='{.status.userInfo.username}' 2>&1)"
+echo '{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: SHOP}}}' \
+  > "$KUBERNETES_PATCH_PATH"
+`
+
+// A tenant gets its first hook at a reload, has another account after one, and loses the hook. A recorded run of the hook can be replayed
+// elsewhere, and has no token. A file of tenants that is not valid changes nothing.
+func TestTenantsAreReloaded(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.Shared(t)
+	shop, paint := cluster.Namespace(t), cluster.Namespace(t)
+	in := strings.NewReplacer("SHOP", shop, "PAINT", paint).Replace
+	cluster.KubectlInput(t, in(accountsOf), "apply", "-f", "-")
+	cluster.UntilAllowed(t, "system:serviceaccount:"+shop+":hooks", shop, "update", "configmaps")
+	dir, tenants := hooks(t, map[string]string{"plain.sh": atStart}), filepath.Join(t.TempDir(), "tenants.yaml")
+	write := func(path, text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assign := func(namespace string) {
+		t.Helper()
+		write(tenants, fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %s/hooks}\n", namespace), 0o600)
+	}
+	assign(shop)
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--tenants", tenants, "--watch-hooks", "--retry-min-delay", "100ms", "--retry-max-delay", "1s"}})
+	logged(t, op, "a tenant without hooks", "A tenant has no hooks", "shop")
+	path := filepath.Join(dir, "shop", "a.sh")
+	write(path, in(ofAny), 0o755)
+	op.UntilLog("am system:serviceaccount:"+shop+":hooks", "hook", "shop/a.sh")
+	id := op.UntilLog("Execute hook", "hook", "shop/a.sh").Fields["run"]
+	op.UntilLog("Hook executed successfully", "hook", "shop/a.sh")
+	recording := op.Ask("runs", "save", id, "-")
+	if !strings.Contains(recording, "CreateOrUpdate") || strings.Contains(recording, "eyJ") { // so tokens begin
+		t.Errorf("the recording:\n%s", recording)
+	}
+	saved := filepath.Join(t.TempDir(), "saved.json")
+	write(saved, recording, 0o600)
+	if out, err := op.Command("run", path, "--from", saved).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "the result is that of the recorded run") {
+		t.Errorf("the replay: %v\n%s", err, out)
+	}
+
+	write(tenants, "- {name: shop}\n", 0o600)
+	write(path, in(ofAny)+"# changed\n", 0o755)
+	logged(t, op, "an invalid file of tenants", "the file of tenants is not valid")
+	assign(paint)
+	write(path, in(ofAny)+"# changed again\n", 0o755)
+	logged(t, op, "a run of another account", "shop/a.sh", "system:serviceaccount:"+paint+":hooks", "cannot")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	op.UntilLog("Hooks are reloaded", "removed", "shop/a.sh")
+	if status := op.Ask("status"); strings.Contains(status, "tenant") {
+		t.Errorf("status:\n%s", status)
+	}
 }
