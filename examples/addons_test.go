@@ -26,6 +26,11 @@ func TestAddons(t *testing.T) {
 // prepareAddons has a control plane of its own: the values follow all Nodes.
 func prepareAddons(t *testing.T) *example {
 	t.Helper()
+	return prepareOn(t, "addons", clusterWithFlux(t))
+}
+
+func clusterWithFlux(t *testing.T) *testenv.Cluster {
+	t.Helper()
 	cluster := testenv.Own(t)
 	crds := filepath.Join(testenv.Root(), "bin", "tools", "flux-crds.yaml")
 	if _, err := os.Stat(crds); err != nil {
@@ -33,7 +38,7 @@ func prepareAddons(t *testing.T) *example {
 	}
 	cluster.Kubectl(t, "apply", "--server-side", "-f", crds)
 	cluster.Kubectl(t, "wait", "--for=condition=established", "--timeout=180s", "-f", crds)
-	return prepareOn(t, "addons", cluster)
+	return cluster
 }
 
 // choose writes the ConfigMap of the user.

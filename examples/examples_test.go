@@ -103,6 +103,15 @@ func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
 // start starts the operator as the example's ServiceAccount.
 func (e *example) start(env ...string) {
 	e.t.Helper()
+	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
+		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: e.kubeconfig(),
+		Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
+	})
+}
+
+// kubeconfig is that of the example's ServiceAccount.
+func (e *example) kubeconfig() string {
+	e.t.Helper()
 	config, err := os.ReadFile(e.cluster.Kubeconfig)
 	if err != nil {
 		e.t.Fatal(err)
@@ -113,10 +122,7 @@ func (e *example) start(env ...string) {
 	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
 		e.t.Fatal(err)
 	}
-	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
-		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: path,
-		Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
-	})
+	return path
 }
 
 // pythonPath lets hooks in Python find the library, as in the image.

@@ -72,8 +72,11 @@ func (s *shop) answer(w http.ResponseWriter, order string) {
 }
 
 // One order hangs and one is rejected. The others are pushed and polled meanwhile, eight at a time at most, whatever fails.
-func TestExternalOrders(t *testing.T) {
-	e, s := prepare(t, "external-orders"), newShop(t)
+func TestExternalOrders(t *testing.T) { externalOrders(prepare(t, "external-orders")) }
+
+func externalOrders(e *example) {
+	t := e.t
+	s := newShop(t)
 	order := func(name, item string) string {
 		return fmt.Sprintf("---\napiVersion: example.com/v1\nkind: Order\nmetadata: {name: %s}\nspec: {item: %s}\n", name, item)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them. Not among them are those whose hooks call
-// kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
+// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them, and two-teams below. Not among them are those
+// whose hooks call kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
 func TestGeneratedRoles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -21,10 +21,14 @@ func TestGeneratedRoles(t *testing.T) {
 	}{
 		"monitor-pods":    {run: monitorPods},
 		"web-app":         {run: webApp},
+		"addons":          {addons, true},
+		"agent-injector":  {agentInjector, true},
 		"config-checksum": {configChecksum, true},
 		"convert-crontab": {convertCrontab, true},
+		"external-orders": {externalOrders, true},
 		"node-ping":       {nodePing, true},
 		"secret-copier":   {secretCopier, true},
+		"validate-image":  {validateImage, true},
 	} {
 		if test.long && !testenv.Long() {
 			continue
@@ -74,7 +78,12 @@ func TestCasesWithGeneratedRoles(t *testing.T) {
 // withGeneratedRoles is prepareAlone with Roles that are generated.
 func withGeneratedRoles(t *testing.T, name string) *example {
 	t.Helper()
-	e := &example{t: t, cluster: testenv.Shared(t), name: name}
+	e := &example{t: t, name: name}
+	if name == "addons" { // its values follow all Nodes
+		e.cluster = clusterWithFlux(t)
+	} else {
+		e.cluster = testenv.Shared(t)
+	}
 	e.namespace = e.cluster.Namespace(t)
 	if text, err := os.ReadFile(filepath.Join(name, "manifests", "crd.yaml")); err == nil {
 		clusterWide.Lock()
@@ -82,8 +91,19 @@ func withGeneratedRoles(t *testing.T, name string) *example {
 		e.input(string(text), "apply", "-f", "-")
 		e.input(string(text), "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
 	}
-	cmd := exec.Command(testenv.Binary(t), "rbac", "--from-tests", "--hooks-dir", filepath.Join(name, "hooks"), "--namespace", e.namespace,
-		"--service-account", name, "--name", e.namespace, "--kube-config", e.cluster.Kubeconfig)
+	roles := e.applyGenerated("--hooks-dir", filepath.Join(name, "hooks"), "--validating-webhook-configuration-name", e.namespace)
+	e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, roles)
+	e.kubectl("label", "namespace", e.namespace, "example.com/"+name+"=enabled") // that of webhooks
+	e.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
+	return e
+}
+
+// applyGenerated creates the account of the example with the Roles that rbac --from-tests prints, and returns them.
+func (e *example) applyGenerated(args ...string) string {
+	t := e.t
+	t.Helper()
+	cmd := exec.Command(testenv.Binary(t), append([]string{"rbac", "--from-tests", "--namespace", e.namespace,
+		"--service-account", e.name, "--name", e.namespace, "--kube-config", e.cluster.Kubeconfig}, args...)...)
 	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath(), "WATCH_NAMESPACE="+e.namespace,
 		"SOURCE_NAMESPACE="+e.namespace)
 	var notes strings.Builder
@@ -92,9 +112,39 @@ func withGeneratedRoles(t *testing.T, name string) *example {
 	if err != nil || notes.Len() > 0 || strings.Contains(string(roles), "GUESSED") || strings.Contains(string(roles), "INCOMPLETE") {
 		t.Fatalf("%v: %s%s", err, notes.String(), roles)
 	}
-	e.kubectl("create", "serviceaccount", name)
+	e.kubectl("create", "serviceaccount", e.name)
 	e.cluster.KubectlInput(t, string(roles), "apply", "-f", "-")
-	t.Cleanup(func() { e.kubectl("delete", "clusterrole,clusterrolebinding", e.namespace, "--ignore-not-found") })
-	e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, string(roles))
-	return e
+	t.Cleanup(func() {
+		e.kubectl("delete", "clusterrole,clusterrolebinding", e.namespace, "--ignore-not-found")
+		e.kubectl("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", e.namespace+"-hooks", "--ignore-not-found")
+	})
+	return string(roles)
+}
+
+// The operator of two-teams and the accounts of its teams have no other permissions than rbac --from-tests prints.
+func TestTeamsWithGeneratedRoles(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	shop, paint := c.Namespace(t), c.Namespace(t)
+	dir := copyOf(t, "two-teams", strings.NewReplacer("shop", shop, "paint", paint).Replace)
+	hooks, tenants := filepath.Join(dir, "hooks"), filepath.Join(dir, "tenants.yaml")
+	for _, namespace := range []string{shop, paint} {
+		c.Kubectl(t, "-n", namespace, "create", "serviceaccount", "hooks")
+	}
+	e := &example{t: t, cluster: c, name: "two-teams", namespace: c.Namespace(t)}
+	e.applyGenerated("--hooks-dir", hooks, "--tenants", tenants)
+	if roles := c.Kubectl(t, "get", "clusterrole", e.namespace, e.namespace+":"+paint+":hooks", "--ignore-not-found"); roles != "" {
+		t.Errorf("there is a ClusterRole for objects in the namespaces of the teams:\n%s", roles)
+	}
+	c.UntilAllowed(t, "system:serviceaccount:"+e.namespace+":two-teams", shop, "watch", "configmaps")
+	c.UntilAllowed(t, "system:serviceaccount:"+shop+":hooks", shop, "update", "configmaps")
+	c.UntilAllowed(t, "system:serviceaccount:"+paint+":hooks", paint, "update", "configmaps")
+	c.Kubectl(t, "apply", "-f", filepath.Join(dir, "tests", "fixtures", "products.yaml"))
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: e.kubeconfig(), Args: []string{"--tenants", tenants,
+		"--namespace", e.namespace, "--retry-min-delay", "100ms", "--retry-max-delay", "1s"}})
+	c.Kubectl(t, "-n", paint, "wait", "--for=create", "configmap/poster", "--timeout=180s")
+	c.Kubectl(t, "-n", paint, "wait", "--for=jsonpath={.data.text}=cake: only 5!\ntea: only 3!", "configmap/poster", "--timeout=180s")
+	if log := op.Log(); strings.Contains(log, "forbidden") || strings.Contains(log, "may not") {
+		t.Error("something is forbidden")
+	}
 }
