@@ -187,6 +187,7 @@ test-clone: testcluster tools ## follow the first tutorial in a fresh clone of H
 # Needs Chromium or Chrome, so it is not part of make test. PICTURE=1 replaces the screenshot in the documentation.
 test-browser: testcluster tools bin/tools/axe.min.js ## test the status page and the console in a real browser, with axe-core from npm; PICTURE=1 for those of the pages
 	@TESTCLUSTER=required go test -count=1 -tags browser -run TestStatusPage ./test/insight $(if $(PICTURE),-update)
+	@go test -count=1 -tags browser ./internal/console
 	@TESTCLUSTER=required go test -count=1 -tags browser ./test/console $(if $(PICTURE),-update)
 
 bin/tools/axe.min.js: scripts/axe.sh

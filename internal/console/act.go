@@ -2,10 +2,13 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -52,6 +55,8 @@ type actData struct {
 	// Would is what would be done, Nothing reports that this is nothing; Done is what was done. Task is one that was queued.
 	Would, Done, Task string
 	Nothing           bool
+	// Changed: the operator would do something else than what was on the page.
+	Changed bool
 	// Unknown: whether it was done is not known, because the operator has not answered.
 	Unknown bool
 	Problem *problem
@@ -102,18 +107,43 @@ func (c *Console) ask(r *http.Request) (page, error) {
 	if err != nil {
 		return p, err
 	}
-	form.Set("dryRun", "true")
-	done, err := c.send(r, route, form, &d)
-	d.Would, d.Nothing = strings.TrimPrefix(done.Message, "dry run: "), done.Count == 0
+	err = c.would(r, route, form, &d)
 	p.Data = d
 	return p, err
 }
 
-// act does it.
+// would is what an action would do now. The address of the form gets a digest of it.
+func (c *Console) would(r *http.Request, route string, form url.Values, d *actData) error {
+	form = maps.Clone(form)
+	form.Set("dryRun", "true")
+	done, err := c.send(r, route, form, d)
+	d.Would, d.Nothing = strings.TrimPrefix(done.Message, "dry run: "), done.Count == 0
+	d.Action += "&seen=" + seen(d.Would)
+	return err
+}
+
+// times of the day are those of the request.
+var timeOfDay = regexp.MustCompile(`\b[0-9]{2}:[0-9]{2}:[0-9]{2}\b`)
+
+// seen is a digest of what a person was shown.
+func seen(would string) string {
+	sum := sha256.Sum256([]byte(timeOfDay.ReplaceAllString(would, "")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// act does it, if it is what the person was shown: another operator may answer now, or the same one may have gone on.
 func (c *Console) act(r *http.Request) (page, error) {
 	p, route, form, d, err := c.chosen(r)
 	if err != nil {
 		return p, err
+	}
+	if err := c.would(r, route, form, &d); err != nil || d.Problem != nil {
+		p.Data = d
+		return p, err
+	}
+	if d.Changed = r.Form.Get("seen") != seen(d.Would); d.Changed {
+		p.Data = d
+		return p, nil
 	}
 	done, err := c.send(r, route, form, &d)
 	if err != nil && !errors.Is(err, context.Canceled) { // it may have been carried out: nothing repeats it

@@ -31,7 +31,7 @@ type shard struct {
 	Serving  bool
 	Waits    string
 	Since    time.Time
-	// Holders are the Pods that have the shards; empty for none.
+	// Holders are the Pods that have the shards; empty for none. A replica that serves does not follow them.
 	Holders []string
 }
 

@@ -228,6 +228,7 @@ func (c *Console) streamRun(s *stream, r *http.Request) {
 	r = r.WithContext(ctx)
 	send := func() (ended bool, _ error) {
 		p, err := c.run(r)
+		p.Path = "/runs/" + segments(r.PathValue("id"))
 		if err != nil { // also of an operator that has started again: it does not know the run, or not yet
 			return false, s.send("", c.lostText(err))
 		}

@@ -163,6 +163,7 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 	late := new(slow)
 	query := r.URL.Query()
 	query.Del("shown")
+	query.Del("seen")
 	s = shown{page: p, Own: c.o.Version, Query: queryAs(query)}
 	var gone *lost
 	switch {

@@ -201,12 +201,12 @@ func TestPages(t *testing.T) {
 		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
 		"/search?q=Order/eu/o-17": {"/objects/Order/eu/o-17"},
 		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop",
-			`/act/parked/retry?id=blue"`},
+			`/act/parked/retry?id=blue&amp;seen=`},
 		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "kubectl shell-operator queue retry blue --key &#39;a b&#39; -n shop"},
 		"/act/queue/retry?name=blue&key=": {"kubectl shell-operator queue retry blue --key &#39;&#39; -n shop",
-			`/act/queue/retry?key=&amp;name=blue"`},
-		"/act/queue/retry?name=blue":          {"kubectl shell-operator queue retry blue -n shop", `/act/queue/retry?name=blue"`},
-		"/act/queue/skip?name=blue&key=a%0Ab": {`/act/queue/skip?key=a%0Ab&amp;name=blue"`},
+			`/act/queue/retry?key=&amp;name=blue&amp;seen=`},
+		"/act/queue/retry?name=blue":          {"kubectl shell-operator queue retry blue -n shop", `/act/queue/retry?name=blue&amp;seen=`},
+		"/act/queue/skip?name=blue&key=a%0Ab": {`/act/queue/skip?key=a%0Ab&amp;name=blue&amp;seen=`},
 		"/objects/Order/shop/older":           {"the operator is of version v9, which has no /object/Order/shop/older"},
 	} {
 		has(t, b.get(path), want...)
@@ -238,7 +238,7 @@ func TestShard(t *testing.T) {
 		shard map[string]any
 		want  string
 	}{
-		{map[string]any{"shard": 0, "shards": 3, "division": "1a2b", "serving": true, "holders": []string{}},
+		{map[string]any{"shard": 0, "shards": 3, "division": "1a2b", "serving": true, "holders": []string{"operator-0", "", "long-gone"}},
 			"✓ Shard 0/3, division 1a2b, serving, since 60 s ago. This console shows one replica."},
 		{map[string]any{"shards": 2, "division": "1a2b", "waits": "a Lease that is <free>", "holders": []string{"operator-1", ""}},
 			"‖ Standby of 2 shards, division 1a2b, waits for a Lease that is &lt;free&gt;, since 60 s ago. This console shows one replica; " +
@@ -288,23 +288,54 @@ func TestActions(t *testing.T) {
 	if want := []string{"/parked/retry.json?dryRun=true&id=4"}; !slices.Equal(f.posts, want) {
 		t.Errorf("%v", f.posts)
 	}
-	w := b.request("POST", "/act/parked/retry", url.Values{"id": {"4"}}, nil)
-	has(t, w.Body.String(), "Done", "/runs/4")
-	if want := "/parked/retry.json?id=4"; f.posts[1] != want {
+	has(t, b.act("/act/parked/retry?id=4"), "Done", "/runs/4")
+	if last := f.posts[len(f.posts)-1]; last != "/parked/retry.json?id=4" {
 		t.Errorf("%v", f.posts)
 	}
+	// Meanwhile the operator has started again, and the task with the id is another one.
+	address := b.form("/act/parked/retry?id=4")
+	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": "dry run: another task is queued again"})
+	has(t, b.request("POST", address, url.Values{}, nil).Body.String(), "something else now than what was on the page",
+		"another task is queued again", "Queue it again")
+	has(t, b.request("POST", "/act/parked/retry?id=4", url.Values{}, nil).Body.String(), "something else now")
+	if last := f.posts[len(f.posts)-1]; last != "/parked/retry.json?dryRun=true&id=4" {
+		t.Errorf("%v", f.posts)
+	}
+	// The time of a request is no change.
+	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": "dry run: until 07:00:01"})
+	address = b.form("/act/parked/retry?id=4")
+	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": "dry run: until 07:00:09"})
+	has(t, b.request("POST", address, url.Values{}, nil).Body.String(), "Done")
 	f.set("/parked/retry.json dry", map[string]any{"message": "dry run: no parked tasks"})
 	text := b.get("/act/parked/retry?id=4")
 	has(t, text, "There is nothing to do", ">no parked tasks")
 	hasNot(t, text, `class="do"`)
 	f.set("/parked/retry.json", &refusal{text: "commands that change something are not accepted from hooks",
 		hint: "run the command outside of hooks"})
-	has(t, b.request("POST", "/act/parked/retry", url.Values{"id": {"4"}}, nil).Body.String(), "It was not done", "not accepted from hooks")
+	f.set("/parked/retry.json dry", map[string]any{"count": 1})
+	has(t, b.act("/act/parked/retry?id=4"), "It was not done", "not accepted from hooks")
 	// Fields that the action does not have are not sent.
 	b.get("/act/parked/drop?id=4&force=true&dryRun=false")
 	if last := f.posts[len(f.posts)-1]; last != "/parked/drop.json?dryRun=true&id=4" {
 		t.Errorf("%s", last)
 	}
+}
+
+// form is the address of the form of a page, below the base.
+func (b *browser) form(page string) string {
+	b.t.Helper()
+	_, rest, ok := strings.Cut(b.get(page), `method="post" action="`+b.console.access.base)
+	address, _, _ := strings.Cut(rest, `"`)
+	if !ok {
+		b.t.Fatalf("%s has no form", page)
+	}
+	return html.UnescapeString(address)
+}
+
+// act is the page after an action.
+func (b *browser) act(page string) string {
+	b.t.Helper()
+	return b.request("POST", b.form(page), url.Values{}, nil).Body.String()
 }
 
 // messages are those of a stream of server-sent events.

@@ -5,6 +5,7 @@ package console
 import (
 	"bufio"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -219,7 +220,8 @@ func TestPages(t *testing.T) {
 	}
 	// An action, from its form to its effect.
 	s.let("printer")
-	if text := c.body(c.http.PostForm(c.base+"/act/parked/retry", url.Values{"all": {"true"}})); !strings.Contains(text, "Done") {
+	form := regexp.MustCompile(`action="([^"]*)/act/([^"]*)"`).FindStringSubmatch(c.page("/act/parked/retry?all=true"))
+	if text := c.body(c.http.PostForm(c.base+"/act/"+html.UnescapeString(form[2]), url.Values{})); !strings.Contains(text, "Done") {
 		t.Errorf("%s", text)
 	}
 	s.UntilLog("Hook executed successfully", "hook", "invoices.sh")
