@@ -424,7 +424,8 @@ func TestSlowRoute(t *testing.T) {
 
 		f.hang(func(string) bool { return true })
 		page = b.get("/sets")
-		has(t, page, "No answer from the operator since", "The page connects again by itself")
+		has(t, page, "No answer from the operator since", "it has not answered within 10s: it is stopped or busy",
+			"The page connects again by itself")
 		hasNot(t, page, "is slow")
 	})
 }

@@ -93,6 +93,18 @@ func (s *slow) Hint() string {
 	return "it reads much, or its API server is slow: check its log, or start the console with a longer --timeout"
 }
 
+// silent is the error of a request that an operator has not answered in time, as no other one.
+type silent struct {
+	limit time.Duration
+	cause error
+}
+
+func (s *silent) Error() string { return fmt.Sprintf("it has not answered within %s", s.limit) }
+func (s *silent) Unwrap() error { return s.cause }
+
+// Hint is the next step.
+func (*silent) Hint() string { return "it is stopped or busy: check its CPU time and its log" }
+
 // missing is the error of a route that the operator does not have, because it is older.
 type missing struct{ Route, Version string }
 
@@ -242,6 +254,8 @@ func (l *link) problemOf(conn *Connection, path string, err error) error {
 		return err // the browser has left
 	case late(err) && l.answers(conn):
 		return &slow{route, l.limit}
+	case errors.Is(err, context.DeadlineExceeded):
+		return l.lose(conn, &silent{l.limit, err})
 	case errors.Is(err, errCut):
 		return &lost{l.now(), err}
 	}

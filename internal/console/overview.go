@@ -115,14 +115,17 @@ func (c *Console) queue(r *http.Request) (page, error) {
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
-	d := queueData{Status: queueStatus{Name: name}, Key: r.URL.Query().Get("key")}
+	d, known := queueData{Status: queueStatus{Name: name}, Key: r.URL.Query().Get("key")}, false
 	for _, q := range s.Queues {
 		if q.Name == name {
-			d.Status = q
+			d.Status, known = q, true
 		}
 	}
 	problem, err := c.part(r, "/queue/"+segments(name)+"/lanes.json"+queryOf("key", d.Key), &d.All)
 	d.Problem = problem
 	p.Data = d
+	if problem != nil && !known { // it is not idle: there is none
+		p.content, p.Data = "problem", problem
+	}
 	return p, err
 }

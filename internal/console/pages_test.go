@@ -231,6 +231,15 @@ func TestUncleanNames(t *testing.T) {
 	has(t, b.get("/sets/4"), "/objects/ClusterRole/reader\"", ">ClusterRole/reader<")
 }
 
+// TestUnknownQueue: a queue that is not there is not idle, and nothing can be done with it.
+func TestUnknownQueue(t *testing.T) {
+	b, f, _ := started(t)
+	f.set("/queue/nope/lanes.json", &refusal{text: "there is no queue \"nope\"", hint: "queue list shows all"})
+	text := b.get("/queues/nope")
+	has(t, text, "there is no queue", "queue list shows all")
+	hasNot(t, text, "idle", "/act/")
+}
+
 // TestShard: the overview shows which shard the replica has, and who has the others.
 func TestShard(t *testing.T) {
 	b, f, at := started(t)
