@@ -34,7 +34,7 @@ var directions = []struct {
 		"internal/telemetry",
 		"internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/run/worker",
 		"internal/effect/apply",
-		"internal/effect/applyset", "internal/effect/finalizer", "internal/source/webhook", "internal/tenant",
+		"internal/effect/applyset", "internal/effect/finalizer", "internal/source/watch", "internal/source/webhook", "internal/tenant",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
 	{"internal/console", []string{"internal/debug/history", "internal/effect"},
 		"pages for a person; only its command imports it, and gives it the API"},

@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -132,16 +133,10 @@ func (i *insight) skipped(name string) (reason, hint string) {
 }
 
 // Binding is what a kubernetes binding sees.
-func (i *insight) Binding(h *hook.Hook, index int) debug.Binding {
+func (i *insight) Binding(h *hook.Hook, index int) watch.State {
 	s := i.op.watcher.State(h, index)
-	next, total := i.deletions(h, index)
-	return debug.Binding{
-		Deletions: next, DeletionsTotal: total,
-		Objects: s.Objects, Total: debug.Changes(s.Total), Recent: debug.Changes(s.Recent),
-		Complete: s.Complete, Unlocked: s.Unlocked, Held: s.Held, Troubles: s.Troubles,
-		FilterFails: s.FilterFails, FilterError: s.FilterError, Finalizing: append(s.Finalizing, i.displaced(h, index)...),
-		Absent: s.Absent,
-	}
+	s.Finalizing = append(s.Finalizing, i.displaced(h, index)...)
+	return s
 }
 
 // displaced says which deletions have left the parked contexts because of their bound.
@@ -159,13 +154,15 @@ func (i *insight) displaced(h *hook.Hook, index int) []string {
 // shownDeletions limits the objects of a binding whose clean-up has another step.
 const shownDeletions = 3
 
-// deletions are the objects whose clean-up has another step, and the number of all.
-func (i *insight) deletions(h *hook.Hook, index int) (next []debug.Deletion, total int) {
+// Deletions are the objects of a binding whose clean-up has another step.
+func (i *insight) Deletions(h *hook.Hook, index int) (d debug.Deletions) {
 	all := i.op.runner.Pending().Requeues.Deletions(h, index)
-	for _, d := range all[:min(shownDeletions, len(all))] {
-		next = append(next, debug.Deletion{Object: strings.TrimPrefix(d.Object.Namespace+"/"+d.Object.Name, "/"), Due: d.Due})
+	shown := all[:min(shownDeletions, len(all))]
+	for _, o := range shown {
+		d.Next = append(d.Next, debug.Deletion{Object: strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), Due: o.Due})
 	}
-	return next, len(all)
+	d.More = len(all) - len(shown)
+	return d
 }
 
 // missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment.

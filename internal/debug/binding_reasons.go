@@ -8,6 +8,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -31,17 +32,18 @@ type facts struct {
 	hook     *hook.Hook
 	progress Progress
 	// bindings are the states of the hook's kubernetes bindings.
-	bindings []Binding
+	bindings []watch.State
 	// nextTicks are those of its schedules; zero means unknown.
 	nextTicks []time.Time
 	queues    []Queue
 	now       time.Time
+	deletions []Deletions
 }
 
 func factsOf(h *hook.Hook, bindings bindingReader, queues queueReader, now time.Time) *facts {
 	f := &facts{hook: h, progress: bindings.Progress(h), queues: queues.Queues(1), now: now}
 	for i := range h.Kubernetes {
-		f.bindings = append(f.bindings, bindings.Binding(h, i))
+		f.bindings, f.deletions = append(f.bindings, bindings.Binding(h, i)), append(f.deletions, bindings.Deletions(h, i))
 	}
 	for _, s := range h.Schedules {
 		f.nextTicks = append(f.nextTicks, bindings.NextTick(s.Crontab))
@@ -156,7 +158,7 @@ func (f *facts) watching() (reasons []Reason) {
 
 // filterFails covers a filter that fails. For an object whose filter always fails, the result is always null, so no change of
 // it runs the hook.
-func filterFails(k *hook.Kubernetes, b Binding) Reason {
+func filterFails(k *hook.Kubernetes, b watch.State) Reason {
 	all := b.Objects.Len()
 	consequence := "so nothing changes for these"
 	if b.FilterFails == all {
@@ -227,13 +229,13 @@ func (f *facts) finalizing() (reasons []Reason) {
 			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
 		}
 		name := f.hook.Kubernetes[i].Name
-		for _, d := range b.Deletions {
+		for _, d := range f.deletions[i].Next {
 			reasons = append(reasons,
 				Reason{ByFinalizer, false,
 					fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)),
 					""})
 		}
-		if more := b.DeletionsTotal - len(b.Deletions); more > 0 {
+		if more := f.deletions[i].More; more > 0 {
 			reasons = append(reasons,
 				Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
 		}
@@ -241,7 +243,7 @@ func (f *facts) finalizing() (reasons []Reason) {
 	return reasons
 }
 
-func bindingTroubles(name string, k *hook.Kubernetes, b Binding) (all []Trouble) {
+func bindingTroubles(name string, k *hook.Kubernetes, b watch.State) (all []Trouble) {
 	in := Trouble{Hooks: []string{name}, Binding: k.Name, Subject: inHook(name, k.Name)}
 	for _, text := range b.Troubles {
 		in.Kind, in.Problem = InWatch, oneLine(text)

@@ -3,40 +3,24 @@ package debug
 import (
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // bindingReader copies the states of hooks and their kubernetes bindings.
 type bindingReader interface {
-	Binding(h *hook.Hook, index int) Binding
+	Binding(h *hook.Hook, index int) watch.State
+	Deletions(h *hook.Hook, index int) Deletions
 	// Progress is how far a hook has come since the start.
 	Progress(h *hook.Hook) Progress
 	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
 }
 
-// Changes counts changes of a set of objects.
-type Changes struct{ Added, Modified, Deleted int }
-
-// Binding is the state of a kubernetes binding.
-type Binding struct {
-	Objects event.Snapshot
-	// Total are the changes since the start, Recent those since the hook last ran.
-	Total, Recent Changes
-	// Complete reports that the initial list is in, Unlocked that events are delivered; Held counts buffered events.
-	Complete, Unlocked bool
-	Held               int
-	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
-	FilterFails int
-	FilterError string
-	// Troubles are the requests that fail now, each with a remedy. Finalizing is why objects lack the finalizer of the binding, or keep it.
-	Troubles, Finalizing []string
-	// Absent are namespaces of the binding that did not exist when it was enabled, and of which it has no objects.
-	Absent []string
-	// Deletions are the objects whose clean-up has another step, the next one first; no more than a few. DeletionsTotal counts all.
-	Deletions      []Deletion
-	DeletionsTotal int
+// Deletions are the objects of a binding whose clean-up has another step: the first few, the next one first, and the number of the others.
+type Deletions struct {
+	Next []Deletion
+	More int
 }
 
 // Deletion is an object whose clean-up has another step, which is due at a time.

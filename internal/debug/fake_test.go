@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -33,7 +34,7 @@ type fake struct {
 	broken   []lifecycle.Broken
 	skipped  map[string]string
 	queues   []Queue
-	bindings map[string][]Binding
+	bindings map[string][]watch.State
 	progress map[string]Progress
 	ticks    map[string]time.Time
 	paused   []string
@@ -93,11 +94,13 @@ func (f *fake) Lane(queue, key string) (Lane, bool) {
 	return Lane{}, false
 }
 
-func (f *fake) Binding(h *hook.Hook, index int) Binding {
+func (f *fake) Deletions(*hook.Hook, int) (d Deletions) { return d }
+
+func (f *fake) Binding(h *hook.Hook, index int) watch.State {
 	if list := f.bindings[h.Name]; index < len(list) {
 		return list[index]
 	}
-	return Binding{Objects: event.NoObjects{}}
+	return watch.State{Objects: event.NoObjects{}}
 }
 
 func (f *fake) Progress(h *hook.Hook) Progress    { return f.progress[h.Name] }
@@ -148,7 +151,7 @@ func theOperator() *fake {
 			{Name: "<b>ärger 100%.sh", Path: "/hooks/<b>ärger 100%.sh"},
 		},
 		queues: theQueues(),
-		bindings: map[string][]Binding{
+		bindings: map[string][]watch.State{
 			"shop/watch.sh": {{
 				Objects: objects{
 					{Namespace: "a", Name: "x", Kind: "Pod", Full: event.Memory(`{"kind":"Pod","data":"secret-value"}`),
@@ -156,7 +159,7 @@ func theOperator() *fake {
 					{Namespace: "a", Name: "y", Kind: "Pod", Full: event.Memory(`{"kind":"Pod","n":12345678901234567890}`),
 						Filtered: event.Memory(`null`)},
 				},
-				Total: Changes{Added: 5, Modified: 9, Deleted: 3}, Recent: Changes{Added: 1}, Complete: true, Unlocked: true,
+				Total: watch.Changes{Added: 5, Modified: 9, Deleted: 3}, Recent: watch.Changes{Added: 1}, Complete: true, Unlocked: true,
 			}, {Objects: event.NoObjects{}, Complete: true, Unlocked: true, Troubles: []string{"no permission to watch configmaps (v1)"}}},
 			"big.py": {{Objects: event.NoObjects{}, Complete: true, Held: 2}},
 		},

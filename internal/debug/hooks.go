@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type tally struct {
 	Cleaned  int `json:"cleaned"`
 }
 
-func tallyOf(c Changes, objects int) tally {
+func tallyOf(c watch.Changes, objects int) tally {
 	return tally{Count: objects, Added: c.Added, Deleted: c.Deleted, Modified: c.Modified}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 func (f *fake) IsKind(h *hook.Hook, index int, kind string) bool {
@@ -43,8 +44,8 @@ func TestObject(t *testing.T) {
 		plain := hook.Kubernetes{Binding: hook.Binding{Name: "audit"}, Queue: "main", Kind: "Order"}
 		f.hooks = append(f.hooks, &hook.Hook{Name: "audit.sh", Kubernetes: []hook.Kubernetes{plain}},
 			&hook.Hook{Name: "orders.sh", Kubernetes: []hook.Kubernetes{finalized}})
-		ready := Binding{Objects: objects{{}}, Complete: true, Unlocked: true}
-		f.bindings["orders.sh"], f.bindings["audit.sh"] = []Binding{ready}, []Binding{ready}
+		ready := watch.State{Objects: objects{{}}, Complete: true, Unlocked: true}
+		f.bindings["orders.sh"], f.bindings["audit.sh"] = []watch.State{ready}, []watch.State{ready}
 		f.progress["orders.sh"], f.progress["audit.sh"] = Progress{StartedUp: true}, Progress{StartedUp: true}
 		f.paused = []string{"orders.sh"}
 		f.sights = map[string]Sight{"orders.sh 0 eu/o-17": {Sees: true, Deleting: true, Finalizer: true, Queue: "orders", Key: "Order/eu/o-17",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // Status is what the status page shows. It has no content of objects and no output of hooks: the page has no password.
@@ -286,7 +287,7 @@ func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 	return "ready"
 }
 
-func watchState(p Progress, b Binding) string {
+func watchState(p Progress, b watch.State) string {
 	switch {
 	case !p.StartedUp && !p.Standby:
 		return "waiting for onStartup"

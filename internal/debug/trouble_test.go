@@ -13,16 +13,17 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // TestTroubles has a row for each cause: its line, whether the operator is healthy with it, and the state of the hook.
 func TestTroubles(t *testing.T) {
-	watching := func(b Binding) func(*fake) {
+	watching := func(b watch.State) func(*fake) {
 		b.Complete, b.Unlocked = true, true
 		if b.Objects == nil {
 			b.Objects = event.NoObjects{}
 		}
-		return func(f *fake) { f.bindings["a.sh"] = []Binding{b} }
+		return func(f *fake) { f.bindings["a.sh"] = []watch.State{b} }
 	}
 	working := func(p worker.Problem) func(*fake) {
 		return func(f *fake) { f.workers = map[string]worker.State{"a.sh": {Problems: []worker.Problem{p}}} }
@@ -36,11 +37,11 @@ func TestTroubles(t *testing.T) {
 		note        string
 	}{
 		"none": {set: func(*fake) {}, state: "ready", healthy: true},
-		"request fails": {watching(Binding{Troubles: []string{"no permission to\nlist pods"}}), InWatch,
+		"request fails": {watching(watch.State{Troubles: []string{"no permission to\nlist pods"}}), InWatch,
 			`a.sh, binding "pods": no permission to list pods`, "ready", false, `hook "a.sh", binding "pods": no permission to list pods`},
-		"finalizer": {watching(Binding{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`,
+		"finalizer": {watching(watch.State{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`,
 			"ready", false, ""},
-		"filter": {watching(Binding{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter,
+		"filter": {watching(watch.State{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter,
 			`a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
 		"rejected hook": {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload,
 			"a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
@@ -105,7 +106,7 @@ func TestTroubles(t *testing.T) {
 					Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true}},
 					Mutating:   []hook.Admission{{Binding: hook.Binding{Name: "m"}}},
 				}},
-				bindings: map[string][]Binding{"a.sh": {{Objects: event.NoObjects{}, Complete: true, Unlocked: true}}},
+				bindings: map[string][]watch.State{"a.sh": {{Objects: event.NoObjects{}, Complete: true, Unlocked: true}}},
 				progress: map[string]Progress{"a.sh": {StartedUp: true}},
 			}
 			row.set(f)

@@ -9,13 +9,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // state is what all topics know of a hook.
 type state struct {
 	hook      *hook.Hook
 	progress  Progress
-	bindings  []Binding
+	bindings  []watch.State
 	nextTicks []time.Time
 	queues    []Queue
 	runs      []history.Run
@@ -28,8 +29,9 @@ type state struct {
 // why explains the hook as the topics do together.
 func (s *state) why() Explanation {
 	reasons := slices.Concat(
-		(&queued{s.hook, s.queues, s.runs, s.timeout, s.now}).reasons(), (&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now}).
-			reasons(), notReloaded(s.hook.Name, s.rejected),
+		(&queued{s.hook, s.queues, s.runs, s.timeout, s.now}).reasons(),
+		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, make([]Deletions, len(s.bindings))}).reasons(),
+		notReloaded(s.hook.Name, s.rejected),
 		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Reasons(s.hook, s.now), calling(s.runs),
 	)
 	return explain(s.hook.Name, reasons, s.runs)
@@ -38,7 +40,7 @@ func (s *state) why() Explanation {
 func TestWhy(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	started := Progress{StartedUp: true, Ticking: true}
-	watching := []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true}}
+	watching := []watch.State{{Objects: objects{{}, {}}, Complete: true, Unlocked: true}}
 	one := 1
 	watcher := &hook.Hook{Name: "me",
 		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Queue: "q", Added: true, Modified: true}}}
@@ -131,15 +133,15 @@ func TestWhy(t *testing.T) {
 				Queue{Name: "r", Phase: Running, Since: now, Length: 1, Tasks: []Task{mine}})}, IsRunning, ByQueue, "behind T:other", true},
 
 		{"waiting for onStartup",
-			state{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}},
+			state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
 				queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsBlocked, ByStartup,
 			"and this one has not: other, which has failed 2 times: x", true},
 		{"waits for onStartup that goes well",
-			state{hook: watcher, bindings: []Binding{{Objects: event.NoObjects{}}},
+			state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
 				queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsBlocked, ByStartup,
 			"and this one has not: other", true},
 		{"standby", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"},
-			bindings: []Binding{{Objects: objects{{}}, Complete: true}}}, IsStandby, ByReplica,
+			bindings: []watch.State{{Objects: objects{{}}, Complete: true}}}, IsStandby, ByReplica,
 			`the leader "operator-7" runs the hooks; this replica is a standby`, true},
 		{"standby without a leader", state{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}, IsStandby, ByReplica,
 			"no replica leads", true},
@@ -149,37 +151,37 @@ func TestWhy(t *testing.T) {
 			`"operator-7"`, true},
 		{"standby without its bindings",
 			state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "x"},
-				bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsStandby,
+				bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsStandby,
 			ByEnabling, "no permission to list pods (v1): give the rule", true},
 		{"answers, as a standby too", state{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsListening, ByReviews,
 			"2 webhook bindings", false},
 		{"is not enabled",
 			state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "x"},
-				bindings: []Binding{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsBlocked,
+				bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsBlocked,
 			ByEnabling, "no permission to list pods (v1): give the rule", true},
 		{"is being enabled", state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "its kubernetes bindings are being enabled"},
-			bindings: []Binding{{Objects: event.NoObjects{}}}}, IsBlocked, ByEnabling, "its kubernetes bindings are being enabled", true},
+			bindings: []watch.State{{Objects: event.NoObjects{}}}}, IsBlocked, ByEnabling, "its kubernetes bindings are being enabled", true},
 		{"its Synchronization is not over",
-			state{hook: watcher, progress: started, bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsBlocked,
+			state{hook: watcher, progress: started, bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsBlocked,
 			ByFirstRun, "events wait (4 so far) until its Synchronization run has succeeded", true},
 		{"its filter always fails",
 			state{hook: &hook.Hook{Name: "me",
 				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Modified: true, JQFilter: "."}}}, progress: started,
-				bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 2,
+				bindings: []watch.State{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 2,
 					FilterError: "cannot iterate over null"}}}, IsBlocked, ByFilter,
 			`binding "pods": its filter fails for 2 of 2 objects (cannot iterate over null), so nothing ever changes`, true},
 		{"its filter fails for one",
 			state{hook: filter, progress: started,
-				bindings: []Binding{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1,
+				bindings: []watch.State{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1,
 					FilterError: "cannot iterate over null"}}}, IsListening, ByFilter,
 			`binding "pods": its filter fails for 1 of 2 objects (cannot iterate over null), so nothing changes for these`, false},
 		{"a namespace is missing",
 			state{hook: watcher, progress: started,
-				bindings: []Binding{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}, IsListening, ByWatch,
+				bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}, IsListening, ByWatch,
 			`binding "pods": the namespace "shpo" did not exist when the binding was enabled, and it has no objects`, false},
 		{"its watch has failed",
 			state{hook: watcher, progress: started,
-				bindings: []Binding{
+				bindings: []watch.State{
 					{Objects: event.NoObjects{}, Complete: true, Unlocked: true,
 						Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsBlocked, ByWatch,
 			`binding "pods" receives no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
@@ -226,20 +228,20 @@ last run: none since the operator started, or no longer remembered
 
 func TestStatesOfAStandby(t *testing.T) {
 	one := 1
-	enabled := Binding{Complete: true}
+	enabled := watch.State{Complete: true}
 	for _, test := range []struct {
 		name    string
 		hook    *hook.Hook
 		p       Progress
-		b       Binding
+		b       watch.State
 		hooks   string
 		binding string
 	}{
 		{"follows", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true}, enabled, "standby", "standby"},
-		{"may not list", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true, Waiting: "x"}, Binding{},
+		{"may not list", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true, Waiting: "x"}, watch.State{},
 			"not enabled", "not enabled"},
 		{"has lost its watch", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{Standby: true},
-			Binding{Complete: true, Troubles: []string{"x"}}, "standby", "watch failing"},
+			watch.State{Complete: true, Troubles: []string{"x"}}, "standby", "watch failing"},
 		{"starts", &hook.Hook{Name: "me", OnStartup: &one}, Progress{Standby: true}, enabled, "standby", "standby"},
 		{"answers", &hook.Hook{Name: "me", Validating: make([]hook.Admission, 1)}, Progress{Standby: true}, enabled, "ready", "standby"},
 		{"leads", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{}, enabled, "starting", "waiting for onStartup"},
@@ -259,7 +261,7 @@ func TestStatesOfAStandby(t *testing.T) {
 func TestWhyNamesAllThatIsMissing(t *testing.T) {
 	h := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}, {Binding: hook.Binding{Name: "secrets"}},
 		{Binding: hook.Binding{Name: "nodes"}}}}
-	s := state{hook: h, progress: Progress{StartedUp: true, Waiting: "x"}, bindings: []Binding{
+	s := state{hook: h, progress: Progress{StartedUp: true, Waiting: "x"}, bindings: []watch.State{
 		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods in a", "no permission to list pods in b"}},
 		{Objects: event.NoObjects{}, Complete: true},
 		{Objects: event.NoObjects{}, Troubles: []string{"no permission to list nodes"}},

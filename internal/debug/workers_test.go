@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // status, why and the page show the workers of a hook, as text and as JSON.
@@ -23,7 +24,7 @@ func TestWorkersAreShown(t *testing.T) {
 			{Name: "a.sh", Settings: hook.Settings{Worker: &hook.Worker{}}, Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}}},
 			{Name: "b.sh"},
 		},
-		bindings: map[string][]Binding{"a.sh": {{Objects: event.NoObjects{}, Complete: true, Unlocked: true}}},
+		bindings: map[string][]watch.State{"a.sh": {{Objects: event.NoObjects{}, Complete: true, Unlocked: true}}},
 		progress: map[string]Progress{"a.sh": {StartedUp: true}, "b.sh": {StartedUp: true}},
 		workers:  map[string]worker.State{"a.sh": state, "b.sh": state},
 	}
