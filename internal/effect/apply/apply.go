@@ -102,19 +102,12 @@ type Restores struct {
 // Effects apply what hooks return.
 type Effects struct {
 	// Metrics has the metrics of hooks.
-	Metrics *metric.Store
-	filters *jq.Compiler
-	patches *patch.Applier
-	sets    *applyset.Applier
-	events  *kubeevent.Recorder
-	tracer  trace.Tracer
-	sent    ledger
-	account func(h *hook.Hook) kube.Account
-	shard   func() shard.Shard
-	warned  func(hook string)
-	// namespace is the operator's own.
-	namespace string
-	resolver  *kube.Resolver
+	Metrics  *metric.Store
+	o        Options
+	patches  *patch.Applier
+	sets     *applyset.Applier
+	sent     ledger
+	resolver *kube.Resolver
 }
 
 var _ run.Effects = (*Effects)(nil)
@@ -158,16 +151,12 @@ func New(o Options) (*Effects, error) {
 	}
 	sets := applyset.New(of)
 	return &Effects{
-		events:  o.Events,
-		sets:    sets,
+		o: o, sets: sets, sent: ledger{seen: map[[6]string]bool{}}, resolver: resolver,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries, MaxBytes: o.MaxBytes}),
-		filters: o.Filters,
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
 		}),
-		account: o.Account, shard: o.Shard, warned: o.Warned, tracer: o.Tracer, sent: ledger{seen: map[[6]string]bool{}}, namespace: o.Namespace,
-		resolver: resolver,
 	}, nil
 }
 
@@ -178,7 +167,7 @@ func (e *Effects) Restore(ctx context.Context) { e.sets.Run(ctx) }
 func (e *Effects) Sets() *applyset.Applier { return e.sets }
 
 // Flush publishes the Events so far. It is for callers that have no Recorder which does.
-func (e *Effects) Flush(ctx context.Context) { e.events.Flush(ctx) }
+func (e *Effects) Flush(ctx context.Context) { e.o.Events.Flush(ctx) }
 
 // events adapts a Recorder.
 type events struct{ *kubeevent.Recorder }
@@ -193,14 +182,14 @@ func (e events) Record(hook string, as kube.Account, p *effect.Patch) {
 
 // Check implements run.Effects.
 func (e *Effects) Check(h *hook.Hook, out run.Outputs) error {
-	_, err := Check(h, out, e.filters)
+	_, err := Check(h, out, e.o.Filters)
 	return err
 }
 
 // Apply applies what a successful run returns.
 func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
 	identify run.Identify) ([]run.Change, error) {
-	requests, err := Check(h, out, e.filters)
+	requests, err := Check(h, out, e.o.Filters)
 	for _, w := range requests.Warnings {
 		log.Warn("A metric operation is ignored", "warning", w.String())
 	}
@@ -213,7 +202,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 			p.Set.Finalizer = finalizer
 		}
 	}
-	if err := checkShard(e.shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
+	if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
 		return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	large := len(out.Patch) > largeFile
@@ -222,7 +211,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
 	var done progress
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, requests.Patches, turn, &done); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.o.Account(h), Identify: identify}, requests.Patches, turn, &done); err != nil {
 		return changes(requests.Patches, &done), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.ApplyOf(metricsOf(h), requests.Metrics)
@@ -241,7 +230,7 @@ func metricsOf(h *hook.Hook) metric.Hook {
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
 func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
 	identify run.Identify) ([]run.Change, error) {
-	patches, err := wire.ParsePatches(out.Patch, e.filters)
+	patches, err := wire.ParsePatches(out.Patch, e.o.Filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
 		return nil, nil
@@ -252,11 +241,11 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 			kept = append(kept, p)
 		}
 	}
-	if err := checkShard(e.shard(), h, kept, turn == nil, identify); err != nil {
+	if err := checkShard(e.o.Shard(), h, kept, turn == nil, identify); err != nil {
 		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	var done progress
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify}, kept, turn, &done); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.o.Account(h), Identify: identify}, kept, turn, &done); err != nil {
 		return changes(kept, &done), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept, &done), nil
@@ -275,7 +264,7 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.account(h), Identify: identify, Follow: follow}, patches, nil, &progress{})
+	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.o.Account(h), Identify: identify, Follow: follow}, patches, nil, &progress{})
 }
 
 // largeFile is a file of operations that few hooks write.
@@ -372,7 +361,7 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 		if turn != nil {
 			unscoped = e.unscoped(ctx, patches)
 		}
-		if err := turn.Wait(ctx, objects(patches, e.namespace, unscoped)); err != nil {
+		if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
 			return err
 		}
 	}
@@ -384,7 +373,7 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 	done.sent = true
 	of.Sent, of.Failed = e.sent.of(of.Hook), done.fail
 	of.Warned = func(log *slog.Logger, p *effect.Patch, about, text string) {
-		e.warned(of.Hook)
+		e.o.Warned(of.Hook)
 		kept := text
 		if p.Set == nil && p.Name != "" {
 			about = p.Kind + " " + strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
@@ -395,10 +384,10 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 			warn(log, about, text)
 		}
 	}
-	if e.tracer == nil || len(patches) == 0 {
+	if e.o.Tracer == nil || len(patches) == 0 {
 		return e.patches.Apply(ctx, log, of, patches)
 	}
-	ctx, span := e.tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
+	ctx, span := e.o.Tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
 	defer span.End()
 	err := e.patches.Apply(ctx, log, of, patches)
 	if err != nil {

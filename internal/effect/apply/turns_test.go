@@ -39,7 +39,7 @@ func TestObjectsOfATurn(t *testing.T) {
 	}}}
 	patches := []effect.Patch{node(""), node("x"), node("y"), {APIVersion: "v1", Kind: "Pod", Namespace: "x", Name: "a"}, set}
 	got := slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, bool) bool) {
-		for name := range objects(patches, e.namespace, e.unscoped(context.Background(), patches)) {
+		for name := range objects(patches, e.o.Namespace, e.unscoped(context.Background(), patches)) {
 			if !yield(name, true) {
 				return
 			}
