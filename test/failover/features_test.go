@@ -126,6 +126,10 @@ func TestShardsFeatures(t *testing.T) {
 
 	// Requests.
 	var owners, standbys int
+	registered := func() string {
+		return kubectl("get", "validatingwebhookconfiguration", "-o",
+			`jsonpath={.items[?(@.metadata.name=="`+ns+`-hooks")].webhooks[0].clientConfig.url}`)
+	}
 	for i, op := range all {
 		if slices.ContainsFunc(op.Records(), func(r testenv.Record) bool { return r.Has("This replica serves a shard") }) {
 			owners++
@@ -137,9 +141,12 @@ func TestShardsFeatures(t *testing.T) {
 			return body(http.Get("http://" + op.UntilLog("HTTP hooks are served").Fields["address"] + "/maps"))
 		})
 		answers(t, fmt.Sprintf("admission, replica %d", i), strings.Join(left, " "), func() (string, error) {
-			return review(op.UntilLog("webhook server started").Fields["url"], kubectl("get", "validatingwebhookconfiguration", "-o",
-				`jsonpath={.items[?(@.metadata.name=="`+ns+`-hooks")].webhooks[0].clientConfig.url}`))
+			return review(op.UntilLog("webhook server started").Fields["url"], registered())
 		})
+		first := slices.ContainsFunc(op.Records(), func(r testenv.Record) bool { return r.Has("This replica serves a shard", "shard", "0/2") })
+		if at := op.UntilLog("webhook server started").Fields["url"]; strings.HasPrefix(registered(), at) != first {
+			t.Errorf("registered is %s; shard 0 is served by the replica at %s: %t", registered(), at, first)
+		}
 	}
 	if owners != 2 || standbys != 1 {
 		t.Errorf("%d replicas serve a shard, %d are standbys", owners, standbys)
