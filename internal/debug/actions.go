@@ -55,7 +55,7 @@ func (a *API) act(rt Route, r request) (answer, error) {
 	if dryRun {
 		done.Message = "dry run: " + done.Message
 	}
-	if here := a.here(); here != "" { // the others do not know of it
+	if here := a.here(&rt); here != "" { // the others do not know of it
 		done.Message += "; " + here
 	}
 	return answer{value: done, text: done.Message + "\n"}, nil

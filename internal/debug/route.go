@@ -160,7 +160,7 @@ func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	if !errors.As(err, &refused) {
 		refused = refuse(http.StatusInternalServerError, "%v", err).as(failed)
 	}
-	a.elsewhere(refused)
+	a.elsewhere(&rt, refused)
 	refused.write(w, rt.Path != "" && !rt.upstream || r.Header.Get("Accept") == contentTypes[jsonFormat])
 }
 

@@ -54,9 +54,9 @@ func (s *ShardStatus) here() string {
 	return "this replica " + own
 }
 
-// here is what this replica is to commands; empty without shards.
-func (a *API) here() string {
-	if a.o.Shard == nil {
+// here is what this replica is to the commands of a route; empty without shards, and for finalizers and sets, which are in the cluster.
+func (a *API) here(rt *Route) string {
+	if a.o.Shard == nil || strings.HasPrefix(rt.Path, "/sets") || strings.HasPrefix(rt.Path, "/finalizers") {
 		return ""
 	}
 	if s := a.o.Shard(); s != nil {
@@ -66,8 +66,8 @@ func (a *API) here() string {
 }
 
 // elsewhere adds to an error that what is missing may be there on another replica.
-func (a *API) elsewhere(r *refusal) {
-	switch here := a.here(); {
+func (a *API) elsewhere(rt *Route, r *refusal) {
+	switch here := a.here(rt); {
 	case here == "":
 	case r.Code == unknownQueue, r.Code == codes[http.StatusNotFound], r.Code == codes[http.StatusConflict]:
 		r.Hint = strings.TrimPrefix(r.Hint+"; ", "; ") + here + ", kubectl shell-operator asks all with --all"
