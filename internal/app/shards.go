@@ -177,7 +177,8 @@ func (s *shards) elsewhere(h *hook.Hook) (reason, hint string) {
 	return "", ""
 }
 
-// elsewhereOf is where the events of an object of a shard are delivered, and where an object of an unknown one may be; empty if that is here.
+// elsewhereOf is where the events of an object of a shard are delivered, and where an object of an unknown one may be; empty if that is
+// here.
 func (s *shards) elsewhereOf(index int) string {
 	now := s.state.Load()
 	switch own := s.Shard(); {

@@ -25,8 +25,8 @@ type Uninstalling struct {
 	Log           *slog.Logger
 }
 
-// Uninstall deletes the Leases of an operator: that of leader election with the Name, and those of shards, of all divisions. One whose holder
-// may live stays: without it, the holder ends.
+// Uninstall deletes the Leases of an operator: that of leader election with the Name, and those of shards, of all divisions. One whose
+// holder may live stays: without it, the holder ends.
 func Uninstall(ctx context.Context, o Uninstalling) error {
 	u := uninstall{o, &apiStore{client: o.Client, namespace: o.Namespace}}
 	return u.run(ctx)

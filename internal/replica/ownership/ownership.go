@@ -101,8 +101,8 @@ type Answer struct {
 // Phase of a process.
 type Phase int
 
-// Checking: it holds a Lease, and checks that no other division is served. Settling: it holds a new Lease, and no other process serves a part of
-// another division. Serving: until the end, which may be Ended after a loss, too.
+// Checking: it holds a Lease, and checks that no other division is served. Settling: it holds a new Lease, and no other process serves a
+// part of another division. Serving: until the end, which may be Ended after a loss, too.
 const (
 	Standby Phase = iota
 	Checking
