@@ -5,7 +5,6 @@ import (
 	"io"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -159,5 +158,3 @@ func (l *listWatch) answered(ctx context.Context, verb string, err error) {
 		l.report(verb, err)
 	}
 }
-
-func isForbidden(err error) bool { return apierrors.IsForbidden(err) }

@@ -56,7 +56,7 @@ func kindOfTrouble(err error) troubleKind {
 	switch {
 	case err == nil:
 		return noTrouble
-	case isForbidden(err):
+	case apierrors.IsForbidden(err):
 		return forbidden
 	case apierrors.IsUnauthorized(err):
 		return unauthorized

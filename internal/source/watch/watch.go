@@ -522,10 +522,3 @@ func (w *Watcher) Announce(h *hook.Hook, index int) {
 		m.announce()
 	}
 }
-
-// Streams is the number of lists and watches in use.
-func (w *Watcher) Streams() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.streams)
-}

@@ -87,7 +87,7 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 	stop = func() error { cancel(); return <-done }
 	t.Cleanup(func() { _ = stop() })
 	select {
-	case <-r.Registered():
+	case <-r.registered:
 	case err := <-done:
 		t.Fatalf("Run ended: %v", err)
 	case <-time.After(testenv.Patience):

@@ -70,7 +70,8 @@ type Registrar struct {
 	opts    RegistrarOptions
 	keepers []*keeper
 	// former are the keepers of FormerName, which have no webhooks.
-	former     []*keeper
+	former []*keeper
+	// registered is closed when all webhooks have been registered for the first time.
 	registered chan struct{}
 }
 
@@ -104,9 +105,6 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	}
 	return r, nil
 }
-
-// Registered is closed when all webhooks have been registered for the first time.
-func (r *Registrar) Registered() <-chan struct{} { return r.registered }
 
 // ErrReplaced is the cause of a context of Run whose Registrar is replaced by another one: then nothing is removed.
 var ErrReplaced = errors.New("another registrar follows")

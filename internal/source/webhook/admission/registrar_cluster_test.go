@@ -282,7 +282,7 @@ func TestNoPermission(t *testing.T) {
 			`the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+
 			`-hooks"], verbs: ["list", "watch", "update"]}`)
 	select {
-	case <-r.Registered():
+	case <-r.registered:
 		t.Error("Registered is closed")
 	case err := <-ended:
 		t.Errorf("it ends: %v", err)
@@ -493,7 +493,7 @@ func TestCreatedByAChart(t *testing.T) {
 		"there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, `+
 			`as 'shell-operator rbac' prints it, and the chart with webhooks.validating`)
 	chart(t, c, name)
-	<-first.Registered()
+	<-first.registered
 	seen.until(t, of+" true", "")
 	if got := live(t, c, validating, name); len(got.Webhooks) != 3 || got.Labels[managedByLabel] != "Helm" {
 		t.Errorf("registered is %+v", got)
