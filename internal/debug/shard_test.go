@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 func TestShardText(t *testing.T) {
@@ -37,7 +38,7 @@ func TestCommandsOfShards(t *testing.T) {
 		"this replica has shard 1/2": {Shard: &one, Shards: 2}} {
 		f := theOperator()
 		f.hooks = append(f.hooks, &hook.Hook{Name: "other.sh", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "Order"}}})
-		f.bindings["other.sh"] = []Binding{{Objects: objects{{}}, Complete: true, Unlocked: true}}
+		f.bindings["other.sh"] = []watch.State{{Objects: objects{{}}, Complete: true, Unlocked: true}}
 		f.sights = map[string]Sight{"other.sh 0 eu/foreign": {Elsewhere: "it belongs to shard 0/2"}, "other.sh 0 eu/seen": {Sees: true,
 			Elsewhere: "it belongs to shard 0/2"}}
 		api := operate(f).api()
