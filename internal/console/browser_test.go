@@ -51,7 +51,9 @@ func TestRunEndsBeforeItsPageConnects(t *testing.T) {
 	everywhere(f, "4")
 	f.set("/hook/a.sh/runs.json", []any{})
 	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "first line\n"})
-	f.after("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
+	f.mu.Lock()
+	f.next = map[string]any{"/run/1-1.json": map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"}}
+	f.mu.Unlock()
 	tab := b.tab("/runs/1-1")
 	tab.Says("exit status 0")
 	tab.Clean("the run")

@@ -76,13 +76,6 @@ func (f *fake) requests(path string) (n int) {
 	return n
 }
 
-// after is the answer after the next one.
-func (f *fake) after(path string, answer any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.next = map[string]any{path: answer}
-}
-
 func (f *fake) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
