@@ -241,8 +241,8 @@ func TestTokensAreRenewed(t *testing.T) {
 	}
 }
 
-// losing is a hook with a binding of its own and one in another namespace, whose permission is revoked. Objects are named for what becomes of
-// their runs.
+// losing is a hook with a binding of its own and one in another namespace, whose permission is revoked. Objects are named for what becomes
+// of their runs.
 const losing = `#!/bin/sh
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, settings: {retry: {limit: 1}}, kubernetes: [

@@ -31,8 +31,8 @@ type loader struct {
 	defined map[string]kube.Resource
 }
 
-// LoadObjects creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they name. It
-// writes files to private.
+// LoadObjects creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they
+// name. It writes files to private.
 func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {

@@ -120,8 +120,8 @@ func usesOf(h, tested *hook.Hook, r *simulate.Result, one apply.Sent) (uses []rb
 	return uses
 }
 
-// namespacesOf are those that a namespace of a case stands for: all that the hook's bindings name, or one that the entry of its tenant names.
-// Otherwise it is an example, and stands for all namespaces: there is none.
+// namespacesOf are those that a namespace of a case stands for: all that the hook's bindings name, or one that the entry of its tenant
+// names. Otherwise it is an example, and stands for all namespaces: there is none.
 func namespacesOf(h, tested *hook.Hook, namespace string) []string {
 	// The case may run with other variables than the operator, and so its bindings may name other namespaces.
 	if named := boundTo(h); len(named) > 0 && slices.Contains(boundTo(tested), namespace) {

@@ -175,8 +175,8 @@ func (t *Tenants) Client(of *hook.Tenant, complete func(*rest.Config) *rest.Conf
 	return t.of(of).connect(t.opts.Config, complete)
 }
 
-// TokenFile is the path of the file with the current token of a tenant. It is there as soon as the tenant is ready: if it was removed, it is
-// written again.
+// TokenFile is the path of the file with the current token of a tenant. It is there as soon as the tenant is ready: if it was removed, it
+// is written again.
 func (t *Tenants) TokenFile(of *hook.Tenant) (string, error) {
 	a := t.of(of)
 	return a.file, a.restore()

@@ -90,7 +90,8 @@ subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
 )
 
 // Sets and finalizers of a tenant are written as its account, their records as the operator, which removes a finalizer when the account is
-// gone. HTTP hooks and webhooks that include a binding which the account may not read do not run. Without the account, uninstall removes what is left.
+// gone. HTTP hooks and webhooks that include a binding which the account may not read do not run. Without the account, uninstall removes
+// what is left.
 func TestRightsOfTenants(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.Shared(t)
