@@ -138,7 +138,7 @@ var Root = sync.OnceValue(func() string {
 // start returns when the control plane is ready.
 func start(dir string, endWithUs bool, flags ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(testclusterBinary(), append([]string{"start", "--dir", dir}, flags...)...)
-	cmd.Env = append(os.Environ(), "GOGC=400") // see with-cluster.sh
+	cmd.Env = append(os.Environ(), "GOGC=400") // less memory than in with-cluster.sh: there are several
 	if endWithUs {
 		cmd.SysProcAttr = endWithParent()
 	}
