@@ -222,3 +222,78 @@ func TestTenantsAreReloaded(t *testing.T) {
 		t.Errorf("status:\n%s", status)
 	}
 }
+
+const (
+	// readsAll has a stream with the objects of all namespaces.
+	readsAll = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [], executeHookOnSynchronization: false}]}'
+fi
+`
+	readsNames = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: names, namespace: PAINT}
+rules: [{apiGroups: [""], resources: [configmaps], resourceNames: [a, b, c, one], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: names, namespace: PAINT}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: names}
+subjects: [{kind: ServiceAccount, name: hooks, namespace: SHOP}]
+`
+	ofNames = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{name: named, kind: ConfigMap, nameSelector: {matchNames: [a, b, c, one]},
+    namespace: {nameSelector: {matchNames: [PAINT]}}}]}'
+  exit
+fi
+echo "has $(grep -Eo '"name": *"(one|two)"' "$BINDING_CONTEXT_PATH" | sort -u | cut -d '"' -f 4 | tr '\n' ' ')"
+`
+	ofLabels = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, kubernetes: [{name: labelled, kind: ConfigMap, namespace: {labelSelector: {matchLabels: {team: SHOP}}}}]}'
+  exit
+fi
+echo "sees $(grep -Eo '"namespace": *"[^"]*"' "$BINDING_CONTEXT_PATH" | sort -u | cut -d '"' -f 4 | tr '\n' ' ')"
+`
+)
+
+// The objects of a namespace that joins a binding by its labels need the permission, too, also if a stream of another hook has them. Without
+// it the binding ends, until the namespace leaves. A binding for names, whose stream has all objects, needs the permission for the names.
+func TestNamespaceOfTenantJoins(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.Shared(t)
+	shop, paint := cluster.Namespace(t), cluster.Namespace(t)
+	in := strings.NewReplacer("SHOP", shop, "PAINT", paint).Replace
+	cluster.KubectlInput(t, in(accountsOf), "apply", "-f", "-")
+	cluster.UntilAllowed(t, "system:serviceaccount:"+shop+":hooks", shop, "update", "configmaps")
+	for _, namespace := range []string{shop, paint} {
+		cluster.Kubectl(t, "-n", namespace, "create", "configmap", "one")
+	}
+	cluster.Kubectl(t, "-n", paint, "create", "configmap", "two")
+	cluster.KubectlInput(t, in(readsNames), "apply", "-f", "-")
+	cluster.Kubectl(t, "label", "namespace", shop, "team="+shop)
+	op := startTenants(t, cluster, map[string]string{"all.sh": readsAll, "shop/labels.sh": in(ofLabels), "shop/names.sh": in(ofNames)},
+		fmt.Sprintf("- {name: shop, folder: shop, serviceAccount: %s/hooks}\n", shop), "--log-level", "debug")
+	logged(t, op, "a stream that was widened", "Wider watches serve the binding", "shop/names.sh")
+	if has := op.UntilLog("has ", "hook", "shop/names.sh").Fields["msg"]; strings.TrimSpace(has) != "has one" {
+		t.Errorf("the hook with names %q", has)
+	}
+	op.UntilLog("sees "+shop, "hook", "shop/labels.sh")
+	cluster.Kubectl(t, "label", "namespace", paint, "team="+shop)
+	logged(t, op, "the end of the binding", "may not read the objects of the binding any more", `by a Role in namespace "`+paint+`"`)
+	cluster.Kubectl(t, "label", "namespace", paint, "team-")
+	logged(t, op, "the binding again", "The account of the tenant may read the objects of the binding now", "labelled")
+	op.Until("another Synchronization", func(records []testenv.Record) bool {
+		runs := 0
+		for _, r := range records {
+			if r.Has("sees ") {
+				if runs++; strings.Contains(r.Fields["msg"], paint) {
+					t.Errorf("the hook %s", r.Fields["msg"])
+				}
+			}
+		}
+		return runs >= 2
+	})
+}
