@@ -149,6 +149,12 @@ func TestShardsWithoutOwner(t *testing.T) {
 			t.Errorf("%v: %v", vacant, got)
 		}
 	}
+	s.changed(replica.State{Serving: true, Holders: []string{"a", "", ""}})
+	const few = "shards 1, 2 of 3, division 1a2b3c4d: have no owner: are there 3 live replicas, and one more as a standby? The owners: " +
+		"kubectl get leases -l " + selector
+	if got := s.vacancy([]int{1, 2}, selector); len(got) != 1 || got[0].String() != few {
+		t.Errorf("on shard 0: %v", got)
+	}
 }
 
 // A reload that changes shardBy, or which hooks have it, ends the replica; no other one does.

@@ -138,6 +138,45 @@ func (d *driver) serve(ctx context.Context) {
 		worked()
 		d.wake()
 	})
+	if d.opts.Shards > 1 && d.machine.Shard() == 0 {
+		d.parts.Go(func() { d.look(working) })
+	}
+}
+
+// look reads the Leases of all shards once per Duration, until ctx ends. The owner of shard 0 does that, because the usual reason for a shard
+// without an owner is that there are fewer replicas than shards, and then none of them is a standby. It decides about nothing.
+func (d *driver) look(ctx context.Context) {
+	ticker := time.NewTicker(d.opts.Duration)
+	defer ticker.Stop()
+	versions := map[string]string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		limited, cancel := context.WithTimeout(ctx, d.opts.RenewDeadline)
+		all, err := d.store.list(limited, d.Selector())
+		cancel()
+		if err != nil { // what keeps a replica from reading keeps it from renewing, too, which is reported
+			d.step(func() { d.vacant = nil })
+			continue
+		}
+		held := map[string]string{}
+		for i := range all {
+			if holder(&all[i]) != "" {
+				held[all[i].Name] = all[i].ResourceVersion
+			}
+		}
+		d.step(func() {
+			names := d.rules().Names
+			d.vacantNow(time.Now(), func(shard int) bool {
+				version, has := held[names[shard]]
+				return !has || version == versions[names[shard]] // a live owner has renewed it meanwhile
+			})
+		})
+		versions = held
+	}
 }
 
 // ended waits for the end of what was served.

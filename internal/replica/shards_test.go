@@ -340,6 +340,35 @@ func TestVacant(t *testing.T) {
 	})
 }
 
+// With fewer replicas than shards there is no standby, and the owner of shard 0 reports those without an owner, whose process was killed, too.
+func TestVacantWithoutStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		m := g.start("first", "a", 2, nil)
+		g.expect(16*time.Second, "a/0")
+		vacant := func(after time.Duration, want ...int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := m.Vacant(); !slices.Equal(got, want) {
+				t.Errorf("vacant are %v, want %v", got, want)
+			}
+		}
+		vacant(40 * time.Second)
+		vacant(10*time.Second, 1)
+		other := g.start("second", "a", 2, nil)
+		vacant(35 * time.Second)
+		if got := other.Vacant(); got != nil || !other.State().Serving {
+			t.Errorf("the owner of shard 1 reports %v, it is %+v", got, other.State())
+		}
+		close(other.line.broken) // it can neither renew nor release its Lease
+		vacant(40 * time.Second)
+		vacant(30*time.Second, 1)
+		close(m.line.broken)
+		vacant(20 * time.Second)
+	})
+}
+
 // Several processes delete the Leases of another division at once: that one of them is faster is no problem.
 func TestDeletedByAnother(t *testing.T) {
 	var log bytes.Buffer

@@ -126,8 +126,8 @@ func (l *Lease) State() State {
 	return l.state
 }
 
-// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only a standby knows, and only
-// while it can read the Leases.
+// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only standbys and the owner of
+// shard 0 know, and only while they can read the Leases.
 func (l *Lease) Vacant() (shards []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,19 +141,26 @@ func (l *Lease) Vacant() (shards []int) {
 
 // noteVacant notes since when shards have no holder. mu is held.
 func (l *Lease) noteVacant(now ownership.Moment) {
-	if l.machine.Phase() != ownership.Standby || !l.machine.Read() || l.problem != "" {
+	switch {
+	case l.machine.Phase() == ownership.Serving && l.machine.Shard() == 0: // look notes it
+	case l.machine.Phase() != ownership.Standby || !l.machine.Read() || l.problem != "":
 		l.vacant = nil
-		return
+	default:
+		l.vacantNow(now.Steady, func(shard int) bool { return l.machine.Vacant(shard, now) })
 	}
+}
+
+// vacantNow notes which shards have no holder at a moment. mu is held.
+func (l *Lease) vacantNow(now time.Time, vacant func(shard int) bool) {
 	if l.vacant == nil {
 		l.vacant = make([]time.Time, len(l.rules().Names))
 	}
 	for i := range l.vacant {
-		switch vacant := l.machine.Vacant(i, now); {
-		case !vacant:
+		switch {
+		case !vacant(i):
 			l.vacant[i] = time.Time{}
 		case l.vacant[i].IsZero():
-			l.vacant[i] = now.Steady
+			l.vacant[i] = now
 		}
 	}
 }
