@@ -143,8 +143,8 @@ func (d *driver) serve(ctx context.Context) {
 	}
 }
 
-// look reads the Leases of all shards once per Duration, until ctx ends. The owner of shard 0 does that, because the usual reason for a shard
-// without an owner is that there are fewer replicas than shards, and then none of them is a standby. It decides about nothing.
+// look reads the Leases of all shards once per Duration, until ctx ends. The owner of shard 0 does that, because the usual reason for a
+// shard without an owner is that there are fewer replicas than shards, and then none of them is a standby. It decides about nothing.
 func (d *driver) look(ctx context.Context) {
 	ticker := time.NewTicker(d.opts.Duration)
 	defer ticker.Stop()
