@@ -134,8 +134,7 @@ func (s *shards) status() *debug.ShardStatus {
 	return d
 }
 
-// vacancy is the trouble of shards that have had no owner for long, as a standby sees it that does not serve them, and the owner of shard
-// 0.
+// vacancy is the trouble of shards that have had no owner for long, as a standby sees it that does not serve them, and the first owner.
 func (s *shards) vacancy(vacant []int, selector string) (all []debug.Trouble) {
 	now := s.state.Load()
 	if len(vacant) == 0 || s.count == 0 || now == nil {

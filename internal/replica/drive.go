@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -138,14 +139,16 @@ func (d *driver) serve(ctx context.Context) {
 		worked()
 		d.wake()
 	})
-	if d.opts.Shards > 1 && d.machine.Shard() == 0 {
-		d.parts.Go(func() { d.look(working) })
+	if d.opts.Shards > 1 {
+		own := d.machine.Shard()
+		d.parts.Go(func() { d.look(working, own) })
 	}
 }
 
-// look reads the Leases of all shards once per Duration, until ctx ends. The owner of shard 0 does that, because the usual reason for a
-// shard without an owner is that there are fewer replicas than shards, and then none of them is a standby. It decides about nothing.
-func (d *driver) look(ctx context.Context) {
+// look reads the Leases of all shards once per Duration, until ctx ends. Owners do that, because the usual reason for a shard without an
+// owner is that there are fewer replicas than shards, and then none of them is a standby. The first of the owners, by their shards, notes
+// what it sees; it decides about nothing.
+func (d *driver) look(ctx context.Context, own int) {
 	ticker := time.NewTicker(d.opts.Duration)
 	defer ticker.Stop()
 	versions := map[string]string{}
@@ -169,11 +172,16 @@ func (d *driver) look(ctx context.Context) {
 			}
 		}
 		d.step(func() {
-			names := d.rules().Names
-			d.vacantNow(time.Now(), func(shard int) bool {
-				version, has := held[names[shard]]
-				return !has || version == versions[names[shard]] // a live owner has renewed it meanwhile
-			})
+			var vacant []bool
+			for _, name := range d.rules().Names {
+				version, has := held[name]
+				vacant = append(vacant, !has || version == versions[name]) // a live owner has renewed it meanwhile
+			}
+			if slices.Contains(vacant[:own], false) { // that owner notes it
+				d.vacant = nil
+				return
+			}
+			d.vacantNow(time.Now(), func(shard int) bool { return shard != own && vacant[shard] })
 		})
 		versions = held
 	}

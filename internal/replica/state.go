@@ -126,8 +126,8 @@ func (l *Lease) State() State {
 	return l.state
 }
 
-// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only standbys and the owner of
-// shard 0 know, and only while they can read the Leases.
+// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only standbys and the first
+// of the owners know, and only while they can read the Leases.
 func (l *Lease) Vacant() (shards []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (l *Lease) Vacant() (shards []int) {
 // noteVacant notes since when shards have no holder. mu is held.
 func (l *Lease) noteVacant(now ownership.Moment) {
 	switch {
-	case l.machine.Phase() == ownership.Serving && l.machine.Shard() == 0: // look notes it
+	case l.machine.Phase() == ownership.Serving: // look notes it
 	case l.machine.Phase() != ownership.Standby || !l.machine.Read() || l.problem != "":
 		l.vacant = nil
 	default:
