@@ -17,12 +17,16 @@ func TenantsTopic(hooks *Hooks, status func() []tenant.Status, names telemetry.N
 	return Topic{
 		Reasons: t.reasons, Troubles: t.troubles,
 		Metrics: []prometheus.Collector{names.Gauge("tenant_ready", func(set telemetry.Set) {
+			ready := map[string]int{} // a tenant has two accounts while a run of a hook lasts that a reload has given another one
 			for _, s := range status() {
-				ready := 0
-				if s.Ready {
-					ready = 1
+				if before, twice := ready[s.Name]; s.Ready && (!twice || before == 1) {
+					ready[s.Name] = 1
+				} else {
+					ready[s.Name] = 0
 				}
-				set(ready, s.Name)
+			}
+			for name, n := range ready {
+				set(n, name)
 			}
 		})},
 	}

@@ -1,9 +1,12 @@
 package debug
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -42,6 +45,29 @@ blocks shop/a.sh tenant "shop": its hooks wait for a token of the account shop/h
 blocks shop/b.sh tenant "shop": its hooks wait for a token of the account shop/hooks: not found`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A tenant whose account has changed has two of them while a run with the former one lasts, and one series.
+func TestTenantWithTwoAccounts(t *testing.T) {
+	of := func(name, account string, ready bool) tenant.Status {
+		return tenant.Status{Ready: ready, Tenant: &hook.Tenant{Name: name, ServiceAccount: hook.ServiceAccount{Namespace: name, Name: account}}}
+	}
+	topic := TenantsTopic(&Hooks{}, func() []tenant.Status {
+		return []tenant.Status{of("paint", "a", false), of("paint", "b", true), of("shop", "a", true), of("shop", "b", true)}
+	}, telemetry.Names("x_"))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(topic.Metrics...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range families[0].GetMetric() {
+		got = append(got, fmt.Sprint(m.GetLabel()[0].GetValue(), " ", m.GetGauge().GetValue()))
+	}
+	if want := "paint 0, shop 1"; strings.Join(got, ", ") != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }
 
