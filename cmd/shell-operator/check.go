@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/shard"
@@ -37,6 +39,9 @@ var homes = []string{homeInherit, homeOwn}
 var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
 
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// maxLease bounds the name of the Lease, which is the value of a label of the Leases of shards.
+const maxLease = 63
 
 // check validates what the types of the settings do not. Each message names the flag and its variable, because either may be
 // set.
@@ -92,6 +97,10 @@ func (s *settings) check() error {
 	}
 	if o := s.orphanFinalizers; o != "report" && o != "remove" {
 		wrong("orphan-finalizers", "%q: use report or remove", o)
+	}
+	if l := s.Election.Lease; len(l) > maxLease || len(validation.IsDNS1123Subdomain(l)) > 0 {
+		wrong("leader-election-lease", "%q: use at most %d lower-case letters, digits, dashes and dots, with a letter or a digit at both ends", l,
+			maxLease)
 	}
 	switch n := s.Election.Shards; {
 	case n < 1 || n > shard.Max:
