@@ -2,7 +2,6 @@ package debug
 
 import (
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
 
@@ -24,9 +23,6 @@ type Hooks struct {
 func (hs *Hooks) broken(name string) (matching []lifecycle.Broken) {
 	if hs.Broken == nil {
 		return nil
-	}
-	if decoded, err := url.PathUnescape(name); err == nil {
-		name = decoded
 	}
 	for _, b := range hs.Broken() {
 		switch {
@@ -57,8 +53,9 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	decoded, _ := url.PathUnescape(r.name)
-	for _, name := range r.spellings() {
+	spellings := r.spellings()
+	decoded := spellings[0]
+	for _, name := range spellings {
 		for _, h := range hooks {
 			if h.Name == name {
 				return h, nil

@@ -13,12 +13,13 @@ func (a *API) why(r request) (answer, error) {
 	now := time.Now()
 	h, err := a.o.Hooks.find(r)
 	if err != nil {
-		left := a.reasons(func(t *Topic) []Reason { return t.left(r.name) })
+		name := r.spellings()[0]
+		left := a.reasons(func(t *Topic) []Reason { return t.left(name) })
 		if len(left) == 0 {
 			return answer{}, err
 		}
-		e := Explanation{Hook: r.name, Verdict: IsGone, Reasons: left}
-		if broken := a.o.Hooks.broken(r.name); len(broken) == 1 {
+		e := Explanation{Hook: name, Verdict: IsGone, Reasons: left}
+		if broken := a.o.Hooks.broken(name); len(broken) == 1 {
 			e.Hook, e.Verdict = broken[0].Name, IsBroken
 		}
 		return answer{value: e, text: e.text(now)}, nil
