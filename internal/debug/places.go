@@ -8,7 +8,8 @@ import (
 )
 
 // Requests that are open at one time. Over the address, which may be open to the network, all count; on the socket, only streams: whoever
-// can open it may end the operator, too. A stream has a buffer of history.MaxWaitingBytes at most, so all together hold 28 MiB at most.
+// can open it may end the operator, too. A stream has history.MaxWaitingBytes at most that wait, and as many that it writes: 56 MiB for
+// all together.
 const (
 	addressPlaces, addressPlacesEach = 32, 8
 	userStreams, hookStreams         = 64, 16
@@ -51,12 +52,11 @@ func (p *places) take(client, what, hint string) (leave func(), err error) {
 }
 
 // enter takes the place that a request needs, if it needs one.
-func (a *API) enter(rt *Route, w http.ResponseWriter, r *http.Request) (leave func(), err error) {
+func (a *API) enter(rt *Route, r *http.Request) (leave func(), err error) {
 	c, socket := r.Context().Value(caller{}).(client)
 	switch {
 	case !socket:
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		readInTime(w, r)
 		return a.address.take(host, "requests", "end some, or use the debug socket: kubectl exec")
 	case rt.stream == nil:
 		return func() {}, nil
@@ -66,9 +66,34 @@ func (a *API) enter(rt *Route, w http.ResponseWriter, r *http.Request) (leave fu
 	return a.userStreams.take("the user "+c.uid, "streams", "close pages of consoles, and end tails that nobody reads")
 }
 
-// readInTime limits the time for which a client of the address may leave what is written next unread.
-func readInTime(w http.ResponseWriter, r *http.Request) {
-	if _, socket := r.Context().Value(caller{}).(client); !socket {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(unread)) // tests have writers without one
+// timely is the answer to a client of the address. Each piece of it has to be read in time, not all of it: over a slow connection, a large
+// answer takes longer.
+type timely struct{ http.ResponseWriter }
+
+// pieceBytes are those of a piece.
+const pieceBytes = 64 << 10
+
+func newTimely(w http.ResponseWriter) timely {
+	t := timely{w}
+	t.extend() // for what is written without an answer, as headers
+	return t
+}
+
+func (t timely) extend() {
+	_ = http.NewResponseController(t.ResponseWriter).SetWriteDeadline(time.Now().Add(unread)) // tests have writers without one
+}
+
+// Write implements http.ResponseWriter.
+func (t timely) Write(text []byte) (written int, err error) {
+	for {
+		piece := text[written:min(len(text), written+pieceBytes)]
+		t.extend()
+		n, err := t.ResponseWriter.Write(piece)
+		if written += n; err != nil || written == len(text) {
+			return written, err
+		}
 	}
 }
+
+// Unwrap gives http.ResponseController access to the connection.
+func (t timely) Unwrap() http.ResponseWriter { return t.ResponseWriter }

@@ -1,12 +1,15 @@
 package debug
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -87,5 +90,46 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	if text, err := get(t, NewClient(place, time.Minute), "/"); err != nil || text != "debug endpoint is alive" {
 		t.Errorf("a command: %s %v", text, err)
+	}
+}
+
+// TestSlowReaders: a client of the address that reads a large answer slowly gets all of it; one that reads none of it for a minute is cut
+// off.
+func TestSlowReaders(t *testing.T) {
+	const size = 1 << 20
+	for name, pause := range map[string]time.Duration{"reads slowly": unread / 3, "has stopped": unread + time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := New(Options{Log: slog.New(slog.DiscardHandler)})
+				api.Show([]Topic{{Routes: []Route{{Method: "GET", Path: "/large", show: func(request) (answer, error) {
+					return answer{text: strings.Repeat("x", size)}, nil
+				}}}}})
+				ctx, cancel := context.WithCancel(t.Context())
+				p := newPipes()
+				server := &Server{log: slog.New(slog.DiscardHandler), served: []served{{p, api, false}}}
+				var serving sync.WaitGroup
+				defer serving.Wait()
+				defer cancel()
+				serving.Go(func() { server.Run(ctx) })
+				conn, err := p.dial(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := io.WriteString(conn, "GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				read := 0
+				for piece := make([]byte, size/10); ; time.Sleep(pause) {
+					n, err := io.ReadFull(conn, piece)
+					if read += n; err != nil {
+						break
+					}
+				}
+				if complete := read >= size; complete != (pause < unread) {
+					t.Errorf("read %d bytes", read)
+				}
+			})
+		})
 	}
 }

@@ -34,7 +34,6 @@ func (t *runTopic) tail(w http.ResponseWriter, r request) error {
 			return nil
 		case <-follower.More():
 		}
-		readInTime(w, r.Request)
 		for _, e := range follower.Take() {
 			if err := writeEntry(w, r.format, e); err != nil {
 				return err
