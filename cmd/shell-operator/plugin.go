@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -38,7 +39,8 @@ Examples:
 Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n NAMESPACE):
   -n, --namespace string    namespace of the operator
       --pod string          name of the Pod, instead of the one that is chosen
-      --all                 run it in each Pod, one after the other, with the shard before the output
+      --all                 run it in each Pod, one after the other, with the shard before the output; after parked retry and
+                            parked drop, it is their flag: write it before them for each Pod
       --selector string     labels of its Pods (default "app.kubernetes.io/name=shell-operator")
       --lease string        name of its Lease (default "shell-operator")
       --program string      path of the program in the Pod (default "/shell-operator")
@@ -99,7 +101,7 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// parsePlugin takes its own flags out of the arguments, up to "--".
+// parsePlugin takes its own flags out of the arguments, up to "--". What follows parked retry may be --all of that command.
 func parsePlugin(args []string, kubectl string) (*plugin, error) {
 	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator",
 		program: "/shell-operator"}
@@ -113,7 +115,7 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 			p.command = append(p.command, args[i+1:]...)
 			break
 		}
-		if args[i] == "--all" {
+		if args[i] == "--all" && !p.actsOnParked() {
 			p.all = true
 			continue
 		}
@@ -143,6 +145,11 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 		}
 	}
 	return p, nil
+}
+
+// actsOnParked reports whether the command is parked retry or parked drop, whose own flag is --all, too.
+func (p *plugin) actsOnParked() bool {
+	return len(p.command) > 1 && p.command[0] == "parked" && (slices.Contains(p.command, "retry") || slices.Contains(p.command, "drop"))
 }
 
 // exec replaces this process by kubectl exec.
