@@ -122,7 +122,7 @@ func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, _, id string, to appl
 // busyOperator has a keyed queue, pauses and parked tasks.
 func busyOperator() *fake {
 	op := theOperator()
-	task := Task{"HookRun:orders:kubernetes:big.py:cms", "big.py", "kubernetes", "cms"}
+	task := Task{"HookRun:orders:kubernetes:big.py:cms", "big.py", "kubernetes", "cms", ""}
 	op.queues = append(op.queues, Queue{Name: "orders", Length: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1,
 		Delayed: 1, Paused: true, Lanes: []Lane{
 			{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
@@ -182,7 +182,7 @@ func TestActions(t *testing.T) {
 		{"/queue/spare/resume", "", 200, `queue "spare" is resumed with 0 tasks`, "resume spare"},
 		{"/queue/nope/retry", "", 400, `there is no queue "nope": shell-operator queue list --show-empty shows all queues`, ""},
 		{"/queue/slow/skip", "", 200, `queue "slow": T is dropped; the log has its contexts`, `skip slow ""`},
-		{"/queue/slow/skip", "dryRun=true", 200, "HookRun:slow:kubernetes:big.py:cms is dropped", ""},
+		{"/queue/slow/skip", "dryRun=true", 200, `queue "slow": task 17 HookRun:slow:kubernetes:big.py:cms is dropped`, ""},
 		{"/queue/main/skip", "", 200, "has no failed task that could be skipped", ""},
 		{"/queue/spare/skip", "", 200, "has no failed task that could be skipped", ""},
 		{"/queue/orders/skip", "", 400, "is keyed: name the lane with --key", ""},
@@ -213,18 +213,18 @@ func TestActions(t *testing.T) {
 		{"/hook/shop/watch.sh/record", "for=2h&dryRun=true", 200, "dry run: ", ""},
 		{"/hook/shop/watch.sh/record", "for=48h", 400, `"48h" is not a time to record: write for instance 10m, at most 24h0m0s`, ""},
 		{"/hook/big.py/record", "", 409, `nothing is recorded of hook "big.py": --record or its settings.record is none`, ""},
-		{"/parked/retry", "id=p1", 200, "parked task p1 is queued again", "retry parked [p1]"},
-		{"/parked/drop", "all=true", 200, "parked task p1 is dropped; the log has its contexts\nparked task p2 is dropped",
+		{"/parked/retry", "id=p1", 200, `parked task p1 of big.py, queue "orders", key "e", parked at 2`, "retry parked [p1]"},
+		{"/parked/drop", "all=true", 200, "Z, is dropped; the log has its contexts\nparked task p2 of big.py",
 			"drop parked [p1 p2]"},
 		{"/parked/drop", "all=true&dryRun=true", 200, "parked task p2", ""},
 		{"/parked/drop", "", 400, "name the parked tasks in one way", ""},
 		{"/parked/drop", "id=p1&all=true", 400, "in one way: by their ids, by --hook and --queue, or --all", ""},
 		{"/parked/drop", "id=p1&hook=big.py", 400, "in one way", ""},
 		{"/parked/drop", "queue=orders&all=true", 400, "in one way", ""},
-		{"/parked/retry", "id=p2&id=p1", 200, "parked task p1 is queued again\nparked task p2 is queued again", "retry parked [p1 p2]"},
+		{"/parked/retry", "id=p2&id=p1", 200, "Z, is queued again\nparked task p2 of big.py", "retry parked [p1 p2]"},
 		{"/parked/retry", "id=p1&id=p9", 400, `there is no parked task "p9"`, ""},
-		{"/parked/retry", "hook=big.py&queue=orders", 200, "parked task p2 is queued again", "retry parked [p1 p2]"},
-		{"/parked/drop", "hook=big.py&dryRun=true", 200, "dry run: parked task p1 is dropped", ""},
+		{"/parked/retry", "hook=big.py&queue=orders", 200, "parked task p2 of big.py", "retry parked [p1 p2]"},
+		{"/parked/drop", "hook=big.py&dryRun=true", 200, "dry run: parked task p1 of big.py", ""},
 		{"/parked/drop", "hook=nope", 400, `there is no parked task of hook "nope": shell-operator parked shows all`, ""},
 		{"/parked/drop", "hook=big.py&queue=slow", 400, `there is no parked task of hook "big.py" in queue "slow"`, ""},
 		{"/finalizers/remove", "name=example.com/gone", 200,
@@ -382,5 +382,34 @@ func TestParkedAndPauses(t *testing.T) {
 	if got := ask(api, "GET", "/hook/tidy.sh/why", nil).Body.String(); !strings.Contains(got,
 		"tidy.sh: blocked\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {
 		t.Errorf("why: %s", got)
+	}
+}
+
+// TestDryRunNamesTheTask: a person who has seen what an action would do is not served by the same text about another task, as after a
+// restart, when ids begin again.
+func TestDryRunNamesTheTask(t *testing.T) {
+	op := busyOperator()
+	api := operate(op).api()
+	would := func(path, form string) string {
+		t.Helper()
+		fields, _ := url.ParseQuery(form)
+		fields.Set("dryRun", "true")
+		res := ask(fromSocket(api), "POST", path, fields)
+		if res.Code != http.StatusOK {
+			t.Fatalf("%s: %s", path, res.Body)
+		}
+		return res.Body.String()
+	}
+	retry, skip := would("/parked/retry", "id=p1"), would("/queue/slow/skip", "")
+	if again := would("/parked/retry", "id=p1"); again != retry {
+		t.Errorf("the same task: %s%s", retry, again)
+	}
+	op.parked[0].Since = op.parked[0].Since.Add(time.Minute)
+	if after := would("/parked/retry", "id=p1"); after == retry {
+		t.Errorf("another parked task: %s", after)
+	}
+	op.queues[1].Tasks[0].ID = "18"
+	if after := would("/queue/slow/skip", ""); after == skip {
+		t.Errorf("another failed task: %s", after)
 	}
 }

@@ -122,12 +122,12 @@ func (o objects) Each(yield func(event.Object) bool) {
 func theQueues() []Queue {
 	return []Queue{
 		{Name: "main", Length: 2, Phase: Running, Status: "run first task", Tasks: []Task{
-			{"HookRun:main:kubernetes:shop/watch.sh:pods", "shop/watch.sh", "kubernetes", "pods"},
-			{"HookRun:main:schedule:tidy.sh:group=nightly:every-night", "tidy.sh", "schedule", "every-night"},
+			{"HookRun:main:kubernetes:shop/watch.sh:pods", "shop/watch.sh", "kubernetes", "pods", ""},
+			{"HookRun:main:schedule:tidy.sh:group=nightly:every-night", "tidy.sh", "schedule", "every-night", ""},
 		}},
 		{Name: "slow", Length: 1, Phase: Sleeping, Left: 3 * time.Second, Status: "sleep after fail for 5s (3s left of 5s delay)", Failures: 4,
 			LastError: "big.py FAILED: boom", Tasks: []Task{
-				{"HookRun:slow:kubernetes:big.py:cms", "big.py", "kubernetes", "cms"},
+				{"HookRun:slow:kubernetes:big.py:cms", "big.py", "kubernetes", "cms", "17"},
 			}},
 		{Name: "spare"},
 	}

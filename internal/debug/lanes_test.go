@@ -10,7 +10,7 @@ import (
 // keyed is a queue with lanes in trouble and others.
 func keyed() Queue {
 	task := func(hook string) Task {
-		return Task{"HookRun:orders:kubernetes:" + hook + ":orders", hook, "kubernetes", "orders"}
+		return Task{"HookRun:orders:kubernetes:" + hook + ":orders", hook, "kubernetes", "orders", ""}
 	}
 	return Queue{Name: "orders", Keyed: true, Concurrency: 2, Length: 1203, LaneCount: 1200, Running: 1, Delayed: 1, Phase: Running,
 		Lanes: []Lane{

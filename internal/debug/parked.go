@@ -154,17 +154,21 @@ func (t parkedTopic) list(request) (answer, error) {
 }
 
 func (p *ParkedTask) line(now time.Time) string {
-	where := fmt.Sprintf("queue %q", p.Queue)
-	if p.Key != "" {
-		where += fmt.Sprintf(", key %q", p.Key)
-	}
 	end := "given up after"
 	if p.GaveUp {
 		end = "the hook gave up after"
 	}
-	return fmt.Sprintf("%s  %s, %s: %s of %s, %s %s, %s ago", p.ID, p.Hook, where,
+	return fmt.Sprintf("%s  %s, %s: %s of %s, %s %s, %s ago", p.ID, p.Hook, laneText(p.Queue, p.Key),
 		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"),
 		history.Duration(now.Sub(p.Since).Round(time.Second)))
+}
+
+// laneText names a lane.
+func laneText(queue, key string) string {
+	if key == "" {
+		return fmt.Sprintf("queue %q", queue)
+	}
+	return fmt.Sprintf("queue %q, key %q", queue, key)
 }
 
 // chosenParked rejects a form that does not choose parked tasks in exactly one way.
@@ -181,8 +185,8 @@ func chosenParked(form url.Values) error {
 	return nil
 }
 
-// chosen are the ids of the tasks that a form chooses, the oldest first.
-func (t parkedTopic) chosen(form url.Values) (ids []string, err error) {
+// chosen are the tasks that a form chooses, the oldest first.
+func (t parkedTopic) chosen(form url.Values) (tasks []pending.ParkedTask, err error) {
 	if err := chosenParked(form); err != nil {
 		return nil, refuse(http.StatusBadRequest, "%v", err)
 	}
@@ -190,15 +194,15 @@ func (t parkedTopic) chosen(form url.Values) (ids []string, err error) {
 	for _, p := range t.Parked(0) {
 		if named != nil && slices.Contains(named, p.ID) ||
 			named == nil && (of == "" || p.Hook.Name == of) && (queue == "" || p.Queue == queue) {
-			ids = append(ids, p.ID)
+			tasks = append(tasks, p)
 		}
 	}
 	for _, id := range named {
-		if !slices.Contains(ids, id) {
+		if !slices.ContainsFunc(tasks, func(p pending.ParkedTask) bool { return p.ID == id }) {
 			return nil, refuse(http.StatusBadRequest, "there is no parked task %q, or no longer", id).hint("shell-operator parked shows all")
 		}
 	}
-	if len(ids) == 0 && form.Get("all") != "true" { // of a hook or queue that is misspelled, perhaps
+	if len(tasks) == 0 && form.Get("all") != "true" { // of a hook or queue that is misspelled, perhaps
 		text := "there is no parked task"
 		if of != "" {
 			text += fmt.Sprintf(" of hook %q", of)
@@ -208,26 +212,34 @@ func (t parkedTopic) chosen(form url.Values) (ids []string, err error) {
 		}
 		return nil, refuse(http.StatusBadRequest, "%s", text).hint("shell-operator parked shows all")
 	}
-	return ids, nil
+	return tasks, nil
 }
 
 // each acts on the parked tasks that the form chooses.
 func (t parkedTopic) each(r request, dryRun bool, done string, do func(ids ...string) []string) (acted, error) {
-	ids, err := t.chosen(r.PostForm)
+	tasks, err := t.chosen(r.PostForm)
 	if err != nil {
 		return acted{}, err
 	}
-	if !dryRun && len(ids) > 0 {
-		ids = do(ids...)
+	if !dryRun && len(tasks) > 0 {
+		ids, found := make([]string, len(tasks)), map[string]bool{}
+		for i, p := range tasks {
+			ids[i] = p.ID
+		}
+		for _, id := range do(ids...) {
+			found[id] = true
+		}
+		tasks = slices.DeleteFunc(tasks, func(p pending.ParkedTask) bool { return !found[p.ID] })
 	}
-	if len(ids) == 0 {
+	if len(tasks) == 0 {
 		return acted{Message: "no parked tasks"}, nil // any more, perhaps
 	}
-	lines := make([]string, len(ids))
-	for i, id := range ids {
-		lines[i] = fmt.Sprintf("parked task %s %s", id, done)
+	lines := make([]string, len(tasks))
+	for i, p := range tasks { // after a restart, another one may have the id
+		lines[i] = fmt.Sprintf("parked task %s of %s, %s, parked at %s, %s", p.ID, p.Hook.Name, laneText(p.Queue, p.Key),
+			p.Since.UTC().Format(time.RFC3339), done)
 	}
-	return acted{Count: len(ids), Message: strings.Join(lines, "\n")}, nil
+	return acted{Count: len(tasks), Message: strings.Join(lines, "\n")}, nil
 }
 
 // shownParked limits the parked tasks of a hook.

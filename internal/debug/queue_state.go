@@ -66,6 +66,16 @@ type Task struct {
 	Description string
 	// Hook, Type and Binding are empty for work of the operator itself.
 	Hook, Type, Binding string
+	// ID is that of the task among all since the start; empty for work of the operator itself.
+	ID string
+}
+
+// named is the task in the message of an action: one of the same description is another one.
+func (t *Task) named() string {
+	if t.ID == "" {
+		return t.Description
+	}
+	return "task " + t.ID + " " + t.Description
 }
 
 // queueReader copies the states of queues; what it costs is what it shows.
@@ -169,7 +179,7 @@ func laneOf(l queue.Lane) Lane {
 func describe(t queue.Task) Task {
 	shown := Task{Description: fmt.Sprint(t)}
 	if t, ok := t.(lifecycle.Task); ok {
-		shown.Hook, shown.Type, shown.Binding = t.Hook().Name, t.EventType(), t.Binding()
+		shown.Hook, shown.Type, shown.Binding, shown.ID = t.Hook().Name, t.EventType(), t.Binding(), t.ID()
 	}
 	return shown
 }

@@ -213,15 +213,15 @@ func (t *queueTopic) skip(r request, dryRun bool) (acted, error) {
 	if l.Failures == 0 || l.Phase == Running {
 		return acted{Message: fmt.Sprintf("queue %q has no failed task that could be skipped; one that is running ends first", q.Name)}, nil
 	}
-	description := l.Task.Description
+	dropped := l.Task
 	if !dryRun {
 		skipped, ok := t.do.SkipTask(q.Name, r.PostForm.Get("key"))
 		if !ok {
 			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt").hint("try again when it has ended")
 		}
-		description = fmt.Sprint(skipped.Task)
+		dropped = describe(skipped.Task)
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, description)}, nil
+	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, dropped.named())}, nil
 }
 
 // failingTasks are those that wait for their next attempt.

@@ -70,7 +70,7 @@ func TestTroubles(t *testing.T) {
 			"ready", false, ""},
 		"failing task": {func(f *fake) {
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value",
-				Tasks: []Task{{"d", "a.sh", "kubernetes", "pods"}}}}
+				Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false, ""},
 		"failing lanes": {func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}

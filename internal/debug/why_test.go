@@ -54,7 +54,7 @@ func TestWhy(t *testing.T) {
 	starter := &hook.Hook{Name: "me", OnStartup: &one}
 	reviewer := &hook.Hook{Name: "me", Validating: make([]hook.Admission, 2)}
 	server := &hook.Hook{Name: "me", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
-	mine, other := Task{"T:me", "me", "kubernetes", "pods"}, Task{"T:other", "other", "kubernetes", "cms"}
+	mine, other := Task{"T:me", "me", "kubernetes", "pods", ""}, Task{"T:other", "other", "kubernetes", "cms", ""}
 	queue := func(phase Phase, tasks ...Task) []Queue {
 		q := Queue{Name: "q", Phase: phase, Tasks: tasks, Length: len(tasks), Since: now.Add(-90 * time.Second)}
 		if phase == Sleeping {
