@@ -138,8 +138,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	default:
 		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
 	}
-	op.confinement = &confinement{files: files, config: cl.Config, patterns: o.HookEnv, written: map[string]string{},
-		tokenFile: op.tenants.TokenFile}
+	op.confinement = &confinement{files: files, config: cl.Config, patterns: o.HookEnv, tokenFile: op.tenants.TokenFile}
 	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})
 	op.workers = worker.New(worker.Options{
 		Executor: executor, ReadyTimeout: o.ConfigTimeout, Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,

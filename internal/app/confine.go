@@ -24,9 +24,7 @@ type confinement struct {
 	// tokenFile is the path of a tenant's token.
 	tokenFile func(*hook.Tenant) (string, error)
 
-	mu sync.Mutex // guards what follows
-	// written are the token files in the kubeconfigs, by tenant.
-	written map[string]string
+	writing sync.Mutex // is held while a kubeconfig is written
 }
 
 // env is the part of the environment of hooks that those of a tenant have, with its home directory and its kubeconfig.
@@ -42,17 +40,18 @@ func (c *confinement) env(t *hook.Tenant, env []string) ([]string, error) {
 	return append(hookset.Confined(env, c.patterns), "HOME="+home, "KUBECONFIG="+kubeconfig), nil
 }
 
-// kubeconfig returns the path of that of a tenant, and writes it if it is missing. Its token is in another file, which is renewed.
+// kubeconfig returns the path of that of a tenant, and writes it if it is missing. Its token is in another file, which is renewed. Each
+// account has its own: a run goes on with that of its start when a reload gives the tenant another account.
 func (c *confinement) kubeconfig(t *hook.Tenant) (string, error) {
 	token, err := c.tokenFile(t)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(c.files.Dir(), "tenant-"+t.Name)
+	dir := filepath.Join(c.files.Dir(), "tenant-"+t.Name, t.ServiceAccount.Namespace+"_"+t.ServiceAccount.Name)
 	path := filepath.Join(dir, "kubeconfig")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, err := os.Stat(path); err == nil && c.written[t.Name] == token {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
 	text, err := kube.TokenKubeconfig(c.config, token, t.ServiceAccount.Namespace)
@@ -65,11 +64,7 @@ func (c *confinement) kubeconfig(t *hook.Tenant) (string, error) {
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return "", err
 	}
-	if err := os.Rename(path+".new", path); err != nil { // a hook may be reading it
-		return "", err
-	}
-	c.written[t.Name] = token
-	return path, nil
+	return path, os.Rename(path+".new", path) // a hook may be reading it
 }
 
 // prepare makes what a worker needs before it is started.
