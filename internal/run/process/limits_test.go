@@ -61,7 +61,14 @@ func underLimits(t *testing.T, script string, l Limits) (stdout []string, droppe
 		t.Skipf("no limits on %s", runtime.GOOS)
 	}
 	path := filepath.Join(t.TempDir(), "hook.sh")
-	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\nset -e\n"+script), 0o755); err != nil {
+	// The limits are set directly after the start.
+	held := ""
+	for flag, set := range map[string]bool{"d": l.Memory > 0, "t": l.CPUTime > 0, "f": l.Files > 0, "n": l.OpenFiles > 0} {
+		if set {
+			held += fmt.Sprintf("unlimited=%s; until [[ $(ulimit -%s) != $unlimited ]]; do :; done\n", inherited(t, flag), flag)
+		}
+	}
+	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\nset -e\n"+held+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err = New(Options{}).Execute(t.Context(), Invocation{
@@ -69,6 +76,16 @@ func underLimits(t *testing.T, script string, l Limits) (stdout []string, droppe
 		Stdout: func(line []byte) { stdout = append(stdout, string(line)) }, Stderr: func([]byte) {}, Dropped: func() { dropped++ },
 	})
 	return stdout, dropped, err
+}
+
+// inherited is the limit that processes have of which none was set.
+func inherited(t *testing.T, flag string) string {
+	t.Helper()
+	text, err := exec.Command("bash", "-c", "ulimit -"+flag).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // Programs that a hook starts have its limits, too.
