@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Requests that are open at one time. Over the address, which may be open to the network, all count; on the socket, only streams: whoever
+// Requests that are open at one time. Over the address, which may be open to the network, all count; on the socket, only streams: who
 // can open it may end the operator, too. A stream has history.MaxWaitingBytes at most that wait, and as many that it writes: 56 MiB for
 // all together.
 const (
@@ -63,7 +63,7 @@ func (a *API) enter(rt *Route, r *http.Request) (leave func(), err error) {
 	case c.hook:
 		return a.hookStreams.take("a hook", "streams", "end the tails that hooks have started")
 	}
-	return a.userStreams.take("the user "+c.uid, "streams", "close pages of consoles, and end tails that nobody reads")
+	return a.userStreams.take("the user "+c.uid, "streams", "close pages of consoles, and end tails that are not read")
 }
 
 // timely is the answer to a client of the address. Each piece of it has to be read in time, not all of it: over a slow connection, a large
