@@ -69,7 +69,8 @@ func TestTenants(t *testing.T) {
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
-		Args: []string{"--tenants", file, "--hook-env", "NAMED,TEST_*", "--retry-min-delay", "1s"},
+		// A run of bank/cpu.sh ends with its CPU time, which takes long on a busy machine.
+		Args: []string{"--tenants", file, "--hook-env", "NAMED,TEST_*", "--retry-min-delay", "1s", "--shutdown-timeout", "2m"},
 		Env:  []string{"NAMED=1", "TEST_TOKEN=1", "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1"},
 	})
 	const failed = "Hook failed. Will retry after delay."
