@@ -107,7 +107,11 @@ func (r *sharing) run(n int) (end func()) {
 		running.Go(func() {
 			for ending.Err() == nil {
 				s := r.launch()
-				stop := context.AfterFunc(ending, func() { s.Signal(terminate) })
+				stop := context.AfterFunc(ending, func() {
+					// Earlier, the signal ends it as any program.
+					_ = s.TryUntil(testenv.Patience, func(records []testenv.Record) bool { return len(records) > 0 })
+					s.Signal(terminate)
+				})
 				status := s.Wait()
 				stop()
 				s.Expect(status)
