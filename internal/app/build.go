@@ -83,7 +83,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.queues = queue.NewSet(queue.Options{
 		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
 		MaxRuns:   o.MaxRuns,
-		OnFailure: op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.OnAction, OnEnd: op.meter.QueueEnded,
+		OnFailure: op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.QueueAction, OnEnd: op.meter.ForgetQueue,
 	})
 	if op.events, err = op.newKubeEvents(cl, o); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.watcher, err = watch.New(watch.Options{
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
-		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Operator.Warned,
+		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Warned,
 		Account: op.account, Clock: o.Clock,
 		Denied:  func(h *hook.Hook, index int) { op.life.Denied(h, index) },
 		Granted: func(h *hook.Hook, index int) { op.life.Granted(h, index) },
@@ -168,9 +168,9 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	op.meter.Count(client, "object_patcher")
 	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client,
 		Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, MaxBytes: o.Metrics.MaxHookBytes,
-		Account: op.account, Warned: op.meter.Operator.Warned, Log: o.Log}
+		Account: op.account, Warned: op.meter.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
-	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.Operator.MemberDiffers}
+	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.MemberDiffers}
 	with.Shard = op.shards.Shard
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
@@ -227,7 +227,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	}
 	op.tenants.Use(first.Hooks)
 	op.life = lifecycle.New(lifecycle.Options{
-		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter.Operator, op},
+		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter, op},
 		Health: op.health, Log: o.Log,
 		Store: op.store, Load: loading, Watch: o.WatchHooks, Reloaded: o.Reloaded, Leading: op.leading,
 		Standby: op.election != nil, Taken: op.shards.taken, Shard: op.shards.Shard, Trace: op.enablingStarts,
@@ -250,7 +250,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
 		Leading: op.once,
 		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},
-		Meter: reviewMeter{op.meter.Operator, op}, Log: o.Log,
+		Meter: reviewMeter{op.meter.Metrics, op}, Log: o.Log,
 	})
 	return err
 }

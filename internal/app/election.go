@@ -129,7 +129,7 @@ func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 
 func (op *operator) runQueues(ctx, runs context.Context) error {
 	if op.shards.count == 0 {
-		op.meter.Operator.Leads()
+		op.meter.Leads()
 	}
 	close(op.leading)
 	if op.shards.first() {

@@ -10,18 +10,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
-	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
 )
 
 // hookMeter is the Meter of the lifecycle.
 type hookMeter struct {
-	*telemetry.Metrics
+	*meter
 	op *operator
 }
 
-func (m hookMeter) SetHooks(hooks []*hook.Hook) { m.op.meter.SetHooks(hooks) }
-func (m hookMeter) HookRemoved(name string)     { m.op.effects.Metrics.Forget(name) }
+func (m hookMeter) HookRemoved(name string) { m.op.effects.Metrics.Forget(name) }
 
 // sink takes what comes out of watching.
 type sink struct{ *operator }
@@ -54,7 +52,7 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 	fate := "dropped"
 	if e.Parked {
 		fate = "parked"
-		op.meter.Operator.TaskParked(e.Hook.Name, e.Binding, e.Queue)
+		op.meter.TaskParked(e.Hook.Name, e.Binding, e.Queue)
 	}
 	end, reason := "has no attempt left after", run.PublicReason(e.Err)
 	if gaveUp := run.GaveUp(e.Err); gaveUp != "" { // it is written for people, as a message
@@ -79,7 +77,7 @@ var dropReasons = map[pending.Reason]string{pending.Superseded: "superseded", pe
 
 // dropped counts and logs a parked context that is dropped.
 func (op *operator) dropped(ev event.Event, why pending.Reason) {
-	op.meter.Operator.ParkedContextDropped(ev.Hook.Name, ev.Binding().Name, ev.Queue(), dropReasons[why])
+	op.meter.ParkedContextDropped(ev.Hook.Name, ev.Binding().Name, ev.Queue(), dropReasons[why])
 	op.log.Info("A parked context is dropped", "hook", ev.Hook.Name, "binding", ev.Binding().Name, "namespace", ev.Object.Namespace,
 		"name", ev.Object.Name,
 		"reason", string(why))
@@ -87,7 +85,7 @@ func (op *operator) dropped(ev event.Event, why pending.Reason) {
 
 // replaced counts a waiting event that was dropped for a later one of its object.
 func (op *operator) replaced(ev *event.Event) {
-	op.meter.Operator.EventReplaced(ev.Hook.Name, ev.Binding().Name, ev.Queue())
+	op.meter.EventReplaced(ev.Hook.Name, ev.Binding().Name, ev.Queue())
 }
 
 func (op *operator) panicked(name string, t queue.Task, reason any, stack []byte) {

@@ -14,10 +14,10 @@ import (
 )
 
 // meter converts reports of the stages to the operator's own metrics. Nothing blocks: metrics are counted where things happen. Reports for
-// a removed binding are dropped: its last objects may still be on their way. Operator has the metrics without a method here.
+// a removed binding are dropped: its last objects may still be on their way.
 type meter struct {
+	*telemetry.Metrics
 	Registry *prometheus.Registry
-	Operator *telemetry.Metrics
 	// bindings are the metrics of kubernetes bindings, by their index. The map is replaced, never changed.
 	bindings atomic.Pointer[map[*hook.Hook][]*telemetry.Binding]
 }
@@ -28,32 +28,25 @@ func newMeter(o telemetry.MetricsOptions) (*meter, error) {
 	o.Registry = m.Registry
 	m.bindings.Store(&map[*hook.Hook][]*telemetry.Binding{})
 	var err error
-	m.Operator, err = telemetry.NewMetrics(o)
+	m.Metrics, err = telemetry.NewMetrics(o)
 	return m, err
 }
 
-// series are the labels of the metrics of a binding. An empty queue stands for all: a Synchronization may run in another one.
-type series struct{ hook, binding, queue string }
-
-func seriesOf(hooks map[*hook.Hook][]*telemetry.Binding) (names map[string]bool, bindings map[series]bool) {
-	names, bindings = map[string]bool{}, map[series]bool{}
+// seriesOf are the series of hooks, of their bindings and of their CRDs.
+func seriesOf(hooks map[*hook.Hook][]*telemetry.Binding) map[telemetry.Series]bool {
+	all := map[telemetry.Series]bool{}
 	for h := range hooks {
-		names[h.Name] = true
+		all[telemetry.Series{{"hook", h.Name}}] = true
 		for _, b := range h.Bindings() {
-			bindings[series{h.Name, b.Name, b.Queue}], bindings[series{h.Name, b.Name, ""}] = true, true
+			// A Synchronization may run in another queue.
+			all[telemetry.Series{{"hook", h.Name}, {"binding", b.Name}}] = true
+			all[telemetry.Series{{"hook", h.Name}, {"binding", b.Name}, {"queue", b.Queue}}] = true
 		}
-	}
-	return names, bindings
-}
-
-func crdsOf(hooks map[*hook.Hook][]*telemetry.Binding) map[string]bool {
-	crds := map[string]bool{}
-	for h := range hooks {
 		for _, c := range h.Conversions {
-			crds[c.CRDName] = true
+			all[telemetry.Series{{"crd", c.CRDName}}] = true
 		}
 	}
-	return crds
+	return all
 }
 
 // SetHooks sets the hooks that have metrics. The series of hooks and bindings that no longer exist are dropped. It is not to
@@ -64,7 +57,7 @@ func (m *meter) SetHooks(hooks []*hook.Hook) {
 		bindings, known := before[h]
 		if !known {
 			for _, k := range h.Kubernetes {
-				bindings = append(bindings, m.Operator.Binding(h.Name, k.Name, k.Queue))
+				bindings = append(bindings, m.Binding(h.Name, k.Name, k.Queue))
 			}
 		}
 		now[h] = bindings
@@ -77,22 +70,10 @@ func (m *meter) SetHooks(hooks []*hook.Hook) {
 			}
 		}
 	}
-	names, bindings := seriesOf(now)
-	goneNames, goneBindings := seriesOf(before)
-	for l := range goneBindings {
-		if !bindings[l] {
-			m.Operator.ForgetBinding(l.hook, l.binding, l.queue)
-		}
-	}
-	for name := range goneNames {
-		if !names[name] {
-			m.Operator.ForgetHook(name)
-		}
-	}
-	crds := crdsOf(now)
-	for crd := range crdsOf(before) {
-		if !crds[crd] {
-			m.Operator.ForgetCRD(crd)
+	stay := seriesOf(now)
+	for series := range seriesOf(before) {
+		if !stay[series] {
+			m.Forget(series)
 		}
 	}
 }
@@ -107,7 +88,7 @@ func (m *meter) binding(h *hook.Hook, index int) *telemetry.Binding {
 
 // Count counts the requests of a client.
 func (m *meter) Count(config *rest.Config, component string) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Operator.Transport(component, next) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Transport(component, next) })
 }
 
 // Objects receives the number of objects of a kubernetes binding.
@@ -145,30 +126,16 @@ func (m *meter) Handled(h *hook.Hook, index int, took time.Duration) {
 	}
 }
 
-// ShardDropped receives the objects that belong to other shards.
-func (m *meter) ShardDropped(kind string, n int) { m.Operator.ShardDropped(kind, n) }
-
-// WatchFailed receives each list or watch that failed.
-func (m *meter) WatchFailed(reason string) { m.Operator.WatchFailed(reason) }
-
-// QueueEnded drops the series of a queue.
-func (m *meter) QueueEnded(queue string) { m.Operator.ForgetQueue(queue) }
-
-// OnAction receives the duration of an operation on a queue.
-func (m *meter) OnAction(queue, action string, took time.Duration) {
-	m.Operator.QueueAction(queue, action, took)
-}
-
 // Workers receives the number of workers of a hook, Started each start. Those of a hook that is gone end later than its series.
 func (m *meter) Workers(hook string, n int) {
 	if m.known(hook) {
-		m.Operator.Workers(hook, n)
+		m.Metrics.Workers(hook, n)
 	}
 }
 
 func (m *meter) Started(hook, reason string, took time.Duration) {
 	if m.known(hook) {
-		m.Operator.WorkerStarted(hook, reason, took)
+		m.WorkerStarted(hook, reason, took)
 	}
 }
 
@@ -184,12 +151,12 @@ func (m *meter) known(name string) bool {
 // RunEnded receives each run.
 func (m *meter) RunEnded(r run.Report) {
 	if r.Merged > 0 {
-		m.Operator.Merged(r.Queue, r.Hook.Name, r.Merged)
+		m.Merged(r.Queue, r.Hook.Name, r.Merged)
 	}
 	for _, c := range r.Kubectl {
-		m.Operator.KubectlCalled(r.Hook.Name, c.Verb, c.Way, c.Count)
+		m.KubectlCalled(r.Hook.Name, c.Verb, c.Way, c.Count)
 	}
-	m.Operator.RunEnded(telemetry.Run{
+	m.Metrics.RunEnded(telemetry.Run{
 		Hook: r.Hook.Name, Binding: r.Binding, Queue: r.Queue, Waited: r.Waited, Wall: r.Wall,
 		Process: r.Usage.Wall > 0, User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
 		Failed: r.Err != nil, Allowed: r.Allowed,

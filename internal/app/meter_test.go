@@ -23,10 +23,10 @@ func TestReviewSeriesEnd(t *testing.T) {
 		{Binding: hook.Binding{Name: "b"}, CRDName: "gone.example.com"}},
 		Mutating: []hook.Admission{{Binding: hook.Binding{Name: "m.example.com"}}}}
 	m.SetHooks([]*hook.Hook{stays, goes})
-	m.Operator.AdmissionReviewed("stays.sh", "v.example.com", "denied", time.Millisecond)
-	m.Operator.AdmissionReviewed("goes.sh", "m.example.com", "failed", time.Millisecond)
-	m.Operator.ConversionReviewed("both.example.com", "converted", time.Millisecond)
-	m.Operator.ConversionReviewed("gone.example.com", "refused", time.Millisecond)
+	m.AdmissionReviewed("stays.sh", "v.example.com", "denied", time.Millisecond)
+	m.AdmissionReviewed("goes.sh", "m.example.com", "failed", time.Millisecond)
+	m.ConversionReviewed("both.example.com", "converted", time.Millisecond)
+	m.ConversionReviewed("gone.example.com", "refused", time.Millisecond)
 	m.SetHooks([]*hook.Hook{stays})
 	families, err := m.Registry.Gather()
 	if err != nil {

@@ -21,7 +21,7 @@ func (op *operator) newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recor
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for Events: %w", err)
 	}
-	with := kubeevent.Options{Client: client, Instance: cl.Instance(o.Installation), Dropped: op.meter.Operator.EventDropped, Log: o.Log}
+	with := kubeevent.Options{Client: client, Instance: cl.Instance(o.Installation), Dropped: op.meter.EventDropped, Log: o.Log}
 	with.NoFailures = !o.KubernetesEvents
 	if p := cl.OwnPod(o.Pod, o.Webhooks.Namespace); p.Name != "" {
 		with.Pod = kubeevent.Reference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(o.PodUID)}

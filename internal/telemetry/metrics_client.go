@@ -20,15 +20,15 @@ type transport struct {
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	started := time.Now()
 	resp, err := t.next.RoundTrip(req)
-	took := time.Since(started).Seconds()
+	took := time.Since(started)
 	code := "<error>"
 	if err == nil {
 		code = strconv.Itoa(resp.StatusCode)
 	}
 	template := urlTemplate(req.URL)
-	t.metrics.requests.WithLabelValues(t.component, code, req.Method, req.URL.Host).Inc()
-	t.metrics.latency.WithLabelValues(t.component, req.Method, template).Observe(took)
-	t.metrics.oldLatency.WithLabelValues(req.Method, template).Observe(took)
+	t.metrics.add("kubernetes_client_request_result_total", 1, t.component, code, req.Method, req.URL.Host)
+	t.metrics.observe("kubernetes_client_request_latency_seconds", took, t.component, req.Method, template)
+	t.metrics.observe("kubernetes_client_rate_limiter_latency_seconds", took, req.Method, template)
 	return resp, err
 }
 

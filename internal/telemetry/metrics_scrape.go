@@ -27,10 +27,7 @@ func (s *scraped) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
 func (s *scraped) Collect(to chan<- prometheus.Metric) {
 	s.read(func(value int, labels ...string) {
-		for i := range labels {
-			labels[i] = valid(labels[i])
-		}
-		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(value), labels...)
+		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(value), valid(labels)...)
 	})
 }
 

@@ -28,6 +28,8 @@ type definition struct {
 	labels  []string
 	buckets bucketSet
 	help    string
+	// scraped: its series are read at each scrape.
+	scraped bool
 }
 
 func (d *definition) fullName(prefix string) string { return d.vendor + prefix + d.name }
@@ -55,32 +57,32 @@ var (
 
 // definitions are all metrics of the operator. The documentation is made of them.
 var definitions = []definition{
-	{name: "live_ticks", typ: counter, help: "Incremented at the start and every 10 seconds."},
+	{name: "live_ticks", typ: counter, scraped: true, help: "Incremented at the start and every 10 seconds."},
 
 	{name: "hooks_reloads_total", typ: counter, labels: []string{"result"},
 		help: "Reloads of hooks after changes of files: success, or error, when the previous hooks stay active."},
 	{name: "leader", typ: gauge,
 		help: "1 while this replica leads, 0 while it is a standby."},
-	{name: "shard_info", typ: gauge, labels: []string{"shard", "shards", "division"},
+	{name: "shard_info", typ: gauge, scraped: true, labels: []string{"shard", "shards", "division"},
 		help: "1 if this replica serves the shard, 0 for the other shards."},
 
-	{name: "tenant_ready", typ: gauge, labels: []string{"tenant"},
+	{name: "tenant_ready", typ: gauge, scraped: true, labels: []string{"tenant"},
 		help: "1 if the account of the tenant has a token, otherwise 0: then its hooks wait."},
-	{name: "troubles", typ: gauge, labels: []string{"kind", "hook"},
+	{name: "troubles", typ: gauge, scraped: true, labels: []string{"kind", "hook"},
 		help: "What does not work now, or is paused: the list of shell-operator status, by kind and hook."},
 
-	{name: "tasks_queue_length", typ: gauge, labels: []string{"queue"},
+	{name: "tasks_queue_length", typ: gauge, scraped: true, labels: []string{"queue"},
 		help: "Tasks in a queue, including the running one."},
 	{name: "tasks_queue_action_duration_seconds", typ: histogram, labels: []string{"queue_name", "queue_action"}, buckets: queueBuckets,
 		help: "Duration of one operation on a queue."},
 	{name: "tasks_queue_compaction_operations_total", vendor: "d8_telemetry_", typ: counter, labels: mergeLabels,
 		help: "Tasks that were merged into another task of the same hook."},
-	{name: "tasks_queue_compaction_tasks_by_hook", vendor: "d8_telemetry_", typ: gauge, labels: mergeLabels,
+	{name: "tasks_queue_compaction_tasks_by_hook", vendor: "d8_telemetry_", typ: gauge, scraped: true, labels: mergeLabels,
 		help: "Tasks of one hook in a queue, while there are more than 20."},
 	{name: "task_wait_in_queue_seconds_total", typ: counter, labels: bindingLabels,
 		help: "Time that tasks waited for their runs, including the rate limit."},
 
-	{name: "parked_tasks", typ: gauge, labels: bindingLabels,
+	{name: "parked_tasks", typ: gauge, scraped: true, labels: bindingLabels,
 		help: "Parked tasks with contexts of a binding: their last attempt has failed."},
 	{name: "tasks_parked_total", typ: counter, labels: bindingLabels,
 		help: "Tasks that were parked."},
@@ -89,9 +91,9 @@ var definitions = []definition{
 	{name: "events_replaced_total", typ: counter, labels: bindingLabels,
 		help: "Waiting Modified events that were dropped for a later one of their object, because more than --spool-limit waits on the disk."},
 
-	{name: "orphaned_finalizer_objects", typ: gauge, labels: []string{"finalizer", "resource"},
+	{name: "orphaned_finalizer_objects", typ: gauge, scraped: true, labels: []string{"finalizer", "resource"},
 		help: "Objects with a finalizer whose hook or binding is gone."},
-	{name: "orphaned_sets", typ: gauge, labels: []string{"hook"},
+	{name: "orphaned_sets", typ: gauge, scraped: true, labels: []string{"hook"},
 		help: "Sets of objects of Sync whose hook is gone."},
 
 	{name: "hook_enable_kubernetes_bindings_seconds", typ: gauge, labels: hookLabels,
@@ -143,7 +145,7 @@ var definitions = []definition{
 	{name: "conversion_review_duration_seconds", typ: histogram, labels: []string{"crd"}, buckets: apiBuckets,
 		help: "Time from the request of the API server to the response."},
 
-	{name: "hook_metric_series", typ: gauge, labels: hookLabels,
+	{name: "hook_metric_series", typ: gauge, scraped: true, labels: hookLabels,
 		help: "Current series of a hook on /metrics/hooks."},
 
 	{name: "kube_snapshot_objects", typ: gauge, labels: bindingLabels,
