@@ -62,6 +62,12 @@ type actData struct {
 	Problem *problem
 }
 
+// acted is the answer of an action.
+type acted struct {
+	Count         int
+	Task, Message string
+}
+
 // chosen is the action that a request names, with its form.
 func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values, d actData, err error) {
 	name := r.PathValue("action")

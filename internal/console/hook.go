@@ -8,14 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
 // hookData is what the page of a hook shows.
 type hookData struct {
 	Name   string
-	Why    explanation
-	Status *hookStatus
+	Why    debug.Explanation
+	Status *debug.HookStatus
 	Paused bool
 	Lanes  []runsOfLane
 	Span   span
@@ -27,7 +29,7 @@ type hookData struct {
 // runsOfLane are the runs of a lane, the latest first.
 type runsOfLane struct {
 	Queue, Key string
-	Runs       []run
+	Runs       []history.Run
 }
 
 // permission is what the operations of the known runs needed for a kind.
@@ -47,7 +49,7 @@ func (c *Console) hook(r *http.Request) (page, error) {
 	}
 	d.Name = d.Why.Hook // the request may have its beginning
 	p.Title = "Hook " + plain(d.Name)
-	var s status
+	var s debug.Status
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
@@ -57,9 +59,9 @@ func (c *Console) hook(r *http.Request) (page, error) {
 		}
 	}
 	for _, t := range s.Troubles {
-		d.Paused = d.Paused || t.Kind == "paused" && slices.Contains(t.Hooks, d.Name)
+		d.Paused = d.Paused || t.Kind == debug.IsPaused && slices.Contains(t.Hooks, d.Name)
 	}
-	var runs []run
+	var runs []history.Run
 	problem, err := c.part(r, "/hook/"+segments(d.Name)+"/runs.json", &runs)
 	if err != nil {
 		return p, err
@@ -71,7 +73,7 @@ func (c *Console) hook(r *http.Request) (page, error) {
 }
 
 // byLane groups runs, in the order of the latest run of each lane.
-func byLane(runs []run) (all []runsOfLane) {
+func byLane(runs []history.Run) (all []runsOfLane) {
 	for _, one := range runs {
 		i := slices.IndexFunc(all, func(l runsOfLane) bool { return l.Queue == one.Queue && l.Key == one.Key })
 		if i < 0 {
@@ -83,7 +85,7 @@ func byLane(runs []run) (all []runsOfLane) {
 }
 
 // permissionsOf are the verbs that the operations of runs needed, by kind.
-func permissionsOf(runs []run) (all []permission) {
+func permissionsOf(runs []history.Run) (all []permission) {
 	type sets struct{ namespaces, operations, verbs map[string]bool }
 	kinds := map[string]sets{}
 	for _, one := range runs {

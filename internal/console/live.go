@@ -243,12 +243,12 @@ func (c *Console) streamRun(s *stream, r *http.Request) {
 		if err := s.send("", b.Bytes()); err != nil {
 			return true, err
 		}
-		d, _ := p.Data.(runData)
+		d, _ := p.Data.(*runData)
 		return !d.InProgress(), nil
 	}
-	var of runData
+	var of history.Run
 	changed := make(chan struct{}, 1)
-	if err := c.link.get(ctx, "/run/"+segments(r.PathValue("id"))+".json", &of.run); err == nil {
+	if err := c.link.get(ctx, "/run/"+segments(r.PathValue("id"))+".json", &of); err == nil {
 		following.Go(func() {
 			c.tail(ctx, of.Hook, func([]history.Entry) error {
 				select {

@@ -1,17 +1,21 @@
 package console
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+)
 
 // objectData is what the page of an object shows.
 type objectData struct {
-	object
+	debug.ObjectState
 	Span span
 }
 
 func (c *Console) object(r *http.Request) (page, error) {
 	name := r.PathValue("object")
 	var d objectData
-	err := c.link.get(r.Context(), "/object/"+segments(name)+".json", &d.object)
+	err := c.link.get(r.Context(), "/object/"+segments(name)+".json", &d.ObjectState)
 	d.Span = spanOf(d.Runs, spanLimit)
 	return page{Title: plain(name), content: "object", Data: d}, err
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
 // Bounds of the overview.
@@ -14,8 +16,8 @@ const (
 
 // overviewData is what the overview shows.
 type overviewData struct {
-	status
-	Problems, Notices []trouble
+	debug.Status
+	Problems, Notices []debug.Trouble
 	// Standby reports that another replica runs hooks.
 	Standby  bool
 	Webhooks []webhook
@@ -31,14 +33,14 @@ type webhook struct{ Hook, Type, Name, About, State string }
 type delayed struct {
 	Queue   string
 	Keyed   bool
-	Lanes   []lane
+	Lanes   []debug.LaneOfQueue
 	More    int
 	Problem *problem
 }
 
 func (c *Console) overview(r *http.Request) (page, error) {
 	d := overviewData{}
-	if err := c.link.get(r.Context(), "/status.json", &d.status); err != nil {
+	if err := c.link.get(r.Context(), "/status.json", &d.Status); err != nil {
 		return page{Title: "Overview"}, err
 	}
 	for _, t := range d.Troubles {
@@ -72,7 +74,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		}
 		d.Delayed = append(d.Delayed, of)
 	}
-	slices.SortStableFunc(d.Hooks, func(a, b hookStatus) int { return rank(a.State) - rank(b.State) })
+	slices.SortStableFunc(d.Hooks, func(a, b debug.HookStatus) int { return rank(a.State) - rank(b.State) })
 	return page{Title: "Overview", content: "overview", Data: d}, nil
 }
 
@@ -86,12 +88,12 @@ func rank(state string) int {
 
 // lanesOf are the lanes in trouble of a queue for the overview.
 func (c *Console) lanesOf(r *http.Request, queue, key string) (d delayed, err error) {
-	var all lanes
+	var all debug.Lanes
 	d.Queue = queue
 	d.Problem, err = c.part(r, "/queue/"+segments(queue)+"/lanes.json"+queryOf("key", key), &all)
 	d.Keyed = all.Keyed
 	for _, l := range all.Lanes {
-		if l.Delayed() || key != "" {
+		if l.Failures > 0 || key != "" {
 			d.Lanes = append(d.Lanes, l)
 		}
 	}
@@ -103,19 +105,19 @@ func (c *Console) lanesOf(r *http.Request, queue, key string) (d delayed, err er
 
 // queueData is what the page of a queue shows.
 type queueData struct {
-	Status  queueStatus
-	All     lanes
+	Status  debug.QueueStatus
+	All     debug.Lanes
 	Key     string
 	Problem *problem
 }
 
 func (c *Console) queue(r *http.Request) (page, error) {
 	name := r.PathValue("name")
-	p, s := page{Title: "Queue " + plain(name), content: "queue"}, status{}
+	p, s := page{Title: "Queue " + plain(name), content: "queue"}, debug.Status{}
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
-	d, known := queueData{Status: queueStatus{Name: name}, Key: r.URL.Query().Get("key")}, false
+	d, known := queueData{Status: debug.QueueStatus{Name: name}, Key: r.URL.Query().Get("key")}, false
 	for _, q := range s.Queues {
 		if q.Name == name {
 			d.Status, known = q, true

@@ -74,6 +74,8 @@ func (c *Console) parse() *template.Template {
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
 		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "times": times, "word": word, "waterfall": waterfall,
 		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "triggerable": triggerable,
+		"queueState": queueState, "laneState": laneState,
+		"more":  func(all, shown int) int { return max(0, all-shown) },
 		"query": func(fields ...string) string { return queryOf(fields...) },
 		"tab": func(path, name, current string) any {
 			return struct {

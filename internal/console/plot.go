@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 // Sizes of plots in their own units; the style sheet scales them.
@@ -14,15 +16,15 @@ const (
 )
 
 // bars plots the last 60 minutes: runs above the line, failures below it, so that they are distinct without colour.
-func bars(m *minutes) template.HTML {
+func bars(m *history.Minutes) template.HTML {
 	if m == nil {
 		return `<span class="soft">no runs</span>`
 	}
 	most, runs, failures := 1, 0, 0
 	for i := range m.Runs {
 		failed := at(m.Failures, i)
-		most = max(most, m.Runs[i]-failed, failed)
-		runs, failures = runs+m.Runs[i], failures+failed
+		most = max(most, at(m.Runs, i)-failed, failed)
+		runs, failures = runs+at(m.Runs, i), failures+failed
 	}
 	var b strings.Builder
 	about := fmt.Sprintf("last 60 minutes: %s, %d failed", count(runs, "run"), failures)
@@ -31,7 +33,7 @@ func bars(m *minutes) template.HTML {
 	fmt.Fprintf(&b, `<rect class="axis" x="0" y="%d" width="%d" height="1"/>`, barHeight, barWidth*len(m.Runs))
 	for i := range m.Runs {
 		failed := at(m.Failures, i)
-		if n := m.Runs[i] - failed; n > 0 {
+		if n := at(m.Runs, i) - failed; n > 0 {
 			h := max(1, n*barHeight/most)
 			fmt.Fprintf(&b, `<rect class="good" x="%d" y="%d" width="%d" height="%d"/>`, i*barWidth, barHeight-h, barWidth-1, h)
 		}
@@ -50,9 +52,9 @@ func bars(m *minutes) template.HTML {
 }
 
 // at is an element, 0 beyond the end.
-func at(all []int, i int) int {
+func at(all []uint32, i int) int {
 	if i < len(all) {
-		return all[i]
+		return int(all[i])
 	}
 	return 0
 }
@@ -61,7 +63,7 @@ func at(all []int, i int) int {
 type span struct{ From, To time.Time }
 
 // spanOf covers runs. A run that waited for an hour does not make all others invisible: what is earlier than limit is cut off.
-func spanOf(runs []run, limit time.Duration) (s span) {
+func spanOf(runs []history.Run, limit time.Duration) (s span) {
 	for i := range runs {
 		for _, p := range runs[i].Parts() {
 			if s.From.IsZero() || p.Started.Before(s.From) {
@@ -88,13 +90,13 @@ func (s span) x(t time.Time) float64 {
 }
 
 // waterfall plots the phases of a run: waiting is a thin line, the process a full box, applying an outlined one.
-func waterfall(s span, r run) template.HTML {
+func waterfall(s span, r history.Run) template.HTML {
 	var b, about strings.Builder
 	for i, p := range r.Parts() {
 		if i > 0 {
 			about.WriteString(", ")
 		}
-		fmt.Fprintf(&about, "%s %s", template.HTMLEscapeString(plain(p.Name)), p.Took)
+		fmt.Fprintf(&about, "%s %s", template.HTMLEscapeString(plain(string(p.Name))), p.Took)
 	}
 	fmt.Fprintf(&b, `<svg class="waterfall" viewBox="0 0 %d 14" preserveAspectRatio="none" role="img" aria-label="%s"><title>%[2]s</title>`,
 		waterfallWidth, about.String())
@@ -102,9 +104,9 @@ func waterfall(s span, r run) template.HTML {
 		from, to := s.x(p.Started), s.x(p.Started.Add(time.Duration(p.Took)))
 		y, height, class := 2, 10, "process"
 		switch p.Name {
-		case "waiting":
+		case history.Waiting:
 			y, height, class = 6, 2, "wait"
-		case "applying":
+		case history.Applying:
 			y, height, class = 3, 8, "applying"
 		}
 		fmt.Fprintf(&b, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`, class, min(from, waterfallWidth-2), y,

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 // runData is what the page of a run shows.
 type runData struct {
-	run
+	history.Run
 	Span span
 	// Previous and Next are those of the history of the hook.
 	Previous, Next string
@@ -25,8 +27,8 @@ type runData struct {
 	Shown string
 }
 
-// Run is the run itself.
-func (d runData) Run() run { return d.run }
+// InProgress reports that the run has not ended.
+func (d *runData) InProgress() bool { return d.Status == history.Running }
 
 // shownContext is a binding context of a recorded run.
 type shownContext struct {
@@ -46,7 +48,7 @@ const shownContexts = 50
 
 func (c *Console) run(r *http.Request) (page, error) {
 	d, unchanged, err := c.runData(r)
-	p := page{Title: "Run " + plain(r.PathValue("id")), content: "run", Data: d, Shown: d.Shown, Unchanged: unchanged}
+	p := page{Title: "Run " + plain(r.PathValue("id")), content: "run", Data: &d, Shown: d.Shown, Unchanged: unchanged}
 	if err == nil {
 		p.Title = "Run " + plain(d.ID) + " of " + plain(d.Hook)
 		if d.InProgress() {
@@ -61,15 +63,15 @@ func (c *Console) run(r *http.Request) (page, error) {
 // has them, and the same neighbours.
 func (c *Console) runData(r *http.Request) (d runData, unchanged bool, err error) {
 	id := r.PathValue("id")
-	if err := c.link.get(r.Context(), "/run/"+segments(id)+".json", &d.run); err != nil {
+	if err := c.link.get(r.Context(), "/run/"+segments(id)+".json", &d.Run); err != nil {
 		return d, false, err
 	}
-	d.Span, d.Find = spanOf([]run{d.run}, 0), r.URL.Query().Get("find")
-	var runs []run
+	d.Span, d.Find = spanOf([]history.Run{d.Run}, 0), r.URL.Query().Get("find")
+	var runs []history.Run
 	if _, err := c.part(r, "/hook/"+segments(d.Hook)+"/runs.json", &runs); err != nil {
 		return d, false, err
 	}
-	if i := slices.IndexFunc(runs, func(other run) bool { return other.ID == d.ID }); i >= 0 {
+	if i := slices.IndexFunc(runs, func(other history.Run) bool { return other.ID == d.ID }); i >= 0 {
 		if i > 0 {
 			d.Next = runs[i-1].ID
 		}

@@ -3,13 +3,16 @@ package console
 import (
 	"net/http"
 	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 // searchData is what the page of a search shows.
 type searchData struct {
 	Query   string
 	Hooks   []string
-	Runs    []run
+	Runs    []history.Run
 	Object  string
 	Queues  []string
 	Lanes   []delayed
@@ -31,7 +34,7 @@ func (c *Console) search(r *http.Request) (page, error) {
 	if parts := strings.Split(d.Query, "/"); len(parts) == 2 || len(parts) == 3 {
 		d.Object = d.Query
 	}
-	var s status
+	var s debug.Status
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
@@ -41,7 +44,7 @@ func (c *Console) search(r *http.Request) (page, error) {
 			d.Hooks = append(d.Hooks, h.Name)
 		}
 	}
-	var runs []run
+	var runs []history.Run
 	problem, err := c.part(r, "/run/list.json", &runs)
 	if err != nil {
 		return p, err
@@ -56,7 +59,7 @@ func (c *Console) search(r *http.Request) (page, error) {
 		if has(q.Name) && len(d.Queues) < shownFound {
 			d.Queues = append(d.Queues, q.Name)
 		}
-		if q.Keyed() && len(d.Lanes) < shownKeyed {
+		if q.Lanes > 0 && len(d.Lanes) < shownKeyed {
 			of, err := c.lanesOf(r, q.Name, d.Query)
 			if err != nil {
 				return p, err

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
@@ -134,6 +136,34 @@ func word(state string) string {
 		}
 		return r
 	}, first)
+}
+
+// queueState is that of a queue in words.
+func queueState(q debug.QueueStatus) string {
+	if q.Paused {
+		return "paused"
+	}
+	return cmp.Or(string(q.Phase), "idle")
+}
+
+// laneState is that of a lane in words.
+func laneState(l debug.LaneOfQueue) string {
+	if l.Failures > 0 && l.Phase == debug.Sleeping {
+		return "failed, " + times(l.Failures)
+	}
+	return cmp.Or(string(l.Phase), "idle")
+}
+
+// objectPath is an object as pages of objects have it in their addresses, Kind/namespace/name or Kind/name; empty without a name.
+func objectPath(kind, namespace, name string) string {
+	kind, _, _ = strings.Cut(kind, "/") // a subresource
+	switch {
+	case name == "":
+		return ""
+	case namespace == "":
+		return kind + "/" + name
+	}
+	return kind + "/" + namespace + "/" + name
 }
 
 // objectOf is the object of a lane's key, as pages of objects have it in their addresses: "Order.example.com/shop/blue". Keys of another

@@ -45,6 +45,9 @@ type LaneOfQueue struct {
 	About   string `json:"about,omitempty"`
 }
 
+// Head names the first task.
+func (l *LaneOfQueue) Head() string { return taskName(l.Hook, l.Event, l.Binding, l.About) }
+
 const (
 	// shownLanesOfQueue limits the lanes of an answer.
 	shownLanesOfQueue = 200

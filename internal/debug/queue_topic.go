@@ -246,12 +246,17 @@ func failingTasks(q *Queue) []Trouble {
 
 // headOf names the first task.
 func headOf(q *Queue) string {
-	switch {
-	case len(q.Tasks) == 0:
+	if len(q.Tasks) == 0 {
 		return ""
-	case q.Tasks[0].Hook == "":
-		return q.Tasks[0].Description
 	}
 	t := q.Tasks[0]
-	return strings.Join(slices.Compact([]string{t.Hook, t.Type, t.Binding}), " · ")
+	return taskName(t.Hook, t.Type, t.Binding, t.Description)
+}
+
+// taskName names a task of a hook by the binding, and work of the operator itself by its description.
+func taskName(hook, event, binding, description string) string {
+	if hook == "" {
+		return description
+	}
+	return strings.Join(slices.Compact([]string{hook, event, binding}), " · ")
 }

@@ -164,8 +164,8 @@ var setList = listOf("no sets", refreshedSlow,
 	}},
 )
 
-// shownSet is a set with its objects.
-type shownSet struct {
+// ShownSet is a set with its objects.
+type ShownSet struct {
 	Set
 	Objects []applyset.MemberState `json:"objects"`
 }
@@ -307,7 +307,7 @@ func (t *setTopic) show(r request) (answer, error) {
 		}
 		b.WriteString("\n")
 	}
-	return answer{value: shownSet{s, append([]applyset.MemberState{}, members...)}, text: b.String()}, nil
+	return answer{value: ShownSet{s, append([]applyset.MemberState{}, members...)}, text: b.String()}, nil
 }
 
 // remove prunes a set, or all sets of a hook.

@@ -24,14 +24,14 @@ type Status struct {
 	NotReady string `json:"notReady,omitempty"`
 	// Shard is this replica's share in the work; nil without shards.
 	Shard    *ShardStatus  `json:"shard,omitempty"`
-	Hooks    []hookStatus  `json:"hooks"`
-	Queues   []queueStatus `json:"queues"`
+	Hooks    []HookStatus  `json:"hooks"`
+	Queues   []QueueStatus `json:"queues"`
 	Failures []runStatus   `json:"failures"`
 	// Troubles are what does not work, and what is paused.
 	Troubles []Trouble `json:"troubles"`
 }
 
-type hookStatus struct {
+type HookStatus struct {
 	Name string `json:"name"`
 	// Tenant is that of the hook; empty is the default one.
 	Tenant   string          `json:"tenant,omitempty"`
@@ -56,7 +56,7 @@ type bindingStatus struct {
 	State   string `json:"state"`
 }
 
-type queueStatus struct {
+type QueueStatus struct {
 	Name     string           `json:"name"`
 	Tasks    int              `json:"tasks"`
 	Phase    Phase            `json:"phase"`
@@ -99,7 +99,7 @@ func (a *API) statusAt(now time.Time) Status {
 	o := &a.o
 	hooks := o.Hooks.Active()
 	d := Status{
-		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []hookStatus{}, Queues: []queueStatus{},
+		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []HookStatus{}, Queues: []QueueStatus{},
 		Failures: []runStatus{},
 		Troubles: append([]Trouble{}, a.Troubles()...),
 	}
@@ -121,7 +121,7 @@ func (a *API) statusAt(now time.Time) Status {
 		d.Queues = append(d.Queues, statusOfQueue(q, now))
 	}
 	for _, h := range hooks {
-		s := hookStatus{Name: h.Name, Tenant: h.TenantName(), Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
+		s := HookStatus{Name: h.Name, Tenant: h.TenantName(), Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
 		s.State = stateOf(h, p, queues)
 		if h.OnStartup != nil {
@@ -248,8 +248,8 @@ func tallies(counts map[string]int) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-func statusOfQueue(q Queue, now time.Time) queueStatus {
-	s := queueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused}
+func statusOfQueue(q Queue, now time.Time) QueueStatus {
+	s := QueueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused}
 	if q.Keyed {
 		s.Lanes, s.Running, s.Delayed = q.LaneCount, q.Running, q.Delayed
 	}

@@ -13,34 +13,34 @@ import (
 // HookList and queueList are parts of the status as tables.
 var (
 	HookList = listOf("no hooks", refreshed,
-		column[hookStatus]{name: "HOOK", cell: func(h *hookStatus, _ time.Time) string { return h.Name }},
-		column[hookStatus]{name: "STATE", cell: func(h *hookStatus, _ time.Time) string { return h.State }},
-		column[hookStatus]{name: "OBJECTS", cell: func(h *hookStatus, _ time.Time) string { return strconv.Itoa(h.Objects) }},
-		column[hookStatus]{name: "LAST RUN", cell: func(h *hookStatus, _ time.Time) string {
+		column[HookStatus]{name: "HOOK", cell: func(h *HookStatus, _ time.Time) string { return h.Name }},
+		column[HookStatus]{name: "STATE", cell: func(h *HookStatus, _ time.Time) string { return h.State }},
+		column[HookStatus]{name: "OBJECTS", cell: func(h *HookStatus, _ time.Time) string { return strconv.Itoa(h.Objects) }},
+		column[HookStatus]{name: "LAST RUN", cell: func(h *HookStatus, _ time.Time) string {
 			if h.Last == nil {
 				return "-"
 			}
 			return h.Last.ID + " " + string(h.Last.Status)
 		}},
-		column[hookStatus]{name: "AGO", aging: true, cell: func(h *hookStatus, now time.Time) string {
+		column[HookStatus]{name: "AGO", aging: true, cell: func(h *HookStatus, now time.Time) string {
 			if h.Last == nil {
 				return "-"
 			}
 			return since(h.Last.Started, now)
 		}},
-		column[hookStatus]{name: "TOOK", wide: true, aging: true, cell: func(h *hookStatus, _ time.Time) string {
+		column[HookStatus]{name: "TOOK", wide: true, aging: true, cell: func(h *HookStatus, _ time.Time) string {
 			if h.Last == nil {
 				return "-"
 			}
 			return h.Last.Took.String()
 		}},
-		column[hookStatus]{name: "HOW IT ENDED", wide: true, cell: func(h *hookStatus, _ time.Time) string {
+		column[HookStatus]{name: "HOW IT ENDED", wide: true, cell: func(h *HookStatus, _ time.Time) string {
 			if h.Last == nil {
 				return "-"
 			}
 			return cmp.Or(h.Last.Exit, "-")
 		}},
-		column[hookStatus]{name: "LAST 60 MINUTES", wide: true, aging: true, cell: func(h *hookStatus, _ time.Time) string {
+		column[HookStatus]{name: "LAST 60 MINUTES", wide: true, aging: true, cell: func(h *HookStatus, _ time.Time) string {
 			if h.Minutes == nil {
 				return "-"
 			}
@@ -51,7 +51,7 @@ var (
 			}
 			return text
 		}},
-		column[hookStatus]{name: "BINDINGS", cell: func(h *hookStatus, _ time.Time) string {
+		column[HookStatus]{name: "BINDINGS", cell: func(h *HookStatus, _ time.Time) string {
 			var all []string
 			for _, b := range h.Bindings {
 				text := b.Name
@@ -64,26 +64,26 @@ var (
 		}},
 	)
 	queueList = listOf("no queues", refreshed,
-		column[queueStatus]{name: "QUEUE", cell: func(q *queueStatus, _ time.Time) string { return q.Name }},
-		column[queueStatus]{name: "TASKS", cell: func(q *queueStatus, _ time.Time) string { return strconv.Itoa(q.Tasks) }},
-		column[queueStatus]{name: "STATE", cell: func(q *queueStatus, _ time.Time) string {
+		column[QueueStatus]{name: "QUEUE", cell: func(q *QueueStatus, _ time.Time) string { return q.Name }},
+		column[QueueStatus]{name: "TASKS", cell: func(q *QueueStatus, _ time.Time) string { return strconv.Itoa(q.Tasks) }},
+		column[QueueStatus]{name: "STATE", cell: func(q *QueueStatus, _ time.Time) string {
 			state := cmp.Or(string(q.Phase), "idle")
 			if q.Paused {
 				state += ", paused"
 			}
 			return state
 		}},
-		column[queueStatus]{name: "FAILURES", cell: func(q *queueStatus, _ time.Time) string { return some(q.Failures) }},
-		column[queueStatus]{name: "NEXT ATTEMPT", aging: true, cell: func(q *queueStatus, _ time.Time) string {
+		column[QueueStatus]{name: "FAILURES", cell: func(q *QueueStatus, _ time.Time) string { return some(q.Failures) }},
+		column[QueueStatus]{name: "NEXT ATTEMPT", aging: true, cell: func(q *QueueStatus, _ time.Time) string {
 			if q.RetryIn == 0 {
 				return "-"
 			}
 			return "in " + short(time.Duration(q.RetryIn))
 		}},
-		column[queueStatus]{name: "LANES", wide: true, cell: func(q *queueStatus, _ time.Time) string { return some(q.Lanes) }},
-		column[queueStatus]{name: "RUNNING", wide: true, cell: func(q *queueStatus, _ time.Time) string { return some(q.Running) }},
-		column[queueStatus]{name: "DELAYED", wide: true, cell: func(q *queueStatus, _ time.Time) string { return some(q.Delayed) }},
-		column[queueStatus]{name: "FIRST TASK", cell: func(q *queueStatus, _ time.Time) string { return cmp.Or(q.Head, "-") }},
+		column[QueueStatus]{name: "LANES", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Lanes) }},
+		column[QueueStatus]{name: "RUNNING", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Running) }},
+		column[QueueStatus]{name: "DELAYED", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Delayed) }},
+		column[QueueStatus]{name: "FIRST TASK", cell: func(q *QueueStatus, _ time.Time) string { return cmp.Or(q.Head, "-") }},
 	)
 )
 

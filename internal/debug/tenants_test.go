@@ -74,7 +74,7 @@ func TestTenantWithTwoAccounts(t *testing.T) {
 // The status, why and runs show name the tenant of a hook.
 func TestTenantsAreNamed(t *testing.T) {
 	now := time.Now()
-	s := Status{Hooks: []hookStatus{{Name: "a.sh", State: "ready"}, {Name: "shop/a.sh", Tenant: "shop", State: "ready"},
+	s := Status{Hooks: []HookStatus{{Name: "a.sh", State: "ready"}, {Name: "shop/a.sh", Tenant: "shop", State: "ready"},
 		{Name: "shop/b.sh", Tenant: "shop", State: "ready"}, {Name: "bank/a.sh", Tenant: "bank", State: "ready"}}}
 	e := Explanation{Hook: "shop/a.sh", Tenant: "shop", Verdict: IsBlocked}
 	for want, got := range map[string]string{

@@ -87,7 +87,7 @@ func servedBy(state worker.State, used bool, now time.Time) (reasons []Reason) {
 		text, hint := describeProblem(p, now)
 		reasons = append(reasons, Reason{ByWorker, p.Failed > 0, text, hint})
 	}
-	for _, line := range (hookStatus{Workers: workersOf(state, now)}).ShownWorkers() {
+	for _, line := range (HookStatus{Workers: workersOf(state, now)}).ShownWorkers() {
 		reasons = append(reasons, Reason{ByWorker, false, line, ""})
 	}
 	if len(reasons) == 0 {
@@ -119,7 +119,7 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 }
 
 // ShownWorkers are those on the page.
-func (h hookStatus) ShownWorkers() (lines []string) {
+func (h HookStatus) ShownWorkers() (lines []string) {
 	for _, w := range h.Workers[:min(shownWorkers, len(h.Workers))] {
 		lines = append(lines, w.String())
 	}
@@ -130,7 +130,7 @@ func (h hookStatus) ShownWorkers() (lines []string) {
 }
 
 // tallyWorkers is the line about all workers; empty without any.
-func tallyWorkers(hooks []hookStatus) string {
+func tallyWorkers(hooks []HookStatus) string {
 	states, n := map[string]int{}, 0
 	for _, h := range hooks {
 		for _, w := range h.Workers {

@@ -192,7 +192,7 @@ func (r *Record) copy() Run {
 		run.Took = Duration(time.Since(run.Started))
 		run.Output, run.OutputCut = r.tail.text()
 	}
-	run.Phases = run.phases()
+	run.Phases = run.Parts()
 	return run
 }
 

@@ -87,8 +87,11 @@ const (
 	Applying PhaseName = "applying"
 )
 
-// phases are those so far.
-func (r *Run) phases() (all []Phase) {
+// Parts are the phases so far; those of a Run without Phases are made of its times.
+func (r *Run) Parts() (all []Phase) {
+	if len(r.Phases) > 0 {
+		return r.Phases
+	}
 	if r.Queue != "" {
 		all = append(all, Phase{Waiting, r.Started.Add(-time.Duration(r.Waited)), r.Waited})
 	}
