@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -27,22 +26,14 @@ type Health struct {
 
 	mu sync.Mutex
 	// active are the hooks of the current set.
-	active map[*hook.Hook]bool
-	// held are hooks whose start has not begun, with the reason.
-	held map[*hook.Hook]string
-	// enabling are the hooks whose kubernetes bindings are not all enabled yet.
-	enabling map[*hook.Hook]bool
-	// starting are the serving hooks whose onStartup run has not succeeded.
-	starting map[*hook.Hook]bool
-	loaded   bool
+	active map[*hook.Hook]*progress
+	loaded bool
 	// role is a note about leadership; empty without leader election. A standby runs no hooks, so it does not wait for
 	// onStartup runs: the leader has prepared what is needed.
 	role    string
 	standby bool
 	// rejected are the causes of the last reload that failed, by hook.
 	rejected map[string]string
-	// failing are the hooks whose onStartup run fails. Those that start later wait for them.
-	failing map[*hook.Hook]bool
 	// answering are the serving hooks that can answer, also of earlier sets. changed is closed when there are more.
 	answering map[*hook.Hook]bool
 	changed   chan struct{}
@@ -52,12 +43,20 @@ type Health struct {
 	all chan struct{}
 }
 
+// progress is what an active hook waits for.
+type progress struct {
+	// held is why its start has not begun; empty if it has.
+	held string
+	// enabling: its kubernetes bindings are not all enabled yet. starting: it serves, and its onStartup run has not succeeded.
+	enabling, starting bool
+	// failing: its onStartup run fails. Hooks that start later wait for it.
+	failing bool
+}
+
 // NewHealth returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
 func NewHealth(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, held: map[*hook.Hook]string{}, enabling: map[*hook.Hook]bool{}, starting: map[*hook.Hook]bool{},
-		failing:   map[*hook.Hook]bool{},
-		answering: map[*hook.Hook]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
+	return &Health{missing: missing, answering: map[*hook.Hook]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
 }
 
 const (
@@ -69,25 +68,13 @@ const (
 func (s *Health) Expect(hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	active := map[*hook.Hook]bool{}
+	active := map[*hook.Hook]*progress{}
 	for _, h := range hooks {
-		active[h] = true
-		if s.active[h] {
-			continue
-		}
-		if len(h.Kubernetes) > 0 {
-			s.enabling[h] = true
-		}
-		if h.OnStartup != nil && serves(h) {
-			s.starting[h] = true
+		if active[h] = s.active[h]; active[h] == nil {
+			active[h] = &progress{enabling: len(h.Kubernetes) > 0, starting: h.OnStartup != nil && serves(h)}
 		}
 	}
 	s.active = active
-	gone := func(h *hook.Hook, _ bool) bool { return !active[h] }
-	maps.DeleteFunc(s.enabling, gone)
-	maps.DeleteFunc(s.starting, gone)
-	maps.DeleteFunc(s.failing, gone)
-	maps.DeleteFunc(s.held, func(h *hook.Hook, _ string) bool { return !active[h] })
 	if s.loaded {
 		select {
 		case <-s.all:
@@ -99,15 +86,33 @@ func (s *Health) Expect(hooks []*hook.Hook) {
 	s.check()
 }
 
-// Hold records why the start of a hook has not begun; empty means that it has.
-func (s *Health) Hold(h *hook.Hook, why string) {
+// record changes the progress of a hook, if it is active.
+func (s *Health) record(h *hook.Hook, change func(*progress)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if why == "" {
-		delete(s.held, h)
-		return
+	if p := s.active[h]; p != nil {
+		change(p)
+		s.check()
 	}
-	s.held[h] = why
+}
+
+// Hold records why the start of a hook has not begun; empty means that it has.
+func (s *Health) Hold(h *hook.Hook, why string) { s.record(h, func(p *progress) { p.held = why }) }
+
+// Started records that the onStartup run of a hook has succeeded.
+func (s *Health) Started(h *hook.Hook) {
+	s.record(h, func(p *progress) { p.starting, p.failing = false, false })
+}
+
+// StartupFailed records that the onStartup run of a hook has failed, and is retried.
+func (s *Health) StartupFailed(h *hook.Hook) { s.record(h, func(p *progress) { p.failing = true }) }
+
+// Enabled records that all kubernetes bindings of a hook are enabled.
+func (s *Health) Enabled(h *hook.Hook) { s.record(h, func(p *progress) { p.enabling = false }) }
+
+// Enabling records that more kubernetes bindings of a hook are being enabled. It answers as before.
+func (s *Health) Enabling(h *hook.Hook) {
+	s.record(h, func(p *progress) { p.enabling = len(h.Kubernetes) > 0 })
 }
 
 // Answering is closed when all serving hooks can answer.
@@ -155,10 +160,10 @@ func (s *Health) Rejected() map[string]string {
 // check notes the hooks that can answer, and closes all when no serving hook waits.
 func (s *Health) check() {
 	waiting, more := false, false
-	for h := range s.active {
+	for h, p := range s.active {
 		switch {
 		case !serves(h) || s.answering[h]:
-		case s.enabling[h] || s.starting[h] && !s.standby:
+		case p.enabling || p.starting && !s.standby:
 			waiting = true
 		default:
 			s.answering[h], more = true, true
@@ -179,41 +184,6 @@ func (s *Health) check() {
 	}
 }
 
-// Started records that the onStartup run of a hook has succeeded.
-func (s *Health) Started(h *hook.Hook) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.starting, h)
-	delete(s.failing, h)
-	s.check()
-}
-
-// StartupFailed records that the onStartup run of a hook has failed, and is retried.
-func (s *Health) StartupFailed(h *hook.Hook) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active[h] {
-		s.failing[h] = true
-	}
-}
-
-// Enabled records that all kubernetes bindings of a hook are enabled.
-func (s *Health) Enabled(h *hook.Hook) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.enabling, h)
-	s.check()
-}
-
-// Enabling records that more kubernetes bindings of a hook are being enabled. It answers as before.
-func (s *Health) Enabling(h *hook.Hook) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active[h] && len(h.Kubernetes) > 0 {
-		s.enabling[h] = true
-	}
-}
-
 // SetRole sets a note about leadership, and whether this replica is a standby.
 func (s *Health) SetRole(note string, standby bool) {
 	s.mu.Lock()
@@ -226,12 +196,13 @@ func (s *Health) SetRole(note string, standby bool) {
 func (s *Health) Waiting(h *hook.Hook) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.held[h] != "":
-		return s.held[h]
-	case s.enabling[h]:
+	switch p := s.active[h]; {
+	case p == nil:
+	case p.held != "":
+		return p.held
+	case p.enabling:
 		return isEnabling
-	case s.starting[h] && !s.standby:
+	case p.starting && !s.standby:
 		return isStarting
 	}
 	return ""
@@ -245,31 +216,24 @@ func (s *Health) Ready() (notes []string, err error) {
 		return nil, errors.New("hooks are being loaded")
 	}
 	// begin counts the serving hooks that only begin: no trouble is known that they wait for.
-	begin := 0
+	begin, failing := 0, false
 	var enabling []*hook.Hook
-	for h, why := range s.held {
-		notes = append(notes, waitingNote(h, why))
-	}
-	for h := range s.starting {
-		if !s.standby {
+	for h, p := range s.active {
+		starting := p.starting && !s.standby
+		if starting || p.enabling && serves(h) {
 			begin++
-			if s.held[h] == "" {
-				notes = append(notes, waitingNote(h, isStarting))
-			}
 		}
-	}
-	for h := range s.enabling {
-		if s.starting[h] && !s.standby {
-			continue
-		}
-		if s.held[h] == "" {
+		failing = failing || p.failing
+		switch {
+		case p.held != "":
+			notes = append(notes, waitingNote(h, p.held))
+		case starting:
+			notes = append(notes, waitingNote(h, isStarting))
+		case p.enabling:
 			enabling = append(enabling, h)
 		}
-		if serves(h) {
-			begin++
-		}
 	}
-	role, settled, failing := s.role, s.settled, len(s.failing) > 0
+	role, settled := s.role, s.settled
 	s.mu.Unlock()
 
 	for _, h := range enabling {
@@ -290,15 +254,10 @@ func (s *Health) Ready() (notes []string, err error) {
 		return notes, fmt.Errorf("not ready: hooks with webhook or HTTP bindings wait for their onStartup runs or kubernetes bindings (%d)",
 			begin)
 	}
-	s.settle()
-	return notes, nil
-}
-
-// settle notes that the operator has been ready: it stays so.
-func (s *Health) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settled = true
+	return notes, nil
 }
 
 func waitingNote(h *hook.Hook, why string) string {

@@ -221,7 +221,7 @@ func (l *Lifecycle) retire(x *life) {
 	l.step(x, retired)
 	x.end()
 	l.leaving = append(l.leaving, x)
-	x.answering = x.hook.Count(func(k hook.Kind) bool { return k.Caller() != "" }) > 0
+	x.answering = serves(x.hook)
 	idle, since := l.o.Runner.Remove(x.hook)
 	select {
 	case <-idle:
