@@ -75,22 +75,6 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 	}
 }
 
-// keepFinalizer keeps the finalizer of an object after a run with its Deleting, if the binding has it still. A binding that is replaced
-// delivers nothing again: the object is in the next Synchronization.
-func (m *monitor) keepFinalizer(o event.Object) (stays, again bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(o.Namespace, o.Name))
-	switch {
-	case m.phase >= muted:
-		return true, false
-	case !ok || it.object.uid != o.UID || !it.object.has(m.gate.name):
-		return false, false
-	}
-	m.gate.fates[o.UID] = kept
-	return true, true
-}
-
 // deliverDeleting delivers Deleting again of an object whose finalizer was kept.
 func (m *monitor) deliverDeleting(o event.Object) {
 	g, key := m.gate, objectKey(o.Namespace, o.Name)

@@ -28,7 +28,7 @@ func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index i
 	errs := make([]error, len(h.Kubernetes))
 	var working sync.WaitGroup
 	for i := range h.Kubernetes {
-		if m := w.monitor(h, i); m != nil && m.gate != nil && !m.finalizing() {
+		if m := w.gated(h, i); m != nil && !m.finalizing() {
 			working.Go(func() { errs[i] = w.finalize(ctx, m, func(err error) { stuck(i, err) }) })
 		}
 	}
@@ -275,8 +275,8 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	defer sending.Wait()
 	slots := make(chan struct{}, finalizersInFlight)
 	for ev := range events {
-		m := w.monitor(ev.Hook, ev.Index)
-		if m == nil || m.gate == nil {
+		m := w.gated(ev.Hook, ev.Index)
+		if m == nil {
 			continue
 		}
 		slots <- struct{}{}
@@ -287,22 +287,12 @@ func (w *Watcher) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	}
 }
 
-// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If
-// again, DeliverDeletion will deliver it; otherwise the next version of the hook gets it.
-func (w *Watcher) Keep(ev event.Event) (kept, again bool) {
-	m := w.monitor(ev.Hook, ev.Index)
-	if m == nil || m.gate == nil {
-		return true, false
-	}
-	return m.keepFinalizer(ev.Object)
-}
-
 // DeliverDeletion delivers again the Deleting of an object whose finalizer was kept, or the Deleted of one that has left the selectors,
 // unless it has gone or come back meanwhile.
 func (w *Watcher) DeliverDeletion(ev event.Event) {
-	m := w.monitor(ev.Hook, ev.Index)
+	m := w.gated(ev.Hook, ev.Index)
 	switch {
-	case m == nil || m.gate == nil:
+	case m == nil:
 	case ev.Watch == event.Deleting:
 		m.deliverDeleting(ev.Object)
 	default:
@@ -316,11 +306,30 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 // ReleaseObject removes the finalizer of one object without a run, as the operator, whatever the account of the hook. The object gets it
 // again when the hook starts again. A dry run only checks that the object has it.
 func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string, dryRun bool) error {
-	m := w.monitor(h, index)
-	if m == nil || m.gate == nil {
-		return errNoFinalizer
+	m := w.gated(h, index)
+	if m == nil {
+		return errors.New("the binding has no finalizer")
 	}
-	return m.releaseObject(ctx, w.opts.Changes(nil), namespace, name, dryRun)
+	g := m.gate
+	m.mu.Lock()
+	it, ok := m.items.Get(objectKey(namespace, name))
+	if !ok || !it.object.has(g.name) {
+		m.mu.Unlock()
+		return errors.New("the binding has no such object with its finalizer")
+	}
+	if dryRun {
+		m.mu.Unlock()
+		return nil
+	}
+	g.fates[it.object.uid] = released
+	c := g.removals[g.removal(g.finalized(it.object))]
+	m.mu.Unlock()
+	text, err := g.remove(ctx, w.opts.Changes(nil), c.object)
+	if err == nil || apierrors.IsNotFound(err) {
+		m.answeredRemoval(c, text, err)
+		return nil
+	}
+	return err
 }
 
 // IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
@@ -337,33 +346,6 @@ func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 		event.ObjectName{Group: res.Group, Kind: res.Kind}.KindName()},
 		func(name string) bool { return strings.EqualFold(kind, name) })
 }
-
-var errNoFinalizer = errors.New("the binding has no finalizer")
-
-func (m *monitor) releaseObject(ctx context.Context, client rest.Interface, namespace, name string, dryRun bool) error {
-	g := m.gate
-	m.mu.Lock()
-	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || !it.object.has(g.name) {
-		m.mu.Unlock()
-		return errNotFinalized
-	}
-	if dryRun {
-		m.mu.Unlock()
-		return nil
-	}
-	g.fates[it.object.uid] = released
-	c := g.removals[g.removal(g.finalized(it.object))]
-	m.mu.Unlock()
-	text, err := g.remove(ctx, client, c.object)
-	if err == nil || apierrors.IsNotFound(err) {
-		m.answeredRemoval(c, text, err)
-		return nil
-	}
-	return err
-}
-
-var errNotFinalized = errors.New("the binding has no such object with its finalizer")
 
 // Halt ends the events of all bindings with a finalizer, which is not added to any object from now on. Objects whose version is newer than
 // the given one lose it: it may have been added after an uninstall has begun to remove all of them.

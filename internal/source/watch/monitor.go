@@ -542,52 +542,34 @@ func (m *monitor) event(f fired) event.Event {
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
 	}
+	ev.Object, ev.Key = m.contents(f.entry, m.sink.Keep), m.laneKey(m.group(), f.entry)
 	if f.release {
 		ev.Object.UID = o.uid
-	}
-	if lanes := m.binding.Lanes; lanes.Keyed() {
-		name := event.ObjectName{Group: m.group(), Kind: o.kind, Namespace: o.namespace, Name: o.name}
-		ev.Key = event.KeyOf(lanes.Key, name, f.key)
-	}
-	if m.binding.KeepFullObjects {
-		ev.Object.Full = m.sink.Keep(o.json)
-	}
-	if m.program != nil {
-		ev.Object.Filtered = m.sink.Keep(f.filtered)
 	}
 	return ev
 }
 
-// current returns an object as an event would carry it. There is none for one that is being deleted, if the binding has a finalizer:
-// nothing but Deleting is delivered then.
-func (m *monitor) current(namespace, name string) (ev event.Event, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events.has(it.object) {
-		return ev, false
-	}
-	o := event.Object{Namespace: namespace, Name: name, Kind: it.object.kind}
+// contents is what the binding keeps of an object.
+func (m *monitor) contents(e entry, keep func([]byte) event.Payload) event.Object {
+	o := event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind}
 	if m.binding.KeepFullObjects {
-		o.Full = event.Memory(it.object.json)
+		o.Full = keep(e.object.json)
 	}
 	if m.program != nil {
-		o.Filtered = event.Memory(it.filtered)
+		o.Filtered = keep(e.filtered)
 	}
-	ev = event.Event{Type: event.Change, Hook: m.hook, Index: m.index, Object: o}
-	if lanes := m.binding.Lanes; lanes.Keyed() {
-		of := event.ObjectName{Group: m.resource.Group, Kind: o.Kind, Namespace: namespace, Name: name}
-		ev.Key = event.KeyOf(lanes.Key, of, m.keys[it.object.key])
-	}
-	return ev, true
+	return o
 }
 
-// has reports whether the binding has an object, also one that is being deleted.
-func (m *monitor) has(namespace, name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(namespace, name))
-	return ok && m.division.events.has(it.object)
+func inMemory(text []byte) event.Payload { return event.Memory(text) }
+
+// laneKey is the key of an object in the binding's queue; empty if that is not keyed.
+func (m *monitor) laneKey(group string, e entry) string {
+	lanes, o := m.binding.Lanes, e.object
+	if !lanes.Keyed() {
+		return ""
+	}
+	return event.KeyOf(lanes.Key, event.ObjectName{Group: group, Kind: o.kind, Namespace: o.namespace, Name: o.name}, e.key)
 }
 
 func (m *monitor) group() string {

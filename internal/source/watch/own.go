@@ -67,8 +67,14 @@ func (m *monitor) fireWaiting(own *ownChanges) {
 	own.waiting = nil
 }
 
-// follow is Follow of a binding.
-func (m *monitor) follow(namespace, name string) (known []byte, written func(before, after string)) {
+// Follow returns the JSON of an object, if the binding keeps it and it is not known to be outdated, for a caller that is about to change
+// it. The caller calls written when that is done, with the resource versions before and after its change, if there was one: the change is
+// no event of the binding if nothing else lies between. Until then other changes of the object wait.
+func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string)) {
+	m := b.monitor(h, index)
+	if m == nil {
+		return nil, func(string, string) {}
+	}
 	key := objectKey(namespace, name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,19 +108,4 @@ func (m *monitor) follow(namespace, name string) (known []byte, written func(bef
 			}
 		})
 	}
-}
-
-// Follow returns the JSON of an object, if the binding keeps it and it is not known to be outdated, for a caller that is about to change
-// it. The caller calls written when that is done, with the resource versions before and after its change, if there was one: the change is
-// no event of the binding if nothing else lies between. Until then other changes of the object wait.
-func (w *Watcher) Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string)) {
-	if m := w.monitor(h, index); m != nil {
-		return m.follow(namespace, name)
-	}
-	return nil, func(string, string) {}
-}
-
-// Follow is Watcher.Follow.
-func (s *Simulation) Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string)) {
-	return s.bindings[address{h, index}].monitor.follow(namespace, name)
 }

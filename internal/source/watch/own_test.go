@@ -92,7 +92,7 @@ func TestOwnChanges(t *testing.T) {
 			if got := strings.Join(sink.events, ", "); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if own := s.bindings[address{h, 0}].monitor.own; len(own) > 0 {
+			if own := s.monitors[address{h, 0}].own; len(own) > 0 {
 				t.Errorf("left: %+v", own)
 			}
 		})

@@ -30,10 +30,10 @@ import (
 //
 // It is not safe for concurrent use.
 type Simulation struct {
-	opts     SimulationOptions
-	objects  map[simulatedKey]*simulatedObject
-	bindings map[address]*simulatedBinding
-	order    []*simulatedBinding
+	bindingSet
+	opts    SimulationOptions
+	objects map[simulatedKey]*simulatedObject
+	order   []*simulatedBinding
 }
 
 // SimulationOptions of a Simulation. All but Excluded and KeepManagedFields are required.
@@ -108,21 +108,7 @@ func NewSimulation(opts SimulationOptions) *Simulation {
 	if opts.Excluded == nil {
 		opts.Excluded = func(*hook.Hook, int, string) {}
 	}
-	return &Simulation{opts: opts, objects: map[simulatedKey]*simulatedObject{}, bindings: map[address]*simulatedBinding{}}
-}
-
-// Object returns an object of a binding as a change, as Watcher.Object does.
-func (s *Simulation) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
-	if b := s.bindings[address{h, index}]; b != nil {
-		return b.monitor.current(namespace, name)
-	}
-	return event.Event{}, false
-}
-
-// Has is Watcher.Has.
-func (s *Simulation) Has(h *hook.Hook, index int, namespace, name string) bool {
-	b := s.bindings[address{h, index}]
-	return b != nil && b.monitor.has(namespace, name)
+	return &Simulation{opts: opts, objects: map[simulatedKey]*simulatedObject{}, bindingSet: bindingSet{monitors: map[address]*monitor{}}}
 }
 
 // Enable starts the bindings of a hook. Their initial lists have the objects so far; events are held until Unlock or Announce.
@@ -132,7 +118,7 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 		if err != nil {
 			return fmt.Errorf("binding %q: %w", h.Kubernetes[i].Name, err)
 		}
-		s.bindings[b.monitor.address] = b
+		s.monitors[b.monitor.address] = b.monitor
 		s.order = append(s.order, b)
 		if err := s.list(ctx, b); err != nil {
 			return err
@@ -176,19 +162,10 @@ func (b *simulatedBinding) finalize(ctx context.Context) {
 // Release removes the finalizers of objects after a successful run with these events.
 func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	for ev := range events {
-		if b := s.bindings[address{ev.Hook, ev.Index}]; b != nil && b.monitor.gate != nil {
-			b.monitor.release(ctx, &ev)
+		if m := s.gated(ev.Hook, ev.Index); m != nil {
+			m.release(ctx, &ev)
 		}
 	}
-}
-
-// Keep is Watcher.Keep.
-func (s *Simulation) Keep(ev event.Event) (kept, again bool) {
-	b := s.bindings[address{ev.Hook, ev.Index}]
-	if b == nil || b.monitor.gate == nil {
-		return true, false
-	}
-	return b.monitor.keepFinalizer(ev.Object)
 }
 
 // DeliverDeleting delivers the next Deleting of an object to all bindings that have kept its finalizer.
@@ -360,29 +337,6 @@ func (s *Simulation) namespaceLabels(name string) labels.Set {
 	}
 	set["kubernetes.io/metadata.name"] = name
 	return set
-}
-
-// Snapshot returns the objects of a binding.
-func (s *Simulation) Snapshot(h *hook.Hook, index int) event.Snapshot {
-	return s.bindings[address{h, index}].monitor.snapshot()
-}
-
-// Whole is Watcher.Whole.
-func (s *Simulation) Whole(h *hook.Hook, index int) event.Snapshot {
-	return s.bindings[address{h, index}].monitor.whole()
-}
-
-// Synchronize returns the objects of a binding and drops the events held so far.
-func (s *Simulation) Synchronize(h *hook.Hook, index int) event.Snapshot {
-	return s.bindings[address{h, index}].monitor.synchronize()
-}
-
-// Unlock delivers the held events of a binding, and later ones immediately.
-func (s *Simulation) Unlock(h *hook.Hook, index int) { s.bindings[address{h, index}].monitor.unlock() }
-
-// Announce delivers Added for every object of a binding, and later events immediately.
-func (s *Simulation) Announce(h *hook.Hook, index int) {
-	s.bindings[address{h, index}].monitor.announce()
 }
 
 // exclusions is a handler that reports the reasons of events that are not delivered.

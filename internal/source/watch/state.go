@@ -137,19 +137,19 @@ func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
 	defer m.mu.Unlock()
 	key := objectKey(namespace, name)
 	it, sees := m.items.Get(key)
-	s := Sight{Sees: sees, Shard: m.shardOf(&object{namespace: namespace, name: name})}
-	if sees {
-		s.Shard = m.shardOf(it.object)
+	o := it.object
+	if !sees {
+		o = &object{namespace: namespace, name: name, kind: m.resource.Kind}
 	}
+	s := Sight{Sees: sees, Shard: m.shardOf(o)}
 	if sees && m.gate != nil {
-		s.Deleting, s.Finalizer = it.object.terminating(), it.object.has(m.gate.name)
+		s.Deleting, s.Finalizer = o.terminating(), o.has(m.gate.name)
 	}
 	if m.gate != nil {
 		s.Lacking = m.gate.lacking[key] != nil
 	}
-	if lanes := m.binding.Lanes; lanes.Keyed() && m.binding.Group == "" && (sees || lanes.Key.Filter() == "") {
-		of := event.ObjectName{Group: m.resource.Group, Kind: m.resource.Kind, Namespace: namespace, Name: name}
-		s.Key = event.KeyOf(lanes.Key, of, m.keys[key])
+	if m.binding.Group == "" && (sees || m.binding.Lanes.Key.Filter() == "") {
+		s.Key = m.laneKey(m.resource.Group, entry{object: o, key: m.keys[key]})
 	}
 	return s
 }

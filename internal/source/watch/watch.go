@@ -118,6 +118,7 @@ type Options struct {
 
 // Watcher watches for all kubernetes bindings of all hooks.
 type Watcher struct {
+	bindingSet
 	opts     Options
 	client   rest.Interface
 	resolver *kube.Resolver
@@ -125,10 +126,8 @@ type Watcher struct {
 	start   chan func(context.Context)
 	stopped chan struct{}
 
-	mu sync.Mutex
-	// streams that have at least one consumer.
-	streams  map[scope]*stream
-	monitors map[address]*monitor
+	// mu of bindingSet guards what follows. Streams have at least one consumer.
+	streams map[scope]*stream
 	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
 	// guards are those of the bindings of tenants.
@@ -137,12 +136,6 @@ type Watcher struct {
 	resting bool
 	// shard is that of this replica; Waiting until Take.
 	shard shard.Shard
-}
-
-// address identifies a kubernetes binding.
-type address struct {
-	hook  *hook.Hook
-	index int
 }
 
 // New returns a Watcher. The API server need not be reachable yet.
@@ -170,7 +163,8 @@ func New(opts Options) (*Watcher, error) {
 	return &Watcher{
 		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
-		streams: map[scope]*stream{}, monitors: map[address]*monitor{}, unresolved: map[address]string{}, guards: map[address]*guard{},
+		bindingSet: bindingSet{monitors: map[address]*monitor{}}, streams: map[scope]*stream{}, unresolved: map[address]string{},
+		guards:  map[address]*guard{},
 		resting: opts.Standby,
 	}, nil
 }
@@ -454,12 +448,6 @@ func (w *Watcher) leave(sub *subscription) {
 	}
 }
 
-func (w *Watcher) monitor(h *hook.Hook, index int) *monitor {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.monitors[address{h, index}]
-}
-
 // Lead ends the rest of a standby: changes become events, which are held until Unlock or Announce.
 func (w *Watcher) Lead() {
 	w.mu.Lock()
@@ -467,58 +455,5 @@ func (w *Watcher) Lead() {
 	w.resting = false
 	for _, m := range w.monitors {
 		m.lead()
-	}
-}
-
-// Snapshot returns the objects of a binding for runs of the hook, none before it is enabled.
-func (w *Watcher) Snapshot(h *hook.Hook, index int) event.Snapshot {
-	if m := w.monitor(h, index); m != nil {
-		return m.snapshot()
-	}
-	return event.NoObjects{}
-}
-
-// Whole returns all objects of a binding that requests need: those of other shards, too.
-func (w *Watcher) Whole(h *hook.Hook, index int) event.Snapshot {
-	if m := w.monitor(h, index); m != nil {
-		return m.whole()
-	}
-	return event.NoObjects{}
-}
-
-// Object returns an object of a binding as an event of it would carry it; false if there is none, or if the object is being deleted and the
-// binding has a finalizer.
-func (w *Watcher) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
-	if m := w.monitor(h, index); m != nil {
-		return m.current(namespace, name)
-	}
-	return event.Event{}, false
-}
-
-// Has reports whether a binding has an object, also one that is being deleted.
-func (w *Watcher) Has(h *hook.Hook, index int, namespace, name string) bool {
-	m := w.monitor(h, index)
-	return m != nil && m.has(namespace, name)
-}
-
-// Synchronize returns the objects of a binding and drops the events held so far: they led to these objects.
-func (w *Watcher) Synchronize(h *hook.Hook, index int) event.Snapshot {
-	if m := w.monitor(h, index); m != nil {
-		return m.synchronize()
-	}
-	return event.NoObjects{}
-}
-
-// Unlock delivers the held events of a binding, and later ones immediately. It acknowledges that a Synchronization was delivered.
-func (w *Watcher) Unlock(h *hook.Hook, index int) {
-	if m := w.monitor(h, index); m != nil {
-		m.unlock()
-	}
-}
-
-// Announce delivers Added for every object of a binding, marked as initial, and later events immediately.
-func (w *Watcher) Announce(h *hook.Hook, index int) {
-	if m := w.monitor(h, index); m != nil {
-		m.announce()
 	}
 }

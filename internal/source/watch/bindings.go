@@ -1,0 +1,122 @@
+package watch
+
+import (
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// address identifies a kubernetes binding.
+type address struct {
+	hook  *hook.Hook
+	index int
+}
+
+// bindingSet is what hooks and effects use of kubernetes bindings. A Watcher and a Simulation have them. A binding that has not been
+// enabled has no objects.
+type bindingSet struct {
+	mu       sync.Mutex
+	monitors map[address]*monitor
+}
+
+func (b *bindingSet) monitor(h *hook.Hook, index int) *monitor {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.monitors[address{h, index}]
+}
+
+// gated returns the monitor of a binding with a finalizer; nil without one.
+func (b *bindingSet) gated(h *hook.Hook, index int) *monitor {
+	if m := b.monitor(h, index); m != nil && m.gate != nil {
+		return m
+	}
+	return nil
+}
+
+// Snapshot returns the objects of a binding for runs of the hook.
+func (b *bindingSet) Snapshot(h *hook.Hook, index int) event.Snapshot {
+	if m := b.monitor(h, index); m != nil {
+		return m.snapshot()
+	}
+	return event.NoObjects{}
+}
+
+// Whole returns all objects of a binding that requests need: those of other shards, too.
+func (b *bindingSet) Whole(h *hook.Hook, index int) event.Snapshot {
+	if m := b.monitor(h, index); m != nil {
+		return m.whole()
+	}
+	return event.NoObjects{}
+}
+
+// Synchronize returns the objects of a binding and drops the events held so far: they led to these objects.
+func (b *bindingSet) Synchronize(h *hook.Hook, index int) event.Snapshot {
+	if m := b.monitor(h, index); m != nil {
+		return m.synchronize()
+	}
+	return event.NoObjects{}
+}
+
+// Object returns an object of a binding as an event of it would carry it; false if there is none, or if the object is being deleted and the
+// binding has a finalizer: nothing but Deleting is delivered then.
+func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev event.Event, ok bool) {
+	m := b.monitor(h, index)
+	if m == nil {
+		return ev, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(namespace, name))
+	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events.has(it.object) {
+		return ev, false
+	}
+	e := entry{it.object, it.filtered, m.keys[it.object.key]}
+	return event.Event{Type: event.Change, Hook: h, Index: index, Object: m.contents(e, inMemory), Key: m.laneKey(m.resource.Group, e)}, true
+}
+
+// Has reports whether a binding has an object, also one that is being deleted.
+func (b *bindingSet) Has(h *hook.Hook, index int, namespace, name string) bool {
+	m := b.monitor(h, index)
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(namespace, name))
+	return ok && m.division.events.has(it.object)
+}
+
+// Unlock delivers the held events of a binding, and later ones immediately. It acknowledges that a Synchronization was delivered.
+func (b *bindingSet) Unlock(h *hook.Hook, index int) {
+	if m := b.monitor(h, index); m != nil {
+		m.unlock()
+	}
+}
+
+// Announce delivers Added for every object of a binding, marked as initial, and later events immediately.
+func (b *bindingSet) Announce(h *hook.Hook, index int) {
+	if m := b.monitor(h, index); m != nil {
+		m.announce()
+	}
+}
+
+// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If
+// again, the object is delivered again on request; otherwise the next version of the hook gets it in its Synchronization.
+func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
+	m := b.gated(ev.Hook, ev.Index)
+	if m == nil {
+		return true, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(objectKey(ev.Object.Namespace, ev.Object.Name))
+	switch {
+	case m.phase >= muted:
+		return true, false
+	case !ok || it.object.uid != ev.Object.UID || !it.object.has(m.gate.name):
+		return false, false
+	}
+	m.gate.fates[ev.Object.UID] = kept
+	return true, true
+}
