@@ -79,5 +79,5 @@ func quoted(text string) string {
 	if strings.Contains(text, "\n") {
 		n.Style = yaml.DoubleQuotedStyle
 	}
-	return strings.TrimSuffix(encode(&n, 0), "\n")
+	return strings.TrimSuffix(encode(&n), "\n")
 }

@@ -1,46 +1,22 @@
 package testfile
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	godiff "github.com/rogpeppe/go-internal/diff"
-	"go.yaml.in/yaml/v3"
 )
+
+// wildcards turns a quoted pattern into a regular expression.
+var wildcards = strings.NewReplacer(`\\\*`, `\*`, `\\`, `\\`, `\*`, `.*`)
 
 // matches reports whether a pattern is the whole text: * is any text, \* itself.
 func matches(pattern, text string) bool {
-	var parts []string
-	var part strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		switch {
-		case pattern[i] == '\\' && i+1 < len(pattern) && pattern[i+1] == '*':
-			i++
-			part.WriteByte('*')
-		case pattern[i] == '*':
-			parts = append(parts, part.String())
-			part.Reset()
-		default:
-			part.WriteByte(pattern[i])
-		}
-	}
-	parts = append(parts, part.String())
-	if len(parts) == 1 {
-		return text == parts[0]
-	}
-	rest, ok := strings.CutPrefix(text, parts[0])
-	if !ok {
-		return false
-	}
-	for _, middle := range parts[1 : len(parts)-1] {
-		if _, rest, ok = strings.Cut(rest, middle); !ok {
-			return false
-		}
-	}
-	return strings.HasSuffix(rest, parts[len(parts)-1])
+	whole, err := regexp.Compile(`(?s)^` + wildcards.Replace(regexp.QuoteMeta(pattern)) + `$`)
+	return err == nil && whole.MatchString(text)
 }
 
 // matcher compares values of one key.
@@ -196,76 +172,55 @@ func (m *matcher) reduce(expected, actual any, path string) any {
 }
 
 // render returns the lines of a value as YAML.
-func render(v any) []string {
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(v); err != nil {
-		return []string{err.Error()}
-	}
-	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-}
+func render(v any) []string { return strings.Split(strings.TrimSuffix(encode(nodeOf(v)), "\n"), "\n") }
 
 // Diff returns the lines of two values in one list, the common ones once and only those near a difference; nil has no lines.
-func Diff(before, after any) (lines []string) {
+func Diff(before, after any) []string {
 	of := func(v any) []string {
 		if v == nil {
 			return nil
 		}
 		return render(v)
 	}
-	const context = 3
-	all := diff(of(before), of(after))
-	near := make([]bool, len(all))
-	for i, line := range all {
-		if !strings.HasPrefix(line, " ") {
-			for j := max(0, i-context); j < min(len(all), i+context+1); j++ {
-				near[j] = true
-			}
-		}
-	}
-	for i, line := range all {
-		switch {
-		case near[i]:
-			lines = append(lines, line)
-		case i > 0 && near[i-1]:
-			lines = append(lines, "  …")
-		}
-	}
-	return lines
+	return compared(of(before), of(after), false)
 }
 
 // diff returns the lines of both sides in one list, the common ones once.
-func diff(expected, actual []string) (lines []string) {
-	text := func(lines []string) []byte {
-		var b bytes.Buffer
+func diff(expected, actual []string) []string { return compared(expected, actual, true) }
+
+// compared is diff; unless all is set, "…" replaces lines that are far from a difference.
+func compared(expected, actual []string, all bool) (lines []string) {
+	text := func(lines []string) (text []byte) {
 		for _, line := range lines {
-			b.WriteString(line + "\n")
+			text = append(text, line+"\n"...)
 		}
-		return b.Bytes()
+		return text
 	}
 	next := 0 // line of expected
-	common := func(end int) {
-		for ; next < end; next++ {
-			lines = append(lines, "  "+expected[next])
+	far := func(end int) {
+		if all {
+			for _, line := range expected[next:end] {
+				lines = append(lines, "  "+line)
+			}
+		} else if next < end && len(lines) > 0 {
+			lines = append(lines, "  …")
 		}
+		next = end
 	}
 	unified := strings.Split(string(godiff.Diff("", text(expected), "", text(actual))), "\n")
 	for i := 3; i+1 < len(unified); i++ { // a head of three lines comes first, nothing last
-		switch line := unified[i]; line[0] {
-		case '@':
+		line := unified[i]
+		if line[0] == '@' {
 			var first, count int
 			_, _ = fmt.Sscanf(line, "@@ -%d,%d", &first, &count)
-			common(first - min(count, 1)) // without lines of expected, first is the one before
-		case ' ':
-			common(next + 1)
-		case '-':
-			next++
-			fallthrough
-		default:
-			lines = append(lines, line[:1]+" "+line[1:])
+			far(first - min(count, 1)) // without lines of expected, first is the one before
+			continue
 		}
+		if line[0] != '+' {
+			next++
+		}
+		lines = append(lines, line[:1]+" "+line[1:])
 	}
-	common(len(expected))
+	far(len(expected))
 	return lines
 }

@@ -3,6 +3,7 @@ package testfile
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -90,17 +91,11 @@ func same(text []byte, before any, changes []change) bool {
 	cases = slices.Clone(cases)
 	for _, c := range changes {
 		old, _ := cases[c.at].(map[string]any)
-		updated := make(map[string]any, len(old))
-		for key, v := range old {
-			updated[key] = v
-		}
+		updated := maps.Clone(old)
 		updated["expect"] = c.want
 		cases[c.at] = updated
 	}
-	want := make(map[string]any, len(root))
-	for key, v := range root {
-		want[key] = v
-	}
+	want := maps.Clone(root)
 	want["cases"] = cases
 	return reflect.DeepEqual(want, after)
 }
@@ -177,8 +172,8 @@ func (f *File) first(e *Expect, a *Actual) (c change, ok bool) {
 		add("subset", true)
 	}
 	add("exit", int64(a.Exit))
-	add("operations", orEmpty(a.Operations))
-	add("metrics", orEmpty(a.Metrics))
+	add("operations", append([]any{}, a.Operations...))
+	add("metrics", append([]any{}, a.Metrics...))
 	for _, answer := range []struct {
 		key string
 		is  map[string]any
@@ -191,7 +186,7 @@ func (f *File) first(e *Expect, a *Actual) (c change, ok bool) {
 	if !found {
 		return c, false
 	}
-	with := encode(root, 0)
+	with := encode(root)
 	switch {
 	case e.empty:
 		start, with = end, " "+with
@@ -246,7 +241,7 @@ func escape(text string) string { return strings.ReplaceAll(text, "*", `\*`) }
 // replaced returns the edit that replaces the value of a key. It keeps its style, unless the line would be long.
 func (f *File) replaced(x Expected, start, end int, inFlow bool, v any) edit {
 	text := flow(v)
-	block := encode(nodeOf(v), 0)
+	block := encode(nodeOf(v))
 	const longest = 100
 	switch isBlock := x.node.Kind != yaml.ScalarNode && x.node.Style&yaml.FlowStyle == 0; {
 	case inFlow:
@@ -401,11 +396,11 @@ func flow(v any) string {
 			n.Style = yaml.DoubleQuotedStyle // it may be in braces
 		}
 	}
-	return strings.TrimSpace(encode(n, 0))
+	return strings.TrimSpace(encode(n))
 }
 
-// encode writes a value with an indentation; a flow value has one line.
-func encode(n *yaml.Node, indent int) string {
+// encode writes a value; a flow value has one line.
+func encode(n *yaml.Node) string {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
@@ -415,7 +410,7 @@ func encode(n *yaml.Node, indent int) string {
 	if n.Style == yaml.FlowStyle {
 		return strings.TrimSpace(b.String())
 	}
-	return indented(b.String(), indent)
+	return b.String()
 }
 
 // indented puts blanks before each line of a text that has some.
