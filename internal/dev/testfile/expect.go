@@ -35,70 +35,42 @@ func (e *Expect) Has(key string) bool {
 	return slices.ContainsFunc(e.Keys, func(x Expected) bool { return x.Key == key })
 }
 
-// The forms of expectations.
-var (
-	wholeNumber = func(v any) string {
-		if n, ok := v.(int64); !ok || n < 0 {
-			return "a number from 0"
-		}
-		return ""
-	}
-	someText = func(v any) string {
-		if _, ok := v.(string); !ok {
-			return "text"
-		}
-		return ""
-	}
-	patterns = func(v any) string { return each(v, "a list of patterns", someText) }
-	objects  = func(v any) string { return each(v, "a list of mappings", someMap) }
-	named    = func(v any) string { return each(v, "a list of objects with kind and metadata.name", isNamed) }
-	words    = func(v any) string { return each(v, "a list of calls, each a list of words", patterns) }
-)
+// form returns what a value must be, or "" if it is that.
+type form func(any) string
 
-func someMap(v any) string {
-	if _, ok := v.(map[string]any); !ok {
-		return "a mapping"
+// must is a form that has only one word for all values that do not fit.
+func must(be string, fits func(any) bool) form {
+	return func(v any) string {
+		if fits(v) {
+			return ""
+		}
+		return be
 	}
-	return ""
 }
 
-func isNamed(v any) string {
-	object, _ := v.(map[string]any)
-	metadata, _ := object["metadata"].(map[string]any)
-	if name, _ := metadata["name"].(string); name == "" || object["kind"] == nil {
-		return "an object with kind and metadata.name"
-	}
-	return ""
+func isA[T any](v any) bool {
+	_, is := v.(T)
+	return is
 }
 
-func each(v any, want string, check func(any) string) string {
-	list, ok := v.([]any)
-	if !ok {
-		return want
-	}
-	for _, item := range list {
-		if check(item) != "" {
-			return want
-		}
-	}
-	return ""
+func listOf(be string, item form) form {
+	return must(be, func(v any) bool {
+		list, ok := v.([]any)
+		return ok && !slices.ContainsFunc(list, func(v any) bool { return item(v) != "" })
+	})
 }
 
-// with allows only known keys, whose values have a form.
-func with(fields map[string]func(any) string) func(any) string {
+// with allows only known keys, whose values have a form or are null.
+func with(fields map[string]form) form {
 	return func(v any) string {
 		object, ok := v.(map[string]any)
 		if !ok {
-			return "a mapping"
+			return mapping(v)
 		}
 		for key, value := range object {
 			check, known := fields[key]
 			if !known {
-				names := make([]string, 0, len(fields))
-				for name := range fields {
-					names = append(names, name)
-				}
-				slices.Sort(names)
+				names := slices.Sorted(maps.Keys(fields))
 				return "a mapping with the keys " + strings.Join(names, ", ") + " and no others, such as " + key
 			}
 			if want := check(value); want != "" && value != nil {
@@ -109,34 +81,40 @@ func with(fields map[string]func(any) string) func(any) string {
 	}
 }
 
-func anything(any) string { return "" }
-
-func durationText(v any) string {
-	text, _ := v.(string)
-	if _, err := time.ParseDuration(text); err != nil {
-		return "a duration such as 5m"
-	}
-	return ""
-}
-
-func truth(v any) string {
-	if _, ok := v.(bool); !ok {
-		return "true or false"
-	}
-	return ""
-}
+// The forms of expectations.
+var (
+	anything    = must("", isA[any])
+	mapping     = must("a mapping", isA[map[string]any])
+	someText    = must("text", isA[string])
+	truth       = must("true or false", isA[bool])
+	wholeNumber = must("a number from 0", func(v any) bool { n, ok := v.(int64); return ok && n >= 0 })
+	duration    = must("a duration such as 5m", func(v any) bool {
+		text, _ := v.(string)
+		_, err := time.ParseDuration(text)
+		return err == nil
+	})
+	patterns = listOf("a list of patterns", someText)
+	objects  = listOf("a list of mappings", mapping)
+	calls    = listOf("a list of calls, each a list of words", patterns)
+	named    = listOf("a list of objects with kind and metadata.name", must("an object with kind and metadata.name", func(v any) bool {
+		object, _ := v.(map[string]any)
+		metadata, _ := object["metadata"].(map[string]any)
+		name, _ := metadata["name"].(string)
+		return name != "" && object["kind"] != nil
+	}))
+)
 
 // forms are the keys of expect and the forms of their values.
-var forms = map[string]func(any) string{
+var forms = map[string]form{
 	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects,
-	"metrics": objects, "calls": words,
-	"admission":  with(map[string]func(any) string{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
-	"conversion": with(map[string]func(any) string{"objects": objects, "failure": someText}),
-	"result": with(map[string]func(any) string{
-		"requeueAfter": durationText, "requeue": objects, "keepFinalizer": truth, "retryAfter": durationText, "giveUp": someText,
+	"metrics": objects, "calls": calls,
+	"admission":  with(map[string]form{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
+	"conversion": with(map[string]form{"objects": objects, "failure": someText}),
+	"result": with(map[string]form{
+		"requeueAfter": duration, "requeue": objects, "keepFinalizer": truth, "retryAfter": duration, "giveUp": someText,
 		"message": someText,
 	}),
-	"http":  with(map[string]func(any) string{"status": wholeNumber, "headers": someMap, "body": anything}),
+	"http":  with(map[string]form{"status": wholeNumber, "headers": mapping, "body": anything}),
 	"after": named, "absent": patterns,
 }
 
@@ -325,13 +303,17 @@ func (a *Actual) of(x Expected) any {
 	case "stderr":
 		return a.Stderr
 	case "operations":
-		return orEmpty(a.Operations)
+		return append([]any{}, a.Operations...)
 	case "metrics":
-		return orEmpty(a.Metrics)
+		return append([]any{}, a.Metrics...)
 	case "calls":
 		list := []any{}
 		for _, call := range a.Calls {
-			list = append(list, anys(call))
+			words := []any{}
+			for _, word := range call {
+				words = append(words, word)
+			}
+			list = append(list, words)
 		}
 		return list
 	case "admission":
@@ -344,10 +326,8 @@ func (a *Actual) of(x Expected) any {
 		return a.http(x.Value)
 	case "after":
 		list := []any{}
-		if wanted, ok := x.Value.([]any); ok {
-			for _, object := range wanted {
-				list = append(list, a.Object(object.(map[string]any)))
-			}
+		for _, object := range x.Value.([]any) {
+			list = append(list, a.Object(object.(map[string]any)))
 		}
 		return list
 	}
@@ -396,24 +376,9 @@ func alikeDurations(expected, actual any) any {
 	return expected
 }
 
-func orEmpty(list []any) any {
-	if list == nil {
-		return []any{}
-	}
-	return list
-}
-
 func orNil(tree map[string]any) any {
 	if tree == nil {
 		return nil
 	}
 	return tree
-}
-
-func anys(words []string) []any {
-	list := make([]any, len(words))
-	for i, word := range words {
-		list[i] = word
-	}
-	return list
 }
