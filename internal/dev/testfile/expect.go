@@ -118,7 +118,7 @@ var forms = map[string]form{
 	"after": named, "absent": patterns,
 }
 
-func (r *fileReader) expect(n *yaml.Node, inFlow bool) Expect {
+func (r *reader) expect(n *yaml.Node, inFlow bool) Expect {
 	e := Expect{key: r.key, node: n, flow: n.Style&yaml.FlowStyle != 0, inFlow: inFlow}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		e.flow, e.empty = true, n.Value == ""

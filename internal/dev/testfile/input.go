@@ -13,14 +13,7 @@ import (
 type Input struct {
 	// Objects are files and directories with the objects of the simulated cluster.
 	Objects []string
-	// At most one of Events, Tick, Startup, Review, Convert, HTTP and From is set: the trigger.
-	Events   []Event
-	Tick     string
-	Startup  bool
-	Review   *Review
-	Convert  *Convert
-	HTTP     string
-	From     string
+	Trigger
 	Together bool
 	// Attempts of a run in all; 0 means 1.
 	Attempts int
@@ -37,6 +30,17 @@ type Input struct {
 	// Env are variables by name, Stubs programs by name.
 	Env   map[string]string
 	Stubs map[string]Stub
+}
+
+// Trigger is what runs the hook: at most one field is set.
+type Trigger struct {
+	Events  []Event
+	Tick    string
+	Startup bool
+	Review  *Review
+	Convert *Convert
+	HTTP    string
+	From    string
 }
 
 // FieldValidations are what follows an unknown or mistyped field of a built-in kind: an error, or a note.
@@ -79,7 +83,7 @@ type Stub struct {
 var Triggers = []string{"event", "tick", "startup", "review", "convert", "http", "from"}
 
 // triggers returns the ones that are set.
-func (in *Input) triggers() (set []string) {
+func (in *Trigger) triggers() (set []string) {
 	for i, is := range []bool{len(in.Events) > 0, in.Tick != "", in.Startup, in.Review != nil, in.Convert != nil, in.HTTP != "",
 		in.From != ""} {
 		if is {
@@ -90,7 +94,7 @@ func (in *Input) triggers() (set []string) {
 }
 
 // Triggered reports whether the input has a trigger. Without one the hook gets the Synchronization of its bindings.
-func (in *Input) Triggered() bool { return len(in.triggers()) > 0 }
+func (in *Trigger) Triggered() bool { return len(in.triggers()) > 0 }
 
 // Files returns the files and directories that the input reads, and the programs that replace others.
 func (in *Input) Files() (files, programs []string) {
@@ -119,52 +123,6 @@ func (in *Input) Files() (files, programs []string) {
 	return files, programs
 }
 
-// withDefaults fills in what a case does not set: its own trigger replaces that of the file, variables and stubs are merged by name.
-func (in Input) withDefaults(d Input, set map[string]bool) Input {
-	if !in.Triggered() {
-		in.Events, in.Tick, in.Startup, in.Review, in.Convert, in.HTTP, in.From = d.Events, d.Tick, d.Startup, d.Review, d.Convert, d.HTTP, d.From
-	}
-	if !set["objects"] {
-		in.Objects = d.Objects
-	}
-	if !set["together"] {
-		in.Together = d.Together
-	}
-	if !set["attempts"] {
-		in.Attempts = d.Attempts
-	}
-	if !set["as"] {
-		in.As = d.As
-	}
-	if !set["as-group"] {
-		in.AsGroups = d.AsGroups
-	}
-	if !set["body"] {
-		in.Body = d.Body
-	}
-	if !set["header"] {
-		in.Headers = d.Headers
-	}
-	if !set["fieldValidation"] {
-		in.FieldValidation = d.FieldValidation
-	}
-	if !set["binding"] {
-		in.Binding = d.Binding
-	}
-	in.Env, in.Stubs = merged(d.Env, in.Env), merged(d.Stubs, in.Stubs)
-	return in
-}
-
-func merged[V any](defaults, own map[string]V) map[string]V {
-	all := make(map[string]V, len(defaults)+len(own))
-	for _, m := range []map[string]V{defaults, own} {
-		for name, value := range m {
-			all[name] = value
-		}
-	}
-	return all
-}
-
 // FromFlags returns the input of keys with values as test files have them; paths are relative to dir.
 func FromFlags(dir string, keys map[string]any) (Input, error) {
 	text, err := json.Marshal(keys)
@@ -176,10 +134,10 @@ func FromFlags(dir string, keys map[string]any) (Input, error) {
 		return Input{}, err
 	}
 	var c Case
-	r := &fileReader{dir: dir}
-	r.keys(root.Content[0], "run", r.inputs(&c))
+	r := &reader{dir: dir}
+	set := r.keys(root.Content[0], "run", r.inputs(&c))
 	r.oneTrigger(root.Content[0], &c.Input)
-	r.together(root.Content[0], &c.Input, &c.Input)
+	r.together(root.Content[0], set, &c.Input)
 	var errs []error
 	for _, p := range r.problems {
 		if p.Hint != "" {

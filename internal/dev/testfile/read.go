@@ -2,17 +2,15 @@ package testfile
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
@@ -23,8 +21,10 @@ type Problem struct {
 	Message, Hint string
 }
 
-// reader reads nodes of YAML and collects the problems.
+// reader reads a test file, and collects the problems.
 type reader struct {
+	// dir is what paths are relative to.
+	dir      string
 	problems []Problem
 	// key is that of the value that is read.
 	key *yaml.Node
@@ -63,11 +63,11 @@ func kind(n *yaml.Node) string {
 }
 
 // pairs calls visit for each key of a mapping, in order.
-func (r *reader) pairs(n *yaml.Node, what string, visit func(key, value *yaml.Node)) bool {
+func (r *reader) pairs(n *yaml.Node, what string, visit func(key, value *yaml.Node)) {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
 		r.problem(n, "", "%s must be a mapping, it is %s", what, kind(n))
-		return false
+		return
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -79,7 +79,6 @@ func (r *reader) pairs(n *yaml.Node, what string, visit func(key, value *yaml.No
 		seen[key.Value] = true
 		visit(key, resolve(n.Content[i+1]))
 	}
-	return true
 }
 
 // keys reads a mapping with known keys, and returns those that it has.
@@ -129,18 +128,24 @@ func (r *reader) number(what string, least int, into *int) func(*yaml.Node) {
 func (r *reader) texts(what string, into *[]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = []string{}
-		if n.Kind != yaml.SequenceNode {
+		for _, item := range items(n) {
 			var one string
-			r.text(what, &one)(n)
-			*into = append(*into, one)
-			return
-		}
-		for _, item := range n.Content {
-			var one string
-			r.text(what, &one)(resolve(item))
+			r.text(what, &one)(item)
 			*into = append(*into, one)
 		}
 	}
+}
+
+// items are those of a list, or a single value.
+func items(n *yaml.Node) []*yaml.Node {
+	if n.Kind != yaml.SequenceNode {
+		return []*yaml.Node{n}
+	}
+	list := slices.Clone(n.Content)
+	for i := range list {
+		list[i] = resolve(list[i])
+	}
+	return list
 }
 
 // suggest names the known key that is most like a word.
@@ -216,12 +221,10 @@ func scalar(n *yaml.Node) (any, error) {
 		return b, err
 	case "!!int":
 		var i int64
-		if err := n.Decode(&i); err == nil {
+		if n.Decode(&i) == nil {
 			return i, nil
 		}
-		var f float64
-		err := n.Decode(&f)
-		return f, err
+		fallthrough
 	case "!!float":
 		var f float64
 		err := n.Decode(&f)
@@ -280,53 +283,11 @@ func appendObjects(objects [][]byte, line int, tree any) ([][]byte, error) {
 	return append(objects, text), err
 }
 
-var yamlPlace = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
 // plain returns an error of the YAML library in the form "line N: …".
-func plain(err error) error {
-	line, text := placeOf(err)
-	if line == 0 {
-		return errors.New(text)
-	}
-	return fmt.Errorf("line %d: %s", line, text)
-}
-
-func placeOf(err error) (line int, text string) {
-	m := yamlPlace.FindStringSubmatch(err.Error())
-	if m == nil {
-		return 0, err.Error()
-	}
-	line, _ = strconv.Atoi(m[1])
-	return line, strings.TrimPrefix(err.Error(), m[0])
-}
+func plain(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) }
 
 // Tree returns JSON text as the values that value returns.
-func Tree(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var tree any
-	if err := d.Decode(&tree); err != nil {
-		return nil, err
-	}
-	return numbers(tree), nil
-}
-
-func numbers(tree any) any {
-	switch v := tree.(type) {
-	case map[string]any:
-		for key := range v {
-			v[key] = numbers(v[key])
-		}
-	case []any:
-		for i := range v {
-			v[i] = numbers(v[i])
-		}
-	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return tree
+func Tree(text []byte) (tree any, err error) {
+	err = json.Unmarshal(text, &tree)
+	return tree, err
 }

@@ -38,7 +38,7 @@ func TestSchema(t *testing.T) {
 		}
 		return slices.Sorted(maps.Keys(at))
 	}
-	inputs := slices.Collect(maps.Keys((&fileReader{}).inputs(&Case{})))
+	inputs := slices.Collect(maps.Keys((&reader{}).inputs(&Case{})))
 	for _, row := range []struct{ got, want []string }{
 		{keys(), append([]string{"$schema", "hook", "cases"}, inputs...)},
 		{keys("$defs", "case"), append([]string{"name", "expect"}, inputs...)},

@@ -8,6 +8,7 @@ package testfile
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -45,16 +46,19 @@ func Parse(path string, text []byte) (*File, []Problem) {
 	f := &File{Path: path, text: text}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		line, message := placeOf(err)
+		message, line := plain(err).Error(), 1
+		if n, _ := fmt.Sscanf(message, "line %d:", &line); n == 1 {
+			_, message, _ = strings.Cut(message, ": ")
+		}
 		if strings.Contains(message, "tab") {
 			line = tabbed(text, line)
 		}
-		return f, []Problem{{Line: max(line, 1), Column: 1, Message: "it is not YAML: " + message}}
+		return f, []Problem{{Line: line, Column: 1, Message: "it is not YAML: " + message}}
 	}
 	if len(root.Content) == 0 {
 		return f, []Problem{{Line: 1, Column: 1, Message: "it is empty", Hint: "write cases: with a list of cases"}}
 	}
-	r := &fileReader{dir: filepath.Dir(path)}
+	r := &reader{dir: filepath.Dir(path)}
 	r.file(f, root.Content[0])
 	return f, r.problems
 }
@@ -69,13 +73,7 @@ func tabbed(text []byte, reported int) int {
 	return reported
 }
 
-// fileReader reads a test file whose paths are relative to dir.
-type fileReader struct {
-	reader
-	dir string
-}
-
-func (r *fileReader) file(f *File, n *yaml.Node) {
+func (r *reader) file(f *File, n *yaml.Node) {
 	var defaults Case
 	var cases *yaml.Node
 	known := r.inputs(&defaults)
@@ -108,8 +106,15 @@ func (r *fileReader) file(f *File, n *yaml.Node) {
 	}
 }
 
-func (r *fileReader) one(n *yaml.Node, defaults Case) *Case {
-	c := &Case{Line: n.Line}
+func (r *reader) one(n *yaml.Node, defaults Case) *Case {
+	c := &Case{Line: n.Line, Input: defaults.Input, Serial: defaults.Serial}
+	triggers := false
+	for i := 0; i < len(n.Content); i += 2 {
+		triggers = triggers || slices.Contains(Triggers, n.Content[i].Value)
+	}
+	if triggers { // they replace that of the file
+		c.Trigger = Trigger{}
+	}
 	known := r.inputs(c)
 	known["name"] = r.text("name", &c.Name)
 	inFlow := n.Style&yaml.FlowStyle != 0
@@ -119,17 +124,14 @@ func (r *fileReader) one(n *yaml.Node, defaults Case) *Case {
 	if c.Name == "" && len(r.problems) == before {
 		r.problem(n, "add name: with what the case shows", "a case has no name")
 	}
-	r.oneTrigger(n, &c.Input)
-	if !set["parallel"] {
-		c.Serial = defaults.Serial
+	if triggers {
+		r.oneTrigger(n, &c.Input)
 	}
-	own := c.Input
-	c.Input = c.withDefaults(defaults.Input, set)
-	r.together(n, &own, &c.Input)
+	r.together(n, set, &c.Input)
 	return c
 }
 
-func (r *fileReader) oneTrigger(n *yaml.Node, in *Input) {
+func (r *reader) oneTrigger(n *yaml.Node, in *Input) {
 	if set := in.triggers(); len(set) > 1 {
 		r.problem(n, "split it into several cases", "a case has at most one of %s: this one has %s", strings.Join(Triggers, ", "),
 			strings.Join(set, " and "))
@@ -137,26 +139,26 @@ func (r *fileReader) oneTrigger(n *yaml.Node, in *Input) {
 }
 
 // together checks that what a case sets itself has the keys that it needs, in the case or the defaults.
-func (r *fileReader) together(n *yaml.Node, own, in *Input) {
-	if own.From != "" && len(own.Objects) > 0 {
+func (r *reader) together(n *yaml.Node, set map[string]bool, in *Input) {
+	if set["from"] && set["objects"] && len(in.Objects) > 0 {
 		r.problem(n, "remove objects", "the objects of from are those of its contexts")
 	}
 	for _, need := range []struct {
-		set, ok   bool
-		key, what string
+		set, ok bool
+		problem string
 	}{
-		{own.Together, len(in.Events) > 0, "together needs", "event"},
-		{own.Body != "" || len(own.Headers) > 0, in.HTTP != "", "body and header need", "http"},
-		{own.As != "" || len(own.AsGroups) > 0, in.Review != nil || in.HTTP != "", "as and as-group need", "review or http"},
+		{set["together"] && in.Together, len(in.Events) > 0, "together needs event"},
+		{set["body"] || set["header"], in.HTTP != "", "body and header need http"},
+		{set["as"] || set["as-group"], in.Review != nil || in.HTTP != "", "as and as-group need review or http"},
 	} {
 		if need.set && !need.ok {
-			r.problem(n, "", "%s %s", need.key, need.what)
+			r.problem(n, "", "%s", need.problem)
 		}
 	}
 }
 
 // inputs are the keys that are flags of run, and parallel.
-func (r *fileReader) inputs(c *Case) map[string]func(*yaml.Node) {
+func (r *reader) inputs(c *Case) map[string]func(*yaml.Node) {
 	in := &c.Input
 	return map[string]func(*yaml.Node){
 		"objects":  r.paths("objects", &in.Objects),
@@ -198,21 +200,21 @@ func (r *fileReader) inputs(c *Case) map[string]func(*yaml.Node) {
 var httpRequest = regexp.MustCompile(`^[A-Z]+ /`)
 
 // at returns a path of the file.
-func (r *fileReader) at(path string) string {
+func (r *reader) at(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(r.dir, path)
 }
 
-func (r *fileReader) path(what string, into *string) func(*yaml.Node) {
+func (r *reader) path(what string, into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		r.text(what, into)(n)
 		*into = r.at(*into)
 	}
 }
 
-func (r *fileReader) paths(what string, into *[]string) func(*yaml.Node) {
+func (r *reader) paths(what string, into *[]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		r.texts(what, into)(n)
 		for i, path := range *into {
@@ -221,22 +223,8 @@ func (r *fileReader) paths(what string, into *[]string) func(*yaml.Node) {
 	}
 }
 
-// isPath reports whether a reference is that of a manifest.
-func isPath(ref string) bool {
-	switch strings.ToLower(filepath.Ext(ref)) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
-}
-
-func (r *fileReader) events(n *yaml.Node, in *Input) {
-	list := []*yaml.Node{n}
-	if n.Kind == yaml.SequenceNode {
-		list = n.Content
-	}
-	for _, item := range list {
-		item = resolve(item)
+func (r *reader) events(n *yaml.Node, in *Input) {
+	for _, item := range items(n) {
 		r.pairs(item, "event", func(key, v *yaml.Node) {
 			var refs []string
 			r.texts("event."+key.Value, &refs)(v)
@@ -246,7 +234,7 @@ func (r *fileReader) events(n *yaml.Node, in *Input) {
 			}
 			for _, ref := range refs {
 				place := fmt.Sprintf("event %s=%s", key.Value, ref)
-				if isPath(ref) {
+				if IsManifest(ref) {
 					ref = r.at(ref)
 				} else if key.Value == "Modified" {
 					r.problem(v, "name a manifest, such as fixtures/web-2.yaml", "Modified needs the new version of an object, %q is no manifest", ref)
@@ -260,7 +248,7 @@ func (r *fileReader) events(n *yaml.Node, in *Input) {
 	}
 }
 
-func (r *fileReader) review(n *yaml.Node, in *Input) {
+func (r *reader) review(n *yaml.Node, in *Input) {
 	r.pairs(n, "review", func(key, v *yaml.Node) {
 		rv := &Review{Operation: key.Value}
 		r.paths("review."+key.Value, &rv.Files)(v)
@@ -280,7 +268,7 @@ func (r *fileReader) review(n *yaml.Node, in *Input) {
 	})
 }
 
-func (r *fileReader) convert(n *yaml.Node, in *Input) {
+func (r *reader) convert(n *yaml.Node, in *Input) {
 	r.pairs(n, "convert", func(key, v *yaml.Node) {
 		if in.Convert != nil {
 			r.problem(key, "split the case", "convert has more than one version")
@@ -290,7 +278,8 @@ func (r *fileReader) convert(n *yaml.Node, in *Input) {
 	})
 }
 
-func (r *fileReader) headers(n *yaml.Node, in *Input) {
+func (r *reader) headers(n *yaml.Node, in *Input) {
+	in.Headers = nil
 	if n.Kind == yaml.MappingNode {
 		r.pairs(n, "header", func(key, v *yaml.Node) {
 			var text string
@@ -309,8 +298,8 @@ func (r *fileReader) headers(n *yaml.Node, in *Input) {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-func (r *fileReader) env(n *yaml.Node, in *Input) {
-	in.Env = map[string]string{}
+func (r *reader) env(n *yaml.Node, in *Input) {
+	in.Env = maps.Collect(maps.All(in.Env)) // those of the file, and of the case
 	r.pairs(n, "env", func(key, v *yaml.Node) {
 		var text string
 		r.text("env."+key.Value, &text)(v)
@@ -321,8 +310,8 @@ func (r *fileReader) env(n *yaml.Node, in *Input) {
 	})
 }
 
-func (r *fileReader) stubs(n *yaml.Node, in *Input) {
-	in.Stubs = map[string]Stub{}
+func (r *reader) stubs(n *yaml.Node, in *Input) {
+	in.Stubs = maps.Collect(maps.All(in.Stubs))
 	r.pairs(n, "stub", func(key, v *yaml.Node) {
 		if strings.ContainsAny(key.Value, "/ \t\n") || key.Value == "" {
 			r.problem(key, "", "a stub replaces a program in PATH: %q is no name of a file", key.Value)
