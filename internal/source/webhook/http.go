@@ -12,48 +12,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
-// httpServer is the server of HTTP hooks.
-type httpServer struct {
-	*side
-	o Options
-	// served is nil until a hook needs it, and stays then.
-	served *servedHTTP
-}
-
+// servedHTTP is the server of HTTP hooks.
 type servedHTTP struct {
 	handler replaceable
 	// access is nil where clients are not authenticated.
 	access *httphooks.Access
 }
 
-// newHTTPServer listens if a hook has http bindings. Requests get 503 until their hook is ready.
-func newHTTPServer(o Options) (*httpServer, error) {
-	s := &httpServer{o: o}
-	first, err := s.prepare(o.Hooks)
-	if err != nil {
-		first.abort()
-		return nil, err
-	}
-	for _, swap := range first.swap {
-		swap()
-	}
-	s.side = newSide(o.Log, first, nil)
-	return s, nil
-}
-
-// prepare listens if a hook needs it for the first time, and creates a handler. It returns a renewal with an error, too.
-func (s *httpServer) prepare(hooks []*hook.Hook) (r *renewal, err error) {
-	r = &renewal{what: "HTTP hooks"}
-	if !serves(hooks) && s.served == nil {
-		return r, nil
-	}
-	served := s.served
+// prepareHTTP listens if a hook needs it for the first time, and creates a handler.
+func (s *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
+	served := s.http
 	if served == nil {
-		if served, err = s.listen(r); err != nil {
-			return r, err
+		if !serves(hooks) {
+			return nil
 		}
-		s.served = served
-		r.closed = append(r.closed, func() { s.served = nil })
+		if served, err = s.listenHTTP(r); err != nil {
+			return err
+		}
+		s.http = served
+		r.closed = append(r.closed, func() { s.http = nil })
 	}
 	if served.access == nil {
 		warnAboutAllow(hooks, s.o)
@@ -63,13 +40,13 @@ func (s *httpServer) prepare(hooks []*hook.Hook) (r *renewal, err error) {
 		Parallel: s.o.HTTP.Parallel, Queue: s.o.HTTP.Queue, BodyLimit: int64(s.o.HTTP.BodyLimit), Timeout: s.o.HTTP.Timeout,
 	})
 	if err != nil {
-		return r, err
+		return err
 	}
 	r.swap, r.wait = append(r.swap, func() func() func() { return served.handler.put(handler) }), append(r.wait, handler.Wait)
-	return r, nil
+	return nil
 }
 
-func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
+func (s *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
 	o := s.o
 	var certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	if o.HTTP.Cert != "" {
@@ -77,7 +54,7 @@ func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
 		if err != nil {
 			return nil, err
 		}
-		certificate, r.parts = files.Certificate, append(r.parts, files.Run)
+		certificate, r.parts = files.Certificate, append(r.parts, part{httpHooks, files.Run})
 	}
 	// The name is resolved once, so that the checked address is the one that is bound.
 	address, err := net.ResolveTCPAddr("tcp", o.HTTP.ListenAddress)
@@ -94,7 +71,7 @@ func (s *httpServer) listen(r *renewal) (*servedHTTP, error) {
 		return nil, err
 	}
 	r.opened = append(r.opened, listening)
-	r.parts = append(r.parts, listening.Run)
+	r.parts = append(r.parts, part{httpHooks, listening.Run})
 	o.Log.Info("HTTP hooks are served", "address", listening.Address(), "tls", certificate != nil, "authentication", served.access != nil)
 	return served, nil
 }

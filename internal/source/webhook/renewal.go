@@ -9,12 +9,20 @@ import (
 )
 
 // part runs until its context ends.
-type part = func(context.Context) error
-
-// renewal is what one side needs to activate a set of hooks.
-type renewal struct {
+type part struct {
 	// what names it in errors.
 	what string
+	run  func(context.Context) error
+}
+
+const (
+	webhooks  = "webhooks"
+	httpHooks = "HTTP hooks"
+)
+
+// Renewal is a prepared set of hooks, and what is needed to activate it.
+type Renewal struct {
+	servers *Servers
 	// parts are new servers and certificates.
 	parts []part
 	// registrars make the Services and register the servers, once registerable are closed.
@@ -26,15 +34,15 @@ type renewal struct {
 	wait []func()
 	// retired, if set, is called when no request of earlier handlers is in flight.
 	retired func()
-	// ready are closed when all hooks are ready for requests.
-	ready []<-chan struct{}
+	// ready, if set, is closed when all hooks are ready for requests.
+	ready <-chan struct{}
 	// opened are the new servers, until they run; closed resets the fields that hold them.
 	opened []*httpserver.Server
 	closed []func()
 }
 
-// abort releases what was created for a renewal.
-func (r *renewal) abort() {
+// Abort releases what Prepare has created.
+func (r *Renewal) Abort() {
 	for _, s := range r.opened {
 		_ = s.Close()
 	}
@@ -43,12 +51,23 @@ func (r *renewal) abort() {
 	}
 }
 
+// Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no
+// request of an earlier set is in flight, and never after Run has returned.
+func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
+	r.ready, r.retired = ready, retired
+	select {
+	case r.servers.next <- r:
+	case <-r.servers.ended:
+		r.Abort()
+	}
+}
+
 // begin runs parts concurrently.
-func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble func(error)) {
+func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble func(what string, err error)) {
 	for _, p := range parts {
 		group.Go(func() {
-			if err := p(ctx); err != nil && ctx.Err() == nil {
-				trouble(err)
+			if err := p.run(ctx); err != nil && ctx.Err() == nil {
+				trouble(p.what, err)
 			}
 		})
 	}
@@ -56,7 +75,7 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 
 // register activates the handlers, and registers the servers until ctx ends. When all hooks are ready it ends the previous handlers, and
 // calls swapped.
-func (r *renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(error)) {
+func (r *Renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(what string, err error)) {
 	var drops []func() func()
 	for _, swap := range r.swap {
 		drops = append(drops, swap())
@@ -64,7 +83,7 @@ func (r *renewal) register(ctx context.Context, swapped func(drain []func()), tr
 	var registrars sync.WaitGroup
 	defer registrars.Wait()
 	registrars.Go(func() {
-		if !reached(ctx, r.ready...) {
+		if r.ready != nil && !reached(ctx, r.ready) {
 			return
 		}
 		var drain []func()
@@ -91,9 +110,9 @@ func reached(ctx context.Context, all ...<-chan struct{}) bool {
 }
 
 // keep adds a certificate source to the parts.
-func (r *renewal) keep(source *cert.Source, err error) (*cert.Source, error) {
+func (r *Renewal) keep(source *cert.Source, err error) (*cert.Source, error) {
 	if err == nil {
-		r.parts = append(r.parts, source.Run)
+		r.parts = append(r.parts, part{webhooks, source.Run})
 	}
 	return source, err
 }

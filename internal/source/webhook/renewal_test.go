@@ -12,17 +12,16 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// start runs a side until the test ends.
-func start(t *testing.T, s *side) {
+// start runs servers until the test ends.
+func start(t *testing.T, s *Servers) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.run(ctx, stop)
+		s.Run(ctx, stop)
 	}()
 	t.Cleanup(func() {
 		stop(nil)
@@ -42,7 +41,7 @@ func TestRenewalOnStandby(t *testing.T) {
 				Operations: []string{"CREATE"}}},
 		}},
 	}}
-	w, err := newWebhooks(t.Context(), Options{
+	s, err := New(t.Context(), Options{
 		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: hooks, Leading: make(chan struct{}),
 		Log:      slog.New(slog.DiscardHandler),
 		Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0"}, ConfigurationName: "x", FailurePolicy: "Fail"},
@@ -50,16 +49,15 @@ func TestRenewalOnStandby(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, w.side)
-	before := w.admission.handler.now
-	r, err := w.prepare(t.Context(), hooks, nil)
+	start(t, s)
+	before := s.admission.handler.now
+	r, err := s.Prepare(t.Context(), hooks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.retired, r.ready = func() { close(retired) }, append(r.ready, ready)
-	w.renew(r)
+	r.Commit(ready, func() { close(retired) })
 	testenv.Receive(t, retired, "end of the previous handlers")
-	if w.admission.handler.now == before {
+	if s.admission.handler.now == before {
 		t.Error("the previous handler still answers")
 	}
 }
@@ -80,23 +78,26 @@ func TestRenewalWithoutService(t *testing.T) {
 		return nil
 	})
 	swapped, retired, rejected := false, make(chan struct{}), make(chan struct{})
-	s := newSide(log, &renewal{what: "webhooks"}, admission.ErrReplaced)
+	s, err := New(t.Context(), Options{Cluster: &kube.Cluster{Config: &rest.Config{Host: api.URL}}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
 	start(t, s)
-	s.renew(&renewal{
-		what: "webhooks", retired: func() { close(retired) },
+	(&Renewal{
+		servers: s,
 		swap: []func() func() func(){func() func() func() {
 			swapped = true
 			return func() func() { return func() {} }
 		}},
-		registrars: []part{func(ctx context.Context) error {
+		registrars: []part{{webhooks, func(ctx context.Context) error {
 			defer close(rejected)
-			err := register(ctx)
+			err := register.run(ctx)
 			if err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) {
 				t.Error(err)
 			}
 			return err
-		}},
-	})
+		}}},
+	}).Commit(nil, func() { close(retired) })
 	testenv.Receive(t, retired, "end of the previous handlers")
 	testenv.Receive(t, rejected, "answer about the Service")
 	if !swapped {

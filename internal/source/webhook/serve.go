@@ -13,14 +13,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 )
 
@@ -59,73 +60,53 @@ type Options struct {
 
 // Servers are those of webhooks and of HTTP hooks, as far as hooks have needed them.
 type Servers struct {
-	webhooks *webhooks
-	http     *httpServer
+	o      Options
+	client rest.Interface
+	// admission, conversion and http are nil until a hook needs them, and stay then.
+	admission, conversion *served
+	http                  *servedHTTP
+	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
+	shared *cert.Source
+	// own means that the registered addresses belong to this replica only.
+	own bool
+	// registrations are those in the cluster, unserved are the servers of new hooks.
+	registrations, unserved registrations
+
+	first *Renewal
+	next  chan *Renewal
+	ended chan struct{}
+	// retired are the callbacks of renewals of which not all hooks are ready. current waits for the runs of the handlers that answer. The
+	// goroutine of Run owns both, except while a renewal registers.
+	retired, current []func()
 }
 
-// New listens for the hooks that need it. Before Run nothing is registered.
+// New listens for the hooks that need it. Requests get 503 until their hook is ready. Before Run nothing is registered.
 func New(ctx context.Context, o Options) (*Servers, error) {
 	o.intake = httpserver.NewIntake(int64(o.Webhooks.BodyBudget))
-	webhooks, err := newWebhooks(ctx, o)
+	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return nil, err
 	}
-	http, err := newHTTPServer(o)
-	if err != nil {
-		webhooks.first.abort()
+	s := &Servers{o: o, client: client, next: make(chan *Renewal), ended: make(chan struct{})}
+	if s.first, err = s.Prepare(ctx, o.Hooks, o.LeftOut); err != nil {
 		return nil, err
 	}
-	return &Servers{webhooks, http}, nil
-}
-
-// Run serves until ctx ends. Errors of the first set are reported to fail, as an *Error; those of later sets are logged.
-func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
-	var sides sync.WaitGroup
-	sides.Go(func() { s.webhooks.run(ctx, fail) })
-	sides.Go(func() { s.http.run(ctx, fail) })
-	sides.Wait()
-}
-
-// Renewal is a prepared set of hooks. Either Abort or Commit must be called.
-type Renewal struct {
-	servers        *Servers
-	webhooks, http *renewal
+	for _, swap := range s.first.swap {
+		swap()
+	}
+	s.current = s.first.wait
+	return s, nil
 }
 
 // Prepare does what can fail for a new set of hooks, and the names of those that are left out of it. An error has no effect on the active
-// set.
+// set. Otherwise either Abort or Commit must be called.
 func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (*Renewal, error) {
 	r := &Renewal{servers: s}
-	var err, errHTTP error
-	r.webhooks, err = s.webhooks.prepare(ctx, hooks, leftOut)
-	r.http, errHTTP = s.http.prepare(hooks)
-	if err := errors.Join(err, errHTTP); err != nil {
+	if err := errors.Join(s.prepareWebhooks(ctx, r, hooks, leftOut), s.prepareHTTP(r, hooks)); err != nil {
 		r.Abort()
 		return nil, err
 	}
 	return r, nil
-}
-
-// Abort releases what Prepare has created.
-func (r *Renewal) Abort() {
-	r.webhooks.abort()
-	r.http.abort()
-}
-
-// Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no
-// request of an earlier set is in flight, and never after Run has returned.
-func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
-	var sides atomic.Int32
-	each := func() {
-		if sides.Add(1) == 2 {
-			retired()
-		}
-	}
-	r.webhooks.retired, r.http.retired = each, each
-	r.webhooks.ready = append(r.webhooks.ready, ready)
-	r.http.ready = append(r.http.ready, ready)
-	r.servers.webhooks.renew(r.webhooks)
-	r.servers.http.renew(r.http)
 }
 
 // Error is the error of hooks that cannot be served.

@@ -25,8 +25,8 @@ type served struct {
 
 // behindService makes the Service before a registration. Without one nothing is registered: the API server would reject
 // requests that it cannot send.
-func (s *served) behindService(known *registrations, hooks []string, register part) part {
-	return func(ctx context.Context) error {
+func (s *served) behindService(known *registrations, hooks []string, register func(context.Context) error) part {
+	return part{webhooks, func(ctx context.Context) error {
 		if s.made != nil {
 			report := func(err error) {
 				known.report(Unregistered{Hooks: hooks, Subject: "Service " + s.made.Namespace + "/" + s.made.Name, Err: err})
@@ -37,10 +37,10 @@ func (s *served) behindService(known *registrations, hooks []string, register pa
 			}
 		}
 		return register(ctx)
-	}
+	}}
 }
 
-func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, component string) (*served, error) {
+func (w *Servers) serve(ctx context.Context, r *Renewal, server WebhookServer, component string) (*served, error) {
 	o := w.o
 	at, err := endpointOf(w.o.Cluster, o.Webhooks, server)
 	if err != nil {
@@ -79,14 +79,14 @@ func (w *webhooks) serve(ctx context.Context, r *renewal, server WebhookServer, 
 	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
 		return nil, err
 	}
-	r.parts = append(r.parts, listening.Run)
+	r.parts = append(r.parts, part{webhooks, listening.Run})
 	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
 	return s, nil
 }
 
 // certificatesFor uses configured files, and creates certificates otherwise: in a Secret for all replicas behind a Service,
 // in memory for a URL, which belongs to this process.
-func (w *webhooks) certificatesFor(ctx context.Context, r *renewal, server WebhookServer, at endpoint,
+func (w *Servers) certificatesFor(ctx context.Context, r *Renewal, server WebhookServer, at endpoint,
 	s *served) (source *cert.Source, err error) {
 	o := w.o
 	if o.Webhooks.CertManager != "" {

@@ -9,7 +9,7 @@ import (
 )
 
 // removeLeftovers removes the webhooks of earlier hooks: no hook serves them any more.
-func (w *webhooks) removeLeftovers(ctx context.Context) error {
+func (w *Servers) removeLeftovers(ctx context.Context) error {
 	at, err := endpointOf(w.o.Cluster, w.o.Webhooks, w.o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered

@@ -45,6 +45,13 @@ func (r *registrations) report(u Unregistered) {
 	r.failing[u.Subject] = u
 }
 
+// clear forgets all failures.
+func (r *registrations) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing = nil
+}
+
 // forbidden reports whether the operator may not write a registration of one of the kinds: then no client can know its token.
 func (r *registrations) forbidden(kinds ...hook.Kind) bool {
 	r.mu.Lock()
@@ -78,13 +85,7 @@ func (r *registrations) all() (list []Unregistered) {
 
 // Unregistered are the registrations that fail now, and the servers of new hooks that do.
 func (s *Servers) Unregistered() []Unregistered {
-	list := s.webhooks.registrations.all()
-	for _, side := range []*side{s.webhooks.side, s.http.side} {
-		if u := side.unserved.Load(); u != nil {
-			list = append(list, *u)
-		}
-	}
-	return list
+	return append(s.registrations.all(), s.unserved.all()...)
 }
 
 // namesOf are the hooks with a binding of one of the kinds.

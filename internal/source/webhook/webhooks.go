@@ -3,12 +3,8 @@ package webhook
 import (
 	"context"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 )
 
@@ -21,73 +17,38 @@ func asked(hooks []*hook.Hook) (admits, converts bool) {
 	return admits, converts
 }
 
-// webhooks are the servers for the API server.
-type webhooks struct {
-	*side
-	o      Options
-	client rest.Interface
-	// admission and conversion are nil until a hook needs them, and stay then.
-	admission, conversion *served
-	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
-	shared *cert.Source
-	// own means that the registered addresses belong to this replica only.
-	own           bool
-	registrations registrations
-}
-
-// newWebhooks listens for the kinds that hooks have. It registers nothing before run.
-func newWebhooks(ctx context.Context, o Options) (*webhooks, error) {
-	client, err := kube.NewClient(o.Cluster.Config)
-	if err != nil {
-		return nil, err
-	}
-	w := &webhooks{o: o, client: client}
-	first, err := w.prepare(ctx, o.Hooks, o.LeftOut)
-	if err != nil {
-		first.abort()
-		return nil, err
-	}
-	for _, swap := range first.swap {
-		swap()
-	}
-	w.side = newSide(o.Log, first, admission.ErrReplaced)
-	return w, nil
-}
-
-// prepare listens for the kinds that hooks need for the first time, and creates handlers. It returns a renewal with an
-// error, too.
-func (w *webhooks) prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (r *renewal, err error) {
-	r = &renewal{what: "webhooks"}
+// prepareWebhooks listens for the kinds that hooks need for the first time, and creates handlers.
+func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
 	if w.o.Webhooks.NoRegistration {
-		return r, nil
+		return nil
 	}
 	admits, converts := asked(hooks)
 	if !admits && w.admission == nil && w.o.Cluster.Inside && len(leftOut) == 0 { // or those that are left out may have webhooks
-		r.registrars = append(r.registrars, func(ctx context.Context) error { return w.removeLeftovers(ctx) })
+		r.registrars = append(r.registrars, part{webhooks, w.removeLeftovers})
 	}
 	if admits && converts {
 		if err := w.o.Webhooks.checkURLs(); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if admits || w.admission != nil {
 		if err := w.prepareAdmission(ctx, r, hooks, leftOut); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if converts || w.conversion != nil {
 		if err := w.prepareConversion(ctx, r, hooks); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if w.own {
 		// Only the leader registers the address of one replica, or replicas would overwrite each other forever.
 		r.registerable = append(r.registerable, w.o.Leading)
 	}
-	return r, checkServices(w.admission, w.conversion)
+	return checkServices(w.admission, w.conversion)
 }
 
-func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*hook.Hook, leftOut []string) error {
+func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
@@ -122,7 +83,7 @@ func (w *webhooks) prepareAdmission(ctx context.Context, r *renewal, hooks []*ho
 }
 
 // reportAdmission records why a webhook configuration cannot be written.
-func (w *webhooks) reportAdmission(kind hook.Kind, hooks []string, configuration string, err error) {
+func (w *Servers) reportAdmission(kind hook.Kind, hooks []string, configuration string, err error) {
 	u := Unregistered{Kind: kind, Hooks: hooks, Subject: configuration, Err: err}
 	if len(hooks) > 0 {
 		u.Err = w.o.Webhooks.Admission.unknown(err)
@@ -132,7 +93,7 @@ func (w *webhooks) reportAdmission(kind hook.Kind, hooks []string, configuration
 	w.registrations.report(u)
 }
 
-func (w *webhooks) prepareConversion(ctx context.Context, r *renewal, hooks []*hook.Hook) (err error) {
+func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook) (err error) {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },

@@ -30,7 +30,7 @@ func TestWebhooksInside(t *testing.T) {
 				Operations: []string{"CREATE"}}},
 		}},
 	}}
-	w, err := newWebhooks(t.Context(), Options{
+	w, err := New(t.Context(), Options{
 		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Log: log,
 		Webhooks: WebhookOptions{
 			Admission:         WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "admission-svc", Cert: "/no/such/file"},
@@ -45,7 +45,7 @@ func TestWebhooksInside(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, stop)
+		w.Run(ctx, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=create", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=60s")
 	got := c.Kubectl(t, "get", "validatingwebhookconfiguration", namespace+"-hooks", "-o",
@@ -62,7 +62,7 @@ func TestWebhooksInside(t *testing.T) {
 	<-ended
 
 	// Hooks without webhooks: the next operator removes what the last one has left.
-	w, err = newWebhooks(t.Context(), Options{
+	w, err = New(t.Context(), Options{
 		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Log: log,
 		Webhooks: WebhookOptions{Admission: WebhookServer{ServiceName: "admission-svc"}, ConfigurationName: namespace, Namespace: namespace},
 	})
@@ -73,7 +73,7 @@ func TestWebhooksInside(t *testing.T) {
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.run(ctx, stop)
+		w.Run(ctx, stop)
 	}()
 	c.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+namespace+"-hooks", "--timeout=60s")
 	stop(nil)

@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+)
+
+// Run serves, and registers when hooks are ready. It returns when ctx has ended and all requests have been answered. Errors of the first set
+// are reported to fail, as an *Error; those of later sets are logged.
+func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
+	defer close(s.ended)
+	// The servers outlive the registrations, so that no registered port is closed.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	for r, first := s.first, true; r != nil; first = false {
+		trouble := func(what string, err error) {
+			if err = (&Error{what, err}); first {
+				fail(err)
+				return
+			}
+			s.unserved.report(Unregistered{Subject: what, Err: err})
+			s.o.Log.Error("New hooks are not served", "error", err.Error())
+		}
+		begin(serving, &running, r.parts, trouble)
+		if r.retired != nil {
+			s.retired = append(s.retired, r.retired)
+		}
+		registering, stop := context.WithCancelCause(ctx)
+		var registrars sync.WaitGroup
+		now, previous := r, s.current
+		if now != s.first { // whose handlers are active from the beginning
+			s.current = slices.Concat(now.wait, previous)
+		}
+		registrars.Go(func() {
+			now.register(registering, func(drain []func()) {
+				if now == s.first {
+					return
+				}
+				calls := s.retired
+				s.retired, s.current = nil, now.wait
+				running.Go(func() {
+					for _, wait := range append(drain, previous...) {
+						wait()
+					}
+					for _, call := range calls {
+						call()
+					}
+				})
+			}, trouble)
+		})
+		select {
+		case <-ctx.Done():
+			stop(nil)
+			r = nil
+		case r = <-s.next:
+			stop(admission.ErrReplaced)
+			s.unserved.clear()
+		}
+		registrars.Wait()
+	}
+	endServing()
+	running.Wait()
+	for _, wait := range s.current {
+		wait()
+	}
+}
