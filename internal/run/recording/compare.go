@@ -95,15 +95,7 @@ func same(a, b any) bool {
 		y, _ := m.Float64()
 		return n == m || x == y
 	}
-	switch a.(type) {
-	case map[string]any, []any:
-		return false // of another type, or the other one would have been compared
-	}
-	switch b.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return a == b
+	return a == b // two maps or two lists, which Go cannot compare, do not get here
 }
 
 var redacted = regexp.MustCompile(`redacted-[0-9a-f]{8}`)

@@ -179,10 +179,8 @@ func (d *redaction) secret(tree any) any {
 	if !ok {
 		return d.leaves(tree)
 	}
-	o["data"] = d.data(o["data"])
-	o["stringData"] = d.leaves(o["stringData"])
 	for _, field := range []string{"data", "stringData"} {
-		if o[field] == nil {
+		if o[field] = d.leaves(o[field]); o[field] == nil {
 			delete(o, field)
 		}
 	}
@@ -193,18 +191,6 @@ func (d *redaction) secret(tree any) any {
 	return o
 }
 
-// data redacts the data of a Secret. What a value encodes is the secret.
-func (d *redaction) data(tree any) any {
-	values, ok := tree.(map[string]any)
-	if !ok { // the API server rejects it
-		return d.leaves(tree)
-	}
-	for key, value := range values {
-		values[key] = d.leaves(value)
-	}
-	return values
-}
-
 // value redacts a text.
 func (d *redaction) value(text string) string {
 	if text == "" {
@@ -213,7 +199,7 @@ func (d *redaction) value(text string) string {
 	return d.replacement(text)
 }
 
-// leaf redacts a text, or what it encodes: base64 stays base64.
+// leaf redacts a text, or what it encodes, as the data of a Secret is: base64 stays base64.
 func (d *redaction) leaf(text string) string {
 	decoded, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(decoded) == 0 {
