@@ -23,71 +23,57 @@ type Directories struct {
 // Check makes the paths absolute and checks them, creates the temp directory, and warns when other users can replace files there.
 // It returns the path of a directory that only this process uses and has to remove, or an empty string. Errors name the flag.
 func (d *Directories) Check() (own string, err error) {
-	for _, dir := range []struct {
-		path       *string
-		flag, name string
-	}{{&d.Hooks, "--hooks-dir", "hooks"}, {&d.Tmp, "--tmp-dir", "temp"}} {
-		if *dir.path == "" && dir.name == "temp" {
-			made, err := os.MkdirTemp("", "shell-operator-")
-			if err != nil {
-				return "", fmt.Errorf("cannot make a temp directory: %w", err)
-			}
-			*dir.path, own = made, made
-			defer func() {
-				if err != nil {
-					err = errors.Join(err, os.Remove(made))
-				}
-			}()
-		}
-		if *dir.path == "" {
-			return "", fmt.Errorf("the %s directory is not set: give %s", dir.name, dir.flag)
-		}
-		abs, err := filepath.Abs(*dir.path)
-		if err != nil {
-			return "", fmt.Errorf("cannot find the %s directory: %w", dir.name, err)
-		}
-		*dir.path = abs
+	if d.Hooks == "" {
+		return "", errors.New("the hooks directory is not set: give --hooks-dir")
 	}
-	if err := os.Mkdir(d.Tmp, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
+	if d.Tmp == "" {
+		if own, err = os.MkdirTemp("", "shell-operator-"); err != nil {
+			return "", fmt.Errorf("cannot make a temp directory: %w", err)
+		}
+		d.Tmp = own
 	}
-	for flag, dir := range map[string]string{"--hooks-dir": d.Hooks, "--tmp-dir": d.Tmp} {
-		info, err := os.Stat(dir)
-		if errors.Is(err, os.ErrNotExist) {
-			return "", fmt.Errorf("there is no directory %s: make it, or give another one with %s", dir, flag)
+	if err := d.check(); err != nil {
+		if own != "" {
+			err = errors.Join(err, os.Remove(own))
 		}
-		if err != nil {
-			return "", fmt.Errorf("cannot use the directory of %s: %w", flag, err)
-		}
-		if !info.IsDir() {
-			return "", fmt.Errorf("%s is %s, which is not a directory", flag, dir)
-		}
-	}
-	if err := d.checkRun(); err != nil {
 		return "", err
 	}
 	d.warnOfExposure("--tmp-dir", d.Tmp)
+	if d.Run == "" {
+		d.Run = d.Tmp
+	}
 	if d.Run != d.Tmp {
 		d.warnOfExposure("--run-dir", d.Run)
 	}
 	return own, nil
 }
 
-// checkRun never creates the directory: a typing error would put the files of runs on another file system.
-func (d *Directories) checkRun() error {
-	if d.Run == "" {
-		d.Run = d.Tmp
-		return nil
-	}
-	abs, err := filepath.Abs(d.Run)
-	if err != nil {
-		return fmt.Errorf("cannot find the directory of --run-dir: %w", err)
-	}
-	d.Run = abs
-	if info, err := os.Stat(abs); err != nil {
-		return fmt.Errorf("cannot use the directory of --run-dir: %w", err)
-	} else if !info.IsDir() {
-		return fmt.Errorf("--run-dir is %s, which is not a directory", abs)
+// check never creates the directory of runs: a typing error would put their files on another file system.
+func (d *Directories) check() (err error) {
+	for _, dir := range []struct {
+		path       *string
+		flag, name string
+	}{{&d.Hooks, "--hooks-dir", "hooks directory"}, {&d.Tmp, "--tmp-dir", "temp directory"}, {&d.Run, "--run-dir", "directory of --run-dir"}} {
+		if *dir.path == "" { // the files of runs are in Tmp
+			continue
+		}
+		if *dir.path, err = filepath.Abs(*dir.path); err != nil {
+			return fmt.Errorf("cannot find the %s: %w", dir.name, err)
+		}
+		if dir.path == &d.Tmp {
+			if err := os.Mkdir(d.Tmp, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("cannot make the temp directory: %w: make its parent, or give another one with --tmp-dir", err)
+			}
+		}
+		info, err := os.Stat(*dir.path)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && dir.path != &d.Run:
+			return fmt.Errorf("there is no directory %s: make it, or give another one with %s", *dir.path, dir.flag)
+		case err != nil:
+			return fmt.Errorf("cannot use the directory of %s: %w", dir.flag, err)
+		case !info.IsDir():
+			return fmt.Errorf("%s is %s, which is not a directory", dir.flag, *dir.path)
+		}
 	}
 	return nil
 }

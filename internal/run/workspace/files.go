@@ -8,57 +8,52 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
-// Files are those of one run.
+// Files are those of one run, in a directory of their own.
 type Files struct {
-	dir                                                           string
-	contexts, metrics, admission, conversion, http, patch, result string
-	// heads are those of the contexts, for the shell library, which finds them by this name. Most runs have none.
-	heads string
-	// hasHeads reports that the file of heads was written.
-	hasHeads bool
-	// calls is made by the first call of kubectl, if at all.
-	calls string
-	// stdout and stderr are named pipes, if a worker serves the run.
-	stdout, stderr string
+	dir string
+	// outputs are in the order in which their errors are reported.
+	outputs []output
 	// own are variables that name other files of the hook.
 	own []string
+	// hasHeads reports that the file of heads was written.
+	hasHeads bool
 	// written is the file of contexts as WriteContexts has left it.
-	written fileContent
+	written fileState
 }
 
-// fileContent changes when a program writes to a file, or replaces it. To change the mode of the file is neither.
-type fileContent struct {
-	inode    uint64
-	size     int64
-	modified unix.Timespec
+// The names of files beside those of Outputs.
+const (
+	contextsName = "binding-context.json"
+	// headsName is that of the heads of the contexts, for the shell library, which finds them by it. Most runs have none.
+	headsName = "binding-context.heads"
+	// callsName is that of the file that the first call of kubectl makes, if at all.
+	callsName = "kubectl-calls"
+)
+
+func (f *Files) path(name string) string { return f.dir + "/" + name }
+
+// Outputs is the content of the files that a hook wrote; nil stands for an empty file.
+type Outputs struct {
+	Metrics, Admission, Conversion, HTTP, Patch, Result []byte
 }
 
-// contentOf returns the zero value for what is no regular file.
-func contentOf(path string) (c fileContent) {
-	var stat unix.Stat_t
-	if unix.Lstat(path, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return c
-	}
-	return fileContent{stat.Ino, stat.Size, stat.Mtim}
+// output is a file that hooks may write, and the variable that names it.
+type output struct {
+	variable, path string
+	content        func(*Outputs) *[]byte
 }
 
-func filesIn(dir string) *Files {
-	in := func(name string) string { return filepath.Join(dir, name) }
-	return &Files{
-		dir: dir, contexts: in("binding-context.json"), heads: in("binding-context.heads"), metrics: in("metrics.json"),
-		admission: in("admission-response.json"), conversion: in("conversion-response.json"), http: in("http-response.json"),
-		patch: in("object-patch"), result: in("result"),
-		calls: in("kubectl-calls"), stdout: in("stdout"), stderr: in("stderr"),
-	}
-}
-
-// all are the contexts and then the files that hooks may write.
-func (f *Files) all() []string {
-	return []string{f.contexts, f.metrics, f.admission, f.conversion, f.http, f.patch, f.result}
+func filesIn(dir string, own []string) *Files {
+	return &Files{dir: dir, own: own, outputs: []output{
+		{"METRICS_PATH", dir + "/metrics.json", func(o *Outputs) *[]byte { return &o.Metrics }},
+		{"ADMISSION_RESPONSE_PATH", dir + "/admission-response.json", func(o *Outputs) *[]byte { return &o.Admission }},
+		{"CONVERSION_RESPONSE_PATH", dir + "/conversion-response.json", func(o *Outputs) *[]byte { return &o.Conversion }},
+		{"HTTP_RESPONSE_PATH", dir + "/http-response.json", func(o *Outputs) *[]byte { return &o.HTTP }},
+		{"KUBERNETES_PATCH_PATH", dir + "/object-patch", func(o *Outputs) *[]byte { return &o.Patch }},
+		{"RUN_RESULT_PATH", dir + "/result", func(o *Outputs) *[]byte { return &o.Result }},
+	}}
 }
 
 // create makes the directory, and the files that hooks may write.
@@ -66,8 +61,8 @@ func (f *Files) create() error {
 	if err := os.Mkdir(f.dir, 0o700); err != nil {
 		return err
 	}
-	for _, path := range f.all()[1:] {
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	for _, output := range f.outputs {
+		file, err := os.OpenFile(output.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
@@ -80,15 +75,15 @@ func (f *Files) create() error {
 
 // WriteContexts makes the file of binding contexts and lets write fill it. If that fails, there is no file.
 func (f *Files) WriteContexts(write func(io.Writer) error) error {
-	file, err := os.OpenFile(f.contexts, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(f.Contexts(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot create the binding context file: %w", err)
 	}
 	if err := errors.Join(write(&contextFile{file}), file.Close()); err != nil {
-		_ = os.Remove(f.contexts)
+		_ = os.Remove(f.Contexts())
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
-	f.written = contentOf(f.contexts)
+	f.written = stateOf(f.Contexts())
 	return nil
 }
 
@@ -99,33 +94,34 @@ func (f *Files) WriteHeads(heads []byte) {
 		return
 	}
 	f.hasHeads = true
-	file, err := os.OpenFile(f.heads, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(f.path(headsName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = file.Write(heads)
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
-		_ = os.Remove(f.heads)
+		_ = os.Remove(f.path(headsName))
 	}
 }
 
 // Contexts is the path of the file of binding contexts.
-func (f *Files) Contexts() string { return f.contexts }
+func (f *Files) Contexts() string { return f.path(contextsName) }
 
 // ContextsChanged reports that the file of binding contexts is no longer the one that was written.
-func (f *Files) ContextsChanged() bool { return contentOf(f.contexts) != f.written }
+func (f *Files) ContextsChanged() bool { return !stateOf(f.Contexts()).sameContent(f.written) }
 
 // contextFile has WritePieces where the system can do it.
 type contextFile struct{ *os.File }
 
 // remove removes the known files one by one: to let os.RemoveAll find them costs several times as much.
 func (f *Files) remove() error {
-	known := append(f.all(), f.calls)
+	_ = os.Remove(f.Contexts()) // it may be a directory by now, as all of them
+	_ = os.Remove(f.CallsFile())
 	if f.hasHeads {
-		known = append(known, f.heads)
+		_ = os.Remove(f.path(headsName))
 	}
-	for _, path := range known {
-		_ = os.Remove(path) // it may be a directory by now
+	for _, output := range f.outputs {
+		_ = os.Remove(output.path)
 	}
 	return removeBelow(filepath.Dir(f.dir), filepath.Base(f.dir))
 }
@@ -134,42 +130,26 @@ func (f *Files) remove() error {
 func (f *Files) Own() []string { return f.own }
 
 // Pipes are the paths of the named pipes for the output of a run that a worker serves.
-func (f *Files) Pipes() (stdout, stderr string) { return f.stdout, f.stderr }
+func (f *Files) Pipes() (stdout, stderr string) { return f.path("stdout"), f.path("stderr") }
 
 // Environment returns the variables that name the files of the run.
 func (f *Files) Environment() []string {
-	return []string{
-		"BINDING_CONTEXT_PATH=" + f.contexts,
-		"METRICS_PATH=" + f.metrics,
-		"KUBERNETES_PATCH_PATH=" + f.patch,
-		"VALIDATING_RESPONSE_PATH=" + f.admission,
-		"ADMISSION_RESPONSE_PATH=" + f.admission,
-		"CONVERSION_RESPONSE_PATH=" + f.conversion,
-		"HTTP_RESPONSE_PATH=" + f.http,
-		"RUN_RESULT_PATH=" + f.result,
+	env := make([]string, 0, 8)
+	env = append(env, "BINDING_CONTEXT_PATH="+f.Contexts())
+	for _, output := range f.outputs {
+		env = append(env, output.variable+"="+output.path)
+		if output.variable == "ADMISSION_RESPONSE_PATH" { // upstream has another name for it
+			env = append(env, "VALIDATING_RESPONSE_PATH="+output.path)
+		}
 	}
-}
-
-// Outputs is the content of the files that a hook wrote; nil stands for an empty file.
-type Outputs struct {
-	Metrics, Admission, Conversion, HTTP, Patch, Result []byte
+	return env
 }
 
 // Outputs reads the files that a hook may have written. A missing one is an error, because the hook's intent is unknown.
 func (f *Files) Outputs() (Outputs, error) {
 	var out Outputs
 	var errs []error
-	for _, file := range [...]struct {
-		variable, path string
-		into           *[]byte
-	}{
-		{"METRICS_PATH", f.metrics, &out.Metrics},
-		{"ADMISSION_RESPONSE_PATH", f.admission, &out.Admission},
-		{"CONVERSION_RESPONSE_PATH", f.conversion, &out.Conversion},
-		{"HTTP_RESPONSE_PATH", f.http, &out.HTTP},
-		{"KUBERNETES_PATCH_PATH", f.patch, &out.Patch},
-		{"RUN_RESULT_PATH", f.result, &out.Result},
-	} {
+	for _, file := range f.outputs {
 		content, err := readOutput(file.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -177,7 +157,7 @@ func (f *Files) Outputs() (Outputs, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("cannot read what the hook wrote to $%s: %w", file.variable, err))
 		}
-		*file.into = content
+		*file.content(&out) = content
 	}
 	return out, errors.Join(errs...)
 }
@@ -219,17 +199,17 @@ func readOutput(path string) ([]byte, error) {
 }
 
 // CallsFile is where the calls of kubectl by the run are recorded.
-func (f *Files) CallsFile() string { return f.calls }
+func (f *Files) CallsFile() string { return f.path(callsName) }
 
 // maxCalls limits what Calls returns: 50,000 calls.
 const maxCalls = 1 << 20
 
 // Calls returns the beginning of CallsFile. It serves statistics only, so that it cannot be read is no error.
 func (f *Files) Calls() []byte {
-	if missing(f.calls) {
+	if missing(f.CallsFile()) {
 		return nil
 	}
-	file, err := os.OpenFile(f.calls, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(f.CallsFile(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil
 	}

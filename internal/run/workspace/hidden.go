@@ -16,17 +16,13 @@ const (
 	hiddenMode          = fs.FileMode(0o300)
 )
 
-// restoreHidden makes a directory that is not listed if it is missing. With keep, people list it.
-func (w *Workspace) restoreHidden(path string) error {
-	mode := hiddenMode
-	if w.keep {
-		mode = 0o700
-	}
+// ensure makes a directory if it is missing.
+func ensure(path string, mode fs.FileMode, what string) error {
 	if !missing(path) {
 		return nil
 	}
 	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("cannot make a directory for hooks: %w", err)
+		return fmt.Errorf("cannot make %s: %w", what, err)
 	}
 	return nil
 }

@@ -1,15 +1,17 @@
 package workspace
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 )
 
-// home returns the home directory of a hook, and makes it if it is missing. Callers hold mu.
-func (w *Workspace) home(hookName string) (path string, err error) {
+// Prepare makes what a hook needs besides the files of its runs, and returns the variables that name it: before a call with --config.
+func (w *Workspace) Prepare(hookName string) (env []string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.restore(); err != nil || w.homes == nil {
+		return nil, err
+	}
 	name, ok := w.homes[hookName]
 	if !ok {
 		name = "home-" + safe(hookName) + w.unguessable()
@@ -18,28 +20,8 @@ func (w *Workspace) home(hookName string) (path string, err error) {
 		}
 		w.homes[hookName] = name
 	}
-	path = filepath.Join(w.main.path, homesName, name)
-	if missing(path) {
-		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", fmt.Errorf("cannot make the home directory of a hook: %w", err)
-		}
-	}
-	return path, nil
-}
-
-// Prepare makes what a hook needs besides the files of its runs, and returns the variables that name it: before a call with --config.
-func (w *Workspace) Prepare(hookName string) (env []string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.prepare(hookName)
-}
-
-func (w *Workspace) prepare(hookName string) (env []string, err error) {
-	if err := w.restore(); err != nil || w.homes == nil {
-		return nil, err
-	}
-	path, err := w.home(hookName)
-	return []string{"HOME=" + path}, err
+	path := filepath.Join(w.main.path, homesName, name)
+	return []string{"HOME=" + path}, ensure(path, 0o700, "the home directory of a hook")
 }
 
 // TenantHome returns the home directory of a tenant, which all of its hooks share, and makes it if it is missing. It is kept until Close.
@@ -58,12 +40,7 @@ func (w *Workspace) TenantHome(tenant string) (path string, err error) {
 		w.tenants[tenant] = name
 	}
 	path = filepath.Join(w.main.path, homesName, name)
-	if missing(path) {
-		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", fmt.Errorf("cannot make the home directory of a tenant: %w", err)
-		}
-	}
-	return path, nil
+	return path, ensure(path, 0o700, "the home directory of a tenant")
 }
 
 // Leave removes the home directory of a hook that has no runs any more. It does not wait for that.

@@ -61,9 +61,15 @@ type protected struct {
 
 // fileState changes with each write, rename or change of the mode: no ordinary user can set the time of the last change.
 type fileState struct {
-	device, inode uint64
-	size          int64
-	changed       unix.Timespec
+	device, inode     uint64
+	size              int64
+	modified, changed unix.Timespec
+}
+
+// sameContent reports whether a program has at most changed the mode of the file in between.
+func (s fileState) sameContent(then fileState) bool {
+	s.changed = then.changed
+	return s == then
 }
 
 // stateOf returns the zero state for what is no regular file. It is called for a dozen files before each run, and os.Lstat makes garbage.
@@ -72,7 +78,7 @@ func stateOf(path string) (s fileState) {
 	if unix.Lstat(path, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return s
 	}
-	return fileState{uint64(stat.Dev), stat.Ino, stat.Size, stat.Ctim}
+	return fileState{uint64(stat.Dev), stat.Ino, stat.Size, stat.Mtim, stat.Ctim}
 }
 
 // Open makes the private directories, and removes those that killed operators left beside them.
@@ -158,8 +164,7 @@ func (w *Workspace) Create(hookName, id string) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := filesIn(filepath.Join(w.runs.path, runsName, "hook-"+safe(hookName)+"-"+id+w.unguessable()))
-	f.own = own
+	f := filesIn(filepath.Join(w.runs.path, runsName, "hook-"+safe(hookName)+"-"+id+w.unguessable()), own)
 	if err := f.create(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot create the files of a run: %w", err), f.remove())
 	}
@@ -177,8 +182,12 @@ func (w *Workspace) restore() error {
 	if w.homes != nil || w.tenants != nil {
 		hidden = append(hidden, filepath.Join(w.main.path, homesName))
 	}
+	mode := hiddenMode
+	if w.keep { // people list them
+		mode = 0o700
+	}
 	for _, path := range hidden {
-		if err := w.restoreHidden(path); err != nil {
+		if err := ensure(path, mode, "a directory for hooks"); err != nil {
 			return err
 		}
 	}

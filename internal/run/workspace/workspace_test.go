@@ -62,7 +62,7 @@ func TestFiles(t *testing.T) {
 		info, err := os.Lstat(path)
 		must(t, err)
 		want := int64(0)
-		if path == f.contexts {
+		if path == f.Contexts() {
 			want = 2
 		}
 		if info.Mode() != 0o600 || info.Size() != want {
@@ -74,7 +74,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("mode %v, %v, %d variables", info.Mode(), err, seen)
 	}
 	must(t, os.Mkdir(filepath.Join(f.dir, "more"), 0o700), os.WriteFile(filepath.Join(f.dir, "more", "file"), nil, 0o600),
-		os.WriteFile(f.metrics, []byte("{}"), 0o600))
+		os.WriteFile(f.path("metrics.json"), []byte("{}"), 0o600))
 	if out, err := f.Outputs(); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
 		t.Errorf("the run handed back %q, %v", out, err)
 	}
@@ -136,7 +136,7 @@ func TestKeep(t *testing.T) {
 	w := open(t, Options{Dir: tmp, Keep: true})
 	f := create(t, w, "1-1")
 	must(t, w.Delete(f), w.Close())
-	if _, err := os.Stat(f.metrics); err != nil {
+	if _, err := os.Stat(f.path("metrics.json")); err != nil {
 		t.Error(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := create(t, open(t, Options{}), "1-1")
-			must(t, os.Remove(f.patch), tt.replace(f.patch))
+			must(t, os.Remove(f.path("object-patch")), tt.replace(f.path("object-patch")))
 			_, err := f.Outputs()
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "$KUBERNETES_PATCH_PATH") {
 				t.Errorf("error %v, want %q", err, tt.want)
@@ -271,7 +271,7 @@ func BenchmarkFiles(b *testing.B) {
 			for b.Loop() {
 				f := create(b, w, "1-1")
 				must(b, f.WriteContexts(func(w io.Writer) error { _, err := w.Write(text); return err }))
-				if _, err := os.ReadFile(f.contexts); err != nil { // as hooks do
+				if _, err := os.ReadFile(f.Contexts()); err != nil { // as hooks do
 					b.Fatal(err)
 				}
 				if _, err := f.Outputs(); err != nil {
