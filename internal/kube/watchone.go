@@ -136,12 +136,47 @@ func WatchOne(ctx context.Context, b Backoff, watch func(context.Context) error,
 			pause = b.Forbidden
 		}
 		delay = min(2*delay, b.Max)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !Wait(ctx, pause, nil) {
 			return
 		}
 	}
+}
+
+// Follow watches the object until ctx ends, and wakes a client whenever it may have changed: the client reads the object itself, so the
+// order of events does not matter. It also does so after each watch, so that where watching is forbidden, the client reads the object once
+// per Forbidden of the back-off. Report receives nil when a watch is open, and the error that has ended one.
+func (o One) Follow(ctx context.Context, b Backoff, wake chan<- struct{}, report func(error)) {
+	WatchOne(ctx, b, func(ctx context.Context) error {
+		return o.Watch(ctx, func() { report(nil); Wake(wake) }, func([]byte) { Wake(wake) })
+	}, func(err error) {
+		if err != nil {
+			report(err)
+		}
+		Wake(wake)
+	})
+}
+
+// Wake sends on a channel for one token, unless there is one.
+func Wake(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wait returns true when it receives from wake, which may be nil, or after a time; 0 means never. It returns false when ctx ends.
+func Wait(ctx context.Context, after time.Duration, wake <-chan struct{}) bool {
+	var late <-chan time.Time
+	if after > 0 {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-wake:
+	case <-late:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }

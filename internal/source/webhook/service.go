@@ -95,12 +95,10 @@ func ensureService(ctx context.Context, o serviceOptions, report func(error)) er
 			return fmt.Errorf("cannot make Service %q in namespace %q: %w", o.Name, o.Namespace, err)
 		}
 		log.Warn("The Service of the webhooks has to wait for the API server", "error", err.Error(), "delay", pause.String())
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-			pause = min(2*pause, time.Minute)
-		case <-ctx.Done():
+		if !kube.Wait(ctx, pause/2+rand.N(pause/2), nil) {
 			return ctx.Err()
 		}
+		pause = min(2*pause, time.Minute)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // Delays after failed attempts. The first registration fails for good after the last of the first ones; later attempts
@@ -44,7 +46,7 @@ type keeper struct {
 	ready chan struct{}
 	// complete is closed after the first reconciliation with the webhooks of all hooks.
 	complete chan struct{}
-	// wake has a token when the object may have changed.
+	// wake has a token when the object, or what is desired, may have changed.
 	wake chan struct{}
 	// writes limits the rate of writes in a dispute with another client.
 	writes *rate.Limiter
@@ -83,7 +85,6 @@ func (k *keeper) run(ctx context.Context) error {
 	done, registered, failures := false, len(k.webhooks) == 0, 0
 	completed := sync.OnceFunc(func() { close(k.complete) })
 	for {
-		changed, readyChanged := k.bundleChanged(), k.opts.ReadyChanged()
 		ready, complete := k.anyReady(), k.awaited() == ""
 		again, err := k.reconcile(ctx)
 		switch {
@@ -129,7 +130,7 @@ func (k *keeper) run(ctx context.Context) error {
 			k.report(k.explain(err))
 			k.log.Warn(problem, "error", k.explain(err).Error(), "delay", again.String(), "failedCount", failures)
 		}
-		if !k.wait(ctx, changed, readyChanged, again) {
+		if !kube.Wait(ctx, again, k.wake) {
 			return nil
 		}
 	}
@@ -169,39 +170,18 @@ func (k *keeper) report(err error) {
 	k.opts.Report(k.bindings(), hooks, k.kind.name+" "+k.name, err)
 }
 
-// wait blocks until the next reconciliation is due, at the latest after again unless that is 0. It returns false when ctx
-// has ended.
-func (k *keeper) wait(ctx context.Context, changed, readyChanged <-chan struct{}, again time.Duration) bool {
-	var late <-chan time.Time
-	if again > 0 {
-		timer := time.NewTimer(again)
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-changed:
-	case <-readyChanged:
-	case <-k.wake:
-	case <-late:
-	case <-ctx.Done():
-		return false
-	}
-	return true
-}
-
-// poke signals that the object may have changed.
-func (k *keeper) poke() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (k *keeper) bundleChanged() <-chan struct{} {
-	if k.opts.BundleChanged == nil {
-		return nil
-	}
-	return k.opts.BundleChanged()
+// watch wakes the keeper whenever the object changes. Without the permission to watch, it wakes the keeper once per recheck.
+func (k *keeper) watch(ctx context.Context) {
+	var logged logonce.Dedup
+	one := kube.One{Client: k.opts.Client, Path: k.path(""), Name: k.name}
+	one.Follow(ctx, kube.Backoff{Forbidden: k.recheck}, k.wake, func(err error) {
+		if !apierrors.IsForbidden(err) {
+			return
+		}
+		if _, due := logged.Due("forbidden", ""); due {
+			k.log.Warn("No permission to watch: changes by others are noticed late", "error", k.explain(err).Error(), "recheck", k.recheck.String())
+		}
+	})
 }
 
 // bundle returns the CAs of the desired object. With cert-manager they are those of the live one.
@@ -345,7 +325,7 @@ func (k *keeper) clear(ctx context.Context) {
 		delay := k.later[min(failures, len(k.later)-1)]
 		k.report(err)
 		k.log.Warn(cannotRemove, "error", err.Error(), "delay", delay.String(), "failedCount", failures+1)
-		if !k.wait(ctx, nil, nil, delay) {
+		if !kube.Wait(ctx, delay, k.wake) {
 			return
 		}
 	}

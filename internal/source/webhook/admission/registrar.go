@@ -88,8 +88,12 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
 	}
+	never := func() <-chan struct{} { return nil }
 	if o.ReadyChanged == nil {
-		o.ReadyChanged = func() <-chan struct{} { return nil }
+		o.ReadyChanged = never
+	}
+	if o.BundleChanged == nil {
+		o.BundleChanged = never
 	}
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {
@@ -116,7 +120,9 @@ func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(r.keepers))
-	var all sync.WaitGroup
+	var all, waking sync.WaitGroup
+	bundle, ready := r.opts.BundleChanged(), r.opts.ReadyChanged() // before they are read
+	waking.Go(func() { r.wake(ctx, bundle, ready) })
 	for i, k := range r.keepers {
 		all.Go(func() {
 			if errs[i] = k.run(ctx); errs[i] != nil {
@@ -135,6 +141,8 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 	all.Go(func() { r.awaitFirst(ctx) })
 	all.Wait()
+	cancel()
+	waking.Wait()
 	err := errors.Join(errs...)
 	if r.opts.URL != "" && !errors.Is(context.Cause(ctx), ErrReplaced) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
@@ -142,6 +150,22 @@ func (r *Registrar) Run(ctx context.Context) error {
 		err = errors.Join(err, r.Remove(last))
 	}
 	return err
+}
+
+// wake wakes the keepers when what they desire changes: then one of the channels is closed.
+func (r *Registrar) wake(ctx context.Context, bundle, ready <-chan struct{}) {
+	for {
+		select {
+		case <-bundle:
+		case <-ready:
+		case <-ctx.Done():
+			return
+		}
+		bundle, ready = r.opts.BundleChanged(), r.opts.ReadyChanged()
+		for _, k := range r.keepers {
+			kube.Wake(k.wake)
+		}
+	}
 }
 
 func (r *Registrar) awaitFirst(ctx context.Context) {

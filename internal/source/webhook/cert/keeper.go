@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // keeper rotates the certificates in a store and serves them.
@@ -50,28 +52,22 @@ func (k *keeper) run(ctx context.Context) error {
 	following.Go(func() { k.store.follow(ctx, k.wake) })
 	defer following.Wait()
 	var retry delay
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-k.wake:
-		case <-timer.C:
-		}
 		again, err := k.look(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		k.trouble.log(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again",
 			err)
-		wait := min(time.Until(again), longestSleep)
+		wait := min(max(time.Until(again), 1), longestSleep)
 		if err != nil {
 			wait = retry.next()
 		} else {
 			retry = 0
 		}
-		timer.Reset(wait)
+		if !kube.Wait(ctx, wait, k.wake) {
+			return nil
+		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // ManagedOptions of a Managed Source. All of them are required.
@@ -74,10 +76,8 @@ func Managed(ctx context.Context, o ManagedOptions) (*Source, error) {
 			return nil, err
 		}
 		reported.log(o.Log, "Webhook certificates have to wait for the API server", "", err)
-		select {
-		case <-ctx.Done():
+		if !kube.Wait(ctx, retry.next(), nil) {
 			return nil, err
-		case <-time.After(retry.next()):
 		}
 	}
 }

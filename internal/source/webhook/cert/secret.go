@@ -155,28 +155,12 @@ func rule(namespace, name string) string {
 		kube.Rule{Resource: "secrets", Verbs: []string{"create"}})
 }
 
-// follow watches the Secret. Events only wake the keeper, which reads the Secret itself, so their order does not matter.
-// Where watching is not possible, the keeper reads the Secret once a minute.
+// follow watches the Secret. Where that is not possible, the keeper reads the Secret once a minute.
 func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
 	var reported trouble
-	report := func(err error) {
-		reported.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute",
-			"Webhook certificates are watched again", err)
-	}
 	one := kube.One{Client: s.client, Path: []string{"/api/v1/namespaces", s.namespace, "secrets"}, Name: s.name}
-	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
-		return one.Watch(ctx, func() { report(nil); signal(wake) }, func([]byte) { signal(wake) })
-	}, func(err error) {
-		if err != nil {
-			report(s.explain("watch", err))
-		}
-		signal(wake)
+	one.Follow(ctx, kube.Backoff{}, wake, func(err error) {
+		reported.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute",
+			"Webhook certificates are watched again", s.explain("watch", err))
 	})
-}
-
-func signal(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default: // already signalled
-	}
 }

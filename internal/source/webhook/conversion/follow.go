@@ -34,8 +34,8 @@ type follower struct {
 	name   string
 	log    *slog.Logger
 	writes *rate.Limiter
-	// signal has a token when the CRD or the registration may have changed.
-	signal chan struct{}
+	// wake has a token when the CRD or the registration may have changed.
+	wake chan struct{}
 	// logged suppresses repeated records about the watch.
 	logged logonce.Dedup
 
@@ -47,14 +47,7 @@ type follower struct {
 func newFollower(r *Registrar, name string) *follower {
 	return &follower{
 		Registrar: r, name: name, log: r.opts.Log.With("crd", name),
-		writes: rate.NewLimiter(rate.Every(writeEvery), writeBurst), signal: make(chan struct{}, 1),
-	}
-}
-
-func (f *follower) wake() {
-	select {
-	case f.signal <- struct{}{}:
-	default:
+		writes: rate.NewLimiter(rate.Every(writeEvery), writeBurst), wake: make(chan struct{}, 1),
 	}
 }
 
@@ -62,39 +55,27 @@ func (f *follower) run(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer f.report(nil)
-	watching.Go(func() { f.watch(ctx) })
-	var again <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.signal:
-		case <-again:
-		}
-		again = nil
-		if delay := f.reconcile(ctx); delay > 0 {
-			again = time.After(delay)
-		}
+	watching.Go(func() {
+		one := kube.One{Client: f.opts.Client, Path: []string{crdPath}, Name: f.name}
+		one.Follow(ctx, kube.Backoff{Max: pollEvery, Forbidden: pollEvery}, f.wake, f.watched)
+	})
+	for again := time.Duration(0); kube.Wait(ctx, again, f.wake); {
+		again = f.reconcile(ctx)
 	}
 }
 
-// watch wakes the follower whenever the CRD changes. The follower reads the CRD itself, so the order of events does not
-// matter.
-func (f *follower) watch(ctx context.Context) {
-	one := kube.One{Client: f.opts.Client, Path: []string{crdPath}, Name: f.name}
-	kube.WatchOne(ctx, kube.Backoff{Max: pollEvery, Forbidden: pollEvery}, func(ctx context.Context) error {
-		return one.Watch(ctx, func() { f.logged.End("watch"); f.wake() }, func([]byte) { f.wake() })
-	}, func(err error) {
-		switch {
-		case apierrors.IsForbidden(err):
-			f.missing(err)
-		case err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
-			if _, due := f.logged.Due("watch", err.Error()); due {
-				f.log.Warn("Cannot watch the CRD of a conversion hook, will try again", "error", err.Error())
-			}
+// watched logs why the CRD cannot be watched; nil means that it is.
+func (f *follower) watched(err error) {
+	switch {
+	case err == nil:
+		f.logged.End("watch")
+	case apierrors.IsForbidden(err):
+		f.missing(err)
+	case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+		if _, due := f.logged.Due("watch", err.Error()); due {
+			f.log.Warn("Cannot watch the CRD of a conversion hook, will try again", "error", err.Error())
 		}
-		f.wake()
-	})
+	}
 }
 
 // report reports whether hooks convert the objects of the CRD.

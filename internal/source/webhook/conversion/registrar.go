@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // RegistrarOptions of a Registrar. Client, Hooks and Log are required, and either Service or URL.
@@ -82,7 +83,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 	for {
 		changed, ready := r.opts.BundleChanged(), r.opts.ReadyChanged() // before they are read
 		for _, f := range followers {
-			f.wake()
+			kube.Wake(f.wake)
 		}
 		select {
 		case <-ctx.Done():
