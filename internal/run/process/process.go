@@ -114,16 +114,14 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		defer cancel()
 	}
 	tail, pace := &tail{}, e.newPace(in)
-	stdout, err := openStream(in.Stdout, nil, pace)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
-	}
+	stdout, stderr := newStream(in.Stdout, nil, pace), newStream(in.Stderr, tail, pace)
 	defer stdout.close()
-	stderr, err := openStream(in.Stderr, tail, pace)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
-	}
 	defer stderr.close()
+	for _, s := range []*stream{stdout, stderr} {
+		if err := s.open(); err != nil {
+			return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
+		}
+	}
 
 	pid, err := e.start(in, stdout.write, stderr.write)
 	stdout.closeWrite()
@@ -151,7 +149,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 // abandon ends a process group that nothing follows.
 func abandon(pid int) error {
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	return (&run{}).takeStatusOf(pid)
+	return (&run{pid: pid}).takeStatus()
 }
 
 // start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child

@@ -97,8 +97,8 @@ type job struct {
 func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 	w := &Resident{
 		e: e, opts: o, started: e.now(), socket: -1, wakeRead: -1, wakeWrite: -1, tail: &tail{}, pace: e.newPace(o.Invocation),
-		stdout: &stream{read: -1, write: -1}, stderr: &stream{read: -1, write: -1},
 	}
+	w.stdout, w.stderr = newStream(o.Stdout, nil, w.pace), newStream(o.Stderr, w.tail, w.pace)
 	theirs, err := w.open()
 	defer closeEnd(&theirs)
 	if err != nil {
@@ -129,18 +129,14 @@ func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 // open makes the pipes and the sockets, and returns the end of the worker.
 func (w *Resident) open() (theirs int, err error) {
 	theirs = -1
-	if w.stdout, err = openStream(w.opts.Stdout, nil, w.pace); err != nil {
-		w.stdout = &stream{read: -1, write: -1}
-		return theirs, err
+	err = errors.Join(w.stdout.open(), w.stderr.open())
+	if err == nil {
+		w.wakeRead, w.wakeWrite, err = pipe()
 	}
-	if w.stderr, err = openStream(w.opts.Stderr, w.tail, w.pace); err != nil {
-		w.stderr = &stream{read: -1, write: -1}
-		return theirs, err
+	if err == nil {
+		w.socket, theirs, err = socketpair()
 	}
-	if w.wakeRead, w.wakeWrite, err = pipe(); err != nil {
-		return theirs, err
-	}
-	if w.socket, theirs, err = socketpair(); err != nil {
+	if err != nil {
 		return theirs, err
 	}
 	return theirs, errors.Join(unix.SetNonblock(w.socket, true), unix.SetNonblock(w.wakeRead, true), unix.SetNonblock(w.wakeWrite, true))
@@ -192,10 +188,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 // open makes the named pipes of a run. Until the answer they have a writer of ours: so they do not end with the first of several programs
 // that open them, and a worker that opens one does not block.
 func (j *job) open() (err error) {
-	longest := j.pace.longest()
-	j.stdout = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stdout), longest: longest}}
-	j.stderr = &stream{read: -1, write: -1, pace: j.pace, lines: lineReader{deliver: j.pace.within(j.in.Stderr), keep: j.tail,
-		longest: longest}}
+	j.stdout, j.stderr = newStream(j.in.Stdout, nil, j.pace), newStream(j.in.Stderr, j.tail, j.pace)
 	for path, s := range map[string]*stream{j.in.Worker.Stdout: j.stdout, j.in.Worker.Stderr: j.stderr} {
 		if err == nil {
 			err = os.NewSyscallError("mkfifo", unix.Mkfifo(path, 0o600))
@@ -560,7 +553,8 @@ func (w *Resident) ended() {
 		w.stderr.lines.end()
 	}
 	used := usageOf(w.pid) // that of a zombie is still there
-	err := w.status.takeStatusOf(w.pid)
+	w.status.pid = w.pid
+	err := w.status.takeStatus()
 	w.end.close()
 	w.mu.Lock()
 	w.over = true
@@ -617,11 +611,6 @@ func (w *Resident) cause(err error) *WorkerError {
 		problem += ": " + exceeded
 	}
 	return &WorkerError{Hook: w.opts.Hook, Problem: problem}
-}
-
-func (r *run) takeStatusOf(pid int) error {
-	r.pid = pid
-	return r.takeStatus()
 }
 
 // Alive reports whether the worker can serve another run, as far as is known.

@@ -19,13 +19,15 @@ type stream struct {
 	pace        *pace
 }
 
-// openStream makes a pipe. Lines go to deliver, a copy of the end goes to keep. The pace is that of all streams of a run.
-func openStream(deliver func([]byte), keep *tail, pace *pace) (*stream, error) {
-	r, w, err := pipe()
-	if err != nil {
-		return nil, err
-	}
-	return &stream{r, w, lineReader{deliver: pace.within(deliver), keep: keep, longest: pace.longest()}, pace}, nil
+// newStream returns a closed stream. Lines go to deliver, a copy of the end goes to keep. The pace is that of all streams of a run.
+func newStream(deliver func([]byte), keep *tail, pace *pace) *stream {
+	return &stream{-1, -1, lineReader{deliver: pace.within(deliver), keep: keep, longest: pace.longest()}, pace}
+}
+
+// open makes the pipe of a stream.
+func (s *stream) open() (err error) {
+	s.read, s.write, err = pipe()
+	return err
 }
 
 func (s *stream) close() {

@@ -30,7 +30,7 @@ func endOf(pid int) (*signal, error) {
 
 // pipe makes a pipe with close-on-exec.
 func pipe() (read, write int, err error) {
-	var ends [2]int
+	ends := [2]int{-1, -1}
 	err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
 	return ends[0], ends[1], os.NewSyscallError("pipe2", err)
 }
