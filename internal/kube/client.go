@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,4 +50,13 @@ func Send(ctx context.Context, req *rest.Request) ([]byte, error) {
 		return nil, err
 	}
 	return result.Raw()
+}
+
+// SendJSON is Send with a body as JSON: an object, or a patch of the type.
+func SendJSON(ctx context.Context, req *rest.Request, contentType string, body any) ([]byte, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return Send(ctx, req.SetHeader("Content-Type", contentType).Body(text))
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,9 +10,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -40,31 +44,6 @@ type serviceOptions struct {
 	// DryRun makes removeService log what it would do.
 	DryRun bool
 	Log    *slog.Logger
-}
-
-// object has the fields of a Service that the operator reads and writes. A null in the selector removes a label in a patch.
-type object struct {
-	APIVersion string   `json:"apiVersion,omitempty"`
-	Kind       string   `json:"kind,omitempty"`
-	Metadata   metadata `json:"metadata"`
-	Spec       struct {
-		Selector map[string]*string `json:"selector"`
-		Ports    []port             `json:"ports"`
-	} `json:"spec"`
-}
-
-type metadata struct {
-	Name            string            `json:"name,omitempty"`
-	UID             string            `json:"uid,omitempty"`
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Labels          map[string]string `json:"labels,omitempty"`
-}
-
-type port struct {
-	Name       string `json:"name"`
-	Protocol   string `json:"protocol"`
-	Port       int    `json:"port"`
-	TargetPort any    `json:"targetPort"`
 }
 
 // ensureService creates the Service, or updates it if the operator has created it: it selects the Pods of the operator that
@@ -126,7 +105,7 @@ func (o *serviceOptions) attempt(ctx context.Context, log *slog.Logger) error {
 	case absent:
 	case err != nil:
 		return o.withHint(err)
-	case live.Metadata.Labels[ownerLabel] != owner:
+	case live.Labels[ownerLabel] != owner:
 		log.Info("The Service of the webhooks was not created by the operator and is used unchanged")
 		return nil
 	}
@@ -155,7 +134,7 @@ func (o *serviceOptions) attempt(ctx context.Context, log *slog.Logger) error {
 // removeService deletes the Service if the operator has created it.
 func removeService(ctx context.Context, o serviceOptions) error {
 	live, err := o.read(ctx)
-	if apierrors.IsNotFound(err) || err == nil && live.Metadata.Labels[ownerLabel] != owner {
+	if apierrors.IsNotFound(err) || err == nil && live.Labels[ownerLabel] != owner {
 		return nil
 	}
 	if err == nil && o.DryRun {
@@ -163,12 +142,10 @@ func removeService(ctx context.Context, o serviceOptions) error {
 		return nil
 	}
 	if err == nil {
-		var body []byte
-		body, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "DeleteOptions",
-			"preconditions": map[string]string{"uid": live.Metadata.UID}})
-		if err == nil {
-			err = o.request(o.Client.Delete(), o.Name).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-		}
+		_, err = kube.SendJSON(ctx, o.request(o.Client.Delete(), o.Name), runtime.ContentTypeJSON, metav1.DeleteOptions{
+			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+			Preconditions: &metav1.Preconditions{UID: &live.UID},
+		})
 	}
 	switch {
 	case err == nil:
@@ -188,66 +165,48 @@ func (o *serviceOptions) request(r *rest.Request, name ...string) *rest.Request 
 	return r.AbsPath(append([]string{"/api/v1/namespaces", o.Namespace, "services"}, name...)...).MaxRetries(0).Timeout(requestTimeout)
 }
 
-func (o *serviceOptions) read(ctx context.Context) (*object, error) {
+func (o *serviceOptions) read(ctx context.Context) (*corev1.Service, error) {
 	raw, err := kube.Send(ctx, o.request(o.Client.Get(), o.Name))
 	if err != nil {
 		return nil, err
 	}
-	var live object
+	var live corev1.Service
 	return &live, json.Unmarshal(raw, &live)
 }
 
-// wanted is the desired Service without a name.
-func (o *serviceOptions) wanted() object {
-	var want object
-	want.Metadata.Labels = map[string]string{ownerLabel: owner}
-	want.Spec.Ports = []port{{Name: "webhooks", Protocol: "TCP", Port: servicePort, TargetPort: o.Target}}
-	want.Spec.Selector = map[string]*string{}
-	for key, value := range o.Selector {
-		want.Spec.Selector[key] = &value
-	}
-	return want
+func (o *serviceOptions) ports() []corev1.ServicePort {
+	return []corev1.ServicePort{{Name: "webhooks", Protocol: corev1.ProtocolTCP, Port: servicePort, TargetPort: intstr.FromInt32(int32(o.Target))}}
 }
 
 // fits reports whether a Service has the right selector and port.
-func (o *serviceOptions) fits(live *object) bool {
-	selector := map[string]string{}
-	for key, value := range live.Spec.Selector {
-		if value != nil {
-			selector[key] = *value
-		}
-	}
-	if len(live.Spec.Ports) != 1 || !maps.Equal(selector, o.Selector) {
-		return false
-	}
-	p := live.Spec.Ports[0]
-	target, ok := p.TargetPort.(float64)
-	return ok && p.Port == servicePort && int(target) == o.Target
+func (o *serviceOptions) fits(live *corev1.Service) bool {
+	ports := live.Spec.Ports
+	return len(ports) == 1 && ports[0].Port == servicePort && ports[0].TargetPort == intstr.FromInt32(int32(o.Target)) &&
+		maps.Equal(live.Spec.Selector, o.Selector)
 }
 
 func (o *serviceOptions) create(ctx context.Context) error {
-	want := o.wanted()
-	want.APIVersion, want.Kind, want.Metadata.Name = "v1", "Service", o.Name
-	body, err := json.Marshal(want)
-	if err != nil {
-		return err
-	}
-	return o.request(o.Client.Post()).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	_, err := kube.SendJSON(ctx, o.request(o.Client.Post()), runtime.ContentTypeJSON, &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Labels: map[string]string{ownerLabel: owner}},
+		Spec:       corev1.ServiceSpec{Selector: o.Selector, Ports: o.ports()},
+	})
+	return err
 }
 
-func (o *serviceOptions) change(ctx context.Context, live *object) error {
-	want := o.wanted()
-	want.Metadata.ResourceVersion = live.Metadata.ResourceVersion
+func (o *serviceOptions) change(ctx context.Context, live *corev1.Service) error {
+	selector := map[string]any{}
 	for key := range live.Spec.Selector {
-		if _, keep := want.Spec.Selector[key]; !keep {
-			want.Spec.Selector[key] = nil
-		}
+		selector[key] = nil // which removes a label that is not wanted any more
 	}
-	body, err := json.Marshal(want)
-	if err != nil {
-		return err
+	for key, value := range o.Selector {
+		selector[key] = value
 	}
-	return o.request(o.Client.Patch(types.MergePatchType), o.Name).Body(body).Do(ctx).Error()
+	_, err := kube.SendJSON(ctx, o.request(o.Client.Patch(types.MergePatchType), o.Name), string(types.MergePatchType), map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.ResourceVersion, "labels": map[string]string{ownerLabel: owner}},
+		"spec":     map[string]any{"selector": selector, "ports": o.ports()},
+	})
+	return err
 }
 
 // rule has the RBAC rules that the operator needs. Creating cannot be limited to a name.

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
@@ -59,12 +60,8 @@ func (k *keeper) delete(ctx context.Context, live *configuration) error {
 }
 
 func send(ctx context.Context, req *rest.Request, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	// The keeper retries by itself, and logs the reason.
-	return req.SetHeader("Content-Type", "application/json").Body(text).MaxRetries(0).Do(ctx).Error()
+	_, err := kube.SendJSON(ctx, req.MaxRetries(0), runtime.ContentTypeJSON, body) // the keeper retries by itself, and logs the reason
+	return err
 }
 
 // refused reports whether the API server will never accept the object.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // The keys of the Secret. All but the last are conventional, so that monitoring tools for certificates find them.
@@ -22,15 +23,15 @@ const (
 
 // bundle is the PEM of the CAs that clients must trust.
 func (s state) bundle() []byte {
-	var b bytes.Buffer
+	var b strings.Builder
 	for _, a := range s.authorities {
 		writeCertificate(&b, a.cert)
 	}
-	return b.Bytes()
+	return []byte(b.String())
 }
 
 func (s state) encode() (map[string][]byte, error) {
-	var keys, servingCert, servingKeyPEM, retired bytes.Buffer
+	var keys, servingCert, servingKeyPEM, retired strings.Builder
 	for _, a := range s.authorities {
 		if a.key == nil {
 			continue
@@ -47,17 +48,17 @@ func (s state) encode() (map[string][]byte, error) {
 		writeCertificate(&retired, c)
 	}
 	return map[string][]byte{
-		bundleKey: s.bundle(), authorityKeyKey: keys.Bytes(),
-		servingKey: servingCert.Bytes(), servingPrivateKey: servingKeyPEM.Bytes(),
-		retiredKey: retired.Bytes(),
+		bundleKey: s.bundle(), authorityKeyKey: []byte(keys.String()),
+		servingKey: []byte(servingCert.String()), servingPrivateKey: []byte(servingKeyPEM.String()),
+		retiredKey: []byte(retired.String()),
 	}, nil
 }
 
-func writeCertificate(b *bytes.Buffer, c *x509.Certificate) {
-	_ = pem.Encode(b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Buffer never fails
+func writeCertificate(b *strings.Builder, c *x509.Certificate) {
+	_ = pem.Encode(b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Builder never fails
 }
 
-func writeKey(b *bytes.Buffer, key *ecdsa.PrivateKey) error {
+func writeKey(b *strings.Builder, key *ecdsa.PrivateKey) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return fmt.Errorf("cannot write a key: %w", err)

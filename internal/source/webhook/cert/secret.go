@@ -2,12 +2,14 @@ package cert
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -30,22 +32,6 @@ const (
 	ownerLabel = "shell-operator/webhook-certificates"
 	owner      = "managed"
 )
-
-// secretObject has the fields that the operator reads and writes. It writes patches, which keep all other fields.
-type secretObject struct {
-	APIVersion string            `json:"apiVersion,omitempty"`
-	Kind       string            `json:"kind,omitempty"`
-	Metadata   secretMeta        `json:"metadata"`
-	Type       string            `json:"type,omitempty"`
-	Data       map[string][]byte `json:"data"`
-}
-
-type secretMeta struct {
-	Name            string            `json:"name,omitempty"`
-	Namespace       string            `json:"namespace,omitempty"`
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Labels          map[string]string `json:"labels,omitempty"`
-}
 
 // foreignError is the error of a Secret that the operator did not create.
 type foreignError struct{ namespace, name string }
@@ -73,18 +59,18 @@ func (s *secret) read(ctx context.Context) (kept, error) {
 	if err != nil {
 		return kept{}, s.explain("get", err)
 	}
-	var o secretObject
+	var o corev1.Secret
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return kept{}, fmt.Errorf("cannot decode Secret %q in namespace %q", s.name, s.namespace) // the error might quote it
 	}
-	return s.interpret(o)
+	return s.interpret(&o)
 }
 
 // interpret decides whether a Secret belongs to the operator. An empty one does: so the operator needs no permission to
 // create Secrets, which RBAC cannot limit to one name.
-func (s *secret) interpret(o secretObject) (kept, error) {
-	found := kept{version: o.Metadata.ResourceVersion}
-	if o.empty() {
+func (s *secret) interpret(o *corev1.Secret) (kept, error) {
+	found := kept{version: o.ResourceVersion}
+	if empty(o.Data) {
 		return found, errAbsent
 	}
 	var problem error
@@ -92,7 +78,7 @@ func (s *secret) interpret(o secretObject) (kept, error) {
 	if problem == nil && len(o.Data[authorityKeyKey]) > 0 {
 		return found, nil
 	}
-	if o.Metadata.Labels[ownerLabel] != owner {
+	if o.Labels[ownerLabel] != owner {
 		return kept{}, &foreignError{s.namespace, s.name}
 	}
 	if problem != nil {
@@ -101,8 +87,8 @@ func (s *secret) interpret(o secretObject) (kept, error) {
 	return found, nil
 }
 
-func (o secretObject) empty() bool {
-	for _, value := range o.Data {
+func empty(data map[string][]byte) bool {
+	for _, value := range data {
 		if len(value) > 0 {
 			return false
 		}
@@ -110,25 +96,22 @@ func (o secretObject) empty() bool {
 	return true
 }
 
+// write patches the Secret, which keeps fields of other clients.
 func (s *secret) write(ctx context.Context, old kept, next state) error {
 	data, err := next.encode()
 	if err != nil {
 		return err
 	}
 	verb := "patch"
-	o := secretObject{Metadata: secretMeta{ResourceVersion: old.version, Labels: map[string]string{ownerLabel: owner}}, Data: data}
-	req := s.request(s.client.Patch(types.MergePatchType), s.name)
+	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: old.version, Labels: map[string]string{ownerLabel: owner}}, Data: data}
 	if old.version == "" {
 		verb = "create"
-		o.APIVersion, o.Kind, o.Type = "v1", "Secret", "kubernetes.io/tls"
-		o.Metadata.Name, o.Metadata.Namespace = s.name, s.namespace
-		req = s.request(s.client.Post()).SetHeader("Content-Type", runtime.ContentTypeJSON)
+		o.APIVersion, o.Kind, o.Type = "v1", "Secret", corev1.SecretTypeTLS
+		o.Name, o.Namespace = s.name, s.namespace
+		_, err = kube.SendJSON(ctx, s.request(s.client.Post()), runtime.ContentTypeJSON, o)
+	} else {
+		_, err = kube.SendJSON(ctx, s.request(s.client.Patch(types.MergePatchType), s.name), string(types.MergePatchType), o)
 	}
-	body, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	err = req.Body(body).Do(ctx).Error()
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), verb == "patch" && apierrors.IsNotFound(err):
 		return errConflict
