@@ -8,16 +8,36 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// contexts joins the task's events with the frames of their bindings. It makes contexts one at a time, because there may be very
-// many.
-func (t *Task) contexts(frames []wire.Context) iter.Seq[wire.Context] {
-	h := t.Hook()
+// contexts joins the first n of the task's events with the frames of their bindings. It makes contexts one at a time, because there may be
+// very many.
+func (t *Task) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] {
 	return func(yield func(wire.Context) bool) {
-		previous := previousInRun{of: &t.runner.opts.Pending.Previous}
-		for ev := range t.events.All(h) {
+		previous, left := previousInRun{of: &t.runner.opts.Pending.Previous}, n
+		for ev := range t.Events() {
+			if left--; left < 0 {
+				return
+			}
 			c := frames[frameOf(frames, &ev)]
 			c.Event, c.Previous = ev, previous.before(&ev)
 			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// objects yields those of the contexts: of the initial lists, and then of the events. Contexts of a group have snapshots only.
+func (t *Task) objects(lists []event.Snapshot) iter.Seq[event.Object] {
+	return func(yield func(event.Object) bool) {
+		for _, list := range lists {
+			for o := range list.Each {
+				if !yield(o) {
+					return
+				}
+			}
+		}
+		for ev := range t.Events() {
+			if ev.Type == event.Change && ev.Binding().Group == "" && !yield(ev.Object) {
 				return
 			}
 		}
@@ -46,7 +66,7 @@ func (r *Runner) frames(t *Task) (frames []wire.Context) {
 		}
 		return taken[index]
 	}
-	for ev := range t.events.All(h) {
+	for ev := range t.Events() {
 		if frameOf(frames, &ev) >= 0 {
 			continue
 		}

@@ -15,7 +15,15 @@ type Identify func(group, kind, namespace, name string) (uid string, generation 
 // identify finds objects in the contexts of the task: in its events, the last one first, and in initial lists. It searches only when it is
 // called: few runs set conditions. The result is safe for concurrent use.
 func (t *Task) identify(lists []event.Snapshot) Identify {
-	found := sync.OnceValue(func() map[objectName][]event.Payload { return t.fullObjects(lists) })
+	found := sync.OnceValue(func() map[objectName][]event.Payload {
+		full := map[objectName][]event.Payload{}
+		for o := range t.objects(lists) {
+			if at := (objectName{o.Namespace, o.Name}); o.Full != nil {
+				full[at] = append([]event.Payload{o.Full}, full[at]...)
+			}
+		}
+		return full
+	})
 	return func(group, kind, namespace, name string) (uid string, generation int64) {
 		for _, payload := range found()[objectName{namespace, name}] {
 			var o struct {
@@ -36,23 +44,4 @@ func (t *Task) identify(lists []event.Snapshot) Identify {
 		}
 		return "", 0
 	}
-}
-
-// fullObjects are the full objects in the contexts.
-func (t *Task) fullObjects(lists []event.Snapshot) map[objectName][]event.Payload {
-	found := map[objectName][]event.Payload{}
-	add := func(o event.Object) {
-		if at := (objectName{o.Namespace, o.Name}); o.Full != nil {
-			found[at] = append([]event.Payload{o.Full}, found[at]...)
-		}
-	}
-	for _, list := range lists {
-		list.Each(func(o event.Object) bool { add(o); return true })
-	}
-	for ev := range t.events.All(t.Hook()) {
-		if ev.Type == event.Change && ev.Binding().Group == "" {
-			add(ev.Object)
-		}
-	}
-	return found
 }

@@ -105,28 +105,45 @@ const (
 // Exit describes how the process or else the run ended: "exit status 1", "signal: killed". It contains no output of the
 // hook.
 func (r *Report) Exit() string {
-	var exit *process.ExitError
+	exit, _ := ending(r.Err)
+	switch {
+	case r.Err == nil:
+		return Succeeded
+	case exit != "":
+		return exit
+	case r.Usage.Wall == 0:
+		return "was not started"
+	}
+	return Unapplied
+}
+
+// PublicReason describes a failure without the hook's output, which may be secret.
+func PublicReason(err error) string {
+	_, reason := ending(err)
+	return reason
+}
+
+// ending describes a failure as the end of a process, if it is one, and as a reason.
+func ending(err error) (exit, reason string) {
+	var status *process.ExitError
 	var timeout *process.TimeoutError
 	var start *process.StartError
+	var worker *process.WorkerError
 	switch {
-	case errors.As(r.Err, &exit):
-		return exit.Status
-	case errors.As(r.Err, &timeout):
-		return fmt.Sprintf("ended after the time limit of %s", timeout.Limit)
-	case errors.As(r.Err, &start):
-		return "could not be started"
-	case errors.As(r.Err, new(*process.WorkerError)):
-		return "not served by its worker"
-	case errors.As(r.Err, new(*lateError)):
-		return "no answer in time"
-	case errors.As(r.Err, new(*answerError)):
-		return "exit status 0, but no valid answer"
-	case r.Err != nil && r.Usage.Wall == 0:
-		return "was not started"
-	case r.Err != nil:
-		return Unapplied
+	case errors.As(err, &status):
+		return status.Status, status.Status
+	case errors.As(err, &timeout):
+		return fmt.Sprintf("ended after the time limit of %s", timeout.Limit), "it was still running after " + timeout.Limit.String()
+	case errors.As(err, &start):
+		return "could not be started", "it cannot be started: " + start.Reason()
+	case errors.As(err, &worker):
+		return "not served by its worker", worker.Problem
+	case errors.As(err, new(*lateError)):
+		return "no answer in time", "it gave no answer in time"
+	case errors.As(err, new(*answerError)):
+		return "exit status 0, but no valid answer", "it gave no valid answer; the log of the operator says why"
 	}
-	return Succeeded
+	return "", "its output could not be applied; the operator's log has the error"
 }
 
 func (r *Runner) begin(t *Task) Record {
@@ -151,7 +168,7 @@ func (t *Task) why() []string {
 		return []string{review.Subject}
 	}
 	words := make([]string, 0, min(t.events.Len(), maxWhy))
-	for ev := range t.events.All(t.Hook()) {
+	for ev := range t.Events() {
 		if len(words) == maxWhy {
 			break
 		}

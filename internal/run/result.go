@@ -22,7 +22,10 @@ func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.
 		Deleting: t.deleting(),
 		Contains: func(namespace, name string) bool {
 			if objects == nil { // most results name none
-				objects = t.objects(lists)
+				objects = map[objectName]bool{}
+				for o := range t.objects(lists) {
+					objects[objectName{o.Namespace, o.Name}] = true
+				}
 			}
 			return objects[objectName{namespace, name}]
 		},
@@ -32,7 +35,7 @@ func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.
 // deleting yields the objects whose Deleting is in the contexts.
 func (t *Task) deleting() iter.Seq2[string, string] {
 	return func(yield func(namespace, name string) bool) {
-		for ev := range t.events.All(t.Hook()) {
+		for ev := range t.Events() {
 			if ev.Watch == event.Deleting && !yield(ev.Object.Namespace, ev.Object.Name) {
 				return
 			}
@@ -55,7 +58,7 @@ func (t *Task) messageOnly() string {
 
 // unlisted returns a binding of the task's events that has no Synchronization, or "".
 func (t *Task) unlisted() string {
-	for ev := range t.events.All(t.Hook()) {
+	for ev := range t.Events() {
 		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Initial == hook.InitialNone {
 			return ev.Binding().Name
 		}
@@ -64,23 +67,6 @@ func (t *Task) unlisted() string {
 }
 
 type objectName struct{ namespace, name string }
-
-// objects are those of the contexts. Contexts of a group have snapshots only.
-func (t *Task) objects(lists []event.Snapshot) map[objectName]bool {
-	names := map[objectName]bool{}
-	for ev := range t.events.All(t.Hook()) {
-		if ev.Type == event.Change && ev.Binding().Group == "" {
-			names[objectName{ev.Object.Namespace, ev.Object.Name}] = true
-		}
-	}
-	for _, list := range lists {
-		list.Each(func(o event.Object) bool {
-			names[objectName{o.Namespace, o.Name}] = true
-			return true
-		})
-	}
-	return names
-}
 
 // initialLists are those in the contexts of frames. Other snapshots are not kept during a run.
 func initialLists(frames []wire.Context) (lists []event.Snapshot) {

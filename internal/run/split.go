@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"slices"
 	"syscall"
@@ -24,7 +23,7 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 	var err error
 	for again := true; again; {
 		err = f.WriteContexts(func(w io.Writer) (err error) {
-			contexts := first(t.contexts(frames), n)
+			contexts := t.contexts(frames, n)
 			if !t.Hook().ShellLibrary {
 				return wire.WriteContexts(w, t.Hook().Contexts, contexts)
 			}
@@ -65,7 +64,7 @@ func (t *Task) fit(frames []wire.Context, most int) (n, size int) {
 		}
 	}
 	size = len("[]\n")
-	for c := range t.contexts(frames) {
+	for c := range t.contexts(frames, t.events.Len()) {
 		c.Snapshots = nil
 		more := wire.ContextSize(h.Contexts, c) + snapshots[frameOf(frames, &c.Event)]
 		if n > 0 {
@@ -124,18 +123,6 @@ func (t *Task) Replace(waiting *Task) (empty, done bool) {
 		t.runner.opts.Replaced(&ev)
 	}
 	return waiting.events.Len() == 0, true
-}
-
-// first yields the first n values.
-func first[V any](all iter.Seq[V], n int) iter.Seq[V] {
-	return func(yield func(V) bool) {
-		i := 0
-		for v := range all {
-			if i++; i > n || !yield(v) {
-				return
-			}
-		}
-	}
 }
 
 func bytesText(n int) string {

@@ -307,7 +307,7 @@ func (t *Task) Count(index int, namespace, name string, most int) (events, visit
 	if t.kind().Kind() != hook.OnKubernetes {
 		return 0, 0
 	}
-	for ev := range t.events.All(t.Hook()) {
+	for ev := range t.Events() {
 		if visited == most {
 			break
 		}

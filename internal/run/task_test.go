@@ -28,7 +28,7 @@ func change(h *hook.Hook, index int) event.Event {
 
 func names(t *Task) string {
 	var b strings.Builder
-	for ev := range t.events.All(t.Hook()) {
+	for ev := range t.Events() {
 		b.WriteString(ev.Binding().Name)
 	}
 	return b.String()

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -119,27 +118,4 @@ func traceEnvironment(ctx context.Context) []string {
 		env = append(env, "TRACESTATE="+state)
 	}
 	return env
-}
-
-// PublicReason describes a failure without the hook's output, which may be secret.
-func PublicReason(err error) string {
-	var exit *process.ExitError
-	var timeout *process.TimeoutError
-	var start *process.StartError
-	var worker *process.WorkerError
-	switch {
-	case errors.As(err, &exit):
-		return exit.Status
-	case errors.As(err, &timeout):
-		return "it was still running after " + timeout.Limit.String()
-	case errors.As(err, &start):
-		return "it cannot be started: " + start.Reason()
-	case errors.As(err, &worker):
-		return worker.Problem
-	case errors.As(err, new(*lateError)):
-		return "it gave no answer in time"
-	case errors.As(err, new(*answerError)):
-		return "it gave no valid answer; the log of the operator says why"
-	}
-	return "its output could not be applied; the operator's log has the error"
 }
