@@ -9,18 +9,10 @@ import (
 // CheckAnswer returns why a hook's answer to a review by its binding number index gives no verdict, with the text of the
 // log. A nil answer means that the hook wrote none.
 func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, review []byte, answer *effect.AdmissionAnswer) error {
-	bindings := h.Validating
-	if typ == event.Mutating {
-		bindings = h.Mutating
-	}
-	return newWebhook(h, typ, index, &bindings[index], policyFail).judge(operation, review, answer, nil).err()
+	return newWebhook(h, typ, index, policyFail).judge(operation, review, answer, nil).err()
 }
 
 // Path is where a Handler answers reviews of a hook's binding.
 func Path(h *hook.Hook, typ event.Type, index int) string {
-	bindings := h.Validating
-	if typ == event.Mutating {
-		bindings = h.Mutating
-	}
-	return pathOf(h.Name, typ, bindings[index].Name)
+	return newWebhook(h, typ, index, policyFail).path
 }

@@ -260,7 +260,7 @@ func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
 func (k *keeper) conditions(list []hook.MatchCondition) []admissionregistration.MatchCondition {
 	var out []admissionregistration.MatchCondition
 	for _, c := range list {
-		out = append(out, admissionregistration.MatchCondition{Name: c.Name, Expression: c.Expression})
+		out = append(out, admissionregistration.MatchCondition(c))
 	}
 	if expression := excluding(k.opts.ExcludeUsers, k.opts.ExcludeGroups); expression != "" {
 		out = append(out, admissionregistration.MatchCondition{Name: excludedClients, Expression: expression})

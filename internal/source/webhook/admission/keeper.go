@@ -12,8 +12,6 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
@@ -94,7 +92,7 @@ func (k *keeper) run(ctx context.Context) error {
 			k.report(k.disputed)
 			registered = registered || ready
 			if ready && k.opts.Served != nil {
-				k.opts.Served.Store(k.bindings(), true)
+				k.opts.Served.Store(k.kind.typ.Kind(), true)
 			}
 			if complete {
 				completed()
@@ -146,15 +144,8 @@ func (k *keeper) served() bool {
 	if k.opts.Served == nil {
 		return false
 	}
-	_, served := k.opts.Served.Load(k.bindings())
+	_, served := k.opts.Served.Load(k.kind.typ.Kind())
 	return served
-}
-
-func (k *keeper) bindings() hook.Kind {
-	if k.kind.typ == event.Mutating {
-		return hook.OnMutating
-	}
-	return hook.OnValidating
 }
 
 func (k *keeper) report(err error) {
@@ -167,7 +158,7 @@ func (k *keeper) report(err error) {
 			hooks = append(hooks, w.hook.Name)
 		}
 	}
-	k.opts.Report(k.bindings(), hooks, k.kind.name+" "+k.name, err)
+	k.opts.Report(k.kind.typ.Kind(), hooks, k.kind.name+" "+k.name, err)
 }
 
 // watch wakes the keeper whenever the object changes. Without the permission to watch, it wakes the keeper once per recheck.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -26,19 +27,17 @@ type webhook struct {
 
 // plan returns the webhooks of all hooks in the order of the hooks, validating ones first.
 func plan(hooks []*hook.Hook, defaultPolicy string) ([]*webhook, error) {
-	if defaultPolicy == "" {
-		defaultPolicy = policyFail
-	}
+	defaultPolicy = cmp.Or(defaultPolicy, policyFail)
 	if defaultPolicy != policyFail && defaultPolicy != policyIgnore {
 		return nil, fmt.Errorf("the failure policy %q is unknown: use Fail or Ignore", defaultPolicy)
 	}
 	var all []*webhook
 	for _, h := range hooks {
 		for i := range h.Validating {
-			all = append(all, newWebhook(h, event.Validating, i, &h.Validating[i], defaultPolicy))
+			all = append(all, newWebhook(h, event.Validating, i, defaultPolicy))
 		}
 		for i := range h.Mutating {
-			all = append(all, newWebhook(h, event.Mutating, i, &h.Mutating[i], policyFail))
+			all = append(all, newWebhook(h, event.Mutating, i, policyFail))
 		}
 	}
 	var errs []error
@@ -48,11 +47,15 @@ func plan(hooks []*hook.Hook, defaultPolicy string) ([]*webhook, error) {
 	return all, errors.Join(errs...)
 }
 
-func newWebhook(h *hook.Hook, typ event.Type, index int, b *hook.Admission, policy string) *webhook {
-	if b.FailurePolicy != "" {
-		policy = b.FailurePolicy
+func newWebhook(h *hook.Hook, typ event.Type, index int, defaultPolicy string) *webhook {
+	bindings := h.Validating
+	if typ == event.Mutating {
+		bindings = h.Mutating
 	}
-	return &webhook{hook: h, typ: typ, index: index, binding: b, path: pathOf(h.Name, typ, b.Name), policy: policy}
+	b := &bindings[index]
+	return &webhook{
+		hook: h, typ: typ, index: index, binding: b, path: pathOf(h.Name, typ, b.Name), policy: cmp.Or(b.FailurePolicy, defaultPolicy),
+	}
 }
 
 // Conflict is a binding that has the name, or the path, of another one.

@@ -85,7 +85,7 @@ func parseReview(body []byte) (*review, error) {
 }
 
 // respond writes the review's answer, and returns its size.
-func (r *review) respond(w http.ResponseWriter, v verdict) error {
+func (r *review) respond(w http.ResponseWriter, v *verdict) error {
 	type status struct {
 		Message string `json:"message,omitempty"`
 		Code    int    `json:"code"`

@@ -104,8 +104,8 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		log.Info("The API server no longer waits for the answer", "elapsed", elapsed)
 		return
 	}
-	j := hook.judge(review.Request.Operation, body, answer, err)
-	verdict, result := j.verdict, j.result()
+	verdict := hook.judge(review.Request.Operation, body, answer, err)
+	result := verdict.result()
 	report(result)
 	log.Info("AdmissionResponse from hook", "result", result, "allowed", verdict.allowed, "code", verdict.code, "failurePolicy", hook.policy,
 		"warnings", len(verdict.warnings), "patchBytes", len(verdict.patch), "elapsed", elapsed)
@@ -178,8 +178,8 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 			Hook: w.hook, Type: w.typ, Index: w.index, Body: body, Subject: r.subject(w),
 			NoEffects: r.Request.DryRun || !h.opts.AllEffects && !httpserver.Known(ctx),
 			Judge: func(answer *effect.AdmissionAnswer, err error) (string, error) {
-				j := w.judge(r.Request.Operation, body, answer, err)
-				return j.verdict.String(), j.err()
+				v := w.judge(r.Request.Operation, body, answer, err)
+				return v.String(), v.err()
 			},
 		})
 	})

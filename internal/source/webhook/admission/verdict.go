@@ -20,6 +20,8 @@ type verdict struct {
 	warnings []string
 	// patch is a JSON patch; nil means none.
 	patch []byte
+	// failure is why the verdict is not that of the hook.
+	failure *failure
 }
 
 // String is the verdict for the record of a run. Patches may contain values and are left out.
@@ -39,27 +41,21 @@ func (v *verdict) String() string {
 	return text
 }
 
-// judgement is a verdict, and why it is not that of the hook.
-type judgement struct {
-	verdict verdict
-	failure *failure
-}
-
-func (j *judgement) result() string {
+func (v *verdict) result() string {
 	switch {
-	case j.failure != nil:
+	case v.failure != nil:
 		return ResultFailed
-	case j.verdict.allowed:
+	case v.allowed:
 		return ResultAllowed
 	}
 	return ResultDenied
 }
 
-func (j *judgement) err() error {
-	if j.failure == nil {
+func (v *verdict) err() error {
+	if v.failure == nil {
 		return nil
 	}
-	return j.failure
+	return v.failure
 }
 
 // failure is why a hook gave no verdict.
@@ -74,7 +70,7 @@ func (f *failure) Error() string { return f.cause.Error() }
 func (f *failure) Unwrap() error { return f.cause }
 
 // judge turns the outcome of a run for a review into a verdict. Without a valid answer the failure policy decides.
-func (w *webhook) judge(operation string, review []byte, answer *effect.AdmissionAnswer, err error) *judgement {
+func (w *webhook) judge(operation string, review []byte, answer *effect.AdmissionAnswer, err error) *verdict {
 	f := w.failed(answer, err)
 	if f == nil && answer.Allowed {
 		f = w.checkPatch(operation, review, answer.Patch)
@@ -82,15 +78,14 @@ func (w *webhook) judge(operation string, review []byte, answer *effect.Admissio
 	switch {
 	case f == nil && !answer.Allowed:
 		// A patch of a denied request would change nothing.
-		return &judgement{verdict{code: http.StatusForbidden, message: answer.Message, warnings: presentable(answer.Warnings)}, nil}
+		return &verdict{code: http.StatusForbidden, message: answer.Message, warnings: presentable(answer.Warnings)}
 	case f == nil:
-		return &judgement{verdict{allowed: true, patch: orNothing(answer.Patch), warnings: presentable(answer.Warnings)}, nil}
+		return &verdict{allowed: true, patch: orNothing(answer.Patch), warnings: presentable(answer.Warnings)}
 	case w.policy == policyIgnore:
-		return &judgement{
-			verdict{allowed: true, warnings: presentable([]string{f.public + "; the request is allowed because the failure policy is Ignore"})}, f}
-	default:
-		return &judgement{verdict{code: f.code, message: f.public}, f}
+		warning := f.public + "; the request is allowed because the failure policy is Ignore"
+		return &verdict{allowed: true, warnings: presentable([]string{warning}), failure: f}
 	}
+	return &verdict{code: f.code, message: f.public, failure: f}
 }
 
 func (w *webhook) failed(answer *effect.AdmissionAnswer, err error) *failure {
