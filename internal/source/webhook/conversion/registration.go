@@ -19,7 +19,7 @@ type Service struct {
 // injectCA is the annotation that makes cert-manager inject caBundle.
 const injectCA = "cert-manager.io/inject-ca-from"
 
-// definition has the fields of a CRD that a registration reads and writes, as a patch.
+// definition has the fields of a CRD that a registration writes.
 type definition struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations,omitzero"`
@@ -27,29 +27,6 @@ type definition struct {
 	Spec struct {
 		Conversion jsontext.Value `json:"conversion,omitzero"`
 	} `json:"spec,omitzero"`
-}
-
-// stanza is the desired spec.conversion. Null removes the fields of other clients.
-type stanza struct {
-	Strategy string `json:"strategy"`
-	Webhook  struct {
-		Versions     []string     `json:"conversionReviewVersions"`
-		ClientConfig clientConfig `json:"clientConfig"`
-	} `json:"webhook"`
-}
-
-type clientConfig struct {
-	Service *serviceReference `json:"service"`
-	URL     *string           `json:"url"`
-	// CABundle is omitted when cert-manager injects it.
-	CABundle []byte `json:"caBundle,omitempty"`
-}
-
-type serviceReference struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Path      string `json:"path"`
-	Port      int    `json:"port"`
 }
 
 // checkTarget rejects what the API server would reject later.
@@ -73,29 +50,25 @@ func checkTarget(o *RegistrarOptions) error {
 
 // registration is the merge patch that points a CRD to the Handler.
 func registration(o *RegistrarOptions, crd string) ([]byte, error) {
-	s := stanza{Strategy: "Webhook"}
-	s.Webhook.Versions = reviewVersions
 	path := "/" + crd
 	if o.Token != nil {
 		path += "/" + o.Token(path)
 	}
+	client := map[string]any{"service": nil, "url": nil} // null removes what other clients have set
 	if o.URL != "" {
-		target := strings.TrimRight(o.URL, "/") + path
-		s.Webhook.ClientConfig.URL = &target
+		client["url"] = strings.TrimRight(o.URL, "/") + path
 	} else {
-		s.Webhook.ClientConfig.Service = &serviceReference{o.Service.Namespace, o.Service.Name, path, 443}
+		client["service"] = map[string]any{"namespace": o.Service.Namespace, "name": o.Service.Name, "path": path, "port": 443}
 	}
-	var d definition
-	if o.CertManager != "" {
-		d.Metadata.Annotations = map[string]string{injectCA: o.CertManager}
-	} else {
-		s.Webhook.ClientConfig.CABundle = o.Bundle()
+	patch := map[string]any{"spec": map[string]any{"conversion": map[string]any{
+		"strategy": "Webhook", "webhook": map[string]any{"conversionReviewVersions": reviewVersions, "clientConfig": client},
+	}}}
+	if o.CertManager != "" { // which injects caBundle
+		patch["metadata"] = map[string]any{"annotations": map[string]string{injectCA: o.CertManager}}
+	} else if bundle := o.Bundle(); len(bundle) > 0 {
+		client["caBundle"] = bundle
 	}
-	var err error
-	if d.Spec.Conversion, err = json.Marshal(&s); err != nil {
-		return nil, err
-	}
-	return json.Marshal(&d)
+	return json.Marshal(patch, json.Deterministic(true))
 }
 
 // changes reports whether a patch would change the definition of a CRD.

@@ -3,6 +3,8 @@ package conversion
 import (
 	"strings"
 	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
 func TestRegistration(t *testing.T) {
@@ -36,7 +38,7 @@ func TestRegistration(t *testing.T) {
 			test.o.Bundle = bundle("")
 		}
 		got, err := registration(&test.o, widgets)
-		if err != nil || string(got) != test.want {
+		if err != nil || !jsonpatch.Equal(got, []byte(test.want)) {
 			t.Errorf("%s: %v, got\n%s\nwant\n%s", test.about, err, got, test.want)
 		}
 	}
