@@ -29,7 +29,12 @@ type Source struct {
 	// rotate blocks until ctx ends.
 	rotate func(ctx context.Context) error
 
-	mu          sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	shown
+}
+
+// shown is what a Source has now.
+type shown struct {
 	certificate *tls.Certificate
 	bundle      []byte
 	// keys are those of tokens: the current one, and the one before.
@@ -38,29 +43,25 @@ type Source struct {
 	changed chan struct{}
 }
 
+func (s *Source) now() shown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown
+}
+
 // Run rotates certificates until ctx ends.
 func (s *Source) Run(ctx context.Context) error { return s.rotate(ctx) }
 
 // Certificate is for tls.Config.GetCertificate.
 func (s *Source) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.certificate, nil
+	return s.now().certificate, nil
 }
 
 // Bundle is the PEM of the CAs that clients must trust; empty means that cert-manager injects it. Read-only.
-func (s *Source) Bundle() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bundle
-}
+func (s *Source) Bundle() []byte { return s.now().bundle }
 
 // Changed returns a channel that is closed when Bundle or the tokens change. Call Changed before them, to miss no change.
-func (s *Source) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
-}
+func (s *Source) Changed() <-chan struct{} { return s.now().changed }
 
 func (s *Source) show(certificate *tls.Certificate, bundle []byte) {
 	s.mu.Lock()

@@ -133,27 +133,18 @@ func readServing(cert, key []byte, authorities []authority) (*serving, error) {
 }
 
 func readCertificates(text []byte) ([]*x509.Certificate, error) {
-	var certs []*x509.Certificate
-	for block, err := range blocks(text) {
-		if err != nil {
-			return nil, err
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
+	return readBlocks(text, func(der []byte) (*x509.Certificate, error) {
+		c, err := x509.ParseCertificate(der)
 		if err != nil {
 			return nil, fmt.Errorf("is no certificate: %w", err)
 		}
-		certs = append(certs, c)
-	}
-	return certs, nil
+		return c, nil
+	})
 }
 
 func readKeys(text []byte) ([]*ecdsa.PrivateKey, error) {
-	var keys []*ecdsa.PrivateKey
-	for block, err := range blocks(text) {
-		if err != nil {
-			return nil, err
-		}
-		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	return readBlocks(text, func(der []byte) (*ecdsa.PrivateKey, error) {
+		parsed, err := x509.ParsePKCS8PrivateKey(der)
 		if err != nil {
 			return nil, errors.New("is no private key in PKCS #8")
 		}
@@ -161,24 +152,22 @@ func readKeys(text []byte) ([]*ecdsa.PrivateKey, error) {
 		if !ok {
 			return nil, errors.New("is no ECDSA key")
 		}
-		keys = append(keys, key)
-	}
-	return keys, nil
+		return key, nil
+	})
 }
 
-// blocks iterates over the blocks of a text that must be PEM only.
-func blocks(text []byte) func(yield func(*pem.Block, error) bool) {
-	return func(yield func(*pem.Block, error) bool) {
-		for text = bytes.TrimSpace(text); len(text) > 0; text = bytes.TrimSpace(text) {
-			block, rest := pem.Decode(text)
-			if block == nil {
-				yield(nil, errors.New("is not PEM"))
-				return
-			}
-			text = rest
-			if !yield(block, nil) {
-				return
-			}
+// readBlocks parses the blocks of a text that must be PEM only.
+func readBlocks[T any](text []byte, parse func(der []byte) (T, error)) (all []T, err error) {
+	for text = bytes.TrimSpace(text); len(text) > 0; text = bytes.TrimSpace(text) {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return nil, errors.New("is not PEM")
 		}
+		one, err := parse(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
 	}
+	return all, nil
 }

@@ -1,7 +1,6 @@
 package cert
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,27 +27,24 @@ func Files(o FilesOptions) (*Source, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	f := &files{opts: o, what: o.For}
 	if o.For == "" {
-		o.For = "Webhook"
+		f.opts.For, f.what, f.otherwise = "Webhook", "webhook", ", or set no certificate files to have the operator create certificates"
 	}
-	f := &files{opts: o}
-	text, err := o.read()
+	f.changed, f.rotate = make(chan struct{}), f.run
+	pair, err := f.load()
 	if err != nil {
 		return nil, err
 	}
-	pair, err := text.parse(o)
-	if err != nil {
-		return nil, err
-	}
-	f.text, f.changed, f.rotate = text, make(chan struct{}), f.run
-	f.show(pair, text.ca)
-	f.warn(pair, text.ca)
+	f.warn(pair)
 	return &f.Source, nil
 }
 
 type files struct {
 	Source
 	opts FilesOptions
+	// what is For inside a sentence, otherwise is the alternative to files.
+	what, otherwise string
 
 	// The constructor owns these fields, and then Run.
 
@@ -59,45 +55,46 @@ type files struct {
 }
 
 // filesText is the content of the files.
-type filesText struct{ cert, key, ca []byte }
+type filesText struct{ cert, key, ca string }
 
 // run is Source.Run.
 func (f *files) run(ctx context.Context) error {
-	return followFiles(ctx, f.opts.Log, f.opts.paths(), f.reload)
-}
-
-func (o FilesOptions) paths() []string {
-	if o.CA == "" {
-		return []string{o.Cert, o.Key}
+	paths := []string{f.opts.Cert, f.opts.Key}
+	if f.opts.CA != "" {
+		paths = append(paths, f.opts.CA)
 	}
-	return []string{o.Cert, o.Key, o.CA}
+	return followFiles(ctx, f.opts.Log, paths, f.reload)
 }
 
 func (f *files) reload() {
-	text, err := f.opts.read()
-	var pair *tls.Certificate
-	if err == nil {
-		pair, err = text.parse(f.opts)
+	pair, err := f.load()
+	switch {
+	case err != nil && f.failure != err.Error(): // the files change one after the other, which may report the same error several times
+		f.failure = err.Error()
+		f.opts.Log.Error(f.opts.For+" certificate cannot be reloaded, the last one stays in use", "error", f.failure)
+	case pair != nil:
+		f.opts.Log.Info(f.opts.For+" certificate was reloaded", "file", f.opts.Cert, "certificateExpires", pair.Leaf.NotAfter)
+		f.warn(pair)
 	}
+}
+
+// load shows what is in the files, and returns it; nil if that has been shown before.
+func (f *files) load() (*tls.Certificate, error) {
+	text, err := f.read()
 	if err != nil {
-		// The files change one after the other, which may report the same error several times.
-		if f.failure != err.Error() {
-			f.failure = err.Error()
-			f.opts.Log.Error(f.opts.For+" certificate cannot be reloaded, the last one stays in use", "error", f.failure)
-		}
-		return
+		return nil, err
 	}
-	if f.failure == "" && text.equal(f.text) {
-		return
+	pair, err := f.parse(text)
+	if err != nil || f.failure == "" && text == f.text {
+		return nil, err
 	}
 	f.failure, f.text = "", text
-	f.show(pair, text.ca)
-	f.opts.Log.Info(f.opts.For+" certificate was reloaded", "file", f.opts.Cert, "certificateExpires", pair.Leaf.NotAfter)
-	f.warn(pair, text.ca)
+	f.show(pair, []byte(text.ca))
+	return pair, nil
 }
 
 // warn logs certificates that clients will reject.
-func (f *files) warn(pair *tls.Certificate, ca []byte) {
+func (f *files) warn(pair *tls.Certificate) {
 	leaf := pair.Leaf
 	if !validAt(leaf, time.Now()) {
 		f.opts.Log.Warn(f.opts.For+" certificate is not valid now, clients will reject it: replace the file", "file", f.opts.Cert,
@@ -105,7 +102,7 @@ func (f *files) warn(pair *tls.Certificate, ca []byte) {
 		return
 	}
 	roots := x509.NewCertPool()
-	if f.opts.CA == "" || !roots.AppendCertsFromPEM(ca) {
+	if f.opts.CA == "" || !roots.AppendCertsFromPEM([]byte(f.text.ca)) {
 		return
 	}
 	intermediates := x509.NewCertPool()
@@ -120,52 +117,33 @@ func (f *files) warn(pair *tls.Certificate, ca []byte) {
 	}
 }
 
-// what is For within a sentence.
-func (o FilesOptions) what() string {
-	if o.For == "Webhook" {
-		return "webhook"
-	}
-	return o.For
-}
-
-// otherwise is the alternative to files.
-func (o FilesOptions) otherwise() string {
-	if o.For == "Webhook" {
-		return ", or set no certificate files to have the operator create certificates"
-	}
-	return ""
-}
-
-func (o FilesOptions) read() (text filesText, err error) {
+func (f *files) read() (text filesText, err error) {
 	for _, file := range []struct {
 		what, path string
-		into       *[]byte
-	}{{"certificate", o.Cert, &text.cert}, {"private key", o.Key, &text.key}, {"CA", o.CA, &text.ca}} {
+		into       *string
+	}{{"certificate", f.opts.Cert, &text.cert}, {"private key", f.opts.Key, &text.key}, {"CA", f.opts.CA, &text.ca}} {
 		if file.path == "" && file.what == "CA" {
 			continue
 		}
-		if *file.into, err = os.ReadFile(file.path); errors.Is(err, fs.ErrNotExist) {
-			return filesText{}, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", o.what(), file.what, file.path,
-				o.otherwise())
+		content, err := os.ReadFile(file.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return text, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", f.what, file.what, file.path, f.otherwise)
 		} else if err != nil {
-			return filesText{}, fmt.Errorf("cannot read the %s %s: %w", o.what(), file.what, err)
+			return text, fmt.Errorf("cannot read the %s %s: %w", f.what, file.what, err)
 		}
+		*file.into = string(content)
 	}
 	return text, nil
 }
 
-func (t filesText) equal(other filesText) bool {
-	return bytes.Equal(t.cert, other.cert) && bytes.Equal(t.key, other.key) && bytes.Equal(t.ca, other.ca)
-}
-
-func (t filesText) parse(o FilesOptions) (*tls.Certificate, error) {
-	pair, err := tls.X509KeyPair(t.cert, t.key)
+func (f *files) parse(t filesText) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair([]byte(t.cert), []byte(t.key))
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", o.what(),
-			o.Cert, o.Key, err)
+		return nil, fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", f.what,
+			f.opts.Cert, f.opts.Key, err)
 	}
-	if o.CA != "" && !x509.NewCertPool().AppendCertsFromPEM(t.ca) {
-		return nil, fmt.Errorf("the webhook CA file %q contains no PEM certificate: it must have the CA that signed %q", o.CA, o.Cert)
+	if f.opts.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(t.ca)) {
+		return nil, fmt.Errorf("the webhook CA file %q contains no PEM certificate: it must have the CA that signed %q", f.opts.CA, f.opts.Cert)
 	}
 	return &pair, nil
 }

@@ -9,19 +9,12 @@ import (
 )
 
 // Token is a text of 64 hexadecimal digits that belongs to a path, derived from the private key.
-func (s *Source) Token(path string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return token(s.keys[0], path)
-}
+func (s *Source) Token(path string) string { return token(s.now().keys[0], path) }
 
 // Valid reports whether a token is that of a path, or was until the private key changed for the last time.
 func (s *Source) Valid(path, text string) bool {
-	s.mu.Lock()
-	keys := s.keys
-	s.mu.Unlock()
 	valid := false
-	for _, key := range keys {
+	for _, key := range s.now().keys {
 		valid = len(key) > 0 && hmac.Equal([]byte(text), []byte(token(key, path))) || valid
 	}
 	return valid
