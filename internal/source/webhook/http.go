@@ -23,7 +23,7 @@ type servedHTTP struct {
 func (s *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 	served := s.http
 	if served == nil {
-		if !serves(hooks) {
+		if len(namesOf(hooks, hook.OnHTTP)) == 0 {
 			return nil
 		}
 		if served, err = s.listenHTTP(r); err != nil {
@@ -74,15 +74,6 @@ func (s *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
 	r.parts = append(r.parts, part{httpHooks, listening.Run})
 	o.Log.Info("HTTP hooks are served", "address", listening.Address(), "tls", certificate != nil, "authentication", served.access != nil)
 	return served, nil
-}
-
-func serves(hooks []*hook.Hook) bool {
-	for _, h := range hooks {
-		if len(h.HTTP) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // accessAt is nil on loopback, unless clients are to be authenticated there, too. Other addresses need TLS, or tokens would

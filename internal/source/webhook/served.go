@@ -62,7 +62,8 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, server WebhookServer, c
 	listening, err := httpserver.New(httpserver.Options{
 		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
 		Component: component, Log: o.Log,
-		Certificate: certificateOf(s), Token: func(path, token string) bool { return s.certificates.Valid(path, token) },
+		Certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) },
+		Token:       func(path, token string) bool { return s.certificates.Valid(path, token) },
 	})
 	if err != nil {
 		return nil, err
@@ -119,11 +120,6 @@ func (w *Servers) certificatesFor(ctx context.Context, r *Renewal, server Webhoo
 		r.closed = append(r.closed, func() { w.shared = nil })
 	}
 	return w.shared, err
-}
-
-// certificateOf returns the certificate when a handshake needs it.
-func certificateOf(s *served) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) }
 }
 
 // answerer is the handler of a set of hooks.

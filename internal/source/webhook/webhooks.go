@@ -8,21 +8,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 )
 
-// asked reports which kinds of webhooks the hooks have.
-func asked(hooks []*hook.Hook) (admits, converts bool) {
-	for _, h := range hooks {
-		admits = admits || len(h.Validating)+len(h.Mutating) > 0
-		converts = converts || len(h.Conversions) > 0
-	}
-	return admits, converts
-}
-
 // prepareWebhooks listens for the kinds that hooks need for the first time, and creates handlers.
 func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
 	if w.o.Webhooks.NoRegistration {
 		return nil
 	}
-	admits, converts := asked(hooks)
+	reviewers, converters := namesOf(hooks, hook.OnValidating, hook.OnMutating), namesOf(hooks, hook.OnConversion)
+	admits, converts := len(reviewers) > 0, len(converters) > 0
 	if !admits && w.admission == nil && w.o.Cluster.Inside && len(leftOut) == 0 { // or those that are left out may have webhooks
 		r.registrars = append(r.registrars, part{webhooks, w.removeLeftovers})
 	}
@@ -32,12 +24,12 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 		}
 	}
 	if admits || w.admission != nil {
-		if err := w.prepareAdmission(ctx, r, hooks, leftOut); err != nil {
+		if err := w.prepareAdmission(ctx, r, hooks, leftOut, reviewers); err != nil {
 			return err
 		}
 	}
 	if converts || w.conversion != nil {
-		if err := w.prepareConversion(ctx, r, hooks); err != nil {
+		if err := w.prepareConversion(ctx, r, hooks, converters); err != nil {
 			return err
 		}
 	}
@@ -48,7 +40,7 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 	return checkServices(w.admission, w.conversion)
 }
 
-func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
+func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut, names []string) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
@@ -78,7 +70,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		return err
 	}
 	r.swap, r.wait = append(r.swap, func() func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
-	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnValidating, hook.OnMutating), registrar.Run))
+	r.registrars = append(r.registrars, s.behindService(&w.registrations, names, registrar.Run))
 	return nil
 }
 
@@ -93,7 +85,7 @@ func (w *Servers) reportAdmission(kind hook.Kind, hooks []string, configuration 
 	w.registrations.report(u)
 }
 
-func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook) (err error) {
+func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook, names []string) (err error) {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
@@ -122,6 +114,6 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 		return err
 	}
 	r.swap = append(r.swap, func() func() func() { return s.handler.put(handler) })
-	r.registrars = append(r.registrars, s.behindService(&w.registrations, namesOf(hooks, hook.OnConversion), registrar.Run))
+	r.registrars = append(r.registrars, s.behindService(&w.registrations, names, registrar.Run))
 	return nil
 }

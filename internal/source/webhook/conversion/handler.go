@@ -1,6 +1,7 @@
 package conversion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,18 +58,10 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.Parallel == 0 {
-		o.Parallel = max(4, 2*runtime.GOMAXPROCS(0))
-	}
-	if o.Queue == 0 {
-		o.Queue = 100
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 100 << 20
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
-	}
+	o.Parallel = cmp.Or(o.Parallel, max(4, 2*runtime.GOMAXPROCS(0)))
+	o.Queue = cmp.Or(o.Queue, 100)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 100<<20)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	if o.Intake == nil {
 		o.Intake = httpserver.NewIntake(0)
 	}
