@@ -16,14 +16,10 @@ type Client = rest.Interface
 
 // NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors, and those have no values
 // of objects: see redactErrors.
-func NewClient(cfg *rest.Config) (rest.Interface, error) { return newClient(cfg, nil) }
+func NewClient(cfg *rest.Config) (rest.Interface, error) { return NewObservedClient(cfg, nil) }
 
-// NewObservedClient returns the same, and reports its requests to an observer.
+// NewObservedClient returns the same, and reports its requests to an observer, which may be nil.
 func NewObservedClient(cfg *rest.Config, requests *Requests) (rest.Interface, error) {
-	return newClient(cfg, requests)
-}
-
-func newClient(cfg *rest.Config, requests *Requests) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	cfg = rest.CopyConfig(cfg)

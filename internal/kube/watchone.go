@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -111,15 +112,7 @@ type Backoff struct {
 // and also where watching is forbidden.
 func WatchOne(ctx context.Context, b Backoff, watch func(context.Context) error, closed func(err error)) {
 	const stable = time.Minute
-	if b.Min == 0 {
-		b.Min = time.Second
-	}
-	if b.Max == 0 {
-		b.Max = time.Minute
-	}
-	if b.Forbidden == 0 {
-		b.Forbidden = time.Minute
-	}
+	b.Min, b.Max, b.Forbidden = cmp.Or(b.Min, time.Second), cmp.Or(b.Max, time.Minute), cmp.Or(b.Forbidden, time.Minute)
 	delay := b.Min
 	for {
 		start := time.Now()
