@@ -16,23 +16,11 @@ func limitsOf(t *hook.Tenant) process.Limits {
 	return process.Limits{Memory: l.Memory, CPUTime: l.CPUTime, Files: l.Files, OpenFiles: l.OpenFiles, Output: l.Output}
 }
 
-// limitedError is the failure of a run with limits: too little memory, or too many open files, are errors of its program, which do not
-// name the limit.
-type limitedError struct {
-	error
-	tenant, limits string
-}
-
-func (e *limitedError) Unwrap() error { return e.error }
-
-func (e *limitedError) Error() string {
-	return fmt.Sprintf("%s (limits of tenant %s: %s)", e.error, e.tenant, e.limits)
-}
-
-// named adds the limits that held to the failure of a run.
+// named adds the limits that held to the failure of a run: too little memory, or too many open files, are errors of its program, which do
+// not name the limit.
 func named(h *hook.Hook, l process.Limits, err error) error {
 	if held := l.String(); err != nil && held != "" {
-		return &limitedError{err, h.TenantName(), held}
+		return fmt.Errorf("%w (limits of tenant %s: %s)", err, h.TenantName(), held)
 	}
 	return err
 }

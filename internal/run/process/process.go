@@ -10,6 +10,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,12 +48,8 @@ type Executor struct {
 
 // New returns an Executor.
 func New(opts Options) *Executor {
-	if opts.TermDelay == 0 {
-		opts.TermDelay = 5 * time.Second
-	}
-	if opts.DrainDelay == 0 {
-		opts.DrainDelay = time.Second
-	}
+	opts.TermDelay = cmp.Or(opts.TermDelay, 5*time.Second)
+	opts.DrainDelay = cmp.Or(opts.DrainDelay, time.Second)
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
