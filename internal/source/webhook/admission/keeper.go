@@ -78,10 +78,10 @@ func (k *keeper) run(ctx context.Context) error {
 	defer cancel()
 	defer k.report(nil)
 
-	// done: the object has been read and is as desired. registered: it has webhooks of hooks that are ready, so an error cannot be that of the
-	// first registration.
-	done, registered, failures := false, len(k.webhooks) == 0, 0
-	completed := sync.OnceFunc(func() { close(k.complete) })
+	// registered: the object has webhooks of hooks that are ready, so an error cannot be that of the first registration.
+	registered, failures := len(k.webhooks) == 0, 0
+	release, completed := sync.OnceFunc(func() { close(k.ready) }), sync.OnceFunc(func() { close(k.complete) })
+	watch := sync.OnceFunc(func() { watching.Go(func() { k.watch(ctx) }) })
 	for {
 		ready, complete := k.anyReady(), k.awaited() == ""
 		again, err := k.reconcile(ctx)
@@ -91,22 +91,18 @@ func (k *keeper) run(ctx context.Context) error {
 		case err == nil:
 			k.report(k.disputed)
 			registered = registered || ready
-			if ready && k.opts.Served != nil {
+			if ready {
 				k.opts.Served.Store(k.kind.typ.Kind(), true)
 			}
 			if complete {
 				completed()
 			}
-			if failures = 0; !done {
-				done = true
-				close(k.ready)
-				watching.Go(func() { k.watch(ctx) })
-			}
+			failures = 0
+			release()
+			watch()
 		case len(k.webhooks) == 0 && apierrors.IsForbidden(err) && !k.left && !k.served():
 			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
-			if !done {
-				close(k.ready)
-			}
+			release()
 			return nil
 		case ready && !registered && !apierrors.IsForbidden(err) && (refused(err) || failures >= len(k.first)):
 			return k.explain(err)
@@ -114,11 +110,8 @@ func (k *keeper) run(ctx context.Context) error {
 			delays, problem := k.later, "Cannot register webhooks. Will retry after delay."
 			if len(k.webhooks) == 0 {
 				problem = cannotRemove
-				if !done { // others do not wait for that
-					done = true
-					close(k.ready)
-					watching.Go(func() { k.watch(ctx) })
-				}
+				release() // others do not wait for that
+				watch()
 			}
 			if !registered {
 				delays = k.first
@@ -141,9 +134,6 @@ func (k *keeper) anyReady() bool {
 
 // served reports whether this process has registered webhooks of the kind.
 func (k *keeper) served() bool {
-	if k.opts.Served == nil {
-		return false
-	}
 	_, served := k.opts.Served.Load(k.kind.typ.Kind())
 	return served
 }
@@ -278,10 +268,6 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		}
 		k.log.Info(done, "count", len(want.Webhooks))
 	case remove:
-		if k.opts.DryRun {
-			k.log.Info("Dry run: the webhook configuration would be removed")
-			return nil
-		}
 		err := k.delete(ctx, live)
 		if apierrors.IsForbidden(err) { // without webhooks it does no harm
 			return k.write(ctx, empty, live, nil)
@@ -291,10 +277,6 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		}
 		k.log.Info("The webhook configuration is removed")
 	case empty:
-		if k.opts.DryRun {
-			k.log.Info("Dry run: the webhook configuration would be emptied")
-			return nil
-		}
 		bare := live.DeepCopy()
 		bare.Webhooks = nil
 		if err := k.update(ctx, k.written(bare)); err != nil {
@@ -332,12 +314,16 @@ func (k *keeper) remove(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		switch do := k.decide(live, nil, true); do {
-		case remove, empty:
-			err = k.write(ctx, do, live, nil)
-		default:
+		do := k.decide(live, nil, true)
+		done, ends := map[action]string{remove: "removed", empty: "emptied"}[do]
+		switch {
+		case !ends:
+			return nil
+		case k.opts.DryRun:
+			k.log.Info("Dry run: the webhook configuration would be " + done)
 			return nil
 		}
+		err = k.write(ctx, do, live, nil)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s %q stays behind: %w", k.kind.name, k.name, k.explain(err))

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -95,6 +96,7 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.BundleChanged == nil {
 		o.BundleChanged = never
 	}
+	o.Served = cmp.Or(o.Served, &sync.Map{})
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {
 		return nil, err
