@@ -65,18 +65,6 @@ type conversion struct {
 	objects []object
 }
 
-// check reports whether there is anything to do, and fails if no path leads to the desired version.
-func (c *conversion) check() (todo bool, err error) {
-	for _, version := range c.versions() {
-		way, ok := path(c.steps, version, c.review.Request.Desired)
-		if !ok {
-			return false, c.failed(fmt.Sprintf("no hook converts %q to %q", httpserver.Text(version), httpserver.Text(c.review.Request.Desired)))
-		}
-		todo = todo || len(way) > 0
-	}
-	return todo, nil
-}
-
 func (c *conversion) failed(why string) *failure {
 	return &failure{message: fmt.Sprintf("Conversion %s to %s was not successful: %s", c.crd, httpserver.Text(c.review.Request.Desired), why)}
 }
@@ -85,9 +73,9 @@ func (c *conversion) failed(why string) *failure {
 // step runs twice.
 func (c *conversion) run(ctx context.Context, runner Runner) error {
 	for {
-		next, indexes := c.next()
-		if len(indexes) == 0 {
-			return nil
+		next, indexes, err := c.next()
+		if err != nil || len(indexes) == 0 {
+			return err
 		}
 		if err := c.do(ctx, runner, next, indexes); err != nil {
 			return err
@@ -95,11 +83,15 @@ func (c *conversion) run(ctx context.Context, runner Runner) error {
 	}
 }
 
-// next is the step to run now, and the indexes of the objects that it is for.
-func (c *conversion) next() (next step, indexes []int) {
+// next is the step to run now, and the indexes of the objects that it is for. It fails if no path leads to the desired version.
+func (c *conversion) next() (next step, indexes []int, err error) {
 	longest := 0
 	for _, version := range c.versions() {
-		if way, _ := path(c.steps, version, c.review.Request.Desired); len(way) > longest {
+		way, ok := path(c.steps, version, c.review.Request.Desired)
+		if !ok {
+			return next, nil, c.failed(fmt.Sprintf("no hook converts %q to %q", httpserver.Text(version), httpserver.Text(c.review.Request.Desired)))
+		}
+		if len(way) > longest {
 			longest, next = len(way), way[0]
 		}
 	}
@@ -108,7 +100,7 @@ func (c *conversion) next() (next step, indexes []int) {
 			indexes = append(indexes, i)
 		}
 	}
-	return next, indexes
+	return next, indexes, nil
 }
 
 // do runs one step.

@@ -239,8 +239,7 @@ func (h *Handler) convert(ctx context.Context, r *http.Request, rv *review, ente
 	if c.objects, err = readObjects(rv.Request.Objects); err != nil {
 		return nil, c.failed(err.Error())
 	}
-	todo, err := c.check()
-	if err != nil || !todo {
+	if _, todo, err := c.next(); err != nil || len(todo) == 0 {
 		return c.objects, err
 	}
 	h.opts.Log.Info("Handle kubernetesCustomResourceConversion event for crd",
