@@ -242,7 +242,9 @@ func (r *Recorder) keep(f *file, contexts []byte, run Run) error {
 		return err
 	}
 	before := f.length
-	f.length, err = r.write(to, contexts, run)
+	if err = r.write(to, contexts, run); err == nil {
+		f.length, err = to.Seek(0, io.SeekCurrent)
+	}
 	switch rest := before - f.length; {
 	case err != nil || rest <= 0:
 	case rest > block:
@@ -311,17 +313,16 @@ func tooLarge(size, limit int64) error {
 	return fmt.Errorf("it is larger than %d MiB, the limit of all recordings: %d bytes", limit>>20, size)
 }
 
-// write writes a recording and returns its length. The contexts come first, because they decide whether the texts of the result are kept,
+// write writes a recording. The contexts come first, because they decide whether the texts of the result are kept,
 // and are not held a second time.
-func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, err error) {
+func (r *Recorder) write(to io.Writer, contexts []byte, run Run) error {
 	found, unsent, valid := outcome(&run, r.opts.Filters)
 	rec := Recording{
 		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Secrets: r.opts.Secrets, Variables: names(run.Environment),
 		Result: Result{Exit: run.Exit, Error: run.Error, Output: lines(run.Output), Outcome: found},
 	}
 	version := fmt.Sprintf(`{"version":%d,`, Version)
-	counted := &counter{w: to}
-	w := bufio.NewWriter(counted)
+	w := bufio.NewWriter(to)
 	_, _ = w.WriteString(version + `"contexts":`)
 	if r.opts.Secrets {
 		_, _ = w.Write(contexts)
@@ -333,7 +334,7 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens ||
 			remembersSecrets(run.Hook)}
 		if err := d.copy(w, contexts); err != nil {
-			return 0, err
+			return err
 		}
 		d.outcome(&rec.Result.Outcome)
 		for _, o := range unsent {
@@ -347,7 +348,7 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 	rec.Result.Error = cut(rec.Result.Error, maxError)
 	rest, err := marshal(rec)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if rec.WithoutTexts {
 		rest = pathToken.ReplaceAll(rest, []byte("/"+marker+"token"))
@@ -355,20 +356,7 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) (length int64, 
 	_, _ = w.WriteString(",")
 	_, _ = w.Write(bytes.TrimPrefix(rest, []byte(version)))
 	_, _ = w.WriteString("\n")
-	err = w.Flush() // it keeps the first error
-	return counted.n, err
-}
-
-// counter counts what is written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
+	return w.Flush() // it keeps the first error
 }
 
 // names are the names of variables, without those that name the files of the run.

@@ -13,7 +13,7 @@ func TestTokensAreRedacted(t *testing.T) {
 	contexts := `[{"binding":"crds","type":"Event","object":{"clientConfig":{"url":"https://h/things.example.com/` + token + `"}}}]`
 	r := &Recorder{redactor: newRedactor()}
 	var out strings.Builder
-	_, err := r.write(&out, []byte(contexts), Run{Hook: &hook.Hook{Name: "a"}, Error: "at /things.example.com/" + token,
+	err := r.write(&out, []byte(contexts), Run{Hook: &hook.Hook{Name: "a"}, Error: "at /things.example.com/" + token,
 		Output: "it is " + token})
 	if err != nil || strings.Contains(out.String(), token) || !strings.Contains(out.String(), "/redacted-token") {
 		t.Errorf("%v: %s", err, out.String())
