@@ -128,30 +128,23 @@ func (p *Pool) State(hook string) (s State) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for k, c := range p.groups {
-		if k.hook != hook {
-			continue
-		}
-		for _, m := range c.members {
-			w := Status{Number: m.number, Phase: m.state.String(), Client: k.client, Started: m.began, Runs: m.runs}
-			if resident := c.processes[m]; resident != nil {
-				w.PID = resident.PID()
+	for _, client := range []bool{false, true} {
+		for k, c := range p.groups {
+			if k.hook != hook || k.client != client {
+				continue
 			}
-			s.Workers = append(s.Workers, w)
-		}
-		if problem, is := c.problem(now); is {
-			s.Problems = append(s.Problems, problem)
+			for _, m := range c.members {
+				w := Status{Number: m.number, Phase: m.state.String(), Client: client, Started: m.began, Runs: m.runs}
+				if resident := c.processes[m]; resident != nil {
+					w.PID = resident.PID()
+				}
+				s.Workers = append(s.Workers, w)
+			}
+			if problem, is := c.problem(now); is {
+				s.Problems = append(s.Problems, problem)
+			}
 		}
 	}
 	slices.SortFunc(s.Workers, func(a, b Status) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(s.Problems, func(a, b Problem) int {
-		switch {
-		case a.Client == b.Client:
-			return 0
-		case b.Client:
-			return -1
-		}
-		return 1
-	})
 	return s
 }
