@@ -104,10 +104,7 @@ func (op *operator) claim(ctx context.Context, h *hook.Hook, index int, res kube
 
 // hooksChanged makes findOrphans search. It does not block.
 func (op *operator) hooksChanged([]*hook.Hook) {
-	select {
-	case op.orphanSearch <- struct{}{}:
-	default:
-	}
+	kube.Wake(op.orphanSearch)
 }
 
 // orphanRetry is the delay before a search that failed is repeated.

@@ -141,11 +141,7 @@ func (l *loader) create(ctx context.Context, text []byte) error {
 	for _, field := range setByServer {
 		delete(metadata, field)
 	}
-	body, err := json.Marshal(tree)
-	if err != nil {
-		return err
-	}
-	_, err = kube.Send(ctx, l.client.Post().AbsPath(res.Path(namespace)...).SetHeader("Content-Type", "application/json").Body(body))
+	_, err = kube.SendJSON(ctx, l.client.Post().AbsPath(res.Path(namespace)...), tree)
 	if err != nil && (!apierrors.IsAlreadyExists(err) || !isInitial(&h)) {
 		return fmt.Errorf("cannot create %s: %w", h.Ref(), err)
 	}

@@ -48,11 +48,16 @@ func Send(ctx context.Context, req *rest.Request) ([]byte, error) {
 	return result.Raw()
 }
 
-// SendJSON is Send with a body as JSON: an object, or a patch of the type.
-func SendJSON(ctx context.Context, req *rest.Request, contentType string, body any) ([]byte, error) {
+// SendJSON is Send with an object as the body.
+func SendJSON(ctx context.Context, req *rest.Request, body any) ([]byte, error) {
+	return SendPatch(ctx, req.SetHeader("Content-Type", runtime.ContentTypeJSON), body)
+}
+
+// SendPatch is Send with a body as JSON, whose type the request has already.
+func SendPatch(ctx context.Context, req *rest.Request, body any) ([]byte, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	return Send(ctx, req.SetHeader("Content-Type", contentType).Body(text))
+	return Send(ctx, req.Body(text))
 }

@@ -205,10 +205,7 @@ func (l *Lease) explain(err error) error {
 }
 
 func (l *Lease) wake() {
-	select {
-	case l.woken <- struct{}{}:
-	default:
-	}
+	kube.Wake(l.woken)
 }
 
 // result is what the rules distinguish of an error.

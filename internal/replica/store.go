@@ -65,25 +65,17 @@ func (s *apiStore) update(ctx context.Context, lease *coordinationv1.Lease) (*co
 }
 
 func (s *apiStore) remove(ctx context.Context, lease *coordinationv1.Lease) error {
-	body, err := json.Marshal(metav1.DeleteOptions{
+	_, err := kube.SendJSON(ctx, s.client.Delete().AbsPath(s.path(lease.Name)...), metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = kube.Send(ctx, s.client.Delete().AbsPath(s.path(lease.Name)...).SetHeader("Content-Type", "application/json").Body(body))
 	return err
 }
 
 func (s *apiStore) write(ctx context.Context, r *rest.Request, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	lease = lease.DeepCopy()
 	lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
-	body, err := json.Marshal(lease)
-	if err != nil {
-		return nil, err
-	}
-	return decode(kube.Send(ctx, r.SetHeader("Content-Type", "application/json").Body(body)))
+	return decode(kube.SendJSON(ctx, r, lease))
 }
 
 func decode(text []byte, err error) (*coordinationv1.Lease, error) {

@@ -193,10 +193,7 @@ func (a *account) wait(ctx context.Context, least, most time.Duration) bool {
 
 // doubt has the token checked.
 func (a *account) doubt() {
-	select {
-	case a.doubts <- struct{}{}:
-	default:
-	}
+	kube.Wake(a.doubts)
 }
 
 // check sends the token, so that one that the API server rejects is replaced: that of an account that was deleted.
@@ -270,16 +267,12 @@ func (a *account) restore() error {
 // ask requests a token.
 func (a *account) ask(ctx context.Context) (token string, valid time.Duration, err error) {
 	seconds := int64(a.lifetime / time.Second)
-	body, err := json.Marshal(authentication.TokenRequest{
+	began := a.clock.Now()
+	request := a.operator.Post().AbsPath("/api/v1/namespaces", a.name.Namespace, "serviceaccounts", a.name.Name, "token")
+	text, err := kube.SendJSON(ctx, request, authentication.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
 		Spec:     authentication.TokenRequestSpec{ExpirationSeconds: &seconds},
 	})
-	if err != nil {
-		return "", 0, err
-	}
-	began := a.clock.Now()
-	text, err := kube.Send(ctx, a.operator.Post().AbsPath("/api/v1/namespaces", a.name.Namespace, "serviceaccounts", a.name.Name, "token").
-		SetHeader("Content-Type", "application/json").Body(body))
 	if kube.IsPermissionMissing(err) {
 		return "", 0, fmt.Errorf("%w: %s", err, kube.Grant(a.name.Namespace, kube.Rule{
 			Resource: "serviceaccounts/token", Names: []string{a.name.Name}, Verbs: []string{"create"}}))
@@ -314,10 +307,7 @@ func (a *account) reject(token string) {
 		return
 	}
 	a.changed()
-	select {
-	case a.renew <- struct{}{}:
-	default:
-	}
+	kube.Wake(a.renew)
 }
 
 func (a *account) status(of *hook.Tenant) Status {

@@ -112,10 +112,7 @@ func (t *Tenants) account(of *hook.Tenant) *account {
 		a = newAccount(t, of.ServiceAccount)
 		t.accounts[of.ServiceAccount] = a
 		t.unstarted = append(t.unstarted, a)
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
+		kube.Wake(t.wake)
 	}
 	return a
 }

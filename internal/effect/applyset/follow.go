@@ -124,10 +124,7 @@ func (a *Applier) watchOnly(s *state, scopes map[scope]bool) {
 			f = &follower{Applier: a, scope: at}
 			a.followers[at] = f
 			a.unstarted = append(a.unstarted, f)
-			select {
-			case a.wake <- struct{}{}:
-			default:
-			}
+			kube.Wake(a.wake)
 		}
 		if !s.watched[at] {
 			f.users++

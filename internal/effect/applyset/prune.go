@@ -91,11 +91,7 @@ func (s *session) deleteObject(ctx context.Context, client rest.Interface, path 
 	if s.opts.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	body, err := json.Marshal(options)
-	if err != nil {
-		return err
-	}
-	_, err = kube.Send(ctx, client.Delete().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body))
+	_, err := kube.SendJSON(ctx, client.Delete().AbsPath(path...), options)
 	return err
 }
 

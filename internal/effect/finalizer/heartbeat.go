@@ -79,10 +79,7 @@ func (r *Record) observe(now *configMap) {
 	}
 	r.mu.Unlock()
 	if appeared {
-		select {
-		case r.respond <- struct{}{}:
-		default:
-		}
+		kube.Wake(r.respond)
 	}
 	if changed {
 		r.o.Changed()

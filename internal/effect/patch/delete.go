@@ -22,11 +22,7 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 	if r.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	body, err := json.Marshal(options)
-	if err != nil {
-		return "", err
-	}
-	text, err := kube.Send(ctx, r.Client.Delete().AbsPath(r.object("")...).SetHeader("Content-Type", "application/json").Body(body))
+	text, err := kube.SendJSON(ctx, r.Client.Delete().AbsPath(r.object("")...), options)
 	if apierrors.IsNotFound(err) && !kube.IsUnserved(err) {
 		return "", nil
 	}

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
@@ -142,7 +141,7 @@ func removeService(ctx context.Context, o serviceOptions) error {
 		return nil
 	}
 	if err == nil {
-		_, err = kube.SendJSON(ctx, o.request(o.Client.Delete(), o.Name), runtime.ContentTypeJSON, metav1.DeleteOptions{
+		_, err = kube.SendJSON(ctx, o.request(o.Client.Delete(), o.Name), metav1.DeleteOptions{
 			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 			Preconditions: &metav1.Preconditions{UID: &live.UID},
 		})
@@ -186,7 +185,7 @@ func (o *serviceOptions) fits(live *corev1.Service) bool {
 }
 
 func (o *serviceOptions) create(ctx context.Context) error {
-	_, err := kube.SendJSON(ctx, o.request(o.Client.Post()), runtime.ContentTypeJSON, &corev1.Service{
+	_, err := kube.SendJSON(ctx, o.request(o.Client.Post()), &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name, Labels: map[string]string{ownerLabel: owner}},
 		Spec:       corev1.ServiceSpec{Selector: o.Selector, Ports: o.ports()},
@@ -202,7 +201,7 @@ func (o *serviceOptions) change(ctx context.Context, live *corev1.Service) error
 	for key, value := range o.Selector {
 		selector[key] = value
 	}
-	_, err := kube.SendJSON(ctx, o.request(o.Client.Patch(types.MergePatchType), o.Name), string(types.MergePatchType), map[string]any{
+	_, err := kube.SendPatch(ctx, o.request(o.Client.Patch(types.MergePatchType), o.Name), map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion, "labels": map[string]string{ownerLabel: owner}},
 		"spec":     map[string]any{"selector": selector, "ports": o.ports()},
 	})

@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
@@ -60,7 +59,7 @@ func (k *keeper) delete(ctx context.Context, live *configuration) error {
 }
 
 func send(ctx context.Context, req *rest.Request, body any) error {
-	_, err := kube.SendJSON(ctx, req.MaxRetries(0), runtime.ContentTypeJSON, body) // the keeper retries by itself, and logs the reason
+	_, err := kube.SendJSON(ctx, req.MaxRetries(0), body) // the keeper retries by itself, and logs the reason
 	return err
 }
 

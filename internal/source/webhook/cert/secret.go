@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -108,9 +107,9 @@ func (s *secret) write(ctx context.Context, old kept, next state) error {
 		verb = "create"
 		o.APIVersion, o.Kind, o.Type = "v1", "Secret", corev1.SecretTypeTLS
 		o.Name, o.Namespace = s.name, s.namespace
-		_, err = kube.SendJSON(ctx, s.request(s.client.Post()), runtime.ContentTypeJSON, o)
+		_, err = kube.SendJSON(ctx, s.request(s.client.Post()), o)
 	} else {
-		_, err = kube.SendJSON(ctx, s.request(s.client.Patch(types.MergePatchType), s.name), string(types.MergePatchType), o)
+		_, err = kube.SendPatch(ctx, s.request(s.client.Patch(types.MergePatchType), s.name), o)
 	}
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), verb == "patch" && apierrors.IsNotFound(err):
