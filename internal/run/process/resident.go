@@ -47,7 +47,7 @@ type Resident struct {
 	// broken is why the worker is ended; nil after Leave.
 	broken *WorkerError
 	// before is what the worker had used at the end of the last run.
-	before usage
+	before Usage
 	tail   *tail
 	pace   *pace
 	status run
@@ -391,7 +391,8 @@ func (w *Resident) begin() {
 		w.refuse(j)
 		return
 	}
-	if err := j.in.Limits.holdCPU(w.pid, usageOf(w.pid).own, endless); err != nil {
+	_, used := usageOf(w.pid)
+	if err := j.in.Limits.holdCPU(w.pid, used, endless); err != nil {
 		w.breakOff("the operator cannot set the limits of its tenant: "+err.Error(), "")
 		w.refuse(j)
 		return
@@ -463,7 +464,7 @@ func (w *Resident) hear(received []byte) {
 		case silence:
 			return
 		case ready:
-			w.before = usageOf(w.pid)
+			w.before, _ = usageOf(w.pid)
 			w.opts.Ready()
 		case answer:
 			w.complete(status)
@@ -498,11 +499,12 @@ func (w *Resident) complete(status int) {
 	if status != 0 {
 		err = &ExitError{Hook: j.in.Hook, Status: "exit status " + strconv.Itoa(status), Exceeded: j.in.Limits.exceeded(0, status, 0)}
 	}
-	w.finish(j, usageOf(w.pid), err)
+	now, _ := usageOf(w.pid)
+	w.finish(j, now, err)
 }
 
 // finish reads the rest of the output of a run, and returns its result.
-func (w *Resident) finish(j *job, now usage, err error) {
+func (w *Resident) finish(j *job, now Usage, err error) {
 	ended := w.e.now()
 	j.stdout.closeWrite()
 	j.stderr.closeWrite()
@@ -510,7 +512,7 @@ func (w *Resident) finish(j *job, now usage, err error) {
 	j.stdout.lines.end()
 	j.stderr.lines.end()
 	j.result.Slowed = j.pace.slowed()
-	j.result.Usage = Usage{User: now.user - w.before.user, System: now.system - w.before.system, MaxRSS: now.resident,
+	j.result.Usage = Usage{User: now.User - w.before.User, System: now.System - w.before.System, MaxRSS: now.MaxRSS,
 		Wall: ended.Sub(j.started)}
 	w.before = now
 	var exit *ExitError
@@ -552,7 +554,7 @@ func (w *Resident) ended() {
 		w.stdout.lines.end()
 		w.stderr.lines.end()
 	}
-	used := usageOf(w.pid) // that of a zombie is still there
+	used, _ := usageOf(w.pid) // that of a zombie is still there
 	w.status.pid = w.pid
 	err := w.status.takeStatus()
 	w.end.close()
