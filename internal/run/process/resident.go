@@ -258,7 +258,7 @@ func (w *Resident) Run() {
 // takeOrders does what other goroutines have asked for since the last time, and what is due.
 func (w *Resident) takeOrders() {
 	w.mu.Lock()
-	leave, next := w.leave, w.job
+	leave := w.leave
 	w.mu.Unlock()
 	now := w.e.now()
 	switch {
@@ -266,7 +266,7 @@ func (w *Resident) takeOrders() {
 		w.signal(now)
 	case w.serving == nil && leave && w.leaving == staying:
 		w.leaving, w.due = closed, now.Add(w.e.opts.TermDelay)
-		w.refuse(next)
+		w.refuse(nil)
 		closeEnd(&w.socket)
 	case w.talk.state == talkStarting && w.leaving == staying && !now.Before(w.due):
 		w.breakOff(fmt.Sprintf("its worker was not ready after %s: print nothing on the socket but the line \"ready\" after the preparation, "+
@@ -279,7 +279,7 @@ func (w *Resident) takeOrders() {
 		w.signal(now)
 	}
 	if w.e.opts.Kill.Err() != nil && w.serving == nil && w.leaving == staying {
-		w.refuse(next)
+		w.refuse(nil)
 		w.leaving = terminated
 		w.signal(now) // an idle worker has nothing to finish
 	}
@@ -305,15 +305,17 @@ func (w *Resident) breakOff(problem, sent string) {
 	w.signal(w.e.now())
 }
 
-// refuse returns a job that has not been sent.
-func (w *Resident) refuse(j *job) {
+// refuse accepts no more jobs, and returns those that have not been sent: one that was to be sent now, and the one that waits.
+func (w *Resident) refuse(unsent *job) {
 	w.mu.Lock()
-	w.over = true
-	w.job = nil
+	waiting := w.job
+	w.over, w.job = true, nil
 	w.mu.Unlock()
-	if j != nil {
-		j.err = ErrWorkerGone
-		close(j.done)
+	for _, j := range []*job{unsent, waiting} {
+		if j != nil {
+			j.err = ErrWorkerGone
+			close(j.done)
+		}
 	}
 }
 
@@ -374,7 +376,7 @@ func (w *Resident) begin() {
 	if j == nil || w.serving != nil || w.leaving != staying || w.talk.state != talkIdle {
 		w.mu.Unlock()
 		if j != nil && w.leaving != staying {
-			w.refuse(j)
+			w.refuse(nil)
 		}
 		return
 	}
@@ -558,10 +560,8 @@ func (w *Resident) ended() {
 	w.status.pid = w.pid
 	err := w.status.takeStatus()
 	w.end.close()
+	w.refuse(nil)
 	w.mu.Lock()
-	w.over = true
-	next := w.job
-	w.job = nil
 	closeEnd(&w.wakeWrite)
 	w.mu.Unlock()
 	cause := w.cause(err)
@@ -573,10 +573,6 @@ func (w *Resident) ended() {
 			failure = &ExitError{Hook: j.in.Hook, Status: w.status.String()}
 		}
 		w.finish(j, used, failure)
-	}
-	if next != nil {
-		next.err = ErrWorkerGone
-		close(next.done)
 	}
 	w.closeFiles()
 	if w.intended() {

@@ -1,11 +1,15 @@
 package process
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -123,5 +127,57 @@ done
 		if err != nil || lines != 1000000 || bytes != printed || !result.Slowed || slept < want-time.Second || slept > want+time.Second {
 			t.Errorf("%s: %v: %d lines of %d bytes, slowed %t by %s, want %s", command, err, lines, bytes, result.Slowed, slept, want)
 		}
+	}
+}
+
+// A run that comes while the operator is killed goes to another worker.
+func TestRunAtTheKill(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("needs bash")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "hook.sh")
+	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\necho ready >&3\nread -r <&3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kill, killAll := context.WithCancel(t.Context())
+	e := New(Options{TermDelay: time.Hour, Kill: kill})
+	ready, served, discard := make(chan struct{}), make(chan error, 1), func([]byte) {}
+	in := Invocation{Hook: "hook.sh", Path: path, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}, Stdout: discard, Stderr: discard}
+	var w *Resident
+	var armed atomic.Bool
+	e.now = func() time.Time { // which the worker calls when it has seen that no run waits
+		if armed.CompareAndSwap(true, false) {
+			go func() {
+				in.Worker = &Worker{Run: "1", Stdout: filepath.Join(dir, "out"), Stderr: filepath.Join(dir, "err")}
+				_, err := w.Serve(t.Context(), in)
+				served <- err
+			}()
+			for waits := false; !waits; runtime.Gosched() {
+				w.mu.Lock()
+				waits = w.job != nil
+				w.mu.Unlock()
+			}
+		}
+		return time.Now()
+	}
+	var err error
+	w, err = e.StartResident(ResidentOptions{Invocation: in, ReadyTimeout: time.Hour, Ready: func() { close(ready) }, Ended: func(error) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(w.Run)
+	<-ready
+	armed.Store(true)
+	killAll()
+	running.Wait()
+	select {
+	case err := <-served:
+		if !errors.Is(err, ErrWorkerGone) {
+			t.Error(err)
+		}
+	case <-time.After(3 * time.Minute):
+		t.Error("the run waits for a worker that has ended")
 	}
 }
