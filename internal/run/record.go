@@ -153,7 +153,7 @@ func (r *Runner) begin(t *Task) Record {
 	return r.opts.Begin(Begun{
 		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Key: t.readExtra().key,
 		Binding: t.Binding(), Event: t.EventType(),
-		Why: t.why(), Events: t.events.Len(), Waited: t.readExtra().waited,
+		Why: t.Describe(), Events: t.events.Len(), Waited: t.readExtra().waited,
 	})
 }
 
@@ -161,9 +161,7 @@ func (r *Runner) begin(t *Task) Record {
 const maxWhy = 10
 
 // Describe describes the first few events of the task.
-func (t *Task) Describe() []string { return t.why() }
-
-func (t *Task) why() []string {
+func (t *Task) Describe() []string {
 	if review := t.readExtra().review; review != nil && review.Subject != "" {
 		return []string{review.Subject}
 	}

@@ -171,7 +171,7 @@ type Run struct {
 }
 
 // Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the
-// hook are. A run of which it records no other has its files read when Keep returns, and is written afterwards, because its lane waits.
+// hook are. Keep has read the files of the run when it returns; the recording is written afterwards, because the lane waits.
 func (r *Recorder) Keep(run Run) (busy bool) {
 	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now(), written: make(chan struct{})}
 	_, always := r.mode(run.Hook)
@@ -196,23 +196,19 @@ func (r *Recorder) Keep(run Run) (busy bool) {
 	if err == nil {
 		err = r.begin(f)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		end(err)
-	case always:
-		end(r.keep(f, contexts, run))
-		r.writers.Done()
-	default:
-		go func() {
-			defer r.writers.Done()
-			defer func() {
-				if reason := recover(); reason != nil { // it is outside of what package run recovers
-					end(fmt.Errorf("the operator panicked, which is a bug in it: %v: %s", reason, debug.Stack()))
-				}
-			}()
-			end(r.keep(f, contexts, run))
-		}()
+		return false
 	}
+	go func() {
+		defer r.writers.Done()
+		defer func() {
+			if reason := recover(); reason != nil { // it is outside of what package run recovers
+				end(fmt.Errorf("the operator panicked, which is a bug in it: %v: %s", reason, debug.Stack()))
+			}
+		}()
+		end(r.keep(f, contexts, run))
+	}()
 	return false
 }
 
