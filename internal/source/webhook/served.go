@@ -40,7 +40,11 @@ func (s *served) behindService(known *registrations, hooks []string, register fu
 	}}
 }
 
-func (w *Servers) serve(ctx context.Context, r *Renewal, server WebhookServer, component string) (*served, error) {
+// serve returns the server of a kind, and listens when that is needed for the first time.
+func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server WebhookServer, component string) (*served, error) {
+	if *kind != nil {
+		return *kind, nil
+	}
 	o := w.o
 	at, err := endpointOf(w.o.Cluster, o.Webhooks, server)
 	if err != nil {
@@ -82,6 +86,8 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, server WebhookServer, c
 	}
 	r.parts = append(r.parts, part{webhooks, listening.Run})
 	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
+	*kind = s
+	r.closed = append(r.closed, func() { *kind = nil })
 	return s, nil
 }
 

@@ -50,13 +50,9 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	if err != nil {
 		return err
 	}
-	s := w.admission
-	if s == nil {
-		if s, err = w.serve(ctx, r, o.Webhooks.Admission, "admissionWebhook"); err != nil {
-			return err
-		}
-		w.admission = s
-		r.closed = append(r.closed, func() { w.admission = nil })
+	s, err := w.serve(ctx, r, &w.admission, o.Webhooks.Admission, "admissionWebhook")
+	if err != nil {
+		return err
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
 		Client: w.client, Hooks: hooks, LeftOut: leftOut, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
@@ -85,20 +81,16 @@ func (w *Servers) reportAdmission(kind hook.Kind, hooks []string, configuration 
 	w.registrations.report(u)
 }
 
-func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook, names []string) (err error) {
+func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook, names []string) error {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
 		AllEffects: o.Webhooks.AllEffects,
 	})
-	s := w.conversion
-	if s == nil {
-		if s, err = w.serve(ctx, r, o.Webhooks.Conversion, "conversionWebhook"); err != nil {
-			return err
-		}
-		w.conversion = s
-		r.closed = append(r.closed, func() { w.conversion = nil })
+	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
+	if err != nil {
+		return err
 	}
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
 		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,

@@ -160,12 +160,12 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 		Name:                    b.Name,
 		ClientConfig:            k.clientConfig(w, bundle),
 		Rules:                   rules(b.Rules),
-		FailurePolicy:           pointer(admissionregistration.FailurePolicyType(w.policy)),
-		MatchPolicy:             pointer(admissionregistration.MatchPolicyType(cmp.Or(b.MatchPolicy, "Equivalent"))),
+		FailurePolicy:           new(admissionregistration.FailurePolicyType(w.policy)),
+		MatchPolicy:             new(admissionregistration.MatchPolicyType(cmp.Or(b.MatchPolicy, "Equivalent"))),
 		NamespaceSelector:       k.namespaces(b.NamespaceLabels),
 		ObjectSelector:          selector(b.ObjectLabels),
-		SideEffects:             pointer(admissionregistration.SideEffectClass(cmp.Or(b.SideEffects, "None"))),
-		TimeoutSeconds:          pointer(int32(cmp.Or(b.TimeoutSeconds, 10))),
+		SideEffects:             new(admissionregistration.SideEffectClass(cmp.Or(b.SideEffects, "None"))),
+		TimeoutSeconds:          new(int32(cmp.Or(b.TimeoutSeconds, 10))),
 		AdmissionReviewVersions: []string{"v1", "v1beta1"},
 		ReinvocationPolicy:      reinvocation(w),
 		MatchConditions:         k.conditions(b.MatchConditions),
@@ -178,10 +178,10 @@ func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.W
 		path += "/" + k.opts.Token(w.path)
 	}
 	if k.opts.URL != "" {
-		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: pointer(k.opts.URL + path)}
+		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: new(k.opts.URL + path)}
 	}
 	return admissionregistration.WebhookClientConfig{CABundle: bundle, Service: &admissionregistration.ServiceReference{
-		Name: k.opts.Service.Name, Namespace: k.opts.Service.Namespace, Path: &path, Port: pointer(int32(443)),
+		Name: k.opts.Service.Name, Namespace: k.opts.Service.Namespace, Path: &path, Port: new(int32(443)),
 	}}
 }
 
@@ -209,7 +209,7 @@ func rules(list []hook.Rule) []admissionregistration.RuleWithOperations {
 	for _, r := range list {
 		rule := admissionregistration.RuleWithOperations{Rule: admissionregistration.Rule{
 			APIGroups: r.APIGroups, APIVersions: r.APIVersions, Resources: r.Resources,
-			Scope: pointer(admissionregistration.ScopeType(cmp.Or(r.Scope, "*"))),
+			Scope: new(admissionregistration.ScopeType(cmp.Or(r.Scope, "*"))),
 		}}
 		for _, o := range r.Operations {
 			rule.Operations = append(rule.Operations, admissionregistration.OperationType(o))
@@ -253,7 +253,7 @@ func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
 	if w.typ != event.Mutating {
 		return nil
 	}
-	return pointer(admissionregistration.ReinvocationPolicyType(cmp.Or(w.binding.ReinvocationPolicy, "Never")))
+	return new(admissionregistration.ReinvocationPolicyType(cmp.Or(w.binding.ReinvocationPolicy, "Never")))
 }
 
 // conditions are those of a binding, and one that excludes clients.
@@ -291,5 +291,3 @@ func celList(texts []string) string {
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
-
-func pointer[T any](v T) *T { return &v }

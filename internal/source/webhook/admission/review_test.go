@@ -170,7 +170,7 @@ func TestTimeLimit(t *testing.T) {
 		{"?timeout=soon", 10, 9 * time.Second},
 	} {
 		r := httptest.NewRequest("POST", "/"+row.query, nil)
-		if got := timeLimit(r.URL.Query(), &hook.Admission{TimeoutSeconds: row.seconds}); got != row.want {
+		if got := (&webhook{binding: &hook.Admission{TimeoutSeconds: row.seconds}}).timeLimit(r); got != row.want {
 			t.Errorf("%q with timeoutSeconds %d: got %s, want %s", row.query, row.seconds, got, row.want)
 		}
 	}

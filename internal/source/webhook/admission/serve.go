@@ -1,12 +1,12 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -19,6 +19,9 @@ import (
 // largestReview is the size limit of a review; an update has two objects. The API server itself accepts 3 MiB, but
 // aggregated API servers may have larger objects.
 const largestReview = 16 << 20
+
+// longestTimeout is the maximum of timeoutSeconds.
+const longestTimeout = 30 * time.Second
 
 var _ http.Handler = (*Handler)(nil)
 
@@ -63,11 +66,11 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		reject(w, http.StatusServiceUnavailable, fmt.Sprintf("hook %q is not ready yet", hook.hook.Name))
 		return
 	}
-	if r.ContentLength != 0 && !isJSON(r.Header.Get("Content-Type")) {
+	if r.ContentLength != 0 && !httpserver.IsJSON(r) {
 		reject(w, http.StatusUnsupportedMediaType, "")
 		return
 	}
-	start, limit := time.Now(), timeLimit(r.URL.Query(), hook.binding)
+	start, limit := time.Now(), hook.timeLimit(r)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
 	defer cancel()
 	report := func(result string) {
@@ -191,9 +194,8 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 	}
 }
 
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && media == "application/json"
+func (w *webhook) timeLimit(r *http.Request) time.Duration {
+	return httpserver.TimeLimit(r, time.Duration(cmp.Or(w.binding.TimeoutSeconds, 10))*time.Second, longestTimeout)
 }
 
 func reject(w http.ResponseWriter, status int, text string, header ...string) {

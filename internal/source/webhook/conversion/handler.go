@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"mime"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -127,11 +126,11 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no hook converts this", http.StatusNotFound)
 		return
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+	if !httpserver.IsJSON(r) {
 		http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	limit := h.timeLimit(r)
+	limit := httpserver.TimeLimit(r, h.opts.Timeout, h.opts.Timeout)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
 	defer cancel()
 	entered := limiter.Enter(httpserver.CallerOf(r.Context(), h.opts.Knowable()), httpserver.AbortRead(w))
@@ -255,13 +254,4 @@ func (h *Handler) convert(ctx context.Context, r *http.Request, rv *review, ente
 	}()
 	err = c.run(ctx, h.opts.Runner)
 	return c.objects, err
-}
-
-// timeLimit is how long a review may take: a little less than the timeout of the API server, which then gets the reason.
-func (h *Handler) timeLimit(r *http.Request) time.Duration {
-	limit := h.opts.Timeout
-	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
-		limit = min(limit, asked)
-	}
-	return limit - min(limit/10, time.Second)
 }
