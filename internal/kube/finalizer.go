@@ -2,12 +2,12 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,13 +83,11 @@ func (o *Finalized) read(ctx context.Context, client rest.Interface) (text []byt
 	if text, err = Send(ctx, client.Get().AbsPath(o.path()...)); err != nil {
 		return nil, live, err
 	}
-	var object struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-	}
-	if err := json.Unmarshal(text, &object, json.MatchCaseInsensitiveNames(true)); err != nil {
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &object); err != nil {
 		return nil, live, fmt.Errorf("cannot read the metadata of %s: %w", o.Name, err)
 	}
-	if live = object.Metadata; string(live.UID) != o.UID {
+	if live = object.ObjectMeta; string(live.UID) != o.UID {
 		return nil, live, apierrors.NewNotFound(schema.GroupResource{Group: o.Resource.Group, Resource: o.Resource.Resource}, o.Name)
 	}
 	return text, live, nil
@@ -130,23 +128,18 @@ func WithFinalizer(ctx context.Context, client rest.Interface, res Resource, nam
 		if err != nil {
 			return nil, err
 		}
-		var page struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []struct {
-				Metadata metav1.ObjectMeta `json:"metadata"`
-			} `json:"items"`
-		}
-		if err := json.Unmarshal(text, &page, json.MatchCaseInsensitiveNames(true)); err != nil {
+		var page metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(text, &page); err != nil {
 			return nil, fmt.Errorf("cannot read a list of %s: %w", res.Resource, err)
 		}
 		for _, o := range page.Items {
-			if m := o.Metadata; slices.Contains(m.Finalizers, finalizer) {
-				all = append(all, Finalized{Resource: res, Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Finalizers: m.Finalizers})
+			if slices.Contains(o.Finalizers, finalizer) {
+				all = append(all, Finalized{Resource: res, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Finalizers: o.Finalizers})
 			}
 		}
-		if page.Metadata.Continue == "" {
+		if page.Continue == "" {
 			return all, nil
 		}
-		opts.Continue = page.Metadata.Continue
+		opts.Continue = page.Continue
 	}
 }

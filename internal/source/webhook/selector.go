@@ -2,12 +2,13 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -34,17 +35,13 @@ func ownSelector(ctx context.Context, client rest.Interface, namespace, pod stri
 	case err != nil:
 		return nil, err
 	}
-	var o struct {
-		Metadata struct {
-			Labels map[string]string `json:"labels"`
-		} `json:"metadata"`
-	}
+	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return nil, fmt.Errorf("cannot read Pod %q: %w", pod, err)
 	}
-	maps.DeleteFunc(o.Metadata.Labels, func(key, _ string) bool { return slices.Contains(unstable, key) })
-	if len(o.Metadata.Labels) == 0 {
+	maps.DeleteFunc(o.Labels, func(key, _ string) bool { return slices.Contains(unstable, key) })
+	if len(o.Labels) == 0 {
 		return nil, &hintError{set, fmt.Errorf("the Pod %q has no labels by which a Service could select it", pod)}
 	}
-	return o.Metadata.Labels, nil
+	return o.Labels, nil
 }
