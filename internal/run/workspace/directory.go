@@ -46,15 +46,14 @@ func (d *directory) restore() error {
 		return fmt.Errorf("cannot make the private directory again: %w", err)
 	}
 	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil && !locked(lock) {
+		err = fmt.Errorf("another process holds %s", path)
+	}
+	if err == nil {
+		_, err = lock.WriteString(lockText)
+	}
 	if err != nil {
-		return fmt.Errorf("cannot lock the private directory: %w", err)
-	}
-	if !locked(lock) {
-		lock.Close()
-		return fmt.Errorf("cannot lock the private directory: another process holds %s", path)
-	}
-	if _, err := lock.WriteString(lockText); err != nil {
-		lock.Close()
+		lock.Close() // nil has a Close, too
 		return fmt.Errorf("cannot lock the private directory: %w", err)
 	}
 	if d.lock != nil {
