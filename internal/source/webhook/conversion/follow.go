@@ -110,7 +110,7 @@ func (f *follower) reconcile(ctx context.Context) time.Duration {
 	if err == nil {
 		var differs bool
 		if differs, err = changes(found, patch); err == nil && !differs {
-			f.unchanged(patch)
+			f.registered(patch, false)
 			return 0
 		}
 	}
@@ -130,7 +130,7 @@ func (f *follower) reconcile(ctx context.Context) time.Duration {
 		f.failed(ctx, "Cannot point the CRD at the conversion hooks, will try again", err)
 		return retryAfter
 	}
-	f.wrote(patch)
+	f.registered(patch, true)
 	return 0
 }
 

@@ -43,18 +43,13 @@ func (f *follower) update(ctx context.Context, patch []byte, forbidden error) er
 	return err
 }
 
-// unchanged reports a CRD that was registered already.
-func (f *follower) unchanged(patch []byte) {
-	f.report(nil)
-	if f.applied == nil {
-		f.log.Info("The CRD leads to the conversion hooks already")
-	}
-	f.applied = patch
-}
-
-func (f *follower) wrote(patch []byte) {
+// registered reports a CRD that has the registration, written now or before.
+func (f *follower) registered(patch []byte, written bool) {
 	f.report(nil)
 	switch {
+	case f.applied == nil && !written:
+		f.log.Info("The CRD leads to the conversion hooks already")
+	case !written:
 	case f.applied == nil:
 		f.log.Info("The CRD leads to the conversion hooks now")
 	case string(f.applied) == string(patch):
