@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
@@ -79,7 +81,12 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 		s.url, w.own = at.base(listening.Address()), true
 	}
 	if o.Webhooks.CreateServices && s.service != "" {
-		s.made = serviceOf(w.client, o, s, listening.Address())
+		_, text, _ := net.SplitHostPort(listening.Address())
+		port, _ := strconv.Atoi(text)
+		s.made = &serviceOptions{
+			Client: w.client, Namespace: s.namespace, Name: s.service, Target: port,
+			Selector: o.Webhooks.ServiceSelector, Pod: o.Webhooks.PodName, Log: o.Log,
+		}
 	}
 	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
 		return nil, err
