@@ -87,12 +87,6 @@ func interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
-// withoutEffects reports whether the task is a review whose operations and metrics are dropped.
-func (t *Task) withoutEffects() bool {
-	review := t.readExtra().review
-	return review != nil && review.NoEffects
-}
-
 // check checks the outputs of a review without effects, so that its verdict is that of a review with them.
 func (r *Runner) check(a *attempt, out Outputs) error {
 	if len(out.Patch)+len(out.Metrics) == 0 {

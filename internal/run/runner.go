@@ -323,8 +323,9 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	result, err := r.execute(ctx, a, f)
 	a.record.Processed()
 	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(f.Calls())
+	review := t.readExtra().review
 	var turn *Turn // a client waits for the run of a review, so that has no turn
-	if t.readExtra().review == nil {
+	if review == nil {
 		turn = r.turns.take(t.Hook())
 		defer turn.end()
 	}
@@ -336,7 +337,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		if a.InvalidResult = invalid; invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
-		if outErr == nil && out.Patch != nil && ctx.Err() == nil && !t.withoutEffects() {
+		if outErr == nil && out.Patch != nil && ctx.Err() == nil && (review == nil || !review.NoEffects) {
 			var failed error
 			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 			err = errors.Join(err, failed)
@@ -353,7 +354,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		// The client has disconnected, or another replica is the leader.
 		return fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx))
 	}
-	if review := t.readExtra().review; review != nil {
+	if review != nil {
 		// The caller reads only the answers, and the rest may be large.
 		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
 		if a.Response, err = review.judge(review.outputs, nil); err != nil {

@@ -87,7 +87,7 @@ func (d *redaction) part(p part, text []byte) ([]byte, error) {
 		switch {
 		case isHTTP:
 			return d.request(tree)
-		case p.field == "review" && reviewsSecret(tree):
+		case p.field == "review" && isSecret(at(tree, "request", "kind")):
 			d.secretReview, d.confidential = true, true
 			for _, field := range []string{"object", "oldObject"} {
 				if request, ok := at(tree, "request").(map[string]any); ok && request[field] != nil {
@@ -123,8 +123,6 @@ func (d *redaction) ofSecret(fields map[string]any) map[string]any {
 // ownFields are those of a context that the operator writes, beside the binding and the type.
 var ownFields = []string{"watchEvent", "groupName", "fromVersion", "toVersion", "resourceEvent", "resourceNamespace", "resourceKind",
 	"resourceName"}
-
-func reviewsSecret(review any) bool { return isSecret(at(review, "request", "kind")) }
 
 // at returns the value at a path, or nil.
 func at(tree any, path ...string) any {
