@@ -42,7 +42,7 @@ func (s *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 	if err != nil {
 		return err
 	}
-	r.swap, r.wait = append(r.swap, func() func() func() { return served.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.handlers, r.wait = append(r.handlers, placed{&served.handler, handler}), append(r.wait, handler.Wait)
 	return nil
 }
 

@@ -28,8 +28,7 @@ type Renewal struct {
 	// registrars make the Services and register the servers, once registerable are closed.
 	registrars   []part
 	registerable []<-chan struct{}
-	// swap activates the new handlers, and returns functions that end the previous ones, and then wait for their requests.
-	swap []func() (drop func() (drain func()))
+	handlers     []placed
 	// wait returns when all runs of the new handlers have ended.
 	wait []func()
 	// retired, if set, is called when no request of earlier handlers is in flight.
@@ -39,6 +38,12 @@ type Renewal struct {
 	// opened are the new servers, until they run; closed resets the fields that hold them.
 	opened []*httpserver.Server
 	closed []func()
+}
+
+// placed is a new handler, and where it replaces another one.
+type placed struct {
+	at      *replaceable
+	handler answerer
 }
 
 // Abort releases what Prepare has created.
@@ -74,11 +79,10 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 }
 
 // register activates the handlers, and registers the servers until ctx ends. When all hooks are ready it ends the previous handlers, and
-// calls swapped.
-func (r *Renewal) register(ctx context.Context, swapped func(drain []func()), trouble func(what string, err error)) {
-	var drops []func() func()
-	for _, swap := range r.swap {
-		drops = append(drops, swap())
+// calls swapped with them.
+func (r *Renewal) register(ctx context.Context, swapped func(gone []*inPlace), trouble func(what string, err error)) {
+	for _, p := range r.handlers {
+		p.at.put(p.handler)
 	}
 	var registrars sync.WaitGroup
 	defer registrars.Wait()
@@ -86,11 +90,11 @@ func (r *Renewal) register(ctx context.Context, swapped func(drain []func()), tr
 		if r.ready != nil && !reached(ctx, r.ready) {
 			return
 		}
-		var drain []func()
-		for _, drop := range drops {
-			drain = append(drain, drop())
+		var gone []*inPlace
+		for _, p := range r.handlers {
+			gone = append(gone, p.at.drop(p.handler)...)
 		}
-		swapped(drain)
+		swapped(gone)
 	})
 	if reached(ctx, r.registerable...) {
 		begin(ctx, &registrars, r.registrars, trouble)

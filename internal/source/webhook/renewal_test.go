@@ -77,18 +77,16 @@ func TestRenewalWithoutService(t *testing.T) {
 		t.Error("it is registered")
 		return nil
 	})
-	swapped, retired, rejected := false, make(chan struct{}), make(chan struct{})
+	var handlers replaceable
+	retired, rejected := make(chan struct{}), make(chan struct{})
 	s, err := New(t.Context(), Options{Cluster: &kube.Cluster{Config: &rest.Config{Host: api.URL}}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	start(t, s)
 	(&Renewal{
-		servers: s,
-		swap: []func() func() func(){func() func() func() {
-			swapped = true
-			return func() func() { return func() {} }
-		}},
+		servers:  s,
+		handlers: []placed{{&handlers, &version{}}},
 		registrars: []part{{webhooks, func(ctx context.Context) error {
 			defer close(rejected)
 			err := register.run(ctx)
@@ -100,7 +98,7 @@ func TestRenewalWithoutService(t *testing.T) {
 	}).Commit(nil, func() { close(retired) })
 	testenv.Receive(t, retired, "end of the previous handlers")
 	testenv.Receive(t, rejected, "answer about the Service")
-	if !swapped {
+	if handlers.now == nil {
 		t.Error("the handlers are not replaced")
 	}
 }

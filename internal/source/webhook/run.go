@@ -31,18 +31,16 @@ func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
 		now, previous := r, s.current
-		if now != s.first { // whose handlers are active from the beginning
-			s.current = slices.Concat(now.wait, previous)
-		}
+		s.current = slices.Concat(now.wait, previous)
 		registrars.Go(func() {
-			now.register(registering, func(drain []func()) {
-				if now == s.first {
-					return
-				}
+			now.register(registering, func(gone []*inPlace) {
 				calls := s.retired
 				s.retired, s.current = nil, now.wait
 				running.Go(func() {
-					for _, wait := range append(drain, previous...) {
+					for _, h := range gone {
+						h.requests.Wait()
+					}
+					for _, wait := range previous {
 						wait()
 					}
 					for _, call := range calls {

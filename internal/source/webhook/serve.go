@@ -91,10 +91,9 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 	if s.first, err = s.Prepare(ctx, o.Hooks, o.LeftOut); err != nil {
 		return nil, err
 	}
-	for _, swap := range s.first.swap {
-		swap()
+	for _, p := range s.first.handlers {
+		p.at.put(p.handler)
 	}
-	s.current = s.first.wait
 	return s, nil
 }
 

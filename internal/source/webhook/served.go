@@ -186,30 +186,25 @@ func (r *replaceable) enter(req *http.Request) *inPlace {
 	return h
 }
 
-// put replaces the handler. Drop ends the earlier ones, unless another one has been put; drain waits until they have no request in flight.
-func (r *replaceable) put(h answerer) (drop func() (drain func())) {
+// put replaces the handler.
+func (r *replaceable) put(h answerer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now == nil || r.now.answerer != h {
-		if r.now != nil {
-			r.earlier = slices.Insert(r.earlier, 0, r.now)
-		}
-		r.now = &inPlace{answerer: h}
+	if r.now != nil && r.now.answerer == h {
+		return
 	}
-	return func() func() { return r.drop(h) }
+	if r.now != nil {
+		r.earlier = slices.Insert(r.earlier, 0, r.now)
+	}
+	r.now = &inPlace{answerer: h}
 }
 
-func (r *replaceable) drop(h answerer) (drain func()) {
+// drop ends the handlers before h, unless another one has been put, and returns those that it ends: they may have requests in flight.
+func (r *replaceable) drop(h answerer) (gone []*inPlace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now.answerer != h {
-		return func() {}
+	if r.now.answerer == h {
+		gone, r.earlier = r.earlier, nil
 	}
-	gone := r.earlier
-	r.earlier = nil
-	return func() {
-		for _, e := range gone {
-			e.requests.Wait()
-		}
-	}
+	return gone
 }

@@ -36,19 +36,19 @@ func TestReplacedHookByHook(t *testing.T) {
 	third := &version{"third", map[string]bool{"/a": false, "/b": false, "/new": false}}
 	r.put(first)
 	ask("/a", "first")
-	drop := r.put(second)
+	r.put(second)
 	ask("/a", "first")
 	ask("/b", "second")
 	ask("/gone", "second")
 	ask("/new", "second") // which rejects it
-	last := r.put(third)
+	r.put(third)
 	ask("/a", "first")
 	ask("/b", "second")
-	drop() // it is not the last one any more
+	r.drop(second) // it is not the last one any more
 	ask("/a", "first")
 	third.ready["/a"], third.ready["/b"] = true, true
 	ask("/a", "third")
-	last()()
+	r.drop(third)
 	third.ready["/a"] = false
 	ask("/a", "third")
 }

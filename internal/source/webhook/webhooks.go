@@ -65,7 +65,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	if err != nil {
 		return err
 	}
-	r.swap, r.wait = append(r.swap, func() func() func() { return s.handler.put(handler) }), append(r.wait, handler.Wait)
+	r.handlers, r.wait = append(r.handlers, placed{&s.handler, handler}), append(r.wait, handler.Wait)
 	r.registrars = append(r.registrars, s.behindService(&w.registrations, names, registrar.Run))
 	return nil
 }
@@ -105,7 +105,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	r.swap = append(r.swap, func() func() func() { return s.handler.put(handler) })
+	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, s.behindService(&w.registrations, names, registrar.Run))
 	return nil
 }
