@@ -20,24 +20,24 @@ type servedHTTP struct {
 }
 
 // prepareHTTP listens if a hook needs it for the first time, and creates a handler.
-func (s *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
-	served := s.http
+func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
+	served := w.http
 	if served == nil {
 		if len(namesOf(hooks, hook.OnHTTP)) == 0 {
 			return nil
 		}
-		if served, err = s.listenHTTP(r); err != nil {
+		if served, err = w.listenHTTP(r); err != nil {
 			return err
 		}
-		s.http = served
-		r.closed = append(r.closed, func() { s.http = nil })
+		w.http = served
+		r.closed = append(r.closed, func() { w.http = nil })
 	}
 	if served.access == nil {
-		warnAboutAllow(hooks, s.o)
+		warnAboutAllow(hooks, w.o)
 	}
 	handler, err := httphooks.New(httphooks.Options{
-		Hooks: hooks, Runner: s.o.Requests, Ready: s.o.Ready, Access: served.access, Log: s.o.Log, Intake: s.o.intake,
-		Parallel: s.o.HTTP.Parallel, Queue: s.o.HTTP.Queue, BodyLimit: int64(s.o.HTTP.BodyLimit), Timeout: s.o.HTTP.Timeout,
+		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log, Intake: w.o.intake,
+		Parallel: w.o.HTTP.Parallel, Queue: w.o.HTTP.Queue, BodyLimit: int64(w.o.HTTP.BodyLimit), Timeout: w.o.HTTP.Timeout,
 	})
 	if err != nil {
 		return err
@@ -46,8 +46,8 @@ func (s *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 	return nil
 }
 
-func (s *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
-	o := s.o
+func (w *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
+	o := w.o
 	var certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	if o.HTTP.Cert != "" {
 		files, err := cert.Files(cert.FilesOptions{Cert: o.HTTP.Cert, Key: o.HTTP.Key, For: "HTTP", Log: o.Log})

@@ -8,34 +8,34 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 )
 
-// Run serves, and registers when hooks are ready. It returns when ctx has ended and all requests have been answered. Errors of the first set
-// are reported to fail, as an *Error; those of later sets are logged.
-func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
-	defer close(s.ended)
+// Run serves, and registers when hooks are ready. It returns when ctx has ended and all requests have been answered. Errors of the first
+// set are reported to fail, as an *Error; those of later sets are logged.
+func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
+	defer close(w.ended)
 	// The servers outlive the registrations, so that no registered port is closed.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	for r, first := s.first, true; r != nil; first = false {
+	for r, first := w.first, true; r != nil; first = false {
 		trouble := func(what string, err error) {
 			if err = (&Error{what, err}); first {
 				fail(err)
 				return
 			}
-			s.unserved.report(Unregistered{Subject: what, Err: err})
-			s.o.Log.Error("New hooks are not served", "error", err.Error())
+			w.unserved.report(Unregistered{Subject: what, Err: err})
+			w.o.Log.Error("New hooks are not served", "error", err.Error())
 		}
 		begin(serving, &running, r.parts, trouble)
 		if r.retired != nil {
-			s.retired = append(s.retired, r.retired)
+			w.retired = append(w.retired, r.retired)
 		}
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
-		now, previous := r, s.current
-		s.current = slices.Concat(now.wait, previous)
+		now, previous := r, w.current
+		w.current = slices.Concat(now.wait, previous)
 		registrars.Go(func() {
 			now.register(registering, func(gone []*inPlace) {
-				calls := s.retired
-				s.retired, s.current = nil, now.wait
+				calls := w.retired
+				w.retired, w.current = nil, now.wait
 				running.Go(func() {
 					for _, h := range gone {
 						h.requests.Wait()
@@ -53,15 +53,15 @@ func (s *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 		case <-ctx.Done():
 			stop(nil)
 			r = nil
-		case r = <-s.next:
+		case r = <-w.next:
 			stop(admission.ErrReplaced)
-			s.unserved.clear()
+			w.unserved.clear()
 		}
 		registrars.Wait()
 	}
 	endServing()
 	running.Wait()
-	for _, wait := range s.current {
+	for _, wait := range w.current {
 		wait()
 	}
 }

@@ -99,9 +99,9 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 
 // Prepare does what can fail for a new set of hooks, and the names of those that are left out of it. An error has no effect on the active
 // set. Otherwise either Abort or Commit must be called.
-func (s *Servers) Prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (*Renewal, error) {
-	r := &Renewal{servers: s}
-	if err := errors.Join(s.prepareWebhooks(ctx, r, hooks, leftOut), s.prepareHTTP(r, hooks)); err != nil {
+func (w *Servers) Prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (*Renewal, error) {
+	r := &Renewal{servers: w}
+	if err := errors.Join(w.prepareWebhooks(ctx, r, hooks, leftOut), w.prepareHTTP(r, hooks)); err != nil {
 		r.Abort()
 		return nil, err
 	}

@@ -174,7 +174,8 @@ func (o *serviceOptions) read(ctx context.Context) (*corev1.Service, error) {
 }
 
 func (o *serviceOptions) ports() []corev1.ServicePort {
-	return []corev1.ServicePort{{Name: "webhooks", Protocol: corev1.ProtocolTCP, Port: servicePort, TargetPort: intstr.FromInt32(int32(o.Target))}}
+	target := intstr.FromInt32(int32(o.Target))
+	return []corev1.ServicePort{{Name: "webhooks", Protocol: corev1.ProtocolTCP, Port: servicePort, TargetPort: target}}
 }
 
 // fits reports whether a Service has the right selector and port.

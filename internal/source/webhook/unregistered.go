@@ -84,8 +84,8 @@ func (r *registrations) all() (list []Unregistered) {
 }
 
 // Unregistered are the registrations that fail now, and the servers of new hooks that do.
-func (s *Servers) Unregistered() []Unregistered {
-	return append(s.registrations.all(), s.unserved.all()...)
+func (w *Servers) Unregistered() []Unregistered {
+	return append(w.registrations.all(), w.unserved.all()...)
 }
 
 // namesOf are the hooks with a binding of one of the kinds.

@@ -127,7 +127,8 @@ func (f *files) read() (text filesText, err error) {
 		}
 		content, err := os.ReadFile(file.path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return text, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", f.what, file.what, file.path, f.otherwise)
+			return text, fmt.Errorf("cannot read the %s %s: there is no file %q: mount the Secret there%s", f.what, file.what, file.path,
+				f.otherwise)
 		} else if err != nil {
 			return text, fmt.Errorf("cannot read the %s %s: %w", f.what, file.what, err)
 		}
