@@ -68,8 +68,9 @@ func TestAccess(t *testing.T) {
 		t.Error("a Synchronization of the binding is left, or another one is dropped")
 	}
 	// Requests fail.
-	if _, err := r.Answer(t.Context(), Review{Event: event.Event{Type: event.HTTP, Hook: &hook.Hook{Name: "shop/h", Tenant: h.Tenant,
-		HTTP: []hook.HTTP{{}}}}, Quiet: true}); !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "no token") {
+	review := event.Review{Event: event.Event{Type: event.HTTP, Hook: &hook.Hook{Name: "shop/h", Tenant: h.Tenant, HTTP: []hook.HTTP{{}}}}}
+	_, err := r.Answer(t.Context(), Review{Review: review, Quiet: true})
+	if !errors.Is(err, ErrWaits) || !strings.Contains(err.Error(), "no token") {
 		t.Errorf("error %v", err)
 	}
 }

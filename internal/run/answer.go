@@ -5,26 +5,16 @@ import (
 	"errors"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // Review is a request that a hook answers.
 type Review struct {
-	// Event is of the type Validating, Mutating, Conversion or HTTP.
-	Event event.Event
-	// Body is the review of the API server as JSON text.
-	Body []byte
-	// Step is the step of a Conversion.
-	Step hook.ConversionStep
+	event.Review
 	// Request is that of HTTP.
 	Request *event.Request
-	// Subject names what is reviewed, for the record of the run; empty means the binding.
-	Subject string
 	// Judge turns what the hook wrote, or the error of its run, into the response that the client gets. An error fails the
 	// run before anything that the hook asked for is carried out; Judge may be called again with it. Nil accepts everything.
 	Judge func(out Outputs, err error) (response string, failure error)
-	// NoEffects drops operations and metrics, after they have been checked like others.
-	NoEffects bool
 	// Quiet leaves the log record of a failure to the caller.
 	Quiet bool
 }

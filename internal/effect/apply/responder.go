@@ -32,7 +32,7 @@ func (a Responder) Admit(ctx context.Context, r admission.Review) (answer *effec
 		kind = "mutating"
 	}
 	_, err = a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: r.Type, Hook: r.Hook, Index: r.Index}, Body: r.Body, Subject: r.Subject, NoEffects: r.NoEffects,
+		Review: r.Review,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err == nil {
 				answer, err = parseAnswer(kind, out.Admission, wire.ParseAdmission)
@@ -45,8 +45,7 @@ func (a Responder) Admit(ctx context.Context, r admission.Review) (answer *effec
 
 func (a Responder) Convert(ctx context.Context, r conversion.Review) (answer *effect.ConversionAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: event.Conversion, Hook: r.Hook, Index: r.Index}, Body: r.Body, Step: r.Step, Subject: r.Subject, Quiet: true,
-		NoEffects: r.NoEffects,
+		Review: r.Review, Quiet: true,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err == nil {
 				answer, err = parseAnswer("conversion", out.Conversion, wire.ParseConversion)
@@ -59,7 +58,7 @@ func (a Responder) Convert(ctx context.Context, r conversion.Review) (answer *ef
 
 func (a Responder) Answer(ctx context.Context, h *hook.Hook, index int, request *event.Request) (answer effect.HTTPAnswer, err error) {
 	_, err = a.Runner.Answer(ctx, run.Review{
-		Event: event.Event{Type: event.HTTP, Hook: h, Index: index}, Request: request,
+		Review: event.Review{Event: event.Event{Type: event.HTTP, Hook: h, Index: index}}, Request: request,
 		Judge: func(out run.Outputs, err error) (string, error) {
 			if err != nil {
 				return "", err

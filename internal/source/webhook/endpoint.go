@@ -35,14 +35,10 @@ func endpointOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (endpo
 // ownAddress is the address of the interface that routes to the API server. It sends nothing.
 func ownAddress(server string) (string, error) {
 	u, err := url.Parse(server)
-	if err != nil {
-		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: set --webhook-url", err)
+	var conn net.Conn
+	if err == nil {
+		conn, err = net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: set --webhook-url", err)
 	}

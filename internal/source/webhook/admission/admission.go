@@ -34,16 +34,7 @@ import (
 
 // Review is one review for a hook.
 type Review struct {
-	Hook *hook.Hook
-	// Type is Validating or Mutating, and Index the number of the binding of that type.
-	Type  event.Type
-	Index int
-	// Body is the AdmissionReview as the API server sent it.
-	Body []byte
-	// Subject names what is reviewed: `CREATE Pod demo/web-0`.
-	Subject string
-	// NoEffects drops operations and metrics: the request is a dry run, or its caller is not known.
-	NoEffects bool
+	event.Review
 	// Judge returns the verdict that the API server gets for an answer (nil: the hook wrote none) or for the error of a run.
 	// An error means that the hook has failed.
 	Judge func(answer *effect.AdmissionAnswer, err error) (verdict string, failure error)

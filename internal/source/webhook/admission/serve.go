@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
@@ -178,8 +179,10 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 			done <- out
 		}()
 		out.answer, out.err = h.opts.Runner.Admit(ctx, Review{
-			Hook: w.hook, Type: w.typ, Index: w.index, Body: body, Subject: r.subject(w),
-			NoEffects: r.Request.DryRun || !h.opts.AllEffects && !httpserver.Known(ctx),
+			Review: event.Review{
+				Event: event.Event{Hook: w.hook, Type: w.typ, Index: w.index}, Body: body, Subject: r.subject(w),
+				NoEffects: r.Request.DryRun || !h.opts.AllEffects && !httpserver.Known(ctx),
+			},
 			Judge: func(answer *effect.AdmissionAnswer, err error) (string, error) {
 				v := w.judge(r.Request.Operation, body, answer, err)
 				return v.String(), v.err()

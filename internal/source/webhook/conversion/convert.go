@@ -8,22 +8,13 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // Review is one step of a conversion for a hook.
 type Review struct {
-	Hook *hook.Hook
-	// Index is the number of the binding, and Step the step as the binding declares it.
-	Index int
-	Step  hook.ConversionStep
-	// Body is the whole review as JSON; request.objects are the objects to convert.
-	Body []byte
-	// Subject names what is converted: "3 objects of widgets.acme.dev from v1beta1 to v1".
-	Subject string
-	// NoEffects drops operations and metrics: the caller is not known.
-	NoEffects bool
+	event.Review
 	// Judge returns what comes of an answer (nil: the hook wrote none) or of the error of a run. An error means that the hook
 	// has failed.
 	Judge func(answer *effect.ConversionAnswer, err error) (response string, failure error)
@@ -123,10 +114,11 @@ func (c *conversion) do(ctx context.Context, runner Runner, s step, indexes []in
 		}
 		return "failed: " + f.message, f
 	}
-	answer, err := runner.Convert(ctx, Review{
-		Hook: s.hook, Index: s.index, Step: s.declared, Body: c.review.forHook(given), Judge: judge, NoEffects: c.noEffects,
-		Subject: fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
-	})
+	answer, err := runner.Convert(ctx, Review{event.Review{
+		Event: event.Event{Type: event.Conversion, Hook: s.hook, Index: s.index}, Step: s.declared, Body: c.review.forHook(given),
+		Subject:   fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
+		NoEffects: c.noEffects,
+	}, judge})
 	if f := s.judge(c.review, answer, err); f != nil {
 		return f
 	}
