@@ -204,13 +204,15 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
+	m := t.ensureExtra()
+	m.attempts++
+	m.runs++
+	m.run = r.lastRun.Add(1)
 	ctx, endTrace := r.startRunSpan(ctx, t)
 	log := r.opts.Log.With(t.LogFields()...)
 	if r.opts.Tracers != nil {
 		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
 	}
-	m := t.ensureExtra()
-	m.run = r.lastRun.Add(1)
 	merged := m.merged
 	r.logMerge(log, m)
 	t.refresh()

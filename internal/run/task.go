@@ -270,8 +270,6 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		if why := t.runner.blocked(t); why != "" {
 			return fmt.Errorf("%s FAILED: %w", t.Hook().Name, &blockedError{why})
 		}
-		m.attempts++
-		m.runs++
 		return t.runner.run(ctx, t)
 	}
 	m.blocked = false
@@ -296,8 +294,6 @@ func (t *Task) Run(ctx context.Context) (err error) {
 			err = nil
 		}
 	}()
-	m.attempts++
-	m.runs++
 	m.endings = t.runner.endings(t.Hook())
 	return t.runner.run(ctx, t)
 }
