@@ -78,20 +78,35 @@ func operateWith(t *testing.T, c *testenv.Cluster, namespace string, runner Runn
 	return o
 }
 
-// run runs a registrar until it has registered. What it returns ends it.
+// run runs a registrar until both configurations have what can be registered. What it returns ends it.
 func run(t *testing.T, r *Registrar) (stop func() error) {
 	t.Helper()
+	report, reconciled := r.opts.Report, make(chan hook.Kind, 10)
+	r.opts.Report = func(kind hook.Kind, hooks []string, configuration string, err error) {
+		if report != nil {
+			report(kind, hooks, configuration, err)
+		}
+		if err == nil || strings.Contains(err.Error(), sharedName) {
+			select {
+			case reconciled <- kind:
+			default: // it has been noticed
+			}
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx); close(done) }()
 	stop = func() error { cancel(); return <-done }
 	t.Cleanup(func() { _ = stop() })
-	select {
-	case <-r.registered:
-	case err := <-done:
-		t.Fatalf("Run ended: %v", err)
-	case <-time.After(testenv.Patience):
-		t.Fatal("no registration")
+	for kinds := map[hook.Kind]bool{}; len(kinds) < len(r.keepers); {
+		select {
+		case kind := <-reconciled:
+			kinds[kind] = true
+		case err := <-done:
+			t.Fatalf("Run ended: %v", err)
+		case <-time.After(testenv.Patience):
+			t.Fatal("no registration")
+		}
 	}
 	return stop
 }

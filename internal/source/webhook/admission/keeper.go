@@ -40,8 +40,6 @@ type keeper struct {
 	disputed error
 	// left reports that webhooks of this operator were in the object when it was read last.
 	left bool
-	// ready is closed after the first successful reconciliation, or if permissions allow none.
-	ready chan struct{}
 	// complete is closed after the first reconciliation with the webhooks of all hooks.
 	complete chan struct{}
 	// wake has a token when the object, or what is desired, may have changed.
@@ -58,7 +56,7 @@ type keeper struct {
 func newKeeper(o *RegistrarOptions, prefix string, k kind, all []*webhook, started time.Time) *keeper {
 	keeper := &keeper{
 		opts: o, kind: k, name: prefix + "-hooks", started: started,
-		ready: make(chan struct{}), complete: make(chan struct{}), wake: make(chan struct{}, 1),
+		complete: make(chan struct{}), wake: make(chan struct{}, 1),
 		writes: rate.NewLimiter(rate.Every(30*time.Second), 10), recheck: recheck, first: firstDelays, later: laterDelays,
 	}
 	keeper.log = o.Log.With("kind", k.name, "name", keeper.name)
@@ -80,7 +78,7 @@ func (k *keeper) run(ctx context.Context) error {
 
 	// registered: the object has webhooks of hooks that are ready, so an error cannot be that of the first registration.
 	registered, failures := len(k.webhooks) == 0, 0
-	release, completed := sync.OnceFunc(func() { close(k.ready) }), sync.OnceFunc(func() { close(k.complete) })
+	completed := sync.OnceFunc(func() { close(k.complete) })
 	watch := sync.OnceFunc(func() { watching.Go(func() { k.watch(ctx) }) })
 	for {
 		ready, complete := k.anyReady(), k.awaited() == ""
@@ -98,11 +96,9 @@ func (k *keeper) run(ctx context.Context) error {
 				completed()
 			}
 			failures = 0
-			release()
 			watch()
 		case len(k.webhooks) == 0 && apierrors.IsForbidden(err) && !k.left && !k.served():
 			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
-			release()
 			return nil
 		case ready && !registered && !apierrors.IsForbidden(err) && (refused(err) || failures >= len(k.first)):
 			return k.explain(err)
@@ -110,7 +106,6 @@ func (k *keeper) run(ctx context.Context) error {
 			delays, problem := k.later, "Cannot register webhooks. Will retry after delay."
 			if len(k.webhooks) == 0 {
 				problem = cannotRemove
-				release() // others do not wait for that
 				watch()
 			}
 			if !registered {

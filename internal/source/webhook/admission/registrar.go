@@ -72,8 +72,6 @@ type Registrar struct {
 	keepers []*keeper
 	// former are the keepers of FormerName, which have no webhooks.
 	former []*keeper
-	// registered is closed when all webhooks have been registered for the first time.
-	registered chan struct{}
 }
 
 // removeTimeout bounds the removal at the end.
@@ -101,7 +99,7 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Registrar{opts: o, registered: make(chan struct{})}
+	r := &Registrar{opts: o}
 	started := time.Now().UTC()
 	for _, k := range []kind{validating, mutating} {
 		r.keepers = append(r.keepers, newKeeper(&r.opts, o.ConfigurationName, k, all, started))
@@ -141,7 +139,6 @@ func (r *Registrar) Run(ctx context.Context) error {
 			}
 		})
 	}
-	all.Go(func() { r.awaitFirst(ctx) })
 	all.Wait()
 	cancel()
 	waking.Wait()
@@ -168,17 +165,6 @@ func (r *Registrar) wake(ctx context.Context, bundle, ready <-chan struct{}) {
 			kube.Wake(k.wake)
 		}
 	}
-}
-
-func (r *Registrar) awaitFirst(ctx context.Context) {
-	for _, k := range r.keepers {
-		select {
-		case <-k.ready:
-		case <-ctx.Done():
-			return
-		}
-	}
-	close(r.registered)
 }
 
 // Remove deletes both configurations, or empties those that the operator has not created, if they point to the Service or URL, and no

@@ -282,8 +282,8 @@ func TestNoPermission(t *testing.T) {
 			`the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+
 			`-hooks"], verbs: ["list", "watch", "update"]}`)
 	select {
-	case <-r.registered:
-		t.Error("Registered is closed")
+	case <-r.keepers[0].complete:
+		t.Error("they are registered")
 	case err := <-ended:
 		t.Errorf("it ends: %v", err)
 	default:
@@ -493,7 +493,9 @@ func TestCreatedByAChart(t *testing.T) {
 		"there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, `+
 			`as 'shell-operator rbac' prints it, and the chart with webhooks.validating`)
 	chart(t, c, name)
-	<-first.registered
+	for _, k := range first.keepers {
+		<-k.complete
+	}
 	seen.until(t, of+" true", "")
 	if got := live(t, c, validating, name); len(got.Webhooks) != 3 || got.Labels[managedByLabel] != "Helm" {
 		t.Errorf("registered is %+v", got)
