@@ -114,15 +114,14 @@ func printable(text string) string {
 
 // ParseConfig parses the output of a config call. An error is a *ConfigError. Warnings are returned with and without an error.
 func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hook, []Warning, error) {
-	p := &parser{ConfigOptions: opts, document: configDocument}
-	h := hook.Hook{Name: name, Path: path}
+	p := &parser{ConfigOptions: opts, document: configDocument, hook: hook.Hook{Name: name, Path: path}}
 	if root, ok := p.decode(output); ok {
-		p.root(root, &h)
+		p.root(root)
 	}
 	if len(p.violations) > 0 {
 		return hook.Hook{}, p.warnings, &ConfigError{Hook: name, Violations: p.violations, Output: string(output)}
 	}
-	return h, p.warnings, nil
+	return p.hook, p.warnings, nil
 }
 
 // parser collects the violations and warnings of one document.
@@ -131,6 +130,9 @@ type parser struct {
 	document   document
 	violations []Violation
 	warnings   []Warning
+	// hook is that of a configuration. The includes of its bindings are pending until all kubernetes bindings are parsed.
+	hook    hook.Hook
+	pending []pendingIncludes
 }
 
 // warn adds a warning unless it is there: several bindings can cause the same one.
@@ -141,20 +143,20 @@ func (p *parser) warn(path, format string, args ...any) {
 }
 
 // root dispatches on the version.
-func (p *parser) root(fields map[string]any, h *hook.Hook) {
+func (p *parser) root(fields map[string]any) {
 	o := &object{p: p, fields: fields}
 	value, given := fields["configVersion"]
 	text, isText := value.(string)
 	switch {
 	case !given, text == "v0":
 		delete(fields, "configVersion")
-		p.v0(o, h)
+		p.v0(o)
 	case value == nil:
 		o.violation("configVersion", "has no value", `write "configVersion: v1"`)
 	case !isText:
 		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", typeOf(value)), `write "configVersion: v1"`)
 	case text == "v1":
-		p.v1(o, h)
+		p.v1(o)
 	default:
 		o.violation("configVersion", fmt.Sprintf("%q is not supported", text), `use "v1"`)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // finalizer checks the finalizer of a binding, and that its events can lead to its removal.
-func (p *parser) finalizer(o *object, k *hook.Kubernetes, all *bindings) {
+func (p *parser) finalizer(o *object, k *hook.Kubernetes) {
 	if v, ok := o.lookup("finalizer"); !ok || typeOf(v) != "string" {
 		return
 	}
@@ -27,7 +27,7 @@ func (p *parser) finalizer(o *object, k *hook.Kubernetes, all *bindings) {
 		o.violation("group", "is set together with finalizer",
 			"remove one of them: contexts of a group do not name the object that is being deleted")
 	}
-	retry := all.hook.Settings.Retry.Override(k.Retry)
+	retry := p.hook.Settings.Retry.Override(k.Retry)
 	switch {
 	case k.AllowFailure:
 		p.warn(joined(o.path, "allowFailure"), "counts a failed run as success: the finalizer is removed although the cleanup may be incomplete")
@@ -35,8 +35,8 @@ func (p *parser) finalizer(o *object, k *hook.Kubernetes, all *bindings) {
 		o.violation("finalizer", "is set, but retry.exhausted is drop (in the binding or in settings.retry)",
 			"set exhausted: park: a dropped Deleting leaves the object with its finalizer")
 	}
-	for i := range all.hook.Kubernetes {
-		other := &all.hook.Kubernetes[i]
+	for i := range p.hook.Kubernetes {
+		other := &p.hook.Kubernetes[i]
 		if other.Finalizer == k.Finalizer && strings.EqualFold(other.Kind, k.Kind) &&
 			(other.APIVersion == k.APIVersion || other.APIVersion == "" || k.APIVersion == "") {
 			o.violation("finalizer", fmt.Sprintf("%q is that of kubernetes[%d] (binding %q), too, for the same kind", k.Finalizer, i, other.Name),

@@ -14,32 +14,27 @@ import (
 const openAPIPath = "/openapi.json"
 
 // https parses the list http.
-func (p *parser) https(root *object, all *bindings) []hook.HTTP {
-	var list []hook.HTTP
+func (p *parser) https(root *object) (list []hook.HTTP) {
 	routes := map[string]int{}
-	for i, o := range root.objects("http", 1) {
-		if o == nil {
-			list = append(list, hook.HTTP{})
-			continue
-		}
+	parseEach(root, "http", 1, &list, func(o *object) hook.HTTP {
 		before := len(p.violations)
-		b := p.http(o, all)
-		list = append(list, b)
+		b := p.http(o)
 		if len(p.violations) > before {
-			continue
+			return b
 		}
 		route := b.Method + " " + shape(b.Segments)
 		if first, ok := routes[route]; ok {
 			o.violation("path", fmt.Sprintf("%q answers the same requests as %s", b.Method+" "+b.Path, indexed("http", first)),
 				"one request runs one hook: give one of them another method or path, or make one binding of both")
-			continue
+		} else {
+			routes[route] = len(list) - 1
 		}
-		routes[route] = i
-	}
+		return b
+	})
 	return list
 }
 
-func (p *parser) http(o *object, all *bindings) hook.HTTP {
+func (p *parser) http(o *object) hook.HTTP {
 	var b hook.HTTP
 	b.Name = p.bindingName(o, "http")
 	b.Method = o.method()
@@ -62,7 +57,7 @@ func (p *parser) http(o *object, all *bindings) hook.HTTP {
 			a.violation("", "is empty", "list users or groups, or omit the key to use RBAC")
 		}
 	}
-	p.includes(o, &b.Binding, all)
+	p.includes(o, &b.Binding)
 	o.close()
 	return b
 }

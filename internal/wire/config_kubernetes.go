@@ -17,7 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
+func (p *parser) kubernetes(o *object) hook.Kubernetes {
 	var k hook.Kubernetes
 	k.Name = p.bindingName(o, "kubernetes")
 	k.APIVersion = o.text("apiVersion")
@@ -30,7 +30,7 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	}
 	k.Queue, k.Lanes = p.queue(o)
 	k.AllowFailure = o.truth("allowFailure", false)
-	k.Retry = p.retry(o, all.hook.Settings.Retry)
+	k.Retry = p.retry(o, p.hook.Settings.Retry)
 	k.Finalizer = o.text("finalizer")
 	p.watchEvents(o, &k)
 	p.initial(o, &k)
@@ -45,12 +45,12 @@ func (p *parser) kubernetes(o *object, all *bindings) hook.Kubernetes {
 	k.JQFilter = o.text("jqFilter")
 	p.filter(o, k.JQFilter)
 	k.Resync = p.resync(o)
-	p.includes(o, &k.Binding, all)
+	p.includes(o, &k.Binding)
 	p.condition(o, &k)
 	if k.IncludePrevious = o.truth("includePrevious", false); k.IncludePrevious && k.Group != "" {
 		o.violation("includePrevious", "is set together with group", "remove one of them: the contexts of a group have no object")
 	}
-	p.finalizer(o, &k, all)
+	p.finalizer(o, &k)
 	o.close()
 	return k
 }
@@ -236,18 +236,13 @@ func (p *parser) labelSelector(parent *object, key string) (*hook.LabelSelector,
 
 func readLabelSelector(o *object) *hook.LabelSelector {
 	s := &hook.LabelSelector{MatchLabels: o.textMap("matchLabels")}
-	for _, e := range o.objects("matchExpressions", 0) {
-		if e == nil {
-			continue
-		}
-		r := hook.LabelRequirement{Key: e.requiredText("key")}
-		if r.Operator = e.oneOf("operator", "In", "NotIn", "Exists", "DoesNotExist"); !e.has("operator") {
-			e.violation("operator", "is required", "")
-		}
+	parseEach(o, "matchExpressions", 0, &s.MatchExpressions, func(e *object) hook.LabelRequirement {
+		defer e.close()
+		r := hook.LabelRequirement{Key: e.requiredText("key"), Operator: e.oneOf("operator", "In", "NotIn", "Exists", "DoesNotExist")}
+		e.required("operator")
 		r.Values = e.texts("values", 0)
-		e.close()
-		s.MatchExpressions = append(s.MatchExpressions, r)
-	}
+		return r
+	})
 	return s
 }
 
@@ -280,17 +275,13 @@ func (p *parser) fieldSelector(parent *object, named bool) string {
 		return ""
 	}
 	var terms []fields.Selector
-	if !o.has("matchExpressions") {
-		o.violation("matchExpressions", "is required", "")
-	}
+	o.required("matchExpressions")
 	for _, e := range o.objects("matchExpressions", 0) {
 		if e == nil {
 			continue
 		}
 		field, value := e.requiredText("field"), e.requiredText("value")
-		if !e.has("operator") {
-			e.violation("operator", "is required", "")
-		}
+		e.required("operator")
 		switch e.oneOf("operator", "=", "==", "Equals", "!=", "NotEquals") {
 		case "=", "==", "Equals":
 			terms = append(terms, fields.OneTermEqualSelector(field, value))

@@ -8,24 +8,13 @@ import (
 )
 
 // v0 parses a configuration without configVersion. Items are checked leniently: such hooks are old and no longer maintained.
-func (p *parser) v0(o *object, h *hook.Hook) {
+func (p *parser) v0(o *object) {
+	h := &p.hook
 	h.Contexts = hook.NameContexts
 	h.Settings = hook.Settings{ContextsPerRun: 1}
 	h.OnStartup = o.integer("onStartup")
-	for i, item := range o.objects("schedule", 0) {
-		h.Schedules = append(h.Schedules, hook.Schedule{})
-		if item != nil {
-			item.lenient = true
-			h.Schedules[i] = p.legacySchedule(item)
-		}
-	}
-	for i, item := range o.objects("onKubernetesEvent", 0) {
-		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{})
-		if item != nil {
-			item.lenient = true
-			h.Kubernetes[i] = p.legacyKubernetes(item)
-		}
-	}
+	parseEach(o, "schedule", 0, &h.Schedules, p.legacySchedule)
+	parseEach(o, "onKubernetesEvent", 0, &h.Kubernetes, p.legacyKubernetes)
 	if len(o.fields) == 0 {
 		o.violation("configuration", "should have at least 1 property",
 			`print a configuration that begins with "configVersion: v1"; a configuration with settings only disables the hook`)
@@ -54,6 +43,7 @@ func (p *parser) newerKeys(o *object) {
 }
 
 func (p *parser) legacySchedule(o *object) hook.Schedule {
+	o.lenient = true
 	var s hook.Schedule
 	s.Name = p.bindingName(o, "schedule")
 	newerFields(o)
@@ -65,6 +55,7 @@ func (p *parser) legacySchedule(o *object) hook.Schedule {
 }
 
 func (p *parser) legacyKubernetes(o *object) hook.Kubernetes {
+	o.lenient = true
 	k := hook.Kubernetes{Queue: hook.MainQueue, Initial: hook.InitialEvents, WaitForSynchronization: true}
 	if p.SkipExistingV0 {
 		k.Initial = hook.InitialNone

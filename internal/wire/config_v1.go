@@ -10,37 +10,22 @@ import (
 )
 
 // v1 parses configuration version 1.
-func (p *parser) v1(o *object, h *hook.Hook) {
+func (p *parser) v1(o *object) {
+	h := &p.hook
 	o.lookup("configVersion")
 	if len(o.fields) < 2 {
 		o.violation("configuration", "should have at least 2 properties", "add a binding, such as onStartup, schedule or kubernetes")
 	}
 	h.OnStartup = o.integer("onStartup")
 	p.settings(o, h)
-	bindings := &bindings{hook: h}
-	for i, item := range o.objects("schedule", 1) {
-		h.Schedules = append(h.Schedules, hook.Schedule{})
-		if item != nil {
-			h.Schedules[i] = p.schedule(item, bindings)
-		}
-	}
-	for i, item := range o.objects("kubernetes", 1) {
-		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{})
-		if item != nil {
-			h.Kubernetes[i] = p.kubernetes(item, bindings)
-		}
-	}
-	h.Validating = p.admissions(o, "kubernetesValidating", bindings)
-	h.Mutating = p.admissions(o, "kubernetesMutating", bindings)
-	for i, item := range o.objects("kubernetesCustomResourceConversion", 1) {
-		h.Conversions = append(h.Conversions, hook.Conversion{})
-		if item != nil {
-			h.Conversions[i] = p.conversion(item, bindings)
-		}
-	}
-	h.HTTP = p.https(o, bindings)
+	parseEach(o, "schedule", 1, &h.Schedules, p.schedule)
+	parseEach(o, "kubernetes", 1, &h.Kubernetes, p.kubernetes)
+	h.Validating = p.admissions(o, "kubernetesValidating")
+	h.Mutating = p.admissions(o, "kubernetesMutating")
+	parseEach(o, "kubernetesCustomResourceConversion", 1, &h.Conversions, p.conversion)
+	h.HTTP = p.https(o)
 	o.close()
-	p.link(bindings)
+	p.link(h)
 }
 
 func (p *parser) settings(root *object, h *hook.Hook) {
@@ -120,7 +105,7 @@ func (o *object) contextsPerRun(limit *int) {
 	}
 }
 
-func (p *parser) schedule(o *object, all *bindings) hook.Schedule {
+func (p *parser) schedule(o *object) hook.Schedule {
 	var s hook.Schedule
 	s.Name = p.bindingName(o, "schedule")
 	s.Crontab = o.requiredText("crontab")
@@ -128,9 +113,9 @@ func (p *parser) schedule(o *object, all *bindings) hook.Schedule {
 		p.crontab(o, s.Crontab)
 	}
 	s.AllowFailure = o.truth("allowFailure", false)
-	s.Retry = p.retry(o, all.hook.Settings.Retry)
+	s.Retry = p.retry(o, p.hook.Settings.Retry)
 	s.Queue = p.plainQueue(o)
-	p.includes(o, &s.Binding, all)
+	p.includes(o, &s.Binding)
 	o.close()
 	return s
 }
@@ -160,40 +145,30 @@ func queueNameAt(o *object, key string) string {
 	return hook.MainQueue
 }
 
-// bindings keeps the includes of bindings until all kubernetes bindings are parsed.
-type bindings struct {
-	hook    *hook.Hook
-	pending []pendingIncludes
-}
-
 type pendingIncludes struct {
 	at    *object
-	group string
 	names []string
 }
 
 // includes parses group and includeSnapshotsFrom; link resolves them.
-func (p *parser) includes(o *object, b *hook.Binding, all *bindings) {
+func (p *parser) includes(o *object, b *hook.Binding) {
 	b.Group = o.text("group")
-	all.pending = append(all.pending, pendingIncludes{
-		at: o, group: b.Group, names: o.texts("includeSnapshotsFrom", 1),
-	})
+	p.pending = append(p.pending, pendingIncludes{o, o.texts("includeSnapshotsFrom", 1)})
 }
 
 // link resolves names of snapshots to bindings and expands groups: a binding with a group also includes the
 // group's kubernetes bindings.
-func (p *parser) link(all *bindings) {
-	h := all.hook
+func (p *parser) link(h *hook.Hook) {
 	var targets []*hook.Binding
 	for a, b := range h.Bindings() {
 		if a.Kind != hook.OnStart {
 			targets = append(targets, b.Binding)
 		}
 	}
-	if len(targets) != len(all.pending) {
+	if len(targets) != len(p.pending) {
 		return // an item is not an object, which has been reported
 	}
-	for i, pending := range all.pending {
+	for i, pending := range p.pending {
 		for j, name := range pending.names {
 			index, ok := p.included(pending.at, indexed("includeSnapshotsFrom", j), name, h)
 			if ok && !slices.Contains(targets[i].Includes, index) {

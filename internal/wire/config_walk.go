@@ -133,10 +133,14 @@ func (o *object) asText(v any) (string, bool) {
 	return "", false
 }
 
-func (o *object) requiredText(key string) string {
+func (o *object) required(key string) {
 	if !o.has(key) {
 		o.violation(key, "is required", "")
 	}
+}
+
+func (o *object) requiredText(key string) string {
+	o.required(key)
 	return o.text(key)
 }
 
@@ -284,9 +288,7 @@ func (o *object) texts(key string, least int, allowed ...string) []string {
 }
 
 func (o *object) requiredTexts(key string, least int, allowed ...string) []string {
-	if !o.has(key) {
-		o.violation(key, "is required", "")
-	}
+	o.required(key)
 	return o.texts(key, least, allowed...)
 }
 
@@ -337,6 +339,17 @@ func (o *object) objects(key string, least int) []*object {
 		objects[i] = o.child(indexed(key, i), v)
 	}
 	return objects
+}
+
+// parseEach appends what parse makes of each object in an array. An item of another type becomes a zero value, so that indexes are those of
+// the configuration.
+func parseEach[T any](o *object, key string, least int, into *[]T, parse func(*object) T) {
+	for i, item := range o.objects(key, least) {
+		*into = append(*into, *new(T))
+		if item != nil {
+			(*into)[i] = parse(item)
+		}
+	}
 }
 
 // close reports unknown keys.

@@ -11,53 +11,39 @@ import (
 )
 
 // admissions parses the list kubernetesValidating or kubernetesMutating.
-func (p *parser) admissions(root *object, key string, all *bindings) []hook.Admission {
-	var list []hook.Admission
+func (p *parser) admissions(root *object, key string) (list []hook.Admission) {
 	names := map[string]int{}
-	for i, o := range root.objects(key, 1) {
-		if o == nil {
-			list = append(list, hook.Admission{})
-			continue
-		}
-		a := p.admission(o, key == "kubernetesMutating", all)
+	parseEach(root, key, 1, &list, func(o *object) hook.Admission {
+		a := p.admission(o, key == "kubernetesMutating")
 		if first, ok := names[a.Name]; ok && a.Name != "" {
 			o.violation("name", fmt.Sprintf("is also the name of %s", indexed(key, first)), "give each a unique name")
 		} else {
-			names[a.Name] = i
+			names[a.Name] = len(list) - 1
 		}
-		list = append(list, a)
-	}
+		return a
+	})
 	return list
 }
 
-func (p *parser) admission(o *object, mutating bool, all *bindings) hook.Admission {
+func (p *parser) admission(o *object, mutating bool) hook.Admission {
 	var a hook.Admission
 	a.Name = o.requiredText("name")
 	o.binding = a.Name
 	if typeOf(o.fields["name"]) == "string" {
 		checkWebhookName(o, a.Name)
 	}
-	for _, r := range o.objects("rules", 1) {
-		if r != nil {
-			a.Rules = append(a.Rules, readRule(r))
-		}
-	}
-	if !o.has("rules") {
+	if parseEach(o, "rules", 1, &a.Rules, readRule); !o.has("rules") {
 		p.warn(o.path, "has no rules: it is never called")
 	}
 	a.ObjectLabels, _ = p.labelSelector(o, "labelSelector")
 	if ns := o.object("namespace"); ns != nil {
-		if a.NamespaceLabels, _ = p.labelSelector(ns, "labelSelector"); !ns.has("labelSelector") {
-			ns.violation("labelSelector", "is required", "")
-		}
+		a.NamespaceLabels, _ = p.labelSelector(ns, "labelSelector")
+		ns.required("labelSelector")
 		ns.close()
 	}
-	for _, c := range o.objects("matchConditions", 0) {
-		if c != nil {
-			a.MatchConditions = append(a.MatchConditions,
-				hook.MatchCondition{Name: c.requiredText("name"), Expression: c.requiredText("expression")})
-		}
-	}
+	parseEach(o, "matchConditions", 0, &a.MatchConditions, func(c *object) hook.MatchCondition {
+		return hook.MatchCondition{Name: c.requiredText("name"), Expression: c.requiredText("expression")}
+	})
 	a.FailurePolicy = o.oneOf("failurePolicy", "Fail", "Ignore")
 	if a.SideEffects = o.oneOf("sideEffects", "None", "NoneOnDryRun"); a.SideEffects == "" {
 		a.SideEffects = "None"
@@ -73,7 +59,7 @@ func (p *parser) admission(o *object, mutating bool, all *bindings) hook.Admissi
 	if mutating {
 		a.ReinvocationPolicy = o.oneOf("reinvocationPolicy", "Never", "IfNeeded")
 	}
-	p.includes(o, &a.Binding, all)
+	p.includes(o, &a.Binding)
 	o.close()
 	return a
 }
@@ -144,22 +130,17 @@ func checkResources(o *object, resources []string) {
 	}
 }
 
-func (p *parser) conversion(o *object, all *bindings) hook.Conversion {
+func (p *parser) conversion(o *object) hook.Conversion {
 	var c hook.Conversion
 	c.Name = o.requiredText("name")
 	o.binding = c.Name
 	c.CRDName = o.requiredText("crdName")
-	if !o.has("conversions") {
-		o.violation("conversions", "is required", "")
-	}
-	for _, step := range o.objects("conversions", 1) {
-		if step == nil {
-			continue
-		}
-		c.Steps = append(c.Steps, hook.ConversionStep{From: step.requiredText("fromVersion"), To: step.requiredText("toVersion")})
-		step.close()
-	}
-	p.includes(o, &c.Binding, all)
+	o.required("conversions")
+	parseEach(o, "conversions", 1, &c.Steps, func(step *object) hook.ConversionStep {
+		defer step.close()
+		return hook.ConversionStep{From: step.requiredText("fromVersion"), To: step.requiredText("toVersion")}
+	})
+	p.includes(o, &c.Binding)
 	o.close()
 	return c
 }
