@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/itchyny/gojq"
 )
 
@@ -48,7 +49,7 @@ func sentence(text string) string {
 		if value, ok := strings.CutPrefix(rest, ": "); ok {
 			return function + applied + " " + leadingType(value)
 		}
-		return function + applied + " this " + typeOfJSON(strings.TrimSpace(rest))
+		return function + applied + " this " + TypeOfText([]byte(rest))
 	}
 	if strings.HasPrefix(text, "cannot divide number") || strings.HasPrefix(text, "cannot modulo number") {
 		return "cannot divide by zero"
@@ -83,19 +84,12 @@ func leadingType(text string) string {
 	return ""
 }
 
-// typeOfJSON is the type of the JSON value with which a text begins.
-func typeOfJSON(text string) string {
-	switch {
-	case strings.HasPrefix(text, `"`):
-		return "string"
-	case strings.HasPrefix(text, "{"):
-		return "object"
-	case strings.HasPrefix(text, "["):
-		return "array"
-	case strings.HasPrefix(text, "null"):
-		return "null"
-	case strings.HasPrefix(text, "true"), strings.HasPrefix(text, "false"):
-		return "boolean"
-	}
-	return "number"
+// TypeOf is the JSON type of a decoded value.
+func TypeOf(v any) string { return gojq.TypeOf(v) }
+
+// TypeOfText is the type of the JSON value with which a text begins.
+func TypeOfText(text []byte) string { return typeOfKind[jsontext.Value(text).Kind()] }
+
+var typeOfKind = map[jsontext.Kind]string{
+	'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '[': "array", '{': "object",
 }

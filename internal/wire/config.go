@@ -10,7 +10,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -154,7 +153,7 @@ func (p *parser) root(fields map[string]any) {
 	case value == nil:
 		o.violation("configVersion", "has no value", `write "configVersion: v1"`)
 	case !isText:
-		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", typeOf(value)), `write "configVersion: v1"`)
+		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", jq.TypeOf(value)), `write "configVersion: v1"`)
 	case text == "v1":
 		p.v1(o)
 	default:
@@ -167,24 +166,4 @@ func withArticle(noun string) string {
 		return "an " + noun
 	}
 	return "a " + noun
-}
-
-// typeOf returns the JSON type of a decoded value.
-func typeOf(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case json.Number:
-		return "number"
-	case []any:
-		return "array"
-	case map[string]any:
-		return "object"
-	default:
-		return fmt.Sprintf("%T", v)
-	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // document names a kind of text in violations.
@@ -46,7 +48,7 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 		return map[string]any{}, true
 	default:
 		p.violations = append(p.violations, Violation{
-			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key, withArticle(typeOf(value))),
+			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key, withArticle(jq.TypeOf(value))),
 			Hint:    p.document.hint,
 		})
 		return nil, false

@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // finalizer checks the finalizer of a binding, and that its events can lead to its removal.
 func (p *parser) finalizer(o *object, k *hook.Kubernetes) {
-	if v, ok := o.lookup("finalizer"); !ok || typeOf(v) != "string" {
+	if v, ok := o.lookup("finalizer"); !ok || jq.TypeOf(v) != "string" {
 		return
 	}
 	switch problems := content.IsLabelKey(k.Finalizer); {

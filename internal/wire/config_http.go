@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // openAPIPath is the path of the document that the operator generates.
@@ -39,7 +40,7 @@ func (p *parser) http(o *object) hook.HTTP {
 	b.Name = p.bindingName(o, "http")
 	b.Method = o.method()
 	b.Path = o.requiredText("path")
-	if typeOf(o.fields["path"]) == "string" {
+	if jq.TypeOf(o.fields["path"]) == "string" {
 		b.Segments = o.segments(b.Path)
 	}
 	for i, name := range o.texts("headers", 1) {
@@ -66,7 +67,7 @@ var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.Me
 
 func (o *object) method() string {
 	method := o.requiredText("method")
-	if typeOf(o.fields["method"]) != "string" || slices.Contains(methods, method) {
+	if jq.TypeOf(o.fields["method"]) != "string" || slices.Contains(methods, method) {
 		return method
 	}
 	hint := ""

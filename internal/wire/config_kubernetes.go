@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 func (p *parser) kubernetes(o *object) hook.Kubernetes {
@@ -60,7 +61,7 @@ func (p *parser) condition(o *object, k *hook.Kubernetes) {
 	const key = "conditions"
 	k.Condition = o.text(key)
 	switch v, given := o.lookup(key); {
-	case !given || typeOf(v) != "string":
+	case !given || jq.TypeOf(v) != "string":
 	case !isConditionType(k.Condition) || len(k.Condition) > maxConditionType:
 		o.violation(key, fmt.Sprintf("%q is not a type of a condition", k.Condition),
 			`write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)

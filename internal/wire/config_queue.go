@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // queue parses a queue: a name, or a mapping.
 func (p *parser) queue(o *object) (string, hook.Lanes) {
-	if v, _ := o.lookup("queue"); typeOf(v) != "object" {
+	if v, _ := o.lookup("queue"); jq.TypeOf(v) != "object" {
 		return queueName(o), hook.Lanes{}
 	}
 	q := o.object("queue")
@@ -38,7 +39,7 @@ const maxConcurrency = 1000
 
 func (p *parser) queueKey(q *object, queue string) hook.Key {
 	key := hook.Key(q.text("key"))
-	if v, ok := q.lookup("key"); !ok || typeOf(v) != "string" {
+	if v, ok := q.lookup("key"); !ok || jq.TypeOf(v) != "string" {
 		return ""
 	}
 	if queue == hook.MainQueue {
@@ -61,7 +62,7 @@ func (p *parser) queueKey(q *object, queue string) hook.Key {
 
 // plainQueue parses the queue of a schedule, which has a name only.
 func (p *parser) plainQueue(o *object) string {
-	if v, _ := o.lookup("queue"); typeOf(v) != "object" {
+	if v, _ := o.lookup("queue"); jq.TypeOf(v) != "object" {
 		return queueName(o)
 	}
 	q := o.object("queue")
@@ -142,7 +143,7 @@ var upstreamFields = []string{
 // newerFields rejects the other ones in a binding of version 0, which ignores unknown ones otherwise.
 func newerFields(o *object) {
 	for _, key := range KeysOf[kubernetesConfig]() {
-		if v, ok := o.lookup(key); ok && (key == "queue" && typeOf(v) == "object" || !slices.Contains(upstreamFields, key)) {
+		if v, ok := o.lookup(key); ok && (key == "queue" && jq.TypeOf(v) == "object" || !slices.Contains(upstreamFields, key)) {
 			o.violation(key, "needs configVersion v1", `write "configVersion: v1", or remove it`)
 		}
 	}

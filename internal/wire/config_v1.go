@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
@@ -67,8 +68,8 @@ func (o *object) worker() *hook.Worker {
 		return nil
 	case isBool:
 		return w
-	case typeOf(v) != "object":
-		o.violation("worker", fmt.Sprintf("must be of type boolean or object: %q", typeOf(v)),
+	case jq.TypeOf(v) != "object":
+		o.violation("worker", fmt.Sprintf("must be of type boolean or object: %q", jq.TypeOf(v)),
 			"write true, or {maxAge: 1h, maxRuns: 10000, idleTimeout: 10m}")
 		return nil
 	}
@@ -109,7 +110,7 @@ func (p *parser) schedule(o *object) hook.Schedule {
 	var s hook.Schedule
 	s.Name = p.bindingName(o, "schedule")
 	s.Crontab = o.requiredText("crontab")
-	if typeOf(o.fields["crontab"]) == "string" {
+	if jq.TypeOf(o.fields["crontab"]) == "string" {
 		p.crontab(o, s.Crontab)
 	}
 	s.AllowFailure = o.truth("allowFailure", false)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
@@ -68,7 +69,7 @@ func (o *object) wrongType(key, want string, v any) {
 			hint = fmt.Sprintf(shape, text)
 		}
 	}
-	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, typeOf(v)), hint)
+	o.violation(key, fmt.Sprintf("must be of type %s: %q", want, jq.TypeOf(v)), hint)
 }
 
 // longForms are hints for keys whose value is often given as a plain string.
@@ -98,9 +99,9 @@ func hintForType(want string, v any) string {
 			return "write true or false"
 		}
 		return "write it without quotes"
-	case want == "string" && typeOf(v) == "boolean":
+	case want == "string" && jq.TypeOf(v) == "boolean":
 		return quoteBooleans
-	case want == "string" && typeOf(v) == "number":
+	case want == "string" && jq.TypeOf(v) == "number":
 		return "write it in quotes"
 	case want == "array":
 		return "write a list, even for one item"
@@ -147,7 +148,7 @@ func (o *object) requiredText(key string) string {
 // oneOf reads a string and checks that it is allowed.
 func (o *object) oneOf(key string, allowed ...string) string {
 	text := o.text(key)
-	if v, ok := o.lookup(key); ok && typeOf(v) == "string" && !slices.Contains(allowed, text) {
+	if v, ok := o.lookup(key); ok && jq.TypeOf(v) == "string" && !slices.Contains(allowed, text) {
 		o.violation(key, notOneOf(text, allowed), suggestion(text, allowed))
 	}
 	return text
@@ -223,7 +224,7 @@ func (o *object) duration(key string) *time.Duration {
 		return nil
 	}
 	text := o.text(key)
-	if v, ok := o.lookup(key); !ok || typeOf(v) != "string" {
+	if v, ok := o.lookup(key); !ok || jq.TypeOf(v) != "string" {
 		return nil
 	}
 	d, err := time.ParseDuration(text)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // admissions parses the list kubernetesValidating or kubernetesMutating.
@@ -29,7 +30,7 @@ func (p *parser) admission(o *object, mutating bool) hook.Admission {
 	var a hook.Admission
 	a.Name = o.requiredText("name")
 	o.binding = a.Name
-	if typeOf(o.fields["name"]) == "string" {
+	if jq.TypeOf(o.fields["name"]) == "string" {
 		checkWebhookName(o, a.Name)
 	}
 	if parseEach(o, "rules", 1, &a.Rules, readRule); !o.has("rules") {

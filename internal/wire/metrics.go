@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // MetricsError lists all errors in the metrics file of one run.
@@ -123,7 +124,7 @@ type metricFields struct {
 // read parses one operation and adds it to the metrics.
 func (o *metricOperation) read(raw jsontext.Value) {
 	var f metricFields
-	if kind := typeOfJSON(raw); kind != "object" && kind != "null" {
+	if kind := jq.TypeOfText(raw); kind != "object" && kind != "null" {
 		o.violation("", "must be an object, not "+withArticle(kind), "write the operations one after the other, not as a list")
 		return
 	}
@@ -266,13 +267,13 @@ func given(raw jsontext.Value) bool { return len(raw) > 0 && raw.Kind() != 'n' }
 
 func (o *metricOperation) wrongType(field, want string, raw jsontext.Value) {
 	hint := ""
-	switch got := typeOfJSON(raw); {
+	switch got := jq.TypeOfText(raw); {
 	case want == "string" && (got == "number" || got == "boolean"):
 		hint = "write it in quotes"
 	case want == "number" && got == "string":
 		hint = "write it without quotes"
 	}
-	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, typeOfJSON(raw)), hint)
+	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, jq.TypeOfText(raw)), hint)
 }
 
 func (o *metricOperation) text(field string, raw jsontext.Value) string {
@@ -341,20 +342,4 @@ func (o *metricOperation) labels(raw jsontext.Value) map[string]string {
 		labels[name] = o.text("labels."+name, items[name])
 	}
 	return labels
-}
-
-func typeOfJSON(raw jsontext.Value) string {
-	switch raw.Kind() {
-	case 'n':
-		return "null"
-	case '"':
-		return "string"
-	case '0':
-		return "number"
-	case '[':
-		return "array"
-	case '{':
-		return "object"
-	}
-	return "boolean"
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // TenantsError lists all errors in the file of tenants.
@@ -64,7 +65,7 @@ func ParseTenants(text []byte) ([]*hook.Tenant, error) {
 		f.violations = append(f.violations, Violation{Problem: "it is empty", Hint: "write [] if there are no tenants"})
 	case ok && !isList:
 		f.violations = append(f.violations, Violation{
-			Problem: fmt.Sprintf("it must be a list, not %s", withArticle(typeOf(value))), Hint: tenantsDocument.hint})
+			Problem: fmt.Sprintf("it must be a list, not %s", withArticle(jq.TypeOf(value))), Hint: tenantsDocument.hint})
 	}
 	for _, w := range f.warnings {
 		f.violations = append(f.violations, Violation{Path: w.Path, Problem: w.Problem, Hint: "remove one"})
@@ -94,7 +95,7 @@ func (p *parser) tenant(value any, before []*hook.Tenant) *hook.Tenant {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		p.violations = append(p.violations, Violation{
-			Problem: fmt.Sprintf("it must be an object, not %s", withArticle(typeOf(value))), Hint: "write {name: …, folder: …, serviceAccount: …}"})
+			Problem: fmt.Sprintf("it must be an object, not %s", withArticle(jq.TypeOf(value))), Hint: "write {name: …, folder: …, serviceAccount: …}"})
 		return t
 	}
 	o := &object{p: p, fields: fields}
