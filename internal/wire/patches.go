@@ -99,31 +99,13 @@ type ownText struct {
 	mistyped bool
 }
 
-// field is the destination of a key's value: one of the four is set, or none for an unknown key.
-type field struct {
-	text  *string
-	own   *ownText
-	truth *bool
-	part  *json.RawMessage
-}
-
-// field returns the destination of a key.
-func (d *patchDocument) field(key string) field {
+// field returns a pointer to the field of a key: a *string, *ownText, *bool or *json.RawMessage; nil for an unknown key.
+func (d *patchDocument) field(key string) any {
 	index, known := patchFields[key]
 	if !known {
-		return field{}
+		return nil
 	}
-	switch into := reflect.ValueOf(d).Elem().Field(index).Addr().Interface().(type) {
-	case *string:
-		return field{text: into}
-	case *ownText:
-		return field{own: into}
-	case *bool:
-		return field{truth: into}
-	case *json.RawMessage:
-		return field{part: into}
-	}
-	return field{}
+	return reflect.ValueOf(d).Elem().Field(index).Addr().Interface()
 }
 
 // patchFields are the fields of a patchDocument by their keys, whose names are equal but for the case of letters.

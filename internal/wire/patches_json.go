@@ -63,18 +63,19 @@ func jsonDocument(text []byte) (d patchDocument, err error) {
 	for name := w.Member(); name != nil; name = w.Member() {
 		key := knownKey(name)
 		value := w.Value()
-		f := d.field(key)
-		switch {
-		case f.part != nil:
-			*f.part = value[:len(value):len(value)]
-		case f.text != nil:
-			err = readText(value, f.text)
-		case f.own != nil && value[0] == '"':
-			err = readText(value, &f.own.text)
-		case f.own != nil:
-			f.own.mistyped = value[0] != 'n'
-		case f.truth != nil:
-			err = json.Unmarshal(value, f.truth)
+		switch into := d.field(key).(type) {
+		case *json.RawMessage:
+			*into = value[:len(value):len(value)]
+		case *string:
+			err = readText(value, into)
+		case *ownText:
+			if value[0] == '"' {
+				err = readText(value, &into.text)
+			} else {
+				into.mistyped = value[0] != 'n'
+			}
+		case *bool:
+			err = json.Unmarshal(value, into)
 		default:
 			d.unknown = append(d.unknown, string(name[1:len(name)-1]))
 		}

@@ -89,27 +89,27 @@ func yamlDocument(node *yaml.Node) (patchDocument, error) {
 }
 
 func (d *patchDocument) set(key string, value *yaml.Node) (err error) {
-	switch f := d.field(key); {
-	case f.text != nil:
+	switch into := d.field(key).(type) {
+	case *string:
 		if value.Kind != yaml.ScalarNode {
 			return errors.New("must be a string")
 		}
 		if value.ShortTag() != "!!null" {
-			*f.text = value.Value
+			*into = value.Value
 		}
-	case f.own != nil:
-		if f.own.mistyped = value.Kind != yaml.ScalarNode; value.ShortTag() != "!!null" {
-			f.own.text = value.Value
+	case *ownText:
+		if into.mistyped = value.Kind != yaml.ScalarNode; value.ShortTag() != "!!null" {
+			into.text = value.Value
 		}
-	case f.truth != nil:
+	case *bool:
 		if value.ShortTag() == "!!null" {
 			return nil
 		}
-		if err := value.Decode(f.truth); err != nil || value.Kind != yaml.ScalarNode {
+		if err := value.Decode(into); err != nil || value.Kind != yaml.ScalarNode {
 			return errors.New("must be true or false")
 		}
-	case f.part != nil:
-		*f.part, err = yamlToJSON(value)
+	case *json.RawMessage:
+		*into, err = yamlToJSON(value)
 	default:
 		d.unknown = append(d.unknown, key)
 	}
