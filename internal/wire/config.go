@@ -63,6 +63,33 @@ func (v Violation) String() string {
 	return strings.TrimSpace(b.String())
 }
 
+// bulleted is a text with a line for each violation.
+func bulleted(text string, violations []Violation) string {
+	var b strings.Builder
+	b.WriteString(text)
+	for _, v := range violations {
+		b.WriteString("\n  * " + v.String())
+	}
+	return b.String()
+}
+
+func notValid(what string, violations []Violation) string {
+	number := ""
+	if len(violations) > 1 {
+		number = fmt.Sprintf(", %d problems", len(violations))
+	}
+	return bulleted(what+" is not valid"+number+":", violations)
+}
+
+// FileError lists all errors in the file of tenants, or in one that a run has written. Of what runs write it shows no values, which may be
+// secret.
+type FileError struct {
+	Violations []Violation
+	text       string
+}
+
+func (e *FileError) Error() string { return e.text }
+
 // ConfigError lists all errors in the configuration of one hook.
 type ConfigError struct {
 	Hook       string
@@ -72,19 +99,11 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "hook %q: the configuration is not valid", e.Hook)
-	if len(e.Violations) > 1 {
-		fmt.Fprintf(&b, ", %d problems", len(e.Violations))
-	}
-	b.WriteString(":")
-	for _, v := range e.Violations {
-		b.WriteString("\n  * " + v.String())
-	}
+	text := notValid(fmt.Sprintf("hook %q: the configuration", e.Hook), e.Violations)
 	if strings.TrimSpace(e.Output) != "" {
-		b.WriteString("\nThe hook printed:\n" + printable(e.Output))
+		text += "\nThe hook printed:\n" + printable(e.Output)
 	}
-	return b.String()
+	return text
 }
 
 // maxShown limits the output of a hook in an error.

@@ -18,28 +18,22 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// MetricsError lists all errors in the metrics file of one run.
-type MetricsError struct{ Violations []Violation }
-
 // maxReported bounds errors and warnings: a hook can repeat one mistake thousands of times.
 const maxReported = 50
 
-func (e *MetricsError) Error() string {
-	if len(e.Violations) == 1 {
-		return "got bad metrics: " + e.Violations[0].String()
+func badMetrics(violations []Violation) *FileError {
+	n := len(violations)
+	text := "got bad metrics: " + violations[0].String()
+	if n > 1 {
+		text = bulleted(fmt.Sprintf("got bad metrics: %d problems:", n), violations[:min(n, maxReported)])
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "got bad metrics: %d problems:", len(e.Violations))
-	for _, v := range e.Violations[:min(len(e.Violations), maxReported)] {
-		b.WriteString("\n  * " + v.String())
+	if n > maxReported {
+		text += fmt.Sprintf("\n  … and %d more", n-maxReported)
 	}
-	if more := len(e.Violations) - maxReported; more > 0 {
-		fmt.Fprintf(&b, "\n  … and %d more", more)
-	}
-	return b.String()
+	return &FileError{violations, text}
 }
 
-// ParseMetrics reads the metrics file of a run. An error is a *MetricsError, and nothing of the file may be used. A warning
+// ParseMetrics reads the metrics file of a run. An error is a *FileError, and nothing of the file may be used. A warning
 // reports an operation that is dropped.
 func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 	p := &metricsParser{}
@@ -57,7 +51,7 @@ func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 		o.read(raw)
 	}
 	if len(p.violations) > 0 {
-		return nil, nil, &MetricsError{p.violations}
+		return nil, nil, badMetrics(p.violations)
 	}
 	if more := len(p.warnings) - maxReported; more > 0 {
 		p.warnings = append(p.warnings[:maxReported], Warning{Problem: fmt.Sprintf("%d more operations are dropped", more)})

@@ -106,7 +106,7 @@ func FuzzParseMetrics(f *testing.F) {
 	f.Add([]byte("{\"name\":\"a\",\"set\":1,\"labels\":{\"pod\":\"\xff\"}}"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		metrics, _, err := ParseMetrics(file)
-		if broken := (*MetricsError)(nil); err != nil && (!errors.As(err, &broken) || metrics != nil) {
+		if broken := (*FileError)(nil); err != nil && (!errors.As(err, &broken) || metrics != nil) {
 			t.Fatalf("metrics %v with error %v", metrics, err)
 		}
 		var again []byte

@@ -12,22 +12,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// PatchError lists all errors in a file of Kubernetes operations. It shows no values, which may be secret.
-type PatchError struct {
-	Violations []Violation
-}
-
-func (e *PatchError) Error() string {
-	var b strings.Builder
-	b.WriteString("the file that $KUBERNETES_PATCH_PATH names is not valid, nothing of it was carried out:")
-	for _, v := range e.Violations {
-		b.WriteString("\n  * " + v.String())
-	}
-	return b.String()
-}
-
 // ParsePatches reads the file at KUBERNETES_PATCH_PATH: a stream of JSON or YAML documents. All of them are checked. An error
-// is a *PatchError.
+// is a *FileError.
 //
 // The result aliases text, which may be large: text must not be modified afterwards.
 func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
@@ -35,13 +21,14 @@ func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 	if jsonErr := eachJSONDocument(text, p.add); jsonErr != nil {
 		p = &patchParser{filters: filters}
 		if yamlErr := eachYAMLDocument(text, p.add); yamlErr != nil {
-			return nil, &PatchError{[]Violation{unreadable(text, jsonErr, yamlErr)}}
+			p = &patchParser{violations: []Violation{unreadable(text, jsonErr, yamlErr)}}
 		}
 	}
 	patches := lastOfEachSet(p.patches)
 	p.overlaps(patches)
 	if len(p.violations) > 0 {
-		return nil, &PatchError{p.violations}
+		const invalid = "the file that $KUBERNETES_PATCH_PATH names is not valid, nothing of it was carried out:"
+		return nil, &FileError{p.violations, bulleted(invalid, p.violations)}
 	}
 	return patches, nil
 }

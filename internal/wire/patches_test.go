@@ -83,7 +83,7 @@ func FuzzParsePatches(f *testing.F) {
 	filters := jq.NewCompiler(jq.Options{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		patches, err := ParsePatches(text, filters)
-		var broken *PatchError
+		var broken *FileError
 		if err != nil && (!errors.As(err, &broken) || len(broken.Violations) == 0) {
 			t.Fatalf("error %#v", err)
 		}

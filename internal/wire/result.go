@@ -34,19 +34,8 @@ const (
 	maxResult     = 1 << 20
 )
 
-// ResultError lists all errors in the result file of a run.
-type ResultError struct{ Violations []Violation }
-
-func (e *ResultError) Error() string {
-	problems := make([]string, len(e.Violations))
-	for i, v := range e.Violations {
-		problems[i] = v.String()
-	}
-	return "the file that $RUN_RESULT_PATH names is not valid: " + strings.Join(problems, "; ")
-}
-
 // ParseResult parses the file at RUN_RESULT_PATH: one YAML or JSON mapping. It is checked strictly, because a typo would silently
-// end a polling. An error is a *ResultError.
+// end a polling. An error is a *FileError.
 func ParseResult(text []byte, rules ResultRules) (effect.Result, error) {
 	p := &parser{document: resultDocument}
 	var r effect.Result
@@ -63,10 +52,14 @@ func ParseResult(text []byte, rules ResultRules) (effect.Result, error) {
 	for _, w := range p.warnings { // such as a duplicate key: what is meant is not certain
 		p.violations = append(p.violations, Violation{Path: w.Path, Problem: w.Problem})
 	}
-	if len(p.violations) > 0 {
-		return effect.Result{}, &ResultError{p.violations}
+	if len(p.violations) == 0 {
+		return r, nil
 	}
-	return r, nil
+	problems := make([]string, len(p.violations))
+	for i, v := range p.violations {
+		problems[i] = v.String()
+	}
+	return effect.Result{}, &FileError{p.violations, "the file that $RUN_RESULT_PATH names is not valid: " + strings.Join(problems, "; ")}
 }
 
 func result(o *object, rules ResultRules) (r effect.Result) {

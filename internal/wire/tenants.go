@@ -15,46 +15,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// TenantsError lists all errors in the file of tenants.
-type TenantsError struct {
-	Violations []TenantViolation
-}
-
-// TenantViolation is one error in the file of tenants.
-type TenantViolation struct {
-	// Entry is the number of the entry, from 1; 0 is the whole file. Tenant is its name, if it has one.
-	Entry  int
-	Tenant string
-	Violation
-}
-
-func (v TenantViolation) String() string {
-	switch {
-	case v.Entry == 0:
-		return v.Violation.String()
-	case v.Tenant == "":
-		return fmt.Sprintf("entry %d: %s", v.Entry, v.Violation)
-	}
-	return fmt.Sprintf("entry %d (tenant %q): %s", v.Entry, v.Tenant, v.Violation)
-}
-
-func (e *TenantsError) Error() string {
-	var b strings.Builder
-	b.WriteString("the file of tenants is not valid")
-	if len(e.Violations) > 1 {
-		fmt.Fprintf(&b, ", %d problems", len(e.Violations))
-	}
-	b.WriteString(":")
-	for _, v := range e.Violations {
-		b.WriteString("\n  * " + v.String())
-	}
-	return b.String()
-}
-
 var tenantsDocument = document{"it", "name", "write a list with an entry for each tenant, such as " +
 	"- {name: shop, folder: shop/, serviceAccount: shop/hooks}", nil}
 
-// ParseTenants parses the file of tenants, in its order. An error is a *TenantsError. What is a warning in a configuration is an error
+// ParseTenants parses the file of tenants, in its order. An error is a *FileError. What is a warning in a configuration is an error
 // here: a limit or an account that does not count would not be noticed.
 func ParseTenants(text []byte) ([]*hook.Tenant, error) {
 	f := &parser{document: tenantsDocument}
@@ -70,21 +34,23 @@ func ParseTenants(text []byte) ([]*hook.Tenant, error) {
 	for _, w := range f.warnings {
 		f.violations = append(f.violations, Violation{Path: w.Path, Problem: w.Problem, Hint: "remove one"})
 	}
-	var found []TenantViolation
-	for _, v := range f.violations {
-		found = append(found, TenantViolation{Violation: v})
-	}
+	found := f.violations
 	var tenants []*hook.Tenant
 	for i, value := range list {
 		p := &parser{document: tenantsDocument}
 		t := p.tenant(value, tenants)
 		tenants = append(tenants, t)
+		entry := fmt.Sprintf("entry %d", i+1)
+		if t.Name != "" {
+			entry += fmt.Sprintf(" (tenant %q)", t.Name)
+		}
 		for _, v := range p.violations {
-			found = append(found, TenantViolation{i + 1, t.Name, v})
+			v.Path = strings.TrimSpace(entry + ": " + v.Path)
+			found = append(found, v)
 		}
 	}
 	if len(found) > 0 {
-		return nil, &TenantsError{found}
+		return nil, &FileError{found, notValid("the file of tenants", found)}
 	}
 	return tenants, nil
 }

@@ -49,7 +49,7 @@ func TestFormatTenants(t *testing.T) {
 	missing.check(t, "file of tenants")
 }
 
-// FuzzParseTenants checks what callers rely on: an error is a *TenantsError, and a tenant has a name, a folder and an account.
+// FuzzParseTenants checks what callers rely on: an error is a *FileError, and a tenant has a name, a folder and an account.
 func FuzzParseTenants(f *testing.F) {
 	for _, path := range golden.Files(f, tenantFiles) {
 		archive, err := txtar.ParseFile(path)
@@ -63,7 +63,7 @@ func FuzzParseTenants(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		tenants, err := ParseTenants(text)
 		if err != nil {
-			if broken := (*TenantsError)(nil); !errors.As(err, &broken) || len(broken.Violations) == 0 {
+			if broken := (*FileError)(nil); !errors.As(err, &broken) || len(broken.Violations) == 0 {
 				t.Errorf("error %#v", err)
 			}
 			return
