@@ -172,7 +172,8 @@ func (p *parser) root(fields map[string]any) {
 	case value == nil:
 		o.violation("configVersion", "has no value", `write "configVersion: v1"`)
 	case !isText:
-		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", jq.TypeOf(value)), `write "configVersion: v1"`)
+		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", jq.TypeOf(value)),
+			`write "configVersion: v1"`)
 	case text == "v1":
 		p.v1(o)
 	default:

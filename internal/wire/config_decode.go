@@ -48,8 +48,9 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 		return map[string]any{}, true
 	default:
 		p.violations = append(p.violations, Violation{
-			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key, withArticle(jq.TypeOf(value))),
-			Hint:    p.document.hint,
+			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key,
+				withArticle(jq.TypeOf(value))),
+			Hint: p.document.hint,
 		})
 		return nil, false
 	}

@@ -61,7 +61,8 @@ func (p *parser) tenant(value any, before []*hook.Tenant) *hook.Tenant {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		p.violations = append(p.violations, Violation{
-			Problem: fmt.Sprintf("it must be an object, not %s", withArticle(jq.TypeOf(value))), Hint: "write {name: …, folder: …, serviceAccount: …}"})
+			Problem: fmt.Sprintf("it must be an object, not %s", withArticle(jq.TypeOf(value))),
+			Hint:    "write {name: …, folder: …, serviceAccount: …}"})
 		return t
 	}
 	o := &object{p: p, fields: fields}
