@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	admissionregistration "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
@@ -240,24 +243,12 @@ type Rule struct {
 	Scope string
 }
 
-// MatchCondition is a CEL expression that a request must satisfy.
-type MatchCondition struct {
-	Name       string
-	Expression string
-}
-
-// LabelSelector is a selector that is passed to the API server unchanged.
-type LabelSelector struct {
-	MatchLabels      map[string]string
-	MatchExpressions []LabelRequirement
-}
-
-// LabelRequirement is one requirement of a LabelSelector.
-type LabelRequirement struct {
-	Key      string
-	Operator string
-	Values   []string
-}
+// MatchCondition is a CEL expression that a request must satisfy, LabelSelector a selector. They are passed to the API server unchanged.
+type (
+	MatchCondition   = admissionregistration.MatchCondition
+	LabelSelector    = metav1.LabelSelector
+	LabelRequirement = metav1.LabelSelectorRequirement
+)
 
 // Conversion is a conversion webhook of one CRD.
 type Conversion struct {

@@ -103,15 +103,15 @@ type fieldConfig struct {
 
 type admissionConfig struct {
 	bindingConfig
-	Rules           []ruleConfig      `json:"rules,omitempty"`
-	Labels          *labelsConfig     `json:"labelSelector,omitempty"`
-	Namespace       *namespaceConfig  `json:"namespace,omitempty"`
-	MatchConditions []conditionConfig `json:"matchConditions,omitempty"`
-	FailurePolicy   string            `json:"failurePolicy,omitempty"`
-	SideEffects     string            `json:"sideEffects,omitempty"`
-	TimeoutSeconds  int               `json:"timeoutSeconds"`
-	MatchPolicy     string            `json:"matchPolicy,omitempty"`
-	Reinvocation    string            `json:"reinvocationPolicy,omitempty"`
+	Rules           []ruleConfig          `json:"rules,omitempty"`
+	Labels          *labelsConfig         `json:"labelSelector,omitempty"`
+	Namespace       *namespaceConfig      `json:"namespace,omitempty"`
+	MatchConditions []hook.MatchCondition `json:"matchConditions,omitempty"`
+	FailurePolicy   string                `json:"failurePolicy,omitempty"`
+	SideEffects     string                `json:"sideEffects,omitempty"`
+	TimeoutSeconds  int                   `json:"timeoutSeconds"`
+	MatchPolicy     string                `json:"matchPolicy,omitempty"`
+	Reinvocation    string                `json:"reinvocationPolicy,omitempty"`
 }
 
 type ruleConfig struct {
@@ -120,11 +120,6 @@ type ruleConfig struct {
 	Resources   []string `json:"resources"`
 	Operations  []string `json:"operations"`
 	Scope       string   `json:"scope,omitempty"`
-}
-
-type conditionConfig struct {
-	Name       string `json:"name"`
-	Expression string `json:"expression"`
 }
 
 type conversionConfig struct {
@@ -303,12 +298,7 @@ func formatLabelSelector(s *hook.LabelSelector) *labelsConfig {
 	if s == nil {
 		return nil
 	}
-	c := &labelsConfig{Labels: s.MatchLabels}
-	for _, r := range s.MatchExpressions {
-		c.Expressions = append(c.Expressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator),
-			Values: r.Values})
-	}
-	return c.complete()
+	return (&labelsConfig{s.MatchLabels, s.MatchExpressions}).complete()
 }
 
 func formatFields(text string) *fieldsConfig {
@@ -330,12 +320,10 @@ func formatAdmission(h *hook.Hook, a *hook.Admission) admissionConfig {
 	c := admissionConfig{
 		bindingConfig: formatBinding(h, &a.Binding), Labels: formatLabelSelector(a.ObjectLabels), FailurePolicy: a.FailurePolicy,
 		SideEffects: a.SideEffects, TimeoutSeconds: a.TimeoutSeconds, MatchPolicy: a.MatchPolicy, Reinvocation: a.ReinvocationPolicy,
+		MatchConditions: a.MatchConditions,
 	}
 	for _, r := range a.Rules {
 		c.Rules = append(c.Rules, ruleConfig(r))
-	}
-	for _, m := range a.MatchConditions {
-		c.MatchConditions = append(c.MatchConditions, conditionConfig(m))
 	}
 	if labels := formatLabelSelector(a.NamespaceLabels); labels != nil {
 		c.Namespace = &namespaceConfig{Labels: labels}

@@ -239,7 +239,8 @@ func readLabelSelector(o *object) *hook.LabelSelector {
 	s := &hook.LabelSelector{MatchLabels: o.textMap("matchLabels")}
 	parseEach(o, "matchExpressions", 0, &s.MatchExpressions, func(e *object) hook.LabelRequirement {
 		defer e.close()
-		r := hook.LabelRequirement{Key: e.requiredText("key"), Operator: e.oneOf("operator", "In", "NotIn", "Exists", "DoesNotExist")}
+		r := hook.LabelRequirement{Key: e.requiredText("key")}
+		r.Operator = metav1.LabelSelectorOperator(e.oneOf("operator", "In", "NotIn", "Exists", "DoesNotExist"))
 		e.required("operator")
 		r.Values = e.texts("values", 0)
 		return r
@@ -263,9 +264,7 @@ func checkLabelSelector(o *object, s *hook.LabelSelector) string {
 		add(joined("matchLabels", k), metav1.LabelSelector{MatchLabels: map[string]string{k: s.MatchLabels[k]}})
 	}
 	for i, e := range s.MatchExpressions {
-		add(indexed("matchExpressions", i), metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-			Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
-		}}})
+		add(indexed("matchExpressions", i), metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
 	}
 	return labels.NewSelector().Add(all...).String()
 }

@@ -235,12 +235,7 @@ func labelsOf(object []byte) labels.Set {
 }
 
 func selects(s *hook.LabelSelector, set labels.Set) bool {
-	of := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
-	for _, r := range s.MatchExpressions {
-		of.MatchExpressions = append(of.MatchExpressions,
-			metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
-	}
-	selector, err := metav1.LabelSelectorAsSelector(of)
+	selector, err := metav1.LabelSelectorAsSelector(s)
 	return err == nil && selector.Matches(set)
 }
 

@@ -236,17 +236,10 @@ func (k *keeper) namespaces(s *hook.LabelSelector) *metav1.LabelSelector {
 }
 
 func selector(s *hook.LabelSelector) *metav1.LabelSelector {
-	out := &metav1.LabelSelector{}
 	if s == nil {
-		return out
+		return &metav1.LabelSelector{}
 	}
-	out.MatchLabels = s.MatchLabels
-	for _, e := range s.MatchExpressions {
-		out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{
-			Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
-		})
-	}
-	return out
+	return s.DeepCopy()
 }
 
 func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
@@ -258,10 +251,7 @@ func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
 
 // conditions are those of a binding, and one that excludes clients.
 func (k *keeper) conditions(list []hook.MatchCondition) []admissionregistration.MatchCondition {
-	var out []admissionregistration.MatchCondition
-	for _, c := range list {
-		out = append(out, admissionregistration.MatchCondition(c))
-	}
+	out := slices.Clone(list)
 	if expression := excluding(k.opts.ExcludeUsers, k.opts.ExcludeGroups); expression != "" {
 		out = append(out, admissionregistration.MatchCondition{Name: excludedClients, Expression: expression})
 	}
