@@ -93,11 +93,14 @@ func (s *Set) left(name string) bool {
 
 // equal ignores the path of a hook that runs from a copy: a link to the hooks directory may lead elsewhere now.
 func (s *Set) equal(active, loaded *hook.Hook) bool {
-	same := *active
-	if s.files.dir != "" {
-		same.Path = loaded.Path
-	}
-	return reflect.DeepEqual(&same, loaded)
+	return (s.files.dir != "" || active.Path == loaded.Path) && sameConfiguration(active, loaded)
+}
+
+// sameConfiguration reports whether hooks have equal configurations.
+func sameConfiguration(a, b *hook.Hook) bool {
+	same := *a
+	same.Path = b.Path
+	return reflect.DeepEqual(&same, b)
 }
 
 // copied is a copy of the hooks directory.
@@ -206,12 +209,7 @@ func (s *Store) Retry(ctx context.Context, o Options, names []string) (*Set, err
 func (s *Store) loadInto(ctx context.Context, set *Set, o Options, names []string) (*Set, error) {
 	o.from, o.tenants = set.files.dir, set.tenants
 	var err error
-	if o.SkipBroken || len(o.tenants) > 0 {
-		set.Hooks, set.Broken, err = loadSound(ctx, o, names)
-	} else {
-		set.Hooks, err = loadAll(ctx, o)
-	}
-	if err != nil {
+	if set.Hooks, set.Broken, err = loadSet(ctx, o, o.SkipBroken || len(o.tenants) > 0, names); err != nil {
 		s.Drop(set)
 		return nil, err
 	}

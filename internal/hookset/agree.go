@@ -7,13 +7,17 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// declaration is the kubernetes binding that declares something first.
+// declaration is the binding that has a queue or a finalizer first.
 type declaration struct {
-	hook  *hook.Hook
-	index int
+	hook *hook.Hook
+	// at is the place in its configuration, name that of the binding.
+	at, name string
+	lanes    hook.Lanes
 }
 
-func (d declaration) binding() *hook.Kubernetes { return &d.hook.Kubernetes[d.index] }
+func (d declaration) String() string {
+	return fmt.Sprintf("%s (binding %q) of hook %q", d.at, d.name, d.hook.Name)
+}
 
 // Check returns the errors of hooks that contradict each other, at most one per hook:
 //   - All kubernetes bindings of a keyed queue have to declare the same key and concurrency, or events of one object could overtake each
@@ -26,10 +30,10 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 		for i := range h.Kubernetes {
 			k := &h.Kubernetes[i]
 			if _, ok := keyed[k.Queue]; !ok && k.Lanes.Keyed() {
-				keyed[k.Queue] = declaration{h, i}
+				keyed[k.Queue] = declaration{h, fmt.Sprintf("kubernetes[%d].queue", i), k.Name, k.Lanes}
 			}
 			if _, ok := finalizers[k.Finalizer]; !ok && k.Finalizer != "" {
-				finalizers[k.Finalizer] = declaration{h, i}
+				finalizers[k.Finalizer] = declaration{hook: h, at: fmt.Sprintf("kubernetes[%d]", i), name: k.Name}
 			}
 		}
 	}
@@ -42,20 +46,18 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 		violations := unequal[h.Name]
 		for i := range h.Kubernetes {
 			k := &h.Kubernetes[i]
-			if first, ok := keyed[k.Queue]; ok && k.Lanes != first.binding().Lanes {
+			if first, ok := keyed[k.Queue]; ok && k.Lanes != first.lanes {
 				violations = append(violations, wire.Violation{
 					Path: fmt.Sprintf("kubernetes[%d].queue", i), Binding: k.Name,
-					Problem: fmt.Sprintf("declares queue %q with %s, but kubernetes[%d].queue (binding %q) of hook %q with %s",
-						k.Queue, declared(k.Lanes), first.index, first.binding().Name, first.hook.Name, declared(first.binding().Lanes)),
-					Hint: "declare the same key and concurrency in all kubernetes bindings of a queue, or use another name",
+					Problem: fmt.Sprintf("declares queue %q with %s, but %s with %s", k.Queue, declared(k.Lanes), first, declared(first.lanes)),
+					Hint:    "declare the same key and concurrency in all kubernetes bindings of a queue, or use another name",
 				})
 			}
 			if first, ok := finalizers[k.Finalizer]; ok && h != first.hook {
 				violations = append(violations, wire.Violation{
 					Path: fmt.Sprintf("kubernetes[%d].finalizer", i), Binding: k.Name,
-					Problem: fmt.Sprintf("%q is that of kubernetes[%d] (binding %q) of hook %q, too", k.Finalizer, first.index, first.binding().Name,
-						first.hook.Name),
-					Hint: "give each hook its own finalizer",
+					Problem: fmt.Sprintf("%q is that of %s, too", k.Finalizer, first),
+					Hint:    "give each hook its own finalizer",
 				})
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,9 +54,9 @@ func (o *Options) skips(name string) bool {
 	return o.SkipBroken || hook.TenantOf(o.tenants, name) != nil
 }
 
-// loadSound returns the hooks that can be used, and those that are broken; a broken one that is not left out is an error. With only, no
+// loadSet returns the hooks that can be used, and with leaveOut those that are broken; one that is not left out is an error. With only, no
 // other files are called, and all other active hooks stay.
-func loadSound(ctx context.Context, o Options, only []string) (hooks []*hook.Hook, broken []Broken, err error) {
+func loadSet(ctx context.Context, o Options, leaveOut bool, only []string) (hooks []*hook.Hook, broken []Broken, err error) {
 	dir, files, asked, errs, err := call(ctx, o, func(f File) bool { return only == nil || slices.Contains(only, f.Name) })
 	if err != nil {
 		return nil, nil, err
@@ -69,12 +68,18 @@ func loadSound(ctx context.Context, o Options, only []string) (hooks []*hook.Hoo
 			hooks = append(hooks, asked[i])
 		}
 	}
-	hooks = o.agreeing(hooks, problems, only != nil)
+	if leaveOut {
+		hooks = o.agreeing(hooks, problems, only != nil)
+	} else {
+		for _, err := range Check(hooks, o.Shards > 0) {
+			problems[err.Hook] = err
+		}
+	}
 	fatal := &LoadError{}
 	for _, f := range files {
 		switch err := problems[f.Name]; {
 		case err == nil:
-		case !o.skips(f.Name):
+		case !leaveOut || !o.skips(f.Name):
 			fatal.files, fatal.errs = append(fatal.files, f), append(fatal.errs, err)
 		default:
 			broken = append(broken, Broken{f.Name, err})
@@ -102,6 +107,7 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 	for _, h := range o.Active {
 		previous[h.Name] = h
 	}
+	unchanged := func(h *hook.Hook) bool { return previous[h.Name] != nil && sameConfiguration(previous[h.Name], h) }
 	for {
 		staying := slices.DeleteFunc(slices.Clone(o.Active), func(h *hook.Hook) bool {
 			return !keepsTenant(h, o.tenants) || problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool {
@@ -112,7 +118,7 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 		inTurn := slices.Clone(hooks)
 		slices.SortStableFunc(inTurn, func(a, b *hook.Hook) int {
 			return cmp.Or(cmp.Compare(one(o.skips(a.Name)), one(o.skips(b.Name))),
-				cmp.Compare(one(!unchanged(previous[a.Name], a)), one(!unchanged(previous[b.Name], b))))
+				cmp.Compare(one(!unchanged(a)), one(!unchanged(b))))
 		})
 		found := o.disagreeing(staying, inTurn)
 		if len(found) == 0 {
@@ -121,16 +127,6 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 		maps.Copy(problems, found)
 		hooks = slices.DeleteFunc(hooks, func(h *hook.Hook) bool { return found[h.Name] != nil })
 	}
-}
-
-// unchanged reports whether a hook has an equal configuration.
-func unchanged(previous, h *hook.Hook) bool {
-	if previous == nil {
-		return false
-	}
-	same := *previous
-	same.Path = h.Path
-	return reflect.DeepEqual(&same, h)
 }
 
 func one(b bool) int {

@@ -5,37 +5,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// caller runs hooks with --config. It adapts the executor of runs to discovery.
-type caller struct {
-	executor *process.Executor
-	env      []string
-	timeout  time.Duration
-	// prepare may be nil.
-	prepare func(hook string) ([]string, error)
-	// tenant is that of the hook, and confine returns its environment.
-	tenant  *hook.Tenant
-	confine func(*hook.Tenant, []string) ([]string, error)
-}
-
-func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error) {
-	env, limits := c.env, process.Limits{}
+// execute runs a hook with --config in the hooks directory. It returns what was printed, as much of it as there is, also together with an
+// error, which says what to do about a hook that did not end in time.
+func (o *Options) execute(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error) {
+	env, limits, tenant := o.Env, process.Limits{}, hook.TenantOf(o.tenants, f.Name)
 	switch {
-	case c.tenant != nil:
-		limits = limitsOf(c.tenant)
-		if c.confine == nil {
+	case tenant != nil:
+		limits = limitsOf(tenant)
+		if o.Confine == nil {
 			break
 		}
-		if env, err = c.confine(c.tenant, env); err != nil {
+		if env, err = o.Confine(tenant, env); err != nil {
 			return nil, nil, err
 		}
-	case c.prepare != nil:
-		own, err := c.prepare(f.Name)
+	case o.Prepare != nil:
+		own, err := o.Prepare(f.Name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -45,8 +34,8 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 	defer stop(nil)
 	out, errOut := collected{tooMuch: stop}, collected{tooMuch: stop}
 	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
-	_, err = c.executor.Execute(ctx, process.Invocation{
-		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: env, Timeout: c.timeout,
+	_, err = o.Executor.Execute(ctx, process.Invocation{
+		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: env, Timeout: o.Timeout,
 		Stdout: out.line, Stderr: errOut.line, Limits: limits,
 	})
 	var exit *process.ExitError
@@ -58,11 +47,11 @@ func (c caller) Call(ctx context.Context, f File, dir string) (stdout, stderr []
 	case errors.As(err, &exit):
 		err = errors.New(exit.Status + exit.Hint())
 		if held := limits.String(); held != "" {
-			err = fmt.Errorf("%w (limits of tenant %s: %s)", err, c.tenant.Name, held)
+			err = fmt.Errorf("%w (limits of tenant %s: %s)", err, tenant.Name, held)
 		}
 	case errors.As(err, &timeout):
 		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout",
-			c.timeout)
+			o.Timeout)
 	case errors.As(err, &start):
 		err = errors.New(start.Reason())
 	}

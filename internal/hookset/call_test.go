@@ -20,11 +20,11 @@ func TestConfigCallPrintsWithoutEnd(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c := caller{process.New(process.Options{}), os.Environ(), 10 * time.Minute, nil, nil, nil}
+		c := &Options{Executor: process.New(process.Options{}), Env: os.Environ(), Timeout: 10 * time.Minute}
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		_, _, err := c.Call(t.Context(), File{Name: "hook.sh", Path: path}, dir)
+		_, _, err := c.execute(t.Context(), File{Name: "hook.sh", Path: path}, dir)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.Contains(err.Error(), "it printed more than 16777216 bytes and was killed") {

@@ -32,13 +32,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// configCaller runs a hook file with --config in the hooks directory.
-type configCaller interface {
-	// Call returns what was printed, as much of it as there is, also together with an error. The error says
-	// what to do about a hook that did not end in time.
-	Call(ctx context.Context, h File, dir string) (stdout, stderr []byte, err error)
-}
-
 // File is a hook file whose configuration is not loaded yet.
 type File struct {
 	// Name is the path relative to the hooks directory, Path the absolute one.
@@ -91,8 +84,8 @@ type Options struct {
 	// from is a copy of Dir that the files are read from; empty means Dir itself. What is logged and returned has the paths
 	// of Dir.
 	from string
-	// caller replaces the executor in tests.
-	caller configCaller
+	// call replaces Options.execute in tests.
+	call func(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error)
 }
 
 // Load returns the hooks below the directory, in order.
@@ -100,28 +93,8 @@ func Load(ctx context.Context, o Options) (hooks []*hook.Hook, err error) {
 	if o.tenants, err = readTenants(o.Tenants); err != nil {
 		return nil, err
 	}
-	return loadAll(ctx, o)
-}
-
-// loadAll returns the hooks, or the errors of all broken ones.
-func loadAll(ctx context.Context, o Options) ([]*hook.Hook, error) {
-	dir, files, hooks, errs, err := call(ctx, o, func(File) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	checkTogether(hooks, errs, o.Shards > 0)
-	if err := errors.Join(errs...); err != nil {
-		if o.Rejected != nil {
-			names := make([]string, len(files))
-			for i, f := range files {
-				names[i] = f.Name
-			}
-			o.Rejected(names)
-		}
-		return nil, &LoadError{files, errs}
-	}
-	finish(o, dir, hooks)
-	return hooks, nil
+	hooks, _, err = loadSet(ctx, o, false, nil)
+	return hooks, err
 }
 
 // call calls the wanted hook files with --config. A hook is nil if there is an error for its file. Dir is the hooks directory without
@@ -157,15 +130,6 @@ func call(ctx context.Context, o Options, wanted func(File) bool) (dir string, f
 	}
 	calls.Wait()
 	return dir, files, hooks, errs, ctx.Err()
-}
-
-// checkTogether adds the errors of hooks that contradict each other. Hooks that have an error are nil.
-func checkTogether(hooks []*hook.Hook, errs []error, sharded bool) {
-	loaded := slices.DeleteFunc(slices.Clone(hooks), func(h *hook.Hook) bool { return h == nil })
-	for _, err := range Check(loaded, sharded) {
-		i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h != nil && h.Name == err.Hook })
-		errs[i] = err
-	}
 }
 
 // load runs one hook with --config, and logs its warnings.
@@ -247,11 +211,11 @@ func (e *CallError) Error() string {
 func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	var a Answer
 	var err error
-	call := o.caller
+	call := o.call
 	if call == nil {
-		call = caller{o.Executor, o.Env, o.Timeout, o.Prepare, hook.TenantOf(o.tenants, f.Name), o.Confine}
+		call = o.execute
 	}
-	if a.Stdout, a.Stderr, err = call.Call(ctx, f, root); err != nil {
+	if a.Stdout, a.Stderr, err = call(ctx, f, root); err != nil {
 		return a, &CallError{f.Name, a.Stderr, err}
 	}
 	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{

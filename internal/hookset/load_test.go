@@ -21,7 +21,7 @@ import (
 // answers are what hooks do when they are called.
 type answers map[string]func(ctx context.Context) (stdout, stderr string, err error)
 
-func (a answers) Call(ctx context.Context, f File, dir string) ([]byte, []byte, error) {
+func (a answers) call(ctx context.Context, f File, dir string) ([]byte, []byte, error) {
 	if f.Path != filepath.Join(dir, f.Name) {
 		return nil, nil, fmt.Errorf("called %s in %s", f.Path, dir)
 	}
@@ -43,7 +43,7 @@ func options(t *testing.T, a answers) (Options, *lines) {
 	}
 	log, logged := newLog()
 	return Options{
-		Dir: makeTree(t, tree.String()), caller: a, Filters: jq.NewCompiler(jq.Options{}), Log: log, Parallel: 1,
+		Dir: makeTree(t, tree.String()), call: a.call, Filters: jq.NewCompiler(jq.Options{}), Log: log, Parallel: 1,
 	}, logged
 }
 

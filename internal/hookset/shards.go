@@ -9,17 +9,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// user is a binding that uses a queue first.
-type user struct {
-	hook *hook.Hook
-	at   string
-	name string
-}
-
 // unequalShards returns, by the name of the hook, the bindings whose queue has bindings of another hook with another shardBy: on some
 // shards only one of the hooks would run, and the queue would order nothing. The queue main has hooks of all kinds.
 func unequalShards(hooks []*hook.Hook) map[string][]wire.Violation {
-	first := map[string]user{}
+	first := map[string]declaration{}
 	found := map[string][]wire.Violation{}
 	for _, h := range hooks {
 		for a, b := range h.Bindings() {
@@ -29,14 +22,14 @@ func unequalShards(hooks []*hook.Hook) map[string][]wire.Violation {
 			at := fmt.Sprintf("%s[%d].queue", a.Kind, a.Index)
 			other, ok := first[b.Queue]
 			if !ok {
-				first[b.Queue] = user{h, at, b.Name}
+				first[b.Queue] = declaration{hook: h, at: at, name: b.Name}
 				continue
 			}
 			if other.hook.Settings.ShardBy != h.Settings.ShardBy {
 				found[h.Name] = append(found[h.Name], wire.Violation{
 					Path: at, Binding: b.Name,
-					Problem: fmt.Sprintf("is %q and settings.shardBy is %s, but %s (binding %q) of hook %q is the same queue with settings.shardBy %s",
-						b.Queue, shardBy(h), other.at, other.name, other.hook.Name, shardBy(other.hook)),
+					Problem: fmt.Sprintf("is %q and settings.shardBy is %s, but %s is the same queue with settings.shardBy %s",
+						b.Queue, shardBy(h), other, shardBy(other.hook)),
 					Hint: "use another queue, or the same settings.shardBy in all hooks of a queue",
 				})
 			}
