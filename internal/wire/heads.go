@@ -105,7 +105,7 @@ type headWriter struct {
 	unfit bool
 
 	// What follows is of the current context.
-	in     *jsontext.Decoder
+	in     jsontext.Decoder
 	words  [6]string
 	leaves []byte
 	count  int
@@ -118,18 +118,13 @@ var headWords = []string{"binding", "type", "watchEvent", "groupName", "fromVers
 
 // add adds a context whose size may be more than that of its text.
 func (h *headWriter) add(text []byte, size int) {
-	if h.unfit {
-		return
-	}
 	h.words, h.leaves, h.count, h.path = [6]string{"unknown"}, h.leaves[:0], 0, h.path[:0]
 	// The decoder rejects names that are there twice, of which programs choose different ones, and text that is not UTF-8.
-	if h.in == nil {
-		h.in = jsontext.NewDecoder(bytes.NewBuffer(text))
-	} else {
-		h.in.Reset(bytes.NewBuffer(text))
-	}
-	if h.in.PeekKind() != '{' || !h.value(0) {
+	h.in.Reset(bytes.NewBuffer(text))
+	if h.in.PeekKind() != '{' {
 		h.unfit = true
+	}
+	if h.value(0); h.unfit {
 		return
 	}
 	h.lines = append(strconv.AppendInt(h.lines, int64(size), 10), '\n')
@@ -150,95 +145,83 @@ func (h *headWriter) end() []byte {
 	return append(h.lines, headsEnd...)
 }
 
-// value reads a value, and notes the plain ones in it. It returns false if the text cannot be read.
-func (h *headWriter) value(depth int) bool {
+// read notes the error of a read. The decoder may have it again, and no end: loops end when the heads are unfit.
+func (h *headWriter) read(err error) { h.unfit = h.unfit || err != nil }
+
+// value reads a value, and notes the plain ones in it.
+func (h *headWriter) value(depth int) {
 	switch kind := h.in.PeekKind(); kind {
 	case '{':
-		return h.object(depth)
+		h.object(depth)
 	case '[':
-		return h.array(depth)
+		h.array(depth)
 	default:
 		raw, err := h.in.ReadValue()
-		if err != nil {
-			return false
-		}
+		h.read(err)
 		if plain := h.plain(kind, raw); plain != nil && h.count < mostLeaves {
-			h.count++
-			h.leaves = append(append(append(append(h.leaves, 0x1f), h.path...), 0x1e), plain...)
+			h.leaf(plain)
 		}
-		return true
 	}
 }
 
-func (h *headWriter) object(depth int) bool {
-	if _, err := h.in.ReadToken(); err != nil {
-		return false
-	}
+// leaf notes a plain value at the current path.
+func (h *headWriter) leaf(plain []byte) {
+	h.count++
+	h.leaves = append(append(append(append(h.leaves, 0x1f), h.path...), 0x1e), plain...)
+}
+
+func (h *headWriter) object(depth int) {
+	_, err := h.in.ReadToken()
+	h.read(err)
 	length := len(h.path)
-	for h.in.PeekKind() == '"' {
+	for !h.unfit && h.in.PeekKind() == '"' {
 		raw, err := h.in.ReadValue()
-		if err != nil {
-			return false
-		}
+		h.read(err)
 		name := h.plain('"', raw)
 		word := -1
 		if depth == 0 && name != nil {
 			word = slices.Index(headWords, string(name[1:len(name)-1]))
 		}
-		switch {
-		case word >= 0:
-			if !h.word(word, name) {
-				return false
-			}
-		case name == nil || h.count == mostLeaves || hidden(depth, name):
-			if h.in.SkipValue() != nil {
-				return false
-			}
-		default:
-			h.path = append(append(h.path, ','), name...)
-			if !h.value(depth + 1) {
-				return false
-			}
+		if word < 0 && (name == nil || h.count == mostLeaves || hidden(depth, name)) {
+			h.read(h.in.SkipValue())
+			continue
+		}
+		h.path = append(append(h.path, ','), name...)
+		if word >= 0 {
+			h.word(word)
+		} else {
+			h.value(depth + 1)
 		}
 		h.path = h.path[:length]
 	}
-	_, err := h.in.ReadToken()
-	return err == nil
+	_, err = h.in.ReadToken()
+	h.read(err)
 }
 
-func (h *headWriter) array(depth int) bool {
-	if _, err := h.in.ReadToken(); err != nil {
-		return false
-	}
+func (h *headWriter) array(depth int) {
+	_, err := h.in.ReadToken()
+	h.read(err)
 	length := len(h.path)
-	for i := 0; h.in.PeekKind() != ']'; i++ {
+	for i := 0; !h.unfit && h.in.PeekKind() != ']'; i++ {
 		h.path = strconv.AppendInt(append(h.path, ','), int64(i), 10)
-		if !h.value(depth + 1) {
-			return false
-		}
+		h.value(depth + 1)
 		h.path = h.path[:length]
 	}
-	_, err := h.in.ReadToken()
-	return err == nil
+	_, err = h.in.ReadToken()
+	h.read(err)
 }
 
-// word reads a word, which is a plain value as well. It returns false for what bash would not read as it is.
-func (h *headWriter) word(i int, name []byte) bool {
-	h.path = append(append(h.path, ','), name...)
-	if h.in.PeekKind() != '"' {
-		return false
-	}
+// word reads a word, which is a plain value as well. One that bash would not read as it is makes the heads unfit.
+func (h *headWriter) word(i int) {
+	h.unfit = h.unfit || h.in.PeekKind() != '"'
 	raw, err := h.in.ReadValue()
-	if err != nil {
-		return false
-	}
+	h.read(err)
 	if plain := h.plain('"', raw); plain != nil {
-		h.count++
-		h.leaves = append(append(append(append(h.leaves, 0x1f), h.path...), 0x1e), plain...)
+		h.leaf(plain)
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)
 	h.words[i] = string(text)
-	return err == nil && !bytes.ContainsAny(text, "\x00\x1e\x1f")
+	h.unfit = h.unfit || err != nil || bytes.ContainsAny(text, "\x00\x1e\x1f")
 }
 
 // hidden reports whether no values below a name are noted, because there are very many that are hardly ever read.
