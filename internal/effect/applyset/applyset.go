@@ -130,12 +130,11 @@ func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, as ku
 	if err := s.identify(ctx); err != nil {
 		return err
 	}
-	state, release, err := a.begin(ctx, s.names)
+	release, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	s.state = state
 	err = s.run(ctx)
 	s.follow()
 	return err

@@ -47,12 +47,11 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id str
 	both := []*session{m.old, m.next}
 	slices.SortFunc(both, func(x, y *session) int { return cmp.Compare(x.id, y.id) })
 	for _, s := range both {
-		state, release, err := a.begin(ctx, s.names)
+		release, err := s.begin(ctx)
 		if err != nil {
 			return "", 0, err
 		}
 		defer release()
-		s.state = state
 	}
 	err = m.repeat(ctx)
 	if err != nil && m.begun {
@@ -133,15 +132,8 @@ func (m *move) try(ctx context.Context) error {
 	m.next.owner = m.old.owner
 	var recorded [2]places
 	for i, s := range []*session{m.old, m.next} {
-		err := s.plan(ctx)
-		if err == nil {
-			err = s.readParent(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		recorded[i] = s.recorded()
-		if err = s.readMembers(ctx, recorded[i]); err != nil {
+		var err error
+		if recorded[i], err = s.read(ctx); err != nil {
 			return err
 		}
 		if err = errors.Join(s.incomplete...); err != nil {

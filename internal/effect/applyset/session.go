@@ -284,6 +284,18 @@ func (s *session) readOwner(ctx context.Context) error {
 	return nil
 }
 
+// read reads the parent and the members, and returns where members may be.
+func (s *session) read(ctx context.Context) (recorded places, err error) {
+	if err = s.plan(ctx); err == nil {
+		err = s.readParent(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	recorded = s.recorded()
+	return recorded, s.readMembers(ctx, recorded)
+}
+
 // readMembers lists the members at all places. Kinds that are not served any more have no objects; their records are removed.
 func (s *session) readMembers(ctx context.Context, recorded places) error {
 	type list struct {

@@ -237,12 +237,11 @@ func (a *Applier) Delete(ctx context.Context, log *slog.Logger, namespace, id st
 	if err != nil {
 		return 0, 0, err
 	}
-	state, release, err := a.begin(ctx, s.names)
+	release, err := s.begin(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer release()
-	s.state = state
 	if err = s.run(ctx); err != nil {
 		err = fmt.Errorf("the set %s is not deleted completely, repeat the command: %w", id, err)
 	}
@@ -261,12 +260,7 @@ func (a *Applier) Show(ctx context.Context, log *slog.Logger, namespace, id stri
 	if s.state == nil {
 		s.state = &state{}
 	}
-	if err = s.plan(ctx); err == nil {
-		err = s.readParent(ctx)
-	}
-	if err == nil {
-		err = s.readMembers(ctx, s.recorded())
-	}
+	_, err = s.read(ctx)
 	if err = errors.Join(append([]error{err}, s.incomplete...)...); err != nil {
 		return nil, fmt.Errorf("cannot list the members of the set %s: %w", id, err)
 	}

@@ -1,6 +1,7 @@
 package applyset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,12 +75,11 @@ func (a *Applier) sweep(ctx context.Context, log *slog.Logger, set *Set) error {
 	if err != nil {
 		return err
 	}
-	state, release, err := a.begin(ctx, s.names)
+	release, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	s.state = state
 	if err := s.readOwner(ctx); err != nil || s.owner != nil {
 		return err
 	}
@@ -89,17 +89,8 @@ func (a *Applier) sweep(ctx context.Context, log *slog.Logger, set *Set) error {
 
 // deleteEmpty deletes the parent if the set has no member, and reports whether there is none.
 func (s *session) deleteEmpty(ctx context.Context) (bool, error) {
-	err := s.plan(ctx)
-	if err == nil {
-		err = s.readParent(ctx)
-	}
-	if err != nil {
-		return false, err
-	}
-	if err = s.readMembers(ctx, s.recorded()); err == nil {
-		err = errors.Join(s.incomplete...)
-	}
-	if err != nil || len(s.members) > 0 {
+	_, err := s.read(ctx)
+	if err = cmp.Or(err, errors.Join(s.incomplete...)); err != nil || len(s.members) > 0 {
 		return false, err
 	}
 	return true, s.deleteParent(ctx)

@@ -61,24 +61,25 @@ func (e sighting) differs(last applied) bool {
 }
 
 // begin waits until nothing else of the set runs.
-func (a *Applier) begin(ctx context.Context, n names) (*state, func(), error) {
-	a.mu.Lock()
-	s := a.sets[n.id]
-	if s == nil {
-		s = newState(n)
-		a.sets[n.id] = s
+func (s *session) begin(ctx context.Context) (release func(), err error) {
+	s.mu.Lock()
+	of := s.sets[s.id]
+	if of == nil {
+		of = newState(s.names)
+		s.sets[s.id] = of
 	}
-	s.users++
-	a.mu.Unlock()
+	of.users++
+	s.mu.Unlock()
 	select {
-	case s.turn <- struct{}{}:
-		s.mu.Lock()
-		s.seen = map[ref]sighting{}
-		s.mu.Unlock()
-		return s, func() { a.end(s) }, nil
+	case of.turn <- struct{}{}:
+		of.mu.Lock()
+		of.seen = map[ref]sighting{}
+		of.mu.Unlock()
+		s.state = of
+		return func() { s.end(of) }, nil
 	case <-ctx.Done():
-		a.leave(s)
-		return nil, nil, ctx.Err()
+		s.leave(of)
+		return nil, ctx.Err()
 	}
 }
 
