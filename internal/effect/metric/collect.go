@@ -1,6 +1,8 @@
 package metric
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
@@ -34,22 +36,12 @@ func (s *Store) samples() []sample {
 	return samples
 }
 
-// sample is a series at one moment.
-type sample struct {
-	desc   *prometheus.Desc
-	action effect.MetricAction
-	pairs  []*dto.LabelPair
-	value  float64
-	// buckets, counts and count are as in family and series.
-	buckets []float64
-	counts  []uint64
-	count   uint64
-}
+// sample is a series at one moment: a copy of it, and of what changes in it.
+type sample struct{ series }
 
 var _ prometheus.Metric = (*sample)(nil)
 
 func (s *series) sample() sample {
-	f := s.family
 	if len(s.pairs) != len(s.share.labels) { // the hook has used a new label; none is forgotten
 		s.pairs = make([]*dto.LabelPair, len(s.share.labels))
 		for i, name := range s.share.labels {
@@ -60,19 +52,17 @@ func (s *series) sample() sample {
 			}
 		}
 	}
-	sm := sample{desc: f.desc, action: f.action, pairs: s.pairs, value: s.value}
-	if f.action == effect.Observe {
-		sm.buckets, sm.counts, sm.count = f.buckets, append([]uint64(nil), s.counts...), s.count
-	}
+	sm := sample{*s}
+	sm.counts = slices.Clone(s.counts)
 	return sm
 }
 
-func (s *sample) Desc() *prometheus.Desc { return s.desc }
+func (s *sample) Desc() *prometheus.Desc { return s.family.desc }
 
 // Write implements prometheus.Metric.
 func (s *sample) Write(out *dto.Metric) error {
 	out.Label = s.pairs
-	switch s.action {
+	switch s.family.action {
 	case effect.Add:
 		out.Counter = &dto.Counter{Value: &s.value}
 	case effect.Set:
@@ -84,9 +74,9 @@ func (s *sample) Write(out *dto.Metric) error {
 }
 
 func (s *sample) histogram() *dto.Histogram {
-	h := &dto.Histogram{SampleSum: &s.value, SampleCount: &s.count, Bucket: make([]*dto.Bucket, len(s.buckets))}
+	h := &dto.Histogram{SampleSum: &s.value, SampleCount: &s.count, Bucket: make([]*dto.Bucket, len(s.counts))}
 	below := uint64(0)
-	for i, bound := range s.buckets {
+	for i, bound := range s.family.buckets {
 		below += s.counts[i]
 		h.Bucket[i] = &dto.Bucket{UpperBound: new(bound), CumulativeCount: new(below)}
 	}
