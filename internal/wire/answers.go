@@ -26,12 +26,9 @@ func ParseAdmission(text []byte) (effect.AdmissionAnswer, error) {
 
 // ParseConversion reads the file at CONVERSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.
 func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
-	var answer struct {
-		ConvertedObjects []json.RawMessage `json:"convertedObjects"`
-		FailedMessage    string            `json:"failedMessage"`
-	}
+	var answer Conversion
 	err := decodeAnswer(text, "CONVERSION_RESPONSE_PATH", &answer, `write for instance {"convertedObjects": […]} or {"failedMessage": "why"}`)
-	return effect.ConversionAnswer{Objects: answer.ConvertedObjects, Failure: answer.FailedMessage}, err
+	return effect.ConversionAnswer(answer), err
 }
 
 // answerTypes are the types of the keys of all answers, as in docs/reference/hook-process.md.

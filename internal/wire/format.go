@@ -103,7 +103,7 @@ type Conversion struct {
 
 // FormatConversion returns the form of an answer.
 func FormatConversion(a effect.ConversionAnswer) *Conversion {
-	return &Conversion{a.Objects, a.Failure}
+	return new(Conversion(a))
 }
 
 // HTTP is the form of an answer to an HTTP request. A body that is no text is in BodyBase64.
