@@ -89,14 +89,6 @@ func (a *asking) consolePages(cmd *cobra.Command, args []string, typed string) (
 // serve serves until the context ends.
 func (f *consoleFlags) serve(ctx context.Context, in io.Reader, out io.Writer, page string, o console.Options) error {
 	o.Version, o.Listen = version, f.listen
-	o.Refused = func(err error) bool {
-		var problem *debug.Problem
-		return errors.As(err, &problem) && problem.Answered()
-	}
-	o.NoRoute = func(err error) bool {
-		var problem *debug.Problem
-		return errors.As(err, &problem) && problem.NoRoute()
-	}
 	c, err := console.Listen(o)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (p *plugin) console(args []string, stdin io.Reader, stdout io.Writer) error
 					return nil, err
 				}
 				tunnel := debug.NewTunnel(func(context.Context) (net.Conn, error) { return p.dial(pod) }, timeout)
-				return &console.Connection{Operator: tunnel, Pod: pod, Flags: flags, Close: tunnel.Close}, nil
+				return &console.Connection{Operator: tunnel, Pod: pod, Flags: flags}, nil
 			},
 			Program: "kubectl shell-operator", Flags: strings.Join(p.own, " "), Timeout: timeout,
 		})

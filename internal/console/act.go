@@ -60,6 +60,9 @@ type actData struct {
 	// Unknown: whether it was done is not known, because the operator has not answered.
 	Unknown bool
 	Problem *problem
+
+	route string
+	form  url.Values
 }
 
 // acted is the answer of an action.
@@ -69,15 +72,15 @@ type acted struct {
 }
 
 // chosen is the action that a request names, with its form.
-func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values, d actData, err error) {
+func (c *Console) chosen(r *http.Request) (page, *actData, error) {
 	name := r.PathValue("action")
 	i := slices.IndexFunc(actions, func(a action) bool { return a.name == name })
 	if i < 0 {
-		return page{Title: "Not found"}, "", nil, d, errors.New("there is no such action")
+		return page{Title: "Not found"}, nil, errors.New("there is no such action")
 	}
 	a, form := actions[i], url.Values{}
 	if err := r.ParseForm(); err != nil {
-		return page{Title: a.verb}, "", nil, d, err
+		return page{Title: a.verb}, nil, err
 	}
 	words, of := slices.Clone(a.words), r.Form.Get("name")
 	if strings.Contains(a.route, "*") {
@@ -102,27 +105,26 @@ func (c *Console) chosen(r *http.Request) (p page, route string, form url.Values
 	if of != "" {
 		fields.Set("name", of)
 	}
-	d.Verb, d.Command, d.Action = a.verb, c.command(words...), c.access.base+"/act/"+a.name+"?"+fields.Encode()
-	d.Back = c.access.base + strings.Replace(a.back, "*", segments(of), 1)
-	return page{Title: a.verb, content: "act", Data: &d, Still: true}, strings.Replace(a.route, "*", segments(of), 1), form, d, nil
+	d := &actData{Verb: a.verb, Command: c.command(words...), Action: c.access.base + "/act/" + a.name + "?" + fields.Encode(),
+		Back:  c.access.base + strings.Replace(a.back, "*", segments(of), 1),
+		route: strings.Replace(a.route, "*", segments(of), 1), form: form}
+	return page{Title: a.verb, content: "act", Data: d, Still: true}, d, nil
 }
 
 // ask shows what an action would do, before it is done.
 func (c *Console) ask(r *http.Request) (page, error) {
-	p, route, form, d, err := c.chosen(r)
-	if err != nil {
-		return p, err
+	p, d, err := c.chosen(r)
+	if err == nil {
+		err = c.would(r, d)
 	}
-	err = c.would(r, route, form, &d)
-	p.Data = d
 	return p, err
 }
 
 // would is what an action would do now. The address of the form gets a digest of it.
-func (c *Console) would(r *http.Request, route string, form url.Values, d *actData) error {
-	form = maps.Clone(form)
+func (c *Console) would(r *http.Request, d *actData) error {
+	form := maps.Clone(d.form)
 	form.Set("dryRun", "true")
-	done, err := c.send(r, route, form, d)
+	done, err := c.send(r, form, d)
 	d.Would, d.Nothing = strings.TrimPrefix(done.Message, "dry run: "), done.Count == 0
 	d.Action += "&seen=" + seen(d.Would)
 	return err
@@ -139,31 +141,28 @@ func seen(would string) string {
 
 // act does it, if it is what the person was shown: another operator may answer now, or the same one may have gone on.
 func (c *Console) act(r *http.Request) (page, error) {
-	p, route, form, d, err := c.chosen(r)
-	if err != nil {
-		return p, err
+	p, d, err := c.chosen(r)
+	if err == nil {
+		err = c.would(r, d)
 	}
-	if err := c.would(r, route, form, &d); err != nil || d.Problem != nil {
-		p.Data = d
+	if err != nil || d.Problem != nil {
 		return p, err
 	}
 	if d.Changed = r.Form.Get("seen") != seen(d.Would); d.Changed {
-		p.Data = d
 		return p, nil
 	}
-	done, err := c.send(r, route, form, &d)
+	done, err := c.send(r, d.form, d)
 	if err != nil && !errors.Is(err, context.Canceled) { // it may have been carried out: nothing repeats it
 		d.Unknown, d.Problem, err = true, problemOf(err), nil
 	}
 	d.Done, d.Task = done.Message, done.Task
-	p.Data = d
 	return p, err
 }
 
-// send calls the route. What the operator answers instead is on the page.
-func (c *Console) send(r *http.Request, route string, form url.Values, d *actData) (done acted, err error) {
-	err = c.link.post(r.Context(), route+".json", form, &done)
-	if err != nil && c.o.Refused(err) || errors.As(err, new(*missing)) {
+// send calls the route with a form. What the operator answers instead is on the page.
+func (c *Console) send(r *http.Request, form url.Values, d *actData) (done acted, err error) {
+	err = c.link.post(r.Context(), d.route+".json", form, &done)
+	if refused(err) {
 		d.Problem, err = problemOf(err), nil
 	}
 	return done, err

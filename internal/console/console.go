@@ -26,10 +26,6 @@ import (
 type Options struct {
 	// Connect returns a connection to the operator. It is called again after a connection has ended. The context is that of the connection.
 	Connect func(context.Context) (*Connection, error)
-	// Refused reports whether an error is an answer of the operator: its connection works.
-	Refused func(error) bool
-	// NoRoute reports whether such an error is the answer of an operator that does not have the path.
-	NoRoute func(error) bool
 	// Timeout is the time limit of an answer; 10 s if it is 0.
 	Timeout time.Duration
 	// Version is that of the console.

@@ -57,6 +57,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Hint() string  { return r.hint }
+func (*refusal) Answered() bool  { return true }
+func (r *refusal) NoRoute() bool { return r.noRoute }
 
 func (f *fake) set(path string, answer any) {
 	f.mu.Lock()
@@ -109,6 +111,8 @@ func (f *fake) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	return f.answer(path)
 }
+
+func (*fake) Close() {}
 
 func (f *fake) Post(ctx context.Context, path string, form url.Values) (io.ReadCloser, error) {
 	if form.Get("dryRun") != "true" {
@@ -193,8 +197,6 @@ func listening(t *testing.T) (*browser, *fake, *clock) {
 			defer f.mu.Unlock()
 			return &Connection{Operator: f, Pod: "operator-0", Flags: "--pod operator-0"}, f.down
 		},
-		Refused: func(err error) bool { return errors.As(err, new(*refusal)) },
-		NoRoute: func(err error) bool { r := new(refusal); return errors.As(err, &r) && r.noRoute },
 		Version: "v10", Program: "kubectl shell-operator", Flags: "-n shop", Listen: "127.0.0.1:0", now: at.Now,
 	})
 	if err != nil {
@@ -326,7 +328,7 @@ func TestGrowingDelay(t *testing.T) {
 		Connect: func(context.Context) (*Connection, error) {
 			attempts = append(attempts, fmt.Sprint(at.now.Sub(time.Unix(0, 0)).Seconds()))
 			return nil, errors.New("no Pod")
-		}, Refused: func(error) bool { return false }, now: at.Now,
+		}, now: at.Now,
 	})
 	for at.now.Before(time.Unix(40, 0)) {
 		_, err := l.current(t.Context())
@@ -361,7 +363,7 @@ func TestBrowserLeaves(t *testing.T) {
 		l := newLink(t.Context(), &Options{Connect: func(context.Context) (*Connection, error) {
 			<-release
 			return &Connection{Operator: leaving{f}}, nil
-		}, Refused: func(error) bool { return false }, now: time.Now})
+		}, now: time.Now})
 		browser, leave := context.WithCancel(t.Context())
 		var first sync.WaitGroup
 		first.Go(func() { _, _ = l.current(browser) })

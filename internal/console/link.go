@@ -19,6 +19,20 @@ type Operator interface {
 	// Get returns the body for a path, Post that for a form. The caller closes it.
 	Get(ctx context.Context, path string) (io.ReadCloser, error)
 	Post(ctx context.Context, path string, form url.Values) (io.ReadCloser, error)
+	// Close ends the connection, if there is one between requests.
+	Close()
+}
+
+// refused reports whether an error of an Operator is its answer: then the connection works.
+func refused(err error) bool {
+	var answer interface{ Answered() bool }
+	return errors.As(err, &answer) && answer.Answered()
+}
+
+// noRoute reports whether it is that of an operator without the path.
+func noRoute(err error) bool {
+	var answer interface{ NoRoute() bool }
+	return errors.As(err, &answer) && answer.NoRoute()
 }
 
 // Connection is a way to an operator.
@@ -28,8 +42,6 @@ type Connection struct {
 	Pod string
 	// Flags are those that name the operator among several, for commands on pages; empty if it is the only one, or if Options have them.
 	Flags string
-	// Close ends the connection; nil if it has nothing to end.
-	Close func()
 }
 
 // Bounds of the link to the operator.
@@ -48,10 +60,6 @@ type link struct {
 	// ctx is that of connections, which live longer than requests.
 	ctx     context.Context
 	connect func(context.Context) (*Connection, error)
-	// refused reports whether an error is an answer of the operator.
-	refused func(error) bool
-	// noRoute reports whether such an answer is that of an operator without the path.
-	noRoute func(error) bool
 	now     func() time.Time
 	// limit is the time limit of an answer.
 	limit time.Duration
@@ -78,43 +86,21 @@ type lost struct {
 
 func (l *lost) Unwrap() error { return l.error }
 
+// fault is an error with the next step, which may be empty.
+type fault struct {
+	text, hint string
+	cause      error
+}
+
+func (f *fault) Error() string { return f.text }
+func (f *fault) Hint() string  { return f.hint }
+func (f *fault) Unwrap() error { return f.cause }
+
 // slow is the error of a path that is not answered in time by an operator that answers others.
-type slow struct {
-	route string
-	limit time.Duration
-}
-
-func (s *slow) Error() string {
-	return fmt.Sprintf("the operator needs more than %s for %s, and answers other requests", s.limit, s.route)
-}
-
-// Hint is the next step.
-func (s *slow) Hint() string {
-	return "it reads much, or its API server is slow: check its log, or start the console with a longer --timeout"
-}
-
-// silent is the error of a request that an operator has not answered in time, as no other one.
-type silent struct {
-	limit time.Duration
-	cause error
-}
-
-func (s *silent) Error() string { return fmt.Sprintf("it has not answered within %s", s.limit) }
-func (s *silent) Unwrap() error { return s.cause }
-
-// Hint is the next step.
-func (*silent) Hint() string { return "it is stopped or busy: check its CPU time and its log" }
-
-// missing is the error of a route that the operator does not have, because it is older.
-type missing struct{ Route, Version string }
-
-func (m *missing) Error() string {
-	return fmt.Sprintf("the operator is of version %s, which has no %s: the console of that version shows what it has", m.Version, m.Route)
-}
+type slow struct{ fault }
 
 func newLink(ctx context.Context, o *Options) *link {
-	return &link{ctx: ctx, connect: o.Connect, refused: o.Refused, noRoute: o.NoRoute, now: o.now,
-		limit: cmp.Or(o.Timeout, answerLimit), connecting: make(chan struct{}, 1)}
+	return &link{ctx: ctx, connect: o.Connect, now: o.now, limit: cmp.Or(o.Timeout, answerLimit), connecting: make(chan struct{}, 1)}
 }
 
 // peer is the operator that answers, or did.
@@ -184,7 +170,7 @@ func (l *link) versionOf(conn *Connection) (string, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.limit)
 	defer cancel()
 	err := read(&status)(conn.Get(ctx, "/status.json"))
-	if err != nil && (l.refused(err) || late(err) && l.answers(conn)) {
+	if err != nil && (refused(err) || late(err) && l.answers(conn)) {
 		return "unknown", nil
 	}
 	return status.Version, err
@@ -202,7 +188,7 @@ func (l *link) answers(conn *Connection) bool {
 	defer cancel()
 	body, err := conn.Get(ctx, "/")
 	if err != nil {
-		return l.refused(err)
+		return refused(err)
 	}
 	defer body.Close()
 	_, err = io.ReadAll(io.LimitReader(body, 1<<10))
@@ -213,7 +199,7 @@ func (l *link) answers(conn *Connection) bool {
 func (l *link) lose(conn *Connection, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if conn != nil && conn.Close != nil {
+	if conn != nil {
 		conn.Close()
 	}
 	if l.conn != nil && l.conn != conn {
@@ -231,7 +217,7 @@ func (l *link) lose(conn *Connection, err error) error {
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != nil && l.conn.Close != nil {
+	if l.conn != nil {
 		l.conn.Close()
 	}
 	l.conn = nil
@@ -244,18 +230,20 @@ func (l *link) problemOf(conn *Connection, path string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, errAnswer):
 		return err
-	case l.refused(err):
-		if l.noRoute(err) {
-			version, _ := l.peer()
-			return &missing{route, version}
-		}
+	case refused(err) && noRoute(err): // it is older
+		version, _ := l.peer()
+		return &fault{fmt.Sprintf("the operator is of version %s, which has no %s: the console of that version shows what it has", version, route),
+			"", err}
+	case refused(err):
 		return err
 	case errors.Is(err, context.Canceled):
 		return err // the browser has left
 	case late(err) && l.answers(conn):
-		return &slow{route, l.limit}
+		return &slow{fault{fmt.Sprintf("the operator needs more than %s for %s, and answers other requests", l.limit, route),
+			"it reads much, or its API server is slow: check its log, or start the console with a longer --timeout", err}}
 	case errors.Is(err, context.DeadlineExceeded):
-		return l.lose(conn, &silent{l.limit, err})
+		return l.lose(conn, &fault{fmt.Sprintf("it has not answered within %s", l.limit),
+			"it is stopped or busy: check its CPU time and its log", err})
 	case errors.Is(err, errCut):
 		return &lost{l.now(), err}
 	}

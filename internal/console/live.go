@@ -55,18 +55,10 @@ func (c *Console) streaming(open chan struct{}, send func(*stream, *http.Request
 			defer func() { <-open }()
 			send(s, r)
 		default: // the page connects again
-			_ = s.send("", c.lostText(&full{cap(open)}))
+			_ = s.send("", c.lostText(&fault{text: fmt.Sprintf("%d pages follow runs, which is the most", cap(open)), hint: "close some"}))
 		}
 	}
 }
-
-// full is the error of a page that would follow runs beside too many others.
-type full struct{ pages int }
-
-func (f *full) Error() string { return fmt.Sprintf("%d pages follow runs, which is the most", f.pages) }
-
-// Hint is the next step.
-func (*full) Hint() string { return "close some" }
 
 // send sends a message that htmx puts into the page. An event has a name instead.
 func (s *stream) send(event string, text []byte) error {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 //go:embed page/*.html
@@ -68,7 +70,7 @@ func (c *Console) parse() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		// A page may wait for the operator, and then for the answer whether it is there.
 		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
-		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": lasts, "bars": bars,
+		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String, "bars": bars,
 		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
@@ -76,7 +78,7 @@ func (c *Console) parse() *template.Template {
 		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "triggerable": triggerable,
 		"queueState": queueState, "laneState": laneState,
 		"more":  func(all, shown int) int { return max(0, all-shown) },
-		"query": func(fields ...string) string { return queryOf(fields...) },
+		"query": queryOf,
 		"tab": func(path, name, current string) any {
 			return struct {
 				Path, Name string
@@ -117,10 +119,7 @@ func queryOf(fields ...string) string {
 			query.Set(pair[0], pair[1])
 		}
 	}
-	if len(query) == 0 {
-		return ""
-	}
-	return "?" + query.Encode()
+	return queryAs(query)
 }
 
 // shown is what the frame of a page shows.

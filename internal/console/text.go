@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
-	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 // shownText limits a text of an operator on a page. A browser lays out a line of a mebibyte for seconds.
@@ -94,9 +93,6 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
 }
 
-// lasts is a duration for people.
-func lasts(d history.Duration) string { return d.String() }
-
 // count is a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
@@ -130,12 +126,7 @@ func times(n int) string {
 // word is a state as a class of the style sheet.
 func word(state string) string {
 	first, _, _ := strings.Cut(state, ",")
-	return strings.Map(func(r rune) rune {
-		if r == ' ' {
-			return '-'
-		}
-		return r
-	}, first)
+	return strings.ReplaceAll(first, " ", "-")
 }
 
 // queueState is that of a queue in words.
