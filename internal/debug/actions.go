@@ -2,6 +2,7 @@ package debug
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -29,6 +30,11 @@ type acted struct {
 	Message string `json:"message"`
 }
 
+// done is an action on so many things.
+func done(n int, format string, args ...any) acted {
+	return acted{Count: n, Message: fmt.Sprintf(format, args...)}
+}
+
 // act answers a route that changes something: only to clients of the socket, and with a record of who did it.
 func (a *API) act(rt Route, r request) (answer, error) {
 	uid, err := actor(r)
@@ -41,18 +47,18 @@ func (a *API) act(rt Route, r request) (answer, error) {
 	if err := r.ParseForm(); err != nil {
 		return answer{}, refuse(http.StatusBadRequest, "the form cannot be read: %v", err)
 	}
-	dryRun := r.PostForm.Get("dryRun") == "true"
-	done, err := rt.act(r, dryRun)
+	r.dryRun = r.PostForm.Get("dryRun") == "true"
+	done, err := rt.act(r)
 	path, _ := cutFormat(r.URL.Path)
-	done.Action, done.DryRun = strings.TrimPrefix(path, "/"), dryRun
-	if done.Count > 0 && !dryRun { // also a part of what was requested
+	done.Action, done.DryRun = strings.TrimPrefix(path, "/"), r.dryRun
+	if done.Count > 0 && !r.dryRun { // also a part of what was requested
 		a.o.Log.Info("A command has changed the operator", "command", done.Action, "arguments", r.PostForm.Encode(), "uid", uid,
 			"result", done.Message)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	if dryRun {
+	if r.dryRun {
 		done.Message = "dry run: " + done.Message
 	}
 	if here := a.here(&rt); here != "" { // the others do not know of it

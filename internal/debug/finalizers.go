@@ -212,10 +212,10 @@ func (t *finalizerTopic) list(r request) (answer, error) {
 }
 
 // remove removes a finalizer from all objects, or those of hooks from one object.
-func (t *finalizerTopic) remove(r request, dryRun bool) (acted, error) {
+func (t *finalizerTopic) remove(r request) (acted, error) {
 	form := r.PostForm
 	if kind := form.Get("kind"); kind != "" {
-		return t.releaseObject(r, kind, form.Get("object"), dryRun)
+		return t.releaseObject(r, kind, form.Get("object"))
 	}
 	name, instance := form.Get("name"), form.Get("instance")
 	all, err := t.all(r.Context())
@@ -240,16 +240,15 @@ func (t *finalizerTopic) remove(r request, dryRun bool) (acted, error) {
 		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).
 			hint("shell-operator finalizers list shows all")
 	}
-	if !dryRun {
+	if !r.dryRun {
 		if n, err = t.record.Remove(r.Context(), name, instance); err != nil {
 			return acted{}, conflict("", err)
 		}
 	}
-	return acted{Count: n, Message: fmt.Sprintf("the finalizer %s of installation %s is removed from all objects of %s", name, instance,
-		count(n, "resource"))}, nil
+	return done(n, "the finalizer %s of installation %s is removed from all objects of %s", name, instance, count(n, "resource")), nil
 }
 
-func (t *finalizerTopic) releaseObject(r request, kind, object string, dryRun bool) (acted, error) {
+func (t *finalizerTopic) releaseObject(r request, kind, object string) (acted, error) {
 	namespace, name, ok := strings.Cut(object, "/")
 	if !ok {
 		namespace, name = "", object
@@ -257,12 +256,11 @@ func (t *finalizerTopic) releaseObject(r request, kind, object string, dryRun bo
 	if name == "" {
 		return acted{}, refuse(http.StatusBadRequest, "name the object as NAMESPACE/NAME, a cluster-scoped one as NAME")
 	}
-	removed, err := t.release(r.Context(), kind, namespace, name, dryRun)
+	removed, err := t.release(r.Context(), kind, namespace, name, r.dryRun)
 	if err != nil {
 		return acted{}, conflict("", err)
 	}
-	return acted{Count: len(removed), Message: fmt.Sprintf("%s %s has lost %s; no hook ran for that", kind, object,
-		strings.Join(removed, ", "))}, nil
+	return done(len(removed), "%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", ")), nil
 }
 
 // left are the orphaned finalizers of a hook by its name.

@@ -2,7 +2,6 @@ package debug
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -35,14 +34,14 @@ func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne fun
 	return Topic{
 		Routes: []Route{
 			{Method: "GET", Path: "/hook/list", About: "names of the hooks, in the order in which they were loaded", show: t.list, upstream: true},
-			{Method: "GET", Path: "/hook/*/snapshots", About: "what the hook's `kubernetes` bindings see", show: t.snapshots, upstream: true},
-			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it", show: t.config,
+			{Method: "GET", Path: "/hook/*/snapshots", About: "what the hook's `kubernetes` bindings see", show: onHook(hooks, t.snapshots), upstream: true},
+			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it", show: onHook(hooks, t.config),
 				Command: &Command{
 					Use: "hook config HOOK", Short: "Show the configuration of a hook as the operator has parsed it", Args: ofOne, Takes: oneHook,
 					Names:   HookNames,
 					Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
 				}},
-			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one", act: t.trigger,
+			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one", act: onHook(hooks, t.trigger),
 				Command: &Command{
 					Use: "hook trigger HOOK [BINDING]", Short: "Run a hook now", Args: [][]string{{"*"}, {"*", "binding"}},
 					Takes: "the name of a hook and perhaps of a binding", Names: HookNames, Then: bindingNames,
@@ -65,19 +64,11 @@ func (t *hookTopic) list(request) (answer, error) {
 	return answer{value: names}, err
 }
 
-func (t *hookTopic) snapshots(r request) (answer, error) {
-	h, err := t.hooks.find(r)
-	if err != nil {
-		return answer{}, err
-	}
+func (t *hookTopic) snapshots(_ request, h *hook.Hook) (answer, error) {
 	return answer{json: func(w io.Writer) error { return writeSnapshots(w, t.bindings, h) }}, nil
 }
 
-func (t *hookTopic) config(r request) (answer, error) {
-	h, err := t.hooks.find(r)
-	if err != nil {
-		return answer{}, err
-	}
+func (t *hookTopic) config(_ request, h *hook.Hook) (answer, error) {
 	config := configOf(h, t.bindings.NextTick)
 	text, err := yaml.Marshal(config) // it is YAML that people write it in
 	return answer{value: config, text: string(text)}, err
@@ -93,11 +84,7 @@ func (t *hookTopic) limited(h *hook.Hook, _ time.Time) []Reason {
 		"settings.contextsPerRun: 0 of the hook delivers all contexts of a run"}}
 }
 
-func (t *hookTopic) trigger(r request, dryRun bool) (acted, error) {
-	h, err := t.hooks.find(r)
-	if err != nil {
-		return acted{}, err
-	}
+func (t *hookTopic) trigger(r request, h *hook.Hook) (acted, error) {
 	at, name, err := triggered(h, r.PostForm.Get("binding"))
 	if err != nil {
 		return acted{}, err
@@ -105,19 +92,19 @@ func (t *hookTopic) trigger(r request, dryRun bool) (acted, error) {
 	if slices.Contains(t.do.PausedHooks(), h.Name) {
 		return acted{}, refuse(http.StatusConflict, "hook %q is paused", h.Name).hint("shell-operator hook resume %s", h.Name)
 	}
-	if dryRun {
-		return acted{Count: 1, Message: fmt.Sprintf("hook %q: a run of binding %q would be queued", h.Name, name)}, nil
+	if r.dryRun {
+		return done(1, "hook %q: a run of binding %q would be queued", h.Name, name), nil
 	}
 	task, err := t.do.Trigger(h, at)
 	if err != nil {
 		return acted{}, conflict("", err)
 	}
 	if task == "" {
-		return acted{Count: 1, Message: fmt.Sprintf("hook %q: an Added event of each object of binding %q is queued (shell-operator runs %s)",
-			h.Name, name, h.Name)}, nil
+		return done(1, "hook %q: an Added event of each object of binding %q is queued (shell-operator runs %s)", h.Name, name, h.Name), nil
 	}
-	return acted{Count: 1, Task: task, Message: fmt.Sprintf("hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name,
-		task, name, task)}, nil
+	queued := done(1, "hook %q: task %s is queued for binding %q (shell-operator runs show %s)", h.Name, task, name, task)
+	queued.Task = task
+	return queued, nil
 }
 
 // triggered finds the binding by name: the only one if the name is empty.

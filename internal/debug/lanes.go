@@ -95,11 +95,7 @@ var laneList = func() *List {
 	return l
 }()
 
-func (t *queueTopic) showLanes(r request) (answer, error) {
-	q, err := queueOfRequest(t.queues, r, 0)
-	if err != nil {
-		return answer{}, err
-	}
+func (t *queueTopic) showLanes(r request, q Queue) (answer, error) {
 	now, text := time.Now(), r.URL.Query().Get("key")
 	q, matching, ok := t.queues.Lanes(q.Name, text, shownLanesOfQueue)
 	if !ok { // it has ended

@@ -86,6 +86,17 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).hint("shell-operator hook list shows all hooks").as(unknownHook)
 }
 
+// onHook is an answer about the hook that the request names.
+func onHook[A any](hooks *Hooks, about func(request, *hook.Hook) (A, error)) func(request) (A, error) {
+	return func(r request) (none A, err error) {
+		h, err := hooks.find(r)
+		if err != nil {
+			return none, err
+		}
+		return about(r, h)
+	}
+}
+
 // optional is the name of the hook that a request names; empty if the route names none.
 func (hs *Hooks) optional(r request) (string, error) {
 	if r.name == "" {

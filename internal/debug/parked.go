@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -52,18 +53,14 @@ func ParkedTopic(parked parker, names telemetry.Names) Topic {
 			}},
 			{Method: "POST", Path: "/parked/retry",
 				About: "queue parked tasks again: form field `id`, repeatedly for several, or `hook`, `queue` or both, or `all=true`",
-				act: func(r request, dryRun bool) (acted, error) {
-					return t.each(r, dryRun, "is queued again", t.RetryParked)
-				}, Command: &Command{
+				act:   t.each("is queued again", t.RetryParked), Command: &Command{
 					Use: "parked retry [ID]...", Short: "Queue parked tasks again", Many: "id", Flags: which, Check: chosenParked, Names: ids,
 					Example: "  shell-operator parked retry 4 17\n  shell-operator parked retry --hook orders.sh --queue orders --dry-run",
 					Long: `Queue parked tasks again: those with these ids, those of a hook, of a queue or of both, or all. Their contexts go before the
 waiting events of their lanes, with all attempts. A Synchronization is replaced by a new one. A task that is parked again keeps its id.`,
 				}},
 			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above",
-				act: func(r request, dryRun bool) (acted, error) {
-					return t.each(r, dryRun, "is dropped; the log has its contexts", t.DropParked)
-				}, Command: &Command{
+				act: t.each("is dropped; the log has its contexts", t.DropParked), Command: &Command{
 					Use: "parked drop [ID]...", Short: "Forget parked tasks", Many: "id", Flags: which, Check: chosenParked, Names: ids,
 					Example: "  shell-operator parked drop --all --dry-run",
 					Long:    "Forget parked tasks: those with these ids, those of a hook, of a queue or of both, or all. Their contexts are in the log.",
@@ -216,30 +213,30 @@ func (t parkedTopic) chosen(form url.Values) (tasks []pending.ParkedTask, err er
 }
 
 // each acts on the parked tasks that the form chooses.
-func (t parkedTopic) each(r request, dryRun bool, done string, do func(ids ...string) []string) (acted, error) {
-	tasks, err := t.chosen(r.PostForm)
-	if err != nil {
-		return acted{}, err
-	}
-	if !dryRun && len(tasks) > 0 {
-		ids, found := make([]string, len(tasks)), map[string]bool{}
-		for i, p := range tasks {
-			ids[i] = p.ID
+func (t parkedTopic) each(is string, do func(ids ...string) []string) func(request) (acted, error) {
+	return func(r request) (acted, error) {
+		tasks, err := t.chosen(r.PostForm)
+		if err != nil {
+			return acted{}, err
 		}
-		for _, id := range do(ids...) {
-			found[id] = true
+		if !r.dryRun && len(tasks) > 0 {
+			ids := make([]string, len(tasks))
+			for i, p := range tasks {
+				ids[i] = p.ID
+			}
+			found := sets.New(do(ids...)...)
+			tasks = slices.DeleteFunc(tasks, func(p pending.ParkedTask) bool { return !found.Has(p.ID) })
 		}
-		tasks = slices.DeleteFunc(tasks, func(p pending.ParkedTask) bool { return !found[p.ID] })
+		if len(tasks) == 0 {
+			return done(0, "no parked tasks"), nil // any more, perhaps
+		}
+		lines := make([]string, len(tasks))
+		for i, p := range tasks { // after a restart, another one may have the id
+			lines[i] = fmt.Sprintf("parked task %s of %s, %s, parked at %s, %s", p.ID, p.Hook.Name, laneText(p.Queue, p.Key),
+				p.Since.UTC().Format(time.RFC3339), is)
+		}
+		return done(len(tasks), "%s", strings.Join(lines, "\n")), nil
 	}
-	if len(tasks) == 0 {
-		return acted{Message: "no parked tasks"}, nil // any more, perhaps
-	}
-	lines := make([]string, len(tasks))
-	for i, p := range tasks { // after a restart, another one may have the id
-		lines[i] = fmt.Sprintf("parked task %s of %s, %s, parked at %s, %s", p.ID, p.Hook.Name, laneText(p.Queue, p.Key),
-			p.Since.UTC().Format(time.RFC3339), done)
-	}
-	return acted{Count: len(tasks), Message: strings.Join(lines, "\n")}, nil
 }
 
 // shownParked limits the parked tasks of a hook.
@@ -281,9 +278,9 @@ func (t parkedTopic) measure(set telemetry.Set) {
 	type labels struct{ hook, binding, queue string }
 	tasks := map[labels]int{}
 	for _, p := range t.Parked(math.MaxInt) {
-		bindings := map[string]bool{}
+		bindings := sets.New[string]()
 		for _, ev := range p.Events {
-			bindings[ev.Binding().Name] = true
+			bindings.Insert(ev.Binding().Name)
 		}
 		for name := range bindings {
 			tasks[labels{p.Hook.Name, name, p.Queue}]++

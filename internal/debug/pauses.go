@@ -19,33 +19,32 @@ type pauser interface {
 }
 
 type pauses struct {
-	hooks  *Hooks
 	queues queueReader
 	do     pauser
 }
 
 // PausesTopic pauses queues and hooks.
 func PausesTopic(hooks *Hooks, queues queueReader, do pauser) Topic {
-	t := &pauses{hooks, queues, do}
+	t := &pauses{queues, do}
 	return Topic{
 		Routes: []Route{
-			{Method: "POST", Path: "/queue/*/pause", About: "begin no run of the queue", act: t.pauseQueue, Command: &Command{
+			{Method: "POST", Path: "/queue/*/pause", About: "begin no run of the queue", act: onQueue(queues, 0, t.pauseQueue), Command: &Command{
 				Use: "queue pause QUEUE", Short: "Begin no run of a queue until it is resumed", Args: ofOne, Takes: oneQueue, Names: QueueNames,
 				Long: `Begin no run of a queue until it is resumed. Runs in flight end, and events are queued. A pause survives a reload and ends
 with the process. While "main" is paused, hooks that are added wait for their Synchronizations.`,
 				Example: "  shell-operator queue pause main",
 			}},
-			{Method: "POST", Path: "/queue/*/resume", About: "end the pause of the queue", act: t.resumeQueue, Command: &Command{
+			{Method: "POST", Path: "/queue/*/resume", About: "end the pause of the queue", act: onQueue(queues, 0, t.resumeQueue), Command: &Command{
 				Use: "queue resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume main", Args: ofOne,
 				Takes: oneQueue, Names: QueueNames,
 			}},
-			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: t.pauseHook, Command: &Command{
+			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: onHook(hooks, t.pauseHook), Command: &Command{
 				Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook, Names: HookNames,
 				Long: `Begin no run of a hook until it is resumed: queues pass over its tasks, onStartup and Synchronizations included. Webhook and
 HTTP requests are answered. A pause survives a reload and ends with the process.`,
 				Example: "  shell-operator hook pause pods.sh",
 			}},
-			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: t.resumeHook, Command: &Command{
+			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: onHook(hooks, t.resumeHook), Command: &Command{
 				Use: "hook resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh", Args: ofOne, Takes: oneHook,
 				Names: HookNames,
 			}},
@@ -85,57 +84,40 @@ func (t *pauses) troubles() (all []Trouble) {
 // untilRestart is what users of pauses have to know.
 const untilRestart = "; the pause survives a reload and ends with the process"
 
-func (t *pauses) pauseQueue(r request, dryRun bool) (acted, error) {
-	q, err := queueOfRequest(t.queues, r, 0)
-	if err != nil {
-		return acted{}, err
-	}
-	if !dryRun {
+func (t *pauses) pauseQueue(r request, q Queue) (acted, error) {
+	if !r.dryRun {
 		t.do.PauseQueue(q.Name)
 	}
-	text := fmt.Sprintf("queue %q is paused: runs in flight end, no other begins, events are queued", q.Name)
+	main := ""
 	if q.Name == hook.MainQueue {
-		text += "; Synchronizations of all hooks that are added wait, too"
+		main = "; Synchronizations of all hooks that are added wait, too"
 	}
-	return acted{Count: 1, Message: text + untilRestart}, nil
+	return done(1, "queue %q is paused: runs in flight end, no other begins, events are queued%s%s", q.Name, main, untilRestart), nil
 }
 
-func (t *pauses) resumeQueue(r request, dryRun bool) (acted, error) {
-	q, err := queueOfRequest(t.queues, r, 0)
-	if err != nil {
-		return acted{}, err
-	}
+func (t *pauses) resumeQueue(r request, q Queue) (acted, error) {
 	if !q.Paused {
-		return acted{Message: fmt.Sprintf("queue %q is not paused", q.Name)}, nil
+		return done(0, "queue %q is not paused", q.Name), nil
 	}
-	if !dryRun {
+	if !r.dryRun {
 		t.do.ResumeQueue(q.Name)
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("queue %q is resumed with %s", q.Name, count(q.Length, "task"))}, nil
+	return done(1, "queue %q is resumed with %s", q.Name, count(q.Length, "task")), nil
 }
 
-func (t *pauses) pauseHook(r request, dryRun bool) (acted, error) {
-	h, err := t.hooks.find(r)
-	if err != nil {
-		return acted{}, err
-	}
-	if !dryRun {
+func (t *pauses) pauseHook(r request, h *hook.Hook) (acted, error) {
+	if !r.dryRun {
 		t.do.PauseHook(h.Name)
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered",
-		h.Name) + untilRestart}, nil
+	return done(1, "hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered%s", h.Name, untilRestart), nil
 }
 
-func (t *pauses) resumeHook(r request, dryRun bool) (acted, error) {
-	h, err := t.hooks.find(r)
-	if err != nil {
-		return acted{}, err
-	}
+func (t *pauses) resumeHook(r request, h *hook.Hook) (acted, error) {
 	if !slices.Contains(t.do.PausedHooks(), h.Name) {
-		return acted{Message: fmt.Sprintf("hook %q is not paused", h.Name)}, nil
+		return done(0, "hook %q is not paused", h.Name), nil
 	}
-	if !dryRun {
+	if !r.dryRun {
 		t.do.ResumeHook(h.Name)
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("hook %q is resumed", h.Name)}, nil
+	return done(1, "hook %q is resumed", h.Name), nil
 }

@@ -35,7 +35,7 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 			{Method: "GET", Path: "/queue/list", About: "all queues; `?showEmpty=true` includes empty ones", show: q.list, upstream: true},
 			{Method: "GET", Path: "/queue/*/lanes",
 				About: "the lanes of a keyed queue, at most 200: those in trouble first, or with `?key=` those " +
-					"whose key contains a text", show: q.showLanes, Command: &Command{
+					"whose key contains a text", show: onQueue(queues, 0, q.showLanes), Command: &Command{
 					Use: "queue lanes QUEUE", Short: "List the lanes of a queue, those in trouble first", Args: ofOne, Takes: oneQueue, Names: QueueNames,
 					List:  laneList,
 					Flags: []Flag{{Name: "key", Field: "key", Usage: "lanes whose key contains this `TEXT`", Names: laneKeys}},
@@ -47,14 +47,14 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 						"-o json | jq '.count'",
 				}},
 			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes",
-				act: q.retry, Command: &Command{
+				act: onQueue(queues, 1, q.retry), Command: &Command{
 					Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue,
 					Names: QueueNames, Flags: key,
 					Long: "Begin the next attempt of failed tasks now: that of the lane of --key, such as Order.example.com/shop/blue, " +
 						"without it those of all\nlanes. A FIFO queue is one lane.",
 					Example: "  shell-operator queue retry main",
 				}},
-			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: q.skip, Command: &Command{
+			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: onQueue(queues, 1, q.skip), Command: &Command{
 				Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue, Names: QueueNames, Flags: key,
 				Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
 events of its bindings, and an onStartup run counts as done. A task that is running is not dropped.`,
@@ -118,16 +118,18 @@ func (t *queueTopic) list(r request) (answer, error) {
 	return answer{value: d, text: d.text()}, nil
 }
 
-// queueOfRequest finds the queue that the request names, with at most so many tasks.
-func queueOfRequest(queues queueReader, r request, limit int) (Queue, error) {
-	names := r.spellings()
-	for _, name := range names {
-		if q, ok := queues.Queue(name, limit); ok {
-			return q, nil
+// onQueue is an answer about the queue that the request names, with at most so many tasks.
+func onQueue[A any](queues queueReader, limit int, about func(request, Queue) (A, error)) func(request) (A, error) {
+	return func(r request) (none A, err error) {
+		names := r.spellings()
+		for _, name := range names {
+			if q, ok := queues.Queue(name, limit); ok {
+				return about(r, q)
+			}
 		}
+		return none, refuse(http.StatusBadRequest, "there is no queue %q", names[0]).
+			hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 	}
-	return Queue{}, refuse(http.StatusBadRequest, "there is no queue %q", names[0]).
-		hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 }
 
 // lane finds the lane that the form field key names. It has tasks.
@@ -166,41 +168,34 @@ func (q *Queue) lanes() []Lane {
 	return []Lane{l}
 }
 
-func (t *queueTopic) retry(r request, dryRun bool) (acted, error) {
-	q, err := queueOfRequest(t.queues, r, 1)
-	if err != nil {
-		return acted{}, err
+func (t *queueTopic) retry(r request, q Queue) (acted, error) {
+	n, one := q.Delayed, Lane{Phase: q.Phase}
+	if r.PostForm.Has("key") {
+		var err error
+		if one, err = t.lane(r, q); err != nil {
+			return acted{}, err
+		}
 	}
-	n := q.Delayed
 	if r.PostForm.Has("key") || !q.Keyed {
 		n = 0
-		l := Lane{Phase: q.Phase}
-		if r.PostForm.Has("key") {
-			if l, err = t.lane(r, q); err != nil {
-				return acted{}, err
-			}
-		}
-		if l.Phase == Sleeping {
+		if one.Phase == Sleeping {
 			n = 1
 		}
 	}
-	if !dryRun {
+	if !r.dryRun {
 		n = t.do.RetryQueue(q.Name, r.PostForm.Get("key"), !r.PostForm.Has("key"))
 	}
 	if n == 0 {
-		return acted{Message: fmt.Sprintf("queue %q: no task waits for its next attempt", q.Name)}, nil
+		return done(0, "queue %q: no task waits for its next attempt", q.Name), nil
 	}
-	return acted{Count: n, Message: fmt.Sprintf("queue %q: the next attempt of %s begins now", q.Name, count(n, "task"))}, nil
+	return done(n, "queue %q: the next attempt of %s begins now", q.Name, count(n, "task")), nil
 }
 
-func (t *queueTopic) skip(r request, dryRun bool) (acted, error) {
-	q, err := queueOfRequest(t.queues, r, 1)
-	if err != nil {
-		return acted{}, err
-	}
+func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 	var l Lane
 	switch {
 	case r.PostForm.Has("key"):
+		var err error
 		if l, err = t.lane(r, q); err != nil {
 			return acted{}, err
 		}
@@ -211,17 +206,17 @@ func (t *queueTopic) skip(r request, dryRun bool) (acted, error) {
 		l = q.lanes()[0]
 	}
 	if l.Failures == 0 || l.Phase == Running {
-		return acted{Message: fmt.Sprintf("queue %q has no failed task that could be skipped; one that is running ends first", q.Name)}, nil
+		return done(0, "queue %q has no failed task that could be skipped; one that is running ends first", q.Name), nil
 	}
 	dropped := l.Task
-	if !dryRun {
+	if !r.dryRun {
 		skipped, ok := t.do.SkipTask(q.Name, r.PostForm.Get("key"))
 		if !ok {
 			return acted{}, refuse(http.StatusConflict, "the task has begun its next attempt").hint("try again when it has ended")
 		}
 		dropped = describe(skipped.Task)
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("queue %q: %s is dropped; the log has its contexts", q.Name, dropped.named())}, nil
+	return done(1, "queue %q: %s is dropped; the log has its contexts", q.Name, dropped.named()), nil
 }
 
 // failingTasks are those that wait for their next attempt.

@@ -35,6 +35,8 @@ type request struct {
 	format format
 	// name is the part of the path that matches the "*" of the route.
 	name string
+	// dryRun: an action changes nothing.
+	dryRun bool
 }
 
 // spellings are what the name in the path may mean: decoded, as clients escape it, and as it is, because upstream does not decode names. In
@@ -178,7 +180,7 @@ func (a *API) find(r *http.Request) (Route, request, error) {
 				continue
 			}
 			if rt.takes(r.Method) {
-				return rt, request{r, format, name}, nil
+				return rt, request{Request: r, format: format, name: name}, nil
 			}
 			methods = rt.Method
 		}

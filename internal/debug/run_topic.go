@@ -59,7 +59,7 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
 					Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
 				}},
-			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: t.recordAll,
+			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: onHook(hooks, t.recordAll),
 				Command: &Command{
 					Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook, Names: HookNames,
 					Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
@@ -169,22 +169,19 @@ const (
 	recordDefault = 10 * time.Minute
 )
 
-func (t *runTopic) recordAll(r request, dryRun bool) (acted, error) {
-	h, err := t.hooks.find(r)
-	if err != nil {
-		return acted{}, err
-	}
+func (t *runTopic) recordAll(r request, h *hook.Hook) (acted, error) {
 	lasts := recordDefault
 	if text := r.PostForm.Get("for"); text != "" {
+		var err error
 		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 || lasts > recordLimit {
 			return acted{}, refuse(http.StatusBadRequest, "%q is not a time to record", text).hint("write for instance 10m, at most %s",
 				history.Duration(recordLimit))
 		}
 	}
 	until := time.Now().Add(lasts)
-	if !t.recordings.RecordAll(h, until, dryRun) {
+	if !t.recordings.RecordAll(h, until, r.dryRun) {
 		return acted{}, refuse(http.StatusConflict, "nothing is recorded of hook %q", h.Name).hint("--record or its settings.record is none")
 	}
-	return acted{Count: 1, Message: fmt.Sprintf("hook %q: all runs are recorded until %s (shell-operator runs %s, "+
-		"then shell-operator runs save RUN)", h.Name, until.Format(time.TimeOnly), h.Name)}, nil
+	return done(1, "hook %q: all runs are recorded until %s (shell-operator runs %s, then shell-operator runs save RUN)", h.Name,
+		until.Format(time.TimeOnly), h.Name), nil
 }

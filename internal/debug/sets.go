@@ -311,7 +311,7 @@ func (t *setTopic) show(r request) (answer, error) {
 }
 
 // remove prunes a set, or all sets of a hook.
-func (t *setTopic) remove(r request, dryRun bool) (acted, error) {
+func (t *setTopic) remove(r request) (acted, error) {
 	var chosen []Set
 	if of := r.PostForm.Get("hook"); of != "" {
 		all, err := t.setsOf(r.Context(), of)
@@ -333,7 +333,7 @@ func (t *setTopic) remove(r request, dryRun bool) (acted, error) {
 	var lines []string
 	for _, s := range chosen {
 		deleted, released := 0, 0
-		if dryRun {
+		if r.dryRun {
 			members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.Namespace, s.ID)
 			if err != nil {
 				return acted{}, err
@@ -367,7 +367,7 @@ func stopped(done []string, err error) (acted, error) {
 }
 
 // adopt moves sets to another hook or name: all sets of a hook, or one, of all owners.
-func (t *setTopic) adopt(r request, dryRun bool) (acted, error) {
+func (t *setTopic) adopt(r request) (acted, error) {
 	form := r.PostForm
 	toHook, toSet, force := form.Get("toHook"), form.Get("toSet"), form.Get("force") == "true"
 	choose, name := t.namedSets, form.Get("set")
@@ -397,12 +397,12 @@ func (t *setTopic) adopt(r request, dryRun bool) (acted, error) {
 	}
 	var lines []string
 	for _, s := range chosen {
-		to := applyset.Move{Hook: toHook, Name: cmp.Or(toSet, s.Name), Join: force, Check: dryRun}
+		to := applyset.Move{Hook: toHook, Name: cmp.Or(toSet, s.Name), Join: force, Check: r.dryRun}
 		id, moved, err := t.o.Sets.Adopt(t.fenced(r.Context()), t.o.Log, s.Namespace, s.ID, to)
 		if err != nil {
 			return stopped(lines, err)
 		}
-		if !dryRun {
+		if !r.dryRun {
 			t.ended(s.ID)
 		}
 		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook,

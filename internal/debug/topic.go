@@ -37,7 +37,7 @@ type Route struct {
 
 	// show, act or stream is set.
 	show   func(request) (answer, error)
-	act    func(r request, dryRun bool) (acted, error)
+	act    func(request) (acted, error)
 	stream func(http.ResponseWriter, request) error
 	// upstream has the route, too: its errors are text, unless the client accepts JSON only.
 	upstream bool
