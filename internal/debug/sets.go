@@ -54,6 +54,12 @@ type setTopic struct{ o SetsOptions }
 
 // SetsTopic shows, deletes and moves sets of objects, and reports those whose hook is gone.
 func SetsTopic(o SetsOptions) Topic {
+	if o.Fence == nil {
+		o.Fence = func(ctx context.Context) context.Context { return ctx }
+	}
+	if o.Ended == nil {
+		o.Ended = func(string) {}
+	}
 	t := &setTopic{o}
 	ids := Names{Path: "/sets/list.json", Key: "id", About: []string{"hook", "owner"}}
 	hooksOfSets := Names{Path: "/sets/list.json", Key: "hook"}
@@ -187,19 +193,6 @@ func (s *Set) line() string {
 	return text + "\n"
 }
 
-func (t *setTopic) fenced(ctx context.Context) context.Context {
-	if t.o.Fence == nil {
-		return ctx
-	}
-	return t.o.Fence(ctx)
-}
-
-func (t *setTopic) ended(id string) {
-	if t.o.Ended != nil {
-		t.o.Ended(id)
-	}
-}
-
 // all returns the sets, with what is known of their hooks.
 func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 	hooks, err := t.o.Hooks.all()
@@ -223,50 +216,46 @@ func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 	return all, err
 }
 
-// oneSet finds the set that a request names by its id, its name, or hook and name.
-func (t *setTopic) oneSet(ctx context.Context, name string) (Set, error) {
-	found, err := t.namedSets(ctx, name)
-	switch {
-	case err != nil:
-		return Set{}, err
-	case len(found) > 1:
-		return Set{}, refuse(http.StatusBadRequest, "%d sets are called %q", len(found), name).
-			hint("name one by its id, shell-operator sets list shows the ids")
-	}
-	return found[0], nil
-}
-
-// namedSets finds all sets that a request names, at least one: of several owners, or of several hooks.
-func (t *setTopic) namedSets(ctx context.Context, name string) (found []Set, err error) {
+// matching are the sets that match, at least one; what names them in the error.
+func (t *setTopic) matching(ctx context.Context, what string, match func(*Set) bool) ([]Set, error) {
 	all, err := t.all(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range all {
-		switch name {
-		case s.ID:
-			return []Set{s}, nil
-		case s.Name, s.Hook + "/" + s.Name:
-			found = append(found, s)
-		}
-	}
-	if len(found) == 0 {
-		return nil, refuse(http.StatusBadRequest, "there is no set %q", name).hint("shell-operator sets list shows all")
-	}
-	return found, nil
-}
-
-// setsOf finds the sets of a hook, at least one.
-func (t *setTopic) setsOf(ctx context.Context, name string) ([]Set, error) {
-	all, err := t.all(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(s Set) bool { return s.Hook != name })
+	all = slices.DeleteFunc(all, func(s Set) bool { return !match(&s) })
 	if len(all) == 0 {
-		return nil, refuse(http.StatusBadRequest, "there is no set of a hook %q", name).hint("shell-operator sets list shows all")
+		return nil, refuse(http.StatusBadRequest, "there is no set %s", what).hint("shell-operator sets list shows all")
 	}
 	return all, nil
+}
+
+// named finds the sets that a request names by their id, their name, or hook and name: of several owners, or of several hooks.
+func (t *setTopic) named(ctx context.Context, name string) ([]Set, error) {
+	found, err := t.matching(ctx, strconv.Quote(name), func(s *Set) bool {
+		return s.ID == name || s.Name == name || s.Hook+"/"+s.Name == name
+	})
+	if i := slices.IndexFunc(found, func(s Set) bool { return s.ID == name }); i >= 0 {
+		found = found[i : i+1]
+	}
+	return found, err
+}
+
+// one finds the only set that a request names.
+func (t *setTopic) one(ctx context.Context, name string) ([]Set, error) {
+	found, err := t.named(ctx, name)
+	if len(found) > 1 {
+		return nil, refuse(http.StatusBadRequest, "%d sets are called %q", len(found), name).
+			hint("name one by its id, shell-operator sets list shows the ids")
+	}
+	return found, err
+}
+
+// chosen are the sets of the hook that a form names, or those that named finds for its set.
+func (t *setTopic) chosen(r request, named func(context.Context, string) ([]Set, error)) ([]Set, error) {
+	if of := r.PostForm.Get("hook"); of != "" {
+		return t.matching(r.Context(), fmt.Sprintf("of a hook %q", of), func(s *Set) bool { return s.Hook == of })
+	}
+	return named(r.Context(), r.PostForm.Get("set"))
 }
 
 func (t *setTopic) list(r request) (answer, error) {
@@ -287,10 +276,11 @@ func (t *setTopic) list(r request) (answer, error) {
 
 func (t *setTopic) show(r request) (answer, error) {
 	decoded, _ := url.PathUnescape(r.name)
-	s, err := t.oneSet(r.Context(), decoded)
+	found, err := t.one(r.Context(), decoded)
 	if err != nil {
 		return answer{}, err
 	}
+	s := found[0]
 	members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.Namespace, s.ID)
 	if err != nil {
 		return answer{}, err
@@ -312,19 +302,9 @@ func (t *setTopic) show(r request) (answer, error) {
 
 // remove prunes a set, or all sets of a hook.
 func (t *setTopic) remove(r request) (acted, error) {
-	var chosen []Set
-	if of := r.PostForm.Get("hook"); of != "" {
-		all, err := t.setsOf(r.Context(), of)
-		if err != nil {
-			return acted{}, err
-		}
-		chosen = all
-	} else {
-		s, err := t.oneSet(r.Context(), r.PostForm.Get("set"))
-		if err != nil {
-			return acted{}, err
-		}
-		chosen = []Set{s}
+	chosen, err := t.chosen(r, t.one)
+	if err != nil {
+		return acted{}, err
 	}
 	if s := chosen[0]; !s.HookAbsent && !t.o.NoOperator && r.PostForm.Get("force") != "true" {
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", s.Hook, s.ID).
@@ -346,11 +326,10 @@ func (t *setTopic) remove(r request) (acted, error) {
 				}
 			}
 		} else {
-			var err error
-			if deleted, released, err = t.o.Sets.Delete(t.fenced(r.Context()), t.o.Log, s.Namespace, s.ID); err != nil {
+			if deleted, released, err = t.o.Sets.Delete(t.o.Fence(r.Context()), t.o.Log, s.Namespace, s.ID); err != nil {
 				return stopped(lines, fmt.Errorf("set %s: %w", s.ID, err))
 			}
-			t.ended(s.ID)
+			t.o.Ended(s.ID)
 		}
 		line := fmt.Sprintf("set %s is deleted with %s", s.ID, count(deleted, "object"))
 		if released > 0 {
@@ -358,23 +337,19 @@ func (t *setTopic) remove(r request) (acted, error) {
 		}
 		lines = append(lines, line)
 	}
-	return acted{Count: len(lines), Message: strings.Join(lines, "\n")}, nil
+	return done(len(lines), "%s", strings.Join(lines, "\n")), nil
 }
 
 // stopped is the result of an action on several sets that has failed for one: what was done before, and the error.
-func stopped(done []string, err error) (acted, error) {
-	return acted{Count: len(done), Message: strings.Join(done, "\n")}, conflict(strings.Join(append(done, ""), "; "), err)
+func stopped(lines []string, err error) (acted, error) {
+	return done(len(lines), "%s", strings.Join(lines, "\n")), conflict(strings.Join(append(lines, ""), "; "), err)
 }
 
 // adopt moves sets to another hook or name: all sets of a hook, or one, of all owners.
 func (t *setTopic) adopt(r request) (acted, error) {
 	form := r.PostForm
 	toHook, toSet, force := form.Get("toHook"), form.Get("toSet"), form.Get("force") == "true"
-	choose, name := t.namedSets, form.Get("set")
-	if of := form.Get("hook"); of != "" {
-		choose, name = t.setsOf, of
-	}
-	chosen, err := choose(r.Context(), name)
+	chosen, err := t.chosen(r, t.named)
 	if err != nil {
 		return acted{}, err
 	}
@@ -386,7 +361,7 @@ func (t *setTopic) adopt(r request) (acted, error) {
 	toHook = cmp.Or(toHook, first.Hook)
 	switch {
 	case slices.ContainsFunc(chosen, func(s Set) bool { return s.Hook != first.Hook }):
-		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q", name).hint("name them as HOOK/NAME")
+		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q", form.Get("set")).hint("name them as HOOK/NAME")
 	case force || t.o.NoOperator || toHook == first.Hook:
 	case !first.HookAbsent:
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", first.Hook, first.ID).
@@ -398,61 +373,66 @@ func (t *setTopic) adopt(r request) (acted, error) {
 	var lines []string
 	for _, s := range chosen {
 		to := applyset.Move{Hook: toHook, Name: cmp.Or(toSet, s.Name), Join: force, Check: r.dryRun}
-		id, moved, err := t.o.Sets.Adopt(t.fenced(r.Context()), t.o.Log, s.Namespace, s.ID, to)
+		id, moved, err := t.o.Sets.Adopt(t.o.Fence(r.Context()), t.o.Log, s.Namespace, s.ID, to)
 		if err != nil {
 			return stopped(lines, err)
 		}
 		if !r.dryRun {
-			t.ended(s.ID)
+			t.o.Ended(s.ID)
 		}
 		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook,
 			count(moved, "object")))
 	}
-	return acted{Count: len(lines), Message: strings.Join(lines, "\n")}, nil
+	return done(len(lines), "%s", strings.Join(lines, "\n")), nil
 }
 
 // shownLost limits the ids in one text.
 const shownLost = 5
 
-// lost are the sets that hooks have left, one reason for each hook.
-func (t *setTopic) lost() (hooks []string, reasons map[string]Reason, sets map[string]int) {
-	ids, sets := map[string][]string{}, map[string]int{}
+// lostSets are those that a hook has left.
+type lostSets struct {
+	hook string
+	ids  []string
+}
+
+func (t *setTopic) lost() (all []lostSets) {
 	for _, s := range t.o.Lost() {
-		sets[s.Hook]++
-		if ids[s.Hook] == nil {
-			hooks = append(hooks, s.Hook)
+		i := slices.IndexFunc(all, func(l lostSets) bool { return l.hook == s.Hook })
+		if i < 0 {
+			i, all = len(all), append(all, lostSets{hook: s.Hook})
 		}
-		ids[s.Hook] = append(ids[s.Hook], s.ID)
+		all[i].ids = append(all[i].ids, s.ID)
 	}
-	reasons = map[string]Reason{}
-	for name, of := range ids {
-		text := strings.Join(of[:min(len(of), shownLost)], ", ")
-		if more := len(of) - shownLost; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		reasons[name] = Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(of), "set"), text),
-			"bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)}
+	return all
+}
+
+func (l *lostSets) reason() Reason {
+	text := strings.Join(l.ids[:min(len(l.ids), shownLost)], ", ")
+	if more := len(l.ids) - shownLost; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return hooks, reasons, sets
+	return Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(l.ids), "set"), text),
+		"bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook)}
 }
 
 // left are the sets of a hook that is gone.
-func (t *setTopic) left(name string) []Reason {
-	if _, lost, _ := t.lost(); lost[name].Text != "" {
-		return []Reason{lost[name]}
+func (t *setTopic) left(name string) (reasons []Reason) {
+	for _, l := range t.lost() {
+		if l.hook == name {
+			reasons = append(reasons, l.reason())
+		}
 	}
-	return nil
+	return reasons
 }
 
 func (t *setTopic) troubles() (all []Trouble) {
-	hooks, lost, sets := t.lost()
-	for _, name := range hooks {
-		subject := name
-		if !hook.IsName(name) {
-			subject = strconv.Quote(name)
+	for _, l := range t.lost() {
+		subject, r := l.hook, l.reason()
+		if !hook.IsName(l.hook) {
+			subject = strconv.Quote(l.hook)
 		}
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lost[name].Text, Hint: lost[name].Hint,
-			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", name, sets[name])})
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{l.hook}, Subject: subject, Problem: r.Text, Hint: r.Hint,
+			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", l.hook, len(l.ids))})
 	}
 	for _, c := range t.o.Contested() {
 		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c),
@@ -474,15 +454,15 @@ func contested(c *applyset.Contested) string {
 
 // measure counts the sets of each hook that is gone. A text that is no name of a hook is no label.
 func (t *setTopic) measure(set telemetry.Set) {
-	counts := map[string]int{}
-	for _, s := range t.o.Lost() {
-		if hook.IsName(s.Hook) {
-			counts[s.Hook]++
+	invalid := 0
+	for _, l := range t.lost() {
+		if hook.IsName(l.hook) {
+			set(len(l.ids), l.hook)
 		} else {
-			counts["invalid name"]++
+			invalid += len(l.ids)
 		}
 	}
-	for name, n := range counts {
-		set(n, name)
+	if invalid > 0 {
+		set(invalid, "invalid name")
 	}
 }
