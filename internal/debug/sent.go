@@ -1,9 +1,7 @@
 package debug
 
 import (
-	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
@@ -16,33 +14,25 @@ type SentList struct {
 	Dropped int `json:"dropped"`
 }
 
+var operationList = listIn("no operations", 0, func(all *SentList) []apply.Sent { return all.Operations },
+	column[apply.Sent]{name: "HOOK", cell: func(s *apply.Sent, _ time.Time) string { return s.Hook }},
+	column[apply.Sent]{name: "OPERATION", cell: func(s *apply.Sent, _ time.Time) string { return s.Operation }},
+	column[apply.Sent]{name: "NAMESPACE", cell: func(s *apply.Sent, _ time.Time) string { return s.Namespace }},
+	column[apply.Sent]{name: "RESOURCE", cell: func(s *apply.Sent, _ time.Time) string {
+		return strings.TrimSuffix(s.Resource+"."+s.Group, ".")
+	}},
+	column[apply.Sent]{name: "VERBS", cell: func(s *apply.Sent, _ time.Time) string { return strings.Join(s.Verbs, ",") }},
+	column[apply.Sent]{name: "FIRST", cell: func(s *apply.Sent, _ time.Time) string { return s.First.Format(time.RFC3339) }},
+)
+
 // OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further
 // kinds.
 func OperationsTopic(sent func() (all []apply.Sent, dropped int)) Topic {
 	return Topic{Routes: []Route{
 		{Method: "GET", Path: "/operation/list", About: "kinds of operations on objects that were sent, and the permissions that they need",
-			show: func(request) (answer, error) {
-				return operationList(sent())
+			show: func(r request) (answer, error) {
+				all, dropped := sent()
+				return r.listed(operationList, SentList{append([]apply.Sent{}, all...), dropped}, time.Now())
 			}},
 	}}
-}
-
-func operationList(all []apply.Sent, dropped int) (answer, error) {
-	list := SentList{Operations: append([]apply.Sent{}, all...), Dropped: dropped}
-	if len(all) == 0 {
-		return answer{value: list, text: "no operations\n"}, nil
-	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "HOOK\tOPERATION\tNAMESPACE\tRESOURCE\tVERBS\tFIRST")
-	for _, s := range all {
-		resource := s.Resource
-		if s.Group != "" {
-			resource += "." + s.Group
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Hook, s.Operation, s.Namespace, resource, strings.Join(s.Verbs, ","),
-			s.First.Format(time.RFC3339))
-	}
-	_ = w.Flush()
-	return answer{value: list, text: trimLines(b.String())}, nil
 }
