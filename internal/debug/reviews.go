@@ -18,8 +18,6 @@ const (
 // Reviews knows which bindings give no verdict: their last 5 reviews have failed, or half of those of the last minute. The zero value has
 // seen none.
 type Reviews struct {
-	now func() time.Time
-
 	mu   sync.Mutex // guards what follows
 	seen map[Reviewed]*outcomes
 }
@@ -37,7 +35,7 @@ type outcomes struct {
 
 // Add counts a review.
 func (r *Reviews) Add(of Reviewed, failed bool) {
-	now := r.time().Unix()
+	now := time.Now().Unix()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen == nil {
@@ -63,7 +61,7 @@ func (r *Reviews) Add(of Reviewed, failed bool) {
 
 // Failing returns how many of the last reviews of a binding have failed, and of how many, if it is failing; 0 otherwise.
 func (r *Reviews) Failing(of Reviewed) (failed, all int) {
-	now := r.time().Unix()
+	now := time.Now().Unix()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.seen[of]
@@ -89,11 +87,4 @@ func (r *Reviews) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = nil
-}
-
-func (r *Reviews) time() time.Time {
-	if r.now != nil {
-		return r.now()
-	}
-	return time.Now()
 }

@@ -5,11 +5,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // TestReviews plays reviews: + succeeds, - fails, a number waits for seconds. Expected is "failed of all", or nothing.
-func TestReviews(t *testing.T) {
+func TestReviews(t *testing.T) { synctest.Test(t, testReviews) }
+
+func testReviews(t *testing.T) {
 	for script, want := range map[string]string{
 		"":                    "",
 		"+":                   "",
@@ -26,8 +29,7 @@ func TestReviews(t *testing.T) {
 		"+ + + + + + + - - -": "",
 		"- - 61 + + -":        "",
 	} {
-		now := time.Unix(1000, 0)
-		r := Reviews{now: func() time.Time { return now }}
+		r := Reviews{}
 		of := Reviewed{"a.sh", "b"}
 		for word := range strings.FieldsSeq(script) {
 			switch word {
@@ -38,7 +40,7 @@ func TestReviews(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				now = now.Add(d)
+				time.Sleep(d)
 			}
 		}
 		got := ""
@@ -59,19 +61,21 @@ func TestReviews(t *testing.T) {
 }
 
 // TestReviewsModel compares with the whole list of reviews.
-func TestReviewsModel(t *testing.T) {
+func TestReviewsModel(t *testing.T) { synctest.Test(t, testReviewsModel) }
+
+func testReviewsModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		now := time.Unix(1000, 0)
-		r := Reviews{now: func() time.Time { return now }}
+		r := Reviews{}
 		type review struct {
 			at     int64
 			failed bool
 		}
 		var list []review
 		for range 200 {
-			now = now.Add(time.Duration(rng.IntN(20)) * time.Second)
-			one := review{now.Unix(), rng.IntN(3) > 0 == (seed%2 == 0)}
+			time.Sleep(time.Duration(rng.IntN(20)) * time.Second)
+			now := time.Now().Unix()
+			one := review{now, rng.IntN(3) > 0 == (seed%2 == 0)}
 			list = append(list, one)
 			r.Add(Reviewed{}, one.failed)
 			failed, all, inRow := 0, 0, 0
@@ -80,7 +84,7 @@ func TestReviewsModel(t *testing.T) {
 				if !v.failed {
 					inRow = 0
 				}
-				if v.at > now.Unix()-60 {
+				if v.at > now-60 {
 					all++
 					if v.failed {
 						failed++
