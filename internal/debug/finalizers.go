@@ -41,16 +41,11 @@ type FinalizersOptions struct {
 	Names         telemetry.Names
 }
 
-type finalizerTopic struct {
-	hooks    *Hooks
-	record   finalizerRecord
-	instance string
-	release  func(ctx context.Context, kind, namespace, name string, dryRun bool) ([]string, error)
-}
+type finalizerTopic struct{ o FinalizersOptions }
 
 // FinalizersTopic shows and removes finalizers, and reports those whose hook is gone.
 func FinalizersTopic(o FinalizersOptions) Topic {
-	t := &finalizerTopic{o.Hooks, o.Record, o.Instance, o.Release}
+	t := &finalizerTopic{o}
 	return Topic{
 		Name: "finalizers", About: "Show and remove the finalizers of hooks",
 		Routes: []Route{
@@ -76,13 +71,7 @@ is left. A cluster-scoped object is NAME.`,
 					Names: Names{Path: "/finalizers/list.json", Key: "finalizer", About: []string{"hook"}},
 				}},
 		},
-		Reasons: t.reasons, Left: t.left,
-		Troubles: func() (all []Trouble) {
-			if problem := o.SearchProblem(); problem != "" {
-				all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: oneLine(problem)})
-			}
-			return append(all, t.troubles()...)
-		},
+		Reasons: t.reasons, Left: t.left, Troubles: t.troubles,
 		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_finalizer_objects", func(set telemetry.Set) {
 			for _, f := range o.Record.Orphans() {
 				set(f.Objects, f.Finalizer, f.Resource)
@@ -138,17 +127,17 @@ func (f *Finalizer) unless() string {
 }
 
 func (t *finalizerTopic) shown(e finalizer.Entry) Finalizer {
-	return Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == t.instance, Hook: e.Hook,
+	return Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == t.o.Instance, Hook: e.Hook,
 		Binding: e.Binding}
 }
 
 // all reads the record.
 func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
-	entries, err := t.record.List(ctx)
+	entries, err := t.o.Record.List(ctx)
 	all := make([]Finalizer, len(entries))
 	for n, e := range entries {
 		all[n] = t.shown(e)
-		for _, o := range t.record.Orphans() {
+		for _, o := range t.o.Record.Orphans() {
 			if o.Finalizer == e.Finalizer && o.Resource == e.Resource && all[n].Own {
 				all[n].Orphan, all[n].Objects, all[n].Elsewhere = true, o.Objects, o.Elsewhere
 			}
@@ -159,7 +148,7 @@ func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
 
 // orphans are the finalizers whose hook or binding is gone.
 func (t *finalizerTopic) orphans() (all []Finalizer) {
-	for _, o := range t.record.Orphans() {
+	for _, o := range t.o.Record.Orphans() {
 		f := t.shown(o.Entry)
 		f.Orphan, f.Objects, f.Elsewhere = true, o.Objects, o.Elsewhere
 		all = append(all, f)
@@ -180,7 +169,7 @@ func (t *finalizerTopic) list(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	heartbeats, err := t.record.Presences(r.Context())
+	heartbeats, err := t.o.Record.Presences(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -228,7 +217,7 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 			n, instance, own = n+1, f.Instance, f.Own
 		}
 	}
-	for _, h := range t.hooks.Active() {
+	for _, h := range t.o.Hooks.Active() {
 		for _, k := range h.Kubernetes {
 			if k.Finalizer == name && own {
 				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q", name, h.Name, k.Name).
@@ -241,7 +230,7 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 			hint("shell-operator finalizers list shows all")
 	}
 	if !r.dryRun {
-		if n, err = t.record.Remove(r.Context(), name, instance); err != nil {
+		if n, err = t.o.Record.Remove(r.Context(), name, instance); err != nil {
 			return acted{}, conflict("", err)
 		}
 	}
@@ -256,7 +245,7 @@ func (t *finalizerTopic) releaseObject(r request, kind, object string) (acted, e
 	if name == "" {
 		return acted{}, refuse(http.StatusBadRequest, "name the object as NAMESPACE/NAME, a cluster-scoped one as NAME")
 	}
-	removed, err := t.release(r.Context(), kind, namespace, name, r.dryRun)
+	removed, err := t.o.Release(r.Context(), kind, namespace, name, r.dryRun)
 	if err != nil {
 		return acted{}, conflict("", err)
 	}
@@ -275,7 +264,7 @@ func (t *finalizerTopic) left(name string) (reasons []Reason) {
 
 // reasons are those that belong to no binding.
 func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
-	if others := t.record.Alive(); len(others) > 0 && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool {
+	if others := t.o.Record.Alive(); len(others) > 0 && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool {
 		return k.Finalizer != ""
 	}) {
 		reasons = append(reasons, Reason{ByFinalizer, false, t.instanceName() + ": " + usedElsewhere(others), separateInstances})
@@ -284,11 +273,14 @@ func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
 }
 
 func (t *finalizerTopic) instanceName() string {
-	return fmt.Sprintf("the instance name %q", t.instance)
+	return fmt.Sprintf("the instance name %q", t.o.Instance)
 }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {
-	if others := t.record.Alive(); len(others) > 0 {
+	if problem := t.o.SearchProblem(); problem != "" {
+		all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: oneLine(problem)})
+	}
+	if others := t.o.Record.Alive(); len(others) > 0 {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: t.instanceName(), Problem: usedElsewhere(others), Hint: separateInstances})
 	}
 	for _, f := range t.orphans() {
