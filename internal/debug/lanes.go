@@ -72,12 +72,7 @@ var laneList = func() *List {
 		column[LaneOfQueue]{name: "STATE", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(string(l.Phase), "idle") }},
 		column[LaneOfQueue]{name: "FOR", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string { return ago(time.Duration(l.For)) }},
 		column[LaneOfQueue]{name: "FAILURES", cell: func(l *LaneOfQueue, _ time.Time) string { return some(l.Failures) }},
-		column[LaneOfQueue]{name: "NEXT ATTEMPT", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string {
-			if l.RetryIn == 0 {
-				return "-"
-			}
-			return "in " + short(time.Duration(l.RetryIn))
-		}},
+		column[LaneOfQueue]{name: "NEXT ATTEMPT", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string { return until(l.RetryIn) }},
 		column[LaneOfQueue]{name: "FIRST TASK", wide: true, cell: func(l *LaneOfQueue, _ time.Time) string { return l.About }},
 		column[LaneOfQueue]{name: "HOOK", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Hook, "-") }},
 		column[LaneOfQueue]{name: "ERROR", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Error, "-") }},

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
 // List shows an answer in JSON, a list or an object with one, as a table. The command of the route is then also that of its noun, unless
@@ -152,6 +154,14 @@ func some(n int) string {
 		return "-"
 	}
 	return strconv.Itoa(n)
+}
+
+// until is the time that is left, or a dash for none.
+func until(left history.Duration) string {
+	if left == 0 {
+		return "-"
+	}
+	return "in " + short(time.Duration(left))
 }
 
 // since is the age of a time, or a dash for none.

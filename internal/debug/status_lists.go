@@ -16,30 +16,10 @@ var (
 		column[HookStatus]{name: "HOOK", cell: func(h *HookStatus, _ time.Time) string { return h.Name }},
 		column[HookStatus]{name: "STATE", cell: func(h *HookStatus, _ time.Time) string { return h.State }},
 		column[HookStatus]{name: "OBJECTS", cell: func(h *HookStatus, _ time.Time) string { return strconv.Itoa(h.Objects) }},
-		column[HookStatus]{name: "LAST RUN", cell: func(h *HookStatus, _ time.Time) string {
-			if h.Last == nil {
-				return "-"
-			}
-			return h.Last.ID + " " + string(h.Last.Status)
-		}},
-		column[HookStatus]{name: "AGO", aging: true, cell: func(h *HookStatus, now time.Time) string {
-			if h.Last == nil {
-				return "-"
-			}
-			return since(h.Last.Started, now)
-		}},
-		column[HookStatus]{name: "TOOK", wide: true, aging: true, cell: func(h *HookStatus, _ time.Time) string {
-			if h.Last == nil {
-				return "-"
-			}
-			return h.Last.Took.String()
-		}},
-		column[HookStatus]{name: "HOW IT ENDED", wide: true, cell: func(h *HookStatus, _ time.Time) string {
-			if h.Last == nil {
-				return "-"
-			}
-			return cmp.Or(h.Last.Exit, "-")
-		}},
+		column[HookStatus]{name: "LAST RUN", cell: lastRun(func(r *runStatus, _ time.Time) string { return r.ID + " " + string(r.Status) })},
+		column[HookStatus]{name: "AGO", aging: true, cell: lastRun(func(r *runStatus, now time.Time) string { return since(r.Started, now) })},
+		column[HookStatus]{name: "TOOK", wide: true, aging: true, cell: lastRun(func(r *runStatus, _ time.Time) string { return r.Took.String() })},
+		column[HookStatus]{name: "HOW IT ENDED", wide: true, cell: lastRun(func(r *runStatus, _ time.Time) string { return cmp.Or(r.Exit, "-") })},
 		column[HookStatus]{name: "LAST 60 MINUTES", wide: true, aging: true, cell: func(h *HookStatus, _ time.Time) string {
 			if h.Minutes == nil {
 				return "-"
@@ -74,18 +54,23 @@ var (
 			return state
 		}},
 		column[QueueStatus]{name: "FAILURES", cell: func(q *QueueStatus, _ time.Time) string { return some(q.Failures) }},
-		column[QueueStatus]{name: "NEXT ATTEMPT", aging: true, cell: func(q *QueueStatus, _ time.Time) string {
-			if q.RetryIn == 0 {
-				return "-"
-			}
-			return "in " + short(time.Duration(q.RetryIn))
-		}},
+		column[QueueStatus]{name: "NEXT ATTEMPT", aging: true, cell: func(q *QueueStatus, _ time.Time) string { return until(q.RetryIn) }},
 		column[QueueStatus]{name: "LANES", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Lanes) }},
 		column[QueueStatus]{name: "RUNNING", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Running) }},
 		column[QueueStatus]{name: "DELAYED", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Delayed) }},
 		column[QueueStatus]{name: "FIRST TASK", cell: func(q *QueueStatus, _ time.Time) string { return cmp.Or(q.Head, "-") }},
 	)
 )
+
+// lastRun is a cell about the last run of a hook, a dash without one.
+func lastRun(cell func(*runStatus, time.Time) string) func(*HookStatus, time.Time) string {
+	return func(h *HookStatus, now time.Time) string {
+		if h.Last == nil {
+			return "-"
+		}
+		return cell(h.Last, now)
+	}
+}
 
 // lists are routes to parts of the status.
 func (a *API) lists() []Route {
