@@ -30,9 +30,6 @@ func BrokenTopic(hooks *Hooks) Topic {
 			return nil
 		},
 		Troubles: func() (all []Trouble) {
-			if hooks.Broken == nil {
-				return nil
-			}
 			for _, b := range hooks.Broken() {
 				all = append(all, Trouble{Kind: InConfig, Hooks: []string{b.Name}, Subject: b.Name, Problem: brokenText(&b), Hint: fixHook})
 			}

@@ -80,31 +80,24 @@ func (p Place) Dial(ctx context.Context) (net.Conn, error) {
 	var worst *Problem
 	sockets := p.sockets()
 	for i, path := range sockets {
-		if i > 0 {
-			// A socket in a directory that another user could have created is not trusted.
-			if err := checkPrivate(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				worst = moreSpecific(worst, problem(path, err))
-				continue
+		var err error
+		if i > 0 { // a socket in a directory that another user could have created is not trusted
+			err = checkPrivate(filepath.Dir(path))
+		}
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			var conn net.Conn
+			if conn, err = (&net.Dialer{}).DialContext(ctx, "unix", path); err == nil {
+				return conn, nil
 			}
 		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-		if err == nil {
-			return conn, nil
+		if worst == nil || isMissing(worst) {
+			worst = problem(path, err)
 		}
-		worst = moreSpecific(worst, problem(path, err))
 	}
 	if isMissing(worst) {
 		return nil, missing(sockets, worst)
 	}
 	return nil, worst
-}
-
-// moreSpecific keeps the first problem, unless that is only a missing socket.
-func moreSpecific(a, b *Problem) *Problem {
-	if a == nil || isMissing(a) {
-		return b
-	}
-	return a
 }
 
 func missing(sockets []string, cause error) error {

@@ -15,15 +15,12 @@ type Hooks struct {
 	Active func() []*hook.Hook
 	// Skipped is why a file of the hooks directory is no hook, and the next step; empty if it is one or if there is no such file.
 	Skipped func(name string) (reason, hint string)
-	// Broken are the hooks whose configuration could not be loaded. It may be nil.
+	// Broken are the hooks whose configuration could not be loaded.
 	Broken func() []lifecycle.Broken
 }
 
 // broken returns those that a name, or the beginning of one, may mean.
 func (hs *Hooks) broken(name string) (matching []lifecycle.Broken) {
-	if hs.Broken == nil {
-		return nil
-	}
 	for _, b := range hs.Broken() {
 		switch {
 		case b.Name == name:

@@ -3,6 +3,7 @@ package debug
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
@@ -15,19 +16,9 @@ var pageFiles embed.FS
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	// word turns a state into a class name.
 	"word": func(state any) string {
-		return strings.NewReplacer(" ", "-", ",", "").Replace(stateText(state))
+		return strings.NewReplacer(" ", "-", ",", "").Replace(fmt.Sprint(state))
 	},
 }).ParseFS(pageFiles, "page/page.html"))
-
-func stateText(state any) string {
-	switch s := state.(type) {
-	case string:
-		return s
-	case interface{ String() string }:
-		return s.String()
-	}
-	return ""
-}
 
 // pagePolicy allows the page its own two files and its own URL, nothing else.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
