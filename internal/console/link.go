@@ -232,8 +232,8 @@ func (l *link) problemOf(conn *Connection, path string, err error) error {
 		return err
 	case refused(err) && noRoute(err): // it is older
 		version, _ := l.peer()
-		return &fault{fmt.Sprintf("the operator is of version %s, which has no %s: the console of that version shows what it has", version, route),
-			"", err}
+		return &fault{text: fmt.Sprintf("the operator is of version %s, which has no %s: the console of that version shows what it has",
+			version, route), cause: err}
 	case refused(err):
 		return err
 	case errors.Is(err, context.Canceled):

@@ -70,7 +70,8 @@ func (c *Console) parse() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		// A page may wait for the operator, and then for the answer whether it is there.
 		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
-		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String, "bars": bars,
+		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String,
+		"bars":  bars,
 		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },

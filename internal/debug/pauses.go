@@ -38,12 +38,13 @@ with the process. While "main" is paused, hooks that are added wait for their Sy
 				Use: "queue resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume main", Args: ofOne,
 				Takes: oneQueue, Names: QueueNames,
 			}},
-			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: onHook(hooks, t.pauseHook), Command: &Command{
-				Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook, Names: HookNames,
-				Long: `Begin no run of a hook until it is resumed: queues pass over its tasks, onStartup and Synchronizations included. Webhook and
+			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: onHook(hooks, t.pauseHook),
+				Command: &Command{
+					Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook, Names: HookNames,
+					Long: `Begin no run of a hook until it is resumed: queues pass over its tasks, onStartup and Synchronizations included. Webhook and
 HTTP requests are answered. A pause survives a reload and ends with the process.`,
-				Example: "  shell-operator hook pause pods.sh",
-			}},
+					Example: "  shell-operator hook pause pods.sh",
+				}},
 			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: onHook(hooks, t.resumeHook), Command: &Command{
 				Use: "hook resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh", Args: ofOne, Takes: oneHook,
 				Names: HookNames,

@@ -54,12 +54,14 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 						"without it those of all\nlanes. A FIFO queue is one lane.",
 					Example: "  shell-operator queue retry main",
 				}},
-			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: onQueue(queues, 1, q.skip), Command: &Command{
-				Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue, Names: QueueNames, Flags: key,
-				Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
+			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: onQueue(queues, 1, q.skip),
+				Command: &Command{
+					Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue,
+					Names: QueueNames, Flags: key,
+					Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
 events of its bindings, and an onStartup run counts as done. A task that is running is not dropped.`,
-				Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip main",
-			}},
+					Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip main",
+				}},
 		},
 		Reasons: func(h *hook.Hook, now time.Time) []Reason {
 			return (&queued{h, queues.Queues(shownTasks), runs.Runs(h.Name), timeout, now}).reasons()

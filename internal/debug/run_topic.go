@@ -59,8 +59,8 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
 					Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
 				}},
-			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration", act: onHook(hooks, t.recordAll),
-				Command: &Command{
+			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration",
+				act: onHook(hooks, t.recordAll), Command: &Command{
 					Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook, Names: HookNames,
 					Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
 recordings together are bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,

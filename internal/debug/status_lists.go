@@ -16,10 +16,10 @@ var (
 		column[HookStatus]{name: "HOOK", cell: func(h *HookStatus, _ time.Time) string { return h.Name }},
 		column[HookStatus]{name: "STATE", cell: func(h *HookStatus, _ time.Time) string { return h.State }},
 		column[HookStatus]{name: "OBJECTS", cell: func(h *HookStatus, _ time.Time) string { return strconv.Itoa(h.Objects) }},
-		column[HookStatus]{name: "LAST RUN", cell: lastRun(func(r *runStatus, _ time.Time) string { return r.ID + " " + string(r.Status) })},
-		column[HookStatus]{name: "AGO", aging: true, cell: lastRun(func(r *runStatus, now time.Time) string { return since(r.Started, now) })},
-		column[HookStatus]{name: "TOOK", wide: true, aging: true, cell: lastRun(func(r *runStatus, _ time.Time) string { return r.Took.String() })},
-		column[HookStatus]{name: "HOW IT ENDED", wide: true, cell: lastRun(func(r *runStatus, _ time.Time) string { return cmp.Or(r.Exit, "-") })},
+		column[HookStatus]{name: "LAST RUN", cell: last(func(r *runStatus, _ time.Time) string { return r.ID + " " + string(r.Status) })},
+		column[HookStatus]{name: "AGO", aging: true, cell: last(func(r *runStatus, now time.Time) string { return since(r.Started, now) })},
+		column[HookStatus]{name: "TOOK", wide: true, aging: true, cell: last(func(r *runStatus, _ time.Time) string { return r.Took.String() })},
+		column[HookStatus]{name: "HOW IT ENDED", wide: true, cell: last(func(r *runStatus, _ time.Time) string { return cmp.Or(r.Exit, "-") })},
 		column[HookStatus]{name: "LAST 60 MINUTES", wide: true, aging: true, cell: func(h *HookStatus, _ time.Time) string {
 			if h.Minutes == nil {
 				return "-"
@@ -62,8 +62,8 @@ var (
 	)
 )
 
-// lastRun is a cell about the last run of a hook, a dash without one.
-func lastRun(cell func(*runStatus, time.Time) string) func(*HookStatus, time.Time) string {
+// last is a cell about the last run of a hook, a dash without one.
+func last(cell func(*runStatus, time.Time) string) func(*HookStatus, time.Time) string {
 	return func(h *HookStatus, now time.Time) string {
 		if h.Last == nil {
 			return "-"
