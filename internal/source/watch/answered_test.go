@@ -181,16 +181,16 @@ func TestBrokenOffRequestsAreNotReported(t *testing.T) {
 	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
 		Resource: "clusterroles"}}
 	var reports []string
-	lw := &listWatch{client: o.client, scope: roles, listing: func() {}, serving: func() []*subscription { return nil },
-		report: func(verb string, err error) {
-			cancel() // between the answer and its body
-			reports = append(reports, verb+" "+errorText(err))
-		}}
-	_, err := lw.ListWithContext(ctx, metav1.ListOptions{})
+	f := &feed{stream: newStream(o.client, roles)}
+	f.join(&subscription{consumer: &eye{outcome: func(verb string, err error) {
+		cancel() // between the answer and its body
+		reports = append(reports, verb+" "+errorText(err))
+	}}})
+	_, err := f.ListWithContext(ctx, metav1.ListOptions{})
 	if len(reports) != 1 || reports[0] != "list ok" {
 		t.Errorf("reported %q (%v)", reports, err)
 	}
-	if _, err := lw.WatchWithContext(ctx, metav1.ListOptions{}); err == nil || len(reports) != 1 {
+	if _, err := f.WatchWithContext(ctx, metav1.ListOptions{}); err == nil || len(reports) != 1 {
 		t.Errorf("a watch with a context that has ended: %v, reported %q", err, reports)
 	}
 }

@@ -73,8 +73,8 @@ func decodeItems(dec *jsontext.Decoder, b *batches) error {
 	return err
 }
 
-// newEventStream turns the body of a watch request into events. broke, which may be nil, receives an error that the API server sends
-// in place of an event, and the end of the body within one.
+// newEventStream turns the body of a watch request into events. broke receives an error that the API server sends in place of an event, and
+// the end of the body within one.
 func newEventStream(body io.ReadCloser, d *digester, broke func(error)) watch.Interface {
 	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d, broke: broke}
 	return kube.Stream(body, dec.next)
@@ -90,7 +90,6 @@ type eventDecoder struct {
 func (d *eventDecoder) next() (ev watch.Event, err error) {
 	ev, err = d.read()
 	switch {
-	case d.broke == nil:
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		d.broke(err)
 	case err == nil && ev.Type == watch.Error:
@@ -143,7 +142,7 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 		return status, err
 	case watch.Bookmark:
 		o, _, err := d.digester.scan(raw)
-		if err == nil && d.digester.subs != nil {
+		if err == nil {
 			d.digester.subs(version(o.resourceVersion))
 		}
 		return &arrival{object: o}, err

@@ -114,7 +114,7 @@ func TestDecodeListThatIsNone(t *testing.T) {
 // readStream returns what comes out of a stream, one line an event.
 func readStream(t *testing.T, text string) []string {
 	t.Helper()
-	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)(), nil)
+	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)(), func(error) {})
 	defer s.Stop()
 	var got []string
 	for ev := range s.ResultChan() {
@@ -183,7 +183,7 @@ func TestDecodeStream(t *testing.T) {
 func TestExpiredDiffersFromOtherErrors(t *testing.T) {
 	s := newEventStream(
 		io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,`+
-			`"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), nil)
+			`"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), func(error) {})
 	defer s.Stop()
 	ev := <-s.ResultChan()
 	if err := apierrors.FromObject(ev.Object); ev.Type != watch.Error || !apierrors.IsResourceExpired(err) {
@@ -239,7 +239,7 @@ func (c *closeCounter) Close() error {
 func TestStreamStops(t *testing.T) {
 	pipe, _ := io.Pipe()
 	body := &closeCounter{Reader: io.MultiReader(strings.NewReader(sampleEvents(40)), pipe), pipe: pipe}
-	s := newEventStream(body, digesting(true)(), nil)
+	s := newEventStream(body, digesting(true)(), func(error) {})
 	<-s.ResultChan()
 	s.Stop()
 	s.Stop()
@@ -272,7 +272,7 @@ func FuzzDecodeStream(f *testing.F) {
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":410}}{"object":{},"type":"ADDED"}`))
 	f.Add([]byte(`{"type":"BOOKMARK"}{"type":1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)(), nil)
+		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)(), func(error) {})
 		defer s.Stop()
 		for range s.ResultChan() {
 		}
@@ -314,7 +314,7 @@ func BenchmarkDecodeStream(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), nil)
+		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(error) {})
 		events := 0
 		for range s.ResultChan() {
 			events++
@@ -328,5 +328,8 @@ func BenchmarkDecodeStream(b *testing.B) {
 
 // digesting makes digesters that keep everything.
 func digesting(keepManagedFields bool) func() *digester {
-	return func() *digester { return &digester{indexer: newIndexer(keepManagedFields)} }
+	subs := []*subscription{{consumer: &eye{json: true}}}
+	return func() *digester {
+		return &digester{indexer: newIndexer(keepManagedFields), subs: func(uint64) []*subscription { return subs }}
+	}
 }

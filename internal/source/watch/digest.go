@@ -42,12 +42,12 @@ func (a *arrival) result(i int) result {
 type digester struct {
 	*indexer
 	ctx context.Context
-	// subs returns the consumers of an object of this version. Nil means a consumer that keeps objects.
+	// subs returns the consumers of an object of this version.
 	subs func(version uint64) []*subscription
-	// scratch is the JSON of an object that is not kept.
-	scratch []byte
-	decoder jq.Decoder
-	turn    turn
+	// scratch is the JSON of an object that is not kept, batch the text of the last batch.
+	scratch, batch []byte
+	decoder        jq.Decoder
+	turn           turn
 	// meter counts the objects that belong to other shards.
 	meter Meter
 	// reads is what the filters of readers read of an object.
@@ -62,10 +62,6 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 		return nil, err
 	}
 	a := &arrival{object: o, version: version(o.resourceVersion)}
-	if d.subs == nil {
-		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
-		return a, nil
-	}
 	a.subs = d.subs(a.version)
 	var keep, decode, lifetime bool
 	for _, sub := range a.subs {
@@ -142,18 +138,17 @@ const (
 
 // batches digests a list on all processors, in parts. The text that waits is bounded.
 type batches struct {
-	// idle are the digesters; a goroutine borrows one.
+	// idle are the digesters that no batch has.
 	idle    chan *digester
 	running sync.WaitGroup
 	all     []*batch
 	filling *batch
-	// texts are buffers to use again.
-	texts chan []byte
 }
 
-// batch is a part of a list.
+// batch is a part of a list. It has a digester until it has been digested.
 type batch struct {
-	text []byte
+	digester *digester
+	text     []byte
 	// ends of the objects in text.
 	ends     []int
 	arrivals []*arrival
@@ -161,14 +156,22 @@ type batch struct {
 }
 
 func newBatches(newDigester func() *digester, kind, version string) *batches {
-	n := runtime.GOMAXPROCS(0)
-	b := &batches{idle: make(chan *digester, n), texts: make(chan []byte, n+1), filling: &batch{}}
+	n := runtime.GOMAXPROCS(0) + 1 // one batch is being filled
+	b := &batches{idle: make(chan *digester, n)}
 	for range n {
 		d := newDigester()
 		d.fallbackKind, d.fallbackVersion = kind, version
 		b.idle <- d
 	}
+	b.fill()
 	return b
+}
+
+// fill begins a batch.
+func (b *batches) fill() {
+	d := <-b.idle
+	b.filling = &batch{digester: d, text: d.batch[:0]}
+	b.all = append(b.all, b.filling)
 }
 
 // add copies an object.
@@ -178,33 +181,24 @@ func (b *batches) add(raw []byte) {
 	f.ends = append(f.ends, len(f.text))
 	if len(f.ends) == batchObjects || len(f.text) >= batchBytes {
 		b.start()
+		b.fill()
 	}
 }
 
 // start digests the batch that was filled.
 func (b *batches) start() {
-	f, d := b.filling, <-b.idle
-	b.all = append(b.all, f)
+	f := b.filling
 	b.running.Go(func() {
+		d := f.digester
 		f.digest(d)
+		d.batch, f.digester, f.text = f.text, nil, nil
 		b.idle <- d
-		select {
-		case b.texts <- f.text[:0]:
-		default:
-		}
-		f.text = nil
 	})
-	b.filling = &batch{}
-	select {
-	case b.filling.text = <-b.texts:
-	default:
-	}
 }
 
 func (f *batch) digest(d *digester) {
 	f.arrivals = make([]*arrival, 0, len(f.ends))
-	from := 0
-	foreign := 0
+	from, foreign := 0, 0
 	for _, end := range f.ends {
 		a, err := d.digest(f.text[from:end], false)
 		from = end

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -34,96 +33,68 @@ func (s scope) path() string {
 	return path + "/" + s.Resource
 }
 
-// listWatch lists and watches a scope as bytes.
-type listWatch struct {
-	client rest.Interface
-	scope  scope
-	// report receives the outcome of each request; nil is success.
-	report func(verb string, err error)
-	// broke receives why a watch failed after it had begun.
-	broke func(error)
-	ctx   context.Context
-	// listing begins a list, serving returns its consumers when the response arrives, reading returns those of a change.
-	listing func()
-	serving func() []*subscription
-	reading func(version uint64) []*subscription
-	// listed are the consumers of the list that is being made.
-	listed []*subscription
-	meter  Meter
-}
-
-func (l *listWatch) newDigester(subs func(uint64) []*subscription) *digester {
-	d := &digester{indexer: newIndexer(l.scope.keepManagedFields), ctx: l.ctx, subs: subs, meter: l.meter}
-	d.part = l.scope.part
+func (s *stream) newDigester(ctx context.Context, subs func(version uint64) []*subscription) *digester {
+	d := &digester{indexer: newIndexer(s.scope.keepManagedFields), ctx: ctx, subs: subs, meter: s.meter}
+	d.part = s.scope.part
 	return d
 }
 
-var _ cache.ListerWatcherWithContext = (*listWatch)(nil)
+var _ cache.ListerWatcherWithContext = (*feed)(nil)
 
 // IsWatchListSemanticsUnSupported keeps the reflector from requesting the list as a stream of events, which costs the API server twice
 // the CPU time.
-func (l *listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+func (f *feed) IsWatchListSemanticsUnSupported() bool { return true }
 
 // pageSize is the number of objects in a page of a list. The API server answers a page from its cache, but searches for its beginning
 // each time: small pages multiply the time for 100,000 objects. Neither side holds a page in memory.
 const pageSize = 10_000
 
-func (l *listWatch) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+func (f *feed) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	// A consistent read: the cache of another API server may lag behind.
 	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-	if opts.Continue != "" {
-		return l.page(ctx, opts, func() []*subscription { return l.listed })
+	serving := func() []*subscription { return f.listed }
+	if opts.Continue == "" {
+		f.listing()
+		serving = f.serving
 	}
-	l.listing()
-	return l.page(ctx, opts, func() []*subscription {
-		l.listed = l.serving()
-		return l.listed
-	})
+	return f.page(ctx, opts, f.consumers, serving)
 }
 
-// page reads a page of a list for the consumers that serving returns when the response arrives.
-func (l *listWatch) page(ctx context.Context, opts metav1.ListOptions, serving func() []*subscription) (*objectList, error) {
-	body, err := l.open(ctx, "list", opts)
+// page reads a page of a list for the consumers that serving returns when the response arrives. Concerned are those that receive the
+// outcome.
+func (s *stream) page(ctx context.Context, opts metav1.ListOptions, concerned, serving func() []*subscription) (*objectList, error) {
+	body, err := s.open(ctx, "list", opts, concerned)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
 	subs := serving()
 	list, err := decodeList(body, func() *digester {
-		return l.newDigester(func(uint64) []*subscription { return subs })
+		return s.newDigester(ctx, func(uint64) []*subscription { return subs })
 	})
 	if err != nil {
-		l.answered(ctx, "list", err)
+		s.answered(ctx, concerned(), "list", err)
 		return nil, err
 	}
 	return list, nil
 }
 
-func (l *listWatch) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	body, err := l.open(ctx, "watch", opts)
+	body, err := f.open(ctx, "watch", opts, f.consumers)
 	if err != nil {
 		return nil, err
 	}
-	return newEventStream(body, l.newDigester(l.reading), func(err error) {
+	return newEventStream(body, f.newDigester(ctx, f.reading), func(err error) {
 		if ctx.Err() == nil {
-			l.broke(err)
+			f.broke(err)
 		}
 	}), nil
 }
 
-// List and Watch complete cache.ListerWatcher; the reflector calls the variants with a context.
-func (l *listWatch) List(opts metav1.ListOptions) (runtime.Object, error) {
-	return l.ListWithContext(context.Background(), opts)
-}
-
-func (l *listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
-	return l.WatchWithContext(context.Background(), opts)
-}
-
-func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptions) (io.ReadCloser, error) {
-	opts.LabelSelector, opts.FieldSelector, opts.ShardSelector = l.scope.labels, l.scope.fields, l.scope.part.Selector()
-	req := l.client.Get().AbsPath(l.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
+func (s *stream) open(ctx context.Context, verb string, opts metav1.ListOptions, concerned func() []*subscription) (io.ReadCloser, error) {
+	opts.LabelSelector, opts.FieldSelector, opts.ShardSelector = s.scope.labels, s.scope.fields, s.scope.part.Selector()
+	req := s.client.Get().AbsPath(s.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 	// Compressing a list takes the API server several times as long as all the rest. Compression of a watch saves nothing on small events,
 	// and some proxies delay them.
 	req = req.SetHeader("Accept-Encoding", "identity")
@@ -133,7 +104,7 @@ func (l *listWatch) open(ctx context.Context, verb string, opts metav1.ListOptio
 		limited, cancel = context.WithTimeout(ctx, time.Duration(*opts.TimeoutSeconds+30)*time.Second)
 	}
 	body, err := req.Stream(limited)
-	l.answered(ctx, verb, err)
+	s.answered(ctx, concerned(), verb, err)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -150,11 +121,4 @@ type limitedBody struct {
 func (b limitedBody) Close() error {
 	defer b.cancel()
 	return b.ReadCloser.Close()
-}
-
-// answered reports the outcome of a request that was not cancelled.
-func (l *listWatch) answered(ctx context.Context, verb string, err error) {
-	if ctx.Err() == nil {
-		l.report(verb, err)
-	}
 }

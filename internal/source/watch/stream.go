@@ -102,21 +102,21 @@ func (s *stream) run(ctx context.Context) {
 	s.running.Go(func() { s.serveLate(ctx) })
 
 	f := &feed{stream: s, ctx: ctx}
-	lw := &listWatch{
-		client: s.client, scope: s.scope, meter: s.meter, ctx: ctx, broke: s.broke, listing: f.listing, serving: f.serving, reading: s.reading,
-		report: func(verb string, err error) { s.answered(s.consumers(), verb, err) },
-	}
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
-	r := cache.NewReflectorWithOptions(lw, nil, f, cache.ReflectorOptions{
+	r := cache.NewReflectorWithOptions(f, nil, f, cache.ReflectorOptions{
 		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: kube.Clock(ctx),
 	})
 	r.WatchListPageSize = pageSize
-	// listWatch has reported what goes wrong.
+	// The feed has reported what goes wrong.
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
 }
 
-func (s *stream) answered(subs []*subscription, verb string, err error) {
+// answered reports the outcome of a request that was not cancelled; nil is success.
+func (s *stream) answered(ctx context.Context, subs []*subscription, verb string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil && verb == "watch" {
 		s.broke(err)
 	}
@@ -308,18 +308,14 @@ func (s *subscription) skipResync() {
 
 // list reads all pages of a list for some of the consumers. Its version is 0 if it cannot be compared.
 func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
-	resync := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact
-	lw := &listWatch{
-		client: s.client, scope: s.scope, meter: s.meter, ctx: ctx,
-		report: func(verb string, err error) {
-			if !resync { // without which nothing is missing
-				s.answered(subs, verb, err)
-			}
-		},
+	serving := func() []*subscription { return subs }
+	concerned := serving
+	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact { // a resync, without which nothing is missing
+		concerned = func() []*subscription { return nil }
 	}
 	at := version(opts.ResourceVersion)
 	for {
-		page, err := lw.page(ctx, opts, func() []*subscription { return subs })
+		page, err := s.page(ctx, opts, concerned, serving)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -329,7 +325,7 @@ func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.Lis
 		v = version(page.ResourceVersion)
 		if v != 0 && v < at {
 			err := fmt.Errorf("the list has version %q, which is before %d", page.ResourceVersion, at)
-			lw.answered(ctx, "list", err)
+			s.answered(ctx, concerned(), "list", err)
 			return nil, 0, err
 		}
 		if page.Continue == "" {
@@ -354,10 +350,11 @@ func (s *stream) split(ctx context.Context, sub *subscription) {
 	s.running.Go(func() { p.run(ctx) })
 }
 
-// feed is the store that the reflector fills.
+// feed is what the reflector lists and watches by, as bytes, and the store that it fills.
 type feed struct {
 	*stream
-	ctx context.Context
+	cache.ListerWatcher // nil: the reflector calls the variants with a context
+	ctx                 context.Context
 	// listed are the consumers of the list that the reflector makes.
 	listed []*subscription
 }

@@ -17,6 +17,7 @@ type eye struct {
 	decoded, json bool
 	filtered      []any
 	sets          int
+	outcome       func(verb string, err error)
 }
 
 func (e *eye) finalizes() bool { return false }
@@ -35,8 +36,13 @@ func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) result {
 func (e *eye) replace(*subscription, []entry, map[string]bool) { e.sets++ }
 func (e *eye) change(*subscription, entry)                     {}
 func (e *eye) remove(*subscription, *object)                   {}
-func (e *eye) answered(*subscription, string, error)           {}
 func (e *eye) dropped(*subscription, int)                      {}
+
+func (e *eye) answered(_ *subscription, verb string, err error) {
+	if e.outcome != nil {
+		e.outcome(verb, err)
+	}
+}
 
 // An object keeps its bytes only if a consumer keeps objects, and is decoded once for all filters.
 func TestDigest(t *testing.T) {
