@@ -98,7 +98,7 @@ func said(isFilling bool, answers []answer) []string {
 		})
 		got = append(got, r.Level.String()+" "+text)
 	}})
-	m := &monitor{log: log}
+	m := newMonitor(&hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, nil, nil, nil, log)
 	if !isFilling {
 		m.phase = locked
 	}
@@ -113,7 +113,7 @@ func said(isFilling bool, answers []answer) []string {
 
 // Troubles are those of this moment, per scope, with the latest error.
 func TestTroublesAreCurrent(t *testing.T) {
-	m := &monitor{binding: &hook.Kubernetes{}, log: slog.New(slog.DiscardHandler), stuck: func(error) {}}
+	m := newMonitor(&hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, nil, nil, nil, slog.New(slog.DiscardHandler))
 	one, two := &subscription{stream: newStream(nil, pods)}, &subscription{stream: newStream(nil, things)}
 	m.subs = map[*subscription]bool{one: true, two: true}
 	check := func(want ...string) {

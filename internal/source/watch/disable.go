@@ -72,8 +72,9 @@ func (m *monitor) end() []*subscription {
 	if m.gate != nil && m.gate.todo != nil {
 		m.gate.todo.ShutDown()
 	}
-	m.subs, m.held, m.phase = nil, event.Log{}, ended
+	m.held, m.phase = event.Log{}, ended
 	m.items.Clear()
+	clear(m.subs)
 	clear(m.keys)
 	return subs
 }

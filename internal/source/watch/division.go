@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -171,25 +170,12 @@ func (w *Watcher) misplaced(whole scope) (moving []*monitor) {
 		subs := s.all()
 		s.mu.Unlock()
 		for _, sub := range subs {
-			if m := sub.monitor(); m.delivered() < open && !slices.Contains(moving, m) {
+			if m := sub.monitor(); m.at() < open && !slices.Contains(moving, m) {
 				moving = append(moving, m)
 			}
 		}
 	}
 	return moving
-}
-
-func (m *monitor) delivered() phase {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.phase
-}
-
-// move lets bindings follow the streams that serve them now. Their objects stay.
-func (w *Watcher) move(bindings []*monitor) {
-	for _, m := range bindings {
-		w.spawn(func(context.Context) { w.follow(m, nil) })
-	}
 }
 
 // all returns the consumers, also those with streams of their own. It requires mu.

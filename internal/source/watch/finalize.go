@@ -47,7 +47,11 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 	m.mu.Lock()
 	res := m.gate.resource
 	m.mu.Unlock()
-	if err := m.record(ctx, w.opts.Record, res, stuck); err != nil {
+	err := retry(ctx, forbiddenDelay, func(err error) {
+		m.locked(func() { m.gate.trouble = err.Error() })
+		stuck(err)
+	}, func() error { return w.opts.Record(ctx, m.hook, m.index, res) })
+	if err != nil {
 		return err
 	}
 	todo := newRequests()
@@ -84,27 +88,7 @@ func backoff(longest time.Duration) wait.DelayFunc {
 
 // persist calls try until it succeeds or the binding ends.
 func (m *monitor) persist(ctx context.Context, try func() error) {
-	_ = backoff(maxFinalizerDelay).Until(ctx, false, true, func(context.Context) (bool, error) { return m.isMuted() || try() == nil, nil })
-}
-
-// record retries until the record has the finalizer.
-func (m *monitor) record(ctx context.Context, record func(context.Context, *hook.Hook, int, kube.Resource) error, res kube.Resource,
-	stuck func(error)) error {
-	last := ""
-	return backoff(forbiddenDelay).Until(ctx, true, true, func(context.Context) (bool, error) {
-		err := record(ctx, m.hook, m.index, res)
-		if err == nil || ctx.Err() != nil {
-			return err == nil, ctx.Err()
-		}
-		if text := err.Error(); text != last {
-			last = text
-			m.mu.Lock()
-			m.gate.trouble = text
-			m.mu.Unlock()
-			stuck(err)
-		}
-		return false, nil
-	})
+	_ = backoff(maxFinalizerDelay).Until(ctx, false, true, func(context.Context) (bool, error) { return m.at() >= muted || try() == nil, nil })
 }
 
 // findLeft finds the objects that have the finalizer and left the selectors before the start. They are delivered as Deleted, after the

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,7 +173,7 @@ func (g *guard) decide(first bool) error {
 	denied := errors.As(err, new(*deniedError))
 	switch {
 	case err == nil && !was:
-		g.note("")
+		g.watcher.note(g.address, "")
 		g.forgetRefused()
 		// Until the initial list is complete, runs that include the binding wait.
 		if err := g.watcher.enable(g.ctx, g.hook, g.index, g.stuck); err != nil {
@@ -185,11 +186,11 @@ func (g *guard) decide(first bool) error {
 			g.watcher.opts.Granted(g.hook, g.index)
 		}
 	case err == nil:
-		g.note("")
+		g.watcher.note(g.address, "")
 		g.subscribeAdmitted()
 	case denied && was:
 		g.set(false)
-		g.note(err.Error())
+		g.watcher.note(g.address, err.Error())
 		if m := g.watcher.monitor(g.hook, g.index); m != nil {
 			m.mute()
 		}
@@ -198,11 +199,11 @@ func (g *guard) decide(first bool) error {
 			"binding", g.hook.Kubernetes[g.index].Name, "error", err.Error())
 		g.watcher.opts.Denied(g.hook, g.index)
 	case first:
-		g.note(err.Error())
+		g.watcher.note(g.address, err.Error())
 		g.stuck(err)
 		g.watcher.opts.Denied(g.hook, g.index)
 	default:
-		g.note(err.Error())
+		g.watcher.note(g.address, err.Error())
 	}
 	return nil
 }
@@ -218,15 +219,6 @@ func (g *guard) set(allowed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.allowed = allowed
-}
-
-// note stores why the binding is denied, or why that is not known; empty if it is allowed.
-func (g *guard) note(text string) {
-	g.watcher.mu.Lock()
-	defer g.watcher.mu.Unlock()
-	if g.watcher.unresolved[g.address] = text; text == "" {
-		delete(g.watcher.unresolved, g.address)
-	}
 }
 
 // ask reviews the permissions for what the binding declares: for all namespaces, or for each. An error is a *deniedError, or there is no
@@ -267,19 +259,18 @@ func (g *guard) ask() error {
 
 // each reviews namespaces one by one. It ends with the first error: each of the others could take as long.
 func (g *guard) each(namespaces []string) (allowed map[string]bool, denied []string, err error) {
-	may := make([]bool, len(namespaces))
-	var failed atomic.Pointer[error]
+	may, errs := make([]bool, len(namespaces)), make([]error, len(namespaces))
+	var failed atomic.Bool
 	kube.Concurrently(len(namespaces), reviewsInFlight, func(i int) {
-		if failed.Load() != nil {
+		if failed.Load() {
 			return
 		}
-		ok, err := g.mayRead(namespaces[i], reviewTimeout)
-		if may[i] = ok; err != nil {
-			failed.CompareAndSwap(nil, &err)
+		if may[i], errs[i] = g.mayRead(namespaces[i], reviewTimeout); errs[i] != nil {
+			failed.Store(true)
 		}
 	})
-	if err := failed.Load(); err != nil {
-		return nil, nil, *err
+	if err := cmp.Or(errs...); err != nil {
+		return nil, nil, err
 	}
 	allowed = map[string]bool{}
 	for i, namespace := range namespaces {

@@ -34,12 +34,8 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
 	s := newStream(nil, scope{})
 	for i, filter := range filters {
-		m := &monitor{
-			address: address{hook: &hook.Hook{}},
-			binding: &hook.Kubernetes{Added: true, KeepFullObjects: true}, meter: noMeter{}, sink: sinks[i], reports: noFailures{},
-			log:    slog.New(slog.DiscardHandler),
-			filled: make(chan struct{}),
-		}
+		m := silentMonitor(hook.Kubernetes{Added: true, KeepFullObjects: true})
+		m.sink = sinks[i]
 		if filter != "" {
 			program, err := compiler.Compile(filter)
 			if err != nil {
@@ -109,11 +105,8 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &monitor{
-			address: address{hook: &hook.Hook{}}, binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
-			sink: silence{}, reports: noFailures{},
-			log: slog.New(slog.DiscardHandler), filled: make(chan struct{}),
-		}
+		m := silentMonitor(hook.Kubernetes{})
+		m.program, m.filters = program, []*jq.Filter{program}
 		sub := &subscription{consumer: m, stream: s}
 		m.expect(sub, 0)
 		s.join(sub)
@@ -185,9 +178,8 @@ func TestUndeliveredEventsAreLogged(t *testing.T) {
 			return true
 		})
 	}})
-	m := &monitor{binding: &hook.Kubernetes{Modified: true}, meter: noMeter{}, sink: silence{}, reports: noFailures{},
-		log: log, program: &jq.Filter{},
-		filled: make(chan struct{}), hold: holdStandby}
+	m := silentMonitor(hook.Kubernetes{Modified: true})
+	m.log, m.program, m.hold = log, &jq.Filter{}, holdStandby
 	sub := &subscription{consumer: m}
 	m.expect(sub, 0)
 	put := func(version, filtered string) {

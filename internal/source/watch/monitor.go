@@ -152,6 +152,14 @@ type item struct {
 
 var _ consumer = (*monitor)(nil)
 
+func newMonitor(h *hook.Hook, index int, sink Sink, reports Failures, meter Meter, log *slog.Logger) *monitor {
+	return &monitor{
+		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, reports: reports, meter: meter, log: log,
+		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, awaited: map[*subscription]bool{},
+		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{},
+	}
+}
+
 func (m *monitor) finalizes() bool { return m.gate != nil }
 
 func (m *monitor) needs() (filters []*jq.Filter, json bool) {
@@ -215,12 +223,6 @@ func (m *monitor) expect(sub *subscription, generation int) bool {
 	if m.phase == ended || generation != m.generation {
 		return false
 	}
-	if m.subs == nil {
-		m.subs = map[*subscription]bool{}
-	}
-	if m.awaited == nil {
-		m.awaited = map[*subscription]bool{}
-	}
 	m.subs[sub], m.awaited[sub] = true, true
 	return true
 }
@@ -235,9 +237,6 @@ func (m *monitor) retire(next *plan) (p plan, generation int, old []*subscriptio
 		m.planned = *next
 	}
 	m.generation++
-	if m.retired == nil {
-		m.retired = map[*subscription]bool{}
-	}
 	for sub := range m.subs {
 		m.retired[sub] = true
 		old = append(old, sub)
@@ -263,7 +262,7 @@ func (m *monitor) complete() {
 	if len(m.retired) > 0 {
 		m.dropAll(func(_ string, it item) bool { return m.retired[it.from] })
 		m.dismissAll(func(l *change) bool { return m.retired[l.sub] })
-		m.retired = nil
+		clear(m.retired)
 	}
 	if m.phase == filling {
 		m.phase = locked
@@ -289,7 +288,7 @@ func (m *monitor) update(change func()) {
 	}
 	m.gone = nil
 	for ev := range held.All(m.hook) {
-		if m.isMuted() {
+		if m.at() >= muted {
 			break
 		}
 		m.sink.Event(ev)
@@ -509,7 +508,7 @@ func (m *monitor) send(f fired) {
 			"name", f.object.name)
 		return
 	}
-	if m.isMuted() {
+	if m.at() >= muted {
 		return // before its bytes are stored
 	}
 	ev := m.event(f)
@@ -527,10 +526,11 @@ func (m *monitor) send(f fired) {
 // delivers reports whether events are not held. It requires mu.
 func (m *monitor) delivers() bool { return m.phase == open && m.hold != holdForbidden }
 
-func (m *monitor) isMuted() bool {
+// at returns the phase.
+func (m *monitor) at() phase {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.phase >= muted
+	return m.phase
 }
 
 func (m *monitor) event(f fired) event.Event {
@@ -689,9 +689,6 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	if kind == noTrouble {
 		delete(m.troubles, key)
 	} else {
-		if m.troubles == nil {
-			m.troubles = map[requestKey]failure{}
-		}
 		m.troubles[key] = failure{kind, explain(sub.stream.scope, verb, err).Error()}
 	}
 	m.mu.Unlock()

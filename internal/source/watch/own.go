@@ -84,9 +84,6 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 		if it, ok := m.items.Get(key); ok {
 			known = it.object.json
 		}
-		if m.own == nil {
-			m.own = map[string]*ownChanges{}
-		}
 		m.own[key] = own
 	}
 	own.writing++

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -38,8 +39,9 @@ type plan struct {
 func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
 	b, stream := m.binding, m.divided().stream
 	base := scope{
-		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields, keepManagedFields: w.keepManagedFields(b),
-		part: stream,
+		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
+		keepManagedFields: *cmp.Or(b.KeepManagedFields, &w.opts.KeepManagedFields),
+		part:              stream,
 	}
 	if !res.Namespaced {
 		return plan{base: base, scopes: narrow(base, nil, b.Names)}

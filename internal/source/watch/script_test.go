@@ -340,14 +340,13 @@ func (w *stage) feed(name string) *stagedFeed {
 }
 
 func (w *stage) binding(name string, options []string) *staged {
-	k := hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
 	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[request]()},
 		sent: map[string]*change{}}
-	b.monitor = &monitor{
-		address: address{hook: &hook.Hook{Name: name}}, meter: noMeter{},
-		binding: &k, sink: b, reports: b, log: slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})),
-		filled: make(chan struct{}),
-	}
+	h := &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 1)}
+	k := &h.Kubernetes[0]
+	*k = hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
+	b.monitor = newMonitor(h, 0, b, b, noMeter{},
+		slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})))
 	for _, option := range options {
 		option, value, _ := strings.Cut(option, "=")
 		switch option {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,17 +64,8 @@ type simulatedObject struct {
 	tree map[string]any
 }
 
-func (o *simulatedObject) metadata(field string) map[string]any {
-	metadata, _ := o.tree["metadata"].(map[string]any)
-	found, _ := metadata[field].(map[string]any)
-	return found
-}
-
 func (o *simulatedObject) labels() labels.Set {
-	set := labels.Set{}
-	for key, value := range o.metadata("labels") {
-		set[key], _ = value.(string)
-	}
+	set, _, _ := unstructured.NestedStringMap(o.tree, "metadata", "labels")
 	return set
 }
 
@@ -179,15 +171,12 @@ func (s *Simulation) DeliverDeleting(namespace, name, uid string) {
 
 func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error) {
 	k := &h.Kubernetes[index]
-	keep := s.opts.KeepManagedFields
-	if k.KeepManagedFields != nil {
-		keep = *k.KeepManagedFields
+	log := slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }})
+	b := &simulatedBinding{
+		indexer: newIndexer(*cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)),
+		monitor: newMonitor(h, index, s.opts.Sink, s.opts.Failures, noMeter{}, log),
 	}
-	b := &simulatedBinding{indexer: newIndexer(keep), monitor: &monitor{
-		address: address{h, index}, stuck: func(error) {}, binding: k, sink: s.opts.Sink, reports: s.opts.Failures, meter: noMeter{},
-		log:    slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }}),
-		filled: make(chan struct{}), shard: s.opts.Shard,
-	}}
+	b.monitor.shard = s.opts.Shard
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
 		return nil, err
@@ -331,12 +320,11 @@ func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulate
 
 // namespaceLabels are those of the Namespace; one that is not among the objects has the label that every namespace has.
 func (s *Simulation) namespaceLabels(name string) labels.Set {
-	set := labels.Set{}
+	own := labels.Set{"kubernetes.io/metadata.name": name}
 	if o := s.objects[simulatedKey{schema.GroupResource{Resource: "namespaces"}, "", name}]; o != nil {
-		set = o.labels()
+		return labels.Merge(o.labels(), own)
 	}
-	set["kubernetes.io/metadata.name"] = name
-	return set
+	return own
 }
 
 // exclusions is a handler that reports the reasons of events that are not delivered.

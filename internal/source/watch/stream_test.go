@@ -44,6 +44,11 @@ func (e *eye) answered(_ *subscription, verb string, err error) {
 	}
 }
 
+// silentMonitor is that of a binding whose events nothing receives.
+func silentMonitor(k hook.Kubernetes) *monitor {
+	return newMonitor(&hook.Hook{Kubernetes: []hook.Kubernetes{k}}, 0, silence{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+}
+
 // An object keeps its bytes only if a consumer keeps objects, and is decoded once for all filters.
 func TestDigest(t *testing.T) {
 	for _, test := range []struct {
@@ -96,12 +101,8 @@ func benchmarkStream(b *testing.B) *feed {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := &monitor{
-		binding: &hook.Kubernetes{Modified: true}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
-		sink: silence{}, reports: noFailures{},
-		log: slog.New(slog.DiscardHandler), phase: open,
-		filled: make(chan struct{}),
-	}
+	m := silentMonitor(hook.Kubernetes{Modified: true})
+	m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
 	s := newStream(nil, scope{})
 	s.join(&subscription{consumer: m, stream: s})
 	return &feed{stream: s, ctx: b.Context()}
@@ -135,9 +136,8 @@ func BenchmarkTenFilters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m := &monitor{binding: &hook.Kubernetes{}, program: program, filters: []*jq.Filter{program}, meter: noMeter{},
-			sink: silence{}, reports: noFailures{},
-			log: slog.New(slog.DiscardHandler), phase: open, filled: make(chan struct{})}
+		m := silentMonitor(hook.Kubernetes{})
+		m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
 		s.join(&subscription{consumer: m, stream: s})
 	}
 	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })

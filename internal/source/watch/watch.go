@@ -208,11 +208,8 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
 	b := &h.Kubernetes[index]
-	m := &monitor{
-		address: address{h, index}, stuck: stuck, binding: b, sink: w.opts.Sink, reports: w.opts.Failures, meter: w.opts.Meter,
-		log:    w.opts.Log.With("hook", h.Name, "binding", b.Name),
-		filled: make(chan struct{}),
-	}
+	m := newMonitor(h, index, w.opts.Sink, w.opts.Failures, w.opts.Meter, w.opts.Log.With("hook", h.Name, "binding", b.Name))
+	m.stuck = stuck
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
@@ -269,7 +266,7 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 		if m.keyProgram, err = filters.Compile(text); err != nil {
 			return fmt.Errorf("cannot compile queue.key of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
 		}
-		m.filters, m.keys = append(m.filters, m.keyProgram), map[string]string{}
+		m.filters = append(m.filters, m.keyProgram)
 	}
 	return nil
 }
@@ -346,41 +343,37 @@ func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []st
 	}
 }
 
-func (w *Watcher) keepManagedFields(b *hook.Kubernetes) bool {
-	if b.KeepManagedFields != nil {
-		return *b.KeepManagedFields
-	}
-	return w.opts.KeepManagedFields
-}
-
 // retry calls try, with a back-off, until it succeeds or ctx ends. Meanwhile Troubles returns its error.
 func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
+	defer w.note(a, "")
+	return retry(ctx, 5*time.Second, func(err error) {
+		w.note(a, err.Error())
+		stuck(err)
+	}, try)
+}
+
+// retry calls try, with a back-off up to the longest, until it succeeds or ctx ends. Failed receives each new error.
+func retry(ctx context.Context, longest time.Duration, failed func(error), try func() error) error {
 	last := ""
-	note := func(text string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.unresolved[a] = text; text == "" {
-			delete(w.unresolved, a)
-		}
-	}
-	defer note("")
-	for delay := 500 * time.Millisecond; ; delay = min(delay*2, 5*time.Second) {
+	return backoff(longest).Until(ctx, true, true, func(context.Context) (bool, error) {
 		err := try()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err == nil {
-			return nil
+		if err == nil || ctx.Err() != nil {
+			return err == nil, ctx.Err()
 		}
 		if text := err.Error(); text != last {
 			last = text
-			note(text)
-			stuck(err)
+			failed(err)
 		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-		}
+		return false, nil
+	})
+}
+
+// note stores why a binding has no monitor; empty if it may have one.
+func (w *Watcher) note(a address, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unresolved[a] = why; why == "" {
+		delete(w.unresolved, a)
 	}
 }
 
@@ -433,7 +426,9 @@ func (w *Watcher) join(sub *subscription) {
 	if !ok {
 		w.spawn(s.run)
 	}
-	w.move(moving)
+	for _, m := range moving { // to the streams that serve them now; their objects stay
+		w.spawn(func(context.Context) { w.follow(m, nil) })
+	}
 }
 
 // leave ends a subscription, and its stream if it was the last one.
