@@ -118,8 +118,24 @@ func finalizersPatch(uid string, before, after []string) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// WithFinalizer lists the objects of a resource that have a finalizer, in a namespace or all, without their content.
-func WithFinalizer(ctx context.Context, client rest.Interface, res Resource, namespace, finalizer string) (all []Finalized, err error) {
+// WithFinalizer lists the objects of a resource that have a finalizer, without their content: in all namespaces or, if that is forbidden,
+// in the given ones, if there are any.
+func WithFinalizer(ctx context.Context, client rest.Interface, res Resource, namespaces []string, finalizer string) ([]Finalized, error) {
+	all, err := withFinalizer(ctx, client, res, "", finalizer)
+	if !apierrors.IsForbidden(err) || len(namespaces) == 0 || !res.Namespaced {
+		return all, err
+	}
+	for _, namespace := range namespaces {
+		some, err := withFinalizer(ctx, client, res, namespace, finalizer)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func withFinalizer(ctx context.Context, client rest.Interface, res Resource, namespace, finalizer string) (all []Finalized, err error) {
 	opts := metav1.ListOptions{Limit: 500}
 	for {
 		text, err := Send(ctx, client.Get().AbsPath(res.Path(namespace)...).

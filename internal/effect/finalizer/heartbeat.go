@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -50,7 +49,7 @@ func (c *configMap) heartbeats() map[string]Heartbeat {
 	all := map[string]Heartbeat{}
 	for key, text := range c.Metadata.Annotations {
 		var h Heartbeat
-		if strings.HasPrefix(key, heartbeatPrefix) && text != nil && json.Unmarshal([]byte(*text), &h) == nil && h.key() == key {
+		if strings.HasPrefix(key, heartbeatPrefix) && json.Unmarshal([]byte(text), &h) == nil && h.key() == key {
 			all[key] = h
 		}
 	}
@@ -66,7 +65,7 @@ func (r *Record) observe(now *configMap) {
 		version, _ = strconv.ParseUint(now.Metadata.ResourceVersion, 10, 64)
 		for key, h := range now.heartbeats() {
 			if h.Instance == r.o.Instance && h.Operator != r.o.Operator {
-				seen[h.Operator] = *now.Metadata.Annotations[key]
+				seen[h.Operator] = now.Metadata.Annotations[key]
 			}
 		}
 	}
@@ -189,87 +188,61 @@ func (r *Record) pause(ctx context.Context, next time.Duration) bool {
 
 // beat writes the heartbeat, and removes those of operators that are gone.
 func (r *Record) beat(ctx context.Context, namespace string) error {
-	return r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
+	return r.edit(ctx, namespace, func(now *configMap) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		switch {
-		case r.halted, now == nil && (r.written || !r.creates):
-			return nil, nil
-		case now == nil:
-			return r.headed(map[string]*string{}), nil
+		if r.halted || !now.exists() && (r.written || !r.creates) {
+			return nil
 		}
 		if _, err := now.entries(); err != nil {
-			return nil, err
+			return err
 		}
-		annotations := map[string]*string{}
 		own := []Heartbeat{}
 		for key, h := range now.heartbeats() {
 			if h.Instance != r.o.Instance || h.Operator == r.o.Operator {
 				continue
 			}
 			if is := r.others.known[h.Operator]; is != nil && r.others.gone(is) {
-				annotations[key] = nil
+				delete(now.Metadata.Annotations, key)
 			} else {
 				own = append(own, h)
 			}
 		}
 		slices.SortFunc(own, func(a, b Heartbeat) int { return a.Renewed.Compare(b.Renewed) })
 		for _, h := range own[:max(0, len(own)-maxHeartbeats)] {
-			annotations[h.key()] = nil
+			delete(now.Metadata.Annotations, h.key())
 		}
-		return r.headed(annotations), nil
+		r.head(now)
+		return nil
 	})
 }
 
-// headed completes the annotations of a difference by those of each record, and by the heartbeat of this operator.
-func (r *Record) headed(annotations map[string]*string) *configMap {
-	version := format
-	annotations[formatAnnotation] = &version
+// head sets what each record has, and the heartbeat of this operator.
+func (r *Record) head(c *configMap) {
+	c.Metadata.Labels[managedLabel], c.Metadata.Annotations[formatAnnotation] = "shell-operator", format
 	if r.o.Operator != "" {
 		h := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator, Renewed: time.Now().UTC()}
 		text, _ := json.Marshal(h) // strings and a time
-		value := string(text)
-		annotations[h.key()] = &value
+		c.Metadata.Annotations[h.key()] = string(text)
 	}
-	return &configMap{Metadata: metadata{Labels: map[string]string{managedLabel: "shell-operator"}, Annotations: annotations}}
 }
 
 // withdraw removes the heartbeat, and the record if nothing else is in it.
 func (r *Record) withdraw(ctx context.Context, namespace string) error {
-	h := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator}
-	empty := ""
-	err := r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
-		empty = ""
-		if now == nil {
-			return nil, nil
-		}
+	own := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator}
+	return r.edit(ctx, namespace, func(now *configMap) error {
 		all := now.heartbeats()
-		if _, there := all[h.key()]; !there {
-			return nil, nil
+		if _, there := all[own.key()]; !there {
+			return nil
 		}
 		if _, err := now.entries(); err != nil {
-			return nil, err
+			return err
 		}
-		if len(all) == 1 && len(now.Data) == 0 && len(now.marked()) == 0 {
-			empty = now.Metadata.ResourceVersion
-			return nil, nil
+		if delete(now.Metadata.Annotations, own.key()); len(all) == 1 && len(now.Data) == 0 && len(now.marked()) == 0 {
+			now.empty()
 		}
-		return &configMap{Metadata: metadata{Annotations: map[string]*string{h.key(): nil}}}, nil
+		return nil
 	})
-	if err == nil && empty != "" {
-		err = r.delete(ctx, namespace, empty)
-	}
-	return err
-}
-
-// delete deletes the record of a version. Another one may have become necessary meanwhile.
-func (r *Record) delete(ctx context.Context, namespace, version string) error {
-	body := fmt.Appendf(nil, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"resourceVersion":%q}}`, version)
-	err := r.o.Client.Delete().AbsPath(r.path(namespace, RecordName)...).Body(body).Do(ctx).Error()
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return explain(namespace, err)
-	}
-	return nil
 }
 
 // Presence is a heartbeat, and what this process knows of its operator.

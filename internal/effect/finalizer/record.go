@@ -16,12 +16,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,40 +150,60 @@ func (r *Record) Instance() string { return r.o.Instance }
 
 // configMap has the fields that are read and written. All others are kept.
 type configMap struct {
-	APIVersion string             `json:"apiVersion,omitempty"`
-	Kind       string             `json:"kind,omitempty"`
-	Metadata   metadata           `json:"metadata"`
-	Data       map[string]*string `json:"data,omitempty"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   metadata          `json:"metadata"`
+	Data       map[string]string `json:"data"`
 }
 
 type metadata struct {
-	Name            string             `json:"name,omitempty"`
-	ResourceVersion string             `json:"resourceVersion,omitempty"`
-	Labels          map[string]string  `json:"labels,omitempty"`
-	Annotations     map[string]*string `json:"annotations,omitempty"`
+	Name string `json:"name"`
+	// ResourceVersion is empty as long as there is no record.
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Labels          map[string]string `json:"labels"`
+	Annotations     map[string]string `json:"annotations"`
 }
 
-func (c *configMap) annotation(name string) string {
-	if v := c.Metadata.Annotations[name]; v != nil {
-		return *v
-	}
-	return ""
+func newConfigMap() *configMap {
+	return &configMap{APIVersion: "v1", Kind: "ConfigMap", Data: map[string]string{},
+		Metadata: metadata{Name: RecordName, Labels: map[string]string{}, Annotations: map[string]string{}}}
 }
+
+func (c *configMap) clone() *configMap {
+	other := *c
+	other.Data, other.Metadata.Labels = maps.Clone(c.Data), maps.Clone(c.Metadata.Labels)
+	other.Metadata.Annotations = maps.Clone(c.Metadata.Annotations)
+	return &other
+}
+
+func (c *configMap) exists() bool { return c.Metadata.ResourceVersion != "" }
 
 // marked are the installations that are being removed.
 func (c *configMap) marked() []string {
-	return strings.FieldsFunc(c.annotation(markAnnotation), func(r rune) bool { return r == ',' })
+	return strings.FieldsFunc(c.Metadata.Annotations[markAnnotation], func(r rune) bool { return r == ',' })
+}
+
+func (c *configMap) mark(instances []string) {
+	if c.Metadata.Annotations[markAnnotation] = strings.Join(instances, ","); len(instances) == 0 {
+		delete(c.Metadata.Annotations, markAnnotation)
+	}
+}
+
+// empty makes it superfluous.
+func (c *configMap) empty() {
+	clear(c.Data)
+	clear(c.Metadata.Annotations)
 }
 
 // entries returns the entries, or why they cannot be read.
 func (c *configMap) entries() ([]Entry, error) {
-	if f := c.annotation(formatAnnotation); f != format && (f != "" || len(c.Data) > 0) {
+	if f := c.Metadata.Annotations[formatAnnotation]; f != format && (f != "" || len(c.Data) > 0) {
 		return nil, &FormatError{Found: f}
 	}
 	var all []Entry
 	for key, text := range c.Data {
 		var e Entry
-		if text == nil || json.Unmarshal([]byte(*text), &e) != nil || e.key() != key {
+		if json.Unmarshal([]byte(text), &e) != nil || e.key() != key {
 			return nil, fmt.Errorf("the ConfigMap %s has an entry %q that cannot be read: remove it, and the finalizer that it names "+
 				"from all objects", RecordName, key)
 		}
@@ -220,11 +243,11 @@ func (r *Record) read(ctx context.Context, namespace string) (*configMap, error)
 }
 
 func decode(text []byte) (*configMap, error) {
-	var c configMap
-	if err := json.Unmarshal(text, &c); err != nil {
+	c := newConfigMap()
+	if err := json.Unmarshal(text, c); err != nil {
 		return nil, fmt.Errorf("cannot read the ConfigMap %s: %w", RecordName, err)
 	}
-	return &c, nil
+	return c, nil
 }
 
 // explain adds the rule that is missing.
@@ -240,8 +263,8 @@ func explain(namespace string, err error) error {
 // attempts bounds the retries of a write when other clients change the record at the same time.
 const attempts = 5
 
-// edit changes the record. Change returns the difference, nil for none.
-func (r *Record) edit(ctx context.Context, namespace string, change func(*configMap) (*configMap, error)) error {
+// edit lets change change the record, or make it. A record without entries and annotations is deleted.
+func (r *Record) edit(ctx context.Context, namespace string, change func(*configMap) error) error {
 	select {
 	case r.writing <- struct{}{}:
 		defer func() { <-r.writing }()
@@ -253,22 +276,14 @@ func (r *Record) edit(ctx context.Context, namespace string, change func(*config
 		if err != nil {
 			return err
 		}
-		diff, err := change(now)
-		if err != nil || diff == nil {
-			return err
-		}
-		req := r.o.Client.Patch(types.MergePatchType).AbsPath(r.path(namespace, RecordName)...)
 		if now == nil {
-			diff.APIVersion, diff.Kind, diff.Metadata.Name = "v1", "ConfigMap", RecordName
-			req = r.o.Client.Post().AbsPath(r.path(namespace)...).SetHeader("Content-Type", "application/json")
-		} else {
-			diff.Metadata.ResourceVersion = now.Metadata.ResourceVersion
+			now = newConfigMap()
 		}
-		body, err := json.Marshal(diff)
-		if err != nil {
+		next := now.clone()
+		if err := change(next); err != nil || reflect.DeepEqual(now, next) {
 			return err
 		}
-		err = req.Param("fieldManager", "shell-operator").Body(body).Do(ctx).Error()
+		err = r.write(ctx, namespace, now, next)
 		switch {
 		case err == nil:
 			return nil
@@ -277,6 +292,27 @@ func (r *Record) edit(ctx context.Context, namespace string, change func(*config
 			return explain(namespace, err)
 		}
 	}
+}
+
+// write makes, changes or deletes the record, if it is as it was read.
+func (r *Record) write(ctx context.Context, namespace string, now, next *configMap) error {
+	if len(next.Data)+len(next.Metadata.Annotations) == 0 {
+		body := fmt.Appendf(nil, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"resourceVersion":%q}}`,
+			now.Metadata.ResourceVersion)
+		return r.o.Client.Delete().AbsPath(r.path(namespace, RecordName)...).Body(body).Do(ctx).Error()
+	}
+	body, err := json.Marshal(next)
+	req := r.o.Client.Post().AbsPath(r.path(namespace)...).SetHeader("Content-Type", "application/json")
+	if err == nil && now.exists() {
+		now.Metadata.ResourceVersion = "" // so that the patch has it
+		before, _ := json.Marshal(now)
+		body, err = jsonpatch.CreateMergePatch(before, body)
+		req = r.o.Client.Patch(types.MergePatchType).AbsPath(r.path(namespace, RecordName)...)
+	}
+	if err != nil {
+		return err
+	}
+	return req.Param("fieldManager", "shell-operator").Body(body).Do(ctx).Error()
 }
 
 // Claim records that a binding has its finalizer on a resource.
@@ -294,7 +330,7 @@ func (r *Record) Claim(ctx context.Context, h *hook.Hook, index int, res kube.Re
 		return err
 	}
 	r.Announce(true)
-	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) { return r.claimed(now, e) })
+	err = r.edit(ctx, namespace, func(now *configMap) error { return r.claimed(now, e) })
 	if err == nil {
 		r.mu.Lock()
 		r.written = true
@@ -315,33 +351,26 @@ func (r *Record) own(key string, by owner) error {
 	return nil
 }
 
-// claimed returns the difference that adds an entry.
-func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
-	diff, err := r.added(e)
-	if err != nil {
-		return nil, err
-	}
+// claimed adds an entry to the record, and the heartbeat, so that it is not taken for one whose operator is gone.
+func (r *Record) claimed(now *configMap, e Entry) error {
 	r.mu.Lock()
 	written := r.written
 	r.mu.Unlock()
-	if now == nil {
-		if written {
-			return nil, errGone
-		}
-		return diff, nil
+	if !now.exists() && written {
+		return errGone
 	}
 	all, err := now.entries()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if slices.Contains(now.marked(), e.Instance) {
-		return nil, errMarked
+		return errMarked
 	}
 	for _, other := range all {
 		switch {
 		case other.key() != e.key():
 		case other.Instance != e.Instance:
-			return nil, fmt.Errorf("the finalizer %s of %s belongs to the installation %q (hook %q): use another name or, if that installation is "+
+			return fmt.Errorf("the finalizer %s of %s belongs to the installation %q (hook %q): use another name or, if that installation is "+
 				"gone, run 'finalizers remove %s --instance %s'",
 				e.Finalizer, e.Resource, other.Instance, other.Hook, e.Finalizer, other.Instance)
 		case len(other.Namespaces) > 0 && len(e.Namespaces) > 0:
@@ -352,20 +381,13 @@ func (r *Record) claimed(now *configMap, e Entry) (*configMap, error) {
 	}
 	own := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator}
 	_, beats := now.heartbeats()[own.key()]
-	if diff, err = r.added(e); err == nil && (beats || r.o.Operator == "") && now.Data[e.key()] != nil &&
-		*now.Data[e.key()] == *diff.Data[e.key()] {
-		return nil, nil
-	}
-	return diff, err
-}
-
-// added is the difference that adds an entry. It has the heartbeat, too, so the entry is not taken for one whose operator is gone.
-func (r *Record) added(e Entry) (*configMap, error) {
 	text, err := json.Marshal(e)
-	value := string(text)
-	diff := r.headed(map[string]*string{})
-	diff.Data = map[string]*string{e.key(): &value}
-	return diff, err
+	if err != nil || (beats || r.o.Operator == "") && now.Data[e.key()] == string(text) {
+		return err
+	}
+	now.Data[e.key()] = string(text)
+	r.head(now)
+	return nil
 }
 
 var (

@@ -78,15 +78,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut [
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case len(elsewhere) > 0:
-			if len(objects) > 0 {
-				orphans = append(orphans, Orphan{e, len(objects), elsewhere})
-			}
-		case r.o.KeepEntries:
-			if len(objects) > 0 {
-				orphans = append(orphans, Orphan{e, len(objects), nil})
-			}
-		case remove || len(objects) == 0:
+		case len(elsewhere) == 0 && !r.o.KeepEntries && (remove || len(objects) == 0):
 			if err := r.strip(ctx, e); err != nil {
 				errs = append(errs, err)
 				break
@@ -94,8 +86,8 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut [
 			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding,
 				"objects", len(objects))
 			done = append(done, e)
-		default:
-			orphans = append(orphans, Orphan{e, len(objects), nil})
+		case len(objects) > 0:
+			orphans = append(orphans, Orphan{e, len(objects), elsewhere})
 		}
 	}
 	r.mu.Lock()
@@ -141,7 +133,7 @@ func (r *Record) active(e Entry, hooks []*hook.Hook) bool {
 // find returns the objects with the finalizer of an entry; none if the kind is not served any more.
 func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
 	res := e.resource()
-	objects, err := r.findIn(ctx, e, res)
+	objects, err := kube.WithFinalizer(ctx, r.o.Client, res, e.Namespaces, e.Finalizer)
 	if apierrors.IsNotFound(err) { // the version, at least
 		var unknown *kube.UnknownKindError
 		res, err = kube.NewResolver(r.o.Client).Resolve(ctx, "", e.Resource, "list", "patch")
@@ -149,33 +141,22 @@ func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
 			return nil, nil
 		}
 		if err == nil {
-			objects, err = r.findIn(ctx, e, res)
+			objects, err = kube.WithFinalizer(ctx, r.o.Client, res, e.Namespaces, e.Finalizer)
 		}
 	}
-	if kube.IsPermissionMissing(err) {
-		err = fmt.Errorf("%w: %s", err,
-			kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}}))
-	}
-	if err != nil {
+	if err = withRule(res, err); err != nil {
 		return nil, fmt.Errorf("cannot find the objects with the finalizer %s: %w", e.Finalizer, err)
 	}
 	return objects, nil
 }
 
-// findIn lists in all namespaces or, if that is forbidden, in those of the binding.
-func (r *Record) findIn(ctx context.Context, e Entry, res kube.Resource) ([]kube.Finalized, error) {
-	all, err := kube.WithFinalizer(ctx, r.o.Client, res, "", e.Finalizer)
-	if !apierrors.IsForbidden(err) || len(e.Namespaces) == 0 {
-		return all, err
+// withRule names the rule that is missing, if it is the permission.
+func withRule(res kube.Resource, err error) error {
+	if !kube.IsPermissionMissing(err) {
+		return err
 	}
-	for _, namespace := range e.Namespaces {
-		some, err := kube.WithFinalizer(ctx, r.o.Client, res, namespace, e.Finalizer)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
-	}
-	return all, nil
+	return fmt.Errorf("%w: %s", err,
+		kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}}))
 }
 
 // strip removes the finalizer of an entry from all objects.
@@ -194,26 +175,16 @@ func (r *Record) strip(ctx context.Context, e Entry) error {
 
 func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.Finalized) error {
 	errs := make([]error, len(objects))
-	slots := make(chan struct{}, inFlight)
-	var sending sync.WaitGroup
-	for i, o := range objects {
-		slots <- struct{}{}
-		sending.Go(func() {
-			defer func() { <-slots }()
-			_, err := kube.RemoveFinalizer(ctx, r.o.Client, o, name)
-			if kube.IsPermissionMissing(err) {
-				err = fmt.Errorf("%w: %s", err,
-					kube.Grant("", kube.Rule{Group: o.Resource.Group, Resource: o.Resource.Resource, Verbs: []string{"list", "get", "patch"}}))
-			}
-			if err != nil && !apierrors.IsNotFound(err) {
-				errs[i] = fmt.Errorf("cannot remove the finalizer %s of %s %s: %w", name, o.Resource.Resource,
-					strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
-				return
-			}
-			r.o.Log.Debug("Finalizer removed", "finalizer", name, "namespace", o.Namespace, "name", o.Name)
-		})
-	}
-	sending.Wait()
+	kube.Concurrently(len(objects), inFlight, func(i int) {
+		o := objects[i]
+		_, err := kube.RemoveFinalizer(ctx, r.o.Client, o, name)
+		if err = withRule(o.Resource, err); err != nil && !apierrors.IsNotFound(err) {
+			errs[i] = fmt.Errorf("cannot remove the finalizer %s of %s %s: %w", name, o.Resource.Resource,
+				strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
+			return
+		}
+		r.o.Log.Debug("Finalizer removed", "finalizer", name, "namespace", o.Namespace, "name", o.Name)
+	})
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if more := len(failed) - 10; more > 0 {
 		failed = append(failed[:10], fmt.Errorf("and %d more objects failed", more))
@@ -232,18 +203,14 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 	if err != nil {
 		return err
 	}
-	last := ""
-	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
-		last = ""
-		if now == nil {
-			return nil, nil
+	return r.edit(ctx, namespace, func(now *configMap) error {
+		if !now.exists() {
+			return nil
 		}
-		diff := &configMap{Data: map[string]*string{}, Metadata: metadata{Annotations: map[string]*string{}}}
-		left := len(now.Data)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if others := r.others.present(); len(others) > 0 && !unmark { // it has started since the objects were found
-			return nil, &ElsewhereError{r.o.Instance, others}
+			return &ElsewhereError{r.o.Instance, others}
 		}
 		beating := 0
 		for key, h := range now.heartbeats() {
@@ -251,41 +218,23 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 			case h.Instance != r.o.Instance || r.others.runs(h.Operator):
 				beating++
 			case r.o.Operator == "":
-				diff.Metadata.Annotations[key] = nil
+				delete(now.Metadata.Annotations, key)
 			}
 		}
 		for _, e := range entries {
-			if now.Data[e.key()] != nil && (unmark || r.owned[e.key()] == owned[e.key()]) {
-				diff.Data[e.key()] = nil
-				left--
+			if unmark || r.owned[e.key()] == owned[e.key()] {
+				delete(now.Data, e.key())
 			}
 		}
-		marked := slices.DeleteFunc(now.marked(), func(i string) bool { return unmark && i == r.o.Instance })
-		if left == 0 && len(marked) == 0 && beating == 0 {
-			last, r.written, r.creates = now.Metadata.ResourceVersion, false, false
-			return nil, nil
+		if unmark {
+			now.mark(slices.DeleteFunc(now.marked(), func(i string) bool { return i == r.o.Instance }))
 		}
-		if unmark && len(marked) < len(now.marked()) {
-			diff.Metadata.Annotations[markAnnotation] = marks(marked)
+		if len(now.Data) == 0 && len(now.marked()) == 0 && beating == 0 {
+			now.empty()
+			r.written, r.creates = false, false
 		}
-		if len(diff.Data)+len(diff.Metadata.Annotations) == 0 {
-			return nil, nil
-		}
-		return diff, nil
-	})
-	if err != nil || last == "" {
-		return err
-	}
-	return r.delete(ctx, namespace, last) // unless a hook has claimed its finalizer meanwhile
-}
-
-// marks is the annotation for installations; nil removes it.
-func marks(instances []string) *string {
-	if len(instances) == 0 {
 		return nil
-	}
-	text := strings.Join(instances, ",")
-	return &text
+	})
 }
 
 // Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were. While another
@@ -336,14 +285,11 @@ func Uninstall(ctx context.Context, o Options, running bool) error {
 	r := New(o)
 	var own []Entry
 	beats := false
-	err = r.edit(ctx, namespace, func(now *configMap) (*configMap, error) {
+	err = r.edit(ctx, namespace, func(now *configMap) error {
 		own, beats = nil, false
-		if now == nil {
-			return nil, nil
-		}
 		all, err := now.entries()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, e := range all {
 			if e.Instance == o.Instance {
@@ -353,11 +299,10 @@ func Uninstall(ctx context.Context, o Options, running bool) error {
 		for _, h := range now.heartbeats() {
 			beats = beats || h.Instance == o.Instance
 		}
-		marked := now.marked()
-		if len(own) == 0 || slices.Contains(marked, o.Instance) {
-			return nil, nil
+		if marked := now.marked(); len(own) > 0 && !slices.Contains(marked, o.Instance) {
+			now.mark(append(marked, o.Instance))
 		}
-		return &configMap{Metadata: metadata{Annotations: map[string]*string{markAnnotation: marks(append(marked, o.Instance))}}}, nil
+		return nil
 	})
 	if kube.IsPermissionMissing(err) && len(own) == 0 {
 		o.Log.Warn(unknownFinalizers, "error", err.Error())

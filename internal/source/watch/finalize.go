@@ -108,8 +108,11 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 	if b.Labels == "" && b.Fields == "" && len(b.Names) == 0 && len(b.Namespaces.Names) == 0 && !b.Namespaces.ByLabels {
 		return nil
 	}
-	found, err := m.withFinalizer(ctx, client, res)
+	found, err := kube.WithFinalizer(ctx, client, res, b.Namespaces.Names, g.name)
 	if err != nil {
+		if kube.IsPermissionMissing(err) && (len(b.Namespaces.Names) == 0 || !res.Namespaced) {
+			err = fmt.Errorf("%w: %s", err, g.account.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list"}}))
+		}
 		return err
 	}
 	var failed error // one object does not hold up others
@@ -204,27 +207,6 @@ func (m *monitor) isKnown(uid string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gate.known[uid]
-}
-
-// withFinalizer lists what has the finalizer: in all namespaces or, if that is forbidden, in those of the binding.
-func (m *monitor) withFinalizer(ctx context.Context, client rest.Interface, res kube.Resource) ([]kube.Finalized, error) {
-	name, namespaces := m.gate.name, m.binding.Namespaces.Names
-	found, err := kube.WithFinalizer(ctx, client, res, "", name)
-	if !apierrors.IsForbidden(err) || len(namespaces) == 0 || !res.Namespaced {
-		if kube.IsPermissionMissing(err) {
-			err = fmt.Errorf("%w: %s", err, m.gate.account.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource,
-				Verbs: []string{"list"}}))
-		}
-		return found, err
-	}
-	for _, namespace := range namespaces {
-		some, err := kube.WithFinalizer(ctx, client, res, namespace, name)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, some...)
-	}
-	return found, nil
 }
 
 // setFinalizer is called before the binding has objects.
