@@ -1,10 +1,11 @@
 package pending
 
 import (
-	"container/heap"
-	"slices"
+	"cmp"
 	"sync"
 	"time"
+
+	"github.com/tidwall/btree"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -12,11 +13,12 @@ import (
 
 // Requeues are the events that hooks get again later. It is safe for concurrent use.
 type Requeues struct {
-	mu  sync.Mutex
-	due byDue
-	of  map[Subject]*requeue
-	// waiting is the number of requeues that wait for room.
-	waiting int
+	mu sync.Mutex
+	of map[Subject]*requeue
+	// due are those with a time, waiting those that wait, since a time, for room among the parked contexts. The first one comes first.
+	due, waiting *btree.BTreeG[*requeue]
+	// number counts the requeues.
+	number uint64
 	// changed has a token when the first one has changed.
 	changed chan struct{}
 }
@@ -27,12 +29,13 @@ type requeue struct {
 	event   event.Event
 	at      time.Time
 	run     uint64
-	// pos is the index in due, or waits.
-	pos int
+	number  uint64
+	in      *btree.BTreeG[*requeue]
 }
 
-// waits is the pos of a requeue that has no time: it waits, since at, for room among the parked contexts.
-const waits = -1
+func (q *requeue) before(other *requeue) bool {
+	return cmp.Or(q.at.Compare(other.at), cmp.Compare(q.number, other.number)) < 0
+}
 
 // Deletion is an object whose clean-up has another step, which is due at a time.
 type Deletion struct {
@@ -42,29 +45,27 @@ type Deletion struct {
 
 // NewRequeues returns Requeues without any.
 func NewRequeues() *Requeues {
-	return &Requeues{of: map[Subject]*requeue{}, changed: make(chan struct{}, 1)}
+	ordered := func() *btree.BTreeG[*requeue] {
+		return btree.NewBTreeGOptions((*requeue).before, btree.Options{NoLocks: true})
+	}
+	return &Requeues{of: map[Subject]*requeue{}, due: ordered(), waiting: ordered(), changed: make(chan struct{}, 1)}
 }
 
 // Set replaces the requeue of the event's subject, as the run-th run has requested.
-func (r *Requeues) Set(ev event.Event, at time.Time, run uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := SubjectOf(&ev)
-	r.drop(s)
-	q := &requeue{subject: s, event: ev, at: at, run: run}
-	r.of[s] = q
-	heap.Push(&r.due, q)
-	r.signal()
-}
+func (r *Requeues) Set(ev event.Event, at time.Time, run uint64) { r.put(r.due, ev, at, run) }
 
 // AwaitRoom replaces the requeue of the event's subject by one that TakeWaiting returns.
-func (r *Requeues) AwaitRoom(ev event.Event, since time.Time) {
+func (r *Requeues) AwaitRoom(ev event.Event, since time.Time) { r.put(r.waiting, ev, since, 0) }
+
+func (r *Requeues) put(in *btree.BTreeG[*requeue], ev event.Event, at time.Time, run uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := SubjectOf(&ev)
 	r.drop(s)
-	r.of[s] = &requeue{subject: s, event: ev, at: since, pos: waits}
-	r.waiting++
+	r.number++
+	q := &requeue{s, ev, at, run, r.number, in}
+	r.of[s] = q
+	in.Set(q)
 	r.signal()
 }
 
@@ -72,11 +73,8 @@ func (r *Requeues) AwaitRoom(ev event.Event, since time.Time) {
 func (r *Requeues) TakeWaiting(n int) (events []event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n <= 0 || r.waiting == 0 {
-		return nil
-	}
-	all := r.allWaiting(func(Subject) bool { return true })
-	for _, q := range all[:min(n, len(all))] {
+	for ; n > 0 && r.waiting.Len() > 0; n-- {
+		q, _ := r.waiting.Min()
 		r.remove(q)
 		events = append(events, q.event)
 	}
@@ -87,23 +85,13 @@ func (r *Requeues) TakeWaiting(n int) (events []event.Event) {
 func (r *Requeues) Waiting(h *hook.Hook, index int) (objects []event.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting == 0 {
-		return nil
-	}
-	for _, q := range r.allWaiting(func(s Subject) bool { return s.hook == h && s.index == index }) {
-		objects = append(objects, q.event.Object)
-	}
-	return objects
-}
-
-func (r *Requeues) allWaiting(which func(Subject) bool) (all []*requeue) {
-	for s, q := range r.of {
-		if q.pos == waits && which(s) {
-			all = append(all, q)
+	r.waiting.Scan(func(q *requeue) bool {
+		if q.subject.hook == h && q.subject.index == index {
+			objects = append(objects, q.event.Object)
 		}
-	}
-	slices.SortFunc(all, func(a, b *requeue) int { return a.at.Compare(b.at) })
-	return all
+		return true
+	})
+	return objects
 }
 
 // Cancel removes the requeue of a subject, if there is one.
@@ -122,43 +110,35 @@ func (r *Requeues) drop(s Subject) {
 // CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. Those of a deletion stay:
 // nothing else would remove the finalizer of the object.
 func (r *Requeues) CancelObjects(h *hook.Hook, index int, run uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s, q := range r.of {
-		if s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run && q.event.Object.UID == "" {
-			r.remove(q)
-		}
-	}
+	r.removeAll(func(q *requeue) bool {
+		s := q.subject
+		return s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run && q.event.Object.UID == ""
+	})
 }
 
 // Retain removes the requeues of all hooks for which keep returns false.
 func (r *Requeues) Retain(keep func(*hook.Hook) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s, q := range r.of {
-		if !keep(s.hook) {
-			r.remove(q)
-		}
-	}
+	r.removeAll(func(q *requeue) bool { return !keep(q.subject.hook) })
 }
 
 // dropBinding removes the requeues of a binding.
 func (r *Requeues) dropBinding(h *hook.Hook, index int) {
+	r.removeAll(func(q *requeue) bool { return q.event.Of(h, index) })
+}
+
+func (r *Requeues) removeAll(which func(*requeue) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, q := range r.of {
-		if q.event.Of(h, index) {
+		if which(q) {
 			r.remove(q)
 		}
 	}
 }
 
+// remove requires mu.
 func (r *Requeues) remove(q *requeue) {
-	if q.pos == waits {
-		r.waiting--
-	} else {
-		heap.Remove(&r.due, q.pos)
-	}
+	q.in.Delete(q)
 	delete(r.of, q.subject)
 	r.signal()
 }
@@ -174,12 +154,12 @@ func (r *Requeues) signal() {
 func (r *Requeues) Deletions(h *hook.Hook, index int) (all []Deletion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for s, q := range r.of {
-		if s.hook == h && s.index == index && q.event.Watch == event.Deleting && q.pos != waits {
+	r.due.Scan(func(q *requeue) bool {
+		if q.subject.hook == h && q.subject.index == index && q.event.Watch == event.Deleting {
 			all = append(all, Deletion{q.event.Object, q.at})
 		}
-	}
-	slices.SortFunc(all, func(a, b Deletion) int { return a.Due.Compare(b.Due) })
+		return true
+	})
 	return all
 }
 
@@ -191,29 +171,32 @@ func (r *Requeues) Of(ev *event.Event) (at time.Time, awaitsRoom, ok bool) {
 	if q == nil {
 		return time.Time{}, false, false
 	}
-	return q.at, q.pos == waits, true
+	return q.at, q.in == r.waiting, true
 }
 
 // Take removes and returns the events that are due.
 func (r *Requeues) Take(now time.Time) (events []event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.due) > 0 && !r.due[0].at.After(now) {
-		q := heap.Pop(&r.due).(*requeue)
-		delete(r.of, q.subject)
+	for {
+		q, ok := r.due.Min()
+		if !ok || q.at.After(now) {
+			return events
+		}
+		r.remove(q)
 		events = append(events, q.event)
 	}
-	return events
 }
 
 // Next returns when the next one is due; false without any. Changed has a token when that has changed.
 func (r *Requeues) Next() (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.due) == 0 {
+	first, ok := r.due.Min()
+	if !ok {
 		return time.Time{}, false
 	}
-	return r.due[0].at, true
+	return first.at, true
 }
 
 // Changed has a token when Next may return something else.
@@ -224,29 +207,4 @@ func (r *Requeues) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.of)
-}
-
-// byDue is a heap.
-type byDue []*requeue
-
-func (b byDue) Len() int           { return len(b) }
-func (b byDue) Less(i, j int) bool { return b[i].at.Before(b[j].at) }
-
-func (b byDue) Swap(i, j int) {
-	b[i], b[j] = b[j], b[i]
-	b[i].pos, b[j].pos = i, j
-}
-
-func (b *byDue) Push(x any) {
-	q := x.(*requeue)
-	q.pos = len(*b)
-	*b = append(*b, q)
-}
-
-func (b *byDue) Pop() any {
-	last := len(*b) - 1
-	q := (*b)[last]
-	(*b)[last] = nil
-	*b = (*b)[:last]
-	return q
 }
