@@ -29,7 +29,8 @@ func TestDescribe(t *testing.T) {
 	}
 	// As the chart starts it: the uid is given, and ServiceAccount "default" is not allowed to read the Pod.
 	uid := cluster.Kubectl(t, "-n", namespace, "get", "pod", "operator-0", "-o", "jsonpath={.metadata.uid}")
-	r := New(Options{Client: client, Pod: Reference{"v1", "Pod", namespace, "operator-0", types.UID(uid)}, Log: slog.New(slog.DiscardHandler)})
+	pod := Reference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: "operator-0", UID: types.UID(uid)}
+	r := New(Options{Client: client, Pod: pod, Log: slog.New(slog.DiscardHandler)})
 	r.Failed("a.sh", "main", `Hook "a.sh" fails: exit status 1`)
 	r.Flush(context.Background())
 	r.Failed("a.sh", "main", "again")
@@ -60,10 +61,11 @@ func TestHookEvents(t *testing.T) {
 	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "settings")
 	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler),
 		Dropped: func(string) { t.Error("dropped") }})
-	r.Record("a.sh", Event{kube.Account{}, Reference{"v1", "ConfigMap", namespace, "settings", ""}, "Warning", "Stale", "Check",
+	settings := Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "settings"}
+	r.Record("a.sh", Event{kube.Account{}, settings, "Warning", "Stale", "Check",
 		"two days old"})
-	r.Record("a.sh", Event{kube.Account{}, Reference{"v1", "Namespace", "", namespace, ""}, "Normal", "Counted", "Count", ""})
-	r.ExhaustedFor(kube.Account{}, Reference{"", "ConfigMap", namespace, "settings", ""}, "no attempt is left")
+	r.Record("a.sh", Event{kube.Account{}, Reference{APIVersion: "v1", Kind: "Namespace", Name: namespace}, "Normal", "Counted", "Count", ""})
+	r.ExhaustedFor(kube.Account{}, Reference{Kind: "ConfigMap", Namespace: namespace, Name: "settings"}, "no attempt is left")
 	if next := r.Flush(context.Background()); next != 0 {
 		t.Errorf("%s left", next)
 	}

@@ -16,7 +16,6 @@
 package kubeevent
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,8 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -45,14 +44,9 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Reference names an object.
-type Reference struct {
-	APIVersion, Kind string
-	// Namespace is empty for an object without one.
-	Namespace, Name string
-	// UID may be empty: then it is read from the API server, because kubectl describe finds Events by it.
-	UID types.UID
-}
+// Reference names an object. The Namespace is empty for an object without one. The UID may be empty: then it is read from the API server,
+// because kubectl describe finds Events by it.
+type Reference = corev1.ObjectReference
 
 // Event is something that happened to an object.
 type Event struct {
@@ -76,7 +70,7 @@ const (
 	maxTracked = 10_000
 )
 
-// Recorder counts what happens. A nil Recorder does nothing.
+// Recorder counts what happens.
 type Recorder struct {
 	opts Options
 	send func(context.Context, *line) error
@@ -87,8 +81,6 @@ type Recorder struct {
 	lines map[series]*line
 	// created is the number of lines so far.
 	created int
-	// due are the lines that the API server has not received as they are, except the one that is being sent.
-	due byTime
 	// limits are those of objects with Events of hooks.
 	limits map[limited]*rate.Limiter
 	// failing are the queues in which a hook fails now.
@@ -131,9 +123,6 @@ func newRecorder(o Options) *Recorder {
 
 // Record receives an Event that a hook requests.
 func (r *Recorder) Record(hook string, e Event) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.record(hook, e) {
@@ -166,9 +155,6 @@ func (r *Recorder) record(hook string, e Event) bool {
 
 // Failed receives a run that failed and will be retried. The note is public: anyone who can read Events sees it.
 func (r *Recorder) Failed(hook, queue, note string) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failing[hook] == nil {
@@ -180,9 +166,6 @@ func (r *Recorder) Failed(hook, queue, note string) {
 
 // Exhausted receives a task that failed for the last time. The note is public, as that of Failed.
 func (r *Recorder) Exhausted(hook, note string) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.own(hook, "Warning", "RetriesExhausted", note)
@@ -191,7 +174,7 @@ func (r *Recorder) Exhausted(hook, note string) {
 // ExhaustedFor publishes the same about the object of the task. Without an APIVersion, that which the API server prefers for the kind is
 // published.
 func (r *Recorder) ExhaustedFor(as kube.Account, object Reference, note string) {
-	if r == nil || r.opts.NoFailures {
+	if r.opts.NoFailures {
 		return
 	}
 	r.mu.Lock()
@@ -201,9 +184,6 @@ func (r *Recorder) ExhaustedFor(as kube.Account, object Reference, note string) 
 
 // Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue any more.
 func (r *Recorder) Succeeded(hook, queue string) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.failing[hook][queue] {
@@ -226,7 +206,7 @@ func (r *Recorder) own(hook, kind, reason, note string) {
 func (r *Recorder) add(s series, note, hook string) bool {
 	now := time.Now()
 	l := r.lines[s]
-	if l != nil && now.Sub(l.last) > seriesWindow {
+	if l != nil && now.Sub(l.last) > seriesWindow && !l.sending {
 		r.forget(s, l)
 		l = nil
 	}
@@ -235,13 +215,12 @@ func (r *Recorder) add(s series, note, hook string) bool {
 			return false
 		}
 		r.created++
-		l = &line{Event: s.Event, number: r.created, hook: hook, first: now, notBefore: now, index: -1}
+		l = &line{Event: s.Event, number: r.created, hook: hook, first: now, notBefore: now}
 		l.Note = note
 		r.lines[s] = l
 	}
 	l.count++
 	l.last = now
-	r.schedule(l)
 	select {
 	case r.woken <- struct{}{}:
 	default:
@@ -249,18 +228,10 @@ func (r *Recorder) add(s series, note, hook string) bool {
 	return true
 }
 
-// schedule requires mu.
-func (r *Recorder) schedule(l *line) {
-	if l.index < 0 && !l.sending && l.count != l.reported {
-		heap.Push(&r.due, l)
-	}
-}
-
 // forget requires mu.
 func (r *Recorder) forget(s series, l *line) {
 	delete(r.lines, s)
-	if l.index >= 0 {
-		heap.Remove(&r.due, l.index)
+	if l.due() {
 		r.drop(l.hook)
 	}
 }
@@ -306,9 +277,6 @@ func (r *Recorder) Run(ctx context.Context) {
 
 // Flush sends what is due, and returns after which time more is; 0 means that nothing is left. It is called by one goroutine at a time.
 func (r *Recorder) Flush(ctx context.Context) (next time.Duration) {
-	if r == nil {
-		return 0
-	}
 	for ctx.Err() == nil {
 		l, copied, wait := r.next(time.Now())
 		if l == nil {
@@ -324,13 +292,17 @@ func (r *Recorder) next(now time.Time) (l *line, copied line, wait time.Duration
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sweep(now)
-	if len(r.due) == 0 {
+	for _, one := range r.lines { // even maxTracked of them cost less than a request
+		if one.due() && (l == nil || one.before(l)) {
+			l = one
+		}
+	}
+	if l == nil {
 		return nil, line{}, 0
 	}
-	if left := r.due[0].notBefore.Sub(now); left > 0 {
+	if left := l.notBefore.Sub(now); left > 0 {
 		return nil, line{}, max(left, time.Millisecond)
 	}
-	l = heap.Pop(&r.due).(*line)
 	l.sending = true
 	return l, *l, 0
 }
@@ -357,7 +329,6 @@ func (r *Recorder) sent(ctx context.Context, l *line, copied line, err error) {
 		l.notBefore = now.Add(retryDelay)
 		r.opts.Log.Debug("Cannot write an Event. Will retry after delay.", "error", err.Error(), "delay", retryDelay.String())
 	}
-	r.schedule(l)
 }
 
 // giveUp requires mu.

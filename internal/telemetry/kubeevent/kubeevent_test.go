@@ -115,11 +115,13 @@ func TestQueues(t *testing.T) {
 		d := newDesk(t)
 		d.Succeeded("b.sh", "main")
 		d.Failed("a.sh", "main", "x")
+		d.expect(t, "0s create HookFailed ×1 x")
 		d.Failed("a.sh", "other", "y")
 		d.Succeeded("a.sh", "other")
-		d.expect(t, "0s create HookFailed ×2 x")
+		time.Sleep(time.Minute)
+		d.expect(t, "1m0s update HookFailed ×2 x")
 		d.Succeeded("a.sh", "main")
-		d.expect(t, `0s create HookRecovered ×1 Hook "a.sh" runs well again`)
+		d.expect(t, `1m0s create HookRecovered ×1 Hook "a.sh" runs well again`)
 	})
 }
 
@@ -168,7 +170,7 @@ func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		about := func(name, note string) Event {
-			return Event{kube.Account{}, Reference{"v1", "Pod", "shop", name, ""}, "Normal", "Done", "Do", note}
+			return Event{kube.Account{}, Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: name}, "Normal", "Done", "Do", note}
 		}
 		d.Record("a.sh", about("one", "0"))
 		d.expect(t, "0s create Done ×1 0")
@@ -213,10 +215,4 @@ func TestEventName(t *testing.T) {
 	if a, b := eventName("web", "Pod", at), eventName("system:node", "ClusterRole", at); a != "web.1234" || b != "clusterrole.1234" {
 		t.Error(a, b)
 	}
-}
-
-func TestNil(*testing.T) {
-	var none *Recorder
-	none.Failed("a.sh", "main", "x")
-	none.Succeeded("a.sh", "main")
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -31,87 +33,30 @@ type line struct {
 	// notBefore is when it may be written again.
 	notBefore time.Time
 	sending   bool
-	// index is that in the heap of the due ones, or -1.
-	index int
 }
 
 // namespace is where an Event about the object is.
 func (e *Event) namespace() string { return cmp.Or(e.Regarding.Namespace, "default") }
 
-// byTime is a heap.
-type byTime []*line
+// due reports that the API server has not received the line as it is, and that it is not being sent.
+func (l *line) due() bool { return !l.sending && l.count != l.reported }
 
-func (b byTime) Len() int { return len(b) }
-
-func (b byTime) Less(i, j int) bool {
-	return cmp.Or(b[i].notBefore.Compare(b[j].notBefore), cmp.Compare(b[i].number, b[j].number)) < 0
+// before is the order of lines that are due.
+func (l *line) before(other *line) bool {
+	return cmp.Or(l.notBefore.Compare(other.notBefore), cmp.Compare(l.number, other.number)) < 0
 }
-
-func (b byTime) Swap(i, j int) {
-	b[i], b[j] = b[j], b[i]
-	b[i].index, b[j].index = i, j
-}
-
-func (b *byTime) Push(x any) {
-	l := x.(*line)
-	l.index = len(*b)
-	*b = append(*b, l)
-}
-
-func (b *byTime) Pop() any {
-	last := len(*b) - 1
-	l := (*b)[last]
-	(*b)[last] = nil
-	*b, l.index = (*b)[:last], -1
-	return l
-}
-
-// These are Events of events.k8s.io/v1, as far as they matter here.
-type (
-	eventObject struct {
-		APIVersion          string      `json:"apiVersion"`
-		Kind                string      `json:"kind"`
-		Metadata            metadata    `json:"metadata"`
-		EventTime           string      `json:"eventTime"`
-		Series              *occurrence `json:"series,omitempty"`
-		ReportingController string      `json:"reportingController"`
-		ReportingInstance   string      `json:"reportingInstance"`
-		Action              string      `json:"action"`
-		Reason              string      `json:"reason"`
-		Regarding           reference   `json:"regarding"`
-		Note                string      `json:"note"`
-		Type                string      `json:"type"`
-	}
-	metadata struct {
-		Name      string    `json:"name"`
-		Namespace string    `json:"namespace"`
-		UID       types.UID `json:"uid,omitempty"`
-	}
-	occurrence struct {
-		Count            int    `json:"count"`
-		LastObservedTime string `json:"lastObservedTime"`
-	}
-	reference struct {
-		APIVersion string    `json:"apiVersion"`
-		Kind       string    `json:"kind"`
-		Namespace  string    `json:"namespace,omitempty"`
-		Name       string    `json:"name"`
-		UID        types.UID `json:"uid,omitempty"`
-	}
-)
 
 const (
 	controller = "shell-operator"
-	micro      = "2006-01-02T15:04:05.000000Z07:00"
 	// noteLimit is what the API allows.
 	noteLimit = 1024
 )
 
-func (l *line) series() *occurrence {
+func (l *line) series() *eventsv1.EventSeries {
 	if l.count < 2 {
 		return nil
 	}
-	return &occurrence{l.count, l.last.Format(micro)}
+	return &eventsv1.EventSeries{Count: int32(l.count), LastObservedTime: metav1.NewMicroTime(l.last)}
 }
 
 // sender writes Events.
@@ -132,7 +77,7 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	}
 	path := []string{"/apis/events.k8s.io/v1/namespaces", l.namespace(), "events"}
 	if l.name != "" {
-		body, err := json.Marshal(map[string]*occurrence{"series": l.series()})
+		body, err := json.Marshal(map[string]*eventsv1.EventSeries{"series": l.series()})
 		if err != nil {
 			return err
 		}
@@ -143,12 +88,12 @@ func (s *sender) send(ctx context.Context, l *line) error {
 		s.complete(ctx, client, about)
 	}
 	name := eventName(about.Name, about.Kind, time.Now())
-	body, err := json.Marshal(eventObject{
-		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: metadata{Name: name, Namespace: l.namespace()},
-		EventTime: l.first.Format(micro), Series: l.series(), ReportingController: controller,
+	body, err := json.Marshal(eventsv1.Event{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "events.k8s.io/v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.namespace()},
+		EventTime:  metav1.NewMicroTime(l.first), Series: l.series(), ReportingController: controller,
 		ReportingInstance: cut(cmp.Or(s.Pod.Name, s.Instance), 128),
-		Action:            l.Action, Reason: l.Reason, Note: cut(l.Note, noteLimit), Type: l.Type,
-		Regarding: reference{about.APIVersion, about.Kind, about.Namespace, about.Name, about.UID},
+		Action:            l.Action, Reason: l.Reason, Note: cut(l.Note, noteLimit), Type: l.Type, Regarding: *about,
 	})
 	if err != nil {
 		return err
@@ -180,9 +125,9 @@ func (s *sender) complete(ctx context.Context, client rest.Interface, r *Referen
 		return
 	}
 	text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
-	var object struct{ Metadata metadata }
+	var object metav1.PartialObjectMetadata
 	if err == nil && json.Unmarshal(text, &object) == nil {
-		r.UID = object.Metadata.UID
+		r.UID = object.UID
 	}
 }
 
