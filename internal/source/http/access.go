@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -28,6 +29,8 @@ const (
 	reviewTimeout = 5 * time.Second
 	// These bound the requests to the API server that unauthenticated clients can cause.
 	reviewsInFlight, reviewsWaiting = 16, 64
+	// maxCached bounds the memory that they can take.
+	maxCached = 4096
 )
 
 // Access authenticates and authorizes clients by the cluster. It is safe for concurrent use.
@@ -35,8 +38,8 @@ type Access struct {
 	client  rest.Interface
 	log     *slog.Logger
 	reviews *httpserver.Limiter
-	users   *cache[*event.User]
-	allowed *cache[bool]
+	// users and allowed have what the API server has answered, by hashes, so they hold no secrets.
+	users, allowed *cache.LRUExpireCache
 	// failures limits the records about an API server that does not respond: any client can cause one.
 	failures *rate.Limiter
 }
@@ -46,8 +49,20 @@ type Access struct {
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
 		client: client, log: log, reviews: httpserver.NewIntake(0).Limiter(reviewsInFlight, reviewsWaiting),
-		users: newCache[*event.User](), allowed: newCache[bool](), failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
+		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached), failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
+}
+
+// remembered returns the cached value, or calls find and caches its value. Errors are not cached.
+func remembered[V any](in *cache.LRUExpireCache, key [sha256.Size]byte, find func() (V, error)) (V, error) {
+	if known, ok := in.Get(key); ok {
+		return known.(V), nil
+	}
+	value, err := find()
+	if err == nil {
+		in.Add(key, value, cacheFor)
+	}
+	return value, err
 }
 
 // identify returns the user of a token.
@@ -57,7 +72,7 @@ func (a *Access) identify(ctx context.Context, authorization string) (*event.Use
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, reject(http.StatusUnauthorized, "a bearer token of the cluster is required")
 	}
-	user, err := a.users.get(sha256.Sum256([]byte(token)), func() (*event.User, error) { return a.reviewToken(ctx, token) })
+	user, err := remembered(a.users, sha256.Sum256([]byte(token)), func() (*event.User, error) { return a.reviewToken(ctx, token) })
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +161,7 @@ func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path str
 	if err != nil {
 		return false, err
 	}
-	return a.allowed.get(sha256.Sum256(key), func() (bool, error) {
+	return remembered(a.allowed, sha256.Sum256(key), func() (bool, error) {
 		var review struct {
 			Status struct{ Allowed, Denied bool }
 		}

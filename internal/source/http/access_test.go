@@ -146,13 +146,13 @@ func TestAccess(t *testing.T) {
 		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 200 {
 			t.Errorf("immediately: got %d", w.Code)
 		}
-		time.Sleep(cacheFor)
+		time.Sleep(cacheFor + 1)
 		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 403 {
 			t.Errorf("later: got %d", w.Code)
 		}
 		cluster.questions()
 		// Without the API server all requests are rejected, and no result is cached.
-		time.Sleep(cacheFor)
+		time.Sleep(cacheFor + 1)
 		for _, status := range []int{403, 500, 0} {
 			cluster.status = status
 			want := 503
@@ -172,20 +172,6 @@ func TestAccess(t *testing.T) {
 			t.Errorf("a token is in the log:\n%s%s", log, requests)
 		}
 	})
-}
-
-// What strangers send is not remembered without bound.
-func TestCacheIsBounded(t *testing.T) {
-	c := newCache[int]()
-	for i := range 3 * maxCached {
-		key := [32]byte{byte(i), byte(i >> 8), byte(i >> 16)}
-		if got, err := c.get(key, func() (int, error) { return i, nil }); got != i || err != nil {
-			t.Fatal(got, err)
-		}
-	}
-	if len(c.entries) > maxCached {
-		t.Errorf("%d are remembered", len(c.entries))
-	}
 }
 
 // Many unauthenticated requests are rejected fast, and do not delay other requests to the API server.

@@ -12,23 +12,6 @@ import (
 // openAPIPath is where the document is served. No binding has this path.
 const openAPIPath = "/openapi.json"
 
-// describe serves the document.
-func (c *call) describe() error {
-	const allowed = "GET, HEAD, OPTIONS"
-	switch c.r.Method {
-	case http.MethodGet, http.MethodHead:
-		c.w.Header().Set("Content-Type", "application/json")
-		c.send(http.StatusOK, c.openAPI)
-		return nil
-	case http.MethodOptions:
-		c.w.Header().Set("Allow", allowed)
-		c.send(http.StatusNoContent, nil)
-		return nil
-	}
-	c.w.Header().Set("Allow", allowed)
-	return reject(http.StatusMethodNotAllowed, "this path supports %s", allowed)
-}
-
 type object = map[string]any
 
 // document describes the routes by OpenAPI 3.0.

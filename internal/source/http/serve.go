@@ -68,12 +68,13 @@ func (c *call) answer() error {
 	if err != nil {
 		return err
 	}
-	if c.r.URL.Path == openAPIPath {
-		return c.describe()
-	}
 	var to *route
 	var allowed []string
-	if segments != nil {
+	described := c.r.URL.Path == openAPIPath
+	switch {
+	case described:
+		allowed = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
+	case segments != nil:
 		to, allowed = c.routes.find(c.r.Method, segments)
 	}
 	switch {
@@ -82,6 +83,10 @@ func (c *call) answer() error {
 	case c.r.Method == http.MethodOptions:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		c.send(http.StatusNoContent, nil)
+		return nil
+	case described && slices.Contains(allowed, c.r.Method):
+		c.w.Header().Set("Content-Type", "application/json")
+		c.send(http.StatusOK, c.openAPI)
 		return nil
 	case to == nil:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
