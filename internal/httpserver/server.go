@@ -15,6 +15,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -53,18 +54,10 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.Grace == 0 {
-		o.Grace = 10 * time.Second
-	}
-	if o.Connections == 0 {
-		o.Connections = maxConnections
-	}
-	if o.ReadTimeout == 0 {
-		o.ReadTimeout = 30 * time.Second
-	}
-	if o.Hint == "" {
-		o.Hint = "choose another address"
-	}
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.Connections = cmp.Or(o.Connections, maxConnections)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
+	o.Hint = cmp.Or(o.Hint, "choose another address")
 }
 
 // Server is one listener and its handler.

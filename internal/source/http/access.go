@@ -49,7 +49,8 @@ type Access struct {
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
 		client: client, log: log, reviews: httpserver.NewIntake(0).Limiter(reviewsInFlight, reviewsWaiting),
-		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached), failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
+		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached),
+		failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
 }
 

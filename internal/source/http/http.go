@@ -18,6 +18,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,21 +70,13 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.Parallel <= 0 {
-		o.Parallel = 16
-	}
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
 	}
-	if o.Intake == nil {
-		o.Intake = httpserver.NewIntake(0)
-	}
-	if o.BodyLimit <= 0 {
-		o.BodyLimit = 1 << 20
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 30 * time.Second
-	}
+	o.Intake = cmp.Or(o.Intake, httpserver.NewIntake(0))
+	o.Parallel = cmp.Or(o.Parallel, 16)
+	o.BodyLimit = cmp.Or(o.BodyLimit, 1<<20)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 }
 
 // Handler serves requests. It is safe for concurrent use.
