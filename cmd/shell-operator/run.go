@@ -20,7 +20,7 @@ import (
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var output, contextFile, ofShard string
 	var apply, showContext, cluster, diff bool
-	var flags runFlags
+	flags := newRunFlags()
 	cmd := uses(&cobra.Command{
 		Use:   "run HOOK",
 		Short: "Run one hook once with a binding context, without an operator",
@@ -67,12 +67,12 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
 			}
-			if flags.used(cmd) || cluster || diff {
+			if flags.used() || cluster || diff {
 				switch {
 				case apply || contextFile == "-":
 					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --cluster, " +
 						"--diff and the flags of test cases")
-				case cluster && (len(flags.objects) > 0 || contextFile != ""):
+				case cluster && (flags.Changed("objects") || contextFile != ""):
 					return errors.New("--objects, --from and --cluster are each the objects of the simulated cluster: use one of them")
 				}
 				t.Cluster, t.Diff = cluster, diff
@@ -115,9 +115,12 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 		"print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	addShard(cmd, &ofShard)
-	flags.add(cmd)
+	cmd.Flags().AddFlagSet(flags.FlagSet)
 	for _, name := range []string{"from", "context"} {
 		_ = cmd.MarkFlagFilename(name, "json")
+	}
+	for _, name := range []string{"objects", "body"} {
+		_ = cmd.MarkFlagFilename(name)
 	}
 	return cmd
 }
