@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -92,11 +91,22 @@ func (s *settings) check() error {
 	if (s.HTTP.Cert == "") != (s.HTTP.Key == "") {
 		wrong("http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
 	}
-	if e := s.v0Existing; e != "add" && e != "skip" {
-		wrong("v0-existing-objects", "%q: use add or skip", e)
-	}
-	if o := s.orphanFinalizers; o != "report" && o != "remove" {
-		wrong("orphan-finalizers", "%q: use report or remove", o)
+	for _, c := range []struct {
+		flag, value, use string
+		words            []string
+	}{
+		{"v0-existing-objects", s.v0Existing, "add or skip", []string{"add", "skip"}},
+		{"orphan-finalizers", s.orphanFinalizers, "report or remove", []string{"report", "remove"}},
+		{"broken-hooks", s.brokenHooks, "fail or skip", []string{brokenFail, brokenSkip}},
+		{"kubectl", s.Kubectl, "auto or process", []string{kubectl.Auto, kubectl.Process}},
+		{"hook-home", s.hookHome, "one of " + strings.Join(homes, ", "), homes},
+		{"record", string(s.Record.Default), "one of " + strings.Join(recordModes, ", "), recordModes},
+		{"validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail or Ignore", []string{"Fail", "Ignore"}},
+		{"review-effects", s.reviewEffects, "known or all", []string{"known", "all"}},
+	} {
+		if !slices.Contains(c.words, c.value) {
+			wrong(c.flag, "%q: use %s", c.value, c.use)
+		}
 	}
 	if l := s.Election.Lease; len(l) > maxLease || len(validation.IsDNS1123Subdomain(l)) > 0 {
 		wrong("leader-election-lease", "%q: use at most %d lower-case letters, digits, dashes and dots, with a letter or a digit at both ends", l,
@@ -111,34 +121,20 @@ func (s *settings) check() error {
 		wrong("shards", "excludes %s=remove: another replica may have newer hooks; use report, and the command finalizers",
 			s.named("orphan-finalizers"))
 	}
-	if b := s.brokenHooks; b != brokenFail && b != brokenSkip {
-		wrong("broken-hooks", "%q: use fail or skip", b)
-	}
-	if k := s.Kubectl; k != kubectl.Auto && k != kubectl.Process {
-		wrong("kubectl", "%q: use auto or process", k)
-	}
-	if !slices.Contains(homes, s.hookHome) {
-		wrong("hook-home", "%q: use one of %s", s.hookHome, strings.Join(homes, ", "))
-	}
-	if !slices.Contains(recordModes, string(s.Record.Default)) {
-		wrong("record", "%q: use one of %s", s.Record.Default, strings.Join(recordModes, ", "))
-	}
-	if p := s.Webhooks.FailurePolicy; p != "Fail" && p != "Ignore" {
-		wrong("validating-webhook-failure-policy", "%q: use Fail or Ignore", p)
-	}
-	if s.Webhooks.BodyBudget < 1 {
-		wrong("body-budget", "%d: it must be above 0", s.Webhooks.BodyBudget)
-	}
-	if e := s.reviewEffects; e != "known" && e != "all" {
-		wrong("review-effects", "%q: use known or all", e)
-	}
-	for _, d := range []struct {
+	for _, n := range []struct {
 		flag  string
-		value time.Duration
-	}{{"config-timeout", s.ConfigTimeout}, {"shutdown-timeout", s.ShutdownTimeout}, {"object-patcher-delete-timeout", s.Patches.DeleteTimeout},
-		{"http-timeout", s.HTTP.Timeout}, {"record-max-age", s.Record.MaxAge}} {
-		if d.value <= 0 {
-			wrong(d.flag, "%s: it must be above 0", d.value)
+		value any
+		above bool
+	}{
+		{"body-budget", s.Webhooks.BodyBudget, s.Webhooks.BodyBudget > 0}, {"config-timeout", s.ConfigTimeout, s.ConfigTimeout > 0},
+		{"shutdown-timeout", s.ShutdownTimeout, s.ShutdownTimeout > 0},
+		{"object-patcher-delete-timeout", s.Patches.DeleteTimeout, s.Patches.DeleteTimeout > 0},
+		{"http-timeout", s.HTTP.Timeout, s.HTTP.Timeout > 0}, {"record-max-age", s.Record.MaxAge, s.Record.MaxAge > 0},
+		{"max-parked", s.MaxParked, s.MaxParked > 0}, {"http-parallel", s.HTTP.Parallel, s.HTTP.Parallel > 0},
+		{"http-body-limit", s.HTTP.BodyLimit, s.HTTP.BodyLimit > 0},
+	} {
+		if !n.above {
+			wrong(n.flag, "%v: it must be above 0", n.value)
 		}
 	}
 	if s.RetryMin <= 0 || s.RetryMax < s.RetryMin {
@@ -156,14 +152,6 @@ func (s *settings) check() error {
 	} {
 		if n.negative {
 			wrong(n.flag, "cannot be negative; 0 means no limit, or the default")
-		}
-	}
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"max-parked", s.MaxParked}, {"http-parallel", s.HTTP.Parallel}, {"http-body-limit", s.HTTP.BodyLimit}} {
-		if n.value < 1 {
-			wrong(n.flag, "%d: it must be above 0", n.value)
 		}
 	}
 	if strings.ContainsFunc(s.Tracing.Token, func(r rune) bool { return r < ' ' || r > '~' }) {

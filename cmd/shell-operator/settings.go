@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -52,7 +53,7 @@ type webhookServer struct {
 func (w *webhookServer) settings(prefix, kind, port string) []setting {
 	row := func(name string, bind func(*pflag.FlagSet, string), usage string) setting {
 		flag := prefix + "-webhook-" + name
-		return setting{flag: flag, env: strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), bind: bind, usage: usage}
+		return setting{flag: flag, env: variableOf(flag), bind: bind, usage: usage}
 	}
 	file := func(name string) string { return "/" + prefix + "-certs/" + name }
 	of := "of " + kind + " webhooks"
@@ -68,13 +69,16 @@ func (w *webhookServer) settings(prefix, kind, port string) []setting {
 	}
 }
 
-// setting is one row of the table of flags.
+// setting is one row of the table of flags. By default env is the flag in upper case behind SHELL_OPERATOR_.
 type setting struct {
 	flag, env string
 	hidden    bool
 	bind      func(*pflag.FlagSet, string)
 	usage     string
 }
+
+// variableOf is a flag as the name of a variable.
+func variableOf(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
 
 // settingGroup are settings of one subject.
 type settingGroup struct {
@@ -90,7 +94,10 @@ func newSettings(environ []string) *settings {
 		}
 	}
 	for _, g := range s.groups() {
-		s.list = append(s.list, g.settings...)
+		for _, row := range g.settings {
+			row.env = cmp.Or(row.env, "SHELL_OPERATOR_"+variableOf(row.flag))
+			s.list = append(s.list, row)
+		}
 	}
 	return s
 }
@@ -99,77 +106,69 @@ func newSettings(environ []string) *settings {
 func (s *settings) groups() []settingGroup {
 	return []settingGroup{
 		{"General", []setting{
-			{flag: configFileFlag, env: "SHELL_OPERATOR_CONFIG_FILE", bind: text(&s.configFile, ""),
-				usage: "YAML file with settings: flag names without dashes, and their values"},
-			{flag: "tmp-dir", env: "SHELL_OPERATOR_TMP_DIR", bind: text(&s.TmpDir, "/tmp/shell-operator"),
+			{flag: configFileFlag, bind: text(&s.configFile, ""), usage: "YAML file with settings: flag names without dashes, and their values"},
+			{flag: "tmp-dir", bind: text(&s.TmpDir, "/tmp/shell-operator"),
 				usage: "directory for temporary files; its last element is created if it is missing, empty means a new directory"},
-			{flag: "run-dir", env: "SHELL_OPERATOR_RUN_DIR", bind: text(&s.RunDir, ""),
-				usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
-			{flag: "shutdown-timeout", env: "SHELL_OPERATOR_SHUTDOWN_TIMEOUT", bind: duration(&s.ShutdownTimeout, 25*time.Second),
+			{flag: "run-dir", bind: text(&s.RunDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
+			{flag: "shutdown-timeout", bind: duration(&s.ShutdownTimeout, 25*time.Second),
 				usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
-			{flag: "dry-run", env: "SHELL_OPERATOR_DRY_RUN", bind: truth(&s.Patches.DryRun, false),
+			{flag: "dry-run", bind: truth(&s.Patches.DryRun, false),
 				usage: "send the operations of hooks as server-side dry run, so nothing changes; kubectl in hooks is not affected. " +
 					"With uninstall: log what it would do"},
-			{flag: "namespace", env: "SHELL_OPERATOR_NAMESPACE", bind: text(&s.Installation.Namespace, ""),
+			{flag: "namespace", bind: text(&s.Installation.Namespace, ""),
 				usage: "namespace of the webhook Services, the Lease and the records of sets; default: that of the Pod, " +
 					"or of the kubeconfig's context"},
-			{flag: "instance", env: "SHELL_OPERATOR_INSTANCE", bind: text(&s.Installation.Name, ""),
+			{flag: "instance", bind: text(&s.Installation.Name, ""),
 				usage: "name of this installation, by which it recognizes what it has written; default: NAMESPACE.LEASE"},
 		}},
 		{"Hooks", []setting{
-			{flag: "hooks-dir", env: "SHELL_OPERATOR_HOOKS_DIR", bind: text(&s.HooksDir, "hooks"), usage: "directory of the hooks"},
-			{flag: "watch-hooks", env: "SHELL_OPERATOR_WATCH_HOOKS", bind: truth(&s.WatchHooks, false),
+			{flag: "hooks-dir", bind: text(&s.HooksDir, "hooks"), usage: "directory of the hooks"},
+			{flag: "watch-hooks", bind: truth(&s.WatchHooks, false),
 				usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
-			{flag: "broken-hooks", env: "SHELL_OPERATOR_BROKEN_HOOKS", bind: text(&s.brokenHooks, brokenFail),
+			{flag: "broken-hooks", bind: text(&s.brokenHooks, brokenFail),
 				usage: "hooks whose --config call fails or is invalid: fail ends the start and rejects a reload, skip leaves them out and calls them " +
 					"again later"},
-			{flag: "tenants", env: "SHELL_OPERATOR_TENANTS", bind: text(&s.Tenants, ""),
+			{flag: "tenants", bind: text(&s.Tenants, ""),
 				usage: "YAML file with the accounts and limits of folders of hooks; read at the start and at each reload"},
-			{flag: "config-timeout", env: "SHELL_OPERATOR_CONFIG_TIMEOUT", bind: duration(&s.ConfigTimeout, time.Minute),
-				usage: "time limit of a hook's --config call"},
-			{flag: "hook-timeout", env: "SHELL_OPERATOR_HOOK_TIMEOUT", bind: duration(&s.HookTimeout, 0),
+			{flag: "config-timeout", bind: duration(&s.ConfigTimeout, time.Minute), usage: "time limit of a hook's --config call"},
+			{flag: "hook-timeout", bind: duration(&s.HookTimeout, 0),
 				usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},
-			{flag: "contexts-per-run", env: "SHELL_OPERATOR_CONTEXTS_PER_RUN", bind: limit(&s.contextsPerRun),
+			{flag: "contexts-per-run", bind: limit(&s.contextsPerRun),
 				usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks " +
 					"whose script reads only the first one"},
-			{flag: "bytes-per-run", env: "SHELL_OPERATOR_BYTES_PER_RUN", bind: number(&s.BytesPerRun, 32<<20),
+			{flag: "bytes-per-run", bind: number(&s.BytesPerRun, 32<<20),
 				usage: "maximum size of the binding context file of a run, in bytes; a single context, such as a Synchronization, may be larger; " +
 					"0 means no limit"},
-			{flag: "v0-existing-objects", env: "SHELL_OPERATOR_V0_EXISTING_OBJECTS", bind: text(&s.v0Existing, "add"),
+			{flag: "v0-existing-objects", bind: text(&s.v0Existing, "add"),
 				usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
-			{flag: "hook-env", env: "SHELL_OPERATOR_HOOK_ENV", bind: texts(&s.HookEnv),
+			{flag: "hook-env", bind: texts(&s.HookEnv),
 				usage: "variables that hooks inherit, as names or globs such as APP_*; prefix with ! to exclude (repeatable); default: all"},
-			{flag: "hook-home", env: "SHELL_OPERATOR_HOOK_HOME", bind: text(&s.hookHome, homeInherit),
+			{flag: "hook-home", bind: text(&s.hookHome, homeInherit),
 				usage: "HOME of hooks: inherit that of the operator, or own, a directory of each hook that is kept between its runs"},
-			{flag: "kubectl", env: "SHELL_OPERATOR_KUBECTL", bind: text(&s.Kubectl, kubectl.Auto),
+			{flag: "kubectl", bind: text(&s.Kubectl, kubectl.Auto),
 				usage: "kubectl in hooks without settings.kubectl: auto starts a trimmed one for most calls, process never does"},
-			{flag: "workers", env: "SHELL_OPERATOR_WORKERS", bind: truth(&s.Workers, true),
+			{flag: "workers", bind: truth(&s.Workers, true),
 				usage: "let workers serve the runs of hooks with settings.worker; false starts a process for each run of every hook"},
 			{flag: "jq-library-path", env: "JQ_LIBRARY_PATH", bind: texts(&s.JQLibraryPath),
 				usage: "directory of jq modules for jqFilter (repeatable)"},
-			{flag: "keep-managed-fields", env: "SHELL_OPERATOR_KEEP_MANAGED_FIELDS", bind: truth(&s.KeepManagedFields, true),
+			{flag: "keep-managed-fields", bind: truth(&s.KeepManagedFields, true),
 				usage: "keep metadata.managedFields in objects, for bindings without keepManagedFields"},
-			{flag: "retry-min-delay", env: "SHELL_OPERATOR_RETRY_MIN_DELAY", bind: duration(&s.RetryMin, 5*time.Second),
-				usage: "back-off before the first retry of a failed run"},
-			{flag: "retry-max-delay", env: "SHELL_OPERATOR_RETRY_MAX_DELAY", bind: duration(&s.RetryMax, 32*time.Second),
-				usage: "maximum back-off before a retry"},
-			{flag: "max-runs", env: "SHELL_OPERATOR_MAX_RUNS", bind: number(&s.MaxRuns, 0),
+			{flag: "retry-min-delay", bind: duration(&s.RetryMin, 5*time.Second), usage: "back-off before the first retry of a failed run"},
+			{flag: "retry-max-delay", bind: duration(&s.RetryMax, 32*time.Second), usage: "maximum back-off before a retry"},
+			{flag: "max-runs", bind: number(&s.MaxRuns, 0),
 				usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
-			{flag: "orphan-finalizers", env: "SHELL_OPERATOR_ORPHAN_FINALIZERS", bind: text(&s.orphanFinalizers, "report"),
+			{flag: "orphan-finalizers", bind: text(&s.orphanFinalizers, "report"),
 				usage: "finalizers whose hook or binding is gone, at the start and after a reload: report shows them, remove removes them from all " +
 					"objects, unless another operator with the same instance name may have them"},
-			{flag: "max-parked", env: "SHELL_OPERATOR_MAX_PARKED", bind: number(&s.MaxParked, 10_000),
-				usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
-			{flag: "spool-limit", env: "SHELL_OPERATOR_SPOOL_LIMIT", bind: number(&s.SpoolLimit, 512<<20),
+			{flag: "max-parked", bind: number(&s.MaxParked, 10_000), usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
+			{flag: "spool-limit", bind: number(&s.SpoolLimit, 512<<20),
 				usage: "bytes of waiting objects below --tmp-dir from which on a Modified event replaces the one of its object that waits; " +
 					"0 means no limit"},
-			{flag: "record", env: "SHELL_OPERATOR_RECORD", bind: text((*string)(&s.Record.Default), string(hook.RecordFailures)),
+			{flag: "record", bind: text((*string)(&s.Record.Default), string(hook.RecordFailures)),
 				usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; " +
 					"none overrides the hooks"},
-			{flag: "record-secrets", env: "SHELL_OPERATOR_RECORD_SECRETS", bind: truth(&s.Record.Secrets, false),
-				usage: "keep the values of Secrets and of HTTP requests in recordings"},
-			{flag: "record-max-age", env: "SHELL_OPERATOR_RECORD_MAX_AGE", bind: duration(&s.Record.MaxAge, 24*time.Hour),
-				usage: "time after which a recording is removed"},
+			{flag: "record-secrets", bind: truth(&s.Record.Secrets, false), usage: "keep the values of Secrets and of HTTP requests in recordings"},
+			{flag: "record-max-age", bind: duration(&s.Record.MaxAge, 24*time.Hour), usage: "time after which a recording is removed"},
 		}},
 		{"Cluster", []setting{
 			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.Cluster.Kubeconfig, ""),
@@ -197,51 +196,48 @@ func (s *settings) groups() []settingGroup {
 				usage: "merge JSON objects that hooks print into log records"},
 		}},
 		{"Metrics, health and status page", []setting{
-			{flag: "listen-address", env: "SHELL_OPERATOR_LISTEN_ADDRESS", bind: text(&s.listenAddress, "0.0.0.0"),
-				usage: "address of metrics, health and status page"},
-			{flag: "listen-port", env: "SHELL_OPERATOR_LISTEN_PORT", bind: text(&s.listenPort, "9115"),
-				usage: "port of metrics, health and status page; 0 means a free one"},
-			{flag: "prometheus-metrics-prefix", env: "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", bind: text(&s.Metrics.Prefix, "shell_operator_"),
-				usage: "prefix of the operator's own metrics"},
-			{flag: "restart-hook-counters", env: "SHELL_OPERATOR_RESTART_HOOK_COUNTERS", bind: truth(&s.Metrics.RestartHookCounters, false),
+			{flag: "listen-address", bind: text(&s.listenAddress, "0.0.0.0"), usage: "address of metrics, health and status page"},
+			{flag: "listen-port", bind: text(&s.listenPort, "9115"), usage: "port of metrics, health and status page; 0 means a free one"},
+			{flag: "prometheus-metrics-prefix", bind: text(&s.Metrics.Prefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
+			{flag: "restart-hook-counters", bind: truth(&s.Metrics.RestartHookCounters, false),
 				usage: "reset counters and histograms of hooks with each run that names their group"},
-			{flag: "hook-series-bytes", env: "SHELL_OPERATOR_HOOK_SERIES_BYTES", bind: number(&s.Metrics.MaxHookBytes, 64<<20),
+			{flag: "hook-series-bytes", bind: number(&s.Metrics.MaxHookBytes, 64<<20),
 				usage: "bytes that the metric series of a hook may take in memory; further series are dropped, 0 means no limit"},
-			{flag: "hook-series-limit", env: "SHELL_OPERATOR_HOOK_SERIES_LIMIT", bind: number(&s.Metrics.MaxHookSeries, 1_000_000),
+			{flag: "hook-series-limit", bind: number(&s.Metrics.MaxHookSeries, 1_000_000),
 				usage: "maximum of metric series per hook; further series are dropped, 0 means no limit"},
-			{flag: "profiling", env: "SHELL_OPERATOR_PROFILING", bind: truth(&s.Profiling, false), usage: "serve profiles below /debug/pprof"},
-			{flag: "kubernetes-events", env: "SHELL_OPERATOR_KUBERNETES_EVENTS", bind: truth(&s.KubernetesEvents, true),
+			{flag: "profiling", bind: truth(&s.Profiling, false), usage: "serve profiles below /debug/pprof"},
+			{flag: "kubernetes-events", bind: truth(&s.KubernetesEvents, true),
 				usage: "report failing hooks as Events on the operator's Pod, and exhausted tasks on their objects"},
 		}},
 		{"Webhooks", slices.Concat([]setting{
-			{flag: "webhook-url", env: "SHELL_OPERATOR_WEBHOOK_URL", bind: text(&s.Webhooks.URL, ""),
+			{flag: "webhook-url", bind: text(&s.Webhooks.URL, ""),
 				usage: "base URL of webhooks for the API server, instead of a Service; default outside a cluster: own address and the server's port"},
-			{flag: "webhook-secret", env: "SHELL_OPERATOR_WEBHOOK_SECRET", bind: text(&s.Webhooks.SecretName, "shell-operator-webhook"),
+			{flag: "webhook-secret", bind: text(&s.Webhooks.SecretName, "shell-operator-webhook"),
 				usage: "Secret of the certificates that the operator issues"},
-			{flag: "webhook-cert-manager", env: "SHELL_OPERATOR_WEBHOOK_CERT_MANAGER", bind: text(&s.Webhooks.CertManager, ""),
+			{flag: "webhook-cert-manager", bind: text(&s.Webhooks.CertManager, ""),
 				usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
-			{flag: "webhook-create-services", env: "SHELL_OPERATOR_WEBHOOK_CREATE_SERVICES", bind: truth(&s.Webhooks.CreateServices, false),
+			{flag: "webhook-create-services", bind: truth(&s.Webhooks.CreateServices, false),
 				usage: "create the Services of the webhooks if they are missing"},
-			{flag: "webhook-service-selector", env: "SHELL_OPERATOR_WEBHOOK_SERVICE_SELECTOR", bind: pairs(&s.Webhooks.ServiceSelector),
+			{flag: "webhook-service-selector", bind: pairs(&s.Webhooks.ServiceSelector),
 				usage: "Pod labels for these Services, as key=value,…; default: those of the operator's Pod"},
-			{flag: "webhook-parallel", env: "SHELL_OPERATOR_WEBHOOK_PARALLEL", bind: number(&s.Webhooks.Parallel, 0),
+			{flag: "webhook-parallel", bind: number(&s.Webhooks.Parallel, 0),
 				usage: "maximum of concurrent webhook requests of each hook or CRD; 0 means the default"},
-			{flag: "webhook-queue", env: "SHELL_OPERATOR_WEBHOOK_QUEUE", bind: number(&s.Webhooks.Queue, 0),
+			{flag: "webhook-queue", bind: number(&s.Webhooks.Queue, 0),
 				usage: "maximum of waiting webhook requests of each hook or CRD, more are rejected; 0 means the default"},
-			{flag: "body-budget", env: "SHELL_OPERATOR_BODY_BUDGET", bind: number(&s.Webhooks.BodyBudget, 64<<20),
+			{flag: "body-budget", bind: number(&s.Webhooks.BodyBudget, 64<<20),
 				usage: "bytes that the bodies of all webhook and HTTP requests may have together in memory; larger reviews of the API server are " +
 					"read one at a time"},
-			{flag: "webhook-exclude-namespaces", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES", bind: texts(&s.Webhooks.ExcludeNamespaces),
+			{flag: "webhook-exclude-namespaces", bind: texts(&s.Webhooks.ExcludeNamespaces),
 				usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves " +
 					"are not affected"},
-			{flag: "webhook-exclude-users", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_USERS", bind: texts(&s.Webhooks.ExcludeUsers),
+			{flag: "webhook-exclude-users", bind: texts(&s.Webhooks.ExcludeUsers),
 				usage: "users whose requests admission webhooks do not review (repeatable)"},
-			{flag: "webhook-exclude-groups", env: "SHELL_OPERATOR_WEBHOOK_EXCLUDE_GROUPS", bind: texts(&s.Webhooks.ExcludeGroups),
+			{flag: "webhook-exclude-groups", bind: texts(&s.Webhooks.ExcludeGroups),
 				usage: "groups whose members' requests admission webhooks do not review, such as system:nodes (repeatable)"},
-			{flag: "webhook-client-names", env: "SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES", bind: texts(&s.Webhooks.ClientNames),
+			{flag: "webhook-client-names", bind: texts(&s.Webhooks.ClientNames),
 				usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of " +
 					"the client CA"},
-			{flag: "review-effects", env: "SHELL_OPERATOR_REVIEW_EFFECTS", bind: text(&s.reviewEffects, "known"),
+			{flag: "review-effects", bind: text(&s.reviewEffects, "known"),
 				usage: "callers whose reviews change the cluster and metrics, if hooks write operations or metrics: known is the API server, " +
 					"all is every client of the port"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME",
@@ -253,37 +249,32 @@ func (s *settings) groups() []settingGroup {
 				usage: "failure policy of bindings without one, Fail or Ignore"},
 		}, s.validating.settings("validating", "admission", "9680"), s.conversion.settings("conversion", "conversion", "9681"))},
 		{"HTTP hooks", []setting{
-			{flag: "http-listen-address", env: "SHELL_OPERATOR_HTTP_LISTEN_ADDRESS", bind: text(&s.httpAddress, "127.0.0.1"),
+			{flag: "http-listen-address", bind: text(&s.httpAddress, "127.0.0.1"),
 				usage: "address of HTTP hooks; beyond loopback, a certificate and ServiceAccount tokens are required"},
-			{flag: "http-listen-port", env: "SHELL_OPERATOR_HTTP_LISTEN_PORT", bind: text(&s.httpPort, "9690"),
-				usage: "port of HTTP hooks; 0 means a free one"},
-			{flag: "http-server-cert", env: "SHELL_OPERATOR_HTTP_SERVER_CERT", bind: text(&s.HTTP.Cert, ""),
+			{flag: "http-listen-port", bind: text(&s.httpPort, "9690"), usage: "port of HTTP hooks; 0 means a free one"},
+			{flag: "http-server-cert", bind: text(&s.HTTP.Cert, ""),
 				usage: "certificate file of HTTP hooks, re-read when it changes; default: no TLS, on loopback only"},
-			{flag: "http-server-key", env: "SHELL_OPERATOR_HTTP_SERVER_KEY", bind: text(&s.HTTP.Key, ""), usage: "key file of that certificate"},
-			{flag: "http-authentication", env: "SHELL_OPERATOR_HTTP_AUTHENTICATION", bind: truth(&s.HTTP.Authentication, false),
+			{flag: "http-server-key", bind: text(&s.HTTP.Key, ""), usage: "key file of that certificate"},
+			{flag: "http-authentication", bind: truth(&s.HTTP.Authentication, false),
 				usage: "require ServiceAccount tokens for HTTP hooks on loopback, too"},
-			{flag: "http-parallel", env: "SHELL_OPERATOR_HTTP_PARALLEL", bind: number(&s.HTTP.Parallel, 16),
-				usage: "maximum of concurrent HTTP requests per hook"},
-			{flag: "http-queue", env: "SHELL_OPERATOR_HTTP_QUEUE", bind: number(&s.HTTP.Queue, 32),
-				usage: "maximum of waiting HTTP requests per hook, more are rejected"},
-			{flag: "http-body-limit", env: "SHELL_OPERATOR_HTTP_BODY_LIMIT", bind: number(&s.HTTP.BodyLimit, 1<<20),
-				usage: "maximum size of an HTTP request body, in bytes"},
-			{flag: "http-timeout", env: "SHELL_OPERATOR_HTTP_TIMEOUT", bind: duration(&s.HTTP.Timeout, 30*time.Second),
+			{flag: "http-parallel", bind: number(&s.HTTP.Parallel, 16), usage: "maximum of concurrent HTTP requests per hook"},
+			{flag: "http-queue", bind: number(&s.HTTP.Queue, 32), usage: "maximum of waiting HTTP requests per hook, more are rejected"},
+			{flag: "http-body-limit", bind: number(&s.HTTP.BodyLimit, 1<<20), usage: "maximum size of an HTTP request body, in bytes"},
+			{flag: "http-timeout", bind: duration(&s.HTTP.Timeout, 30*time.Second),
 				usage: "time limit of an HTTP request, for bindings without timeout"},
 		}},
 		{"Leader election", []setting{
-			{flag: "leader-election", env: "SHELL_OPERATOR_LEADER_ELECTION", bind: truth(&s.Election.Enabled, false),
-				usage: "elect one replica to run hooks; all replicas serve webhooks"},
-			{flag: "shards", env: "SHELL_OPERATOR_SHARDS", bind: number(&s.Election.Shards, 1),
+			{flag: "leader-election", bind: truth(&s.Election.Enabled, false), usage: "elect one replica to run hooks; all replicas serve webhooks"},
+			{flag: "shards", bind: number(&s.Election.Shards, 1),
 				usage: "number of replicas that share the objects of hooks with the setting shardBy, at most 64; 1 means that they do not"},
-			{flag: "leader-election-lease", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE", bind: text(&s.Election.Lease, "shell-operator"),
+			{flag: "leader-election-lease", bind: text(&s.Election.Lease, "shell-operator"),
 				usage: "name of the Lease; those of shards begin with it"},
-			{flag: "leader-election-lease-duration", env: "SHELL_OPERATOR_LEADER_ELECTION_LEASE_DURATION",
+			{flag: "leader-election-lease-duration",
 				bind:  duration(&s.Election.Duration, 15*time.Second),
 				usage: "time without a renewal after which another replica may take over; whole seconds"},
-			{flag: "leader-election-renew-deadline", env: "SHELL_OPERATOR_LEADER_ELECTION_RENEW_DEADLINE",
+			{flag: "leader-election-renew-deadline",
 				bind: duration(&s.Election.RenewDeadline, 10*time.Second), usage: "time after which a leader that cannot renew the Lease gives up"},
-			{flag: "leader-election-retry-period", env: "SHELL_OPERATOR_LEADER_ELECTION_RETRY_PERIOD",
+			{flag: "leader-election-retry-period",
 				bind: duration(&s.Election.RetryPeriod, 2*time.Second), usage: "time between renewals of the Lease"},
 		}},
 		{"Tracing", []setting{
