@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -16,20 +17,32 @@ import (
 type access struct {
 	*simulate.Cluster
 	as    string
-	known map[permission]bool
+	known map[rbac.Permission]bool
 }
 
-// permission is one for a verb.
-type permission struct{ verb, group, resource, namespace, name string }
+// lacking returns those verbs of a rule that are not granted for all of its objects.
+func (a *access) lacking(ctx context.Context, namespace string, rule rbac.Rule, verbs []string) (lacking []string, err error) {
+	for _, verb := range verbs {
+		for p := range rule.Permissions(namespace, verb) {
+			if ok, err := a.allowed(ctx, p); err != nil {
+				return nil, err
+			} else if !ok {
+				lacking = append(lacking, verb)
+				break
+			}
+		}
+	}
+	return lacking, nil
+}
 
 // allowed asks the API server.
-func (a *access) allowed(ctx context.Context, p permission) (bool, error) {
+func (a *access) allowed(ctx context.Context, p rbac.Permission) (bool, error) {
 	if answer, known := a.known[p]; known {
 		return answer, nil
 	}
-	resource, subresource, _ := strings.Cut(p.resource, "/")
+	resource, subresource, _ := strings.Cut(p.Resource, "/")
 	spec := map[string]any{"resourceAttributes": map[string]string{
-		"verb": p.verb, "group": p.group, "resource": resource, "subresource": subresource, "namespace": p.namespace, "name": p.name,
+		"verb": p.Verb, "group": p.Group, "resource": resource, "subresource": subresource, "namespace": p.Namespace, "name": p.Name,
 	}}
 	kind := "SelfSubjectAccessReview"
 	if a.as != "" {

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 		report.Findings = append(report.Findings, answers[i].findings...)
 	}
 	report.Findings = append(report.Findings, l.together(answers)...)
-	report.Findings = append(report.Findings, l.testedBindings(entries, answers)...)
+	report.Findings = append(report.Findings, testedBindings(answers)...)
 	if options.Cluster {
 		found, roles, err := l.inCluster(ctx, answers, dir)
 		if err != nil {
@@ -131,10 +132,35 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 
 // linted is what came of one entry.
 type linted struct {
+	source   script.Source
 	findings []lint.Finding
-	// answer has the hook, if it could be loaded, source its text.
+	// answer has the hook, if it could be loaded.
 	answer hookset.Answer
-	source script.Source
+	// test is the test file that it is, and tested the path of its hook.
+	test   *testfile.File
+	tested string
+}
+
+// add adds a finding about the file as a whole.
+func (r *linted) add(level lint.Level, message, hint string) { r.addAt(0, 0, level, message, hint) }
+
+func (r *linted) addAt(line, column int, level lint.Level, message, hint string) {
+	r.findings = append(r.findings,
+		lint.Finding{Path: r.source.Path, Line: line, Column: column, Level: level, Message: message, Hint: hint})
+}
+
+// addPlaced adds findings whose paths are those of the configuration.
+func (r *linted) addPlaced(found ...lint.Finding) {
+	for _, f := range found {
+		line, column := r.place(f.Path, "")
+		r.addAt(line, column, f.Level, f.Message, f.Hint)
+	}
+}
+
+// place is that of a path of the configuration, or of a problem with its syntax, in the file.
+func (r *linted) place(path, problem string) (line, column int) {
+	line, column = wire.Locate(r.answer.Stdout, path, problem)
+	return lint.Place(r.source, r.answer.Stdout, line, column)
 }
 
 // maxSource is the size above which a file is not read: a script is never that large.
@@ -188,10 +214,9 @@ func (l *linter) all(ctx context.Context, entries []hookset.Entry) []linted {
 			case e.Skipped == nil:
 				results[i] = l.hook(ctx, e.File)
 			case e.Dir && e.Skipped.Cause == hookset.Library:
-				results[i].findings = append(results[i].findings, l.skipped(e, lint.Note, ""))
-				results[i].findings = append(results[i].findings, l.library(ctx, e)...)
+				results[i].findings = append(l.library(ctx, e), l.skipped(e, lint.Note))
 			default:
-				results[i].findings = l.file(ctx, e)
+				results[i] = l.file(ctx, e)
 			}
 		})
 	}
@@ -201,128 +226,123 @@ func (l *linter) all(ctx context.Context, entries []hookset.Entry) []linted {
 
 func (l *linter) show(name string) string { return filepath.Join(l.shown, name) }
 
-func (l *linter) skipped(e hookset.Entry, level lint.Level, hint string) lint.Finding {
+func (l *linter) skipped(e hookset.Entry, level lint.Level) lint.Finding {
 	name := l.show(e.Name)
 	if e.Dir {
 		name += "/"
 	}
-	return lint.Finding{Path: name, Level: level, Message: "skipped: " + e.Skipped.String(), Hint: hint}
+	return lint.Finding{Path: name, Level: level, Message: "skipped: " + e.Skipped.String()}
 }
 
 // file checks one that is no hook.
-func (l *linter) file(ctx context.Context, e hookset.Entry) []lint.Finding {
-	if e.Skipped.Cause == hookset.Extension && strings.HasSuffix(e.Name, testfile.Suffix) {
+func (l *linter) file(ctx context.Context, e hookset.Entry) (r linted) {
+	switch {
+	case e.Skipped.Cause == hookset.Extension && strings.HasSuffix(e.Name, testfile.Suffix):
 		return l.testFile(e.Path, e.Name)
+	case e.Skipped.Cause == hookset.Library || e.Skipped.Cause == hookset.Unusable:
+		r.findings = []lint.Finding{l.skipped(e, lint.Warning)}
+		return r
+	case e.Skipped.Cause != hookset.NotExecutable:
+		r.findings = []lint.Finding{l.skipped(e, lint.Note)}
+		return r
 	}
-	switch e.Skipped.Cause {
-	case hookset.Library, hookset.Unusable:
-		return []lint.Finding{l.skipped(e, lint.Warning, "")}
-	case hookset.NotExecutable:
-	default:
-		return []lint.Finding{l.skipped(e, lint.Note, "")}
-	}
-	s, err := l.source(e.Path, e.Name)
+	s, err := l.open(&r, e.Path, e.Name)
 	if err != nil {
-		return []lint.Finding{unreadable(l.show(e.Name), err)}
+		return r
 	}
-	f := lint.Finding{Path: s.Path, Level: lint.Warning, Message: "skipped: it is not executable", Hint: "if it is a hook: chmod +x " + s.Path}
-	if by, _ := l.libraries.Of(e.Name); len(by) > 0 {
-		f = lint.Finding{Path: s.Path, Message: "library: sourced by " + strings.Join(by, ", ")}
-	} else if s.LooksLikeHook() {
-		f.Level, f.Message, f.Hint = lint.Error, "it looks like a hook, but it is not executable and never runs", "chmod +x "+s.Path
+	switch by, _ := l.libraries.Of(e.Name); {
+	case len(by) > 0:
+		r.add(lint.Note, "library: sourced by "+strings.Join(by, ", "), "")
+	case s.LooksLikeHook():
+		r.add(lint.Error, "it looks like a hook, but it is not executable and never runs", "chmod +x "+s.Path)
+	default:
+		r.add(lint.Warning, "skipped: it is not executable", "if it is a hook: chmod +x "+s.Path)
 	}
-	return append([]lint.Finding{f}, l.syntax(ctx, s, e.Path)...)
+	r.findings = append(r.findings, l.syntax(ctx, s, e.Path)...)
+	return r
 }
 
 // testFile checks a test file as test does before it runs a case.
-func (l *linter) testFile(path, name string) (found []lint.Finding) {
-	s, err := l.source(path, name)
+func (l *linter) testFile(path, name string) (r linted) {
+	s, err := l.open(&r, path, name)
 	if err != nil {
-		return []lint.Finding{unreadable(l.show(name), err)}
+		return r
 	}
 	f, problems := testfile.Parse(path, s.Text)
 	for _, p := range problems {
-		found = append(found, lint.Finding{Path: s.Path, Line: p.Line, Column: p.Column, Level: lint.Error, Message: p.Message, Hint: p.Hint})
+		r.addAt(p.Line, p.Column, lint.Error, p.Message, p.Hint)
 	}
 	if len(problems) > 0 {
-		return found
+		return r
 	}
-	if _, err := f.FindHook(); err != nil {
-		return []lint.Finding{{Path: s.Path, Line: 1, Column: 1, Level: lint.Error, Message: err.Error()}}
+	hookFile, err := f.FindHook()
+	if err != nil {
+		r.addAt(1, 1, lint.Error, err.Error(), "")
+		return r
 	}
-	if found = missingFiles(s, f); len(found) > 0 {
-		return found
+	r.test, r.tested = f, hookFile
+	if r.missingFiles(); len(r.findings) == 0 {
+		r.add(lint.Note, fmt.Sprintf("tests: %d", len(f.Cases)), "")
 	}
-	return []lint.Finding{{Path: s.Path, Message: fmt.Sprintf("tests: %d", len(f.Cases))}}
+	return r
 }
 
 // missingFiles finds files that cases name and that are not there, each once.
-func missingFiles(s script.Source, f *testfile.File) (found []lint.Finding) {
+func (r *linted) missingFiles() {
 	seen := map[string]bool{}
-	for _, c := range f.Cases {
+	for _, c := range r.test.Cases {
 		files, programs := c.Files()
 		for _, path := range append(files, programs...) {
 			if seen[path] {
 				continue
 			}
 			seen[path] = true
-			one := lint.Finding{Path: s.Path, Line: lineOf(s.Text, c.Line, filepath.Base(path)), Level: lint.Error}
-			written, err := filepath.Rel(filepath.Dir(f.Path), path)
+			line := r.lineOf(c.Line, filepath.Base(path))
+			written, err := filepath.Rel(filepath.Dir(r.test.Path), path)
 			if err != nil {
 				written = path
 			}
 			if _, err := os.Stat(path); err != nil {
-				one.Message, one.Hint = fmt.Sprintf("there is no file %s", written), "paths are relative to the test file"
-				found = append(found, one)
+				r.addAt(line, 0, lint.Error, "there is no file "+written, "paths are relative to the test file")
 			} else if slices.Contains(programs, path) && !testfile.IsExecutable(path) {
-				one.Message, one.Hint = written+" is not an executable file", "chmod +x "+written
-				found = append(found, one)
+				r.addAt(line, 0, lint.Error, written+" is not an executable file", "chmod +x "+written)
 			}
 		}
 	}
-	return found
 }
 
 // lineOf is the line with a word: of a case that begins in a line, or else of what all cases have.
-func lineOf(text []byte, from int, word string) int {
-	lines := strings.Split(string(text), "\n")
-	for i := from - 1; i < len(lines); i++ {
-		if strings.Contains(lines[i], word) {
-			return i + 1
-		}
+func (r *linted) lineOf(from int, word string) int {
+	lines := strings.Split(string(r.source.Text), "\n")
+	has := func(line string) bool { return strings.Contains(line, word) }
+	if i := slices.IndexFunc(lines[from-1:], has); i >= 0 {
+		return from + i
 	}
-	if i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, word) }); i >= 0 {
+	if i := slices.IndexFunc(lines, has); i >= 0 {
 		return i + 1
 	}
 	return from
 }
 
 // testedBindings finds schedules and bindings that cases name and that the hook does not have.
-func (l *linter) testedBindings(entries []hookset.Entry, answers []linted) (found []lint.Finding) {
+func testedBindings(all []linted) (found []lint.Finding) {
 	hooks := map[string]*hook.Hook{}
-	for i, e := range entries {
-		if h := answers[i].answer.Hook; h != nil {
-			hooks[e.Path] = h
+	for _, one := range all {
+		if h := one.answer.Hook; h != nil {
+			hooks[h.Path] = h
 		}
 	}
-	for _, e := range entries {
-		if e.Skipped == nil || e.Skipped.Cause != hookset.Extension || !strings.HasSuffix(e.Name, testfile.Suffix) {
-			continue
-		}
-		s, err := l.source(e.Path, e.Name)
-		if err != nil {
-			continue // it is reported elsewhere
-		}
-		f, problems := testfile.Parse(e.Path, s.Text)
-		path, err := f.FindHook()
-		if h := hooks[path]; h != nil && err == nil && len(problems) == 0 {
-			found = append(found, unknownBindings(s, f, h)...)
+	for _, one := range all {
+		if h := hooks[one.tested]; h != nil {
+			one.findings = nil
+			one.unknownBindings(h)
+			found = append(found, one.findings...)
 		}
 	}
 	return found
 }
 
-func unknownBindings(s script.Source, f *testfile.File, h *hook.Hook) (found []lint.Finding) {
+func (r *linted) unknownBindings(h *hook.Hook) {
 	var names, schedules []string
 	ticks := map[string]bool{"": true}
 	for a, b := range h.Bindings() {
@@ -332,27 +352,21 @@ func unknownBindings(s script.Source, f *testfile.File, h *hook.Hook) (found []l
 			ticks[b.Name], ticks[h.Schedules[a.Index].Crontab] = true, true
 		}
 	}
-	add := func(line int, key, name string, known []string) {
-		one := lint.Finding{Path: s.Path, Line: line, Level: lint.Error, Message: fmt.Sprintf("%s: the hook has no %q", key, name),
-			Hint: "it has " + strings.Join(known, ", ")}
-		if len(known) == 0 {
-			one.Hint = "it has none"
-		}
-		found = append(found, one)
+	unknown := func(from int, key, name string, known []string) {
+		r.addAt(r.lineOf(from, name), 0, lint.Error, fmt.Sprintf("%s: the hook has no %q", key, name),
+			"it has "+cmp.Or(strings.Join(known, ", "), "none"))
 	}
-	for _, c := range f.Cases {
+	for _, c := range r.test.Cases {
 		if !ticks[c.Tick] {
-			add(lineOf(s.Text, c.Line, c.Tick), "tick", c.Tick, schedules)
+			unknown(c.Line, "tick", c.Tick, schedules)
 		}
 		if c.Binding != "" && !slices.Contains(names, c.Binding) {
-			add(lineOf(s.Text, c.Line, c.Binding), "binding", c.Binding, names)
+			unknown(c.Line, "binding", c.Binding, names)
 		}
 		if c.Startup && h.OnStartup == nil {
-			found = append(found, lint.Finding{Path: s.Path, Line: c.Line, Level: lint.Error, Message: "startup: the hook has no onStartup",
-				Hint: "remove the case, or add the binding"})
+			r.addAt(c.Line, 0, lint.Error, "startup: the hook has no onStartup", "remove the case, or add the binding")
 		}
 	}
-	return found
 }
 
 // library checks the scripts below a directory for shared code.
@@ -365,21 +379,27 @@ func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Fin
 		if err != nil {
 			return err
 		}
-		s, err := l.source(path, name)
-		switch {
-		case err != nil:
-			found = append(found, unreadable(l.show(name), err))
-		case strings.HasSuffix(name, testfile.Suffix):
-			found = append(found, l.testFile(path, name)...)
-		default:
-			found = append(found, l.syntax(ctx, s, path)...)
+		var r linted
+		if strings.HasSuffix(name, testfile.Suffix) {
+			r = l.testFile(path, name)
+		} else if s, err := l.open(&r, path, name); err == nil {
+			r.findings = l.syntax(ctx, s, path)
 		}
+		found = append(found, r.findings...)
 		return nil
 	})
 	if err != nil {
 		found = append(found, unreadable(l.show(e.Name), err))
 	}
 	return found
+}
+
+// open reads the file of an entry. An error is a finding.
+func (l *linter) open(r *linted, path, name string) (s script.Source, err error) {
+	if r.source, err = l.source(path, name); err != nil {
+		r.findings = []lint.Finding{unreadable(r.source.Path, err)}
+	}
+	return r.source, err
 }
 
 func (l *linter) source(path, name string) (script.Source, error) {
@@ -399,61 +419,47 @@ func (l *linter) syntax(ctx context.Context, s script.Source, file string) []lin
 }
 
 // hook checks a hook file and its configuration.
-func (l *linter) hook(ctx context.Context, f hookset.File) (result linted) {
+func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 	s, err := l.source(f.Path, f.Name)
-	if err != nil {
+	if r.source = s; err != nil {
 		// The operator needs no permission to read what the system can execute.
-		result.findings = []lint.Finding{{Path: l.show(f.Name), Level: lint.Warning,
-			Message: "cannot read it, its syntax is not checked: " + err.Error()}}
-		s = script.Source{Path: l.show(f.Name)}
+		r.add(lint.Warning, "cannot read it, its syntax is not checked: "+err.Error(), "")
 	} else {
-		result.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
-		for _, found := range result.findings {
-			if found.Level == lint.Error {
-				return result // the config call would fail because of this
-			}
+		r.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
+		if slices.ContainsFunc(r.findings, func(f lint.Finding) bool { return f.Level == lint.Error }) {
+			return r // the config call would fail because of this
 		}
 	}
 	if l.lint.NoRun {
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: config call skipped (--no-run)"})
-		return result
+		r.add(lint.Note, "hook: config call skipped (--no-run)", "")
+		return r
 	}
-	answer, err := hookset.Ask(ctx, l.discover, l.root, f)
-	if err != nil {
-		result.findings = append(append(result.findings, l.failed(f.Name, s, answer, err)...), l.warnings(s, answer)...)
-		return result
+	if r.answer, err = hookset.Ask(ctx, l.discover, l.root, f); err != nil {
+		r.addFailure(l, f.Name, err)
+		r.addWarnings()
+		return r
 	}
-	result.answer, result.source = answer, s
-	result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "hook: " + hookset.Summary(answer.Hook)})
-	result.findings = append(result.findings, l.warnings(s, answer)...)
-	for _, found := range lint.Hook(s, answer.Hook, hookset.ContextsOf(l.root, l.opts.HooksDir, f.Name)) {
+	h := r.answer.Hook
+	r.add(lint.Note, "hook: "+hookset.Summary(h), "")
+	r.addWarnings()
+	for _, found := range lint.Hook(s, h, hookset.ContextsOf(l.root, l.opts.HooksDir, f.Name)) {
 		if found.Path != s.Path { // in a library
 			found.Path = l.show(found.Path)
 		}
-		result.findings = append(result.findings, found)
+		r.findings = append(r.findings, found)
 	}
-	for _, u := range lint.Unselectives(answer.Hook) {
-		line, column := l.place(s, answer, u.Path, "")
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning, Message: u.String(),
-			Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
+	r.addPlaced(lint.Unselective(h)...)
+	if text := lastLines(r.answer.Stderr, 3); text != "" {
+		r.add(lint.Note, "the call with --config succeeded, but wrote to stderr: "+text, "has a command failed? set -e ends the script then")
 	}
-	if text := lastLines(answer.Stderr, 3); text != "" {
-		result.findings = append(result.findings, lint.Finding{Path: s.Path, Message: "the call with --config succeeded, but wrote to stderr: " +
-			text, Hint: "has a command failed? set -e ends the script then"})
-	}
-	for i, k := range answer.Hook.Kubernetes {
+	for i, k := range h.Kubernetes {
 		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" && !l.lint.Cluster {
-			line, column := l.place(s, answer, fmt.Sprintf("kubernetes[%d].kind", i), "")
-			result.findings = append(result.findings, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning,
+			r.addPlaced(lint.Finding{Path: fmt.Sprintf("kubernetes[%d].kind", i), Level: lint.Warning,
 				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
 	}
-	for _, f := range slices.Concat(resources(answer.Hook), intervals(answer.Hook), shards(answer.Hook)) {
-		f.Line, f.Column = l.place(s, answer, f.Path, "")
-		f.Path = s.Path
-		result.findings = append(result.findings, f)
-	}
-	return result
+	r.addPlaced(slices.Concat(resources(h), intervals(h), shards(h))...)
+	return r
 }
 
 // resources finds kinds in the rules of webhooks, where resources belong: the API server accepts them, and they match nothing. Paths are
@@ -508,55 +514,48 @@ func shards(h *hook.Hook) (found []lint.Finding) {
 	return found
 }
 
-func (l *linter) warnings(s script.Source, answer hookset.Answer) (found []lint.Finding) {
-	for _, w := range answer.Warnings {
-		line, column := l.place(s, answer, w.Path, w.Problem)
-		found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Warning,
-			Message: lint.InFile(s, answer.Stdout, w.String())})
+func (r *linted) addWarnings() {
+	for _, w := range r.answer.Warnings {
+		line, column := r.place(w.Path, w.Problem)
+		r.addAt(line, column, lint.Warning, lint.InFile(r.source, r.answer.Stdout, w.String()), "")
 	}
-	return found
 }
 
-// failed returns the findings for the error of a config call.
-func (l *linter) failed(name string, s script.Source, answer hookset.Answer, err error) (found []lint.Finding) {
+// addFailure adds findings for the error of a config call.
+func (r *linted) addFailure(l *linter, name string, err error) {
+	wrote := func(stderr []byte) string {
+		if text := lastLines(stderr, 5); text != "" {
+			return "; it wrote to stderr: " + text
+		}
+		return ""
+	}
 	var config *wire.ConfigError
 	var call *hookset.CallError
 	switch {
 	case errors.As(err, &config):
+		more := wrote(r.answer.Stderr)
 		for _, v := range config.Violations {
-			line, column := l.place(s, answer, v.Path, v.Problem)
+			line, column := r.place(v.Path, v.Problem)
 			hint := v.Hint
 			v.Hint = ""
 			if v.Path == "" {
-				v.Problem = lint.InFile(s, answer.Stdout, v.Problem) + shownLine(answer.Stdout, v.Problem)
+				v.Problem = lint.InFile(r.source, r.answer.Stdout, v.Problem) + shownLine(r.answer.Stdout, v.Problem)
 			}
-			found = append(found, lint.Finding{Path: s.Path, Line: line, Column: column, Level: lint.Error, Message: v.String(), Hint: hint})
-		}
-		if text := lastLines(answer.Stderr, 5); text != "" {
-			found[0].Message += "; it wrote to stderr: " + text
+			r.addAt(line, column, lint.Error, v.String()+more, hint)
+			more = "" // the first one has it
 		}
 	case errors.As(err, &call):
-		message := "the call with --config failed: " + call.Err.Error()
-		if text := lastLines(call.Stderr, 5); text != "" {
-			message += "; it wrote to stderr: " + text
+		message := "the call with --config failed: " + call.Err.Error() + wrote(call.Stderr)
+		if hint := elsewhere(l.libraries, r.source.Path, l.root); hint != "" {
+			r.add(lint.Warning, "not checked: "+message, hint)
+		} else if by, _ := l.libraries.Of(name); len(by) > 0 {
+			r.add(lint.Error, message, "if it is only sourced, by "+strings.Join(by, ", ")+": chmod -x "+r.source.Path)
+		} else {
+			r.add(lint.Error, message, "")
 		}
-		f := lint.Finding{Path: s.Path, Level: lint.Error, Message: message}
-		if by, _ := l.libraries.Of(name); len(by) > 0 {
-			f.Hint = "if it is only sourced, by " + strings.Join(by, ", ") + ": chmod -x " + s.Path
-		}
-		if hint := elsewhere(l.libraries, s.Path, l.root); hint != "" {
-			f.Level, f.Hint, f.Message = lint.Warning, hint, "not checked: "+message
-		}
-		found = append(found, f)
 	default:
-		found = append(found, lint.Finding{Path: s.Path, Level: lint.Error, Message: err.Error()})
+		r.add(lint.Error, err.Error(), "")
 	}
-	return found
-}
-
-func (l *linter) place(s script.Source, answer hookset.Answer, path, problem string) (line, column int) {
-	line, column = wire.Locate(answer.Stdout, path, problem)
-	return lint.Place(s, answer.Stdout, line, column)
 }
 
 // shownLine is the line of the output that a syntax error is about.
@@ -577,27 +576,25 @@ func lastLines(text []byte, n int) string {
 // together checks the hooks against each other.
 func (l *linter) together(all []linted) (found []lint.Finding) {
 	var hooks []*hook.Hook
-	byName := map[string]linted{}
+	byName := map[string]*linted{}
 	for _, one := range all {
 		if h := one.answer.Hook; h != nil {
 			hooks = append(hooks, h)
-			byName[h.Name] = one
+			one.findings, one.answer.Stderr = nil, nil // they are reported
+			byName[h.Name] = &one
 		}
 	}
 	for _, err := range hookset.Check(hooks, true) {
-		one := byName[err.Hook]
-		found = append(found, l.failed(err.Hook, one.source, hookset.Answer{Stdout: one.answer.Stdout}, err)...)
+		byName[err.Hook].addFailure(l, err.Hook, err)
 	}
 	for _, c := range admission.Conflicts(hooks) {
-		one := byName[c.Hook]
-		line, column := l.place(one.source, one.answer, c.Place, "")
-		found = append(found, lint.Finding{Path: l.show(c.Hook), Line: line, Column: column, Level: lint.Error, Message: c.Error()})
+		byName[c.Hook].addPlaced(lint.Finding{Path: c.Place, Level: lint.Error, Message: c.Error()})
 	}
-	for _, d := range lint.Duplicates(hooks) {
-		one := byName[d.Second.Name]
-		line, column := l.place(one.source, one.answer, d.Path, "")
-		found = append(found, lint.Finding{Path: l.show(d.Second.Name), Line: line, Column: column, Level: lint.Warning, Message: d.String(),
-			Hint: "remove one of them"})
+	for name, duplicates := range lint.Duplicates(hooks) {
+		byName[name].addPlaced(duplicates...)
+	}
+	for _, one := range byName {
+		found = append(found, one.findings...)
 	}
 	return found
 }

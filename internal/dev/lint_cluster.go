@@ -41,7 +41,7 @@ func (l *linter) inCluster(ctx context.Context, all []linted, dir string) (found
 		return nil, "", err
 	}
 	c := &clusterLinter{
-		linter: l, access: access{cl, l.lint.As, map[permission]bool{}}, filters: jq.NewCompiler(jq.Options{LibraryPath: l.opts.JQLibraryPath}),
+		linter: l, access: access{cl, l.lint.As, map[rbac.Permission]bool{}}, filters: jq.NewCompiler(jq.Options{LibraryPath: l.opts.JQLibraryPath}),
 		kinds: map[[2]string]rbac.Kind{}, plan: l.lint.RBAC.plan(nil),
 	}
 	var hooks []*hook.Hook
@@ -49,8 +49,9 @@ func (l *linter) inCluster(ctx context.Context, all []linted, dir string) (found
 		if one.answer.Hook == nil {
 			continue
 		}
-		problems, served, err := c.hook(ctx, one)
-		found = append(found, problems...)
+		one.findings = nil // they are reported
+		served, err := c.hook(ctx, &one)
+		found = append(found, one.findings...)
 		if err != nil {
 			return found, "", err
 		}
@@ -64,55 +65,53 @@ func (l *linter) inCluster(ctx context.Context, all []linted, dir string) (found
 }
 
 // hook checks the bindings of a hook. It returns the hook without those whose kind is not served.
-func (c *clusterLinter) hook(ctx context.Context, one linted) (found []lint.Finding, served *hook.Hook, err error) {
-	h := *one.answer.Hook
+func (c *clusterLinter) hook(ctx context.Context, r *linted) (served *hook.Hook, err error) {
+	h := *r.answer.Hook
 	h.Kubernetes = nil
-	add := func(index int, key string, level lint.Level, text, hint string) {
-		path := fmt.Sprintf("kubernetes[%d]", index)
-		line, column := c.place(one.source, one.answer, path+key, "")
-		if line == 0 {
-			text = path + key + ": " + text
+	for i := range r.answer.Hook.Kubernetes {
+		b := &r.answer.Hook.Kubernetes[i]
+		add := func(key string, level lint.Level, text, hint string) {
+			path := fmt.Sprintf("kubernetes[%d]%s", i, key)
+			line, column := r.place(path, "")
+			if line == 0 {
+				text = path + ": " + text
+			}
+			r.addAt(line, column, level, fmt.Sprintf("binding %q: %s", b.Name, text), hint)
 		}
-		found = append(found, lint.Finding{Path: one.source.Path, Line: line, Column: column, Level: level, Hint: hint,
-			Message: fmt.Sprintf("binding %q: %s", one.answer.Hook.Kubernetes[index].Name, text)})
-	}
-	for i := range one.answer.Hook.Kubernetes {
-		b := &one.answer.Hook.Kubernetes[i]
 		res, err := c.ResourceOf(ctx, b)
-		var unknown *kube.UnknownKindError
-		switch {
-		case errors.As(err, &unknown):
-			add(i, ".kind", lint.Error, err.Error(), "")
+		if errors.As(err, new(*kube.UnknownKindError)) {
+			add(".kind", lint.Error, err.Error(), "")
 			continue
-		case err != nil:
-			return found, nil, fmt.Errorf("cannot check hook %q: %w", h.Name, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot check hook %q: %w", h.Name, err)
 		}
 		c.kinds[[2]string{b.APIVersion, b.Kind}] = rbac.Kind{Group: res.Group, Resource: res.Resource, Namespaced: res.Namespaced}
 		h.Kubernetes = append(h.Kubernetes, *b)
-		if err := c.namespacesOf(ctx, b, res, i, add); err != nil {
-			return found, nil, err
+		if err := c.namespacesOf(ctx, b, res, add); err != nil {
+			return nil, err
 		}
 		if b.Condition != "" {
 			has, err := c.Resolver.HasSubresource(ctx, res, "status")
 			if err != nil {
-				return found, nil, fmt.Errorf("cannot check hook %q: %w", h.Name, err)
+				return nil, fmt.Errorf("cannot check hook %q: %w", h.Name, err)
 			}
 			if !has {
-				add(i, ".conditions", lint.Error, res.Kind+" has no subresource status", "add \"subresources: {status: {}}\" to the version in its CRD")
+				add(".conditions", lint.Error, res.Kind+" has no subresource status", "add \"subresources: {status: {}}\" to the version in its CRD")
 			}
 		}
-		if err := c.filter(ctx, b, res, i, add); err != nil {
-			return found, nil, err
+		if err := c.filter(ctx, b, res, add); err != nil {
+			return nil, err
 		}
 	}
 	roles, err := c.missing(ctx, []*hook.Hook{&h})
-	for _, r := range roles {
-		for _, rule := range r.Rules {
-			found = append(found, lint.Finding{Path: one.source.Path, Level: lint.Error, Message: missingText(r.Namespace, rule),
-				Hint: kube.Grant(r.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: rule.Verbs})})
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			r.add(lint.Error, missingText(role.Namespace, rule),
+				kube.Grant(role.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: rule.Verbs}))
 		}
 	}
-	return found, &h, err
+	return &h, err
 }
 
 func missingText(namespace string, rule rbac.Rule) string {
@@ -124,10 +123,10 @@ func missingText(namespace string, rule rbac.Rule) string {
 }
 
 // adder adds a finding about a key of a binding.
-type adder func(index int, key string, level lint.Level, text, hint string)
+type adder func(key string, level lint.Level, text, hint string)
 
 // namespacesOf checks that the namespaces of a binding exist.
-func (c *clusterLinter) namespacesOf(ctx context.Context, b *hook.Kubernetes, res kube.Resource, index int, add adder) error {
+func (c *clusterLinter) namespacesOf(ctx context.Context, b *hook.Kubernetes, res kube.Resource, add adder) error {
 	if !res.Namespaced {
 		return nil
 	}
@@ -136,9 +135,9 @@ func (c *clusterLinter) namespacesOf(ctx context.Context, b *hook.Kubernetes, re
 		const key = ".namespace.nameSelector.matchNames"
 		switch {
 		case apierrors.IsNotFound(err):
-			add(index, key, lint.Warning, fmt.Sprintf("namespace %q does not exist", name), "create it, or correct the name")
+			add(key, lint.Warning, fmt.Sprintf("namespace %q does not exist", name), "create it, or correct the name")
 		case apierrors.IsForbidden(err):
-			add(index, key, lint.Note, fmt.Sprintf("no permission to check whether namespace %q exists", name), "")
+			add(key, lint.Note, fmt.Sprintf("no permission to check whether namespace %q exists", name), "")
 		case err != nil:
 			return fmt.Errorf("cannot read namespace %q: %w", name, err)
 		}
@@ -147,14 +146,14 @@ func (c *clusterLinter) namespacesOf(ctx context.Context, b *hook.Kubernetes, re
 }
 
 // filter tries the filter of a binding on its objects. Results are dropped, and errors have no values of objects.
-func (c *clusterLinter) filter(ctx context.Context, b *hook.Kubernetes, res kube.Resource, index int, add adder) error {
+func (c *clusterLinter) filter(ctx context.Context, b *hook.Kubernetes, res kube.Resource, add adder) error {
 	if b.JQFilter == "" {
 		return nil
 	}
 	objects, err := c.Objects(ctx, res, b, maxFiltered)
 	switch {
 	case apierrors.IsForbidden(err):
-		add(index, ".jqFilter", lint.Note, "no permission to try the filter on the objects", "")
+		add(".jqFilter", lint.Note, "no permission to try the filter on the objects", "")
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot list the objects of binding %q: %w", b.Name, err)
@@ -176,7 +175,7 @@ func (c *clusterLinter) filter(ctx context.Context, b *hook.Kubernetes, res kube
 		}
 	}
 	if failed > 0 {
-		add(index, ".jqFilter", lint.Warning, fmt.Sprintf("the filter fails for %d of %d objects: %v", failed, len(objects), first),
+		add(".jqFilter", lint.Warning, fmt.Sprintf("the filter fails for %d of %d objects: %v", failed, len(objects), first),
 			"use ? or // where a field may be absent")
 	}
 	return ctx.Err()
@@ -192,11 +191,15 @@ func (c *clusterLinter) missing(ctx context.Context, hooks []*hook.Hook) (roles 
 	for _, r := range plan {
 		missing := rbac.Role{Namespace: r.Namespace}
 		for _, rule := range r.Rules {
-			granted, err := c.granted(ctx, r.Namespace, rule)
+			required := slices.Clone(rule.Verbs)
+			if slices.Contains(required, "list") { // of watched objects; get is for the hooks
+				required = slices.DeleteFunc(required, func(verb string) bool { return verb == "get" })
+			}
+			lacking, err := c.lacking(ctx, r.Namespace, rule, required)
 			if err != nil {
 				return nil, err
 			}
-			if !granted {
+			if len(lacking) > 0 {
 				missing.Rules = append(missing.Rules, rule)
 			}
 		}
@@ -205,23 +208,4 @@ func (c *clusterLinter) missing(ctx context.Context, hooks []*hook.Hook) (roles 
 		}
 	}
 	return roles, nil
-}
-
-// granted reports whether all of a rule is granted that the operator needs: of the rule for watched objects, get is for the hooks.
-func (c *clusterLinter) granted(ctx context.Context, namespace string, rule rbac.Rule) (bool, error) {
-	names := rule.Names
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, verb := range rule.Verbs {
-		if verb == "get" && slices.Contains(rule.Verbs, "list") {
-			continue
-		}
-		for _, name := range names {
-			if ok, err := c.allowed(ctx, permission{verb, rule.Group, rule.Resource, namespace, name}); !ok || err != nil {
-				return false, err
-			}
-		}
-	}
-	return true, nil
 }

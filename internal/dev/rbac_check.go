@@ -155,17 +155,17 @@ func userOf(account string) string {
 func accessAs(ctx context.Context, cl *kube.Cluster, user string, report *AccessReport) (*access, error) {
 	own, err := simulate.NewCluster(cl)
 	if err != nil || user == "" {
-		return &access{own, "", map[permission]bool{}}, err
+		return &access{own, "", map[rbac.Permission]bool{}}, err
 	}
 	as, err := simulate.NewCluster(cl.As(user))
 	if err != nil {
 		return nil, err
 	}
-	a := &access{as, "", map[permission]bool{}}
+	a := &access{as, "", map[rbac.Permission]bool{}}
 	_, err = a.rules(ctx, "default")
 	if apierrors.IsForbidden(err) {
 		report.Unknown = append(report.Unknown, fmt.Sprintf("what is granted and not needed: no permission to impersonate %s", user))
-		return &access{own, user, map[permission]bool{}}, nil
+		return &access{own, user, map[rbac.Permission]bool{}}, nil
 	}
 	return a, err
 }
@@ -175,28 +175,13 @@ func (a *access) missingRules(ctx context.Context, roles []rbac.Role) ([]AccessR
 	all := []AccessRule{}
 	for _, r := range roles {
 		for _, rule := range r.Rules {
-			names := rule.Names
-			if len(names) == 0 {
-				names = []string{""}
+			verbs, err := a.lacking(ctx, r.Namespace, rule, rule.Verbs)
+			if err != nil {
+				return nil, err
 			}
-			missing := AccessRule{Namespace: r.Namespace, Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Why: rule.Why}
-			for _, verb := range rule.Verbs {
-				granted := true
-				for _, name := range names {
-					ok, err := a.allowed(ctx, permission{verb, rule.Group, rule.Resource, r.Namespace, name})
-					if err != nil {
-						return nil, err
-					}
-					granted = granted && ok
-				}
-				if !granted {
-					missing.Verbs = append(missing.Verbs, verb)
-				}
-			}
-			if len(missing.Verbs) > 0 {
-				lacking := kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: missing.Verbs}
-				missing.Hint = accountOf(r).Grant(r.Namespace, lacking)
-				all = append(all, missing)
+			if len(verbs) > 0 {
+				hint := accountOf(r).Grant(r.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Names: rule.Names, Verbs: verbs})
+				all = append(all, AccessRule{r.Namespace, rule.Group, rule.Resource, rule.Names, verbs, rule.Why, hint})
 			}
 		}
 	}
@@ -239,8 +224,8 @@ func (a *access) unneeded(ctx context.Context, roles []rbac.Role, own string, re
 		}
 	}
 	slices.Sort(namespaces)
-	type place struct{ group, resource, names string }
-	found := map[place]map[string][]string{} // the verbs by namespace
+	type granted struct{ group, resource, names, verb string }
+	found := map[granted][]string{} // the namespaces
 	for _, namespace := range namespaces {
 		answer, err := a.rules(ctx, namespace)
 		if err != nil {
@@ -252,43 +237,30 @@ func (a *access) unneeded(ctx context.Context, roles []rbac.Role, own string, re
 		}
 		for _, rule := range answer.Status.ResourceRules {
 			for one := range permissionsOf(rule) {
-				if neededBy(roles, namespace, one, rule.Names) || grantedToAll(one) {
-					continue
+				g := granted{one.Group, one.Resource, strings.Join(rule.Names, ","), one.Verb}
+				if !neededBy(roles, namespace, one, rule.Names) && !grantedToAll(one) && !slices.Contains(found[g], namespace) {
+					found[g] = append(found[g], namespace)
 				}
-				at := place{one.group, one.resource, strings.Join(rule.Names, ",")}
-				if found[at] == nil {
-					found[at] = map[string][]string{}
-				}
-				found[at][namespace] = append(found[at][namespace], one.verb)
 			}
 		}
 	}
-	for at, byNamespace := range found {
-		add := func(namespace string, verbs []string) {
-			one := AccessRule{Namespace: namespace, Group: at.group, Resource: at.resource, Verbs: verbs}
-			if at.names != "" {
-				one.Names = strings.Split(at.names, ",")
-			}
-			report.Unneeded = append(report.Unneeded, one)
+	type place struct{ namespace, group, resource, names string }
+	byPlace := map[place][]string{} // the verbs
+	for g, in := range found {
+		if len(in) == len(namespaces) && len(in) > 1 {
+			in = []string{""}
 		}
-		common := slices.Compact(slices.Sorted(slices.Values(byNamespace[namespaces[0]])))
-		for namespace, verbs := range byNamespace {
-			byNamespace[namespace] = slices.Compact(slices.Sorted(slices.Values(verbs)))
+		for _, namespace := range in {
+			at := place{namespace, g.group, g.resource, g.names}
+			byPlace[at] = append(byPlace[at], g.verb)
 		}
-		common = slices.DeleteFunc(common, func(verb string) bool {
-			return slices.ContainsFunc(namespaces, func(namespace string) bool { return !slices.Contains(byNamespace[namespace], verb) })
-		})
-		if len(namespaces) == 1 {
-			common = nil
+	}
+	for at, verbs := range byPlace {
+		one := AccessRule{Namespace: at.namespace, Group: at.group, Resource: at.resource, Verbs: slices.Sorted(slices.Values(verbs))}
+		if at.names != "" {
+			one.Names = strings.Split(at.names, ",")
 		}
-		if len(common) > 0 {
-			add("", common)
-		}
-		for namespace, verbs := range byNamespace {
-			if verbs = slices.DeleteFunc(verbs, func(verb string) bool { return slices.Contains(common, verb) }); len(verbs) > 0 {
-				add(namespace, verbs)
-			}
-		}
+		report.Unneeded = append(report.Unneeded, one)
 	}
 	slices.SortFunc(report.Unneeded, func(a, b AccessRule) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
@@ -298,12 +270,12 @@ func (a *access) unneeded(ctx context.Context, roles []rbac.Role, own string, re
 }
 
 // permissionsOf yields the permissions of a rule, without names.
-func permissionsOf(r rbac.GrantedRule) iter.Seq[permission] {
-	return func(yield func(permission) bool) {
+func permissionsOf(r rbac.GrantedRule) iter.Seq[rbac.Permission] {
+	return func(yield func(rbac.Permission) bool) {
 		for _, group := range r.Groups {
 			for _, resource := range r.Resources {
 				for _, verb := range r.Verbs {
-					if !yield(permission{verb: verb, group: group, resource: resource}) {
+					if !yield(rbac.Permission{Verb: verb, Group: group, Resource: resource}) {
 						return
 					}
 				}
@@ -313,10 +285,10 @@ func permissionsOf(r rbac.GrantedRule) iter.Seq[permission] {
 }
 
 // neededBy reports whether a rule in a namespace or in all needs a permission for the named objects; none means all objects.
-func neededBy(roles []rbac.Role, namespace string, p permission, names []string) bool {
+func neededBy(roles []rbac.Role, namespace string, p rbac.Permission, names []string) bool {
 	return slices.ContainsFunc(roles, func(r rbac.Role) bool {
 		return (r.Namespace == "" || r.Namespace == namespace) && slices.ContainsFunc(r.Rules, func(rule rbac.Rule) bool {
-			return rule.Group == p.group && rule.Resource == p.resource && slices.Contains(rule.Verbs, p.verb) &&
+			return rule.Group == p.Group && rule.Resource == p.Resource && slices.Contains(rule.Verbs, p.Verb) &&
 				(len(rule.Names) == 0 || len(names) > 0 &&
 					!slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(rule.Names, name) }))
 		})
@@ -324,6 +296,6 @@ func neededBy(roles []rbac.Role, namespace string, p permission, names []string)
 }
 
 // grantedToAll reports whether Kubernetes grants a permission to every user: reviews about oneself.
-func grantedToAll(p permission) bool {
-	return (p.group == "authorization.k8s.io" || p.group == "authentication.k8s.io") && strings.HasPrefix(p.resource, "selfsubject")
+func grantedToAll(p rbac.Permission) bool {
+	return (p.Group == "authorization.k8s.io" || p.Group == "authentication.k8s.io") && strings.HasPrefix(p.Resource, "selfsubject")
 }

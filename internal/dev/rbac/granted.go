@@ -1,12 +1,28 @@
 package rbac
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
 
 // Permission is one for a verb, as the API server checks it. No name means all objects.
 type Permission struct{ Verb, Group, Resource, Namespace, Name string }
+
+// Permissions yields the permissions for a verb that are granted together by a rule.
+func (r Rule) Permissions(namespace, verb string) iter.Seq[Permission] {
+	return func(yield func(Permission) bool) {
+		names := r.Names
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, name := range names {
+			if !yield(Permission{verb, r.Group, r.Resource, namespace, name}) {
+				return
+			}
+		}
+	}
+}
 
 // GrantedRule is a rule of a Role in a cluster, or in a file.
 type GrantedRule struct {

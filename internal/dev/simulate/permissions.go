@@ -233,13 +233,8 @@ func (p *permissions) checkBindings(h *hook.Hook, resolve func(apiVersion, kind 
 	}
 	for _, r := range roles {
 		for _, rule := range r.Rules {
-			names := rule.Names
-			if len(names) == 0 {
-				names = []string{""}
-			}
-			for _, name := range names {
-				for _, verb := range []string{"list", "watch"} {
-					one := rbac.Permission{Verb: verb, Group: rule.Group, Resource: rule.Resource, Namespace: r.Namespace, Name: name}
+			for _, verb := range []string{"list", "watch"} {
+				for one := range rule.Permissions(r.Namespace, verb) {
 					if !p.role.allows(one) {
 						p.miss(one)
 					}
