@@ -12,11 +12,7 @@ type Permission struct{ Verb, Group, Resource, Namespace, Name string }
 // Permissions yields the permissions for a verb that are granted together by a rule.
 func (r Rule) Permissions(namespace, verb string) iter.Seq[Permission] {
 	return func(yield func(Permission) bool) {
-		names := r.Names
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, name := range names {
+		for _, name := range orAll(r.Names) {
 			if !yield(Permission{verb, r.Group, r.Resource, namespace, name}) {
 				return
 			}

@@ -52,17 +52,15 @@ func Advice(apiVersion, kind string) string {
 	}
 	groups, nearest := []string{}, ""
 	builtInGroup := apiVersion == "" || gv.Group == "extensions"
-	for _, row := range builtIn {
-		k, fits := match(row, gv, false, kind)
-		builtInGroup = builtInGroup || k.Group == gv.Group
-		name := strings.Split(row, "/")[2]
-		switch {
-		case fits && (apiVersion == "" || k.Group == gv.Group):
+	for _, b := range BuiltIns() {
+		builtInGroup = builtInGroup || b.Group == gv.Group
+		switch fits := b.called(kind); {
+		case fits && (apiVersion == "" || b.Group == gv.Group):
 			return ""
 		case fits:
-			groups = append(groups, strings.TrimPrefix(k.Group+"/v1", "/"))
-		case nearest == "" && spelling.Distance(strings.ToLower(kind), strings.ToLower(name)) == 1:
-			nearest = name
+			groups = append(groups, strings.TrimPrefix(b.Group+"/v1", "/"))
+		case nearest == "" && spelling.Distance(strings.ToLower(kind), strings.ToLower(b.Name)) == 1:
+			nearest = b.Name
 		}
 	}
 	switch {
@@ -86,9 +84,9 @@ func Known(apiVersion, kind string) (Kind, error) {
 	if err != nil {
 		return Kind{}, err
 	}
-	for _, row := range builtIn {
-		if k, fits := match(row, gv, apiVersion != "", kind); fits {
-			return k, nil
+	for _, b := range BuiltIns() {
+		if (apiVersion == "" || gv.Group == b.Group) && b.called(kind) {
+			return b.Kind, nil
 		}
 	}
 	if gv.Group == "" {
@@ -136,21 +134,8 @@ func Plural(groups []string, text string) string {
 	return ""
 }
 
-// match reports whether a binding means the kind of a row.
-func match(row string, gv schema.GroupVersion, hasVersion bool, text string) (Kind, bool) {
-	row, clusterWide := strings.CutPrefix(row, "!")
-	parts := strings.Split(row, "/")
-	k := Kind{Group: parts[0], Resource: parts[1], Namespaced: !clusterWide}
-	if hasVersion && gv.Group != k.Group {
-		return k, false
-	}
-	if strings.EqualFold(text, k.Resource) || strings.EqualFold(text, parts[2]) {
-		return k, true
-	}
-	for short := range strings.SplitSeq(parts[3], ",") {
-		if short != "" && strings.EqualFold(text, short) {
-			return k, true
-		}
-	}
-	return k, false
+// called reports whether a text is the kind, its resource or a short name.
+func (b *BuiltIn) called(text string) bool {
+	same := func(name string) bool { return strings.EqualFold(text, name) }
+	return same(b.Resource) || same(b.Name) || slices.ContainsFunc(b.Short, same)
 }

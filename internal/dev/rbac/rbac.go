@@ -119,74 +119,70 @@ const watching = "get list watch"
 // Plan returns the roles, first the ClusterRole, then the Roles by namespace; those of the operator come before those of tenants. It fails
 // for kinds that the lookup does not find.
 func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
-	var all []need
-	ofTenants := needs{}
+	all := needs{}
 	var errs []error
 	for _, h := range hooks {
 		syncs := o.Syncs != nil && o.Syncs(h)
 		if syncs {
-			all = append(all, setRecords(h, o.Namespace, o.Tested != nil && o.Tested(h)))
+			all.ofOperator(setRecords(h, o.Namespace, o.Tested != nil && o.Tested(h)))
 		}
 		for i := range h.Kubernetes {
-			needs, kind, err := watches(h, &h.Kubernetes[i], lookup)
+			b := &h.Kubernetes[i]
+			watched, kind, err := watches(h, b, lookup)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, h.Kubernetes[i].Name, err))
+				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, b.Name, err))
+				continue
 			}
-			if h.Tenant == nil {
-				all = append(all, needs...)
-			} else { // the operator reads for all, and the account is asked whether it is allowed to
-				all = append(all, withoutWrites(needs)...)
-				ofTenants.add(h, needs...)
-				if err == nil && !kind.Namespaced {
-					ofTenants.add(h, need{"default", "events.k8s.io", "events", "", "create patch",
+			all.of(h, watched...)
+			if h.Tenant != nil { // the operator reads for all, and the account is asked whether it is allowed to
+				all.ofOperator(withoutWrites(watched)...)
+				if !kind.Namespaced {
+					all.of(h, need{"default", "events.k8s.io", "events", "", "create patch",
 						[]string{h.Name + ", Events about objects that are in no namespace"}})
 				}
 			}
-			if o.Events && !h.Kubernetes[i].AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
-				if about := events(h, &h.Kubernetes[i]); h.Tenant != nil {
-					ofTenants.add(h, about...)
-				} else {
-					all = append(all, about...)
-				}
+			if o.Events && !b.AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
+				all.of(h, events(h, b)...)
 			}
-			switch {
-			case err != nil || !syncs:
-			case h.Tenant != nil:
-				ofTenants.add(h, sets(h, needs)...)
-			default:
-				all = append(all, sets(h, needs)...)
+			if syncs {
+				all.of(h, sets(h, watched)...)
 			}
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	all = append(all, webhooks(hooks, o)...)
-	all = append(all, record(hooks, o)...)
-	all = append(all, tokens(hooks)...)
+	all.ofOperator(slices.Concat(webhooks(hooks, o), record(hooks, o), tokens(hooks))...)
 	switch {
 	case o.Shards:
-		all = append(all, need{o.Namespace, "coordination.k8s.io", "leases", "", "get list watch create update delete",
+		all.ofOperator(need{o.Namespace, "coordination.k8s.io", "leases", "", "get list watch create update delete",
 			[]string{"shards; the names of their Leases depend on the hooks"}})
 	case o.Lease != "":
 		const why = "leader election"
-		all = append(all,
+		all.ofOperator(
 			need{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
 			need{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
 	}
 	if o.Events {
-		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
+		all.ofOperator(need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	for _, u := range o.Uses {
 		one := need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()}
-		if i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h.Name == u.Hook }); i >= 0 && hooks[i].Tenant != nil &&
-			!u.records(o.Namespace) {
-			ofTenants.add(hooks[i], one)
+		if i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h.Name == u.Hook }); i >= 0 && !u.records(o.Namespace) {
+			all.of(hooks[i], one)
 		} else {
-			all = append(all, one)
+			all.ofOperator(one)
 		}
 	}
-	return slices.Concat(roles(withoutCovered(all)), ofTenants.roles()), nil
+	return all.roles(), nil
+}
+
+// orAll are names, or the one that means all.
+func orAll(names []string) []string {
+	if len(names) == 0 {
+		return []string{""}
+	}
+	return names
 }
 
 // watches is what a kubernetes binding needs.
@@ -200,12 +196,12 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, Kind, err
 		why = append(why, fmt.Sprintf("GUESSED from the kind %s: make sure that this is its resource", b.Kind))
 	}
 	var all []need
-	namespaces := b.Namespaces.Names
-	if kind.Namespaced && b.Namespaces.ByLabels {
-		all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + byLabels}})
-	}
-	if !kind.Namespaced || len(namespaces) == 0 {
-		namespaces = []string{""}
+	namespaces := orAll(nil)
+	if kind.Namespaced {
+		namespaces = orAll(b.Namespaces.Names)
+		if b.Namespaces.ByLabels {
+			all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + byLabels}})
+		}
 	}
 	for _, namespace := range namespaces {
 		for _, name := range names(b) {
@@ -219,12 +215,8 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, Kind, err
 	if b.Finalizer != "" {
 		// Objects that have left the selectors, or were removed from the configuration, are among all of the kind.
 		finds := []string{fmt.Sprintf("%s adds and removes the finalizer %s", why[0], b.Finalizer)}
-		if !kind.Namespaced || len(b.Namespaces.Names) == 0 {
-			all = append(all, need{"", kind.Group, kind.Resource, "", watching + " patch", finds})
-		} else {
-			for _, namespace := range b.Namespaces.Names {
-				all = append(all, need{namespace, kind.Group, kind.Resource, "", watching + " patch", finds})
-			}
+		for _, namespace := range namespaces {
+			all = append(all, need{namespace, kind.Group, kind.Resource, "", watching + " patch", finds})
 		}
 	}
 	return all, kind, nil
@@ -254,11 +246,7 @@ func sets(h *hook.Hook, watched []need) (all []need) {
 
 // events is what Events about objects need for which no attempt is left.
 func events(h *hook.Hook, b *hook.Kubernetes) (all []need) {
-	namespaces := b.Namespaces.Names
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
-	for _, namespace := range namespaces {
+	for _, namespace := range orAll(b.Namespaces.Names) {
 		all = append(all, need{namespace, "events.k8s.io", "events", "",
 			"create patch", []string{fmt.Sprintf("%s, kubernetes %q: Events on objects without an attempt left", h.Name, b.Name)}})
 	}
@@ -284,15 +272,12 @@ func record(hooks []*hook.Hook, o Options) []need {
 // names are those that a binding is limited to. The API server checks them, because the operator requests one name at a
 // time.
 func names(b *hook.Kubernetes) []string {
-	if len(b.Names) > 0 {
-		return b.Names
-	}
-	if selector, err := fields.ParseSelector(b.Fields); err == nil {
+	if selector, err := fields.ParseSelector(b.Fields); err == nil && len(b.Names) == 0 {
 		if name, exact := selector.RequiresExactMatch("metadata.name"); exact {
 			return []string{name}
 		}
 	}
-	return []string{""}
+	return orAll(b.Names)
 }
 
 // webhooks is what the registration of webhook bindings needs.

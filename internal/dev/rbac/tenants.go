@@ -9,11 +9,20 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// needs are those of the accounts of tenants.
+// needs are those of each account; the zero one is the operator's.
 type needs map[hook.ServiceAccount][]need
 
-// add adds needs of a hook of a tenant.
-func (n needs) add(h *hook.Hook, all ...need) {
+func (n needs) ofOperator(all ...need) {
+	operator := hook.ServiceAccount{}
+	n[operator] = append(n[operator], all...)
+}
+
+// of adds needs of a hook: to those of the account of its tenant, if it has one.
+func (n needs) of(h *hook.Hook, all ...need) {
+	if h.Tenant == nil {
+		n.ofOperator(all...)
+		return
+	}
 	account := h.Tenant.ServiceAccount
 	for _, one := range all {
 		if !slices.ContainsFunc(one.why, func(why string) bool { return strings.HasSuffix(why, byLabels) }) {
@@ -27,7 +36,7 @@ func withoutWrites(all []need) []need {
 	return slices.DeleteFunc(slices.Clone(all), func(n need) bool { return n.verbs == "patch" })
 }
 
-// roles are those of each account, in the order of their names.
+// roles are those of each account, the operator's first.
 func (n needs) roles() (all []Role) {
 	accounts := slices.SortedFunc(maps.Keys(n), func(a, b hook.ServiceAccount) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
