@@ -41,8 +41,8 @@ func (l *linter) inCluster(ctx context.Context, all []linted, dir string) (found
 		return nil, "", err
 	}
 	c := &clusterLinter{
-		linter: l, access: access{cl, l.lint.As, map[rbac.Permission]bool{}}, filters: jq.NewCompiler(jq.Options{LibraryPath: l.opts.JQLibraryPath}),
-		kinds: map[[2]string]rbac.Kind{}, plan: l.lint.RBAC.plan(nil),
+		linter: l, access: access{cl, l.lint.As, map[rbac.Permission]bool{}},
+		filters: jq.NewCompiler(jq.Options{LibraryPath: l.opts.JQLibraryPath}), kinds: map[[2]string]rbac.Kind{}, plan: l.lint.RBAC.plan(nil),
 	}
 	var hooks []*hook.Hook
 	for _, one := range all {

@@ -155,12 +155,14 @@ func (s *Server) Guessed(group, resource string) bool {
 	return false
 }
 
-// Learn serves a kind, unless there is one with this name in its version.
-func (s *Server) Learn(k Kind) {
+// Learn serves kinds, unless there is one with the same name in the same version.
+func (s *Server) Learn(kinds ...Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.resolve(k.GroupVersion().String(), k.Kind); !known {
-		s.kinds = append(s.kinds, k)
+	for _, k := range kinds {
+		if _, known := s.resolve(k.GroupVersion().String(), k.Kind); !known {
+			s.kinds = append(s.kinds, k)
+		}
 	}
 }
 

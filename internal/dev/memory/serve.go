@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -38,24 +39,29 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	answer, err := s.serve(r, body)
 	s.mu.Unlock()
-	status := http.StatusOK
-	if made, ok := answer.(created); ok {
-		status, answer = http.StatusCreated, made.object
-	}
 	if err != nil {
-		text := err.Status()
-		text.Kind, text.APIVersion = "Status", "v1"
-		status, answer = int(text.Code), text
+		return Reject(r, err)
 	}
-	text, failed := json.Marshal(answer)
-	if failed != nil {
-		return nil, failed
+	if made, ok := answer.(created); ok {
+		return respond(r, http.StatusCreated, made.object)
 	}
+	return respond(r, http.StatusOK, answer)
+}
+
+// Reject answers a request with an error.
+func Reject(r *http.Request, err *apierrors.StatusError) (*http.Response, error) {
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	return respond(r, int(status.Code), status)
+}
+
+func respond(r *http.Request, status int, answer any) (*http.Response, error) {
+	text, err := json.Marshal(answer)
 	return &http.Response{
 		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)),
 		ContentLength: int64(len(text)), Request: r,
-	}, nil
+	}, err
 }
 
 // created is the answer to a request that has created an object.
@@ -72,18 +78,58 @@ type request struct {
 	dryRun bool
 }
 
+// Path is what the path of a request names: a version, a collection of its objects, or one of them.
+type Path struct {
+	schema.GroupVersionResource
+	Namespace, Name, Subresource string
+}
+
+// ParsePath returns the zero value for a path that names none of these.
+func ParsePath(path string) (p Path) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 1 && parts[0] == "api":
+		p.Version, parts = parts[1], parts[2:]
+	case len(parts) > 2 && parts[0] == "apis":
+		p.Group, p.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return p
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
+		p.Namespace, parts = parts[1], parts[2:]
+	}
+	parts = append(parts, "", "", "")
+	p.Resource, p.Name, p.Subresource = parts[0], parts[1], parts[2]
+	return p
+}
+
 // serve requires mu.
 func (s *Server) serve(r *http.Request, body []byte) (any, *apierrors.StatusError) {
-	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	switch {
-	case len(segments) == 1 && segments[0] == "apis":
-		return s.groups(), nil
-	case len(segments) >= 2 && segments[0] == "api":
-		return s.version1("", segments[1], segments[2:], r, body)
-	case len(segments) >= 3 && segments[0] == "apis":
-		return s.version1(segments[1], segments[2], segments[3:], r, body)
+	p := ParsePath(r.URL.Path)
+	if p.Resource == "" {
+		if strings.Trim(r.URL.Path, "/") == "apis" {
+			return s.groups(), nil
+		}
+		if list := s.resources(p.GroupVersion()); len(list.APIResources) > 0 {
+			return list, nil
+		}
+		return nil, missing(r, "", "")
 	}
-	return nil, missing(r, "", "")
+	at := slices.IndexFunc(s.kinds, func(k Kind) bool { return k.GroupVersionResource == p.GroupVersionResource })
+	if at < 0 {
+		return nil, missing(r, p.Resource, "")
+	}
+	q := &request{Request: r, kind: s.kinds[at], at: key{p.GroupResource(), p.Namespace, p.Name}, subresource: p.Subresource, body: body,
+		dryRun: r.URL.Query().Get("dryRun") != ""}
+	switch {
+	case p.Name != "":
+		return s.one(q)
+	case r.Method == http.MethodPost:
+		return s.create(q)
+	case r.Method == http.MethodGet:
+		return s.list(q)
+	}
+	return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(r.Method))
 }
 
 func missing(r *http.Request, resource, name string) *apierrors.StatusError {
@@ -110,13 +156,13 @@ func (s *Server) groups() *metav1.APIGroupList {
 	return list
 }
 
-func (s *Server) resources(group, version string) *metav1.APIResourceList {
+func (s *Server) resources(version schema.GroupVersion) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 	for _, k := range s.kinds {
-		if k.Group != group || k.Version != version {
+		if k.GroupVersion() != version {
 			continue
 		}
-		list.GroupVersion = k.GroupVersion().String()
+		list.GroupVersion = version.String()
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: k.GroupVersionResource.Resource, Kind: k.Kind, Namespaced: k.Namespaced, ShortNames: k.ShortNames,
 			SingularName: strings.ToLower(k.Kind),
@@ -124,44 +170,6 @@ func (s *Server) resources(group, version string) *metav1.APIResourceList {
 		})
 	}
 	return list
-}
-
-// version1 serves one version of a group.
-func (s *Server) version1(group, version string, segments []string, r *http.Request, body []byte) (any, *apierrors.StatusError) {
-	if len(segments) == 0 {
-		if list := s.resources(group, version); len(list.APIResources) > 0 {
-			return list, nil
-		}
-		return nil, missing(r, "", "")
-	}
-	namespace := ""
-	if segments[0] == "namespaces" && len(segments) >= 3 && segments[2] != "status" && segments[2] != "finalize" {
-		namespace, segments = segments[1], segments[2:]
-	}
-	at := slices.IndexFunc(s.kinds, func(k Kind) bool {
-		return k.Group == group && k.Version == version && k.GroupVersionResource.Resource == segments[0]
-	})
-	if at < 0 {
-		return nil, missing(r, segments[0], "")
-	}
-	q := &request{Request: r, kind: s.kinds[at], body: body, dryRun: r.URL.Query().Get("dryRun") != ""}
-	q.at = key{GroupResource: q.kind.GroupResource(), namespace: namespace}
-	if len(segments) > 1 {
-		q.at.name = segments[1]
-	}
-	if len(segments) > 2 {
-		q.subresource = segments[2]
-	}
-	if q.at.name == "" {
-		switch r.Method {
-		case http.MethodPost:
-			return s.create(q)
-		case http.MethodGet:
-			return s.list(q)
-		}
-		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(r.Method))
-	}
-	return s.one(q)
 }
 
 func (q *request) bad(err error) *apierrors.StatusError { return apierrors.NewBadRequest(err.Error()) }

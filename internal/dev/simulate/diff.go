@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -197,7 +198,7 @@ func objectPath(r *http.Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot read the body of the request to %s: %w", r.URL.Path, err)
 	}
-	if _, _, name := pathParts(r.URL.Path); name != "" { // a subresource, such as an eviction
+	if memory.ParsePath(r.URL.Path).Name != "" { // a subresource, such as an eviction
 		return r.URL.Path, nil
 	}
 	if h.Metadata.Name == "" {
@@ -212,10 +213,7 @@ func answered(response *http.Response, err error) (*http.Response, []byte, error
 		return nil, nil, err
 	}
 	body, err := io.ReadAll(response.Body)
-	if closed := response.Body.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, nil, err
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))

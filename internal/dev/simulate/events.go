@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
@@ -15,10 +16,11 @@ import (
 
 // trigger makes the events of the input, or the Synchronization of all bindings.
 func (s *simulation) trigger(ctx context.Context) error {
-	switch in := &s.in; {
-	case in.From != "":
+	in := &s.in
+	if in.From != "" {
 		return s.replay(ctx)
-	case !in.Triggered():
+	}
+	if !in.Triggered() {
 		for i := range s.hook.Kubernetes {
 			if s.hook.Kubernetes[i].Initial == hook.InitialEvents {
 				s.listening = true
@@ -33,7 +35,7 @@ func (s *simulation) trigger(ctx context.Context) error {
 	for i := range s.hook.Kubernetes {
 		s.watched.Unlock(s.hook, i)
 	}
-	switch in := &s.in; {
+	switch {
 	case in.Startup:
 		if s.hook.OnStartup == nil {
 			return errors.New("startup: the hook has no onStartup")
@@ -49,29 +51,23 @@ func (s *simulation) trigger(ctx context.Context) error {
 	case in.HTTP != "":
 		return s.request(ctx)
 	}
-	for _, ev := range s.in.Events {
-		if err := s.event(ctx, ev); err != nil {
-			return fmt.Errorf("%s: %w", ev.Place, err)
-		}
-		if s.in.Together {
-			continue
+	batch := 1
+	if s.in.Together {
+		batch = len(s.in.Events)
+	}
+	for events := range slices.Chunk(s.in.Events, batch) {
+		for _, ev := range events {
+			if err := s.event(ctx, ev); err != nil {
+				return fmt.Errorf("%s: %w", ev.Place, err)
+			}
 		}
 		if err := s.drain(ctx); err != nil {
 			return err
 		}
-		if err := s.finalize(ctx, ev); err != nil {
-			return err
-		}
-	}
-	if !s.in.Together {
-		return nil
-	}
-	if err := s.drain(ctx); err != nil {
-		return err
-	}
-	for _, ev := range s.in.Events {
-		if err := s.finalize(ctx, ev); err != nil {
-			return err
+		for _, ev := range events {
+			if err := s.finalize(ctx, ev); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -91,12 +87,7 @@ func (s *simulation) tick(ctx context.Context) error {
 	return s.drain(ctx)
 }
 
-func listed(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
+func listed(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
 // event changes the cluster.
 func (s *simulation) event(ctx context.Context, ev testfile.Event) error {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -60,9 +61,7 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 // learn serves the kinds of manifests: those of CRDs among them, and guessed ones.
 func (s *simulation) learn(ctx context.Context, manifests ...testfile.Manifest) error {
 	for _, m := range manifests {
-		for _, k := range memory.CRDKinds(m.Text) {
-			s.server.Learn(k)
-		}
+		s.server.Learn(memory.CRDKinds(m.Text)...)
 	}
 	for _, m := range manifests {
 		head, err := memory.HeadOf(m.Text)
@@ -140,30 +139,24 @@ func (s *simulation) readBack(ctx context.Context) error {
 
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.
 func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
+	learn := func(apiVersion, kind string, namespaced bool) { _ = s.store.learn(ctx, apiVersion, kind, namespaced) }
 	for _, p := range patches {
-		for _, k := range memory.CRDKinds(p.Object) {
-			s.server.Learn(k)
+		s.server.Learn(memory.CRDKinds(p.Object)...)
+		if p.Set == nil {
+			if p.Subresource == "" {
+				learn(p.APIVersion, p.Kind, p.Namespace != "")
+			}
+			continue
 		}
-		switch {
-		case p.Set != nil:
-			s.learnSet(ctx, p.Set)
-		case p.Subresource == "":
-			_ = s.store.learn(ctx, p.APIVersion, p.Kind, p.Namespace != "")
+		owner := cmp.Or(p.Set.Owner, &effect.Owner{})
+		for _, m := range p.Set.Objects {
+			s.server.Learn(memory.CRDKinds(m.Object)...)
 		}
-	}
-}
-
-// learnSet serves the kinds of a set and of its owner.
-func (s *simulation) learnSet(ctx context.Context, set *effect.ObjectSet) {
-	for _, m := range set.Objects {
-		for _, k := range memory.CRDKinds(m.Object) {
-			s.server.Learn(k)
+		for _, m := range p.Set.Objects {
+			learn(m.APIVersion, m.Kind, m.Namespace != "" || owner.Namespace != "")
 		}
-	}
-	for _, m := range set.Objects {
-		_ = s.store.learn(ctx, m.APIVersion, m.Kind, m.Namespace != "" || set.Owner != nil && set.Owner.Namespace != "")
-	}
-	if o := set.Owner; o != nil {
-		_ = s.store.learn(ctx, o.APIVersion, o.Kind, o.Namespace != "")
+		if p.Set.Owner != nil {
+			learn(owner.APIVersion, owner.Kind, owner.Namespace != "")
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -120,26 +119,26 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // unread returns the kind of an object that the simulation does not know yet. From then on it does.
 func (o *origin) unread(path string) (k memory.Kind, unread bool) {
-	res, namespace, name := pathParts(path)
+	p := memory.ParsePath(path)
 	o.mu.Lock()
 	seen := o.seen[path]
 	o.seen[path] = true
 	o.mu.Unlock()
-	if k, unread = o.ResolveResource(res); seen || !unread {
+	if k, unread = o.ResolveResource(p.GroupVersionResource); seen || !unread {
 		return k, false
 	}
-	_, there := o.Get(memory.Object{Kind: k, Namespace: namespace, Name: name})
+	_, there := o.Get(memory.Object{Kind: k, Namespace: p.Namespace, Name: p.Name})
 	return k, !there
 }
 
 // readList reads the objects of a list that the simulation does not know.
 func (o *origin) readList(r *http.Request) error {
-	res, namespace, _ := pathParts(r.URL.Path + "/any")
-	k, known := o.ResolveResource(res)
+	p := memory.ParsePath(r.URL.Path)
+	k, known := o.ResolveResource(p.GroupVersionResource)
 	if !known {
 		return nil
 	}
-	all, err := o.cluster.list(r.Context(), k.Resource, namespace, r.URL.Query().Get("labelSelector"), "", 0)
+	all, err := o.cluster.list(r.Context(), k.Resource, p.Namespace, r.URL.Query().Get("labelSelector"), "", 0)
 	if err != nil {
 		return err
 	}
@@ -163,15 +162,15 @@ func (o *origin) read(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, namespace, name := pathParts(path)
-	if name == "" {
+	p := memory.ParsePath(path)
+	if p.Name == "" {
 		return nil
 	}
 	k, unread := o.unread(path)
 	if !unread {
 		return nil
 	}
-	text, err := o.cluster.Get(r.Context(), k.Resource, namespace, name)
+	text, err := o.cluster.Get(r.Context(), k.Resource, p.Namespace, p.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -180,26 +179,4 @@ func (o *origin) read(r *http.Request) error {
 	}
 	_, err = o.Mirror(text)
 	return err
-}
-
-// pathParts splits the path of an object, without its subresource. The name is empty for other paths.
-func pathParts(path string) (res schema.GroupVersionResource, namespace, name string) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case len(parts) > 3 && parts[0] == "api":
-		res.Version, parts = parts[1], parts[2:]
-	case len(parts) > 4 && parts[0] == "apis":
-		res.Group, res.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return res, "", ""
-	}
-	switch {
-	case parts[0] != "namespaces" || len(parts) < 3:
-	case len(parts) > 3:
-		namespace, parts = parts[1], parts[2:]
-	case parts[2] != "status" && parts[2] != "finalize": // a collection
-		return res, "", ""
-	}
-	res.Resource = parts[0]
-	return res, namespace, parts[1]
 }

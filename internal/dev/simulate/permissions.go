@@ -1,11 +1,10 @@
 package simulate
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
@@ -81,30 +81,16 @@ func ReadRole(path string) (*Role, error) {
 	return r, nil
 }
 
-// allows reports whether a permission is granted, by the rules of the API server.
-func (r *Role) allows(p rbac.Permission) bool {
-	return r.any(p, (*rbac.GrantedRule).Allows)
-}
-
-// allowsSome reports whether it is granted for some objects.
-func (r *Role) allowsSome(p rbac.Permission) bool {
-	return r.any(p, func(rule *rbac.GrantedRule, p rbac.Permission) bool {
-		all := *rule
-		all.Names = nil
-		return all.Allows(p)
+// allows reports whether a permission is granted, by the rules of the API server; with some, for some objects.
+func (r *Role) allows(p rbac.Permission, some bool) bool {
+	return slices.ContainsFunc(r.grants, func(g grant) bool {
+		return (g.namespace == "" || g.namespace == p.Namespace) && slices.ContainsFunc(g.rules, func(rule rbac.GrantedRule) bool {
+			if some {
+				rule.Names = nil
+			}
+			return rule.Allows(p)
+		})
 	})
-}
-
-func (r *Role) any(p rbac.Permission, by func(*rbac.GrantedRule, rbac.Permission) bool) bool {
-	for _, g := range r.grants {
-		if g.namespace != "" && g.namespace != p.Namespace {
-			continue
-		}
-		if slices.ContainsFunc(g.rules, func(rule rbac.GrantedRule) bool { return by(&rule, p) }) {
-			return true
-		}
-	}
-	return false
 }
 
 // permissions answers the requests for which a role grants no permission as the API server does, and passes the others on. A nil one grants
@@ -120,7 +106,7 @@ type permissions struct {
 
 func (p *permissions) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked, ok := permissionOf(r)
-	if !ok || p.role.allows(asked) {
+	if !ok || p.role.allows(asked, false) {
 		return p.next.RoundTrip(r)
 	}
 	p.miss(asked)
@@ -129,71 +115,46 @@ func (p *permissions) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	resource, subresource, _ := strings.Cut(asked.Resource, "/")
+	if r.Body != nil {
+		if err := r.Body.Close(); err != nil {
+			return nil, err
+		}
+	}
 	where := "at the cluster scope"
 	if asked.Namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", asked.Namespace)
 	}
-	reason := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", p.user, asked.Verb,
-		strings.TrimSuffix(resource+"/"+subresource, "/"), asked.Group, where)
-	status := apierrors.NewForbidden(schema.GroupResource{Group: asked.Group, Resource: resource}, asked.Name, errors.New(reason)).Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	text, err := json.Marshal(status)
-	return &http.Response{
-		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
-		Request: r,
-	}, err
+	reason := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", p.user, asked.Verb, asked.Resource, asked.Group, where)
+	resource := schema.GroupResource{Group: asked.Group}
+	resource.Resource, _, _ = strings.Cut(asked.Resource, "/")
+	return memory.Reject(r, apierrors.NewForbidden(resource, asked.Name, errors.New(reason)))
 }
+
+// verbs are those of requests that are not GET.
+var verbs = map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
 // permissionOf is what a request for objects needs; false for other requests, which every client may send.
 func permissionOf(r *http.Request) (p rbac.Permission, ok bool) {
-	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	switch {
-	case len(segments) > 2 && segments[0] == "api":
-		segments = segments[2:]
-	case len(segments) > 3 && segments[0] == "apis":
-		p.Group, segments = segments[1], segments[3:]
-	default:
-		return p, false
-	}
-	if len(segments) > 2 && segments[0] == "namespaces" {
-		p.Namespace, segments = segments[1], segments[2:]
-	}
-	p.Resource = segments[0]
-	if len(segments) > 1 {
-		p.Name = segments[1]
-	}
+	at, query := memory.ParsePath(r.URL.Path), r.URL.Query()
+	p = rbac.Permission{Verb: cmp.Or(verbs[r.Method], "get"), Group: at.Group, Resource: at.Resource, Namespace: at.Namespace, Name: at.Name}
 	if p.Group == "" && p.Resource == "namespaces" {
 		p.Namespace = p.Name // as the API server has it
 	}
-	if len(segments) > 2 {
-		p.Resource += "/" + segments[2]
+	if at.Subresource != "" {
+		p.Resource += "/" + at.Subresource
 	}
-	query := r.URL.Query()
-	switch collection := len(segments) == 1; r.Method {
-	case http.MethodPost:
-		p.Verb = "create"
-	case http.MethodPut:
-		p.Verb = "update"
-	case http.MethodPatch:
-		p.Verb = "patch"
-	case http.MethodDelete:
-		if p.Verb = "delete"; collection {
-			p.Verb = "deletecollection"
+	switch collection := p.Name == ""; {
+	case collection && p.Verb == "delete":
+		p.Verb = "deletecollection"
+	case collection && p.Verb == "get":
+		if p.Verb = "list"; query.Get("watch") == "true" || query.Get("watch") == "1" {
+			p.Verb = "watch"
 		}
-	default:
-		if p.Verb = "get"; collection {
-			p.Verb = "list"
-			if query.Get("watch") == "true" || query.Get("watch") == "1" {
-				p.Verb = "watch"
-			}
-			if name, ok := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name="); ok && !strings.Contains(name, ",") {
-				p.Name = name
-			}
+		if name, ok := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name="); ok && !strings.Contains(name, ",") {
+			p.Name = name
 		}
 	}
-	return p, true
+	return p, p.Resource != ""
 }
 
 // miss records a permission that is not granted.
@@ -235,7 +196,7 @@ func (p *permissions) checkBindings(h *hook.Hook, resolve func(apiVersion, kind 
 		for _, rule := range r.Rules {
 			for _, verb := range []string{"list", "watch"} {
 				for one := range rule.Permissions(r.Namespace, verb) {
-					if !p.role.allows(one) {
+					if !p.role.allows(one, false) {
 						p.miss(one)
 					}
 				}
@@ -253,7 +214,7 @@ func (p *permissions) denied(sent []apply.Sent) []rbac.Permission {
 	for _, one := range sent {
 		for _, verb := range one.Verbs {
 			needed := rbac.Permission{Verb: verb, Group: one.Group, Resource: one.Resource, Namespace: one.Namespace}
-			if !p.role.allowsSome(needed) {
+			if !p.role.allows(needed, true) {
 				p.miss(needed)
 			}
 		}

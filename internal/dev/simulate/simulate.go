@@ -306,18 +306,16 @@ func (s *simulation) observe(r run.Report) {
 
 // exitOf is the exit status of a run as a shell has it.
 func exitOf(err error) int {
-	var exit *process.ExitError
-	var timeout *process.TimeoutError
-	var start *process.StartError
 	status := 0
+	exit, failed := errors.AsType[*process.ExitError](err)
 	switch {
-	case errors.As(err, &timeout):
+	case errors.As(err, new(*process.TimeoutError)):
 		return 124
 	case errors.As(err, new(*process.WorkerError)):
 		return 255
-	case errors.As(err, &start):
+	case errors.As(err, new(*process.StartError)):
 		return 127
-	case !errors.As(err, &exit):
+	case !failed:
 		return 0
 	case exit.Status == "signal: killed":
 		return 137
