@@ -60,7 +60,14 @@ func ownProgram(t *testing.T) string {
 
 // execed starts a stand-in for kubectl exec in front of a Pod with the operator, and returns its standard streams.
 func execed(t *testing.T, socket string) (net.Conn, error) {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	// macOS cannot make sockets that no other process inherits in one call.
+	syscall.ForkLock.RLock()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(pair[0])
+		syscall.CloseOnExec(pair[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, err
 	}
