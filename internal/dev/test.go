@@ -91,7 +91,7 @@ type tester struct {
 	slots chan struct{}
 	// role is that of TestOptions.Role; nil for none.
 	role *simulate.Role
-	// hooks are the config calls, by the path of the hook.
+	// hooks are the config calls, by the path of the hook and the variables of the file.
 	mu    sync.Mutex
 	hooks map[string]*loadedHook
 	next  int
@@ -274,13 +274,14 @@ func rewrite(path string, text, newText []byte) error {
 	return os.WriteFile(path, newText, info.Mode().Perm())
 }
 
-// load calls a hook with --config, once.
+// load calls a hook with --config, once for each set of variables.
 func (t *tester) load(ctx context.Context, path string, env map[string]string) (*hook.Hook, error) {
+	call := fmt.Sprintf("%q %q", path, env)
 	t.mu.Lock()
-	l := t.hooks[path]
+	l := t.hooks[call]
 	if l == nil {
 		l = &loadedHook{}
-		t.hooks[path] = l
+		t.hooks[call] = l
 	}
 	t.mu.Unlock()
 	l.once.Do(func() {
