@@ -148,8 +148,9 @@ func (r *reader) together(n *yaml.Node, set map[string]bool, in *Input) {
 		problem string
 	}{
 		{set["together"] && in.Together, len(in.Events) > 0, "together needs event"},
-		{set["body"] || set["header"], in.HTTP != "", "body and header need http"},
-		{set["as"] || set["as-group"], in.Review != nil || in.HTTP != "", "as and as-group need review or http"},
+		{set["body"] && in.Body != "" || set["header"] && len(in.Headers) > 0, in.HTTP != "", "body and header need http"},
+		{set["as"] && in.As != "" || set["as-group"] && len(in.AsGroups) > 0, in.Review != nil || in.HTTP != "",
+			"as and as-group need review or http"},
 	} {
 		if need.set && !need.ok {
 			r.problem(n, "", "%s", need.problem)

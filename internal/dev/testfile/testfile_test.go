@@ -150,3 +150,21 @@ func TestTabs(t *testing.T) {
 		}
 	}
 }
+
+// A key without a value takes that of the file away, so it needs no trigger.
+func TestEmptyKeysOfCases(t *testing.T) {
+	f, problems := Parse("pods_test.yaml", []byte(`hook: pods.sh
+as: ann
+as-group: [team]
+body: request.json
+header: {A: b}
+cases:
+- {name: tick, tick: nightly, as: "", as-group: [], body: "", header: []}
+`))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if in := f.Cases[0].Input; in.As != "" || len(in.AsGroups) > 0 || in.Body != "" || len(in.Headers) > 0 {
+		t.Errorf("an empty key does not replace that of the file: %+v", in)
+	}
+}
