@@ -7,6 +7,7 @@ toolchain go1.26.8
 godebug default=go1.26
 
 require (
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	k8s.io/apimachinery v0.36.3

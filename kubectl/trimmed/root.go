@@ -216,5 +216,5 @@ func newEmptyRoot(streams genericiooptions.IOStreams) (*cobra.Command, cmdutil.F
 	flags.BoolVar(&warningsFail, "warnings-as-errors", false, "")
 	connection.AddFlags(flags)
 	checked.AddFlags(flags)
-	return root, cmdutil.NewFactory(checked)
+	return root, factory{cmdutil.NewFactory(checked)}
 }
