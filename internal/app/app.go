@@ -55,8 +55,9 @@ type operator struct {
 	health  *lifecycle.Health
 	insight *insight
 	store   *hookset.Store
-	// confinement makes the environments of tenants.
+	// confinement makes the environments of tenants. lateLimits logs the first process of a tenant that got its limits after its start.
 	confinement *confinement
+	lateLimits  func(error)
 	// workers are the processes of hooks with settings.worker.
 	workers *worker.Pool
 	// recorder keeps the recordings of runs.

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 
@@ -64,4 +66,17 @@ func (op *operator) account(h *hook.Hook) kube.Account {
 		return kube.Account{}
 	}
 	return op.tenants.Account(h.Tenant)
+}
+
+// lateLimits returns what logs the first process that got the limits of its tenant after its start.
+func lateLimits(log *slog.Logger) func(error) {
+	var logged atomic.Bool
+	return func(err error) {
+		if logged.Swap(true) {
+			return
+		}
+		log.Warn("Limits of tenants are set after the start of processes: what a process forks at once may escape them", "error", err.Error(),
+			"hint", "let the operator trace its processes: set kernel.yama.ptrace_scope of the node to 0 or 1, allow ptrace in the seccomp "+
+				"profile, and do not run the operator below strace")
+	}
 }

@@ -81,15 +81,17 @@ func (l Limits) cpuSeconds(used time.Duration) uint64 {
 	return uint64(math.Ceil((used + l.CPUTime).Seconds()))
 }
 
-// hold sets the limits of a process that has just been started, and of what it has forked in the moments before: under load a shell starts
-// its first program earlier. Only a process whose parent has ended already escapes. A negative grace sets no hard limit of CPU time: that
-// of a worker is raised for each run, and without CAP_SYS_RESOURCE it cannot raise a hard one.
+// set sets the limits of a process that has just been started. A negative grace sets no hard limit of CPU time: that of a worker is raised
+// for each run, and without CAP_SYS_RESOURCE it cannot raise a hard one.
+func (l Limits) set(pid int, grace time.Duration) error {
+	return errors.Join(l.holdSpace(pid), l.holdCPU(pid, 0, grace))
+}
+
+// hold sets the limits of a process that could not be traced at its start, and of what it has forked in the moments before: under load a
+// shell starts its first program earlier. A process escapes that is being forked meanwhile, or whose parent has ended already.
 func (l Limits) hold(pid int, grace time.Duration) error {
-	if l == (Limits{}) {
-		return nil
-	}
-	if err := errors.Join(l.holdSpace(pid), l.holdCPU(pid, 0, grace)); err != nil {
-		return fmt.Errorf("cannot set the limits of its tenant: %w", err)
+	if err := l.set(pid, grace); err != nil {
+		return err
 	}
 	for child := range childrenOf(pid) { // what it forks from now on inherits the limits
 		if err := l.hold(child, grace); err != nil {

@@ -31,6 +31,9 @@ type Options struct {
 	DrainDelay time.Duration
 	// Kill ends the delay after SIGTERM; nil means never.
 	Kill context.Context
+	// LateLimits, if set, is called with the reason when a process has got its limits only after its start: what it had forked before and
+	// left behind has none.
+	LateLimits func(error)
 }
 
 // Executor runs processes. Its only state is an open /dev/null.
@@ -40,6 +43,8 @@ type Executor struct {
 	endOf func(pid int) (*signal, error)
 	now   func() time.Time
 	sleep func(time.Duration)
+	// refused is set in tests: the error of tracing.
+	refused error
 
 	mu sync.Mutex
 	// null is nil until it has been opened.
@@ -52,6 +57,9 @@ func New(opts Options) *Executor {
 	opts.DrainDelay = cmp.Or(opts.DrainDelay, time.Second)
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
+	}
+	if opts.LateLimits == nil {
+		opts.LateLimits = func(error) {}
 	}
 	return &Executor{opts: opts, endOf: endOf, now: time.Now, sleep: time.Sleep}
 }
@@ -120,14 +128,11 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		}
 	}
 
-	pid, err := e.start(in, stdout.write, stderr.write)
+	pid, err := e.start(in, cpuGrace, stdout.write, stderr.write)
 	stdout.closeWrite()
 	stderr.closeWrite()
 	if err != nil {
 		return Result{}, err
-	}
-	if err := in.Limits.hold(pid, cpuGrace); err != nil {
-		return Result{}, fmt.Errorf("%s FAILED: %w", in.Hook, errors.Join(err, abandon(pid)))
 	}
 	r := e.follow(ctx, pid, stdout, stderr)
 	result := Result{Usage: r.usage(started), HeldOpen: r.heldOpen, Slowed: pace.slowed()}
@@ -149,9 +154,9 @@ func abandon(pid int) error {
 	return (&run{pid: pid}).takeStatus()
 }
 
-// start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child
-// that another run is forking.
-func (e *Executor) start(in Invocation, stdout, stderr int, more ...uintptr) (pid int, err error) {
+// start starts the process with its limits; grace is that of Limits.hold. It retries ETXTBSY: a file that has just been written may
+// still be open for writing in a child that another run is forking.
+func (e *Executor) start(in Invocation, grace time.Duration, stdout, stderr int, more ...uintptr) (pid int, err error) {
 	devNull, err := e.devNull()
 	if err != nil {
 		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
@@ -162,15 +167,38 @@ func (e *Executor) start(in Invocation, stdout, stderr int, more ...uintptr) (pi
 	}
 	argv := append([]string{in.Path}, in.Args...)
 	for try := 0; ; try++ {
-		pid, _, err := syscall.StartProcess(in.Path, argv, attr)
-		if err == nil {
+		pid, err := e.startLimited(in.Limits, grace, in.Path, argv, attr)
+		switch {
+		case err == nil:
 			return pid, nil
-		}
-		if !errors.Is(err, syscall.ETXTBSY) || try == 5 {
+		case pid != 0:
+			return 0, fmt.Errorf("%s FAILED: cannot set the limits of its tenant: %w", in.Hook, errors.Join(err, abandon(pid)))
+		case !errors.Is(err, syscall.ETXTBSY) || try == 5:
 			return 0, &StartError{in.Hook, in.Path, in.Dir, err}
 		}
 		time.Sleep(time.Millisecond << try)
 	}
+}
+
+// startLimited starts a process with its limits. After an error with a pid, that process has not got them, and has to be ended.
+func (e *Executor) startLimited(l Limits, grace time.Duration, path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	if l == (Limits{}) || !LimitsProcesses {
+		pid, _, err = syscall.StartProcess(path, argv, attr)
+		return pid, err
+	}
+	refused := e.refused
+	if refused == nil {
+		pid, refused = startTraced(l, grace, path, argv, attr)
+	}
+	// Yama, a seccomp profile or a debugger may refuse tracing. If the error is that of execve, it returns without tracing, too.
+	if pid != 0 || !errors.Is(refused, syscall.EPERM) && !errors.Is(refused, syscall.EACCES) && !errors.Is(refused, syscall.ENOSYS) {
+		return pid, refused
+	}
+	if pid, _, err = syscall.StartProcess(path, argv, attr); err != nil {
+		return 0, err
+	}
+	e.opts.LateLimits(refused)
+	return pid, l.hold(pid, grace)
 }
 
 // devNull is stdin of processes.

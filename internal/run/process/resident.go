@@ -106,21 +106,16 @@ func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 		return nil, fmt.Errorf("%s FAILED: cannot start a worker: %w", o.Hook, err)
 	}
 	o.Vars = []string{WorkerVariable + "=3"}
-	if w.pid, err = e.start(o.Invocation, w.stdout.write, w.stderr.write, uintptr(theirs)); err != nil {
+	if w.pid, err = e.start(o.Invocation, endless, w.stdout.write, w.stderr.write, uintptr(theirs)); err != nil {
 		w.closeFiles()
 		return nil, err
 	}
 	w.stdout.closeWrite()
 	w.stderr.closeWrite()
-	if err = o.Limits.hold(w.pid, endless); err == nil {
-		if w.end, err = e.endOf(w.pid); err != nil {
-			err = fmt.Errorf("cannot wait for the worker: %w", err)
-		}
-	}
-	if err != nil {
+	if w.end, err = e.endOf(w.pid); err != nil {
 		_ = abandon(w.pid)
 		w.closeFiles()
-		return nil, fmt.Errorf("%s FAILED: %w", o.Hook, err)
+		return nil, fmt.Errorf("%s FAILED: cannot wait for the worker: %w", o.Hook, err)
 	}
 	w.due = w.started.Add(o.ReadyTimeout)
 	return w, nil
