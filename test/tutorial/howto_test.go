@@ -52,7 +52,7 @@ func (w world) follow(t *testing.T, page string) {
 		"/tmp/cluster/", w.cluster.Dir+"/",
 		"127.0.0.1:4317", w.receiver, "http://127.0.0.1:8001", w.server, "MYSQL_PORT=3306", "MYSQL_PORT="+freePort(t), "SHOP_PORT=8088",
 		"SHOP_PORT="+freePort(t))
-	f := &follower{cluster: w.cluster, reader: &reader{t: t, dir: dir, env: append(os.Environ(),
+	f := &follower{cluster: w.cluster, reader: &reader{t: t, dir: dir, before: testenv.KubectlFunction(t), env: append(os.Environ(),
 		"PATH="+dir+"/bin:"+dir+"/bin/tools:"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "PYTHONDONTWRITEBYTECODE=1",
 		"SHELL_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "SHELL_OPERATOR_LISTEN_PORT="+metrics, "SHELL_OPERATOR_TMP_DIR="+
 			filepath.Join(t.TempDir(), "tmp"),

@@ -122,6 +122,8 @@ type reader struct {
 	answer string
 	// dir is the working directory.
 	dir string
+	// before comes before the commands of each block.
+	before string
 }
 
 // start starts a command in a terminal of its own.
@@ -182,7 +184,7 @@ func (r *reader) do(b pages.Block) {
 	if strings.HasPrefix(commands, "export ") {
 		r.export(commands)
 	}
-	out, err := r.bash(commands).CombinedOutput()
+	out, err := r.bash(r.before + commands).CombinedOutput()
 	if (err != nil) != (b.Mark == "fails") {
 		r.t.Fatalf("line %d: error %v\n%s%s", b.Line, err, b.Text, out)
 	}

@@ -255,6 +255,17 @@ func KubectlVariables(t testing.TB) []string {
 	return variables
 }
 
+// KubectlFunction is a line for bash that lets kubectl be the trimmed one, with the PATH of the shell, and not for the programs that it starts.
+func KubectlFunction(t testing.TB) string {
+	t.Helper()
+	for _, variable := range KubectlVariables(t) {
+		if strings.HasPrefix(variable, kubectl.Variable+"=") {
+			return fmt.Sprintf("kubectl() { PATH=%s:$PATH %s %[1]s/kubectl \"$@\"; }\n", trimmedKubectl(), variable)
+		}
+	}
+	return "" // as on macOS
+}
+
 func trimmedKubectl() string { return filepath.Join(Root(), "bin", "kubectl-trimmed") }
 
 var kubectlVariables = sync.OnceValues(func() ([]string, error) {
