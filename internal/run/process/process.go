@@ -222,6 +222,9 @@ func (e *Executor) endEarly(group int, ended <-chan struct{}) bool {
 		return false
 	default:
 	}
+	if hasEnded(group) { // and its end is noticed later, as after a pause of the machine: its status counts
+		return false
+	}
 	_ = syscall.Kill(-group, syscall.SIGTERM)
 	delay := time.NewTimer(e.opts.TermDelay)
 	defer delay.Stop()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -286,6 +287,38 @@ echo ready; while :; do sleep 0.01; done`
 }
 
 // A hook that was stopped at its time limit has failed, even with exit status 0.
+// TestEndBeforeTheTimeout: a process that ended in time has not been ended, even if the operator notices its end later: its machine was
+// suspended, or a slow reader of its output comes first.
+func TestEndBeforeTheTimeout(t *testing.T) {
+	if runtime.GOOS == "darwin" {
+		t.Skip("a late look does not see it there")
+	}
+	for timeout := 100 * time.Millisecond; ; timeout *= 2 {
+		began, inTime := time.Now(), false
+		o := execute(t, Options{}, "echo $$", func(in *Invocation) {
+			in.Timeout = timeout
+			in.Stdout = func(line []byte) {
+				pid, err := strconv.Atoi(string(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := waitid(pid); err != nil {
+					t.Error(err)
+				}
+				inTime = time.Since(began) < timeout/2
+				<-time.After(timeout) // counted from a time after the start of the run
+			}
+		})
+		if !inTime {
+			continue // the machine is slow
+		}
+		if o.err != nil {
+			t.Error(o.err)
+		}
+		return
+	}
+}
+
 func TestTimeoutCountsWhateverTheStatus(t *testing.T) {
 	got, limit := limited(t, Options{TermDelay: time.Minute}, `trap 'echo cleaned up; exit 0' TERM
 echo ready; while :; do sleep 0.01; done`, 2)

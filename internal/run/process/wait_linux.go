@@ -23,6 +23,13 @@ func waitFor(pid, changes int) error {
 	}
 }
 
+// hasEnded reports whether a child has ended and is not reaped.
+func hasEnded(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
+}
+
 // endOf signals the end of a child.
 func endOf(pid int) (*signal, error) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
