@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -39,8 +40,10 @@ type brokenWorld struct {
 	t        *testing.T
 	dir      string
 	life     *Lifecycle
-	mu       sync.Mutex // guards prepared
+	mu       sync.Mutex // guards what follows
 	prepared []string
+	// refused is the error of the servers for new hooks.
+	refused error
 }
 
 func newBrokenWorld(t *testing.T) *brokenWorld {
@@ -86,6 +89,10 @@ func (w *brokenWorld) start() {
 				names = append(names, h.Name)
 			}
 			w.prepared = append(w.prepared, strings.Join(names, " ")+", without "+strings.Join(leftOut, " "))
+			if w.refused != nil {
+				var none *servers // as package app has it: a nil pointer in an interface that is not nil
+				return none, w.refused
+			}
 			return noRenewal{}, nil
 		},
 	}, first)
@@ -114,6 +121,39 @@ func (w *brokenWorld) reload() {
 }
 
 const fine = `echo '{configVersion: v1, onStartup: 1}'`
+
+// servers can be aborted only if there are any.
+type servers struct {
+	noRenewal
+	aborted bool
+}
+
+func (s *servers) Abort() { s.aborted = true }
+
+// A reload whose servers cannot be prepared, because another process has the port, is rejected, and the next one succeeds.
+func TestServersAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newBrokenWorld(t)
+		w.write("a", fine)
+		w.start()
+		refuse := func(err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.refused = err
+		}
+		w.write("b", fine)
+		refuse(errors.New("the port is in use"))
+		w.reload()
+		if got := w.names(); got != "a" {
+			t.Errorf("hooks without servers are active: %s", got)
+		}
+		refuse(nil)
+		w.reload()
+		if got := w.names(); got != "a b" {
+			t.Errorf("the next reload has the hooks %s", got)
+		}
+	})
+}
 
 // A broken hook is called again after 1, 2, 4, 8, 10, 10 … minutes, and alone. When it works it joins the others.
 func TestBrokenHooksAreCalledAgain(t *testing.T) {

@@ -93,7 +93,10 @@ func (l *Lifecycle) load(ctx context.Context, active []*hook.Hook, left, names [
 	if len(r.change.New)+len(r.change.Old) == 0 && slices.Equal(left, now) {
 		return r
 	}
-	r.renewal, r.err = l.o.Prepare(ctx, r.change.Hooks, now)
+	renewal, err := l.o.Prepare(ctx, r.change.Hooks, now)
+	if r.err = err; err == nil { // otherwise it may be a nil pointer, which no method can be called of
+		r.renewal = renewal
+	}
 	return r
 }
 
