@@ -55,9 +55,9 @@ type operator struct {
 	health  *lifecycle.Health
 	insight *insight
 	store   *hookset.Store
-	// confinement makes the environments of tenants. lateLimits logs the first process of a tenant that got its limits after its start.
+	// confinement makes the environments of tenants. lateLimits is about their limits.
 	confinement *confinement
-	lateLimits  func(error)
+	lateLimits  lateLimits
 	// workers are the processes of hooks with settings.worker.
 	workers *worker.Pool
 	// recorder keeps the recordings of runs.

@@ -139,8 +139,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
 	}
 	op.confinement = &confinement{files: files, config: cl.Config, patterns: o.HookEnv, tokenFile: op.tenants.TokenFile}
-	op.lateLimits = lateLimits(o.Log)
-	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill, LateLimits: op.lateLimits})
+	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill, Limited: op.limited})
 	op.workers = worker.New(worker.Options{
 		Executor: executor, ReadyTimeout: o.ConfigTimeout, Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,
 		Prepare: op.confinement.prepare,
@@ -216,7 +215,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
 	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
-		Executor: process.New(process.Options{Kill: kill, LateLimits: op.lateLimits}), Filters: filters, Log: o.Log,
+		Executor: process.New(process.Options{Kill: kill, Limited: op.limited}), Filters: filters, Log: o.Log,
 		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Confine: op.confinement.env,
 		Rejected:   op.runner.Rejected,
 		SkipBroken: o.SkipBroken, Tenants: o.Tenants, Shards: o.Election.Shards,

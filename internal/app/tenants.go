@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/tenant"
@@ -68,15 +69,31 @@ func (op *operator) account(h *hook.Hook) kube.Account {
 	return op.tenants.Account(h.Tenant)
 }
 
-// lateLimits returns what logs the first process that got the limits of its tenant after its start.
-func lateLimits(log *slog.Logger) func(error) {
-	var logged atomic.Bool
-	return func(err error) {
-		if logged.Swap(true) {
-			return
-		}
-		log.Warn("Limits of tenants are set after the start of processes: what a process forks at once may escape them", "error", err.Error(),
-			"hint", "let the operator trace its processes: set kernel.yama.ptrace_scope of the node to 0 or 1, allow ptrace in the seccomp "+
-				"profile, and do not run the operator below strace")
+// lateLimits is why the last process of a tenant got its limits only after its start; nil if it did not.
+type lateLimits struct{ refused atomic.Pointer[error] }
+
+const lateLimitsHint = "let the operator trace its processes: set kernel.yama.ptrace_scope of the node to 0 or 1, allow ptrace in the " +
+	"seccomp profile, and do not run the operator below strace"
+
+func (op *operator) limited(late error) { op.lateLimits.note(op.log, late) }
+
+// note takes the reason, or nil, of a process that has been started. It logs the first one.
+func (l *lateLimits) note(log *slog.Logger, refused error) {
+	if refused == nil {
+		l.refused.Store(nil)
+		return
 	}
+	if l.refused.Swap(&refused) == nil {
+		log.Warn("Limits of tenants are set after the start of processes: what a process forks at once may escape them",
+			"error", refused.Error(), "hint", lateLimitsHint)
+	}
+}
+
+func (l *lateLimits) troubles() []debug.Trouble {
+	refused := l.refused.Load()
+	if refused == nil {
+		return nil
+	}
+	return []debug.Trouble{{Kind: debug.InTenant, Subject: "the limits of tenants", Hint: lateLimitsHint,
+		Problem: "they are set after the start of processes, what a process forks at once may escape them: " + (*refused).Error()}}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -147,5 +148,27 @@ allowEmpty: true
 		}) {
 			t.Errorf("the tenant writes records: %q", lines)
 		}
+	}
+}
+
+// Limits that come late are a trouble until a process has them from its start, and logged once.
+func TestLateLimits(t *testing.T) {
+	var logged strings.Builder
+	var op operator
+	op.log = slog.New(slog.NewTextHandler(&logged, nil))
+	for _, late := range []error{nil, syscall.EPERM, syscall.EPERM, nil} {
+		op.limited(late)
+		var problems []string
+		for _, trouble := range op.lateLimits.troubles() {
+			problems = append(problems, trouble.String())
+		}
+		text := strings.Join(problems, "|")
+		if (text != "") != (late != nil) ||
+			late != nil && !(strings.Contains(text, "operation not permitted") && strings.Contains(text, "ptrace_scope")) {
+			t.Errorf("after %v the trouble is %q", late, text)
+		}
+	}
+	if n := strings.Count(logged.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d records:\n%s", n, logged.String())
 	}
 }

@@ -71,7 +71,7 @@ func (i *insight) topics() []debug.Topic {
 	}
 }
 
-// troubles are those of the API server, the Lease and the spool.
+// troubles are those of the API server, the Lease, the spool and the limits of all tenants.
 func (op *operator) troubles() (all []debug.Trouble) {
 	if text := op.requests.Unanswered(); text != "" {
 		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: text})
@@ -94,7 +94,7 @@ func (op *operator) troubles() (all []debug.Trouble) {
 				"object that waits", op.spool.OnDisk()>>20),
 			Hint: "shell-operator queue list shows where events wait"})
 	}
-	return all
+	return append(all, op.lateLimits.troubles()...)
 }
 
 // hookSeries are how many series of metrics each hook has.

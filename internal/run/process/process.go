@@ -31,9 +31,9 @@ type Options struct {
 	DrainDelay time.Duration
 	// Kill ends the delay after SIGTERM; nil means never.
 	Kill context.Context
-	// LateLimits, if set, is called with the reason when a process has got its limits only after its start: what it had forked before and
-	// left behind has none.
-	LateLimits func(error)
+	// Limited, if set, is called for each process with limits that has been started: with nil, or with the reason why it has got them only
+	// after its start. Then what it had forked before and left behind has none.
+	Limited func(late error)
 }
 
 // Executor runs processes. Its only state is an open /dev/null.
@@ -58,8 +58,8 @@ func New(opts Options) *Executor {
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
-	if opts.LateLimits == nil {
-		opts.LateLimits = func(error) {}
+	if opts.Limited == nil {
+		opts.Limited = func(error) {}
 	}
 	return &Executor{opts: opts, endOf: endOf, now: time.Now, sleep: time.Sleep}
 }
@@ -188,7 +188,10 @@ func (e *Executor) startLimited(l Limits, grace time.Duration, path string, argv
 	}
 	refused := e.refused
 	if refused == nil {
-		pid, refused = startTraced(l, grace, path, argv, attr)
+		if pid, refused = startTraced(l, grace, path, argv, attr); refused == nil {
+			e.opts.Limited(nil)
+			return pid, nil
+		}
 	}
 	// Yama, a seccomp profile or a debugger may refuse tracing. If the error is that of execve, it returns without tracing, too.
 	if pid != 0 || !errors.Is(refused, syscall.EPERM) && !errors.Is(refused, syscall.EACCES) && !errors.Is(refused, syscall.ENOSYS) {
@@ -197,7 +200,7 @@ func (e *Executor) startLimited(l Limits, grace time.Duration, path string, argv
 	if pid, _, err = syscall.StartProcess(path, argv, attr); err != nil {
 		return 0, err
 	}
-	e.opts.LateLimits(refused)
+	e.opts.Limited(refused)
 	return pid, l.hold(pid, grace)
 }
 

@@ -17,7 +17,11 @@ func needTracing(t *testing.T) {
 	if !LimitsProcesses {
 		t.Skipf("no limits on %s", runtime.GOOS)
 	}
-	e := New(Options{LateLimits: func(err error) { t.Skip("no tracing here:", err) }})
+	e := New(Options{Limited: func(late error) {
+		if late != nil {
+			t.Skip("no tracing here:", late)
+		}
+	}})
 	if _, err := e.Execute(t.Context(), fewFiles(script(t, "#!/bin/sh\n"), func([]byte) {})); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +94,7 @@ func TestTracingRefused(t *testing.T) {
 	for _, refused := range []error{syscall.EPERM, syscall.EACCES, syscall.ENOSYS} {
 		var stdout []string
 		var late error
-		e := New(Options{LateLimits: func(err error) { late = err }})
+		e := New(Options{Limited: func(err error) { late = err }})
 		e.refused = refused
 		_, err := e.Execute(t.Context(), fewFiles(path, func(line []byte) { stdout = append(stdout, string(line)) }))
 		if got := strings.Join(stdout, " "); got != "33" || err != nil || !errors.Is(late, refused) {
@@ -110,7 +114,7 @@ func TestStartErrorsWithLimits(t *testing.T) {
 		"missing interpreter": script(t, "#!/none\n"), "interpreter of DOS": script(t, "#!/bin/sh\r\n"), "empty file": script(t, ""),
 	} {
 		in := fewFiles(path, func([]byte) {})
-		e := New(Options{LateLimits: func(err error) { t.Errorf("%s: limits were late: %v", name, err) }})
+		e := New(Options{Limited: func(late error) { t.Errorf("%s: limited: %v", name, late) }})
 		_, with := e.Execute(t.Context(), in)
 		in.Limits = Limits{}
 		_, without := e.Execute(t.Context(), in)
