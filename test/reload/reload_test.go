@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -425,6 +426,29 @@ func TestMountedConfigMap(t *testing.T) {
 	until(op, t, "hook.sh v1: first Synchronization")
 	mount("..2", text("v2", "second"))
 	until(op, t, "hook.sh v1: first Synchronization", "hook.sh v2: second Synchronization")
+}
+
+// A hook whose server has no port is rejected. The hooks before it stay active, and later changes of files count.
+func TestReloadWithoutPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	cluster := testenv.Shared(t)
+	d := dir{t, t.TempDir(), cluster.Namespace(t)}
+	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")
+	op := start(t, cluster, d, "--http-listen-port", port)
+	until(op, t, "other v1: onStartup")
+
+	d.hook("web", "v1", "{configVersion: v1, http: [{name: orders, method: GET, path: /orders}]}")
+	if r := op.UntilLog("Reload rejected, the previous hooks stay active"); !strings.Contains(r.Fields["error"], "address already in use") {
+		t.Errorf("record %s", r.Text)
+	}
+	d.remove("web")
+	d.hook("more", "v1", "{configVersion: v1, onStartup: 1}")
+	until(op, t, "other v1: onStartup", "more v1: onStartup")
 }
 
 // Hooks that answer come and go, too.
