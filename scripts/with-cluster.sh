@@ -22,4 +22,4 @@ if [[ $line != ready ]]; then
 	echo 'the test cluster did not start' >&2
 	exit 1
 fi
-TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster "$@"
+TESTCLUSTER=required TESTCLUSTER_DIR=$dir/cluster TESTCLUSTER_REMOVED=1 "$@"
