@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // process is the real program, without a cluster.
@@ -37,7 +35,7 @@ func launch(t *testing.T, hook, user string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(testenv.Binary(t), append([]string{
+	p := &process{t: t, cmd: exec.Command(ownProgram(t), append([]string{
 		"start", "--hooks-dir", hooks, "--kube-config", config, "--shutdown-timeout", "1s", "--log-type", "json", "--listen-address", "127.0.0.1",
 		"--listen-port", "0",
 		"--tmp-dir", filepath.Join(dir, "tmp"), "--debug-unix-socket", filepath.Join(dir, "debug.socket"),
