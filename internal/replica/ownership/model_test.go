@@ -1,8 +1,6 @@
 package ownership
 
 import (
-	"encoding/binary"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -57,10 +55,8 @@ type setting struct {
 	speeds                   [3]int
 	duration, renewal, retry int
 	// next are the divisions with which a process may start again.
-	next []int
-	// kills, losses, deletions bound what may happen; 0 is none, -1 any number.
-	kills, losses, deletions int
-	fault                    fault
+	next  []int
+	fault fault
 }
 
 type lease struct {
@@ -95,15 +91,14 @@ type world struct {
 	leases []lease
 	procs  [3]process
 	// late are requests that their process has given up, and that may still arrive.
-	late                     []message
-	versions, identities     int
-	kills, losses, deletions int
+	late                 []message
+	versions, identities int
 	// deleted: a user has deleted a Lease, so that divisions are not kept apart.
 	deleted bool
 }
 
 func newWorld(s *setting) *world {
-	w := &world{s: s, kills: s.kills, losses: s.losses, deletions: s.deletions}
+	w := &world{s: s}
 	for _, name := range allLeases {
 		w.leases = append(w.leases, lease{Lease: Lease{Name: name}})
 	}
@@ -140,21 +135,6 @@ var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 func unit(n int) time.Duration { return time.Duration(n) * time.Second }
 
 func moment(clock int) Moment { return At(epoch.Add(unit(clock))) }
-
-func (m *Machine) clone() *Machine {
-	next := *m
-	next.own, next.others = slices.Clone(m.own), slices.Clone(m.others)
-	return &next
-}
-
-func (w *world) clone() *world {
-	next := *w
-	next.leases, next.late = slices.Clone(w.leases), slices.Clone(w.late)
-	for i := range next.procs {
-		next.procs[i].m = w.procs[i].m.clone()
-	}
-	return &next
-}
 
 // kind of a step.
 type kind uint8
@@ -194,38 +174,26 @@ func (w *world) steps(to []step) []step {
 		case !p.sent && p.m.phase != Ended:
 			to = append(to, step{act, n, 0})
 		case p.sent && !p.message.executed:
-			to = append(to, step{execute, n, 0})
-			if w.losses != 0 {
-				to = append(to, step{fail, n, 0}, step{fail, n, 1})
-			}
+			to = append(to, step{execute, n, 0}, step{fail, n, 0}, step{fail, n, 1})
 		case p.sent:
-			to = append(to, step{deliver, n, 0})
-			if w.losses != 0 {
-				to = append(to, step{fail, n, 0})
-			}
+			to = append(to, step{deliver, n, 0}, step{fail, n, 0})
 		}
 		if !p.m.stopping {
 			to = append(to, step{stop, n, 0})
 		} else if p.running {
 			to = append(to, step{end, n, 0})
 		}
-		if w.kills != 0 {
-			for _, d := range w.s.next {
-				to = append(to, step{kill, n, uint8(d)})
-			}
+		for _, d := range w.s.next {
+			to = append(to, step{kill, n, uint8(d)})
 		}
-		if w.s.kills < 0 { // at random
-			to = append(to, step{observe, n, uint8(w.versions) % uint8(len(allLeases))})
-		}
+		to = append(to, step{observe, n, uint8(w.versions) % uint8(len(allLeases))}) // at random
 	}
 	for i := range w.late {
 		to = append(to, step{arrive, 0, uint8(i)})
 	}
-	if w.deletions != 0 {
-		for i := range w.leases {
-			if w.leases[i].exists {
-				to = append(to, step{remove, 0, uint8(i)})
-			}
+	for i := range w.leases {
+		if w.leases[i].exists {
+			to = append(to, step{remove, 0, uint8(i)})
 		}
 	}
 	return to
@@ -245,7 +213,6 @@ func (w *world) apply(s step) {
 	case deliver:
 		w.deliver(p)
 	case fail:
-		w.losses--
 		if s.arg == 1 && len(w.late) < 2 {
 			w.late = append(w.late, p.message)
 		}
@@ -269,12 +236,8 @@ func (w *world) apply(s step) {
 		p.running = false
 		p.m.Idle()
 	case kill:
-		if p.m.phase != Ended {
-			w.kills--
-		}
 		w.start(int(s.proc), int(s.arg))
 	case remove:
-		w.deletions--
 		w.deleted = true
 		w.leases[s.arg].exists = false
 	}
@@ -432,156 +395,6 @@ func (w *world) violation() string {
 		}
 	}
 	return ""
-}
-
-// encoder writes a world so that equal ones are equal, whatever the numbers of their versions and the times of their clocks.
-type encoder struct {
-	to    []byte
-	names []string
-}
-
-func (e *encoder) text(s string) {
-	if s == "" {
-		e.to = append(e.to, 0)
-		return
-	}
-	i := slices.Index(e.names, s)
-	if i < 0 {
-		i = len(e.names)
-		e.names = append(e.names, s)
-	}
-	e.to = append(e.to, byte(i+1))
-}
-
-func (e *encoder) bits(all ...bool) {
-	b := uint16(0)
-	for i, is := range all {
-		if is {
-			b |= 1 << i
-		}
-	}
-	e.to = binary.LittleEndian.AppendUint16(e.to, b)
-}
-
-// age writes how long ago a time is, or how far it is, up to where no rule distinguishes it.
-func (e *encoder) age(p *process, t time.Time, limit int) {
-	d := p.clock - int(t.Sub(epoch)/time.Second)
-	if t.IsZero() {
-		d = limit
-	}
-	e.to = append(e.to, byte(int8(min(limit, max(-limit, d)))))
-}
-
-func (e *encoder) lease(l *Lease) {
-	e.to = append(e.to, byte(slices.Index(allLeases, l.Name)), byte(l.Duration/time.Second))
-	// Names of versions and identities are different ones.
-	e.text(l.UID)
-	e.text(l.Version)
-	if l.Holder == "" {
-		e.to = append(e.to, 0)
-	} else {
-		e.text("p" + l.Holder)
-	}
-}
-
-func (e *encoder) message(p *process, m *message, limit int) {
-	e.to = append(e.to, byte(m.action.Op))
-	e.bits(m.executed)
-	e.lease(&m.action.Lease)
-	e.text("p" + m.holder)
-	if p != nil {
-		e.age(p, epoch.Add(unit(m.started)), limit)
-	}
-	e.to = append(e.to, byte(m.answer.Result), byte(len(m.answer.Leases)))
-	e.lease(&m.answer.Lease)
-	for i := range m.answer.Leases {
-		e.lease(&m.answer.Leases[i])
-	}
-}
-
-func (w *world) encode(e *encoder) []byte {
-	e.to, e.names = e.to[:0], e.names[:0]
-	limit := w.s.duration + 1
-	for i := range w.leases {
-		e.bits(w.leases[i].exists)
-		if w.leases[i].exists {
-			e.lease(&w.leases[i].Lease)
-		}
-	}
-	for i := range w.procs {
-		p := &w.procs[i]
-		m := p.m
-		e.text("p" + m.c.Identity)
-		e.to = append(e.to, byte(p.division), byte(m.phase), byte(m.shard+1))
-		e.bits(m.current, m.listing, m.getting, m.unlisted, m.watching, m.blocked, m.fresh, m.woken, m.doubted, m.returning, m.served,
-			m.stopping, m.idle, p.sent, p.running, m.lost != "")
-		e.age(p, m.polled, limit)
-		e.age(p, m.retry, limit)
-		for _, all := range [][]sight{m.own, m.others} {
-			e.to = append(e.to, byte(len(all)))
-			for j := range all {
-				e.bits(all[j].exists)
-				if all[j].exists {
-					e.lease(&all[j].Lease)
-					e.age(p, all[j].since, limit)
-				}
-			}
-		}
-		if m.phase != Standby {
-			e.lease(&m.held)
-			e.age(p, m.renewed.Steady, limit)
-			e.age(p, m.tried, limit)
-			e.age(p, m.taken, limit)
-		}
-		if p.sent {
-			e.message(p, &p.message, limit)
-		}
-	}
-	for i := range w.late {
-		e.message(nil, &w.late[i], limit)
-	}
-	e.bits(w.deleted)
-	e.to = append(e.to, byte(w.kills), byte(w.losses), byte(w.deletions))
-	return e.to
-}
-
-// explore visits states breadth first, up to a number, and returns what was broken first and the number of states.
-func explore(s *setting, limit int) (broken string, states int) {
-	type node struct {
-		parent int32
-		step   step
-	}
-	var e encoder
-	seed := maphash.MakeSeed()
-	nodes := []node{{parent: -1}}
-	seen := map[uint64]struct{}{maphash.Bytes(seed, newWorld(s).encode(&e)): {}}
-	var path, possible []step
-	for n := 0; n < len(nodes) && len(nodes) < limit; n++ {
-		// A world is replayed: to keep one takes 4 KiB.
-		path = path[:0]
-		for i := int32(n); nodes[i].parent >= 0; i = nodes[i].parent {
-			path = append(path, nodes[i].step)
-		}
-		w := newWorld(s)
-		for _, s := range slices.Backward(path) {
-			w.apply(s)
-		}
-		possible = w.steps(possible[:0])
-		for _, s := range possible {
-			next := w.clone()
-			next.apply(s)
-			if v := next.violation(); v != "" {
-				slices.Reverse(path)
-				return v + ": " + describe(append(path, s)), len(nodes)
-			}
-			key := maphash.Bytes(seed, next.encode(&e))
-			if _, old := seen[key]; !old {
-				seen[key] = struct{}{}
-				nodes = append(nodes, node{int32(n), s})
-			}
-		}
-	}
-	return "", len(nodes)
 }
 
 // weights make rare what is rare.
