@@ -255,7 +255,7 @@ func KubectlVariables(t testing.TB) []string {
 	return variables
 }
 
-// KubectlFunction is a line for bash that lets kubectl be the trimmed one, with the PATH of the shell, and not for the programs that it starts.
+// KubectlFunction is a line for bash that lets kubectl be the trimmed one, with the PATH of the shell, but not for programs that it starts.
 func KubectlFunction(t testing.TB) string {
 	t.Helper()
 	for _, variable := range KubectlVariables(t) {
@@ -343,8 +343,8 @@ func (c *Cluster) UntilRoles(t testing.TB, user, namespace, manifest string) {
 	}
 }
 
-// Namespace creates a namespace for one test. It is deleted at the end of the test only if the cluster stays: for each one the control plane
-// looks for objects of all kinds, in 0.13 s of CPU. Most tests have one, so this is a request rather than a process.
+// Namespace creates a namespace for one test. It is deleted at the end of the test only if the cluster stays: for each one the control
+// plane looks for objects of all kinds, in 0.13 s of CPU. Most tests have one, so this is a request rather than a process.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	config := c.Config(t)
