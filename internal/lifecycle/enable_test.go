@@ -34,19 +34,24 @@ func (f *failing) Enable(_ context.Context, h *hook.Hook, _ func(int, error)) er
 
 func (f *failing) Lead() {}
 
+// failingLifecycle has no hooks.
+func failingLifecycle(t *testing.T, w *failing) *Lifecycle {
+	log := slog.New(slog.DiscardHandler)
+	leading := make(chan struct{})
+	close(leading)
+	return &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
+		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading,
+		Clock:  schedule.New(schedule.Options{}),
+		Health: NewHealth(func(*hook.Hook) []string { return nil }),
+		Trace:  func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
+	}}
+}
+
 // Bindings that fail for good are enabled once, and later hooks do not wait for them.
 func TestFailsForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &failing{enabled: map[string]int{}}
-		log := slog.New(slog.DiscardHandler)
-		leading := make(chan struct{})
-		close(leading)
-		l := &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-			Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading,
-			Clock:  schedule.New(schedule.Options{}),
-			Health: NewHealth(func(*hook.Hook) []string { return nil }),
-			Trace:  func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
-		}}
+		l := failingLifecycle(t, w)
 		kubernetes := []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Queue: hook.MainQueue}}
 		hooks := []*hook.Hook{{Name: "fails", Kubernetes: kubernetes}, {Name: "works", Kubernetes: kubernetes}}
 		l.add(hooks, hooks)
@@ -58,5 +63,30 @@ func TestFailsForGood(t *testing.T) {
 		if w.enabled["fails"] != 1 || l.State(hooks[1]) < Released {
 			t.Errorf("enabled %v, the other hook is %s", w.enabled, l.State(hooks[1]))
 		}
+	})
+}
+
+// A panic ends the process: nothing waits for what only the end of the context ends.
+func TestPanicEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := failingLifecycle(t, &failing{enabled: map[string]int{}})
+		l.add(nil, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		recovered := make(chan any, 1)
+		go func() {
+			defer func() { recovered <- recover() }()
+			l.Run(ctx)
+		}()
+		l.inbox <- func() { panic("broken") }
+		synctest.Wait()
+		select {
+		case got := <-recovered:
+			if got != "broken" {
+				t.Errorf("the panic is %v", got)
+			}
+		default:
+			t.Error("the panic waits")
+		}
+		cancel()
 	})
 }

@@ -211,7 +211,6 @@ func (l *Lifecycle) StartupDone(h *hook.Hook) bool { return l.view.Load().startu
 
 // Run owns the hooks until ctx ends, and until all it has started has ended.
 func (l *Lifecycle) Run(ctx context.Context) {
-	defer l.work.Wait()
 	l.ctx = ctx
 	for _, x := range l.lives {
 		x.ctx, x.end = context.WithCancel(ctx)
@@ -241,6 +240,7 @@ func (l *Lifecycle) Run(ctx context.Context) {
 			do()
 		case <-l.nudge:
 		case <-ctx.Done():
+			l.work.Wait() // not deferred: after a panic it would wait forever for what ctx ends, and the process would not end
 			return
 		}
 	}
