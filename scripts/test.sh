@@ -46,7 +46,7 @@ processors=$(getconf _NPROCESSORS_ONLN)
 flags=(-exec 'env -u GOGC' -vet=off '-ldflags=-s -w' -p "$processors" -parallel $((processors * 2)) -timeout 30m -count=1)
 # Tests that start programs and observe them, those of formats and of tools for authors, and those of code without goroutines have no race
 # detector. The operator has it where they are about its concurrency. make long has it everywhere.
-plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|script|wire|hook|shard|spelling|replica/ownership|run/kubectl)|internal$)(/|$)'
+plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|jq|script|wire|hook|shard|spelling|replica/ownership|run/kubectl)|internal$)(/|$)'
 concurrency='/test/(chaos|failover|outage|reload)$'
 # The tests of the benchmarks are part of make long.
 except='/bench(/|$)'

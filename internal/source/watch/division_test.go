@@ -154,7 +154,7 @@ func TestEachChangeHasOneShard(t *testing.T) {
 func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 	s, random := newServer(1), rand.New(rand.NewPCG(1, 2))
 	s.sharded = sharded
-	resync := 150 * time.Millisecond // also in the minute at the end, which is most of the time
+	resync := 150 * time.Millisecond // also in the time at the end, which is most of all
 	if testenv.Long() {
 		resync = 30 * time.Millisecond
 	}
@@ -182,7 +182,7 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 			time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
 		}
 		others.Wait()
-		time.Sleep(time.Minute) // the watches are delayed
+		time.Sleep(15 * time.Second) // the watches are delayed
 		synctest.Wait()
 
 		want := make([][]string, testShards)

@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // server is a model of an API server with ConfigMaps in one namespace. It keeps all versions, and answers after random delays.
@@ -307,7 +308,11 @@ func (w *witness) enter(watcher *Watcher, name string, resync time.Duration) *ho
 
 // While hooks join and leave and resyncs are made, a hook that stays receives every single change. Its watch is never interrupted.
 func TestNothingIsMissed(t *testing.T) {
-	for seed := range uint64(4) {
+	seeds := uint64(2)
+	if testenv.Long() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		s, random := newServer(seed), rand.New(rand.NewPCG(seed, 2))
 		follow(t, s, func(w *Watcher, seen *witness) {
 			stays := seen.enter(w, "stays", 30*time.Millisecond)
