@@ -20,7 +20,8 @@ else
 fi
 # Built once, instead of by each test program: as users have it, and with the race detector, with which it takes more than twice the CPU time.
 export TESTRELEASED=$dir/shell-operator TESTOPERATOR=$dir/shell-operator
-CGO_ENABLED=0 go build -ldflags='-s -w' -o "$TESTRELEASED" ./cmd/shell-operator
+CGO_ENABLED=0 go build -ldflags='-s -w' -o "$TESTRELEASED" ./cmd/shell-operator &
+released=$!
 racing=$TESTRELEASED
 if [[ $race ]]; then
 	racing=$dir/race/shell-operator
@@ -28,6 +29,7 @@ if [[ $race ]]; then
 	go build -race -ldflags='-s -w' -o "$racing" ./cmd/shell-operator
 	ln -s "$PWD/bin/kubectl-trimmed" "$dir/race/kubectl-trimmed"
 fi
+wait "$released"
 # Beside the operator, where it searches the trimmed kubectl.
 ln -s "$PWD/bin/kubectl-trimmed" "$dir/kubectl-trimmed"
 
@@ -68,7 +70,7 @@ calls+=($!)
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...) || status=1
 (cd kubectl && go test -count=1 ./...) || status=1
-TESTOPERATOR=$racing go test "${flags[@]}" "$@" ./internal/source/... ./internal/effect/... $others || status=1
+TESTOPERATOR=$racing go test "${flags[@]}" -p $((processors + 1)) "$@" ./internal/source/... ./internal/effect/... $others || status=1
 for call in "${calls[@]}"; do
 	wait "$call" || status=1
 done
