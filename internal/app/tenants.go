@@ -89,11 +89,18 @@ func (l *lateLimits) note(log *slog.Logger, refused error) {
 	}
 }
 
-func (l *lateLimits) troubles() []debug.Trouble {
+// troubles are about the hooks of tenants among those that are active.
+func (l *lateLimits) troubles(hooks []*hook.Hook) []debug.Trouble {
 	refused := l.refused.Load()
-	if refused == nil {
+	var limited []string
+	for _, h := range hooks {
+		if h.Tenant != nil {
+			limited = append(limited, h.Name)
+		}
+	}
+	if refused == nil || limited == nil {
 		return nil
 	}
-	return []debug.Trouble{{Kind: debug.InTenant, Subject: "the limits of tenants", Hint: lateLimitsHint,
+	return []debug.Trouble{{Kind: debug.InTenant, Subject: "the limits of tenants", Hint: lateLimitsHint, Hooks: limited,
 		Problem: "they are set after the start of processes, what a process forks at once may escape them: " + (*refused).Error()}}
 }

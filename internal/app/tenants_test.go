@@ -156,16 +156,21 @@ func TestLateLimits(t *testing.T) {
 	var logged strings.Builder
 	var op operator
 	op.log = slog.New(slog.NewTextHandler(&logged, nil))
+	plain := &hook.Hook{Name: "plain.sh"}
+	hooks := []*hook.Hook{plain, {Name: "bank/a.sh", Tenant: &hook.Tenant{Name: "bank"}}}
 	for _, late := range []error{nil, syscall.EPERM, syscall.EPERM, nil} {
 		op.limited(late)
 		var problems []string
-		for _, trouble := range op.lateLimits.troubles() {
+		for _, trouble := range op.lateLimits.troubles(hooks) {
 			problems = append(problems, trouble.String())
 		}
 		text := strings.Join(problems, "|")
 		if (text != "") != (late != nil) ||
 			late != nil && !(strings.Contains(text, "operation not permitted") && strings.Contains(text, "ptrace_scope")) {
 			t.Errorf("after %v the trouble is %q", late, text)
+		}
+		if all := op.lateLimits.troubles([]*hook.Hook{plain}); len(all) > 0 {
+			t.Errorf("without a hook of a tenant there is %v", all)
 		}
 	}
 	if n := strings.Count(logged.String(), "level=WARN"); n != 1 {

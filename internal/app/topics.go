@@ -55,6 +55,7 @@ func (i *insight) topics() []debug.Topic {
 			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
 		debug.TenantsTopic(i.hooks, op.tenants.Status, i.names),
+		{Troubles: func() []debug.Trouble { return op.lateLimits.troubles(i.hooks.Active()) }},
 		debug.BindingsTopic(i.hooks, i, queues),
 		debug.ReloadTopic(op.health.Rejected),
 		debug.BrokenTopic(i.hooks),
@@ -71,7 +72,7 @@ func (i *insight) topics() []debug.Topic {
 	}
 }
 
-// troubles are those of the API server, the Lease, the spool and the limits of all tenants.
+// troubles are those of the API server, the Lease and the spool.
 func (op *operator) troubles() (all []debug.Trouble) {
 	if text := op.requests.Unanswered(); text != "" {
 		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: text})
@@ -94,7 +95,7 @@ func (op *operator) troubles() (all []debug.Trouble) {
 				"object that waits", op.spool.OnDisk()>>20),
 			Hint: "shell-operator queue list shows where events wait"})
 	}
-	return append(all, op.lateLimits.troubles()...)
+	return all
 }
 
 // hookSeries are how many series of metrics each hook has.
