@@ -33,6 +33,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A client has its answer before the server knows the connection to be idle.
+	changed, idle := s.server.ConnState, make(chan struct{}, 8)
+	s.server.ConnState = func(conn net.Conn, state http.ConnState) {
+		changed(conn, state)
+		if state == http.StateIdle {
+			idle <- struct{}{}
+		}
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
@@ -69,12 +77,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 	known := dial()
 	send(known, "/known/"+strings.Repeat("0a", 32))
 	receive(known)
+	testenv.Receive(t, idle, "idle connection")
 	slow := dial()
 	send(slow, "/slow")
 	testenv.Receive(t, began, "request")
 	first := dial()
 	send(first, "/")
 	receive(first)
+	testenv.Receive(t, idle, "idle connection")
 	second := dial()
 	closed("the oldest connection without a request", first)
 	send(second, "/slow")
