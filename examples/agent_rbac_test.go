@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -43,10 +44,14 @@ func TestAgentRbac(t *testing.T) {
 	if want := `[{"apiGroups":[""],"resources":["pods/exec"],"verbs":["create"]}]`; e.rules() != want {
 		t.Errorf("the rules are %s, not %s", e.rules(), want)
 	}
-	for ns, want := range map[string]string{agents[0]: "true", others: "false"} {
-		if got := e.mayExec(ns); got != want {
-			t.Errorf("may an agent of %s create pods/exec? %s, not %s", ns, got, want)
+	// The API server watches bindings, so a permission is effective some time after it is granted.
+	for deadline := time.Now().Add(testenv.Patience); e.mayExec(agents[0]) != "true"; {
+		if time.Now().After(deadline) {
+			t.Fatalf("an agent of %s may not create pods/exec", agents[0])
 		}
+	}
+	if got := e.mayExec(others); got != "false" {
+		t.Errorf("may an agent of %s create pods/exec? %s, not false", others, got)
 	}
 
 	// Changes of a Pod that is being deleted have no effect, not even the annotation itself. The next Pod shows that the
