@@ -19,11 +19,11 @@ const (
 )
 
 // A hook leads a process group of its own, so 0 is the hook and all that it has started. Without a binding context it is
-// the config call, which is not retried.
+// the config call, which is not retried. A run is killed once, also if two of the programs run concurrently: each run has a folder of its own.
 const wrapper = `#!/bin/sh
 status=0
 '%[1]s' "$@" || status=$?
-if [ -n "${BINDING_CONTEXT_PATH-}" ] && mkdir '%[2]s' 2>/dev/null; then
+if [ -n "${BINDING_CONTEXT_PATH-}" ] && [ ! -e '%[2]s' ] && mkdir "${BINDING_CONTEXT_PATH%%/*}/killed" 2>/dev/null && mkdir '%[2]s'; then
   kill -9 0
 fi
 exit "$status"
