@@ -68,7 +68,7 @@ func TestOperations(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, files)
 	}
-	a, _ := newApplier(t, cluster, nil)
+	a, _ := newApplier(t, cluster, func(o *Options) { o.DeleteTimeout = testenv.Patience }) // a CRD goes when its objects are gone
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
