@@ -1,13 +1,21 @@
 package patch
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // A hundred thousand failures make an error that can be read and logged.
@@ -41,5 +49,48 @@ func TestFailuresInOrder(t *testing.T) {
 	}
 	if err := (&failures{}).join(); err != nil {
 		t.Errorf("no failures are %v", err)
+	}
+}
+
+// A run that is ended, by a shutdown or the loss of the Lease, ends in time: of a hundred thousand operations no more are begun.
+func TestNothingBeginsAfterTheEnd(t *testing.T) {
+	var ctx context.Context
+	var end func()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet { // the discovery
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"kind": "APIResourceList", "groupVersion": "v1",
+				"resources": [{"name": "pods", "namespaced": true, "kind": "Pod", "verbs": ["get", "list", "create"]}]}`)
+			return
+		}
+		end()
+	}))
+	defer server.Close()
+	client, err := kube.NewClient(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, operation := range []effect.Operation{effect.DeleteInBackground, effect.MergePatch, effect.Sync} {
+		ctx, end = context.WithCancel(t.Context())
+		patches := make([]effect.Patch, 100_000)
+		for i := range patches {
+			patches[i] = effect.Patch{Operation: operation, APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: fmt.Sprint("p", i),
+				Body: []byte("{}")}
+			if operation == effect.Sync {
+				patches[i].Set = &effect.ObjectSet{}
+			}
+		}
+		var sent, failed atomic.Int64
+		a := New(Options{Client: client, Resolver: kube.NewResolver(client), Sync: func(context.Context, *slog.Logger, string, kube.Account,
+			*effect.ObjectSet, func(string, ...kube.Rule)) error {
+			sent.Add(1)
+			end()
+			return ctx.Err()
+		}})
+		err := a.Apply(ctx, slog.New(slog.DiscardHandler), Run{Sent: func(*effect.Patch, string, []kube.Rule) { sent.Add(1) },
+			Failed: func(*effect.Patch) { failed.Add(1) }}, patches)
+		if err == nil || sent.Load() == 0 || sent.Load() > 1000 || failed.Load() < 99_000 {
+			t.Errorf("%v: %d operations were begun, %d failed: %.200v", operation, sent.Load(), failed.Load(), err)
+		}
 	}
 }

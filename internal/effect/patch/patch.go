@@ -6,7 +6,8 @@
 //   - A change that fails does not stop the others. All errors are returned together, each with its document and object; of very
 //     many only the first ones, and the number of the others.
 //   - Conflicts with other clients that change the same object are retried a few times.
-//   - A request that ctx ends is not repeated. Neither the log nor an error has values of objects: they may be secret.
+//   - After the end of ctx no change is begun. A request that ctx ends is not repeated.
+//   - Neither the log nor an error has values of objects: they may be secret.
 //   - An error that says that a permission is missing names the RBAC rule that grants it.
 //   - A condition replaces no entry of another type, also if the object changes at the same time. An Event never fails.
 //
@@ -160,6 +161,9 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 
 // sync makes a set complete.
 func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	a.announce(ctx, log, p)
 	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, run.As, p.Set, func(namespace string, rules ...kube.Rule) {
 		if run.Sent != nil {
@@ -187,6 +191,9 @@ func (a *Applier) announce(ctx context.Context, log *slog.Logger, p *effect.Patc
 }
 
 func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch, res kube.Resource) error {
+	if err := ctx.Err(); err != nil { // a hundred thousand requests that fail would take longer than the rest of a shutdown
+		return err
+	}
 	ctx = run.receiveWarnings(ctx, log, p)
 	log = a.announce(ctx, log, p)
 	opts := a.opts
