@@ -2,13 +2,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -96,26 +93,3 @@ const (
 	// exitNoRun is that of a simulation in which no event caused a run.
 	exitNoRun = 3
 )
-
-// untilSignal returns a context for commands that just end with the first SIGINT or SIGTERM; the second one ends them
-// as it ends every program.
-func untilSignal() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
-// signals returns a context that ends with the first SIGINT or SIGTERM. The second one calls again.
-func signals(again func(syscall.Signal)) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		<-ch
-		cancel()
-		if sig, ok := (<-ch).(syscall.Signal); ok {
-			again(sig)
-		}
-	}()
-	return ctx, cancel
-}

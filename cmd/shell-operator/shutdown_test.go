@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
+	out   io.Closer
 	lines *bufio.Scanner
 	log   bytes.Buffer
 }
@@ -49,7 +51,7 @@ func launch(t *testing.T, hook, user string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.lines = bufio.NewScanner(out)
+	p.out, p.lines = out, bufio.NewScanner(out)
 	hung := time.AfterFunc(3*time.Minute, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) }) // shows what it waits for
 	t.Cleanup(func() { hung.Stop(); _ = p.cmd.Process.Kill() })
 	return p
@@ -200,17 +202,29 @@ func TestShutdownWithBlockingFile(t *testing.T) {
 	}
 }
 
-// A temp directory that was not set is created, and removed at the end.
+// A temp directory that was not set is created, and removed at the end: also when the terminal is closed, or nothing reads the output.
 func TestOwnTempDirectory(t *testing.T) {
 	t.Parallel()
-	p := launch(t, watches, "token: x", "--tmp-dir", "")
-	p.until("Enable kubernetes binding for hook")
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	p.ends(0, longest)
-	tmp := strings.TrimPrefix(p.cmd.Env[len(p.cmd.Env)-1], "TMPDIR=")
-	if entries, err := os.ReadDir(tmp); err != nil || len(entries) > 0 {
-		t.Errorf("left in the temp directory: %v, %v", entries, err)
+	for name, end := range map[string]func(*process) error{
+		"SIGTERM": func(p *process) error { return p.cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGHUP": func(p *process) error {
+			_ = p.cmd.Process.Signal(syscall.SIGHUP) // as a shell, which passes it to its jobs
+			return p.cmd.Process.Signal(syscall.SIGHUP)
+		},
+		"no reader": func(p *process) error { return p.out.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := launch(t, watches, "token: x", "--tmp-dir", "")
+			p.until("Enable kubernetes binding for hook")
+			if err := end(p); err != nil {
+				t.Fatal(err)
+			}
+			p.ends(0, longest)
+			tmp := strings.TrimPrefix(p.cmd.Env[len(p.cmd.Env)-1], "TMPDIR=")
+			if entries, err := os.ReadDir(tmp); err != nil || len(entries) > 0 {
+				t.Errorf("left in the temp directory: %v, %v", entries, err)
+			}
+		})
 	}
 }
