@@ -104,13 +104,17 @@ func (f *queued) first(q Queue) Reason {
 }
 
 func (f *queued) running(q Queue, text string) Reason {
-	id := ""
+	id, applying := "", false
 	for _, r := range f.runs {
 		if r.Status == history.Running && r.Queue == q.Name {
-			id = " as " + r.ID
+			parts := r.Parts()
+			id, applying = " as "+r.ID, parts[len(parts)-1].Name == history.Applying
 		}
 	}
 	text = fmt.Sprintf("%s; it has been running%s for %s", text, id, short(f.now.Sub(q.Since)))
+	if applying { // time limits are those of the process
+		return Reason{ByItsOwnRun, false, text + "; the hook has ended, the operator applies its output", ""}
+	}
 	limit := f.timeout
 	if own := f.hook.Settings.ExecutionTimeout; own != nil {
 		limit = *own
