@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // figure is one measured value with what it should not exceed.
@@ -158,7 +158,7 @@ func versions() map[string]string {
 	v := map[string]string{"go": runtime.Version()}
 	ask := func(key, name string, args ...string) {
 		cmd := exec.Command(name, args...)
-		cmd.Dir = testenv.Root()
+		cmd.Dir = test.Root()
 		if out, err := cmd.Output(); err == nil {
 			v[key] = strings.TrimSpace(string(out))
 		}

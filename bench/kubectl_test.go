@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // pairs is how often each call is made with either kubectl, in turns. A long list takes seconds.
@@ -84,7 +84,7 @@ func numbered(text string, n int) string { return strings.ReplaceAll(text, "%d",
 // alternate measures a command with either kubectl in its PATH. Its CPU time includes that of its children.
 func (b *bench) alternate(name string, pairs int, limit float64, command func(n int) *exec.Cmd) {
 	b.Helper()
-	dirs := map[string]string{kubectl.Process: testenv.Tools(b.T), kubectl.Auto: filepath.Join(testenv.Root(), "bin", "kubectl-trimmed")}
+	dirs := map[string]string{kubectl.Process: test.Tools(b.T), kubectl.Auto: filepath.Join(test.Root(), "bin", "kubectl-trimmed")}
 	environments, err := kubectl.Environments([]string{
 		"PATH=" + dirs[kubectl.Process] + ":" + os.Getenv("PATH"), "KUBECONFIG=" + b.cluster.Kubeconfig, "HOME=" + b.TempDir(),
 	}, kubectl.Auto, dirs[kubectl.Auto])

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // peer is the operator of bench/peers: controller-runtime in the place of this program.
@@ -30,7 +30,7 @@ type reconciled struct {
 // startPeer starts it for the ConfigMaps of a namespace. It returns at the first reconcile: the initial list is in the cache.
 func (b *bench) startPeer(namespace string) (*peer, reconciled) {
 	b.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Root(), "bin", "peers"), namespace)
+	cmd := exec.Command(filepath.Join(test.Root(), "bin", "peers"), namespace)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig)
 	p := &peer{b: b, cmd: cmd, lines: make(chan reconciled, 1<<20)} // the peer is never blocked by its reader
 	cmd.Stderr = &p.errors

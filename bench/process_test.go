@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -87,7 +88,7 @@ func (b *bench) binary() string {
 	if os.Getenv("BENCH") == "" || os.Getenv("TESTOPERATOR") != "" {
 		return testenv.Binary(b.T)
 	}
-	return filepath.Join(testenv.Root(), "bin", "shell-operator")
+	return filepath.Join(test.Root(), "bin", "shell-operator")
 }
 
 // profiles is the directory for profiles of the operators; empty means none.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/bench/objects"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // syncer is an operator whose hook returns the Sync in a file: at its start, and when the owner of the sets changes.
@@ -200,7 +200,7 @@ func (s *syncer) deleteEach(list []*corev1.ConfigMap, times int) (ms []float64) 
 				s.Fatal(err)
 			}
 			for gone, back := false, false; !back; {
-				ev := testenv.Receive(s.T, following.ResultChan(), "the restore of "+o.Name)
+				ev := test.Receive(s.T, following.ResultChan(), "the restore of "+o.Name)
 				is, ok := ev.Object.(*corev1.ConfigMap)
 				if !ok {
 					s.Fatalf("the watch has ended: %v", ev)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/shell-operator/shell-operator/bench/objects"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // pythonWorker is a hook with the library and the imports of many hooks. %s are the configuration and a registration.
@@ -38,7 +38,7 @@ def handle(context):
     print("ran")`
 
 func pythonHook(config, handler string) string {
-	return fmt.Sprintf(pythonWorker, filepath.Join(testenv.Root(), "sdk", "python"), config, handler)
+	return fmt.Sprintf(pythonWorker, filepath.Join(test.Root(), "sdk", "python"), config, handler)
 }
 
 // bashLibrary is the same in bash.
@@ -214,7 +214,7 @@ func (b *bench) children(pid int) map[int][]string {
 func (b *bench) cpuOfLibrary() float64 {
 	b.Helper()
 	const times = 100
-	library := filepath.Join(testenv.Root(), "sdk", "shell", "shell_lib.sh")
+	library := filepath.Join(test.Root(), "sdk", "shell", "shell_lib.sh")
 	var used time.Duration
 	for range times {
 		cmd := exec.Command("bash", "-c", `source "$0"`, library)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -47,7 +48,7 @@ func TestApply(t *testing.T) {
 		"uninstallJob": "finalizers: {enabled: true}\nuninstallJob: {ttlSecondsAfterFinished: 60, tolerations: [{key: a, operator: Exists}]}",
 		"OpenShift":    "podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}",
 	} {
-		if !testenv.Long() && slices.Contains([]string{"git", "image volume"}, name) {
+		if !test.Long() && slices.Contains([]string{"git", "image volume"}, name) {
 			continue // the tests of the chart render them
 		}
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +330,7 @@ rbac: {rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]}
 // canI is the answer of kubectl auth can-i, which ends with an error when it is no.
 func canI(t *testing.T, cluster *testenv.Cluster, args []string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Tools(t), "kubectl"), args...)
+	cmd := exec.Command(filepath.Join(test.Tools(t), "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
 	out, err := cmd.Output()
 	answer := strings.TrimSpace(string(out))
@@ -423,7 +424,7 @@ echo '{"allowed": false, "message": "nothing is allowed here"}' >"$VALIDATING_RE
 // until waits for what the API server and the operator notice some time later.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(testenv.Patience)
+	deadline := time.Now().Add(test.Patience)
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("not so: %s", what)

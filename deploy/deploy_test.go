@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // tool returns the path of a program that make delivery-tools builds. Without it the test is skipped, unless it is run by
 // make test.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(testenv.Root(), "bin", "tools", name)
+	path := filepath.Join(test.Root(), "bin", "tools", name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
@@ -41,7 +41,7 @@ func render(t *testing.T, namespace, values string, flags ...string) (string, st
 		t.Fatal(err)
 	}
 	args := append([]string{"render", "--name", "shop", "--namespace", namespace, "--values", file}, flags...)
-	cmd := exec.Command(tool(t, "chart"), append(args, filepath.Join(testenv.Root(), "deploy", "chart"))...)
+	cmd := exec.Command(tool(t, "chart"), append(args, filepath.Join(test.Root(), "deploy", "chart"))...)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
 	out, err := cmd.Output()

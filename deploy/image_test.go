@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -24,7 +25,7 @@ func TestDockerfileJQ(t *testing.T) {
 func TestKubectlVersion(t *testing.T) {
 	version := func(module, file string) string {
 		t.Helper()
-		m := regexp.MustCompile(`(?m)^\s+` + module + ` v0\.(\d+\.\d+)`).FindStringSubmatch(read(t, filepath.Join(testenv.Root(), file)))
+		m := regexp.MustCompile(`(?m)^\s+` + module + ` v0\.(\d+\.\d+)`).FindStringSubmatch(read(t, filepath.Join(test.Root(), file)))
 		if m == nil {
 			t.Fatalf("%s does not require %s", file, module)
 		}
@@ -47,7 +48,7 @@ func argument(t *testing.T, name string) string {
 
 // TestEntrypointInPages: arguments after the name of an image go to the program, so they begin with a command.
 func TestEntrypointInPages(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(testenv.Root(), "docs", "*", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(test.Root(), "docs", "*", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestDockerContext(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^COPY ((?:--chmod=\S+ )?)([^-].*) \S+$`).FindAllStringSubmatch(read(t, "image/Dockerfile"), -1) {
 		for source := range strings.FieldsSeq(m[2]) {
 			copied[source] = true
-			if _, err := os.Stat(filepath.Join(testenv.Root(), source)); err != nil {
+			if _, err := os.Stat(filepath.Join(test.Root(), source)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -120,14 +121,14 @@ func filesOfProgram(t *testing.T) (files []string) {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{range .GoFiles}}{{$.Dir}}/{{.}}\n{{end}}"+
 		"{{range .EmbedFiles}}{{$.Dir}}/{{.}}\n{{end}}{{end}}{{end}}", "./cmd/shell-operator")
-	cmd.Dir = testenv.Root()
+	cmd.Dir = test.Root()
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
 		if file := strings.TrimSpace(line); file != "" {
-			files = append(files, strings.TrimPrefix(file, testenv.Root()+"/"))
+			files = append(files, strings.TrimPrefix(file, test.Root()+"/"))
 		}
 	}
 	return files
@@ -135,21 +136,21 @@ func filesOfProgram(t *testing.T) (files []string) {
 
 // TestLicenses: each module in a program has its licence in what goes with the program.
 func TestLicenses(t *testing.T) {
-	for _, test := range []struct {
+	for _, row := range []struct {
 		module   string
 		packages []string
 		program  func() string
 	}{
 		{".", []string{"./cmd/shell-operator"}, func() string { return testenv.Binary(t) }},
-		{"kubectl", []string{".", "./trimmed"}, func() string { return filepath.Join(filepath.Dir(testenv.Tools(t)), "kubectl") }},
+		{"kubectl", []string{".", "./trimmed"}, func() string { return filepath.Join(filepath.Dir(test.Tools(t)), "kubectl") }},
 	} {
-		t.Run(test.module, func(t *testing.T) {
+		t.Run(row.module, func(t *testing.T) {
 			testenv.Require(t) // for the programs
-			info, err := buildinfo.ReadFile(test.program())
+			info, err := buildinfo.ReadFile(row.program())
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := exec.Command(filepath.Join(testenv.Root(), "scripts", "licenses.sh"), append([]string{test.module}, test.packages...)...).
+			text, err := exec.Command(filepath.Join(test.Root(), "scripts", "licenses.sh"), append([]string{row.module}, row.packages...)...).
 				Output()
 			if err != nil {
 				t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const plainHeader = `# shell-operator without Helm: what the chart makes of its default values.
@@ -26,7 +26,7 @@ var helmLines = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by|helm\
 // TestManifests keeps the plain manifests equal to what the chart makes.
 func TestManifests(t *testing.T) {
 	cmd := exec.Command(tool(t, "chart"), "render", "--no-hooks", "--name", "shell-operator", "--namespace",
-		"shell-operator", filepath.Join(testenv.Root(), "deploy", "chart"))
+		"shell-operator", filepath.Join(test.Root(), "deploy", "chart"))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -11,13 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // TestRelease runs scripts/release.sh without PUBLISH=1 on files that stand for those of a release.
 func TestRelease(t *testing.T) {
-	for _, test := range []struct {
+	for _, row := range []struct {
 		name, version string
 		spoil         func(t *testing.T, dist, layout string)
 		fails         string
@@ -48,23 +49,23 @@ func TestRelease(t *testing.T) {
 			write(t, filepath.Join(layout, "index.json"), `{"org.opencontainers.image.ref.name":"v1.2.2"}`, 0o644)
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			dist, layout := release(t, test.version)
-			if test.spoil != nil {
-				test.spoil(t, dist, layout)
+			dist, layout := release(t, row.version)
+			if row.spoil != nil {
+				row.spoil(t, dist, layout)
 			}
 			written := t.TempDir()
 			changelog := filepath.Join(t.TempDir(), "CHANGELOG.md")
 			write(t, changelog, "# Changelog\n\n## Unreleased\n\n- Next.\n\n## v1.2.3 (2026-11-22)\n\n- First.\n\n## v1.2.2\n\n", 0o644)
-			cmd := exec.Command(filepath.Join(testenv.Root(), "scripts", "release.sh"))
+			cmd := exec.Command(filepath.Join(test.Root(), "scripts", "release.sh"))
 			// Nothing but the programs of a bare machine: a check that called docker, helm or gh would fail.
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + test.version, "DIST=" + dist, "LAYOUT=" + layout, "CHANGELOG=" + changelog,
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "VERSION=" + row.version, "DIST=" + dist, "LAYOUT=" + layout, "CHANGELOG=" + changelog,
 				"TMPDIR=" + written}
 			out, err := cmd.CombinedOutput()
-			if test.fails != "" {
-				if err == nil || !strings.Contains(string(out), test.fails) || strings.Contains(string(out), "\n+ ") {
-					t.Errorf("error %v, want %q before any step in\n%s", err, test.fails, out)
+			if row.fails != "" {
+				if err == nil || !strings.Contains(string(out), row.fails) || strings.Contains(string(out), "\n+ ") {
+					t.Errorf("error %v, want %q before any step in\n%s", err, row.fails, out)
 				}
 				return
 			}
@@ -73,7 +74,7 @@ func TestRelease(t *testing.T) {
 			}
 			got := strings.NewReplacer(dist, "DIST", layout, "LAYOUT").Replace(string(out))
 			got = regexp.MustCompile(regexp.QuoteMeta(written)+`/tmp\.\w+`).ReplaceAllString(got, "TMP")
-			golden.Compare(t, filepath.Join("testdata", "release-"+test.version+".txt"), got)
+			golden.Compare(t, filepath.Join("testdata", "release-"+row.version+".txt"), got)
 		})
 	}
 }
@@ -81,7 +82,7 @@ func TestRelease(t *testing.T) {
 // TestVerifyPage: the commands that the page shows for signatures are those that a release verifies itself with.
 func TestVerifyPage(t *testing.T) {
 	steps := read(t, filepath.Join("testdata", "release-v1.2.3.txt"))
-	page := strings.ReplaceAll(read(t, filepath.Join(testenv.Root(), "docs", "how-to", "upgrade.md")), "\\\n", "")
+	page := strings.ReplaceAll(read(t, filepath.Join(test.Root(), "docs", "how-to", "upgrade.md")), "\\\n", "")
 	shown := map[string]bool{}
 	for _, line := range regexp.MustCompile(`(?m)^cosign .*`).FindAllString(page, -1) {
 		command, _, _ := strings.Cut(line, " | ")
@@ -146,7 +147,7 @@ func remove(t *testing.T, file string) {
 // TestInstall types the commands of README on the files of a release: what they fetch is there under that name, and the program runs.
 func TestInstall(t *testing.T) {
 	steps := read(t, filepath.Join("testdata", "release-v1.2.3.txt"))
-	_, section, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "README.md")), "\n## Install\n")
+	_, section, _ := strings.Cut(read(t, filepath.Join(test.Root(), "README.md")), "\n## Install\n")
 	_, block, _ := strings.Cut(section, "```sh\n")
 	block, _, found := strings.Cut(block, "```")
 	if !found {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // TestWorkflows runs actionlint, which validates the syntax of workflows and the inputs of common actions.
 func TestWorkflows(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testenv.Root(), ".github", "workflows", "*.yml"))
+	files, err := filepath.Glob(filepath.Join(test.Root(), ".github", "workflows", "*.yml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no workflows: %v", err)
 	}
@@ -25,7 +25,7 @@ func TestWorkflows(t *testing.T) {
 
 // TestPinned: a tag of an action or an image can be moved, so both are named by what cannot change.
 func TestPinned(t *testing.T) {
-	workflows, err := filepath.Glob(filepath.Join(testenv.Root(), ".github", "workflows", "*.yml"))
+	workflows, err := filepath.Glob(filepath.Join(test.Root(), ".github", "workflows", "*.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestPinned(t *testing.T) {
 			t.Errorf("%s: %d checkouts, not each with persist-credentials: false", filepath.Base(file), n)
 		}
 	}
-	release := read(t, filepath.Join(testenv.Root(), ".github", "workflows", "release.yml"))
+	release := read(t, filepath.Join(test.Root(), ".github", "workflows", "release.yml"))
 	if strings.Count(release, "actions/setup-go@") != strings.Count(release, "cache: false") ||
 		!strings.Contains(release, "cache-image: false") {
 		t.Error("a job of the release has a cache, which runs of other workflows write")
@@ -59,7 +59,7 @@ func TestOneGo(t *testing.T) {
 	versions := map[string]string{}
 	for _, file := range []string{"go.mod", "kubectl/go.mod", "tools/go.mod", "tools/hugo/go.mod",
 		"testcluster/go.mod", "bench/peers/go.mod"} {
-		m := regexp.MustCompile(`(?m)^toolchain go(.*)$`).FindStringSubmatch(read(t, filepath.Join(testenv.Root(), file)))
+		m := regexp.MustCompile(`(?m)^toolchain go(.*)$`).FindStringSubmatch(read(t, filepath.Join(test.Root(), file)))
 		if m == nil {
 			t.Fatalf("%s has no line toolchain", file)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestAddons(t *testing.T) {
 	t.Parallel()
 	t.Run("killed", func(t *testing.T) { addons(prepareAddons(t).killed("python3")) })
-	if testenv.Long() {
+	if test.Long() {
 		t.Run("undisturbed", func(t *testing.T) { addons(prepareAddons(t)) })
 	}
 }
@@ -32,7 +33,7 @@ func prepareAddons(t *testing.T) *example {
 func clusterWithFlux(t *testing.T) *testenv.Cluster {
 	t.Helper()
 	cluster := testenv.Own(t)
-	crds := filepath.Join(testenv.Root(), "bin", "tools", "flux-crds.yaml")
+	crds := filepath.Join(test.Root(), "bin", "tools", "flux-crds.yaml")
 	if _, err := os.Stat(crds); err != nil {
 		t.Fatalf("%v: run make tools", err)
 	}
@@ -163,7 +164,7 @@ func TestAddonsWithFlux(t *testing.T) {
 	}
 	slices.Sort(times)
 	t.Logf("a node appears, its addon's Deployment has changed after %v, median %v", times, times[5])
-	if limit := 3 * time.Second; times[5] > limit && testenv.Long() {
+	if limit := 3 * time.Second; times[5] > limit && test.Long() {
 		t.Errorf("the median is %v, the limit %v", times[5], limit)
 	}
 
@@ -195,7 +196,7 @@ func TestAddonsWithFlux(t *testing.T) {
 func startFlux(t *testing.T, e *example) {
 	t.Helper()
 	cmd := exec.Command("python3", "addons/flux.py", "--port", "0", "--namespace", e.namespace)
-	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), "KUBECONFIG="+e.cluster.Kubeconfig)
+	cmd.Env = append(os.Environ(), "PATH="+test.Tools(t)+":"+os.Getenv("PATH"), "KUBECONFIG="+e.cluster.Kubeconfig)
 	log, err := os.Create(filepath.Join(t.TempDir(), "flux.log"))
 	if err != nil {
 		t.Fatal(err)

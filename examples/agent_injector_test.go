@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 func TestAgentInjector(t *testing.T) {
@@ -223,7 +223,7 @@ func (e *example) try(input string, args ...string) (string, error) {
 // a notification.
 func (e *example) patient(what string, done func() bool) {
 	e.t.Helper()
-	for late := time.Now().Add(testenv.Patience); !done(); time.Sleep(50 * time.Millisecond) {
+	for late := time.Now().Add(test.Patience); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(late) {
 			e.t.Fatalf("waited for %s", what)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -45,7 +46,7 @@ func TestAgentRbac(t *testing.T) {
 		t.Errorf("the rules are %s, not %s", e.rules(), want)
 	}
 	// The API server watches bindings, so a permission is effective some time after it is granted.
-	for deadline := time.Now().Add(testenv.Patience); e.mayExec(agents[0]) != "true"; {
+	for deadline := time.Now().Add(test.Patience); e.mayExec(agents[0]) != "true"; {
 		if time.Now().After(deadline) {
 			t.Fatalf("an agent of %s may not create pods/exec", agents[0])
 		}

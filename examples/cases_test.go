@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -45,7 +46,7 @@ func TestCases(t *testing.T) {
 	// Hooks with settings.worker run both ways.
 	for _, workers := range []string{"--workers=true", "--workers=false"} {
 		cmd := exec.Command(testenv.Binary(t), "test", ".", workers)
-		cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
+		cmd.Env = append(os.Environ(), "PATH="+test.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", workers, err, out)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -334,7 +335,7 @@ func raw(t *testing.T, address, text string) (int, error) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(testenv.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(test.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	sent := make(chan struct{})
@@ -440,7 +441,7 @@ exec unshare -rm sh -c '
   exec "$@"
 ' sh '%s' '%s' "$@"
 `, account, testenv.Binary(e.t)))
-	certificate := testenv.NewCertificate(e.t)
+	certificate := test.NewCertificate(e.t)
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(config, "https://"))
 	if err != nil {
 		e.t.Fatal(err)

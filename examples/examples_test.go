@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -33,14 +34,14 @@ type example struct {
 
 // killedAndUndisturbed runs a test with hooks of which each of the programs kills one run half-way, and in make long without
 // kills, too. The cluster has to reach the same state.
-func killedAndUndisturbed(t *testing.T, prepare func(*testing.T, string) *example, name string, programs []string, test func(*example)) {
+func killedAndUndisturbed(t *testing.T, prepare func(*testing.T, string) *example, name string, programs []string, run func(*example)) {
 	t.Parallel()
 	// prepareAlone is for examples with a ClusterRoleBinding, which has one subject: one runs after the other.
-	t.Run("killed", func(t *testing.T) { test(prepare(t, name).killed(programs...)) })
+	t.Run("killed", func(t *testing.T) { run(prepare(t, name).killed(programs...)) })
 	// A program that kills hides the trimmed kubectl, so this is also the test with that one. In make test the README has it, which
 	// test/tutorial follows.
-	if testenv.Long() {
-		t.Run("undisturbed", func(t *testing.T) { test(prepare(t, name)) })
+	if test.Long() {
+		t.Run("undisturbed", func(t *testing.T) { run(prepare(t, name)) })
 	}
 }
 
@@ -126,7 +127,7 @@ func (e *example) kubeconfig() string {
 }
 
 // pythonPath lets hooks in Python find the library, as in the image.
-func pythonPath() string { return "PYTHONPATH=" + filepath.Join(testenv.Root(), "sdk", "python") }
+func pythonPath() string { return "PYTHONPATH=" + filepath.Join(test.Root(), "sdk", "python") }
 
 func (e *example) kubectl(args ...string) string { e.t.Helper(); return e.input("", args...) }
 

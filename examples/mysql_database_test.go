@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 const mysqlPassword = "pa$$ word'\""
@@ -243,7 +243,7 @@ type mysqlServer struct {
 
 func (s *mysqlServer) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(filepath.Join(testenv.Tools(s.t), "mysqld"), "--datadir", s.dir, "--port", s.port)
+	s.cmd = exec.Command(filepath.Join(test.Tools(s.t), "mysqld"), "--datadir", s.dir, "--port", s.port)
 	s.cmd.Env = append(os.Environ(), "MYSQL_ROOT_PASSWORD="+mysqlPassword)
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
@@ -274,7 +274,7 @@ func (s *mysqlServer) env() []string {
 // do runs a statement and returns the lines of its result.
 func (s *mysqlServer) do(statement string) []string {
 	s.t.Helper()
-	cmd := exec.Command(filepath.Join(testenv.Tools(s.t), "mysql"), "-h", "127.0.0.1", "-P", s.port, "-u", "root", "-N", "-e", statement)
+	cmd := exec.Command(filepath.Join(test.Tools(s.t), "mysql"), "-h", "127.0.0.1", "-P", s.port, "-u", "root", "-N", "-e", statement)
 	cmd.Env = append(os.Environ(), "MYSQL_PWD="+mysqlPassword)
 	out, err := cmd.Output()
 	if err != nil {
@@ -304,7 +304,7 @@ func (s *mysqlServer) has(want ...string) {
 func killedAfter(t *testing.T, words ...string) (env string) {
 	t.Helper()
 	dir := t.TempDir()
-	script := "#!/bin/sh\nstatus=0\n'" + filepath.Join(testenv.Tools(t), "mysql") + "' \"$@\" || status=$?\n"
+	script := "#!/bin/sh\nstatus=0\n'" + filepath.Join(test.Tools(t), "mysql") + "' \"$@\" || status=$?\n"
 	for _, word := range words {
 		killed := filepath.Join(dir, "killed-after-"+word)
 		script += fmt.Sprintf("case $* in *%s*) if mkdir '%s' 2>/dev/null; then kill -9 0; fi ;; esac\n", word, killed)
@@ -317,5 +317,5 @@ func killedAfter(t *testing.T, words ...string) (env string) {
 	if err := os.WriteFile(filepath.Join(dir, "mysql"), []byte(script+"exit \"$status\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return "PATH=" + dir + ":" + testenv.Tools(t) + ":" + os.Getenv("PATH")
+	return "PATH=" + dir + ":" + test.Tools(t) + ":" + os.Getenv("PATH")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -14,7 +15,7 @@ import (
 // those whose hooks call kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
 func TestGeneratedRoles(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	for name, row := range map[string]struct {
 		run func(*example)
 		// long: it runs in make long.
 		long bool
@@ -30,10 +31,10 @@ func TestGeneratedRoles(t *testing.T) {
 		"secret-copier":   {secretCopier, true},
 		"validate-image":  {validateImage, true},
 	} {
-		if test.long && !testenv.Long() {
+		if row.long && !test.Long() {
 			continue
 		}
-		t.Run(name, func(t *testing.T) { test.run(withGeneratedRoles(t, name)) })
+		t.Run(name, func(t *testing.T) { row.run(withGeneratedRoles(t, name)) })
 	}
 }
 
@@ -42,7 +43,7 @@ func TestGeneratedRoles(t *testing.T) {
 func TestCasesWithGeneratedRoles(t *testing.T) {
 	t.Parallel()
 	names := []string{"secret-copier", "web-app"}
-	if testenv.Long() {
+	if test.Long() {
 		all, err := filepath.Glob("*/tests")
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func TestCasesWithGeneratedRoles(t *testing.T) {
 		run := func(args ...string) []byte {
 			t.Helper()
 			cmd := exec.Command(testenv.Binary(t), append(args, "--namespace", "ops")...)
-			cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
+			cmd.Env = append(os.Environ(), "PATH="+test.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
@@ -104,7 +105,7 @@ func (e *example) applyGenerated(args ...string) string {
 	t.Helper()
 	cmd := exec.Command(testenv.Binary(t), append([]string{"rbac", "--from-tests", "--namespace", e.namespace,
 		"--service-account", e.name, "--name", e.namespace, "--kube-config", e.cluster.Kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"), pythonPath(), "WATCH_NAMESPACE="+e.namespace,
+	cmd.Env = append(os.Environ(), "PATH="+test.Tools(t)+":"+os.Getenv("PATH"), pythonPath(), "WATCH_NAMESPACE="+e.namespace,
 		"SOURCE_NAMESPACE="+e.namespace)
 	var notes strings.Builder
 	cmd.Stderr = &notes

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // With these the operator does not wait long before it runs a killed hook again.
@@ -35,7 +35,7 @@ exit "$status"
 func killedOnce(t *testing.T, programs ...string) (env string) {
 	t.Helper()
 	dir := t.TempDir()
-	path := testenv.Tools(t) + ":" + os.Getenv("PATH")
+	path := test.Tools(t) + ":" + os.Getenv("PATH")
 	for _, program := range programs {
 		killed := filepath.Join(dir, "killed-by-"+program)
 		text := fmt.Sprintf(wrapper, find(t, program, path), killed)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	pages "github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -298,7 +299,7 @@ func bashReads(text string) ([]byte, error) {
 // TestKubectlOfPages runs each kubectl command of the pages with --help: kubectl rejects unknown flags.
 func TestKubectlOfPages(t *testing.T) {
 	testenv.Require(t) // starts kubectl a hundred times, which the same binary as a control plane brings
-	kubectl := filepath.Join(testenv.Tools(t), "kubectl")
+	kubectl := filepath.Join(test.Tools(t), "kubectl")
 	blocks, inText, _ := shown(t)
 	work := make(chan call)
 	var asking sync.WaitGroup

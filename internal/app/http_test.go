@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -147,7 +148,7 @@ func sleeper(t *testing.T, op *testenv.Operator, binding string) string {
 // gone polls until a process has ended or is a zombie: the kernel does not notify processes other than the parent.
 func gone(t *testing.T, pid string) {
 	t.Helper()
-	for late := time.Now().Add(testenv.Patience); ; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(test.Patience); ; time.Sleep(10 * time.Millisecond) {
 		stat, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return

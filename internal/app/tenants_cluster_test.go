@@ -21,6 +21,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -45,7 +46,7 @@ func (m moments) NewTimer(d time.Duration) clock.Timer {
 func (m moments) until(t *testing.T, awaited ...time.Duration) {
 	t.Helper()
 	for len(awaited) > 0 {
-		got := testenv.Receive(t, m.timers, fmt.Sprintf("timers of %s", awaited))
+		got := test.Receive(t, m.timers, fmt.Sprintf("timers of %s", awaited))
 		if i := slices.Index(awaited, got); i >= 0 {
 			awaited = slices.Delete(awaited, i, i+1)
 		}
@@ -54,7 +55,7 @@ func (m moments) until(t *testing.T, awaited ...time.Duration) {
 
 // confined is an operator in this process, with a tenant and the clock of the test.
 type confined struct {
-	log         *testenv.Text
+	log         *test.Text
 	socket, tmp string
 }
 
@@ -80,13 +81,13 @@ func startConfined(t *testing.T, kubeconfig, namespace string, lifetime time.Dur
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := &confined{&testenv.Text{}, filepath.Join(sockets, "debug.socket"), filepath.Join(dir, "tmp")}
+	op := &confined{&test.Text{}, filepath.Join(sockets, "debug.socket"), filepath.Join(dir, "tmp")}
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
 		ended <- Run(ctx, context.Background(), Options{
-			HooksDir: filepath.Join(dir, "hooks"), TmpDir: op.tmp, Env: append(env, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH")),
+			HooksDir: filepath.Join(dir, "hooks"), TmpDir: op.tmp, Env: append(env, "PATH="+test.Tools(t)+":"+os.Getenv("PATH")),
 			Log: slog.New(slog.NewJSONHandler(op.log, nil)), Cluster: kube.Options{Kubeconfig: kubeconfig, QPS: -1},
 			Tenants: tenants, TokenLifetime: lifetime, Clock: now, Workers: true, Kubectl: kubectl.Auto,
 			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: 10 * time.Second,

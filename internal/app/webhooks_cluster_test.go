@@ -20,6 +20,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -46,7 +47,7 @@ const deny = `echo '{"allowed": false, "message": "nothing is allowed here"}' > 
 // certificateFiles writes a pair for 127.0.0.1 as cert-manager does, without the CA, which is returned.
 func certificateFiles(t *testing.T, dir string) []byte {
 	t.Helper()
-	certificate := testenv.NewCertificate(t)
+	certificate := test.NewCertificate(t)
 	for name, text := range map[string][]byte{"tls.crt": certificate.CertPEM, "tls.key": certificate.KeyPEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -98,7 +99,7 @@ kubernetesCustomResourceConversion:
 	// The API server receives the change with a delay. Until then it rejects the certificate.
 	untilSaid := func(want, manifest string) {
 		t.Helper()
-		deadline := time.Now().Add(testenv.Patience)
+		deadline := time.Now().Add(test.Patience)
 		for {
 			out, err := c.TryKubectl(manifest, "-n", namespace, "create", "-f", "-", "--dry-run=server")
 			switch {

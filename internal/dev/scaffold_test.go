@@ -11,14 +11,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // atWork returns options with the programs of this machine and those that make tools has built.
 func atWork(dir string) Options {
-	tools := filepath.Join(testenv.Root(), "bin", "tools")
+	tools := filepath.Join(test.Root(), "bin", "tools")
 	env := append(os.Environ(), "PATH="+tools+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	return Options{HooksDir: dir, Env: env, ConfigTimeout: testenv.Patience, HookTimeout: testenv.Patience}
+	return Options{HooksDir: dir, Env: env, ConfigTimeout: test.Patience, HookTimeout: test.Patience}
 }
 
 // need skips a test if a program is missing.

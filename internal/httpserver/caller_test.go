@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // The caller of a path with its token is known, unless there is a client CA: then the certificate decides. Neither the
 // handler nor the log gets the token.
 func TestKnownCallers(t *testing.T) {
-	certificate := testenv.NewCertificate(t)
+	certificate := test.NewCertificate(t)
 	token, other := strings.Repeat("0a", 32), strings.Repeat("1b", 32)
 	leaf, err := x509.ParseCertificate(certificate.Certificate.Certificate[0])
 	if err != nil {
@@ -28,7 +28,7 @@ func TestKnownCallers(t *testing.T) {
 	if name == "" {
 		name = leaf.DNSNames[0]
 	}
-	for _, test := range []struct {
+	for _, row := range []struct {
 		name      string
 		clientCAs *x509.CertPool
 		names     []string
@@ -48,10 +48,10 @@ func TestKnownCallers(t *testing.T) {
 			"403 the client certificate has none of the allowed names"},
 		{"with the token instead of a certificate", certificate.Pool, nil, nil, "/hooks/x/" + token, "401 a client certificate is required"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			log := &testenv.Text{}
+		t.Run(row.name, func(t *testing.T) {
+			log := &test.Text{}
 			s, err := New(Options{
-				Address: "127.0.0.1:0", ClientCAs: test.clientCAs, ClientNames: test.names, Component: "test",
+				Address: "127.0.0.1:0", ClientCAs: row.clientCAs, ClientNames: row.names, Component: "test",
 				Log: slog.New(slog.NewTextHandler(log, nil)),
 				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, _ = fmt.Fprint(w, r.RequestURI, " ", Known(r.Context()))
@@ -66,16 +66,16 @@ func TestKnownCallers(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- s.Run(ctx) }()
 			client := &http.Client{Transport: &http.Transport{
-				DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: certificate.Pool, GetClientCertificate: offer(test.client)},
+				DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: certificate.Pool, GetClientCertificate: offer(row.client)},
 			}}
-			res, err := client.Post("https://"+s.Address()+test.path, "application/json", nil)
+			res, err := client.Post("https://"+s.Address()+row.path, "application/json", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			text, err := io.ReadAll(res.Body)
 			res.Body.Close()
-			if got := fmt.Sprint(res.StatusCode, " ", strings.TrimSpace(string(text))); got != test.want || err != nil {
-				t.Errorf("got %q, %v, want %q", got, err, test.want)
+			if got := fmt.Sprint(res.StatusCode, " ", strings.TrimSpace(string(text))); got != row.want || err != nil {
+				t.Errorf("got %q, %v, want %q", got, err, row.want)
 			}
 			stop()
 			if err := <-ended; err != nil {

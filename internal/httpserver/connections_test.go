@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // Above the limit, the oldest connection of a client that is not known is closed, those in a request last.
 func TestConnectionsAreBounded(t *testing.T) {
-	log := &testenv.Text{}
+	log := &test.Text{}
 	began, end := make(chan struct{}), make(chan struct{})
 	s, err := New(Options{
 		Address: "127.0.0.1:0", Connections: 3, Log: slog.New(slog.NewTextHandler(log, nil)),
@@ -51,7 +51,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(testenv.Patience))
+		_ = conn.SetDeadline(time.Now().Add(test.Patience))
 		return conn
 	}
 	send := func(conn net.Conn, path string) {
@@ -77,18 +77,18 @@ func TestConnectionsAreBounded(t *testing.T) {
 	known := dial()
 	send(known, "/known/"+strings.Repeat("0a", 32))
 	receive(known)
-	testenv.Receive(t, idle, "idle connection")
+	test.Receive(t, idle, "idle connection")
 	slow := dial()
 	send(slow, "/slow")
-	testenv.Receive(t, began, "request")
+	test.Receive(t, began, "request")
 	first := dial()
 	send(first, "/")
 	receive(first)
-	testenv.Receive(t, idle, "idle connection")
+	test.Receive(t, idle, "idle connection")
 	second := dial()
 	closed("the oldest connection without a request", first)
 	send(second, "/slow")
-	testenv.Receive(t, began, "request")
+	test.Receive(t, began, "request")
 	third := dial()
 	send(third, "/")
 	receive(third)

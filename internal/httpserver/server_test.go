@@ -11,15 +11,15 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // With client CAs, clients without a valid certificate are rejected; probes need none.
 func TestClientCertificates(t *testing.T) {
-	certificate := testenv.NewCertificate(t)
-	stranger := testenv.NewCertificate(t)
+	certificate := test.NewCertificate(t)
+	stranger := test.NewCertificate(t)
 	for _, test := range []struct {
 		name      string
 		clientCAs *x509.CertPool

@@ -33,7 +33,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // TestFinalizersAgainstModel runs a hook that keeps a bucket for each object, with a real Watcher on a model of an API server. Whatever
@@ -42,7 +42,7 @@ import (
 func TestFinalizersAgainstModel(t *testing.T) {
 	seeds := "150"
 	switch {
-	case testenv.Long():
+	case test.Long():
 		seeds = "30000"
 	case testing.Short():
 		seeds = "50"

@@ -20,7 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // orderStep is a change of an object, whose key is random; the end of one of the runs in flight; a pause or its end; or time that passes.
@@ -46,7 +46,7 @@ var orderSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) orderStep {
 func TestOrderOfLanes(t *testing.T) {
 	seeds := "100"
 	switch {
-	case testenv.Long():
+	case test.Long():
 		seeds = "20000"
 	case testing.Short():
 		seeds = "50"

@@ -11,14 +11,15 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/otlp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func begin(t *testing.T, o TracingOptions) (*Tracing, *testenv.Text) {
+func begin(t *testing.T, o TracingOptions) (*Tracing, *test.Text) {
 	t.Helper()
-	log := &testenv.Text{}
+	log := &test.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, nil))
 	tracing, err := NewTracing(t.Context(), o)
 	if err != nil {
@@ -35,12 +36,12 @@ func (t *Tracing) span(name string) {
 func TestSend(t *testing.T) {
 	for name, encrypted := range map[string]bool{"TLS": true, "insecure": false} {
 		t.Run(name, func(t *testing.T) {
-			receiver := testenv.NewTraceReceiver(t, encrypted)
+			receiver := otlp.NewReceiver(t, encrypted)
 			tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Token: "sesame", Insecure: !encrypted, CA: receiver.CA})
 			tracing.span("one")
 			tracing.span("two")
 			tracing.Close(t.Context())
-			spans := receiver.Until(t, "the spans", func(all []testenv.Span) bool { return len(all) == 2 })
+			spans := receiver.Until(t, "the spans", func(all []otlp.Span) bool { return len(all) == 2 })
 			if spans[0].Name != "one" || spans[0].Tracer != "test" {
 				t.Errorf("got %v", spans[0])
 			}
@@ -56,7 +57,7 @@ func TestSend(t *testing.T) {
 
 // By default the token goes over TLS only.
 func TestEncryptedByDefault(t *testing.T) {
-	receiver := testenv.NewTraceReceiver(t, false)
+	receiver := otlp.NewReceiver(t, false)
 	tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Token: "sesame"})
 	tracing.span("one")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -72,7 +73,7 @@ func TestEncryptedByDefault(t *testing.T) {
 
 // Trouble is logged once, and its end.
 func TestTrouble(t *testing.T) {
-	receiver := testenv.NewTraceReceiver(t, false)
+	receiver := otlp.NewReceiver(t, false)
 	receiver.Refuse(true)
 	tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Insecure: true})
 	flush := func() {

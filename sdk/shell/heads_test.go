@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test/heads"
 )
 
 // TestHeadsOfRandomContexts: the library reads the same by the heads and with jq.
@@ -21,7 +21,7 @@ func TestHeadsOfRandomContexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		testenv.CheckHeads(t, file)
+		heads.Check(t, file)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/wire"
 	"github.com/shell-operator/shell-operator/sdk"
 )
@@ -24,19 +24,19 @@ import (
 // json compares files whatever the order of keys.
 func TestScripts(t *testing.T) {
 	for name, dir := range jqs(t) {
-		if testing.Short() || name == "gojq" && !testenv.Long() && len(jqs(t)) > 1 {
+		if testing.Short() || name == "gojq" && !test.Long() && len(jqs(t)) > 1 {
 			continue // the scripts with heads have it
 		}
 		t.Run(name, func(t *testing.T) { scripts(t, "testdata", dir, hookCommand) })
 	}
 	// As in a run of the operator, which writes heads beside the contexts.
 	t.Run("heads", func(t *testing.T) {
-		scripts(t, "testdata", testenv.Tools(t), func(ts *testscript.TestScript, neg bool, args []string) {
+		scripts(t, "testdata", test.Tools(t), func(ts *testscript.TestScript, neg bool, args []string) {
 			headsCommand(ts, false, nil)
 			hookCommand(ts, neg, args)
 		})
 	})
-	t.Run("changed heads", func(t *testing.T) { scripts(t, "testdata/heads", testenv.Tools(t), hookCommand) })
+	t.Run("changed heads", func(t *testing.T) { scripts(t, "testdata/heads", test.Tools(t), hookCommand) })
 }
 
 func scripts(t *testing.T, testdata, jq string, hook func(ts *testscript.TestScript, neg bool, args []string)) {
@@ -82,7 +82,7 @@ func jqs(t testing.TB) map[string]string {
 		}
 	}
 	if len(found) == 0 || !testing.Short() {
-		found["gojq"] = testenv.Tools(t)
+		found["gojq"] = test.Tools(t)
 	}
 	return found
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -77,7 +78,7 @@ func usageOf(op *testenv.Operator, tmp string) (u usage) {
 func (w *world) page(path string) string { return pageOf(w.op, path) }
 
 func pageOf(op *testenv.Operator, path string) string {
-	client := &http.Client{Timeout: testenv.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: test.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(op.Address() + path)
 	if err != nil {
 		return err.Error()

@@ -12,13 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // malformed are the inputs of a kind that package wire refuses.
 func malformed(t *testing.T, kind string) (inputs []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(), "internal", "wire", "testdata", "malformed", kind+".txt"))
+	text, err := os.ReadFile(filepath.Join(test.Root(), "internal", "wire", "testdata", "malformed", kind+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -176,7 +177,7 @@ func TestStrangeFiles(t *testing.T) {
 	started := time.Now()
 	op.UntilLog("ran")
 	op.mayHold()
-	if took := time.Since(started); took > testenv.Patience/2 {
+	if took := time.Since(started); took > test.Patience/2 {
 		t.Errorf("it took %s", took)
 	}
 	for _, r := range op.Records() {

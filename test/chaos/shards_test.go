@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/test/chaos/record"
 )
@@ -109,7 +110,7 @@ func (r *sharing) run(n int) (end func()) {
 				s := r.launch()
 				stop := context.AfterFunc(ending, func() {
 					// Earlier, the signal ends it as any program.
-					_ = s.TryUntil(testenv.Patience, func(records []testenv.Record) bool { return len(records) > 0 })
+					_ = s.TryUntil(test.Patience, func(records []testenv.Record) bool { return len(records) > 0 })
 					s.Signal(terminate)
 				})
 				status := s.Wait()

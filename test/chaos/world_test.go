@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/test/chaos/record"
 )
@@ -175,13 +176,13 @@ func recorder(t testing.TB) string {
 }
 
 var builtRecorder = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(testenv.Root(), "bin", "test", "recorder")
+	path := filepath.Join(test.Root(), "bin", "test", "recorder")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
 	own := fmt.Sprintf("%s.%d", path, os.Getpid())
 	cmd := exec.Command("go", "build", "-o", own, "./test/chaos/recorder")
-	cmd.Dir = testenv.Root()
+	cmd.Dir = test.Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build the recorder: %w\n%s", err, out)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -24,7 +25,7 @@ func assets(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
-		text := fmt.Sprintf("#!/bin/sh\nexec '%s' %s \"$@\"\n", filepath.Join(testenv.Root(), "bin", "testcluster"), name)
+		text := fmt.Sprintf("#!/bin/sh\nexec '%s' %s \"$@\"\n", filepath.Join(test.Root(), "bin", "testcluster"), name)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func release(t *testing.T, dir string, spoiled bool) *httptest.Server {
 
 // TestDemo runs make demo in a copy of the repository in which no control plane is built, with binaries, with a download, and without both.
 func TestDemo(t *testing.T) {
-	if !testenv.Long() {
+	if !test.Long() {
 		t.Skip("it builds programs: run 'make long'. TestDev starts the same control plane")
 	}
 	testenv.Shared(t)
@@ -90,10 +91,10 @@ func TestDemo(t *testing.T) {
 	defer silent.Close()
 	repository := t.TempDir()
 	// The build takes minutes.
-	stub := fmt.Sprintf("mkdir -p bin && ln -sf '%s' bin/testcluster", filepath.Join(testenv.Root(), "bin", "testcluster"))
+	stub := fmt.Sprintf("mkdir -p bin && ln -sf '%s' bin/testcluster", filepath.Join(test.Root(), "bin", "testcluster"))
 	copied, err := exec.Command("bash", "-euo", "pipefail", "-c", `cd "$1" && (git ls-files && git ls-files -o --exclude-standard) |
 		tar c -T - | tar x -C "$2" && cd "$2" && git init -q && printf '#!/bin/sh\n%s\n' "$3" >scripts/build-testcluster.sh`,
-		"-", testenv.Root(), repository, stub).CombinedOutput()
+		"-", test.Root(), repository, stub).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, copied)
 	}

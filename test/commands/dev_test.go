@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // session is a running dev.
 type session struct {
 	cmd      *exec.Cmd
-	out, err testenv.Text
+	out, err test.Text
 	tmp      string
 }
 
@@ -29,7 +30,7 @@ func develop(t *testing.T, args ...string) *session {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	s := &session{cmd: exec.Command(testenv.Binary(t), append([]string{"dev"}, args...)...), tmp: tmp}
-	s.cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "PATH="+test.Tools(t)+":"+os.Getenv("PATH"))
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.err
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func TestDev(t *testing.T) {
 	}
 	s.end(t)
 
-	own := develop(t, "--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster"), dir)
+	own := develop(t, "--testcluster", filepath.Join(test.Root(), "bin", "testcluster"), dir)
 	own.out.Until(t, "ConfigMap default/soup exists", 1)
 	own.end(t)
 
@@ -149,13 +150,13 @@ func TestDev(t *testing.T) {
 
 // TestDevLeavesNothing ends sessions at random moments.
 func TestDevLeavesNothing(t *testing.T) {
-	if !testenv.Long() {
+	if !test.Long() {
 		t.Skip("TestDev ends sessions, too: run 'make long'")
 	}
 	c := testenv.Shared(t)
 	dir := devHooks(t, c)
 	for i := range 20 {
-		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(testenv.Root(), "bin", "testcluster")},
+		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(test.Root(), "bin", "testcluster")},
 			{"--kube-config", c.Kubeconfig}}[i%3]
 		after := time.Duration(rand.Int64N(int64(4 * time.Second)))
 		s := develop(t, append(args, dir)...)

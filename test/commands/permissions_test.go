@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -131,7 +132,7 @@ kinds.sh:11:118: error: binding "no-status": ConfigMap has no subresource status
 func try(t *testing.T, kubeconfig string, args ...string) (out string, status int) {
 	t.Helper()
 	cmd := exec.Command(testenv.Binary(t), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+test.Tools(t)+":"+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -16,7 +17,7 @@ var varying = regexp.MustCompile(`https://[\w.:]+|hooks in \S+|/\S+/debug\.socke
 
 // TestReadmeDev compares the output of dev that README shows with that of a session: each line comes, in this order.
 func TestReadmeDev(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(testenv.Root(), "README.md"))
+	readme, err := os.ReadFile(filepath.Join(test.Root(), "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

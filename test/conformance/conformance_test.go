@@ -22,6 +22,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/heads"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -110,7 +112,7 @@ func (w *world) checkHeads() {
 		}
 	}
 	if text, err := json.Marshal(all); err == nil && len(all) > 0 {
-		testenv.CheckHeads(w.t, text)
+		heads.Check(w.t, text)
 	}
 }
 
@@ -168,7 +170,7 @@ func runsCommand(ts *testscript.TestScript, _ bool, args []string) {
 	filter, err := jq.NewCompiler(jq.Options{}).Compile("[" + shorthand + args[0] + "]")
 	ts.Check(err)
 	got := ""
-	err = w.operator.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
+	err = w.operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
 		got = runs(filter, records)
 		return got == want || len(got) > len(want)+2000
 	})
@@ -233,7 +235,7 @@ func logCommand(ts *testscript.TestScript, _ bool, args []string) {
 		count = n
 	}
 	pattern := regexp.MustCompile(args[0])
-	err := w.operator.TryUntil(testenv.Patience, func(records []testenv.Record) bool { return matches(pattern, records) >= count })
+	err := w.operator.TryUntil(test.Patience, func(records []testenv.Record) bool { return matches(pattern, records) >= count })
 	if err != nil {
 		ts.Fatalf("%q in the log: %v\n%s", args[0], err, w.operator.Log())
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestFinalizersSurviveKills(t *testing.T) {
 	c := testenv.Shared(t)
 	kills := 10
-	if testenv.Long() {
+	if test.Long() {
 		kills = 200
 	}
 	namespace, hooks, files := c.Namespace(t), t.TempDir(), t.TempDir()
@@ -46,7 +47,7 @@ done
 	kubeconfig := c.KubeconfigFor(t, c.Kubeconfig, namespace)
 	start := func(status int) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Status: status,
-			Args: []string{"--retry-min-delay=100ms", "--retry-max-delay=1s"}, Env: []string{"PATH=" + testenv.Tools(t) + ":" + os.Getenv("PATH")}})
+			Args: []string{"--retry-min-delay=100ms", "--retry-max-delay=1s"}, Env: []string{"PATH=" + test.Tools(t) + ":" + os.Getenv("PATH")}})
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -80,7 +81,7 @@ done
 	c.Kubectl(t, "-n", namespace, "label", "configmap", "last", "managed=yes")
 	c.Kubectl(t, "-n", namespace, "wait", "configmap/last", "--for=jsonpath={.metadata.finalizers[0]}="+finalizer, "--timeout=60s")
 	live["last"] = true
-	err := op.TryUntil(testenv.Patience, func([]testenv.Record) bool { return slices.Equal(names(t, files), sorted(live)) })
+	err := op.TryUntil(test.Patience, func([]testenv.Record) bool { return slices.Equal(names(t, files), sorted(live)) })
 	if err != nil {
 		t.Fatalf("%v\nfiles   %v\nobjects %v\n%s", err, names(t, files), sorted(live), op.Log())
 	}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -38,7 +39,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 `)
 	start := func(dir string, status int, args ...string) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: kubeconfig, Status: status, Args: args,
-			Env: []string{"PATH=" + testenv.Tools(t) + ":" + os.Getenv("PATH")}})
+			Env: []string{"PATH=" + test.Tools(t) + ":" + os.Getenv("PATH")}})
 	}
 	remaining := func() string {
 		t.Helper()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -25,7 +26,7 @@ func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: shown PAGE NAME")
 	}
 	w := of(ts)
-	page, err := os.ReadFile(filepath.Join(testenv.Root(), args[0]))
+	page, err := os.ReadFile(filepath.Join(test.Root(), args[0]))
 	ts.Check(err)
 	var want []json.RawMessage
 	for _, b := range pages.Blocks(string(page)) {
@@ -37,7 +38,7 @@ func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s shows no context %s", args[0], args[1])
 	}
 	problems := map[string]bool{}
-	err = w.operator.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
+	err = w.operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
 		for _, r := range records {
 			if text, ok := strings.CutPrefix(r.Fields["msg"], "run "); ok && r.Fields["output"] == "stdout" {
 				problem := neighbours(want, strings.ReplaceAll(text, `"`+w.namespace+`"`, `"shop"`))
@@ -79,7 +80,7 @@ func neighbours(want []json.RawMessage, text string) (problem error) {
 // after REGEXP REGEXP: wait until a record matches the second one, after one that matches the first.
 func afterCommand(ts *testscript.TestScript, _ bool, args []string) {
 	w, first, second := of(ts), regexp.MustCompile(args[0]), regexp.MustCompile(args[1])
-	err := w.operator.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
+	err := w.operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
 		at := slices.IndexFunc(records, func(r testenv.Record) bool { return first.MatchString(r.Text) })
 		return at >= 0 && matches(second, records[at:]) > 0
 	})

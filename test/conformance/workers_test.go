@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // worker is the recorder as a worker, without a library: each run is a fork of bash.
@@ -82,7 +82,7 @@ func TestConformanceOfWorkers(t *testing.T) {
 	for _, path := range scripts {
 		name := filepath.Base(path)
 		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if slices.ContainsFunc([]string{"config-", "v0-", "workers-"}, begins) || !testenv.Long() && !slices.ContainsFunc(ofWorkers, begins) {
+		if slices.ContainsFunc([]string{"config-", "v0-", "workers-"}, begins) || !test.Long() && !slices.ContainsFunc(ofWorkers, begins) {
 			continue
 		}
 		text, err := os.ReadFile(path)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/browser"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -36,7 +37,7 @@ func (s *shop) pages(run string) []string {
 
 // TestConsoleInABrowser: each page is readable and accessible, no page violates the policy, and an action is done with the keyboard.
 func TestConsoleInABrowser(t *testing.T) {
-	axe, err := os.ReadFile(filepath.Join(testenv.Root(), "bin", "tools", "axe.min.js"))
+	axe, err := os.ReadFile(filepath.Join(test.Root(), "bin", "tools", "axe.min.js"))
 	if err != nil {
 		t.Fatalf("%v: make test-browser gets it", err)
 	}
@@ -261,7 +262,7 @@ func newPods(t *testing.T, args ...string) *pods {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p.dir, p.name = dir, filepath.Join(dir, "kubectl-shell_operator")
-	stub := "#!/bin/sh\ncase $1 in\nget) exec " + filepath.Join(testenv.Tools(t), "kubectl") + " --kubeconfig " + p.cluster.Kubeconfig +
+	stub := "#!/bin/sh\ncase $1 in\nget) exec " + filepath.Join(test.Tools(t), "kubectl") + " --kubeconfig " + p.cluster.Kubeconfig +
 		" \"$@\" ;;\nesac\n" + strings.TrimPrefix(kubectl, "#!/bin/sh\n")
 	for name, text := range map[string]string{"kubectl": stub,
 		"hooks/hook.sh": "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n"} {

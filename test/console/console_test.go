@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -359,7 +360,7 @@ func TestTunnel(t *testing.T) {
 		if strings.Contains(text, "operator-b.sh") && strings.Contains(text, "in Pod operator-b") {
 			break
 		}
-		if time.Since(began) > testenv.Patience {
+		if time.Since(began) > test.Patience {
 			t.Fatalf("the console does not follow the leader:\n%s", text)
 		}
 	}
@@ -379,7 +380,7 @@ func TestTunnel(t *testing.T) {
 		t.Errorf("the tunnel hangs, and the page is\n%s", text)
 	}
 	for began := time.Now(); strings.Contains(c.page("/"), "No answer") || calls() == before; time.Sleep(firstDelay) {
-		if time.Since(began) > testenv.Patience {
+		if time.Since(began) > test.Patience {
 			t.Fatalf("the console does not replace a tunnel that hangs")
 		}
 	}
@@ -388,7 +389,7 @@ func TestTunnel(t *testing.T) {
 	c.killed = true
 	_ = cmd.Process.Kill()
 	for began := time.Now(); runs(last); time.Sleep(firstDelay) {
-		if time.Since(began) > testenv.Patience {
+		if time.Since(began) > test.Patience {
 			t.Fatalf("kubectl exec has not ended with the console")
 		}
 	}

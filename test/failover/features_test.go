@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -110,7 +111,7 @@ func TestShardsFeatures(t *testing.T) {
 	kubectl("wait", "--for=create", "configmap/child-of-"+mine, "--timeout=170s")
 	kubectl("patch", "configmap", foreign, "--type=merge", "-p", owner)
 	var failed bool
-	for late := time.Now().Add(testenv.Patience); !failed && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
+	for late := time.Now().Add(test.Patience); !failed && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
 		for _, op := range all {
 			failed = failed || slices.ContainsFunc(op.Records(), func(r testenv.Record) bool {
 				return strings.Contains(r.Text, "belongs to another shard")
@@ -165,7 +166,7 @@ func TestShardsFeatures(t *testing.T) {
 // answers waits until an answer is the one that is wanted: snapshots may not be complete yet.
 func answers(t *testing.T, what, want string, ask func() (string, error)) {
 	t.Helper()
-	for late := time.Now().Add(testenv.Patience); ; time.Sleep(100 * time.Millisecond) {
+	for late := time.Now().Add(test.Patience); ; time.Sleep(100 * time.Millisecond) {
 		got, err := ask()
 		if err == nil && got == want {
 			return

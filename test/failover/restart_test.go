@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -42,7 +43,7 @@ for name in $names; do echo "delivered $name"; done
 // every object.
 func TestKillWithParkedAndDelayedLanes(t *testing.T) {
 	kills := 5
-	if testenv.Long() {
+	if test.Long() {
 		kills = 100
 	}
 	cluster := testenv.Shared(t)
@@ -59,7 +60,7 @@ func killOnce(t *testing.T, cluster *testenv.Cluster, kill int) {
 	start := func() *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{
 			HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
-			Env: []string{"WORK=" + work, "NS=" + namespace, "PATH=" + testenv.Tools(t) + ":" + os.Getenv("PATH")},
+			Env: []string{"WORK=" + work, "NS=" + namespace, "PATH=" + test.Tools(t) + ":" + os.Getenv("PATH")},
 		})
 	}
 	op := start()

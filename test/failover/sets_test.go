@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -91,7 +92,7 @@ func (g *growing) read() (members, others map[string]string) {
 // left alone makes exactly the set of its version, and no object that is no member differs.
 func TestKillDuringSync(t *testing.T) {
 	kills, members, complete := 6, 200, 3
-	if testenv.Long() {
+	if test.Long() {
 		kills, members, complete = 200, 10_000, 10
 	}
 	cluster := testenv.Shared(t)

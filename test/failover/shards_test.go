@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -246,7 +247,7 @@ func (s *sharing) owners() map[string]*testenv.Operator {
 // until waits for a condition.
 func (s *sharing) until(what string, holds func() bool) {
 	s.t.Helper()
-	late := time.Now().Add(testenv.Patience)
+	late := time.Now().Add(test.Patience)
 	for !holds() {
 		if time.Now().After(late) {
 			s.t.Fatalf("waited in vain: %s", what)
@@ -461,7 +462,7 @@ func TestShards(t *testing.T) {
 	switch {
 	case os.Getenv("CHAOS") != "":
 		loseOwners(t, newSharing(t, testenv.Shared(t), false, 60, 500), 5)
-	case !testenv.Long():
+	case !test.Long():
 		loseOwners(t, newSharing(t, testenv.Shared(t), false, 60, 500), 1)
 	default:
 		for _, gate := range []bool{false, true} {
@@ -552,7 +553,7 @@ func TestShardsRolledOut(t *testing.T) {
 	s.until("a leader", func() bool { return s.owners()["leader"] != nil })
 	ended := s.writes()
 	rounds := 1
-	if testenv.Long() {
+	if test.Long() {
 		rounds = 10
 	}
 	for range rounds {

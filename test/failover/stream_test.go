@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -244,7 +245,7 @@ func streamed(t *testing.T, trouble func(s *stage, a, b *testenv.Operator, gatew
 	if st.err != nil {
 		t.Fatal(st.err)
 	}
-	if err := b.TryUntil(testenv.Patience, func([]testenv.Record) bool { return len(st.missing()) == 0 }); err != nil {
+	if err := b.TryUntil(test.Patience, func([]testenv.Record) bool { return len(st.missing()) == 0 }); err != nil {
 		t.Fatalf("no hook has seen %v: %v", st.missing(), err)
 	}
 	a.Wait()

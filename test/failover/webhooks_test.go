@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -48,7 +49,7 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 		if kind == "secret" {
 			args = []string{"-n", ns, "create", "secret", "generic", "x", "--dry-run=server"}
 		}
-		for late := time.Now().Add(testenv.Patience); ; {
+		for late := time.Now().Add(test.Patience); ; {
 			out, err := cluster.TryKubectl("", args...)
 			if err != nil && strings.Contains(out, "denied by "+by) {
 				return

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -69,7 +70,7 @@ func untilReady(op *testenv.Operator, n int) {
 // untilGone waits for the ends of processes.
 func (s *stage) untilGone(pids []string) {
 	s.t.Helper()
-	for late := time.Now().Add(testenv.Patience); ; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(test.Patience); ; time.Sleep(20 * time.Millisecond) {
 		there := slices.DeleteFunc(slices.Clone(pids), func(pid string) bool {
 			text, err := os.ReadFile("/proc/" + pid + "/stat")
 			return err != nil || strings.Contains(string(text), ") Z ")

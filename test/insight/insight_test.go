@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -172,7 +173,7 @@ func (a *asker) follow(t *testing.T, line, greeting string) (*exec.Cmd, io.Reade
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hung := time.AfterFunc(testenv.Patience, func() { _ = cmd.Process.Kill() })
+	hung := time.AfterFunc(test.Patience, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		hung.Stop()
 		_ = cmd.Process.Kill()
@@ -292,7 +293,7 @@ func TestWatchedRows(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hung := time.AfterFunc(testenv.Patience, func() { _ = cmd.Process.Kill() })
+	hung := time.AfterFunc(test.Patience, func() { _ = cmd.Process.Kill() })
 	defer hung.Stop()
 	lines := bufio.NewScanner(out)
 	for n, want := range []string{"ID ", "5-1 ", "4-1 ", "6-1 "} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -68,7 +69,7 @@ func TestFailedReviews(t *testing.T) {
 		return out
 	}
 	// The API server needs a moment until it calls a new webhook.
-	deadline := time.Now().Add(testenv.Patience)
+	deadline := time.Now().Add(test.Patience)
 	for out := ""; !strings.Contains(out, "not today"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("the API server does not call the webhook: %s", out)

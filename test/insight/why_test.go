@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -168,7 +169,7 @@ func TestWhy(t *testing.T) {
 			}}
 			// The log record precedes the state that the test waits for: the task behind, the sleep after the failure.
 			var got []string
-			for late := time.Now().Add(testenv.Patience); ; {
+			for late := time.Now().Add(test.Patience); ; {
 				got = strings.Split(strings.TrimSpace(a.ask(t, "why "+s.hook)), "\n")[1:]
 				if agrees(got, s.says) {
 					return

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -34,7 +35,7 @@ func TestDifferential(t *testing.T) {
 	if n < 300 {
 		t.Errorf("there are only %d command lines", n)
 	}
-	if !testenv.Long() {
+	if !test.Long() {
 		blocks = selection(blocks, 20)
 	}
 	complete, trimmed := newSide(t, c, false), newSide(t, c, true)
@@ -129,7 +130,7 @@ func TestRecorded(t *testing.T) {
 func TestLongLists(t *testing.T) {
 	c := testenv.Shared(t)
 	objects, size := 6, 200_000
-	if testenv.Long() {
+	if test.Long() {
 		objects, size = 100, 1_000_000
 	}
 	sides := []*side{newSide(t, c, false), newSide(t, c, true)}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -56,8 +57,8 @@ type result struct {
 // bin is where make kubectl puts the programs.
 func bin(t *testing.T, elements ...string) string {
 	t.Helper()
-	testenv.Tools(t) // builds them if necessary
-	return filepath.Join(append([]string{testenv.Root(), "bin"}, elements...)...)
+	test.Tools(t) // builds them if necessary
+	return filepath.Join(append([]string{test.Root(), "bin"}, elements...)...)
 }
 
 // newSide returns a side with the complete kubectl, or with the trimmed one in front of it.
@@ -82,7 +83,7 @@ func newSide(t *testing.T, c *testenv.Cluster, trimmed bool) *side {
 		0o755); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Dir(complete) + ":" + testenv.Tools(t) + ":/usr/local/bin:/usr/bin:/bin"
+	path := filepath.Dir(complete) + ":" + test.Tools(t) + ":/usr/local/bin:/usr/bin:/bin"
 	if trimmed {
 		path = bin(t, "kubectl-trimmed") + ":" + path
 		s.env = append(s.env, identity(t, complete), "SHELL_OPERATOR_KUBECTL_CALLS="+s.calls)

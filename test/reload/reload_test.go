@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -121,7 +122,7 @@ func start(t *testing.T, cluster *testenv.Cluster, d dir, args ...string) *teste
 func until(op *testenv.Operator, t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	err := op.TryUntil(testenv.Patience, func(records []testenv.Record) bool {
+	err := op.TryUntil(test.Patience, func(records []testenv.Record) bool {
 		got = received(records)
 		return len(got) >= len(want)
 	})
@@ -475,7 +476,7 @@ func TestReloadWebhooks(t *testing.T) {
 	// The API server applies a registration, and its end, a moment later.
 	heard := func(done func(out string, err error) bool) {
 		t.Helper()
-		for late := time.Now().Add(testenv.Patience); ; {
+		for late := time.Now().Add(test.Patience); ; {
 			out, err := create()
 			if done(out, err) {
 				return

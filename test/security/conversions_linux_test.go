@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -49,7 +50,7 @@ with open(os.environ['CONVERSION_RESPONSE_PATH'], 'w') as f:
 func TestLargeKnownConversion(t *testing.T) {
 	const size = 1_300_000
 	number, budget := 17, 16<<20
-	if testenv.Long() {
+	if test.Long() {
 		number, budget = 68, 64<<20 // the default
 	}
 	cluster := testenv.Shared(t)
@@ -115,7 +116,7 @@ func TestLargeKnownConversion(t *testing.T) {
 	if err := os.WriteFile(release, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := testenv.Receive(t, converted, "answer"); err != nil {
+	if err := test.Receive(t, converted, "answer"); err != nil {
 		t.Error(err)
 	}
 	after := peak(t, op.Pid())

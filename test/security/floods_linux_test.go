@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -61,7 +62,7 @@ func reviewing(t *testing.T, script string) (op *testenv.Operator, cluster *test
 		t.Fatal(err)
 	}
 	// The API server applies the registration a moment later.
-	for late := time.Now().Add(testenv.Patience); ; {
+	for late := time.Now().Add(test.Patience); ; {
 		cluster.Kubectl(t, "-n", ns, "create", "configmap", "first")
 		cluster.Kubectl(t, "-n", ns, "delete", "configmap", "first")
 		reviewed := false
@@ -198,7 +199,7 @@ func TestFloodOfReviews(t *testing.T) {
 	}
 	select {
 	case <-flooding:
-	case <-time.After(testenv.Patience):
+	case <-time.After(test.Patience):
 		t.Errorf("%d are refused: is there a flood?", refused.Load())
 	}
 	for i := range 8 {

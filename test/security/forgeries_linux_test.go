@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -55,7 +56,7 @@ func forgedRecord(t *testing.T, instance, namespace, hook, set string, places []
 // deleted, the operator shows no forgery by itself, and the commands in its log are quoted.
 func TestForgedRecordsOfSets(t *testing.T) {
 	forgeries := 60
-	if testenv.Long() {
+	if test.Long() {
 		forgeries = 300
 	}
 	cluster := testenv.Shared(t)

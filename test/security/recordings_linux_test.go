@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -129,7 +130,7 @@ func TestRecordings(t *testing.T) {
 	op.UntilLog("Webhooks are registered")
 	ask := func(line ...string) (string, error) {
 		cmd := op.Command(line...)
-		cmd.Env = append(cmd.Env, "PATH="+testenv.Tools(t)+":"+os.Getenv("PATH"))
+		cmd.Env = append(cmd.Env, "PATH="+test.Tools(t)+":"+os.Getenv("PATH"))
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -142,7 +143,7 @@ func TestRecordings(t *testing.T) {
 		op.UntilLog("Hook failed. Will retry after delay.", "hook", name)
 	}
 	// The API server applies the registration a moment later: the first review is the only one.
-	for late := time.Now().Add(testenv.Patience); ; {
+	for late := time.Now().Add(test.Patience); ; {
 		out := cluster.Kubectl(t, "-n", ns, "patch", "secret", "words", "--patch",
 			`{"stringData": {"word": "`+marker+`-new"}, "metadata": {"annotations": {"at": "`+time.Now().String()+`"}}}`)
 		if strings.Contains(out, "Hook failed") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -67,7 +68,7 @@ func TestForgedReviews(t *testing.T) {
 		return out
 	}
 	// The API server applies the registration a moment later.
-	for late := time.Now().Add(testenv.Patience); !strings.Contains(create("known"), "known is denied"); cluster.Kubectl(t, "-n", ns, "delete",
+	for late := time.Now().Add(test.Patience); !strings.Contains(create("known"), "known is denied"); cluster.Kubectl(t, "-n", ns, "delete",
 		"secret", "known", "--ignore-not-found") {
 		if time.Now().After(late) {
 			t.Fatal("there is no review")

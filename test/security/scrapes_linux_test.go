@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -23,7 +24,7 @@ awk -v n=N -v size=SIZE 'BEGIN { for (l = "x"; length(l) < size; l = l l); l = s
 func TestSlowScrapers(t *testing.T) {
 	c := testenv.Shared(t)
 	hooks, many := t.TempDir(), "50000"
-	if testenv.Long() {
+	if test.Long() {
 		many = "200000"
 	}
 	for name, with := range map[string][]string{"long.sh": {"N", "1500", "SIZE", "60000", "NAME", "long"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/test/otlp"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -177,7 +178,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
 `
 
 // rejecting starts an operator whose hooks, one for each operation, ask for changes that the API server rejects.
-func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *testenv.TraceReceiver) *testenv.Operator {
+func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *otlp.Receiver) *testenv.Operator {
 	t.Helper()
 	// The user of this kubeconfig has the permissions above, and no others.
 	text, err := os.ReadFile(cluster.KubeconfigFor(t, cluster.Kubeconfig, ns))
@@ -248,7 +249,7 @@ func until(t *testing.T, cluster *testenv.Cluster, ns string) {
 func TestErrorsHaveNoValues(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
-	receiver := testenv.NewTraceReceiver(t, true)
+	receiver := otlp.NewReceiver(t, true)
 	op := rejecting(t, cluster, ns, receiver)
 	outputs := map[string]string{}
 	for _, word := range failing() {
@@ -276,7 +277,7 @@ func TestErrorsHaveNoValues(t *testing.T) {
 	for _, path := range []string{"/", "/status.json", "/readyz", "/healthz", "/metrics", "/metrics/hooks"} {
 		outputs[path] = op.Page(path)
 	}
-	spans := receiver.Until(t, "a span of each operation", func(all []testenv.Span) bool {
+	spans := receiver.Until(t, "a span of each operation", func(all []otlp.Span) bool {
 		n := 0
 		for _, s := range all {
 			if s.Name == "patch" {

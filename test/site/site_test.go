@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/browser"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // address is that of a page of the newest version.
 func address(page string) string {
-	return "file://" + filepath.Join(testenv.Root(), "bin", "site", "main", page)
+	return "file://" + filepath.Join(test.Root(), "bin", "site", "main", page)
 }
 
 // TestSite searches, and goes to a result and to the page after it. Which addresses pages request is checked by make site.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test/otlp"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -28,8 +29,8 @@ exit $status
 `
 
 // find returns the spans of a name, whose attribute has a value.
-func find(all []testenv.Span, name, attribute, value string) []testenv.Span {
-	var found []testenv.Span
+func find(all []otlp.Span, name, attribute, value string) []otlp.Span {
+	var found []otlp.Span
 	for _, s := range all {
 		if s.Name == name && (attribute == "" || s.Attributes[attribute] == value) {
 			found = append(found, s)
@@ -38,7 +39,7 @@ func find(all []testenv.Span, name, attribute, value string) []testenv.Span {
 	return found
 }
 
-func childOf(all []testenv.Span, parent testenv.Span, name string) *testenv.Span {
+func childOf(all []otlp.Span, parent otlp.Span, name string) *otlp.Span {
 	for _, s := range all {
 		if s.Name == name && string(s.ParentSpanId) == string(parent.SpanId) && string(s.TraceId) == string(parent.TraceId) {
 			return &s
@@ -50,7 +51,7 @@ func childOf(all []testenv.Span, parent testenv.Span, name string) *testenv.Span
 func TestTraces(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
-	receiver := testenv.NewTraceReceiver(t, true)
+	receiver := otlp.NewReceiver(t, true)
 	hooks, files := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), fmt.Appendf(nil, hookText, namespace, files), 0o755); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestTraces(t *testing.T) {
 	op.Signal(syscall.SIGTERM)
 	op.Wait() // the rest is sent at the end
 
-	all := receiver.Until(t, "the spans of two runs", func(all []testenv.Span) bool { return len(find(all, "RunAndLogLines", "", "")) == 2 })
+	all := receiver.Until(t, "the spans of two runs", func(all []otlp.Span) bool { return len(find(all, "RunAndLogLines", "", "")) == 2 })
 	if got := receiver.Authorization(); got != "Bearer sesame" {
 		t.Errorf("the token is %q", got)
 	}
@@ -135,7 +136,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func one(t *testing.T, all []testenv.Span, object string) testenv.Span {
+func one(t *testing.T, all []otlp.Span, object string) otlp.Span {
 	t.Helper()
 	found := find(all, "event", "object.name", object)
 	if len(found) != 1 {
@@ -154,7 +155,7 @@ hook::run "$@"
 // A worker serves two runs. Each has the trace of its own process span, which names the worker.
 func TestTracesOfWorkers(t *testing.T) {
 	cluster := testenv.Shared(t)
-	receiver := testenv.NewTraceReceiver(t, true)
+	receiver := otlp.NewReceiver(t, true)
 	hooks := t.TempDir()
 	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), []byte(workerText), 0o755); err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func TestTracesOfWorkers(t *testing.T) {
 	op.UntilLog("Hook executed successfully")
 	op.Signal(syscall.SIGTERM)
 	op.Wait() // the rest is sent at the end
-	all := receiver.Until(t, "the spans of two runs", func(all []testenv.Span) bool { return len(find(all, "RunAndLogLines", "", "")) == 2 })
+	all := receiver.Until(t, "the spans of two runs", func(all []otlp.Span) bool { return len(find(all, "RunAndLogLines", "", "")) == 2 })
 	for n := 1; n <= 2; n++ {
 		found := find(all, "RunAndLogLines", "worker.run", fmt.Sprint(n))
 		if len(found) != 1 || found[0].Attributes["worker"] != "1" || found[0].Attributes["worker.start_seconds"] == "" {

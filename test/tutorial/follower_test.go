@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -149,7 +150,7 @@ var (
 
 // dockerfile checks what can be without a container engine: the instructions, and that paths taken from our image are promised.
 func (f *follower) dockerfile(b pages.Block) {
-	promised, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "reference", "image.md"))
+	promised, err := os.ReadFile(filepath.Join(test.Root(), "docs", "reference", "image.md"))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ kubectl apply --server-side -f - <<<"$manifests"
 
 var deliveryTools = sync.OnceValue(func() error {
 	cmd := exec.Command("make", "--no-print-directory", "bin/tools/chart")
-	cmd.Dir = testenv.Root()
+	cmd.Dir = test.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build bin/tools/chart: %w\n%s", err, out)
 	}
@@ -300,7 +301,7 @@ func (f *follower) tool(b pages.Block, args ...string) {
 	if err := deliveryTools(); err != nil {
 		f.t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(testenv.Root(), "bin", "tools", args[0]), args[1:]...)
+	cmd := exec.Command(filepath.Join(test.Root(), "bin", "tools", args[0]), args[1:]...)
 	cmd.Dir = f.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.t.Errorf("line %d: %s: %v\n%s", b.Line, strings.Join(args, " "), err, out)

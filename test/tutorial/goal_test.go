@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // goals are pages that promise a short path, with the text after its last step. TestPages follows them.
@@ -20,7 +20,7 @@ var goals = map[string]string{
 // TestGoals counts what a reader types: at most six commands, and ten edited lines.
 func TestGoals(t *testing.T) {
 	for page, end := range goals {
-		text, err := os.ReadFile(filepath.Join(testenv.Root(), page))
+		text, err := os.ReadFile(filepath.Join(test.Root(), page))
 		if err != nil {
 			t.Fatal(err)
 		}

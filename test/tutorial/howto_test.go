@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -37,7 +38,7 @@ func (w world) follow(t *testing.T, page string) {
 		t.Fatal(err)
 	}
 	write(t, kubeconfig, string(config), 0o600)
-	text, err := os.ReadFile(filepath.Join(testenv.Root(), page))
+	text, err := os.ReadFile(filepath.Join(test.Root(), page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +83,11 @@ func workingDirectory(t *testing.T) string {
 		}
 	}
 	links := map[string]string{
-		"bin/shell-operator": testenv.Binary(t), "bin/testcluster": filepath.Join(testenv.Root(), "bin", "testcluster"),
-		"bin/tools": testenv.Tools(t),
+		"bin/shell-operator": testenv.Binary(t), "bin/testcluster": filepath.Join(test.Root(), "bin", "testcluster"),
+		"bin/tools": test.Tools(t),
 	}
 	for _, name := range []string{"examples", "deploy", "sdk"} {
-		links[name] = filepath.Join(testenv.Root(), name)
+		links[name] = filepath.Join(test.Root(), name)
 	}
 	for name, target := range links {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/otlp"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -39,10 +41,10 @@ func followed(page string) bool {
 func TestPages(t *testing.T) {
 	t.Parallel() // with the tutorial
 	cluster := testenv.Own(t)
-	receiver := testenv.NewTraceReceiver(t, false)
+	receiver := otlp.NewReceiver(t, false)
 	w := world{cluster: cluster, server: cluster.Kubectl(t, "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"),
 		receiver: receiver.Address}
-	all, err := pages.Pages(testenv.Root())
+	all, err := pages.Pages(test.Root())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +69,8 @@ func TestPages(t *testing.T) {
 				for _, page := range lane {
 					t.Run(strings.TrimSuffix(page, ".md"), func(t *testing.T) {
 						if w.follow(t, page); page == tracesPage {
-							receiver.Until(t, "a run of this page", func(spans []testenv.Span) bool {
-								return slices.ContainsFunc(spans, func(s testenv.Span) bool { return s.Name == "Run" })
+							receiver.Until(t, "a run of this page", func(spans []otlp.Span) bool {
+								return slices.ContainsFunc(spans, func(s otlp.Span) bool { return s.Name == "Run" })
 							})
 						}
 					})
@@ -104,7 +106,7 @@ func TestAddonsPage(t *testing.T) {
 func configurations(t *testing.T, cluster *testenv.Cluster) {
 	dir := t.TempDir()
 	var watching, shown int
-	err := filepath.WalkDir(filepath.Join(testenv.Root(), "docs"), func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(test.Root(), "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {
 			return err
 		}

@@ -35,8 +35,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // stays reports whether a command stays in the foreground of a terminal: the cluster does, the operator, and a server.
@@ -92,7 +92,7 @@ func (p *program) ran(line string) error {
 
 // has waits until what has been printed is enough.
 func (p *program) has(enough func(string) bool) error {
-	late := time.NewTimer(testenv.Patience)
+	late := time.NewTimer(test.Patience)
 	defer late.Stop()
 	for ended := p.ended; ; {
 		text, more := p.printed()
@@ -107,7 +107,7 @@ func (p *program) has(enough func(string) bool) error {
 		case <-ended:
 			ended = nil // look once more
 		case <-late.C:
-			return fmt.Errorf("it did not come within %s", testenv.Patience)
+			return fmt.Errorf("it did not come within %s", test.Patience)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (r *reader) stop(p *program) {
 		if status := p.cmd.ProcessState.ExitCode(); running && status != 0 && p != r.server {
 			r.t.Errorf("%s has ended with status %d", p.cmd, status)
 		}
-	case <-time.After(testenv.Patience):
+	case <-time.After(test.Patience):
 		_ = p.cmd.Process.Kill()
 		r.t.Errorf("%s does not end", p.cmd)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // parsed are blocks that docs/docs_test.go reads with the operator's own parsers. Configurations are enabled, too: see
@@ -45,7 +45,7 @@ func checker(b pages.Block, scripts string) string {
 
 // TestEverySnippet: every fenced block of every page is checked by a test. With -v it prints how many by which.
 func TestEverySnippet(t *testing.T) {
-	all, err := pages.All(testenv.Root())
+	all, err := pages.All(test.Root())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +68,6 @@ func TestEverySnippet(t *testing.T) {
 
 // contextScripts is the text of the scripts that compare contexts.
 func contextScripts() (string, error) {
-	text, err := os.ReadFile(filepath.Join(testenv.Root(), "test", "conformance", "testdata", "pages-contexts.txtar"))
+	text, err := os.ReadFile(filepath.Join(test.Root(), "test", "conformance", "testdata", "pages-contexts.txtar"))
 	return "\n" + string(text), err
 }

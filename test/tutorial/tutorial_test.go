@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -17,9 +18,9 @@ func TestFirstHook(t *testing.T) {
 		t.Skip("it starts a control plane of its own")
 	}
 	t.Parallel()
-	testenv.Tools(t)
+	test.Tools(t)
 	testenv.Shared(t) // skips where there is no test cluster
-	text, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "tutorial", "first-hook.md"))
+	text, err := os.ReadFile(filepath.Join(test.Root(), "docs", "tutorial", "first-hook.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +71,10 @@ func TestFirstHook(t *testing.T) {
 func repository(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("FRESH_CLONE") == "" {
-		return testenv.Root()
+		return test.Root()
 	}
 	dir := filepath.Join(t.TempDir(), "shell-operator")
-	if out, err := exec.Command("git", "clone", "--quiet", testenv.Root(), dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "clone", "--quiet", test.Root(), dir).CombinedOutput(); err != nil {
 		t.Fatalf("cannot clone the repository: %v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "bin")); !os.IsNotExist(err) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -40,14 +41,14 @@ func (c *traffic) kill(n int, sent bool) {
 // firstKill and killStride are the requests at which a process is killed: in make test each of them once, either before it is sent or before
 // its response is read; in make long each in both ways.
 func firstKill(sent bool) int {
-	if sent && !testenv.Long() {
+	if sent && !test.Long() {
 		return 2
 	}
 	return 1
 }
 
 func killStride() int {
-	if testenv.Long() {
+	if test.Long() {
 		return 1
 	}
 	return 2
@@ -85,7 +86,7 @@ func post(t testing.TB, client rest.Interface, namespace, resource, manifest str
 func TestKilledAtEachRequest(t *testing.T) {
 	cluster := testenv.Shared(t)
 	members := 2
-	if testenv.Long() {
+	if test.Long() {
 		members = 100
 	}
 	// Members move from one namespace to another, change, appear and disappear.

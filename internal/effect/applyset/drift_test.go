@@ -16,6 +16,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -136,7 +137,7 @@ func until(t *testing.T, from <-chan string, want string) {
 		if !strings.Contains(got, want) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
-	case <-time.After(testenv.Patience):
+	case <-time.After(test.Patience):
 		t.Fatalf("%q did not come", want)
 	}
 }
@@ -172,7 +173,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("data %s", got)
 	}
 	// The watch has delivered the restore, so a Sync that changes nothing needs no request.
-	for deadline := time.Now().Add(testenv.Patience); ; {
+	for deadline := time.Now().Add(test.Patience); ; {
 		_ = r.traffic.String()
 		sync("")
 		if r.traffic.String() == "" {

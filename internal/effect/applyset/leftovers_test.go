@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // await waits until something holds that nothing reports.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(testenv.Patience); !holds(); {
+	for deadline := time.Now().Add(test.Patience); !holds(); {
 		if time.Now().After(deadline) {
 			t.Fatal(what)
 		}
@@ -42,7 +43,7 @@ func (r *restorer) ignoreReports(t *testing.T) {
 func TestNothingIsLeftOfNamespaces(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespaces := 40
-	if testenv.Long() {
+	if test.Long() {
 		namespaces = 200
 	}
 	own := cluster.Namespace(t)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -123,7 +124,7 @@ func (o *randomOwner) document(w *randomSets) string {
 // sync makes a set complete, as a queue does: it repeats what fails.
 func (w *randomSets) sync(o *randomOwner) {
 	w.t.Helper()
-	for deadline := time.Now().Add(testenv.Patience); ; {
+	for deadline := time.Now().Add(test.Patience); ; {
 		err := w.process.sync(w.t.Context(), "web.sh", o.document(w))
 		if err == nil {
 			w.note("%s: a Sync of %v has succeeded", o.namespace, o.want)
@@ -261,7 +262,7 @@ func (w *randomSets) quiet() {
 		}
 	}
 	problem := ""
-	for deadline := time.Now().Add(testenv.Patience); ; {
+	for deadline := time.Now().Add(test.Patience); ; {
 		if problem = w.problem(living); problem == "" {
 			return
 		}
@@ -341,7 +342,7 @@ func (w *randomSets) problem(living int) string {
 func TestRandomSets(t *testing.T) {
 	cluster := testenv.Shared(t)
 	rounds := 30
-	if testenv.Long() {
+	if test.Long() {
 		rounds = 1000
 	}
 	seed := uint64(time.Now().UnixNano())

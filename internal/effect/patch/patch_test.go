@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -68,7 +69,7 @@ func TestOperations(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, files)
 	}
-	a, _ := newApplier(t, cluster, func(o *Options) { o.DeleteTimeout = testenv.Patience }) // a CRD goes when its objects are gone
+	a, _ := newApplier(t, cluster, func(o *Options) { o.DeleteTimeout = test.Patience }) // a CRD goes when its objects are gone
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()

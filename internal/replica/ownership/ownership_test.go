@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // settings of the model. Clocks run at one speed but for two settings, where the Lease duration is twice the deadline.
@@ -31,7 +31,7 @@ func filled(s setting) *setting {
 // No promise is broken by random steps, and from wherever they end all shards are served in time.
 func TestRandomSteps(t *testing.T) {
 	steps := 2_000_000
-	if testenv.Long() {
+	if test.Long() {
 		steps = 500_000_000
 	}
 	for i, s := range settings {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // authority is a fake of the API server: the token "jane" is that of the user jane, in the group ops, and so on.
@@ -74,7 +74,7 @@ func (a *authority) questions() string {
 	return text
 }
 
-func (a *authority) access(t testing.TB, log *testenv.Text) *Access {
+func (a *authority) access(t testing.TB, log *test.Text) *Access {
 	t.Helper()
 	config := rest.ClientContentConfig{
 		ContentType: runtime.ContentTypeJSON, GroupVersion: schema.GroupVersion{Version: "v1"},
@@ -91,7 +91,7 @@ func (a *authority) access(t testing.TB, log *testenv.Text) *Access {
 func TestAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := &authority{rights: map[string]bool{"jane get /a/1": true, "jane post /a/1": false}}
-		log := &testenv.Text{}
+		log := &test.Text{}
 		handler, requests := newHandler(t, Options{Runner: echoes, Access: cluster.access(t, log)},
 			"a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
 		for _, r := range handler.routes {
@@ -178,7 +178,7 @@ func TestAccess(t *testing.T) {
 func TestManyStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		log := &testenv.Text{}
+		log := &test.Text{}
 		a := NewAccess(nil, slog.New(slog.NewTextHandler(log, nil)))
 		config := rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON}
 		client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil,

@@ -11,6 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -58,9 +59,9 @@ var echoes = runnerFunc(func(_ context.Context, h *hook.Hook, index int, r *even
 	return effect.HTTPAnswer{Status: http.StatusOK, Headers: map[string][]string{"Content-Type": {"text/plain"}}, Body: []byte(text)}, nil
 })
 
-func newHandler(t testing.TB, o Options, hooks string) (*Handler, *testenv.Text) {
+func newHandler(t testing.TB, o Options, hooks string) (*Handler, *test.Text) {
 	t.Helper()
-	log := &testenv.Text{}
+	log := &test.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Hooks = parseHooks(t, hooks)
 	h, err := New(o)

@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -77,7 +78,7 @@ func (o *observer) Write(line []byte) (int, error) {
 // says waits for a line in the log.
 func (o *observer) says(text string) {
 	o.t.Helper()
-	for !strings.Contains(testenv.Receive(o.t, o.lines, "line in the log with "+text), text) {
+	for !strings.Contains(test.Receive(o.t, o.lines, "line in the log with "+text), text) {
 	}
 }
 
@@ -170,8 +171,8 @@ func (o *observer) enable(hooks ...*hook.Hook) {
 			if err != nil {
 				o.t.Fatal(err)
 			}
-		case <-time.After(testenv.Patience):
-			o.t.Fatalf("hook %q is not enabled within %s", h.Name, testenv.Patience)
+		case <-time.After(test.Patience):
+			o.t.Fatalf("hook %q is not enabled within %s", h.Name, test.Patience)
 		}
 	}
 }
@@ -190,7 +191,7 @@ func (o *observer) unlocked(h *hook.Hook) *hook.Hook {
 // next returns the next event: "Modified NAMESPACE/NAME FILTERED".
 func (o *observer) next() string {
 	o.t.Helper()
-	ev := testenv.Receive(o.t, o.events, "event")
+	ev := test.Receive(o.t, o.events, "event")
 	return ev.Watch.String() + " " + describe(o.t, ev.Object)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -20,13 +21,13 @@ func TestMute(t *testing.T) {
 	o.enable(holds)
 	secret(t, c, ns, "a", "1")
 	for range 2 {
-		testenv.Receive(t, o.events, "event")
+		test.Receive(t, o.events, "event")
 	}
 	o.Mute(muted)
 	o.Mute(holds)
 	o.Unlock(holds, 0)
 	secret(t, c, ns, "b", "1")
-	if ev := testenv.Receive(t, o.events, "event"); ev.Hook != other || ev.Object.Name != "b" {
+	if ev := test.Receive(t, o.events, "event"); ev.Hook != other || ev.Object.Name != "b" {
 		t.Errorf("event of %s for %s", ev.Hook.Name, ev.Object.Name)
 	}
 	o.sees(muted, 0, ns+"/a", ns+"/b")
@@ -38,13 +39,13 @@ func TestMuteDuringDelivery(t *testing.T) {
 	sink := &gated{events: make(chan event.Event, 10), keep: func() { entered <- struct{}{}; <-gate }}
 	f, all := share(t, []string{""}, []*gated{sink})
 	f.add(t, 0)
-	testenv.Receive(t, entered, "call of Keep")
+	test.Receive(t, entered, "call of Keep")
 	muted := make(chan struct{})
 	go func() {
 		all[0].mute()
 		close(muted)
 	}()
-	testenv.Receive(t, muted, "return of mute")
+	test.Receive(t, muted, "return of mute")
 	f.add(t, 1)
 	close(gate)
 	f.running.Wait()
@@ -88,7 +89,7 @@ func TestDisable(t *testing.T) {
 	// The same again, by others, is as new.
 	left := o.unlocked(bindings("left", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(all[0])}))
 	secret(t, c, all[0], "a", "2")
-	if ev := testenv.Receive(t, o.events, "event"); ev.Hook != left || ev.Watch != event.Modified {
+	if ev := test.Receive(t, o.events, "event"); ev.Hook != left || ev.Watch != event.Modified {
 		t.Errorf("event %s for hook %q", ev.Watch, ev.Hook.Name)
 	}
 	o.sees(left, 0, all[0]+"/a")

@@ -22,7 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 func TestDivide(t *testing.T) {
@@ -155,7 +155,7 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 	s, random := newServer(1), rand.New(rand.NewPCG(1, 2))
 	s.sharded = sharded
 	resync := 150 * time.Millisecond // also in the time at the end, which is most of all
-	if testenv.Long() {
+	if test.Long() {
 		resync = 30 * time.Millisecond
 	}
 	divideWork(t, s, func(t *testing.T, r *replicas) {

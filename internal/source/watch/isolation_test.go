@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // gated is a Sink that records events, and stores their payloads only when it is allowed to.
@@ -84,7 +84,7 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 	}
 	for _, sink := range sinks[:2] {
 		for i := range 4 {
-			if ev := testenv.Receive(t, sink.events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
+			if ev := test.Receive(t, sink.events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
 				t.Errorf("event %d is for %s", i, ev.Object.Name)
 			}
 		}
@@ -125,7 +125,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 	if err := f.Replace(objects, "1"); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Receive(t, all[0].filled, "initial list")
+	test.Receive(t, all[0].filled, "initial list")
 	if got := all[0].snapshot().Len(); got != n {
 		t.Errorf("%d objects", got)
 	}
@@ -148,19 +148,19 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 	}
 	f, all := share(t, []string{"", ""}, sinks)
 	f.add(t, 0)
-	testenv.Receive(t, entered, "call of Keep")
+	test.Receive(t, entered, "call of Keep")
 	f.add(t, 1)
 	for range 2 {
-		testenv.Receive(t, sinks[1].events, "event of the other binding")
+		test.Receive(t, sinks[1].events, "event of the other binding")
 	}
 	shown := make(chan int, 1)
 	go func() { shown <- all[0].snapshot().Len() + all[0].state().Held }()
-	if n := testenv.Receive(t, shown, "snapshot"); n != 1 {
+	if n := test.Receive(t, shown, "snapshot"); n != 1 {
 		t.Errorf("the snapshot has %d objects", n)
 	}
 	open()
 	for i := range 2 {
-		if ev := testenv.Receive(t, sinks[0].events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
+		if ev := test.Receive(t, sinks[0].events, "event"); ev.Object.Name != fmt.Sprint("p", i) {
 			t.Errorf("event %d is for %s", i, ev.Object.Name)
 		}
 	}

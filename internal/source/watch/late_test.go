@@ -10,7 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // The changes that wait for a slow binding are bounded. A list delivers the last state instead, which is not older than what was dropped.
@@ -20,7 +20,7 @@ func TestQueueIsBounded(t *testing.T) {
 	f, all := share(t, []string{""}, []*gated{sink})
 	slow := f.consumers()[0]
 	f.add(t, 0)
-	testenv.Receive(t, entered, "call of Keep")
+	test.Receive(t, entered, "call of Keep")
 
 	// The slow binding is due for a resync, too.
 	at, _ := f.begin([]*subscription{slow}, true)
@@ -57,7 +57,7 @@ func TestQueueIsBounded(t *testing.T) {
 	close(gate)
 	f.running.Wait()
 	for _, want := range []string{"p0", "big"} {
-		if ev := testenv.Receive(t, sink.events, "event"); ev.Object.Name != want {
+		if ev := test.Receive(t, sink.events, "event"); ev.Object.Name != want {
 			t.Errorf("an event for %s, want one for %s", ev.Object.Name, want)
 		}
 	}
@@ -168,7 +168,7 @@ func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 		defer close(answered)
 		m.answered(sub, "list", errForbidden)
 	}()
-	testenv.Receive(t, answered, "return")
+	test.Receive(t, answered, "return")
 }
 
 // An object that was deleted before it was delivered does not count as one for which the filter fails.

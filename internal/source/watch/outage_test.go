@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -99,7 +100,7 @@ func TestServerRestarts(t *testing.T) {
 	t.Run("stop", func(t *testing.T) {
 		o := observe(t, c.Kubeconfig)
 		stuck, _ := o.begin(h)
-		testenv.Receive(t, stuck, "trouble")
+		test.Receive(t, stuck, "trouble")
 	})
 	c.Restart(t, "kube-apiserver")
 	c.Kubectl(t, "delete", "secret", "a")
@@ -120,9 +121,9 @@ func TestEnableInOutage(t *testing.T) {
 	proxy.Cut()
 	h := bindings("outage", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns)})
 	stuck, done := o.begin(h)
-	testenv.Receive(t, stuck, "trouble")
+	test.Receive(t, stuck, "trouble")
 	proxy.Restore()
-	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
+	if err := test.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.sees(h, 0, ns+"/a")
@@ -160,7 +161,7 @@ func TestResyncRelists(t *testing.T) {
 	never.Resync = 0
 	h := o.unlocked(bindings("resync", never, often))
 	for lists := 0; lists < 4; {
-		if request := testenv.Receive(t, o.requests, "request"); strings.Contains(request, "/secrets?") && strings.Contains(request, "limit=") {
+		if request := test.Receive(t, o.requests, "request"); strings.Contains(request, "/secrets?") && strings.Contains(request, "limit=") {
 			lists++
 		}
 	}

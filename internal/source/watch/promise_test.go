@@ -15,17 +15,18 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // TestNoGapNoOverlap checks the promise of this package with many changes, while hooks join and the connection breaks:
 // the Synchronization plus the events equal the state of the cluster; each change is delivered once and in order.
 func TestNoGapNoOverlap(t *testing.T) {
-	for _, test := range []struct {
+	for _, row := range []struct {
 		name string
 		cuts bool
 	}{{"quiet", false}, {"with outages", true}} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			c := testenv.Shared(t)
 			ns := c.Namespace(t)
@@ -59,10 +60,10 @@ func TestNoGapNoOverlap(t *testing.T) {
 				default:
 					write.put(name, strconv.Itoa(random.IntN(3)))
 				}
-				if test.cuts && i%60 == 30 {
+				if row.cuts && i%60 == 30 {
 					proxy.Cut()
 				}
-				if test.cuts && i%60 == 45 {
+				if row.cuts && i%60 == 45 {
 					proxy.Restore()
 				}
 			}
@@ -80,7 +81,7 @@ func TestNoGapNoOverlap(t *testing.T) {
 				})
 			}
 			for left := len(hooks); left > 0; {
-				ev := testenv.Receive(t, o.events, "event")
+				ev := test.Receive(t, o.events, "event")
 				if replays[ev.Hook].play(ev); ev.Object.Name == "sentinel" {
 					left--
 				}
@@ -263,7 +264,7 @@ func TestFullSpeed(t *testing.T) {
 	disturbing.Wait()
 	got := map[string]int{}
 	for left := 2 * n; left > 0; {
-		if ev := testenv.Receive(t, o.events, "event"); ev.Hook == stays {
+		if ev := test.Receive(t, o.events, "event"); ev.Hook == stays {
 			got[ev.Watch.String()+" "+ev.Object.Name]++
 			left--
 		}

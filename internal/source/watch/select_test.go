@@ -6,6 +6,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -167,7 +168,7 @@ func TestFilterFailsOnOneObject(t *testing.T) {
 	h := o.unlocked(bindings("filter", hook.Kubernetes{
 		Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: `.metadata.labels.v | if . == "bad" then error("it is bad") else tonumber end`,
 	}))
-	if got := testenv.Receive(t, o.failures, "failure"); got != "filter 0" {
+	if got := test.Receive(t, o.failures, "failure"); got != "filter 0" {
 		t.Errorf("the failure was counted for %s", got)
 	}
 	o.sees(h, 0, ns+"/a 1", ns+"/b null", ns+"/c 2")
@@ -182,7 +183,7 @@ func TestFilterDoesNotCompile(t *testing.T) {
 	c := testenv.Shared(t)
 	o := observe(t, c.Kubeconfig)
 	_, done := o.begin(bindings("broken", hook.Kubernetes{Kind: "Secret", JQFilter: ".a |"}))
-	if err := testenv.Receive(t, done, "end"); err == nil ||
+	if err := test.Receive(t, done, "end"); err == nil ||
 		!strings.Contains(err.Error(), `cannot compile jqFilter of hook "broken", binding "binding-0"`) {
 		t.Errorf("got %v", err)
 	}

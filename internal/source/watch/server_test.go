@@ -21,7 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // server is a model of an API server with ConfigMaps in one namespace. It keeps all versions, and answers after random delays.
@@ -309,7 +309,7 @@ func (w *witness) enter(watcher *Watcher, name string, resync time.Duration) *ho
 // While hooks join and leave and resyncs are made, a hook that stays receives every single change. Its watch is never interrupted.
 func TestNothingIsMissed(t *testing.T) {
 	seeds := uint64(2)
-	if testenv.Long() {
+	if test.Long() {
 		seeds = 20
 	}
 	for seed := range seeds {

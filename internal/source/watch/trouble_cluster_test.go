@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -46,7 +47,7 @@ func TestMissingPermission(t *testing.T) {
 			`"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
 	}
 	for range want {
-		tr := testenv.Receive(t, stuck, "trouble")
+		tr := test.Receive(t, stuck, "trouble")
 		if tr.text != want[tr.index] {
 			t.Errorf("binding %d: got\n%s\nwant\n%s", tr.index, tr.text, want[tr.index])
 		}
@@ -54,7 +55,7 @@ func TestMissingPermission(t *testing.T) {
 	// Each binding continues as soon as possible, and reports nothing twice.
 	allow(t, c, "alice", ns, group, "things", "get", "list", "watch")
 	allow(t, c, "alice", "", group, "things", "get", "list", "watch")
-	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
+	if err := test.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -112,12 +113,12 @@ func TestFollowForbidden(t *testing.T) {
 	want := `no permission to list namespaces (v1) with labels ` + label +
 		`: give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["namespaces"], verbs: ["get", ` +
 		`"list", "watch"]}`
-	if tr := testenv.Receive(t, stuck, "trouble"); tr.text != want {
+	if tr := test.Receive(t, stuck, "trouble"); tr.text != want {
 		t.Errorf("got\n%s\nwant\n%s", tr.text, want)
 	}
 	allow(t, c, user, "", "", "namespaces", "get", "list", "watch")
 	// W-9: namespaces that may not be read do not hold up the hook, and do not count as done.
-	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
+	if err := test.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.says("the hook starts without the objects of this namespace")
@@ -146,7 +147,7 @@ func TestMissingCRD(t *testing.T) {
 	missing := hook.Kubernetes{APIVersion: group + "/v1", Kind: "Belated", Namespaces: inNamespaces(ns)}
 	h := bindings("early", here, missing)
 	stuck, done := o.begin(h)
-	tr := testenv.Receive(t, stuck, "trouble")
+	tr := test.Receive(t, stuck, "trouble")
 	if want := `the API server knows no kind, plural or short name "Belated" in "` + group +
 		`/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
 		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
@@ -157,7 +158,7 @@ func TestMissingCRD(t *testing.T) {
 	o.sees(h, 1)
 
 	crd(t, c, group, "Belated", "Namespaced", "v1")
-	if err := testenv.Receive(t, done, "end of Enable"); err != nil {
+	if err := test.Receive(t, done, "end of Enable"); err != nil {
 		t.Fatal(err)
 	}
 	o.Unlock(h, 1)
@@ -179,15 +180,15 @@ func TestEnableEnds(t *testing.T) {
 	ns := c.Namespace(t)
 	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
 	proxy.Cut()
-	for _, test := range []struct{ name, kubeconfig, user, kind, text string }{
+	for _, row := range []struct{ name, kubeconfig, user, kind, text string }{
 		{"unknown kind", c.Kubeconfig, "admin", "nosuch" + ns, "knows no kind"},
 		{"no permission", c.Kubeconfig, "user-" + ns, "Secret", "no permission to list secrets (v1) in namespace " + ns},
 		{"no API server", kubeconfig, "admin", "Secret", "cannot resolve kind"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			o := observe(t, test.kubeconfig, as(test.user))
-			stuck, _ := o.begin(bindings("hook", hook.Kubernetes{APIVersion: "v1", Kind: test.kind, Namespaces: inNamespaces(ns)}))
-			if tr := testenv.Receive(t, stuck, "trouble"); !strings.Contains(tr.text, test.text) {
+		t.Run(row.name, func(t *testing.T) {
+			o := observe(t, row.kubeconfig, as(row.user))
+			stuck, _ := o.begin(bindings("hook", hook.Kubernetes{APIVersion: "v1", Kind: row.kind, Namespaces: inNamespaces(ns)}))
+			if tr := test.Receive(t, stuck, "trouble"); !strings.Contains(tr.text, row.text) {
 				t.Errorf("got %s", tr.text)
 			}
 		}) // observe sees to the end of Enable and Run

@@ -12,7 +12,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // start runs servers until the test ends.
@@ -56,7 +56,7 @@ func TestRenewalOnStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Commit(ready, func() { close(retired) })
-	testenv.Receive(t, retired, "end of the previous handlers")
+	test.Receive(t, retired, "end of the previous handlers")
 	if s.admission.handler.now == before {
 		t.Error("the previous handler still answers")
 	}
@@ -96,8 +96,8 @@ func TestRenewalWithoutService(t *testing.T) {
 			return err
 		}}},
 	}).Commit(nil, func() { close(retired) })
-	testenv.Receive(t, retired, "end of the previous handlers")
-	testenv.Receive(t, rejected, "answer about the Service")
+	test.Receive(t, retired, "end of the previous handlers")
+	test.Receive(t, rejected, "answer about the Service")
 	if handlers.now == nil {
 		t.Error("the handlers are not replaced")
 	}

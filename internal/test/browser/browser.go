@@ -20,8 +20,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // watched collects what a browser reports about a page: violations of the policy, and errors of scripts. A request that gets no answer is
@@ -39,7 +39,7 @@ type Tab struct {
 // Open starts a browser with one tab.
 func Open(t testing.TB) *Tab {
 	t.Helper()
-	path, err := exec.Command(filepath.Join(testenv.Root(), "scripts", "browser.sh")).Output()
+	path, err := exec.Command(filepath.Join(test.Root(), "scripts", "browser.sh")).Output()
 	if err != nil {
 		t.Fatal("this needs Chromium or Chrome: install it, for instance with apt-get install chromium, or set BROWSER to its path")
 	}
@@ -48,7 +48,7 @@ func Open(t testing.TB) *Tab {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chrome refuses root otherwise
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*test.Patience)
 	t.Cleanup(cancel)
 	ctx, end := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(end)
@@ -129,7 +129,7 @@ func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	for {
 		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(polling),
-			chromedp.WithPollingTimeout(testenv.Patience)))
+			chromedp.WithPollingTimeout(test.Patience)))
 		switch {
 		case err == nil:
 			return
@@ -211,7 +211,7 @@ func (b *Tab) Screen(path string) { b.t.Helper(); b.picture(path, chromedp.Captu
 
 func (b *Tab) picture(path string, take chromedp.Action[[]byte]) {
 	b.t.Helper()
-	path = filepath.Join(testenv.Root(), path)
+	path = filepath.Join(test.Root(), path)
 	if _, err := os.Stat(path); err == nil && !golden.Update() {
 		return
 	}

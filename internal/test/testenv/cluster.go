@@ -34,10 +34,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
-
-// Patience is how long tests wait for what should take moments, on a machine that is thirty times too busy.
-const Patience = 3 * time.Minute
 
 // Cluster is a running control plane.
 type Cluster struct {
@@ -96,9 +94,6 @@ func open(dir string) *Cluster {
 	return &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), UserKubeconfig: filepath.Join(dir, "user.kubeconfig")}
 }
 
-// Long reports whether the large numbers are wanted: make long sets it, make test keeps each promise with small ones.
-func Long() bool { return os.Getenv("LONG") != "" }
-
 // Require skips or fails a test that cannot have a cluster.
 func Require(t testing.TB) {
 	t.Helper()
@@ -115,25 +110,7 @@ func Require(t testing.TB) {
 	t.Skip(how)
 }
 
-func testclusterBinary() string { return filepath.Join(Root(), "bin", "testcluster") }
-
-// Root is the top folder of the repository.
-var Root = sync.OnceValue(func() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		panic(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "testcluster", "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			panic("the tests do not run inside the repository")
-		}
-		dir = parent
-	}
-})
+func testclusterBinary() string { return filepath.Join(test.Root(), "bin", "testcluster") }
 
 // start returns when the control plane is ready.
 func start(dir string, endWithUs bool, flags ...string) (*exec.Cmd, error) {
@@ -266,10 +243,10 @@ func KubectlFunction(t testing.TB) string {
 	return "" // as on macOS
 }
 
-func trimmedKubectl() string { return filepath.Join(Root(), "bin", "kubectl-trimmed") }
+func trimmedKubectl() string { return filepath.Join(test.Root(), "bin", "kubectl-trimmed") }
 
 var kubectlVariables = sync.OnceValues(func() ([]string, error) {
-	dir, err := tools()
+	dir, err := test.TryTools()
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +276,7 @@ func (c *Cluster) UntilDenied(t testing.TB, user, namespace, verb, resource stri
 
 func (c *Cluster) untilAnswer(t testing.TB, want, user, namespace, verb, resource string) {
 	t.Helper()
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(test.Patience)
 	for {
 		answer, _ := c.TryKubectl("", "auth", "can-i", verb, resource, "--as="+user, "-n", namespace)
 		lines := strings.Split(strings.TrimSpace(answer), "\n") // the first may be a warning about resources without a namespace

@@ -20,6 +20,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // Gateway stands between an operator and the API server, understands HTTP, and can make trouble. A Proxy only breaks
@@ -160,7 +162,7 @@ func (g *Gateway) UntilMore(t testing.TB, n int) {
 
 func (g *Gateway) until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	if !g.within(Patience, true, done) {
+	if !g.within(test.Patience, true, done) {
 		t.Fatalf("waited for %s: it did not come", what)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // Binary returns the path of the operator's program, built with the race detector if the test is. It is the one that
@@ -32,7 +34,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("TESTOPERATOR"); path != "" {
 		return path, nil
 	}
-	path := filepath.Join(Root(), "bin", "test", "shell-operator")
+	path := filepath.Join(test.Root(), "bin", "test", "shell-operator")
 	args := []string{"build", "-ldflags=-s -w"} // a third of the time of linking is for debuggers
 	if raceDetector {
 		path += "-race"
@@ -45,12 +47,13 @@ var binary = sync.OnceValues(func() (string, error) {
 	own := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(own)
 	cmd := exec.Command("go", append(args, "-o", own, "./cmd/shell-operator")...)
-	cmd.Dir = Root()
+	cmd.Dir = test.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
 	}
 	// Beside the operator, where it searches the trimmed kubectl. Another process may have made the link.
-	if err := os.Symlink(filepath.Join(Root(), "bin", "kubectl-trimmed"), filepath.Join(filepath.Dir(path), "kubectl-trimmed")); err != nil &&
+	if err := os.Symlink(filepath.Join(test.Root(), "bin", "kubectl-trimmed"),
+		filepath.Join(filepath.Dir(path), "kubectl-trimmed")); err != nil &&
 		!errors.Is(err, os.ErrExist) {
 		return "", err
 	}
@@ -72,38 +75,18 @@ var released = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("TESTRELEASED"); path != "" {
 		return path, nil
 	}
-	path := filepath.Join(Root(), "bin", "test", "shell-operator-released")
+	path := filepath.Join(test.Root(), "bin", "test", "shell-operator-released")
 	own := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(own)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", own, "./cmd/shell-operator")
-	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = test.Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
 	}
 	return path, os.Rename(own, path)
-})
-
-// Tools is the folder with jq, kubectl and other programs that hooks call.
-func Tools(t testing.TB) string {
-	t.Helper()
-	dir, err := tools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-var tools = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("make", "--no-print-directory", "tools")
-	cmd.Dir = Root()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("cannot build the programs that hooks call: %w\n%s", err, out)
-	}
-	return filepath.Join(Root(), "bin", "tools"), nil
 })
 
 // OperatorOptions configure an operator.
@@ -186,7 +169,7 @@ func Start(t testing.TB, o OperatorOptions) *Operator {
 	op := &Operator{t: t, cmd: exec.Command(o.Binary, args...), more: make(chan struct{}), read: make(chan struct{}), status: o.Status,
 		Socket: socket, ignore: o.Ignore}
 	op.cmd.Dir = o.Dir
-	op.cmd.Env = append(append(os.Environ(), "PATH="+Tools(t)+":"+os.Getenv("PATH")), o.Env...)
+	op.cmd.Env = append(append(os.Environ(), "PATH="+test.Tools(t)+":"+os.Getenv("PATH")), o.Env...)
 	op.cmd.Stderr = &op.Errors
 	out, err := op.cmd.StdoutPipe()
 	if err != nil {
@@ -272,7 +255,7 @@ func (op *Operator) Log() string {
 // what it was waiting for when the operator ends first or the time limit is exceeded.
 func (op *Operator) Until(what string, done func([]Record) bool) {
 	op.t.Helper()
-	if err := op.TryUntil(Patience, done); err != nil {
+	if err := op.TryUntil(test.Patience, done); err != nil {
 		op.t.Fatalf("waited for %s: %v", what, err)
 	}
 }
@@ -355,7 +338,7 @@ func (op *Operator) Pid() int { return op.cmd.Process.Pid }
 func (op *Operator) Wait() int {
 	op.t.Helper()
 	op.wait.Do(func() {
-		late := time.AfterFunc(Patience, func() { _ = op.cmd.Process.Signal(syscall.SIGQUIT) })
+		late := time.AfterFunc(test.Patience, func() { _ = op.cmd.Process.Signal(syscall.SIGQUIT) })
 		defer late.Stop()
 		<-op.read // before Wait closes the pipe
 		_ = op.cmd.Wait()

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // Address is that of the operator's own pages, as "http://host:port".
@@ -24,7 +26,7 @@ func (op *Operator) Page(path string) string {
 // Get requests an address over a connection of its own.
 func Get(t testing.TB, url string) (status int, body string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: test.Patience}
 	res, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -104,7 +105,7 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 			kinds[kind] = true
 		case err := <-done:
 			t.Fatalf("Run ended: %v", err)
-		case <-time.After(testenv.Patience):
+		case <-time.After(test.Patience):
 			t.Fatal("no registration")
 		}
 	}
@@ -122,7 +123,7 @@ func (o *operator) kubectl(input string, args ...string) string {
 // gives no sign.
 func until(t *testing.T, try func() (got string, ok bool)) {
 	t.Helper()
-	deadline := time.Now().Add(testenv.Patience)
+	deadline := time.Now().Add(test.Patience)
 	for {
 		got, ok := try()
 		if ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -45,7 +45,7 @@ func acts(line string) runnerFunc {
 }
 
 // logText collects what is logged at info and above, without times.
-type logText struct{ testenv.Text }
+type logText struct{ test.Text }
 
 func (l *logText) logger(tb testing.TB) *slog.Logger {
 	var w io.Writer = l

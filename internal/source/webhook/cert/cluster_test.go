@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -96,7 +97,7 @@ func TestSecretIsDeleted(t *testing.T) {
 	run(t, b)
 	before := inSecret(t, c, ns, servingKey)
 	c.Kubectl(t, "-n", ns, "delete", "secret", secretName)
-	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+testenv.Patience.String(), "secret/"+secretName)
+	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+test.Patience.String(), "secret/"+secretName)
 	if !slices.Equal(inSecret(t, c, ns, servingKey), before) {
 		t.Error("another certificate came back")
 	}
@@ -173,7 +174,7 @@ func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
 `, ns, rules, user), "apply", "-f", "-")
 	s := &secret{client: client(t, c.Kubeconfig, user), namespace: ns, name: secretName}
-	for deadline := time.Now().Add(testenv.Patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(test.Patience); time.Now().Before(deadline); {
 		// The API server does not report when a Role is active, so this polls.
 		if _, err := s.read(t.Context()); !apierrors.IsForbidden(err) {
 			return
@@ -200,7 +201,7 @@ func TestRuleIsEnough(t *testing.T) {
 		t.Error("the replicas differ")
 	}
 	c.Kubectl(t, "-n", ns, "delete", "secret", secretName)
-	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+testenv.Patience.String(), "secret/"+secretName)
+	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+test.Patience.String(), "secret/"+secretName)
 	lines.says("they were deleted")
 	if strings.Contains(lines.String(), "orbidden") {
 		t.Error("something was forbidden")
@@ -250,7 +251,7 @@ func TestOutage(t *testing.T) {
 	ns := c.Namespace(t)
 	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
 	proxy.Cut()
-	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), test.Patience)
 	defer cancel()
 	log, lines := record(t)
 	o := ManagedOptions{Client: client(t, kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log}
@@ -263,7 +264,7 @@ func TestOutage(t *testing.T) {
 	}()
 	lines.says("have to wait for the API server")
 	proxy.Restore()
-	if err := testenv.Receive(t, made, "Source"); err != nil {
+	if err := test.Receive(t, made, "Source"); err != nil {
 		t.Fatal(err)
 	}
 	run(t, s)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // recorder is a log that tests read and wait on. No line of it may show a key or the content of a Secret.
 type recorder struct {
-	testenv.Text
+	test.Text
 	t *testing.T
 }
 
@@ -70,7 +71,7 @@ func becomes(t *testing.T, s *Source, good func(bundle []byte) bool) {
 		if good(s.Bundle()) {
 			return
 		}
-		testenv.Receive(t, changed, "change of the bundle")
+		test.Receive(t, changed, "change of the bundle")
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -32,7 +33,7 @@ type env struct {
 	group, crd string
 	hooks      []*hook.Hook
 	url        string
-	log        testenv.Text
+	log        test.Text
 
 	mu          sync.Mutex // guards what follows
 	certificate *tls.Certificate
@@ -123,7 +124,7 @@ func (e *env) Convert(_ context.Context, r Review) (*effect.ConversionAnswer, er
 // renew makes a new self-signed certificate.
 func (e *env) renew() {
 	e.t.Helper()
-	certificate := testenv.NewCertificate(e.t)
+	certificate := test.NewCertificate(e.t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.certificate, e.bundle = &certificate.Certificate, certificate.CertPEM
@@ -193,7 +194,7 @@ func (e *env) ready() {
 func (e *env) eventually(what string, done func() bool) {
 	e.t.Helper()
 	for start := time.Now(); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(start) > testenv.Patience {
+		if time.Since(start) > test.Patience {
 			e.t.Fatal("waited too long until ", what)
 		}
 	}

@@ -1,4 +1,5 @@
-package testenv
+// Package heads checks the heads of context files in tests.
+package heads
 
 import (
 	"bytes"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -27,25 +29,25 @@ show
 // plainValue is a value that the heads have whatever it is, without a path that JSON can write in several ways.
 var plainValue = regexp.MustCompile(`^([^\\\x7f]*)\x1e("[^"\\\x00-\x1f\x7f-\x{10ffff}]{0,255}"|0|-?[1-9]\d{0,14}|true|false|null)$`)
 
-// CheckHeads compares the heads of a context file with what the shell library reads of it with jq.
-func CheckHeads(t testing.TB, file []byte) {
+// Check compares the heads of a context file with what the shell library reads of it with jq.
+func Check(t testing.TB, file []byte) {
 	t.Helper()
-	heads := wire.HeadsOf(file)
-	if heads == nil {
+	text := wire.HeadsOf(file)
+	if text == nil {
 		t.Errorf("there are no heads of\n%s", file)
 		return
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.json")
 	// In this order: heads that are older than the contexts are not read.
-	if err := errors.Join(os.WriteFile(path, file, 0o600), os.WriteFile(filepath.Join(dir, "context.heads"), heads, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(path, file, 0o600), os.WriteFile(filepath.Join(dir, "context.heads"), text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("bash", "-c", shellLoads, "bash", filepath.Join(Root(), "sdk", "shell", "shell_lib.sh"))
-	cmd.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+path, "PATH="+Tools(t)+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8")
+	cmd := exec.Command("bash", "-c", shellLoads, "bash", filepath.Join(test.Root(), "sdk", "shell", "shell_lib.sh"))
+	cmd.Env = append(os.Environ(), "BINDING_CONTEXT_PATH="+path, "PATH="+test.Tools(t)+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, file, heads)
+		t.Fatalf("%v\n%s\n%s", err, file, text)
 	}
 	both := bytes.Split(out, []byte("---\x00"))
 	fast, slow := loadedOf(both[0]), loadedOf(both[1])

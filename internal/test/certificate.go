@@ -1,4 +1,4 @@
-package testenv
+package test
 
 import (
 	"crypto/ecdsa"

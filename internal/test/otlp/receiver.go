@@ -1,4 +1,5 @@
-package testenv
+// Package otlp receives spans in tests, as an OTLP receiver does.
+package otlp
 
 import (
 	"context"
@@ -13,16 +14,18 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// TraceReceiver is an OTLP receiver on the loopback.
-type TraceReceiver struct {
+// Receiver is an OTLP receiver on the loopback.
+type Receiver struct {
 	collector.UnimplementedTraceServiceServer
 	// Address is "host:port", CA a file with the certificate of a receiver that speaks TLS.
 	Address, CA string
@@ -38,18 +41,18 @@ type TraceReceiver struct {
 
 // Span is a span as it was received.
 type Span struct {
-	*otlp.Span
+	*trace.Span
 	Tracer     string
 	Attributes map[string]string
 }
 
-// NewTraceReceiver starts a receiver, which ends with the test.
-func NewTraceReceiver(t testing.TB, encrypted bool) *TraceReceiver {
+// NewReceiver starts a receiver, which ends with the test.
+func NewReceiver(t testing.TB, encrypted bool) *Receiver {
 	t.Helper()
-	r := &TraceReceiver{more: make(chan struct{})}
+	r := &Receiver{more: make(chan struct{})}
 	var options []grpc.ServerOption
 	if encrypted {
-		certificate := NewCertificate(t)
+		certificate := test.NewCertificate(t)
 		r.CA = filepath.Join(t.TempDir(), "ca.crt")
 		if err := os.WriteFile(r.CA, certificate.CertPEM, 0o600); err != nil {
 			t.Fatal(err)
@@ -70,7 +73,7 @@ func NewTraceReceiver(t testing.TB, encrypted bool) *TraceReceiver {
 }
 
 // Export takes spans.
-func (r *TraceReceiver) Export(ctx context.Context,
+func (r *Receiver) Export(ctx context.Context,
 	in *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,23 +111,23 @@ func texts(attributes []*common.KeyValue) map[string]string {
 }
 
 // Refuse makes the receiver refuse all spans, or accept them again.
-func (r *TraceReceiver) Refuse(on bool) {
+func (r *Receiver) Refuse(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusing = on
 }
 
 // Authorization is the credential of the last sender.
-func (r *TraceReceiver) Authorization() string {
+func (r *Receiver) Authorization() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.token
 }
 
 // Until waits until done returns true for the spans so far.
-func (r *TraceReceiver) Until(t testing.TB, what string, done func([]Span) bool) []Span {
+func (r *Receiver) Until(t testing.TB, what string, done func([]Span) bool) []Span {
 	t.Helper()
-	late := time.NewTimer(Patience)
+	late := time.NewTimer(test.Patience)
 	defer late.Stop()
 	for {
 		r.mu.Lock()

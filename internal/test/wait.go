@@ -1,4 +1,4 @@
-package testenv
+package test
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 )
+
+// Patience is how long tests wait for what should take moments, on a machine that is thirty times too busy.
+const Patience = 3 * time.Minute
 
 // Receive waits for something that is sent, or for a channel to be closed.
 func Receive[T any](t testing.TB, from <-chan T, what string) T {
