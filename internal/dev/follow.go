@@ -2,27 +2,21 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/filewatch"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 )
 
 // FollowTests runs all tests, and then those of hooks whose files change, until ctx ends.
 func FollowTests(ctx context.Context, o Options, report func(TestReport, error)) {
-	before, err := stamps(o.HooksDir)
-	if err != nil {
-		report(TestReport{}, err)
-		return
-	}
+	before := hookset.Look(o.HooksDir, "")
 	test := func(files []string) {
 		if len(files) > 0 && ctx.Err() == nil {
 			result, err := Test(ctx, o, TestOptions{Paths: files})
@@ -31,20 +25,16 @@ func FollowTests(ctx context.Context, o Options, report func(TestReport, error))
 			}
 		}
 	}
-	if files, err := testfile.Find([]string{o.HooksDir}); err == nil { // an error is that there are none
+	if files, err := testfile.Find([]string{resolved(o.HooksDir)}); err == nil { // an error is that there are none
 		test(files)
 	}
 	_ = filewatch.Follow(ctx, filewatch.Options{ // it ends with ctx and for no other reason
-		Directories: func() map[string]bool { return directories(o.HooksDir) },
+		Directories: func() map[string]bool { return hookset.Directories(o.HooksDir, "") },
 		Changed: func() time.Duration {
-			now, err := stamps(o.HooksDir)
-			if err != nil {
-				report(TestReport{}, err)
-				return 0
-			}
-			changed := differing(before, now)
+			now := hookset.Look(o.HooksDir, "")
+			changed := before.Differences(now)
 			before = now
-			test(affected(o.HooksDir, changed))
+			test(affected(resolved(o.HooksDir), changed))
 			return 0
 		},
 		Degraded: func(err error) {
@@ -53,63 +43,12 @@ func FollowTests(ctx context.Context, o Options, report func(TestReport, error))
 	})
 }
 
-// stamp is what differs between two versions of a file.
-type stamp struct {
-	size int64
-	mode fs.FileMode
-	time time.Time
-}
-
-// stamps are those of all files below a directory.
-func stamps(dir string) (map[string]stamp, error) {
-	all := map[string]stamp{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // it is gone now
-		case err != nil:
-			return err
-		case d.IsDir() && path != dir && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir
-		case d.IsDir():
-			return nil
-		}
-		if info, err := os.Stat(path); err == nil {
-			all[path] = stamp{info.Size(), info.Mode(), info.ModTime()}
-		}
-		return nil
-	})
-	return all, err
-}
-
-func directories(dir string) map[string]bool {
-	all := map[string]bool{}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not watched
-		if err != nil || !d.IsDir() {
-			return nil
-		}
-		if path != dir && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
-		}
-		all[path] = true
-		return nil
-	})
-	return all
-}
-
-func differing(before, now map[string]stamp) (changed []string) {
-	for path, s := range now {
-		if before[path] != s {
-			changed = append(changed, path)
-		}
+// resolved is the directory that a link leads to.
+func resolved(dir string) string {
+	if path, err := filepath.EvalSymlinks(dir); err == nil {
+		return path
 	}
-	for path := range before {
-		if _, there := now[path]; !there {
-			changed = append(changed, path)
-		}
-	}
-	slices.Sort(changed)
-	return changed
+	return dir
 }
 
 // affected returns the test files to run after changes: those that have changed themselves or whose hook has. A file that is neither, such

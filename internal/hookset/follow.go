@@ -39,7 +39,7 @@ func Follow(ctx context.Context, f Following) error {
 	calls := rate.NewLimiter(rate.Every(calmInterval), calmBurst)
 	warned := false
 	return filewatch.Follow(ctx, filewatch.Options{
-		Directories: func() map[string]bool { return directories(f.Dir, f.Tenants) },
+		Directories: func() map[string]bool { return Directories(f.Dir, f.Tenants) },
 		Changed: func() time.Duration {
 			now := Look(f.Dir, f.Tenants)
 			others, hooks := f.Found.differences(now)
@@ -67,9 +67,9 @@ func Follow(ctx context.Context, f Following) error {
 	})
 }
 
-// directories are those below dir, without hidden ones; the one that dir is in, and those that hold a link on the way to dir,
+// Directories are those below dir, without hidden ones; the one that dir is in, and those that hold a link on the way to dir,
 // where a replacement is noticed, as git-sync makes one; and those that links to files lead to. The same of the file of tenants.
-func directories(dir, tenants string) map[string]bool {
+func Directories(dir, tenants string) map[string]bool {
 	all := map[string]bool{}
 	above(all, dir)
 	if tenants != "" {

@@ -182,7 +182,7 @@ func TestFollowTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := directories(dir, file); !all[mounted] || !all[filepath.Dir(real)] {
+	if all := Directories(dir, file); !all[mounted] || !all[filepath.Dir(real)] {
 		t.Errorf("directories %v", all)
 	}
 }

@@ -25,7 +25,14 @@ func Find(paths []string) (files []string, err error) {
 // below returns the files of paths: those that are named, and those in directories that fit, without hidden directories.
 func below(paths []string, fits func(file string) bool) (files []string, err error) {
 	for _, path := range paths {
-		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() {
+			path += "/" // also through a link
+		}
+		err = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err

@@ -2,7 +2,10 @@ package testfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -166,5 +169,16 @@ cases:
 	}
 	if in := f.Cases[0].Input; in.As != "" || len(in.AsGroups) > 0 || in.Body != "" || len(in.Headers) > 0 {
 		t.Errorf("an empty key does not replace that of the file: %+v", in)
+	}
+}
+
+// TestFindThroughLink searches the directory that a link leads to.
+func TestFindThroughLink(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a_test.yaml"), nil, 0o600), os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := Find([]string{link}); err != nil || len(files) != 1 || files[0] != filepath.Join(link, "a_test.yaml") {
+		t.Errorf("got %v, %v", files, err)
 	}
 }
