@@ -221,7 +221,7 @@ func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 	return done(1, "queue %q: %s is dropped; the log has its contexts", q.Name, dropped.named()), nil
 }
 
-// failingTasks are those that wait for their next attempt.
+// failingTasks are those whose last attempt has failed. They wait for the next one, or are in it: an attempt may take minutes.
 func failingTasks(q *Queue) []Trouble {
 	t := Trouble{Kind: InQueue, Subject: fmt.Sprintf("queue %q", q.Name)}
 	switch {
@@ -230,8 +230,19 @@ func failingTasks(q *Queue) []Trouble {
 		if q.Left > 0 {
 			t.Problem += ", the first is due in " + short(q.Left)
 		}
-	case q.Phase == Sleeping && q.Failures > 0:
-		t.Problem = fmt.Sprintf("%s has failed %s, the next attempt is in %s", headOf(q), times(q.Failures), short(q.Left))
+	case q.Keyed && len(q.Lanes) > 0 && q.Lanes[0].Failures > 0: // lanes in trouble come first
+		t.Problem = fmt.Sprintf("failed tasks are in their next attempt, tasks of the queue: %d", q.Length)
+	case !q.Keyed && q.Failures > 0:
+		next := "is due"
+		switch q.Phase {
+		case Running:
+			next = "is in progress"
+		case Sleeping:
+			next = "is in " + short(q.Left)
+		case Waiting:
+			next = "waits for the rate limit of the hook"
+		}
+		t.Problem = fmt.Sprintf("%s has failed %s, the next attempt %s", headOf(q), times(q.Failures), next)
 		if len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
 			t.Hooks = []string{q.Tasks[0].Hook}
 		}

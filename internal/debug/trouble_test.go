@@ -72,6 +72,16 @@ func TestTroubles(t *testing.T) {
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value",
 				Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in 1s`, "failing", false, ""},
+		"failing task in its next attempt": {func(f *fake) {
+			f.queues = []Queue{{Name: "main", Length: 1, Phase: Running, Failures: 2, Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
+		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in progress`, "running", false, ""},
+		"failing task at a rate limit": {func(f *fake) {
+			f.queues = []Queue{{Name: "main", Length: 1, Phase: Waiting, Failures: 1, Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
+		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed once, the next attempt waits for the rate limit of the hook`,
+			"rate limit", false, ""},
+		"failing lane in its next attempt": {func(f *fake) {
+			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Lanes: []Lane{{Phase: Running, Failures: 1}}}}
+		}, InQueue, `queue "q": failed tasks are in their next attempt, tasks of the queue: 3`, "ready", false, ""},
 		"failing lanes": {func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}
 		}, InQueue, `queue "q": failed tasks wait for their next attempt, lanes: 2, tasks of the queue: 3`, "ready", false, ""},
