@@ -78,8 +78,9 @@ func (op *operator) lostByHook() map[string]int {
 	return counts
 }
 
-// sweepEvery is the time between two searches for records of sets that have ended.
-const sweepEvery = time.Hour
+// sweepEvery is the time between two searches for records of sets that have ended, firstSweep that before the first one: its lists of
+// owners would delay the first runs of hooks.
+const sweepEvery, firstSweep = time.Hour, time.Minute
 
 // sweepSets deletes records of sets whose owner is gone, when this replica leads or owns shard 0, until ctx ends.
 func (op *operator) sweepSets(ctx context.Context) {
@@ -88,15 +89,15 @@ func (op *operator) sweepSets(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	for {
+	for wait := firstSweep; ; wait = sweepEvery {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
 		err := op.effects.Sets().Sweep(op.fenced(ctx), op.log)
 		if err != nil && !kube.IsPermissionMissing(err) && ctx.Err() == nil {
 			op.log.Warn("Cannot search for records of sets whose owner is gone", "error", err.Error())
-		}
-		select {
-		case <-time.After(sweepEvery):
-		case <-ctx.Done():
-			return
 		}
 	}
 }
