@@ -61,10 +61,16 @@ func TestFindAgainstModel(t *testing.T) {
 					return 2
 				}
 				slices.SortStableFunc(want, func(a, b Lane) int {
-					if c := cmp.Compare(order(a), order(b)); c != 0 || text == "" {
+					if c := cmp.Compare(order(a), order(b)); c != 0 {
 						return c
 					}
-					return cmp.Compare(a.Key, b.Key)
+					if text != "" {
+						return cmp.Compare(a.Key, b.Key)
+					}
+					if a.Phase == Running { // the lane of a failed task of a paused owner may run another one's
+						return cmp.Compare(len(b.lane.failed), len(a.lane.failed))
+					}
+					return 0
 				})
 				var keys []string
 				for _, l := range want[:min(limit, len(want))] {
