@@ -16,15 +16,15 @@ import (
 func TestOthers(t *testing.T) {
 	for name, script := range map[string]string{
 		"none":                                  "0 -> ; 3 -> ",
-		"one that was there at the start":       "0 a=1 -> a; 3 a=1 -> a; 5 a=1 -> a; 6 a=1 -> ",
-		"it answers":                            "0 a=1 -> a; 0 a=2 -> a!; 3 a=3 -> a!; 6 a=3 -> a!; 9 a=3 -> ",
-		"it appears":                            "0 -> ; 1 a=1 -> a!; 4 a=1 -> a!; 7 a=1 -> ; 8 a=2 -> a!",
-		"its clock is set back":                 "0 a=7 -> a; 3 a=3 -> a!; 6 a=3 -> a!; 9 a=3 -> ",
-		"it ends, and starts again":             "0 -> ; 1 a=1 -> a!; 2 -> a; 3 b=1 -> a b!; 6 b=2 -> a b!; 8 b=2 -> b!",
+		"one that was there at the start":       "0 a=1 -> a; 3 a=1 -> a; 5 a=1 -> a; 6 a=1 -> a; 7 a=1 -> ",
+		"it answers":                            "0 a=1 -> a; 0 a=2 -> a!; 3 a=3 -> a!; 6 a=3 -> a!; 10 a=3 -> ",
+		"it appears":                            "0 -> ; 1 a=1 -> a!; 4 a=1 -> a!; 8 a=1 -> ; 9 a=2 -> a!",
+		"its clock is set back":                 "0 a=7 -> a; 3 a=3 -> a!; 6 a=3 -> a!; 10 a=3 -> ",
+		"it ends, and starts again":             "0 -> ; 1 a=1 -> a!; 2 -> a; 3 b=1 -> a b!; 6 b=2 -> a b!; 9 b=2 -> b!",
 		"it ended before the start":             "0 -> ; 3 -> ",
-		"nothing was observed for a while":      "0 a=1 -> a; 20 a=1 -> a; 23 a=1 -> a; 26 a=1 -> ",
-		"it is gone before the interruption":    "0 a=1 -> a; 3 a=1 -> a; 6 a=1 -> ; 20 a=1 -> a; 21 -> a; 24 -> a; 27 -> ",
-		"a watch that lags behind":              "0 a=5 @9 -> a; 1 a=4 @8 -> a; 2 a=5 @9 -> a; 6 a=5 @9 -> ",
+		"nothing was observed for a while":      "0 a=1 -> a; 20 a=1 -> a; 23 a=1 -> a; 27 a=1 -> ",
+		"it is gone before the interruption":    "0 a=1 -> a; 3 a=1 -> a; 7 a=1 -> ; 20 a=1 -> a; 21 -> a; 24 -> a; 28 -> ",
+		"a watch that lags behind":              "0 a=5 @9 -> a; 1 a=4 @8 -> a; 2 a=5 @9 -> a; 4 a=5 @9 -> a; 7 a=5 @9 -> ",
 		"another one is removed, and put again": "0 a=1 -> a; 3 -> a; 6 a=1 -> a!",
 	} {
 		o := others{known: map[string]*other{}}
