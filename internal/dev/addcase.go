@@ -41,13 +41,9 @@ func AddCase(file, name, from string) (added AddedCase, err error) {
 		return added, fmt.Errorf("%s: %w", from, err)
 	}
 	added.Secrets = rec != nil && rec.Secrets
-	text, mode := []byte(nil), fs.FileMode(0o644)
-	if info, err := os.Stat(file); err == nil {
-		if text, err = os.ReadFile(file); err != nil {
-			return added, fmt.Errorf("cannot read the test file: %w", err)
-		}
-		mode = info.Mode().Perm()
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	text, err := os.ReadFile(file)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !isNew {
 		return added, fmt.Errorf("cannot read the test file: %w", err)
 	}
 	newText, err := testfile.Append(text, name, path.Join("fixtures", filepath.Base(from)))
@@ -57,7 +53,12 @@ func AddCase(file, name, from string) (added AddedCase, err error) {
 	if added.Fixture, err = copyFixture(filepath.Join(filepath.Dir(file), "fixtures"), filepath.Base(from), recordingText); err != nil {
 		return added, err
 	}
-	if err := os.WriteFile(file, newText, mode); err != nil {
+	if isNew {
+		err = create(file, newText, 0o644)
+	} else {
+		err = rewrite(file, text, newText)
+	}
+	if err != nil {
 		return added, fmt.Errorf("cannot write the test file: %w", err)
 	}
 	return added, nil
@@ -75,10 +76,7 @@ func copyFixture(dir, name string, text []byte) (string, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return at, fmt.Errorf("cannot copy the recording: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return at, fmt.Errorf("cannot copy the recording: %w", err)
-	}
-	if err := os.WriteFile(at, text, 0o644); err != nil {
+	if err := create(at, text, 0o644); err != nil {
 		return at, fmt.Errorf("cannot copy the recording: %w", err)
 	}
 	return at, nil

@@ -75,13 +75,22 @@ func Init(o InitOptions) (done Initialized, err error) {
 		taken = append(taken, f.Path)
 	}
 	for _, path := range taken {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err == nil {
 			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", path)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return done, fmt.Errorf("nothing is written: %w", err)
 		}
 	}
 	for _, f := range files {
-		if err := f.write(); err != nil {
-			return done, err
+		mode := os.FileMode(0o644)
+		if f.Executable {
+			mode = 0o755
+		}
+		if err := create(f.Path, []byte(f.Text), mode); err != nil {
+			for _, path := range done.Paths { // with them, a second attempt would be rejected
+				_ = os.Remove(path)
+			}
+			return Initialized{}, fmt.Errorf("nothing is written: %w", err)
 		}
 		done.Paths = append(done.Paths, f.Path)
 	}
@@ -90,22 +99,6 @@ func Init(o InitOptions) (done Initialized, err error) {
 		done.Missing = l.needs
 	}
 	return done, nil
-}
-
-func (f scaffoldFile) write() error {
-	mode := os.FileMode(0o644)
-	if f.Executable {
-		mode = 0o755
-	}
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(f.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(f.Text)
-	return errors.Join(err, file.Close())
 }
 
 // next is the command after Init.
@@ -140,6 +133,7 @@ func nameFile(o *scaffold, l language) error {
 		}
 		o.File = filepath.Join("hooks", name+l.extensions[0])
 	}
+	o.File = filepath.Clean(o.File)
 	name := filepath.Base(o.File)
 	if strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".yml", ".json", ".md", ".txt"},
 		strings.ToLower(filepath.Ext(name))) {

@@ -260,20 +260,6 @@ func withHints(cases []TestCase, outcomes []testfile.Outcome) []TestCase {
 	return cases
 }
 
-// rewrite replaces the text of a file that still has the text which was read.
-func rewrite(path string, text, newText []byte) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if now, err := os.ReadFile(path); err != nil {
-		return err
-	} else if !bytes.Equal(now, text) {
-		return fmt.Errorf("%s has changed since its cases were started: run the command again", path)
-	}
-	return os.WriteFile(path, newText, info.Mode().Perm())
-}
-
 // load calls a hook with --config, once for each set of variables.
 func (t *tester) load(ctx context.Context, path string, env map[string]string) (*hook.Hook, error) {
 	call := fmt.Sprintf("%q %q", path, env)
