@@ -5,40 +5,29 @@ import (
 	"compress/gzip"
 	"encoding/gob"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
-
-// configMap is a Go type with the name of one in the schemas: one is enough to get all of them.
-type configMap struct{ metav1.PartialObjectMetadata }
-
-func (configMap) OpenAPIModelName() string { return "io.k8s.api.core.v1.ConfigMap" }
 
 var unstable = regexp.MustCompile(`\.v[0-9]+(alpha|beta)[0-9]+\.`)
 
 // TestSchemas compares the packed schemas with those of client-go; -update packs them.
 func TestSchemas(t *testing.T) {
-	kind := runtimeschema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(kind, &configMap{})
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(kind)
-	v, err := applyconfigurations.NewTypeConverter(scheme).ObjectToTyped(o)
+	parser, err := typed.NewParser(schemasOfClientGo(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &schema.Schema{Types: slices.DeleteFunc(slices.Clone(v.Schema().Types), func(d schema.TypeDef) bool {
+	want := &schema.Schema{Types: slices.DeleteFunc(parser.Schema.Types, func(d schema.TypeDef) bool {
 		return unstable.MatchString(d.Name)
 	})}
 	for _, d := range want.Types {
@@ -75,6 +64,25 @@ func TestSchemas(t *testing.T) {
 	if text(schemas()) != text(want) {
 		t.Error("client-go has other schemas: run this test with -update")
 	}
+}
+
+// schemasOfClientGo reads them in its source: a Go program has them only with the apply configurations of all kinds.
+func schemasOfClientGo(t *testing.T) typed.YAMLObject {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "applyconfigurations", "internal", "internal.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(source), "typed.YAMLObject(`")
+	text, _, ended := strings.Cut(text, "`)")
+	if !found || !ended {
+		t.Fatal("client-go has its schemas in another place")
+	}
+	return typed.YAMLObject(text)
 }
 
 func BenchmarkSchemas(b *testing.B) {
