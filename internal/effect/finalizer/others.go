@@ -12,8 +12,8 @@ const renewal = 3 * time.Minute
 // retryRenewal is the interval after a renewal that failed.
 const retryRenewal = 30 * time.Second
 
-// silence is how long a heartbeat has to stay unchanged until its operator counts as gone: two renewals, and a retry, since this process does
-// not notice that the API server was down between two renewals of its own.
+// silence is how long a heartbeat has to stay unchanged until its operator counts as gone: two renewals, and a retry, since this process
+// does not notice that the API server was down between two renewals of its own.
 const silence = 2*renewal + retryRenewal
 
 // others is what this process knows of the other operators with its instance name. It decides by changes of their heartbeats and by its own
