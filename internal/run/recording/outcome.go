@@ -4,20 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only
-// the operations are kept that are applied nevertheless; the others are unsent.
-func outcome(run *Run, filters *jq.Compiler) (o Outcome, unsent []any, valid bool) {
+// the operations are kept that are applied nevertheless; the others are unsent. Those are not kept as trees, which take ten times as much.
+func outcome(run *Run, filters *jq.Compiler) (o Outcome, unsent []effect.Patch, valid bool) {
 	out := run.Outputs
 	patches, err := wire.ParsePatches(out.Patch, filters)
 	for i := range patches {
-		if tree := treeOf(wire.FormatPatch(&patches[i])); !run.HookFailed || patches[i].IgnoreHookError {
-			o.Operations = append(o.Operations, tree)
+		if !run.HookFailed || patches[i].IgnoreHookError {
+			o.Operations = append(o.Operations, treeOf(wire.FormatPatch(&patches[i])))
 		} else {
-			unsent = append(unsent, tree)
+			unsent = append(unsent, patches[i])
 		}
 	}
 	valid = err == nil

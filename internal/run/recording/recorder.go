@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // maxBytes bounds all recordings together. Files are counted as their blocks.
@@ -333,8 +334,8 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) error {
 			return err
 		}
 		d.outcome(&rec.Result.Outcome)
-		for _, o := range unsent {
-			d.operation(o)
+		for i := range unsent {
+			d.operation(treeOf(wire.FormatPatch(&unsent[i])))
 		}
 		d.operationsText(run.Outputs.Patch, valid)
 		if rec.WithoutTexts = d.confidential; d.confidential {
