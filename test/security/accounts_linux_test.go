@@ -1,6 +1,7 @@
 package security
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -218,7 +219,8 @@ func TestTenantsAreReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.UntilLog("Hooks are reloaded", "removed", "shop/a.sh")
-	if status := op.Ask("status"); strings.Contains(status, "tenant") {
+	// An attempt of the removed hook may still be in progress, with which status fails.
+	if status, _ := op.Command("status").Output(); !bytes.Contains(status, []byte("hooks: 1")) || bytes.Contains(status, []byte("tenant")) {
 		t.Errorf("status:\n%s", status)
 	}
 }
