@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -30,17 +29,13 @@ For each file it reports what the operator would do: run it as a hook, or skip i
 --config, and the answer is checked as the operator checks it: keys, jq filters, crontabs, selectors, names, kinds. The
 syntax of scripts in sh, bash, mksh and zsh is checked, and that of Python if python3 is installed.
 
-With --cluster the bindings are checked against the cluster, by reads only: kinds are served, namespaces exist, filters succeed on up
-to 100 objects of each binding, and the permissions that rbac prints are granted, to you or to --as. Missing ones are printed as a Role.
-
 Findings have the form of compiler messages: path:line:column: level: message (hint).
 
 Exit codes: 0 if the operator would start, 1 if there are errors, or warnings with --strict.`,
 		Example: `  shell-operator lint hooks
   shell-operator lint --strict --quiet hooks
   shell-operator lint --no-run hooks          # calls no hook, so configurations are not checked
-  shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'
-  shell-operator lint --cluster --as system:serviceaccount:shell-operator:shell-operator hooks`,
+  shell-operator lint -o json hooks | jq '.findings[] | select(.level == "error")'`,
 		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -49,13 +44,6 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			if o.As != "" && !o.Cluster {
-				return errors.New("--as is the user whose permissions --cluster checks: add --cluster")
-			}
-			if o.NoRun && o.Cluster {
-				return errors.New("--cluster checks the bindings of hooks, which --no-run does not know: use one of them")
-			}
-			s.fillRBAC(&o.RBAC)
 			report, err := dev.Lint(ctx, s.dev(), o)
 			if err != nil {
 				return err
@@ -71,12 +59,8 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			fmt.Fprintln(stderr, verdict)
 			return nil
 		},
-	}, "hooks-dir", "tenants", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env", "kube-config", "kube-context", "namespace")
+	}, "hooks-dir", "tenants", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML, formatGitHub, formatJUnit)
-	o.RBAC.Name, o.RBAC.ServiceAccount = defaultRole, defaultAccount
-	cmd.Flags().BoolVar(&o.Cluster, "cluster", false, "check the bindings against the cluster, too")
-	cmd.Flags().StringVar(&o.As, "as", "",
-		"user whose permissions --cluster checks, such as system:serviceaccount:NAMESPACE:NAME (default: you)")
 	cmd.Flags().BoolVar(&o.NoRun, "no-run", false, "call no hook: configurations are not checked")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings, too")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report problems only")
@@ -99,7 +83,6 @@ func printReport(w io.Writer, output string, quiet, strict bool, report dev.Lint
 	for _, f := range report.Findings {
 		fmt.Fprintln(&b, f)
 	}
-	b.WriteString(report.Roles)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,8 +19,7 @@ import (
 )
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
-	var output, account string
-	var check bool
+	var output string
 	var fromRuns, fromTests bool
 	var r dev.RBACOptions
 	cmd := uses(&cobra.Command{
@@ -32,10 +30,6 @@ name the hook that needs each rule. --from-runs adds the operations that a runni
 rejected for a missing permission included. --from-tests runs the cases of the test files below each PATH, by default of the hooks directory
 and of the directory tests beside it, and adds their operations: it needs no cluster. Requests of the hooks themselves are not included.
 
---check compares the Roles with what is granted to an account in the cluster: rules that are missing, and what is granted in the namespaces
-of the hooks though no hook needs it. For another account than that of the connection, --as impersonates it; without this permission,
-only the first part is known. The exit code is 1 if something is missing.
-
 With --tenants, hooks of tenants write as their accounts: each account has Roles of its own, and the operator has the rules for tokens.
 Both need the rules for what is watched.
 
@@ -44,7 +38,6 @@ and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
   shell-operator rbac --name pods-operator --service-account pods-operator --offline
   shell-operator rbac --from-tests --offline >rbac.yaml
-  shell-operator rbac --from-tests --check --as shell-operator/shell-operator
   kubectl -n shell-operator exec deploy/shell-operator -- /shell-operator rbac --from-runs >rbac.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && !fromTests {
@@ -62,14 +55,6 @@ and the resources of other kinds are guessed and marked by a comment.`,
 					return err
 				}
 				r.FromRuns = sent
-			}
-			switch {
-			case !check && account != "":
-				return errors.New("--as names the account for --check: set both")
-			case check && r.Offline:
-				return errors.New("--check compares with a cluster: leave --offline out")
-			case check:
-				return checkRBAC(ctx, s, r, account, output, stdout, stderr)
 			}
 			manifests, notes, err := dev.RBAC(ctx, s.dev(), r)
 			for _, note := range notes {
@@ -92,65 +77,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 	cmd.Flags().BoolVar(&r.Offline, "offline", false, "use no cluster")
 	cmd.Flags().BoolVar(&fromRuns, "from-runs", false, "add the operations that the running operator has sent")
 	cmd.Flags().BoolVar(&fromTests, "from-tests", false, "add the operations of the test cases of the hooks")
-	cmd.Flags().BoolVar(&check, "check", false, "print what the cluster does not grant of the Roles, and what it grants besides")
-	cmd.Flags().StringVar(&account, "as", "", "with --check: ServiceAccount as NAMESPACE/NAME, or user; default: the user of the connection")
 	return cmd
-}
-
-// checkRBAC prints how the Roles differ from what is granted.
-func checkRBAC(ctx context.Context, s *settings, r dev.RBACOptions, account, output string, stdout, stderr io.Writer) error {
-	report, err := dev.CheckRBAC(ctx, s.dev(), r, account)
-	for _, note := range report.Notes {
-		fmt.Fprintf(stderr, "Note: %s\n", note)
-	}
-	if err != nil {
-		return err
-	}
-	if format(output) == formatJSON {
-		err = printValue(stdout, output, report)
-	} else {
-		_, err = io.WriteString(stdout, accessText(report))
-	}
-	if err == nil && len(report.Missing) > 0 {
-		return errFound{count(len(report.Missing), "rule") + " missing"}
-	}
-	return err
-}
-
-// accessText is a report as text.
-func accessText(r dev.AccessReport) string {
-	var b strings.Builder
-	of := func(a dev.AccessRule, everywhere string) string {
-		text := strings.Join(a.Verbs, ", ") + " " + a.Resource
-		if a.Group != "" {
-			text += "." + a.Group
-		}
-		if len(a.Names) > 0 {
-			text += " " + strings.Join(a.Names, ", ")
-		}
-		if a.Namespace != "" {
-			return text + " in namespace " + a.Namespace
-		}
-		return text + everywhere
-	}
-	if len(r.Missing) == 0 {
-		b.WriteString("nothing is missing\n")
-	} else {
-		b.WriteString("missing:\n")
-	}
-	for _, a := range r.Missing {
-		fmt.Fprintf(&b, "- %s: %s\n  %s\n", of(a, ""), strings.Join(a.Why, "; "), a.Hint)
-	}
-	if len(r.Unneeded) > 0 {
-		b.WriteString("granted, and needed by no hook:\n")
-	}
-	for _, a := range r.Unneeded {
-		fmt.Fprintf(&b, "- %s\n", of(a, " in all namespaces of the hooks"))
-	}
-	for _, text := range r.Unknown {
-		fmt.Fprintf(&b, "not known: %s\n", text)
-	}
-	return b.String()
 }
 
 // testPaths are those of the arguments, or the hooks directory and the directory tests beside it.

@@ -17,7 +17,7 @@ import (
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output, pattern, from, name, ofShard string
 	var t dev.TestOptions
-	var verbose, cluster bool
+	var verbose bool
 	cmd := uses(&cobra.Command{
 		Use:   "test [PATH…]",
 		Short: "Run the test files of hooks, in a simulated cluster",
@@ -60,10 +60,6 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 					return fmt.Errorf("--run %q: %w", pattern, err)
 				}
 			}
-			if cluster {
-				return &hinted{errors.New("test has no option --cluster: cases run in a simulated cluster"),
-					"shell-operator dev --testcluster PATH DIR runs the hooks of a directory on a real control plane"}
-			}
 			o, err := s.devOf(ofShard)
 			if err != nil {
 				return err
@@ -91,8 +87,6 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
 	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
 	cmd.Flags().StringVar(&t.Role, "as-role", "", "file of Roles that the simulated cluster grants; a case fails if they lack something")
-	cmd.Flags().BoolVar(&cluster, "cluster", false, "")
-	_ = cmd.Flags().MarkHidden("cluster")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
 	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")
 	cmd.Flags().StringVar(&name, "name", "", "name of the added case")

@@ -29,11 +29,6 @@ import (
 type LintOptions struct {
 	// NoRun starts no hook: configurations are not checked.
 	NoRun bool
-	// Cluster checks bindings against the cluster, too, with the permissions of the user of the connection, or of As.
-	Cluster bool
-	As      string
-	// RBAC are the names of what the operator itself uses.
-	RBAC RBACOptions
 }
 
 // LintReport has the findings of a hooks directory.
@@ -43,8 +38,6 @@ type LintReport struct {
 	Errors   int            `json:"errors"`
 	Warnings int            `json:"warnings"`
 	Findings []lint.Finding `json:"findings"`
-	// Roles are manifests with the permissions that are missing in the cluster.
-	Roles string `json:"roles,omitempty"`
 }
 
 // WithoutNotes returns the report with problems only.
@@ -106,13 +99,6 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 	}
 	report.Findings = append(report.Findings, l.together(answers)...)
 	report.Findings = append(report.Findings, testedBindings(answers)...)
-	if options.Cluster {
-		found, roles, err := l.inCluster(ctx, answers, dir)
-		if err != nil {
-			return report, err
-		}
-		report.Findings, report.Roles = append(report.Findings, found...), roles
-	}
 	if report.Hooks == 0 {
 		// The operator would start, so this is a warning.
 		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found",
@@ -453,7 +439,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 		r.add(lint.Note, "the call with --config succeeded, but wrote to stderr: "+text, "has a command failed? set -e ends the script then")
 	}
 	for i, k := range h.Kubernetes {
-		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" && !l.lint.Cluster {
+		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
 			r.addPlaced(lint.Finding{Path: fmt.Sprintf("kubernetes[%d].kind", i), Level: lint.Warning,
 				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}

@@ -148,11 +148,6 @@ func (r *RBACOptions) plan(t *Tested) rbac.Options {
 	return o
 }
 
-// operator is the operator's account.
-func (r *RBACOptions) operator() hook.ServiceAccount {
-	return hook.ServiceAccount{Namespace: cmp.Or(r.Namespace, "default"), Name: r.ServiceAccount}
-}
-
 func (r *RBACOptions) names() rbac.Names {
 	return rbac.Names{Role: r.Name, ServiceAccount: r.ServiceAccount, Namespace: cmp.Or(r.Namespace, "default")}
 }

@@ -55,33 +55,3 @@ func TestNamespacesOfCases(t *testing.T) {
 		}
 	}
 }
-
-// With tenants, a ServiceAccount has to be one that has roles. A tenant whose hooks need nothing has none.
-func TestRolesOfAccounts(t *testing.T) {
-	account := func(namespace string) hook.ServiceAccount {
-		return hook.ServiceAccount{Namespace: namespace, Name: "hooks"}
-	}
-	hooks := []*hook.Hook{{Name: "a"}, {Name: "shop/a", Tenant: &hook.Tenant{ServiceAccount: account("shop")}},
-		{Name: "idle/a", Tenant: &hook.Tenant{ServiceAccount: account("idle")}}}
-	all := []rbac.Role{{Namespace: "operator's"}, {Account: account("shop"), Namespace: "shop's"}}
-	for user, want := range map[string]string{
-		"": "operator's", "alice": "operator's", "system:serviceaccount:ops:operator": "operator's", account("shop").User(): "shop's",
-		account("idle").User(): "", "system:serviceaccount:shop:hook": "shop/hook is not the account of the operator or of a tenant with " +
-			"hooks: that of the operator is ops/operator, by --namespace and --service-account; those of tenants are idle/hooks, shop/hooks",
-	} {
-		var got string
-		if err := checkAccount(hooks, hook.ServiceAccount{Namespace: "ops", Name: "operator"}, user); err != nil {
-			got = err.Error() + ": " + err.(interface{ Hint() string }).Hint()
-		} else {
-			for _, r := range rolesOf(all, hooks, user) {
-				got += r.Namespace
-			}
-		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", user, got, want)
-		}
-	}
-	if err := checkAccount(hooks[:1], hook.ServiceAccount{Namespace: "ops", Name: "operator"}, account("x").User()); err != nil {
-		t.Errorf("without tenants: %v", err)
-	}
-}

@@ -344,10 +344,14 @@ func deniedFailures(missing []rbac.Permission, line int) (all []TestFailure) {
 			verbs = append(verbs, missing[0].Verb)
 			missing = missing[1:]
 		}
-		rule := rbac.Rule{Group: first.Group, Resource: first.Resource, Verbs: slices.Compact(verbs)}
+		verbs = slices.Compact(verbs)
+		where := ""
+		if first.Namespace != "" {
+			where = " in namespace " + first.Namespace
+		}
 		all = append(all, TestFailure{Line: line,
-			Message: "the Role of --as-role: " + strings.TrimSuffix(missingText(first.Namespace, rule), ": "),
-			Hint:    kube.Grant(first.Namespace, kube.Rule{Group: rule.Group, Resource: rule.Resource, Verbs: rule.Verbs})})
+			Message: fmt.Sprintf("the Role of --as-role: no permission to %s %s%s", strings.Join(verbs, ", "), first.Resource, where),
+			Hint:    kube.Grant(first.Namespace, kube.Rule{Group: first.Group, Resource: first.Resource, Verbs: verbs})})
 	}
 	return all
 }

@@ -132,14 +132,6 @@ func kubeconfigForHooks(o Options, raw clientcmdapi.Config, dir string) ([]strin
 	return []string{"KUBECONFIG=" + path}, nil
 }
 
-// As returns the connection of another user, by impersonation. The API server adds the groups of ServiceAccounts.
-func (c *Cluster) As(user string) *Cluster {
-	as := *c
-	as.Config = rest.CopyConfig(c.Config)
-	as.Config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	return &as
-}
-
 // Contexts returns the contexts of a kubeconfig, without a path of the default one; none if it cannot be read.
 func Contexts(path string) []string {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()

@@ -217,12 +217,6 @@ func (r *Resolver) ResolveSubresource(ctx context.Context, apiVersion, kind, sub
 	return Resource{}, fmt.Errorf("the API server knows no subresource %q that takes objects of kind %s in %s", subresource, kind, apiVersion)
 }
 
-// HasSubresource reports whether objects of a resource have a subresource.
-func (r *Resolver) HasSubresource(ctx context.Context, res Resource, subresource string) (bool, error) {
-	list, err := r.resources(ctx, res.GroupVersion().String())
-	return slices.ContainsFunc(list, func(served metav1.APIResource) bool { return served.Name == res.Resource+"/"+subresource }), err
-}
-
 // Forget drops what is cached.
 func (r *Resolver) Forget() {
 	r.mu.Lock()

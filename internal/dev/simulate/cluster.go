@@ -42,8 +42,8 @@ func (c *Cluster) Get(ctx context.Context, res kube.Resource, namespace, name st
 // listPage is how many objects a request lists.
 const listPage = 500
 
-// Objects reads the objects that a binding selects, at most limit; 0 means all.
-func (c *Cluster) Objects(ctx context.Context, res kube.Resource, b *hook.Kubernetes, limit int) (all [][]byte, err error) {
+// objects reads the objects that a binding selects.
+func (c *Cluster) objects(ctx context.Context, res kube.Resource, b *hook.Kubernetes) (all [][]byte, err error) {
 	namespaces := []string{""}
 	switch {
 	case !res.Namespaced:
@@ -64,13 +64,11 @@ func (c *Cluster) Objects(ctx context.Context, res kube.Resource, b *hook.Kubern
 			if name != "" {
 				fields = strings.TrimPrefix(fields+",metadata.name="+name, ",")
 			}
-			found, err := c.list(ctx, res, namespace, b.Labels, fields, limit)
+			found, err := c.list(ctx, res, namespace, b.Labels, fields, 0)
 			if err != nil {
 				return nil, err
 			}
-			if all = append(all, found...); limit > 0 && len(all) >= limit {
-				return all[:limit], nil
-			}
+			all = append(all, found...)
 		}
 	}
 	return all, nil

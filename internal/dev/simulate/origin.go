@@ -36,7 +36,7 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 			return fmt.Errorf("binding %q: %w", b.Name, err)
 		}
 		o.Learn(memory.Kind{Resource: res, Guessed: true})
-		objects, err := o.cluster.Objects(ctx, res, b, 0)
+		objects, err := o.cluster.objects(ctx, res, b)
 		if err != nil {
 			return fmt.Errorf("binding %q: cannot read the objects: %w", b.Name, err)
 		}
