@@ -134,12 +134,15 @@ func TestUninstall(t *testing.T) {
 	})
 	job := parse(t, hooks)["Job/shop-shell-operator-uninstall"]
 	cluster.KubectlInput(t, hooks, "apply", "--server-side", "-f", "-")
-	entry := `{"instance": "` + namespace + `.shop-shell-operator", "finalizer": "example.com/f", "apiVersion": "v1", "resource": "configmaps", "kind": "ConfigMap", "namespaced": true,
+	entry := `{"instance": "` + namespace + `.shop-shell-operator", "finalizer": "example.com/f", "apiVersion": "v1",
+  "resource": "configmaps", "kind": "ConfigMap", "namespaced": true,
   "namespaces": ["` + namespace + `"], "hook": "h", "binding": "b"}`
 	cluster.KubectlInput(t, `{"apiVersion": "v1", "kind": "List", "items": [
   {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "shop-shell-operator", "namespace": "`+namespace+`"}},
-  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "`+namespace+`", "finalizers": ["example.com/f", "example.com/other"]}},
-  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shell-operator-finalizers", "namespace": "`+namespace+`", "annotations": {"shell-operator/format": "1"}},
+  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "`+namespace+`",
+    "finalizers": ["example.com/f", "example.com/other"]}},
+  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shell-operator-finalizers", "namespace": "`+namespace+`",
+    "annotations": {"shell-operator/format": "1"}},
    "data": {"example.com_f_configmaps": `+strconv.Quote(entry)+`}}]}`, "create", "-f", "-")
 
 	hook := filepath.Join(t.TempDir(), "hook")
@@ -382,7 +385,8 @@ func TestWebhooksSwitchedOff(t *testing.T) {
 	hooks := t.TempDir()
 	if err := os.WriteFile(filepath.Join(hooks, "deny.sh"), []byte(`#!/bin/sh
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetesValidating: [{name: deny.example.com, failurePolicy: Fail, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}},
+  echo '{configVersion: v1, kubernetesValidating: [{name: deny.example.com, failurePolicy: Fail,
+    namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}},
     rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}]}'
   exit
 fi
@@ -393,7 +397,6 @@ echo '{"allowed": false, "message": "nothing is allowed here"}' >"$VALIDATING_RE
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: hooks, Kubeconfig: kubeconfigOf(t, cluster, namespace, "shop-shell-operator"),
 		Args: []string{"--validating-webhook-configuration-name", namespace + "-shop-shell-operator-admission",
-			"--validating-webhook-former-configuration-name", namespace + "-shop-shell-operator",
 			"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0", "--kubernetes-events=false"},
 	})
 	op.UntilLog("Webhooks are registered")

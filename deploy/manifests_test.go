@@ -20,6 +20,28 @@ metadata:
 ---
 `
 
+// plainServices are those of webhooks, with the names that the operator expects by default.
+const plainServices = `---
+# For hooks with webhooks.
+apiVersion: v1
+kind: Service
+metadata:
+  name: shell-operator-validating-svc
+  namespace: shell-operator
+spec:
+  selector: {app.kubernetes.io/name: shell-operator, app.kubernetes.io/instance: shell-operator}
+  ports: [{name: webhooks, port: 443, targetPort: 9680}]
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: shell-operator-conversion-svc
+  namespace: shell-operator
+spec:
+  selector: {app.kubernetes.io/name: shell-operator, app.kubernetes.io/instance: shell-operator}
+  ports: [{name: webhooks, port: 443, targetPort: 9681}]
+`
+
 // helmLines are the labels of objects that Helm manages.
 var helmLines = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by|helm\.sh/chart|app\.kubernetes\.io/version): .*\n`)
 
@@ -31,6 +53,6 @@ func TestManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := plainHeader + strings.TrimPrefix(helmLines.ReplaceAllString(string(out), ""), "---\n")
+	want := plainHeader + strings.TrimPrefix(helmLines.ReplaceAllString(string(out), ""), "---\n") + plainServices
 	golden.Compare(t, "manifests/shell-operator.yaml", want)
 }

@@ -20,10 +20,6 @@ func texts(p *[]string) func(*pflag.FlagSet, string) {
 	return func(fs *pflag.FlagSet, name string) { fs.StringSliceVar(p, name, nil, "") }
 }
 
-func pairs(p *map[string]string) func(*pflag.FlagSet, string) {
-	return func(fs *pflag.FlagSet, name string) { fs.StringToStringVar(p, name, nil, "") }
-}
-
 func number(p *int, def int) func(*pflag.FlagSet, string) {
 	return func(fs *pflag.FlagSet, name string) { fs.IntVar(p, name, def, "") }
 }

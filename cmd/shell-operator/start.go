@@ -149,15 +149,6 @@ func logger(s *settings, stdout io.Writer) *slog.Logger {
 	return log
 }
 
-// podName is the name of our own Pod, which is its host name unless it shares that of its node.
-func (s *settings) podName() string {
-	if name := s.env["POD_NAME"]; name != "" {
-		return name
-	}
-	name, _ := os.Hostname() // without one, the Pod is not found, which is said
-	return name
-}
-
 // options completes the options of the operator.
 func (s *settings) options(log *slog.Logger) app.Options {
 	o := s.Options
@@ -168,7 +159,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	o.Installation, o.Election.Shards, o.Pod, o.PodUID = s.installation(), s.shards(), s.env["POD_NAME"], s.env["POD_UID"]
 	o.Metrics.NoQueueActions = s.env["QUEUE_ACTIONS_METRICS"] == "no"
 	w := &o.Webhooks
-	w.Admission, w.Conversion, w.Namespace, w.PodName = s.validating.options(), s.conversion.options(), s.Installation.Namespace, s.podName()
+	w.Admission, w.Conversion, w.Namespace = s.validating.options(), s.conversion.options(), s.Installation.Namespace
 	w.AllEffects = s.reviewEffects == "all"
 	return o
 }

@@ -26,9 +26,8 @@ server no longer calls an operator that is gone, the finalizers that it has adde
 without it, and the Leases of its replicas. No hook runs for objects that are deleted afterwards.
 
 Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
-Pod, configurations of this name that were registered by URL are removed. With --webhook-create-services the command
-also deletes the Services that the operator has created. Configurations of other addresses are kept, and so is
-spec.conversion of CRDs: without it their objects could not be read.
+Pod, configurations of this name that were registered by URL are removed. Configurations of other addresses are kept,
+and so is spec.conversion of CRDs: without it their objects could not be read.
 
 A running operator registers its webhooks again, and keeps its Lease; it adds no finalizer any more, and bindings with
 one deliver nothing. With --deployment the command first deletes its Deployment and waits for the end of its Pods.

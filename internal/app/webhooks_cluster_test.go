@@ -65,16 +65,20 @@ func TestCertManager(t *testing.T) {
 	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, crd, "--ignore-not-found") })
 	c.KubectlInput(t, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.`+namespace+
 		`.example.com"},
-  "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things", "singular": "thing"}, "versions": [
-    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
-    {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`, "create", "-f", "-")
+  "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things",
+    "singular": "thing"}, "versions": [
+    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+      "x-kubernetes-preserve-unknown-fields": true}}},
+    {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object",
+      "x-kubernetes-preserve-unknown-fields": true}}}]}}`, "create", "-f", "-")
 
 	hooks, files := t.TempDir(), t.TempDir()
 	ca := certificateFiles(t, files)
 	hookFile(t, hooks, "deny.sh", denying(namespace), deny)
 	hookFile(t, hooks, "convert.sh", `configVersion: v1
 kubernetesCustomResourceConversion:
-- {name: convert, crdName: things.`+namespace+`.example.com, conversions: [{fromVersion: v1, toVersion: v2}, {fromVersion: v2, toVersion: v1}]}`,
+- {name: convert, crdName: things.`+namespace+`.example.com, conversions: [{fromVersion: v1, toVersion: v2}, {fromVersion: v2,
+  toVersion: v1}]}`,
 		`echo '{"failedMessage": "nothing can be converted here"}' > $CONVERSION_RESPONSE_PATH`)
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: []string{
 		"--webhook-cert-manager", "security/webhooks", "--validating-webhook-configuration-name", namespace,
@@ -180,8 +184,7 @@ func startReplica(t *testing.T, c *testenv.Cluster, namespace, hooks string) *te
 		Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},
 		Webhooks: webhook.WebhookOptions{
 			Admission: server, Conversion: server, ConfigurationName: namespace, FailurePolicy: "Fail", Namespace: namespace,
-			SecretName:     "certificates",
-			CreateServices: true, PodName: "operator-0",
+			SecretName: "certificates",
 		},
 	}
 	r.options = o
@@ -212,9 +215,6 @@ func TestTwoReplicas(t *testing.T) {
 	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, "--ignore-not-found") })
 	hooks := t.TempDir()
 	hookFile(t, hooks, "deny.sh", denying(namespace), deny)
-	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}`, "-n", namespace, "apply", "-f", "-")
-	c.KubectlInput(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator-0", "labels": {"app": "operator", "pod-template-hash": "1"}},
-  "spec": {"containers": [{"name": "operator", "image": "operator:1"}]}}`, "-n", namespace, "create", "-f", "-")
 	replicas := make([]*testReplica, 2)
 	started := make(chan int)
 	for i := range replicas {
@@ -233,10 +233,6 @@ func TestTwoReplicas(t *testing.T) {
 	bundle, err := base64.StdEncoding.DecodeString(c.Kubectl(t, "get", configuration, "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if got := c.Kubectl(t, "-n", namespace, "get", "services", "-o", "jsonpath={.items[*].metadata.name} {.items[*].spec.selector} "+
-		"{.items[*].spec.ports[*].port}"); got != `webhooks {"app":"operator"} 443` {
-		t.Errorf("the Services are %s", got)
 	}
 	if n := bytes.Count(bundle, []byte("BEGIN CERTIFICATE")); n != 1 {
 		t.Errorf("there are %d CAs", n)
@@ -264,7 +260,7 @@ func TestTwoReplicas(t *testing.T) {
 		nil {
 		t.Error(err)
 	}
-	if got := c.Kubectl(t, "-n", namespace, "get", "service/webhooks", configuration, "--ignore-not-found"); got != "" {
+	if got := c.Kubectl(t, "-n", namespace, "get", configuration, "--ignore-not-found"); got != "" {
 		t.Errorf("this was not uninstalled: %s", got)
 	}
 }
@@ -297,7 +293,8 @@ func TestUninstallOutside(t *testing.T) {
 	c.KubectlInput(t, `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
   "metadata": {"name": "`+namespace+`-hooks", "labels": {"app.kubernetes.io/managed-by": "shell-operator"}},
   "webhooks": [{"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-    "clientConfig": {"service": {"name": "shell-operator-validating-service", "namespace": "`+namespace+`", "path": "/hooks/validating/a/b"}}}]}`, "create", "-f", "-")
+    "clientConfig": {"service": {"name": "shell-operator-validating-service", "namespace": "`+namespace+`",
+      "path": "/hooks/validating/a/b"}}}]}`, "create", "-f", "-")
 	uninstall()
 	if got := c.Kubectl(t, "get", configuration, "--ignore-not-found"); got == "" {
 		t.Error("a configuration of a Service was uninstalled without --namespace")

@@ -55,7 +55,6 @@
 {{- if include "admits" . }}
 - {name: VALIDATING_WEBHOOK_CONFIGURATION_NAME, value: {{ include "configuration" . }}}
 - {name: VALIDATING_WEBHOOK_SERVICE_NAME, value: {{ include "name" . }}-admission}
-- {name: VALIDATING_WEBHOOK_FORMER_CONFIGURATION_NAME, value: {{ include "clusterName" . }}}
 {{- with include "excluded" . }}
 - {name: SHELL_OPERATOR_WEBHOOK_EXCLUDE_NAMESPACES, value: {{ . | quote }}}
 {{- end }}

@@ -20,7 +20,6 @@ spool-limit: spoolLimit
 tenants: tenants
 tracing-otlp-auth-token: the variable TRACING_OTLP_AUTH_TOKEN in env, from a Secret
 validating-webhook-configuration-name: fullnameOverride
-validating-webhook-former-configuration-name: fullnameOverride
 validating-webhook-service-name: fullnameOverride
 conversion-webhook-service-name: fullnameOverride
 watch-hooks: watchHooks

@@ -15,8 +15,6 @@ type WebhookOptions struct {
 	Admission, Conversion WebhookServer
 	// ConfigurationName begins the names of the webhook configurations.
 	ConfigurationName string
-	// FormerName began them in an earlier version, whose objects are removed; it may be empty.
-	FormerName string
 	// FailurePolicy is that of validating bindings without one.
 	FailurePolicy string
 	// ExcludeNamespaces are not reviewed, unless a binding selects namespaces by name.
@@ -27,11 +25,6 @@ type WebhookOptions struct {
 	Namespace string
 	// URL is the default base URL of the servers.
 	URL string
-	// CreateServices makes the operator create the Services. They select Pods by the labels of ServiceSelector, by default
-	// those of PodName, its own Pod.
-	CreateServices  bool
-	ServiceSelector map[string]string
-	PodName         string
 	// CertManager is a Certificate of cert-manager, as "namespace/name", whose CA cert-manager injects. Then all
 	// certificates are files.
 	CertManager string

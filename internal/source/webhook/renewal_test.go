@@ -3,9 +3,6 @@ package webhook
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -59,46 +56,5 @@ func TestRenewalOnStandby(t *testing.T) {
 	test.Receive(t, retired, "end of the previous handlers")
 	if s.admission.handler.now == before {
 		t.Error("the previous handler still answers")
-	}
-}
-
-// A Service that the API server rejects keeps a server from being registered, but not the handlers from being replaced.
-func TestRenewalWithoutService(t *testing.T) {
-	api := httptest.NewServer(http.NotFoundHandler())
-	defer api.Close()
-	client, err := kube.NewClient(&rest.Config{Host: api.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	server := &served{made: &serviceOptions{Client: client, Namespace: "ns", Name: "svc", Selector: map[string]string{"app": "x"},
-		Target: 1, Log: log}}
-	register := server.behindService(&registrations{}, nil, func(context.Context) error {
-		t.Error("it is registered")
-		return nil
-	})
-	var handlers replaceable
-	retired, rejected := make(chan struct{}), make(chan struct{})
-	s, err := New(t.Context(), Options{Cluster: &kube.Cluster{Config: &rest.Config{Host: api.URL}}, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start(t, s)
-	(&Renewal{
-		servers:  s,
-		handlers: []placed{{&handlers, &version{}}},
-		registrars: []part{{webhooks, func(ctx context.Context) error {
-			defer close(rejected)
-			err := register.run(ctx)
-			if err == nil || !strings.Contains(err.Error(), `cannot make Service "svc"`) {
-				t.Error(err)
-			}
-			return err
-		}}},
-	}).Commit(nil, func() { close(retired) })
-	test.Receive(t, retired, "end of the previous handlers")
-	test.Receive(t, rejected, "answer about the Service")
-	if handlers.now == nil {
-		t.Error("the handlers are not replaced")
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
@@ -21,25 +19,6 @@ type served struct {
 	handler                 replaceable
 	certificates            *cert.Source
 	service, namespace, url string
-	// made is the Service if the operator makes it, or nil.
-	made *serviceOptions
-}
-
-// behindService makes the Service before a registration. Without one nothing is registered: the API server would reject
-// requests that it cannot send.
-func (s *served) behindService(known *registrations, hooks []string, register func(context.Context) error) part {
-	return part{webhooks, func(ctx context.Context) error {
-		if s.made != nil {
-			report := func(err error) {
-				known.report(Unregistered{Hooks: hooks, Subject: "Service " + s.made.Namespace + "/" + s.made.Name, Err: err})
-			}
-			defer report(nil)
-			if err := ensureService(ctx, *s.made, report); err != nil {
-				return err
-			}
-		}
-		return register(ctx)
-	}}
 }
 
 // serve returns the server of a kind, and listens when that is needed for the first time.
@@ -79,14 +58,6 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 		s.service, s.namespace = server.ServiceName, at.namespace
 	} else {
 		s.url, w.own = at.base(listening.Address()), true
-	}
-	if o.Webhooks.CreateServices && s.service != "" {
-		_, text, _ := net.SplitHostPort(listening.Address())
-		port, _ := strconv.Atoi(text)
-		s.made = &serviceOptions{
-			Client: w.client, Namespace: s.namespace, Name: s.service, Target: port,
-			Selector: o.Webhooks.ServiceSelector, Pod: o.Webhooks.PodName, Log: o.Log,
-		}
 	}
 	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -15,7 +14,7 @@ func (w *Servers) removeLeftovers(ctx context.Context) error {
 		return nil // without a namespace nothing can have been registered
 	}
 	r, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, ConfigurationName: w.o.Webhooks.ConfigurationName, FormerName: w.o.Webhooks.FormerName, Report: w.reportAdmission,
+		Client: w.client, ConfigurationName: w.o.Webhooks.ConfigurationName, Report: w.reportAdmission,
 		Log:     w.o.Log,
 		Service: admission.Service{Name: w.o.Webhooks.Admission.ServiceName, Namespace: at.namespace},
 	})
@@ -25,8 +24,8 @@ func (w *Servers) removeLeftovers(ctx context.Context) error {
 	return err
 }
 
-// Uninstall removes the webhook configurations that an operator with the same options has registered, and the Services
-// that it has made. It uses the options Cluster, Webhooks, DryRun and Log.
+// Uninstall removes the webhook configurations that an operator with the same options has registered. It uses
+// the options Cluster, Webhooks, DryRun and Log.
 //
 // Outside a Pod, the operator may have been in one, behind a Service, or outside as well: then it has registered a URL whose
 // port may be unknown.
@@ -44,7 +43,7 @@ func Uninstall(ctx context.Context, o Options) error {
 		return err
 	}
 	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName,
-		FormerName: o.Webhooks.FormerName, AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
+		AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
 	switch {
 	case at.url != "":
 		registered.URL = at.url
@@ -55,9 +54,5 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = r.Remove(ctx)
-	if !noService {
-		err = errors.Join(err, removeServices(ctx, client, o))
-	}
-	return err
+	return r.Remove(ctx)
 }

@@ -13,8 +13,7 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 	if w.o.Webhooks.NoRegistration {
 		return nil
 	}
-	reviewers, converters := namesOf(hooks, hook.OnValidating, hook.OnMutating), namesOf(hooks, hook.OnConversion)
-	admits, converts := len(reviewers) > 0, len(converters) > 0
+	admits, converts := len(namesOf(hooks, hook.OnValidating, hook.OnMutating)) > 0, len(namesOf(hooks, hook.OnConversion)) > 0
 	if !admits && w.admission == nil && w.o.Cluster.Inside && len(leftOut) == 0 { // or those that are left out may have webhooks
 		r.registrars = append(r.registrars, part{webhooks, w.removeLeftovers})
 	}
@@ -24,12 +23,12 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 		}
 	}
 	if admits || w.admission != nil {
-		if err := w.prepareAdmission(ctx, r, hooks, leftOut, reviewers); err != nil {
+		if err := w.prepareAdmission(ctx, r, hooks, leftOut); err != nil {
 			return err
 		}
 	}
 	if converts || w.conversion != nil {
-		if err := w.prepareConversion(ctx, r, hooks, converters); err != nil {
+		if err := w.prepareConversion(ctx, r, hooks); err != nil {
 			return err
 		}
 	}
@@ -37,10 +36,10 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 		// Only the leader registers the address of one replica, or replicas would overwrite each other forever.
 		r.registerable = append(r.registerable, w.o.Leading)
 	}
-	return checkServices(w.admission, w.conversion)
+	return nil
 }
 
-func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut, names []string) error {
+func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
@@ -56,7 +55,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
 		Client: w.client, Hooks: hooks, LeftOut: leftOut, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
-		ConfigurationName: o.Webhooks.ConfigurationName, FormerName: o.Webhooks.FormerName, Served: &w.registrations.served,
+		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
@@ -66,7 +65,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		return err
 	}
 	r.handlers, r.wait = append(r.handlers, placed{&s.handler, handler}), append(r.wait, handler.Wait)
-	r.registrars = append(r.registrars, s.behindService(&w.registrations, names, registrar.Run))
+	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil
 }
 
@@ -81,7 +80,7 @@ func (w *Servers) reportAdmission(kind hook.Kind, hooks []string, configuration 
 	w.registrations.report(u)
 }
 
-func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook, names []string) error {
+func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
@@ -106,6 +105,6 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 		return err
 	}
 	r.handlers = append(r.handlers, placed{&s.handler, handler})
-	r.registrars = append(r.registrars, s.behindService(&w.registrations, names, registrar.Run))
+	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil
 }

@@ -129,15 +129,3 @@ func TestOneURLForBoth(t *testing.T) {
 		}
 	}
 }
-
-// Neither can one Service.
-func TestOneServiceForBoth(t *testing.T) {
-	a, c := &served{made: &serviceOptions{Name: "svc", Namespace: "ns"}}, &served{made: &serviceOptions{Name: "svc", Namespace: "ns"}}
-	if err := checkServices(a, c); err == nil || !strings.Contains(err.Error(), `--conversion-webhook-service-name cannot both be "svc"`) {
-		t.Error(err)
-	}
-	c.made.Name = "other"
-	if err := checkServices(a, c); err != nil {
-		t.Error(err)
-	}
-}

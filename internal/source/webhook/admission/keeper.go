@@ -40,8 +40,6 @@ type keeper struct {
 	disputed error
 	// left reports that webhooks of this operator were in the object when it was read last.
 	left bool
-	// complete is closed after the first reconciliation with the webhooks of all hooks.
-	complete chan struct{}
 	// wake has a token when the object, or what is desired, may have changed.
 	wake chan struct{}
 	// writes limits the rate of writes in a dispute with another client.
@@ -53,10 +51,10 @@ type keeper struct {
 	first, later []time.Duration
 }
 
-func newKeeper(o *RegistrarOptions, prefix string, k kind, all []*webhook, started time.Time) *keeper {
+func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *keeper {
 	keeper := &keeper{
-		opts: o, kind: k, name: prefix + "-hooks", started: started,
-		complete: make(chan struct{}), wake: make(chan struct{}, 1),
+		opts: o, kind: k, name: o.ConfigurationName + "-hooks", started: started,
+		wake:   make(chan struct{}, 1),
 		writes: rate.NewLimiter(rate.Every(30*time.Second), 10), recheck: recheck, first: firstDelays, later: laterDelays,
 	}
 	keeper.log = o.Log.With("kind", k.name, "name", keeper.name)
@@ -78,10 +76,9 @@ func (k *keeper) run(ctx context.Context) error {
 
 	// registered: the object has webhooks of hooks that are ready, so an error cannot be that of the first registration.
 	registered, failures := len(k.webhooks) == 0, 0
-	completed := sync.OnceFunc(func() { close(k.complete) })
 	watch := sync.OnceFunc(func() { watching.Go(func() { k.watch(ctx) }) })
 	for {
-		ready, complete := k.anyReady(), k.awaited() == ""
+		ready := k.anyReady()
 		again, err := k.reconcile(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -91,9 +88,6 @@ func (k *keeper) run(ctx context.Context) error {
 			registered = registered || ready
 			if ready {
 				k.opts.Served.Store(k.kind.typ.Kind(), true)
-			}
-			if complete {
-				completed()
 			}
 			failures = 0
 			watch()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,9 +55,6 @@ type RegistrarOptions struct {
 	ExcludeUsers, ExcludeGroups []string
 	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
 	Report func(kind hook.Kind, hooks []string, configuration string, err error)
-	// FormerName is an earlier ConfigurationName, or empty. The objects of that name are removed when the webhooks of all hooks are
-	// registered.
-	FormerName string
 	// Served, if set, has the kinds of which this process has registered webhooks, with this Registrar or an earlier one.
 	Served *sync.Map
 	// DryRun makes Remove log what it would do.
@@ -70,8 +66,6 @@ type RegistrarOptions struct {
 type Registrar struct {
 	opts    RegistrarOptions
 	keepers []*keeper
-	// former are the keepers of FormerName, which have no webhooks.
-	former []*keeper
 }
 
 // removeTimeout bounds the removal at the end.
@@ -102,10 +96,7 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	r := &Registrar{opts: o}
 	started := time.Now().UTC()
 	for _, k := range []kind{validating, mutating} {
-		r.keepers = append(r.keepers, newKeeper(&r.opts, o.ConfigurationName, k, all, started))
-		if o.FormerName != "" {
-			r.former = append(r.former, newKeeper(&r.opts, o.FormerName, k, nil, started))
-		}
+		r.keepers = append(r.keepers, newKeeper(&r.opts, k, all, started))
 	}
 	return r, nil
 }
@@ -127,15 +118,6 @@ func (r *Registrar) Run(ctx context.Context) error {
 		all.Go(func() {
 			if errs[i] = k.run(ctx); errs[i] != nil {
 				cancel()
-			}
-		})
-	}
-	for i, k := range r.former {
-		all.Go(func() {
-			select {
-			case <-r.keepers[i].complete:
-				k.clear(ctx)
-			case <-ctx.Done():
 			}
 		})
 	}
@@ -171,7 +153,7 @@ func (r *Registrar) wake(ctx context.Context, bundle, ready <-chan struct{}) {
 // operator that started later has written them. It must not run concurrently with Run. Without the permission to list, it does nothing.
 func (r *Registrar) Remove(ctx context.Context) error {
 	var errs []error
-	for _, k := range slices.Concat(r.keepers, r.former) {
+	for _, k := range r.keepers {
 		errs = append(errs, k.remove(ctx))
 	}
 	return errors.Join(errs...)
@@ -180,7 +162,7 @@ func (r *Registrar) Remove(ctx context.Context) error {
 // Clear does the same as Remove, and retries until it has succeeded or ctx ends.
 func (r *Registrar) Clear(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, k := range slices.Concat(r.keepers, r.former) {
+	for _, k := range r.keepers {
 		all.Go(func() { k.clear(ctx) })
 	}
 	all.Wait()

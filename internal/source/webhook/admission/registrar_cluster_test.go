@@ -282,8 +282,6 @@ func TestNoPermission(t *testing.T) {
 			`the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+
 			`-hooks"], verbs: ["list", "watch", "update"]}`)
 	select {
-	case <-r.keepers[0].complete:
-		t.Error("they are registered")
 	case err := <-ended:
 		t.Errorf("it ends: %v", err)
 	default:
@@ -493,10 +491,8 @@ func TestCreatedByAChart(t *testing.T) {
 		"there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, `+
 			`as 'shell-operator rbac' prints it, and the chart with webhooks.validating`)
 	chart(t, c, name)
-	for _, k := range first.keepers {
-		<-k.complete
-	}
 	seen.until(t, of+" true", "")
+	seen.until(t, mutating.name+" "+name+"-hooks true", "")
 	if got := live(t, c, validating, name); len(got.Webhooks) != 3 || got.Labels[managedByLabel] != "Helm" {
 		t.Errorf("registered is %+v", got)
 	}
@@ -511,42 +507,6 @@ func TestCreatedByAChart(t *testing.T) {
 			got := live(t, c, k, name)
 			return log.String(), got != nil && len(got.Webhooks) == 0 && got.Labels[managedByLabel] == "Helm"
 		})
-	}
-}
-
-// The objects of an earlier name are removed when all webhooks are registered under the present one, and not before.
-func TestFormerName(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	name, former := c.Namespace(t), c.Namespace(t)
-	cleanup(t, c, name)
-	cleanup(t, c, former)
-	before, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: former,
-		Service: somewhere})
-	if err := run(t, before)(); err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	ready, changed := false, make(chan struct{})
-	r, _ := newRegistrar(t, RegistrarOptions{
-		Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, FormerName: former, Service: somewhere,
-		Ready:        func(h *hook.Hook) bool { mu.Lock(); defer mu.Unlock(); return ready || h.Name == "A.sh" },
-		ReadyChanged: func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed },
-	})
-	run(t, r)
-	if live(t, c, validating, name) == nil || live(t, c, validating, former) == nil {
-		t.Fatal("the former configuration does not stay until all webhooks are registered")
-	}
-	mu.Lock()
-	ready = true
-	close(changed)
-	changed = nil
-	mu.Unlock()
-	for _, k := range []kind{validating, mutating} {
-		until(t, func() (string, bool) { return "the former configuration stays", live(t, c, k, former) == nil })
-		if got := live(t, c, k, name); got == nil || len(got.Webhooks) == 0 {
-			t.Errorf("registered is %+v", got)
-		}
 	}
 }
 
