@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +65,11 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 	return commands
 }
 
-// Formats of answers. A table is rendered here, from JSON.
+// Formats of answers. Tables of lists are made here, from JSON.
 var (
 	answerFormats = []string{"text", "json", "yaml"}
-	tableFormats  = append(slices.Clone(answerFormats), "table")
 	// listFormats are those of lists, the default first.
-	listFormats = []string{"table", "wide", "name", "json", "yaml", "text"}
+	listFormats = []string{"table", "wide", "name", "json", "yaml"}
 )
 
 // addOutput adds the flag for the format. The first format is the default.
@@ -83,6 +81,9 @@ func (a *asking) addOutput(c *cobra.Command, formats ...string) {
 	c.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if a.output, err = cmd.Flags().GetString("output"); err == nil && !slices.Contains(formats, a.output) {
 			err = fmt.Errorf("--output %q: use one of %s", a.output, strings.Join(formats, ", "))
+			if slices.Contains(listFormats, a.output) {
+				err = &hinted{err, "hooks, queues, parked, runs, sets and finalizers are tables"}
+			}
 		}
 		return err
 	}
@@ -114,31 +115,13 @@ func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 }
 
-// table renders an answer in JSON as a table.
-type table func(answer []byte) (string, error)
-
 // show prints the answer to a path without extension, and a query.
-func (a *asking) show(ctx context.Context, path, query string, render table) error {
-	format := a.output
-	if format == "table" {
-		format = "json"
-	}
-	body, err := a.client().Get(ctx, path+"."+format+queryOf(query))
+func (a *asking) show(ctx context.Context, path, query string) error {
+	body, err := a.client().Get(ctx, path+"."+a.output+queryOf(query))
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	if a.output == "table" {
-		text, err := io.ReadAll(body)
-		if err != nil {
-			return cutOff(err)
-		}
-		rendered, err := render(text)
-		if err != nil {
-			return err
-		}
-		body = io.NopCloser(bytes.NewBufferString(rendered))
-	}
 	return a.print(body)
 }
 

@@ -22,7 +22,7 @@ func newConfigListCommand(a *asking) *cobra.Command {
 		Short:   "List the runtime parameters",
 		Example: "  shell-operator config list\n  shell-operator config list -o json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd.Context(), "/config/list", "", nil) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd.Context(), "/config/list", "") },
 	}
 	a.addOutput(c)
 	return c
@@ -41,7 +41,6 @@ new value stays until the operator ends. The log level debug without a duration 
 			}
 			return nil
 		},
-		ValidArgsFunction: a.parameters(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form := url.Values{"name": {args[0]}, "value": {args[1]}}
 			if len(args) == 3 {

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -25,18 +21,14 @@ func newHookCommand(a *asking) *cobra.Command {
 func newHookListCommand(a *asking) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the names of hooks; as a table with their state",
-		Example: "  shell-operator hook list\n  shell-operator hook list -o table",
+		Short:   "List the names of hooks",
+		Example: "  shell-operator hook list\n  shell-operator hook list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch a.output {
-			case "table", "wide", "name":
-				return (&listing{asking: a, list: debug.HookList, path: "/hooks"}).show(cmd, false)
-			}
-			return a.show(cmd.Context(), "/hook/list", "", nil)
+			return a.show(cmd.Context(), "/hook/list", "")
 		},
 	}
-	a.addOutput(c, "text", "json", "yaml", "table", "wide", "name")
+	a.addOutput(c)
 	return c
 }
 
@@ -45,17 +37,15 @@ func newHookSnapshotCommand(a *asking) *cobra.Command {
 		Use:   "snapshot HOOK",
 		Short: "Show the snapshots of a hook",
 		Long: `Show the snapshots of a hook, one for each kubernetes binding, and how many objects have been
-added, modified and deleted since the start and since the last run. With -o table only the numbers are shown.`,
-		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot pods.sh -o table\n  shell-operator hook snapshot " +
+added, modified and deleted since the start and since the last run.`,
+		Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot " +
 			"pods.sh -o json | jq '.pods.snapshot[].filterResult'",
 		Args: oneHook,
-
-		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.showHook(cmd.Context(), args[0], "/snapshots", "", snapshotsTable)
+			return a.show(cmd.Context(), "/hook/"+debug.Name(args[0])+"/snapshots", "")
 		},
 	}
-	a.addOutput(c, tableFormats...)
+	a.addOutput(c)
 	return c
 }
 
@@ -65,33 +55,4 @@ func oneHook(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes the name of one hook, it got %d: shell-operator hook list shows all", cmd.CommandPath(), len(args))
 	}
 	return nil
-}
-
-// showHook is show for a path of one hook.
-func (a *asking) showHook(ctx context.Context, hook, what, query string, render table) error {
-	return a.suggest(ctx, hook, a.show(ctx, "/hook/"+debug.Name(hook)+what, query, render))
-}
-
-func snapshotsTable(answer []byte) (string, error) {
-	type counts struct{ Added, Modified, Deleted int }
-	var bindings map[string]struct {
-		Snapshot   []json.RawMessage
-		Operations struct{ SinceStart, SinceLastExecution counts }
-	}
-	if err := json.Unmarshal(answer, &bindings); err != nil {
-		return "", err
-	}
-	if len(bindings) == 0 {
-		return "the hook has no kubernetes bindings\n", nil
-	}
-	rows := [][]string{{"BINDING", "OBJECTS", "ADDED", "MODIFIED", "DELETED", "SINCE THE LAST RUN"}}
-	for _, name := range slices.Sorted(maps.Keys(bindings)) {
-		b := bindings[name]
-		all, recent := b.Operations.SinceStart, b.Operations.SinceLastExecution
-		rows = append(rows, []string{
-			name, fmt.Sprint(len(b.Snapshot)), fmt.Sprint(all.Added), fmt.Sprint(all.Modified), fmt.Sprint(all.Deleted),
-			fmt.Sprintf("%d added, %d modified, %d deleted", recent.Added, recent.Modified, recent.Deleted),
-		})
-	}
-	return columns(rows) + "\nThe objects themselves: -o json or -o yaml\n", nil
 }

@@ -42,7 +42,7 @@ func (l *listing) show(cmd *cobra.Command, watched bool) error {
 		}
 		return l.print(strings.NewReader(strings.Join(names, "\n") + "\n"))
 	case !asTable:
-		return l.asking.show(cmd.Context(), l.path, l.query, nil)
+		return l.asking.show(cmd.Context(), l.path, l.query)
 	}
 	t, err := l.table(cmd.Context())
 	if err != nil {

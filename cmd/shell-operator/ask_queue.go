@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +27,7 @@ func newQueueListCommand(a *asking) *cobra.Command {
 shown if they are paused.
 
 "shell-operator why HOOK" explains what a hook waits for.`,
-		Example: "  shell-operator queue list\n  shell-operator queue list -o table --watch --watchInterval 500ms\n  shell-operator queue list " +
+		Example: "  shell-operator queue list\n  shell-operator queue list --watch --watchInterval 500ms\n  shell-operator queue list " +
 			"--show-empty -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +35,7 @@ shown if they are paused.
 			if showEmpty {
 				query = "showEmpty=true"
 			}
-			show := func(ctx context.Context) error { return a.show(ctx, "/queue/list", query, queuesTable) }
+			show := func(ctx context.Context) error { return a.show(ctx, "/queue/list", query) }
 			if !watch {
 				return show(cmd.Context())
 			}
@@ -49,7 +46,7 @@ shown if they are paused.
 			return a.repeat(cmd, period, show)
 		},
 	}
-	a.addOutput(c, tableFormats...)
+	a.addOutput(c)
 	c.Flags().BoolVarP(&showEmpty, "show-empty", "e", false, "include empty queues")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "refresh until Ctrl-C")
 	c.Flags().StringVarP(&interval, "watchInterval", "t", "1s", "refresh interval")
@@ -63,63 +60,9 @@ func newQueueMainCommand(a *asking) *cobra.Command {
 		Example: "  shell-operator queue main\n  shell-operator queue main -o yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.show(cmd.Context(), "/queue/main", "", queueTable)
+			return a.show(cmd.Context(), "/queue/main", "")
 		},
 	}
-	a.addOutput(c, tableFormats...)
+	a.addOutput(c)
 	return c
-}
-
-// queueRow is a queue in answers.
-type queueRow struct {
-	Name   string
-	Count  int `json:"tasksCount"`
-	Status string
-	Tasks  []struct {
-		Index       int
-		Description string
-	}
-	NotShown int
-}
-
-func queuesTable(answer []byte) (string, error) {
-	var queues struct{ Active, Empty []queueRow }
-	if err := json.Unmarshal(answer, &queues); err != nil {
-		return "", err
-	}
-	rows := [][]string{{"QUEUE", "TASKS", "STATUS", "FIRST TASK"}}
-	for _, q := range append(queues.Active, queues.Empty...) {
-		first := ""
-		if len(q.Tasks) > 0 {
-			first = q.Tasks[0].Description
-		}
-		rows = append(rows, []string{q.Name, fmt.Sprint(q.Count), q.Status, first})
-	}
-	if len(rows) == 1 {
-		return "no tasks to handle\n", nil
-	}
-	return columns(rows), nil
-}
-
-func queueTable(answer []byte) (string, error) {
-	var q queueRow
-	if err := json.Unmarshal(answer, &q); err != nil {
-		return "", err
-	}
-	if q.Count == 0 {
-		return "no tasks to handle\n", nil
-	}
-	var b strings.Builder
-	if q.Status != "" {
-		b.WriteString(q.Status + "\n\n")
-	}
-	rows := [][]string{{"#", "TASK"}}
-	for _, t := range q.Tasks {
-		rows = append(rows, []string{fmt.Sprint(t.Index), t.Description})
-	}
-	b.WriteString(columns(rows))
-	if q.NotShown > 0 {
-		fmt.Fprintf(&b, "and %d more\n", q.NotShown)
-	}
-	return b.String(), nil
 }

@@ -27,8 +27,6 @@ elsewhere, by kubectl exec -i. The socket takes HTTP/1.1, and HTTP/2 without TLS
     ` + strings.Join(debug.Paths(app.Routes()), "\n    "),
 		Example: "  shell-operator raw /queue/main.yaml\n  shell-operator raw '/queue/list.json?showEmpty=true'",
 		Args:    upToOne("one path"),
-
-		ValidArgsFunction: a.paths(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if connected {
 				if len(args) > 0 {

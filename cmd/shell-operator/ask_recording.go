@@ -23,8 +23,6 @@ redacted. FILE is RUN.json by default, and never overwritten; "-" is standard ou
 By default the last failed run of each hook is recorded; "shell-operator hook record" records all runs of a hook for a while.`,
 		Example: "  shell-operator runs save 17-2\n  shell-operator runs save 17-2 - >failed.json",
 		Args:    oneRun(2),
-
-		ValidArgsFunction: a.runIDs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := a.recording(cmd.Context(), args[0])
 			if err != nil {
@@ -58,11 +56,9 @@ func newRunsContextCommand(a *asking) *cobra.Command {
 		Long:    `Show the binding contexts of a recorded run as JSON. "shell-operator runs save" describes which runs are recorded.`,
 		Example: "  shell-operator runs context 17-2\n  shell-operator runs context 17-2 | jq '.[].object.metadata.name'",
 		Args:    oneRun(1),
-
-		ValidArgsFunction: a.runIDs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.output = "json"
-			return a.show(cmd.Context(), "/run/"+debug.Name(args[0])+"/context", "", nil)
+			return a.show(cmd.Context(), "/run/"+debug.Name(args[0])+"/context", "")
 		},
 	}
 }

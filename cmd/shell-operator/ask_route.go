@@ -1,13 +1,7 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -55,9 +49,6 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		} else {
 			c.Flags().String(f.Name, f.Default, f.Usage)
 		}
-		if f.Names.Path != "" {
-			_ = c.RegisterFlagCompletionFunc(f.Name, a.flagValues(f.Names))
-		}
 	}
 	dryRun, watched := false, false
 	if r.Method == http.MethodPost {
@@ -68,9 +59,6 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 	} else {
 		a.addOutput(c, listFormats...)
 		c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show changes until Ctrl-C; the list is read every %s", is.List.Every))
-	}
-	if is.Names.Path != "" {
-		c.ValidArgsFunction = a.arguments(is)
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if _, value := instead(cmd, is); value != "" {
@@ -87,7 +75,7 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if path, value := instead(cmd, is); value != "" {
-			return a.show(cmd.Context(), strings.Replace(path, "*", debug.Name(value), 1), "", nil)
+			return a.show(cmd.Context(), strings.Replace(path, "*", debug.Name(value), 1), "")
 		}
 		form, err := formOf(cmd, is, args)
 		if err != nil {
@@ -98,17 +86,17 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		path := strings.Replace(r.Path, "*", debug.Name(name), 1)
 		if is.List != nil {
 			l := &listing{asking: a, list: is.List, path: path, query: form.Encode()}
-			return a.suggest(cmd.Context(), cmp.Or(name, form.Get("hook")), l.show(cmd, watched))
+			return l.show(cmd, watched)
 		}
 		if r.Method == http.MethodGet {
-			return a.suggest(cmd.Context(), name, a.show(cmd.Context(), path, form.Encode(), nil))
+			return a.show(cmd.Context(), path, form.Encode())
 		}
 		if dryRun {
 			form.Set("dryRun", "true")
 		}
 		answer, err := a.client().Post(cmd.Context(), path+"."+a.output, form)
 		if err != nil {
-			return a.suggest(cmd.Context(), name, err)
+			return err
 		}
 		defer answer.Close()
 		return a.print(answer)
@@ -157,34 +145,13 @@ func wrongArguments(cmd *cobra.Command, is *debug.Command, n int) error {
 	case is.Takes == "":
 		return noSuchCommand(cmd, cmd.Flags().Args())
 	}
-	return fmt.Errorf("%s takes %s, it got %d: %s", cmd.CommandPath(), is.Takes, n, cmp.Or(is.Names.See, "see "+cmd.CommandPath()+" --help"))
-}
-
-// suggest replaces the hint of an error about an unknown name by the nearest name, if there is one.
-func (a *asking) suggest(ctx context.Context, name string, err error) error {
-	var problem *debug.Problem
-	if !errors.As(err, &problem) {
-		return err
-	}
-	var all debug.Names
-	switch {
-	case problem.UnknownHook():
-		all = debug.HookNames
-	case problem.UnknownQueue():
-		all = debug.QueueNames
-	default:
-		return err
-	}
-	if hint := didYouMean(name, a.names(ctx, all, "", false)); hint != "" {
-		return fmt.Errorf("%s%s", problem.Error(), hint)
-	}
-	return err
+	return fmt.Errorf("%s takes %s, it got %d: see %s --help", cmd.CommandPath(), is.Takes, n, cmd.CommandPath())
 }
 
 // become makes a command that only has subcommands also that of a list: the noun alone lists. Listed reports that the list is a subcommand,
 // too.
 func become(parent, list *cobra.Command, listed bool) {
-	parent.Args, parent.PreRunE, parent.RunE, parent.ValidArgsFunction = list.Args, list.PreRunE, list.RunE, list.ValidArgsFunction
+	parent.Args, parent.PreRunE, parent.RunE = list.Args, list.PreRunE, list.RunE
 	parent.Flags().AddFlagSet(list.Flags())
 	parent.Long, parent.Example = list.Long, list.Example
 	if listed {
@@ -192,69 +159,4 @@ func become(parent, list *cobra.Command, listed bool) {
 	} else if _, arguments, ok := strings.Cut(list.Use, " "); ok {
 		parent.Use += " " + arguments
 	}
-}
-
-// names are those of a running operator, with their descriptions for a completion; none without an answer. Of is the first argument of the
-// command.
-func (a *asking) names(ctx context.Context, from debug.Names, of string, described bool) (names []string) {
-	body, err := a.client().Get(ctx, from.Path)
-	if err != nil {
-		return nil
-	}
-	defer body.Close()
-	text, err := io.ReadAll(body)
-	var tree any
-	if err != nil || json.Unmarshal(text, &tree) != nil {
-		return nil
-	}
-	add := func(item any) {
-		switch item := item.(type) {
-		case string:
-			names = append(names, item)
-		case map[string]any:
-			if from.Keep != nil && !from.Keep(item) {
-				return
-			}
-			var about []string
-			for _, key := range from.About {
-				about = append(about, textOf(item[key]))
-			}
-			name := textOf(item[from.Key])
-			if described && len(about) > 0 {
-				name = cobra.CompletionWithDesc(name, strings.TrimSpace(strings.Join(about, " ")))
-			}
-			if name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	lists := []any{tree}
-	if parts, ok := tree.(map[string]any); ok {
-		lists = lists[:0]
-		for _, key := range slices.Sorted(maps.Keys(parts)) {
-			lists = append(lists, parts[key])
-		}
-	}
-	for _, list := range lists {
-		items, _ := list.([]any)
-		for _, item := range items {
-			object, _ := item.(map[string]any)
-			if from.In == "" {
-				add(item)
-			} else if below, _ := object[from.In].([]any); textOf(object["name"]) == of {
-				for _, item := range below {
-					add(item)
-				}
-			}
-		}
-	}
-	return names
-}
-
-// textOf is a value in JSON; a missing one is empty.
-func textOf(value any) string {
-	if value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
 }

@@ -21,8 +21,6 @@ With -o json each line is an object, with -o yaml each entry is a document.
 It never slows hooks down: entries that arrive faster than they are read are dropped and counted.`,
 		Example: "  shell-operator tail\n  shell-operator tail pods.sh\n  shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
 		Args:    upToOne("one hook"),
-
-		ValidArgsFunction: a.hookNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -31,9 +29,6 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 				path, whom = "/hook/"+debug.Name(args[0])+"/tail", args[0]
 			}
 			body, err := a.client().Get(ctx, path+"."+a.output)
-			if err != nil && len(args) == 1 {
-				err = a.suggest(ctx, args[0], err)
-			}
 			if err == nil {
 				defer body.Close()
 				fmt.Fprintf(cmd.ErrOrStderr(), "following %s, until Ctrl-C\n", whom)

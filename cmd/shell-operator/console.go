@@ -36,7 +36,6 @@ minute; Enter makes another one.`,
 			"shell-operator console --no-browser --listen 127.0.0.1:8080",
 		Args: upToOne("one page"),
 
-		ValidArgsFunction: a.consolePages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.pod != "" {
 				return errors.New("--pod names a Pod of a cluster: use kubectl shell-operator console --pod " + f.pod)
@@ -71,19 +70,6 @@ func (a *asking) socketFlag() string {
 		return ""
 	}
 	return "--debug-unix-socket " + console.Quote(a.settings.debugSocket)
-}
-
-// consolePages completes the page.
-func (a *asking) consolePages(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	pages := []string{"/", "/live", "/parked", "/sets", "/finalizers", "/search"}
-	hooks, directive := a.hookNames()(cmd, args, typed)
-	for _, name := range hooks {
-		pages = append(pages, "/hooks/"+debug.Name(name))
-	}
-	if len(args) > 0 {
-		pages = nil
-	}
-	return pages, directive
 }
 
 // serve serves until the context ends.

@@ -86,10 +86,9 @@ func (f *fakeActions) release(_ context.Context, kind, namespace, name string, d
 // fakeRecord is a record of finalizers.
 type fakeRecord struct{ *fakeActions }
 
-func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error)         { return f.entries, nil }
-func (f fakeRecord) Orphans() []finalizer.Orphan                             { return f.orphans }
-func (f fakeRecord) Alive() []string                                         { return f.others }
-func (f fakeRecord) Presences(context.Context) ([]finalizer.Presence, error) { return f.presences, nil }
+func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error) { return f.entries, nil }
+func (f fakeRecord) Orphans() []finalizer.Orphan                     { return f.orphans }
+func (f fakeRecord) Alive() []string                                 { return f.others }
 func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
 	f.note("remove %s of %s", name, instance)
 	return 1, nil
@@ -329,20 +328,16 @@ func TestActionsAreForTheSocket(t *testing.T) {
 func TestParkedAndPauses(t *testing.T) {
 	api := operate(busyOperator()).api()
 	for path, want := range map[string]string{
-		"/parked/list": "p2  big.py, queue \"orders\", key \"d\": 2 contexts of cms, given up after 10 attempts, 1h0m0s ago\n    Modified " +
-			"a/d (cms)\n    exit status 1\np1  big.py, queue \"orders\", key \"e\": 1 context of cms, the hook gave up after 10 attempts, " +
-			"1h0m0s ago\n",
-		"/queue/list": "Queue 'spare': length 0, status: 'paused'",
+		"/parked/list": `{"id":"p2","hook":"big.py","queue":"orders","key":"d","bindings":["cms"],"about":["Modified a/d (cms)"],`,
+		"/queue/list":  "Queue 'spare': length 0, status: 'paused'",
 		"/status": "- big.py, queue \"orders\": 2 tasks parked after the last attempt (shell-operator parked list)\n- queue " +
 			"\"slow\": big.py",
-		"/finalizers/list": "example.com/gone  databases, installation shop.operator: hook \"gone.sh\", binding \"dbs\", " +
-			"orphaned with 3 objects\n",
+		"/finalizers/list": `"hook":"gone.sh","binding":"dbs","orphan":true,"objects":3}`,
 		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is " +
 			"gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
 			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete " +
 			"--hook gone.sh\n",
-		"/sets/list": "pages-2  set \"pages\" of hook \"gone.sh\", owner ConfigMap default/b: 2 objects, the hook is gone\nweb-3  set " +
-			"\"web\" of hook \"big.py\": 1 object\n",
+		"/sets/list": `"hook":"gone.sh","owner":"ConfigMap default/b","namespace":"","members":2,"hookAbsent":true},{"id":"web-3",`,
 		"/sets/web": "web-3  set \"web\" of hook \"big.py\": 1 object\n  ConfigMap a/b: drifted, changed by x\n  PersistentVolumeClaim " +
 			"a/c: unknown, not deleted with the set\n",
 		"/hook/big.py/why": "- queue \"orders\" is paused",

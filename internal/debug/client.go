@@ -47,14 +47,8 @@ func (p *Problem) Hint() string { return p.hint }
 
 func (p *Problem) Unwrap() error { return p.cause }
 
-// UnknownHook reports that the operator has no hook of the name in the path.
-func (p *Problem) UnknownHook() bool { return p.code == unknownHook }
-
 // Answered reports that an operator has answered: the connection works.
 func (p *Problem) Answered() bool { return p.code != "" }
-
-// UnknownQueue reports the same of a queue.
-func (p *Problem) UnknownQueue() bool { return p.code == unknownQueue }
 
 // NoRoute reports that the operator has no such path, because it is of another version. The first versions answer a text only.
 func (p *Problem) NoRoute() bool {

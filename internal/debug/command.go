@@ -21,8 +21,6 @@ type Command struct {
 	List *List
 	// Check rejects a form.
 	Check func(form url.Values) error
-	// Names are those that complete the first argument, or each of Many; Then completes the second one.
-	Names, Then Names
 }
 
 // Flag is a flag of a command, which sets a field of the form.
@@ -32,31 +30,7 @@ type Flag struct {
 	Default, Usage string
 	// Path is set for a flag that calls another route instead, with its value as the name in the path and no argument.
 	Path string
-	// Names are those that complete the value.
-	Names Names
 }
-
-// Names are the names in the answer to a path: its strings, or the values of a key of its objects, which others describe.
-type Names struct {
-	Path, Key string
-	About     []string
-	// In is a list in the objects: the names are in it, of the object whose key name is the first argument of the command.
-	In string
-	// Keep reports whether an object is one of them; nil keeps all.
-	Keep func(object map[string]any) bool
-	// See is where users find them.
-	See string
-}
-
-// HookNames are the names of hooks, QueueNames those of queues, RunNames the ids of runs.
-var (
-	HookNames  = Names{Path: "/hook/list.json", See: "shell-operator hook list shows all"}
-	QueueNames = Names{Path: "/queue/list.json?showEmpty=true", Key: "name"}
-	RunNames   = Names{Path: "/run/list.json", Key: "id", About: []string{"hook", "status"}, See: "shell-operator runs lists them"}
-	// laneKeys are the keys of the lanes of a queue that have tasks, bindingNames the bindings of a hook that can be triggered.
-	laneKeys     = Names{Path: "/queue/list.json", In: "tasks", Key: "key"}
-	bindingNames = Names{Path: "/hooks.json", In: "bindings", Key: "name", About: []string{"type", "about"}, Keep: triggerable}
-)
 
 // oneOf rejects a form that does not have exactly one of two fields.
 func oneOf(a, b, otherwise string) func(url.Values) error {

@@ -42,9 +42,8 @@ type fake struct {
 	entries  []finalizer.Entry
 	orphans  []finalizer.Orphan
 	// others are operators with the same instance name.
-	others    []string
-	presences []finalizer.Presence
-	sets      []applyset.Set
+	others []string
+	sets   []applyset.Set
 	// lost are the sets whose hook is gone.
 	lost      []applyset.Set
 	members   []applyset.MemberState

@@ -21,8 +21,6 @@ type finalizerRecord interface {
 	List(context.Context) ([]finalizer.Entry, error)
 	// Orphans are the finalizers whose hook or binding is gone, as of the last search.
 	Orphans() []finalizer.Orphan
-	// Presences are the heartbeats in the record, of all installations.
-	Presences(context.Context) ([]finalizer.Presence, error)
 	// Remove removes a finalizer of an installation from all objects, and returns of how many resources.
 	Remove(ctx context.Context, name, instance string) (resources int, err error)
 	// Alive are the other running operators with the same instance name.
@@ -68,7 +66,6 @@ is left. A cluster-scoped object is NAME.`,
 					Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
 					Flags: []Flag{{Name: "instance", Field: "instance",
 						Usage: "installation that has added the finalizer; default: that of the operator"}},
-					Names: Names{Path: "/finalizers/list.json", Key: "finalizer", About: []string{"hook"}},
 				}},
 		},
 		Reasons: t.reasons, Left: t.left, Troubles: t.troubles,
@@ -166,38 +163,7 @@ const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
 
 func (t *finalizerTopic) list(r request) (answer, error) {
 	all, err := t.all(r.Context())
-	if err != nil {
-		return answer{}, err
-	}
-	heartbeats, err := t.o.Record.Presences(r.Context())
-	if err != nil {
-		return answer{}, err
-	}
-	var b strings.Builder
-	if len(all) == 0 {
-		all = []Finalizer{}
-		b.WriteString("no finalizers\n")
-	}
-	for _, f := range all {
-		fmt.Fprintf(&b, "%s  %s, installation %s: hook %q, binding %q", f.Finalizer, f.Resource, f.Instance, f.Hook, f.Binding)
-		if f.Orphan {
-			fmt.Fprintf(&b, ", orphaned with %s", count(f.Objects, "object"))
-		}
-		b.WriteString("\n")
-	}
-	for _, h := range heartbeats {
-		state := ""
-		switch {
-		case h.Self:
-			state = " (this operator)"
-		case h.Alive:
-			state = " (running)"
-		case h.Gone:
-			state = " (gone)"
-		}
-		fmt.Fprintf(&b, "operator %s, installation %s%s: heartbeat of %s\n", h.Operator, h.Instance, state, h.Renewed.Format(time.RFC3339))
-	}
-	return answer{value: all, text: b.String()}, nil
+	return answer{value: all}, err
 }
 
 // remove removes a finalizer from all objects, or those of hooks from one object.

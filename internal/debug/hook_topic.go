@@ -39,13 +39,12 @@ func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne fun
 			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it",
 				show: onHook(hooks, t.config), Command: &Command{
 					Use: "hook config HOOK", Short: "Show the configuration of a hook as the operator has parsed it", Args: ofOne, Takes: oneHook,
-					Names:   HookNames,
 					Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
 				}},
 			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one",
 				act: onHook(hooks, t.trigger), Command: &Command{
 					Use: "hook trigger HOOK [BINDING]", Short: "Run a hook now", Args: [][]string{{"*"}, {"*", "binding"}},
-					Takes: "the name of a hook and perhaps of a binding", Names: HookNames, Then: bindingNames,
+					Takes: "the name of a hook and perhaps of a binding",
 					Long: `Queue a run of a hook: a tick for a schedule, a startup run for onStartup, a Synchronization for a kubernetes binding (with
 initialObjects: added the Added events). Without BINDING it is the only one. It prints the id of the task. A triggered
 Synchronization is next in the main queue; one failure drops it.`,

@@ -25,18 +25,22 @@ func TestLanes(t *testing.T) {
 	f := theOperator()
 	f.queues = append(f.queues, keyed())
 	api := operate(f).api()
-	text := ask(api, "GET", "/queue/orders/lanes", nil).Body.String()
-	lines := strings.Split(text, "\n")
+	table, err := laneList.Table(ask(api, "GET", "/queue/orders/lanes.json", nil).Body.Bytes(), false, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, want := range []string{
-		"KEY            TASKS  STATE     FOR  FAILURES  NEXT ATTEMPT  HOOK       ERROR",
-		"Order/eu/o-17  2      sleeping  0s   3         in 1m30s      orders.sh  orders.sh FAILED: xxx",
-		"Order/us/o-1   1      running   0s   -         -             orders.sh  -",
-		"Order/us/o-2   1      idle      0s   -         -             orders.sh  -",
-		"3 of 3 lanes that match, 1200 in all",
+		"KEY|TASKS|STATE|FOR|FAILURES|NEXT ATTEMPT|HOOK|ERROR",
+		"Order/eu/o-17|2|sleeping|0s|3|in 1m30s|orders.sh|orders.sh FAILED: xxx",
+		"Order/us/o-1|1|running|0s|-|-|orders.sh|-",
+		"Order/us/o-2|1|idle|0s|-|-|orders.sh|-",
 	} {
-		if !strings.HasPrefix(lines[i], want) {
-			t.Errorf("line %d is %q, want %q", i, lines[i], want)
+		if row := strings.Join(table.Rows[i], "|"); !strings.HasPrefix(row, want) {
+			t.Errorf("row %d is %q, want %q", i, row, want)
 		}
+	}
+	if want := "3 of 3 lanes that match, 1200 in all"; table.Rest != want {
+		t.Errorf("below the table: %q, want %q", table.Rest, want)
 	}
 	var all Lanes
 	if err := json.Unmarshal(ask(api, "GET", "/queue/orders/lanes.json?key=us/", nil).Body.Bytes(), &all); err != nil {

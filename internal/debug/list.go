@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -109,43 +108,6 @@ func (l *List) Names(answer []byte) (names []string, err error) {
 		}
 	}
 	return names, err
-}
-
-// text is the table as the operator itself shows it.
-func (l *List) text(items any, now time.Time) (string, error) {
-	answer, err := marshal(items)
-	if err != nil {
-		return "", err
-	}
-	t, err := l.Table(answer, false, now)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	if len(t.Rows) == 1 {
-		t.Rows = [][]string{{l.Empty}}
-	}
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range t.Rows {
-		for i := range row {
-			row[i] = strings.ReplaceAll(oneLine(row[i]), "\t", " ")
-		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	_ = w.Flush()
-	if t.Rest != "" {
-		b.WriteString(t.Rest + "\n")
-	}
-	return trimLines(b.String()), nil
-}
-
-// listed answers with a list. Its table is made for text only: pages poll the JSON.
-func (r *request) listed(l *List, items any, now time.Time) (ans answer, err error) {
-	ans.value = items
-	if r.format == textFormat {
-		ans.text, err = l.text(items, now)
-	}
-	return ans, err
 }
 
 // some is a number, or a dash for none.

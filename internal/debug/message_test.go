@@ -2,6 +2,7 @@ package debug
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -42,12 +43,16 @@ func TestMessageOfARun(t *testing.T) {
 	}
 }
 
-// listed is a list as the operator shows it.
+// listed are the rows of a list.
 func listed(t *testing.T, l *List, items any, now time.Time) string {
 	t.Helper()
-	text, err := l.text(items, now)
+	answer, err := marshal(items)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	table, err := l.Table(answer, false, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(table.Rows)
 }

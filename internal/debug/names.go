@@ -63,8 +63,9 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", decoded, reason).hint("%s", hint)
 	}
 	var matching []*hook.Hook
-	var names []string
+	var names, all []string
 	for _, h := range hooks {
+		all = append(all, h.Name)
 		if strings.HasPrefix(h.Name, decoded) || strings.HasPrefix(path.Base(h.Name), decoded) {
 			matching, names = append(matching, h), append(names, h.Name)
 		}
@@ -80,7 +81,8 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 		return nil, refuse(http.StatusBadRequest, "hook %q is left out: %s", broken[0].Name, broken[0].Problem).
 			hint("%s", fixHook).as(unknownHook)
 	}
-	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).hint("shell-operator hook list shows all hooks").as(unknownHook)
+	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).
+		meant(decoded, all, "shell-operator hook list shows all hooks").as(unknownHook)
 }
 
 // onHook is an answer about the hook that the request names.

@@ -36,32 +36,31 @@ type parkedTopic struct{ parker }
 // ParkedTopic shows, retries and drops parked tasks.
 func ParkedTopic(parked parker, names telemetry.Names) Topic {
 	t := parkedTopic{parked}
-	ids := Names{Path: "/parked/list.json", Key: "id", About: []string{"hook", "key"}}
 	which := []Flag{
 		{Name: "all", Field: "all", Default: "false", Usage: "all parked tasks"},
-		{Name: "hook", Field: "hook", Usage: "the parked tasks of this hook", Names: HookNames},
-		{Name: "queue", Field: "queue", Usage: "the parked tasks of this queue", Names: QueueNames},
+		{Name: "hook", Field: "hook", Usage: "the parked tasks of this hook"},
+		{Name: "queue", Field: "queue", Usage: "the parked tasks of this queue"},
 	}
 	return Topic{
 		Name: "parked", About: "Show, retry and drop tasks that have failed for the last time",
 		Routes: []Route{
 			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
 				Use: "parked list", Short: "List the parked tasks with their errors", List: parkedList,
-				Long: "List the tasks that have no attempt left, the latest first, with their errors; with -o text also their contexts.",
+				Long: "List the tasks that have no attempt left, the latest first, with their errors.",
 				Example: "  shell-operator parked\n  shell-operator parked -o wide\n" +
 					"  shell-operator parked -o json | jq '.[] | select(.attempts > 3).id' | xargs -r shell-operator parked retry",
 			}},
 			{Method: "POST", Path: "/parked/retry",
 				About: "queue parked tasks again: form field `id`, repeatedly for several, or `hook`, `queue` or both, or `all=true`",
 				act:   t.each("is queued again", t.RetryParked), Command: &Command{
-					Use: "parked retry [ID]...", Short: "Queue parked tasks again", Many: "id", Flags: which, Check: chosenParked, Names: ids,
+					Use: "parked retry [ID]...", Short: "Queue parked tasks again", Many: "id", Flags: which, Check: chosenParked,
 					Example: "  shell-operator parked retry 4 17\n  shell-operator parked retry --hook orders.sh --queue orders --dry-run",
 					Long: `Queue parked tasks again: those with these ids, those of a hook, of a queue or of both, or all. Their contexts go before the
 waiting events of their lanes, with all attempts. A Synchronization is replaced by a new one. A task that is parked again keeps its id.`,
 				}},
 			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above",
 				act: t.each("is dropped; the log has its contexts", t.DropParked), Command: &Command{
-					Use: "parked drop [ID]...", Short: "Forget parked tasks", Many: "id", Flags: which, Check: chosenParked, Names: ids,
+					Use: "parked drop [ID]...", Short: "Forget parked tasks", Many: "id", Flags: which, Check: chosenParked,
 					Example: "  shell-operator parked drop --all --dry-run",
 					Long:    "Forget parked tasks: those with these ids, those of a hook, of a queue or of both, or all. Their contexts are in the log.",
 				}},
@@ -133,22 +132,7 @@ func (t parkedTopic) tasks() []ParkedTask {
 	return all
 }
 
-func (t parkedTopic) list(request) (answer, error) {
-	parked := t.tasks()
-	if len(parked) == 0 {
-		return answer{value: parked, text: "no parked tasks\n"}, nil
-	}
-	var b strings.Builder
-	now := time.Now()
-	for _, p := range parked {
-		b.WriteString(p.line(now) + "\n")
-		for _, about := range p.About {
-			b.WriteString("    " + oneLine(about) + "\n")
-		}
-		b.WriteString("    " + oneLine(p.Error) + "\n")
-	}
-	return answer{value: parked, text: b.String()}, nil
-}
+func (t parkedTopic) list(request) (answer, error) { return answer{value: t.tasks()}, nil }
 
 func (p *ParkedTask) line(now time.Time) string {
 	end := "given up after"

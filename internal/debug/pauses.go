@@ -29,25 +29,24 @@ func PausesTopic(hooks *Hooks, queues queueReader, do pauser) Topic {
 	return Topic{
 		Routes: []Route{
 			{Method: "POST", Path: "/queue/*/pause", About: "begin no run of the queue", act: onQueue(queues, 0, t.pauseQueue), Command: &Command{
-				Use: "queue pause QUEUE", Short: "Begin no run of a queue until it is resumed", Args: ofOne, Takes: oneQueue, Names: QueueNames,
+				Use: "queue pause QUEUE", Short: "Begin no run of a queue until it is resumed", Args: ofOne, Takes: oneQueue,
 				Long: `Begin no run of a queue until it is resumed. Runs in flight end, and events are queued. A pause survives a reload and ends
 with the process. While "main" is paused, hooks that are added wait for their Synchronizations.`,
 				Example: "  shell-operator queue pause main",
 			}},
 			{Method: "POST", Path: "/queue/*/resume", About: "end the pause of the queue", act: onQueue(queues, 0, t.resumeQueue), Command: &Command{
 				Use: "queue resume QUEUE", Short: "End the pause of a queue", Example: "  shell-operator queue resume main", Args: ofOne,
-				Takes: oneQueue, Names: QueueNames,
+				Takes: oneQueue,
 			}},
 			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: onHook(hooks, t.pauseHook),
 				Command: &Command{
-					Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook, Names: HookNames,
+					Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook,
 					Long: `Begin no run of a hook until it is resumed: queues pass over its tasks, onStartup and Synchronizations included. Webhook and
 HTTP requests are answered. A pause survives a reload and ends with the process.`,
 					Example: "  shell-operator hook pause pods.sh",
 				}},
 			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: onHook(hooks, t.resumeHook), Command: &Command{
 				Use: "hook resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh", Args: ofOne, Takes: oneHook,
-				Names: HookNames,
 			}},
 		},
 		Reasons:  t.reasons,

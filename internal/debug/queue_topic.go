@@ -13,7 +13,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
-	"github.com/shell-operator/shell-operator/internal/spelling"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -28,7 +27,7 @@ type queueActor interface {
 // QueuesTopic shows queues, retries and skips failed tasks. Timeout is the default time limit of a run; 0 means none.
 func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeout time.Duration) Topic {
 	q := &queueTopic{queues, do}
-	key := []Flag{{Name: "key", Field: "key", Usage: "lane of a keyed queue", Names: laneKeys}}
+	key := []Flag{{Name: "key", Field: "key", Usage: "lane of a keyed queue"}}
 	return Topic{
 		Routes: []Route{
 			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},
@@ -36,9 +35,9 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 			{Method: "GET", Path: "/queue/*/lanes",
 				About: "the lanes of a keyed queue, at most 200: those in trouble first, or with `?key=` those " +
 					"whose key contains a text", show: onQueue(queues, 0, q.showLanes), Command: &Command{
-					Use: "queue lanes QUEUE", Short: "List the lanes of a queue, those in trouble first", Args: ofOne, Takes: oneQueue, Names: QueueNames,
+					Use: "queue lanes QUEUE", Short: "List the lanes of a queue, those in trouble first", Args: ofOne, Takes: oneQueue,
 					List:  laneList,
-					Flags: []Flag{{Name: "key", Field: "key", Usage: "lanes whose key contains this `TEXT`", Names: laneKeys}},
+					Flags: []Flag{{Name: "key", Field: "key", Usage: "lanes whose key contains this `TEXT`"}},
 					Long: "List lanes of a queue, at most 200: first those that wait for their next attempt, then those that run, then those that wait " +
 						"for their turn.\nWith --key those whose key contains a text: first those that have failed, then the others, by key. A FIFO queue " +
 						"has one lane, without a key.",
@@ -48,16 +47,14 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 				}},
 			{Method: "POST", Path: "/queue/*/retry", About: "end the delay of a failed task: form field `key`, without it of all lanes",
 				act: onQueue(queues, 1, q.retry), Command: &Command{
-					Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue,
-					Names: QueueNames, Flags: key,
+					Use: "queue retry QUEUE", Short: "Begin the next attempt of failed tasks now", Args: ofOne, Takes: oneQueue, Flags: key,
 					Long: "Begin the next attempt of failed tasks now: that of the lane of --key, such as Order.example.com/shop/blue, " +
 						"without it those of all\nlanes. A FIFO queue is one lane.",
 					Example: "  shell-operator queue retry main",
 				}},
 			{Method: "POST", Path: "/queue/*/skip", About: "drop a failed task: form field `key` for a keyed queue", act: onQueue(queues, 1, q.skip),
 				Command: &Command{
-					Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue,
-					Names: QueueNames, Flags: key,
+					Use: "queue skip QUEUE", Short: "Drop a failed task that blocks its queue", Args: ofOne, Takes: oneQueue, Flags: key,
 					Long: `Drop the failed task at the head of a queue, or of the lane of --key. Its contexts are in the log. A Synchronization unlocks the
 events of its bindings, and an onStartup run counts as done. A task that is running is not dropped.`,
 					Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip main",
@@ -129,8 +126,12 @@ func onQueue[A any](queues queueReader, limit int, about func(request, Queue) (A
 				return about(r, q)
 			}
 		}
+		var all []string
+		for _, q := range queues.Queues(0) {
+			all = append(all, q.Name)
+		}
 		return none, refuse(http.StatusBadRequest, "there is no queue %q", names[0]).
-			hint("shell-operator queue list --show-empty shows all queues").as(unknownQueue)
+			meant(names[0], all, "shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 	}
 }
 
@@ -148,11 +149,8 @@ func (t *queueTopic) lane(r request, q Queue) (Lane, error) {
 	for _, l := range q.Lanes {
 		keys = append(keys, l.Key)
 	}
-	if nearest := spelling.Nearest(key, keys); nearest != "" {
-		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).hint("did you mean %s?", nearest)
-	}
 	return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).
-		hint("shell-operator queue list shows the keys")
+		meant(key, keys, "shell-operator queue list shows the keys")
 }
 
 // lanes are the lanes that are shown; a FIFO queue is one.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // format is how an answer is written.
@@ -94,6 +95,14 @@ func refuse(status int, format string, args ...any) *refusal {
 func (r *refusal) hint(format string, args ...any) *refusal {
 	r.Hint = fmt.Sprintf(format, args...)
 	return r
+}
+
+// meant is the hint about an unknown name: the nearest one, or else the next step.
+func (r *refusal) meant(name string, names []string, otherwise string) *refusal {
+	if nearest := spelling.Nearest(name, names); nearest != "" {
+		return r.hint("did you mean %s?", nearest)
+	}
+	return r.hint("%s", otherwise)
 }
 
 func (r *refusal) as(c code) *refusal {

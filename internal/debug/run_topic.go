@@ -36,8 +36,8 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, `since=10m` " +
 				"those that began in this time, `limit=20` the latest of them", show: t.list, Command: &Command{
 				Use: "runs [HOOK]", Short: "List the last runs: cause, time, duration, outcome", Args: [][]string{{}, {"hook"}},
-				Takes: "at most one hook", Names: HookNames, List: runList, Flags: []Flag{
-					{Name: "hook", Field: "hook", Usage: "runs of this hook; the same as HOOK", Names: HookNames},
+				Takes: "at most one hook", List: runList, Flags: []Flag{
+					{Name: "hook", Field: "hook", Usage: "runs of this hook; the same as HOOK"},
 					{Name: "failed", Field: "failed", Default: "false", Usage: "failed runs only"},
 					{Name: "since", Field: "since", Usage: "runs that began in the last `DURATION`, such as 10m"},
 					{Name: "limit", Field: "limit", Usage: "the latest `N` runs"},
@@ -54,14 +54,13 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show,
 				Command: &Command{
 					Use: "runs show RUN", Short: "Show one run: events, output, error, operations", Args: ofOne, Takes: "the id of one run",
-					Names: RunNames,
 					Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as
 "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
 					Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
 				}},
 			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration",
 				act: onHook(hooks, t.recordAll), Command: &Command{
-					Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook, Names: HookNames,
+					Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook,
 					Long: `Record all runs of a hook for a while, also those that succeed. "shell-operator runs save" saves a recording. All
 recordings together are bounded: the oldest are removed. Nothing is recorded with --record=none, or of a hook with settings.record: none.`,
 					Example: "  shell-operator hook record pods.sh --for 10m",
@@ -105,7 +104,7 @@ func (t *runTopic) list(r request) (answer, error) {
 	for i := range runs {
 		runs[i].Output, runs[i].OutputCut = "", false
 	}
-	return r.listed(runList, runs, now)
+	return answer{value: runs}, nil
 }
 
 // calling covers the calls of kubectl by the last run that made any.

@@ -61,8 +61,6 @@ func SetsTopic(o SetsOptions) Topic {
 		o.Ended = func(string) {}
 	}
 	t := &setTopic{o}
-	ids := Names{Path: "/sets/list.json", Key: "id", About: []string{"hook", "owner"}}
-	hooksOfSets := Names{Path: "/sets/list.json", Key: "hook"}
 	args, check := [][]string{{}, {"set"}}, oneOf("set", "hook", "name one set, or with --hook a hook: shell-operator sets list shows the ids")
 	return Topic{
 		Name: "sets", About: "Show, move and delete the sets of objects of hooks",
@@ -74,7 +72,7 @@ func SetsTopic(o SetsOptions) Topic {
 				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
 			}},
 			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show, Command: &Command{
-				Use: "sets show SET", Short: "Show the objects of a set with their state", Args: ofOne, Takes: "a set", Names: ids,
+				Use: "sets show SET", Short: "Show the objects of a set with their state", Args: ofOne, Takes: "a set",
 				Long: `Show the objects of a set: applied, drifted (another client has changed or deleted it), waiting for CRD, rejected (the last
 Sync could not apply it), or unknown (the hook has not synced the set since the operator started). SET is the id, the name, or
 HOOK/NAME.`,
@@ -83,25 +81,25 @@ HOOK/NAME.`,
 			{Method: "POST", Path: "/sets/delete",
 				About: "prune a set: form field `set`, or those of `hook`; with `force=true` also those of an active hook", act: t.remove,
 				Command: &Command{
-					Use: "sets delete [SET]", Short: "Delete the objects of a set whose hook is gone", Args: args, Check: check, Names: ids,
+					Use: "sets delete [SET]", Short: "Delete the objects of a set whose hook is gone", Args: args, Check: check,
 					Long: `Delete the objects of a set, or of all sets of --hook, as an empty Sync does: kinds with data, such as PersistentVolumeClaims,
 are released and kept, unless the last Sync had them in pruneKinds. The set of an active hook is deleted with --force only. SET is the
 id, the name, or HOOK/NAME.`,
 					Example: "  shell-operator sets delete pages --dry-run\n  shell-operator sets delete --hook sites.sh",
-					Flags: []Flag{{Name: "hook", Field: "hook", Usage: "delete all sets of this hook", Names: hooksOfSets},
+					Flags: []Flag{{Name: "hook", Field: "hook", Usage: "delete all sets of this hook"},
 						{Name: "force", Field: "force", Default: "false", Usage: "also delete sets of an active hook"}},
 				}},
 			{Method: "POST", Path: "/sets/adopt", About: "move sets to another hook or name: form fields `set` or `hook`, and `toHook`, " +
 				"`toSet` or both; with `force=true` also those of an active hook, and to a set that has objects", act: t.adopt, Command: &Command{
-				Use: "sets adopt [SET]", Short: "Move a set of objects to another hook or name", Args: args, Names: ids,
+				Use: "sets adopt [SET]", Short: "Move a set of objects to another hook or name", Args: args,
 				Long: `Move a set of objects, or all sets of --hook, to another hook or name: after a hook was renamed, or the set in it. No object is
 deleted or created. SET is the id, or the name or HOOK/NAME for the sets of all owners. An interrupted command is completed by running
 it again. With --force the earlier hook may be active, the other one may be missing, and its set may have objects already.`,
 				Example: "  shell-operator sets adopt --hook sites.sh --to-hook shops.sh\n  shell-operator sets adopt sites.sh/pages --to-set " +
 					"articles --dry-run",
 				Flags: []Flag{
-					{Name: "hook", Field: "hook", Usage: "move all sets of this hook", Names: hooksOfSets},
-					{Name: "to-hook", Field: "toHook", Usage: "hook that gets the sets; default: the same", Names: HookNames},
+					{Name: "hook", Field: "hook", Usage: "move all sets of this hook"},
+					{Name: "to-hook", Field: "toHook", Usage: "hook that gets the sets; default: the same"},
 					{Name: "to-set", Field: "toSet", Usage: "name of the set afterwards; default: the same"},
 					{Name: "force", Field: "force", Default: "false", Usage: "also move sets of an active hook, and to a set that has objects"},
 				},
@@ -263,15 +261,7 @@ func (t *setTopic) list(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var b strings.Builder
-	for _, s := range all {
-		b.WriteString(s.line())
-	}
-	if len(all) == 0 {
-		all = []Set{}
-		b.WriteString("no sets\n")
-	}
-	return answer{value: all, text: b.String()}, nil
+	return answer{value: append([]Set{}, all...)}, nil
 }
 
 func (t *setTopic) show(r request) (answer, error) {

@@ -6,13 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// HookList and queueList are parts of the status as tables.
+// hookList and queueList are parts of the status as tables.
 var (
-	HookList = listOf("no hooks", refreshed,
+	hookList = listOf("no hooks", refreshed,
 		column[HookStatus]{name: "HOOK", cell: func(h *HookStatus, _ time.Time) string { return h.Name }},
 		column[HookStatus]{name: "STATE", cell: func(h *HookStatus, _ time.Time) string { return h.State }},
 		column[HookStatus]{name: "OBJECTS", cell: func(h *HookStatus, _ time.Time) string { return strconv.Itoa(h.Objects) }},
@@ -74,40 +72,29 @@ func last(cell func(*runStatus, time.Time) string) func(*HookStatus, time.Time) 
 
 // lists are routes to parts of the status.
 func (a *API) lists() []Route {
-	list := func(of *List, items func(*Status) any) func(request) (answer, error) {
-		return func(r request) (answer, error) {
+	list := func(items func(*Status) any) func(request) (answer, error) {
+		return func(request) (answer, error) {
 			if _, err := a.o.Hooks.all(); err != nil {
 				return answer{}, err
 			}
-			now := time.Now()
-			s := a.statusAt(now)
-			return r.listed(of, items(&s), now)
+			s := a.statusAt(time.Now())
+			return answer{value: items(&s)}, nil
 		}
 	}
 	return []Route{
 		{Method: "GET", Path: "/hooks", About: "the hooks of the status, with state, last run and bindings",
-			show: list(HookList, func(s *Status) any { return s.Hooks }), Command: &Command{
-				Use: "hook", Short: "List hooks with state and last run", List: HookList,
+			show: list(func(s *Status) any { return s.Hooks }), Command: &Command{
+				Use: "hook", Short: "List hooks with state and last run", List: hookList,
 				Long: "List hooks with their state, the objects that they see, their last run and their bindings.",
 				Example: "  shell-operator hooks\n  shell-operator hooks -o wide\n  " +
 					"shell-operator hooks -o json | jq '.[] | select(.state == \"failing\").name'",
 			}},
 		{Method: "GET", Path: "/queues", About: "the queues of the status, with state and first task",
-			show: list(queueList, func(s *Status) any { return s.Queues }), Command: &Command{
+			show: list(func(s *Status) any { return s.Queues }), Command: &Command{
 				Use: "queue", Short: "List queues with state and first task", List: queueList,
 				Long: "List queues with their tasks, state, failures, next attempt and first task. \"queue list\" shows all tasks, " +
 					"\"why HOOK\" explains what a hook\nwaits for.",
 				Example: "  shell-operator queues\n  shell-operator queues -w\n  shell-operator queues -o json | jq '.[] | select(.failures > 0)'",
 			}},
 	}
-}
-
-// triggerable reports whether a binding, in JSON, can be triggered.
-func triggerable(binding map[string]any) bool {
-	kind, _ := binding["type"].(string)
-	switch hook.Kind(kind) {
-	case hook.OnStart, hook.OnKubernetes, hook.OnSchedule:
-		return true
-	}
-	return false
 }

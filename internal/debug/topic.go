@@ -58,7 +58,7 @@ func (a *API) own() []Topic {
 		{Method: "GET", Path: "/", About: "text `debug endpoint is alive`", show: alive, upstream: true},
 		{Method: "GET", Path: "/status", About: "what the status page shows; `healthy` is the verdict", show: a.status},
 		{Method: "GET", Path: "/hook/*/why", About: "what the hook waits for", show: a.why, Command: &Command{
-			Use: "why HOOK", Short: "Explain what a hook waits for", Args: ofOne, Takes: oneHook, Names: HookNames,
+			Use: "why HOOK", Short: "Explain what a hook waits for", Args: ofOne, Takes: oneHook,
 			Long: `Explain what a hook waits for: its place in a queue and the task at the head, the next attempt, missing permissions and
 CRDs, or the events that would run it. The beginning of a hook's name is enough if only one hook has it.
 

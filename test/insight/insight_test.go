@@ -52,17 +52,16 @@ var commands = []string{
 	"hook config shop/ok.sh", "hook config d-night.sh -o json",
 	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml",
 	"runs show 4-1", "runs show 4 -o json",
-	"status", "status -o yaml", "hook list -o table", "queue list -o table", "queue main -o table", "hook snapshot shop/ok.sh -o table",
-	"hook snapshot d-night.sh -o table",
+	"status", "status -o yaml",
 	"history shop/ok.sh", "queues list -e", "hooks list", "why shop", "why a-stcuk.sh", "why notes.sh",
 	"why a-stuck.sh", "why b-behind.sh", "why c-missing.sh", "why d-night.sh", "why shop/ok.sh", "why b-behind.sh -o json",
 	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml",
 	"config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
-	"hooks", "hooks -o wide", "hooks -o name", "queues", "queues -o name", "queues -o json", "queues -o text", "parked", "parked -o json",
+	"hooks", "hooks -o wide", "hooks -o name", "queues", "queues -o name", "queues -o json", "parked", "parked -o json",
 	"queue lanes stuck", "queue lanes stuck -o json", "queue lanes stuck --key x", "why --object ConfigMap/NAMESPACE/prices",
 	"why --object configmaps/NAMESPACE/prices -o json", "why --object Namespace/NAMESPACE",
-	"sets", "finalizers", "runs --limit 1", "runs --since 1h --hook d-night.sh", "runs -o name --failed", "hook list -o name",
+	"sets", "finalizers", "runs --limit 1", "runs --since 1h --hook d-night.sh", "runs -o name --failed",
 	// mistakes
 	"queue nonsense", "queue retry", "queue list -o wide", "parked nonsense", "parked retry", "parked retry 98 99", "parked drop --hook nope",
 	"runs --since yesterday", "runs --limit 0", "runs --hook nope.sh", "hooks -w -o json", "hooks -A", "queues -n x", "why -w a-stuck.sh",
@@ -206,36 +205,6 @@ func TestTail(t *testing.T) {
 	}
 	if err := follow.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
-	}
-}
-
-// Shell completion.
-func TestCompletion(t *testing.T) {
-	op, _ := started(t)
-	hooks := "a-stuck.sh\nb-behind.sh\nc-missing.sh\nd-night.sh\nshop/ok.sh\n:4\n"
-	for _, socket := range []string{op.Socket, op.Socket + "-of-nobody"} {
-		a := &asker{binary: testenv.Binary(t), env: []string{"DEBUG_UNIX_SOCKET=" + socket}}
-		for _, test := range []struct{ line, has string }{
-			{"hook snapshot", hooks}, {"hook config", hooks}, {"why", hooks}, {"tail", hooks}, {"runs --failed", hooks}, {"why a-stuck.sh", ":4\n"},
-			{"runs show", "2-1\ta-stuck.sh failed\n"}, {"runs --hook", hooks}, {"parked drop --queue", "stuck\n"},
-			{"hook trigger d-night.sh", "onStartup\tonStartup\nonce a year\tschedule 0 3 1 1 *\n:4\n"}, {"queue retry stuck --key", ":4\n"},
-			{"config set", "log.level\t"}, {"config set log.level", "debug\n"},
-			{"raw", "/hook/shop/ok.sh/why\n"}, {"raw", "/queue/list\n"},
-		} {
-			cmd := a.command("__complete " + test.line)
-			cmd.Args = append(cmd.Args, "")
-			var out, errs bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &errs
-			err := cmd.Run()
-			switch text := out.String(); {
-			case err != nil || errs.String() != "Completion ended with directive: ShellCompDirectiveNoFileComp\n":
-				t.Errorf("%s: %v\n%s%s", test.line, err, text, &errs)
-			case socket == op.Socket && !strings.Contains(text, test.has):
-				t.Errorf("%s: want %q in\n%s", test.line, test.has, text)
-			case socket != op.Socket && (strings.Contains(text, "stuck") || strings.Contains(text, "/queue") || !strings.HasSuffix(text, ":4\n")):
-				t.Errorf("%s, without an operator:\n%s", test.line, text)
-			}
-		}
 	}
 }
 
