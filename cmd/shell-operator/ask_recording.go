@@ -17,8 +17,9 @@ func newRunsSaveCommand(a *asking) *cobra.Command {
 	return &cobra.Command{
 		Use:   "save RUN [FILE|-]",
 		Short: "Save the recording of a run, to replay it elsewhere",
-		Long: `Save the recording of a run: its binding contexts, the end of its output, its operations, metrics and answer. Values of Secrets are
-redacted. FILE is RUN.json by default, and never overwritten; "-" is standard output. "shell-operator run HOOK --from FILE" replays it.
+		Long: `Save the recording of a run: its binding contexts, the end of its output, its operations, metrics and answer. Of a run that
+has Secrets, or that answers an HTTP request, it has addresses, types, statuses and times only, and cannot be replayed. FILE is RUN.json by
+default, and never overwritten; "-" is standard output. "shell-operator run HOOK --from FILE" replays it.
 
 By default the last failed run of each hook is recorded; "shell-operator hook record" records all runs of a hook for a while.`,
 		Example: "  shell-operator runs save 17-2\n  shell-operator runs save 17-2 - >failed.json",
@@ -39,8 +40,12 @@ By default the last failed run of each hook is recorded; "shell-operator hook re
 			if err := writeNew(file, text); err != nil {
 				return err
 			}
-			var saved struct{ Hook string }
+			var saved struct{ Hook, WithoutValues string }
 			if err := json.Unmarshal(text, &saved); err != nil {
+				return err
+			}
+			if saved.WithoutValues != "" {
+				_, err = fmt.Fprintf(a.stdout, "saved %s\nit has no values and cannot be replayed: %s\n", file, saved.WithoutValues)
 				return err
 			}
 			_, err = fmt.Fprintf(a.stdout, "saved %s\nnext: shell-operator run %s --from %s\n", file, saved.Hook, file)

@@ -167,7 +167,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "record", bind: text((*string)(&s.Record.Default), string(hook.RecordFailures)),
 				usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; " +
 					"none overrides the hooks"},
-			{flag: "record-secrets", bind: truth(&s.Record.Secrets, false), usage: "keep the values of Secrets and of HTTP requests in recordings"},
 			{flag: "record-max-age", bind: duration(&s.Record.MaxAge, 24*time.Hour), usage: "time after which a recording is removed"},
 		}},
 		{"Cluster", []setting{

@@ -101,14 +101,11 @@ func addCase(w io.Writer, args []string, name, from string) error {
 	if name == "" || from == "" || len(args) != 1 {
 		return errors.New("--from FILE and --name NAME add a case to one test file: give all three")
 	}
-	added, err := dev.AddCase(args[0], name, from)
+	fixture, err := dev.AddCase(args[0], name, from)
 	if err != nil {
 		return err
 	}
-	if added.Secrets {
-		fmt.Fprintf(w, "note: %s contains values of Secrets: do not share it\n", added.Fixture)
-	}
-	_, err = fmt.Fprintf(w, "wrote %s\nadded a case to %s\nnext: shell-operator test %s\n", added.Fixture, args[0], args[0])
+	_, err = fmt.Fprintf(w, "wrote %s\nadded a case to %s\nnext: shell-operator test %s\n", fixture, args[0], args[0])
 	return err
 }
 

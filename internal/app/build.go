@@ -123,7 +123,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
 	op.recorder, err = recording.New(recording.Options{
-		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record.Default, Secrets: o.Record.Secrets, MaxAge: o.Record.MaxAge,
+		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record.Default, MaxAge: o.Record.MaxAge,
 		Filters: filters, Log: o.Log,
 	})
 	if err != nil {

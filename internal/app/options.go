@@ -92,7 +92,6 @@ type Options struct {
 // RecordOptions are those of the recordings of runs.
 type RecordOptions struct {
 	Default hook.Record
-	Secrets bool
 	MaxAge  time.Duration
 }
 

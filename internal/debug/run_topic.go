@@ -155,9 +155,16 @@ func (t *runTopic) context(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var recording struct{ Contexts json.RawMessage }
+	var recording struct {
+		Contexts      json.RawMessage
+		WithoutValues string
+	}
 	if err := json.Unmarshal(text, &recording); err != nil {
 		return answer{}, err
+	}
+	if recording.WithoutValues != "" {
+		return answer{}, refuse(http.StatusNotFound, "the contexts of run %q are not recorded: %s", r.name, recording.WithoutValues).
+			hint("test the hook with an invented Secret: shell-operator test --help")
 	}
 	return answer{json: verbatim(append(recording.Contexts, '\n'))}, nil
 }

@@ -15,43 +15,34 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// AddedCase is what AddCase has written.
-type AddedCase struct {
-	// Fixture is the copy of the recording.
-	Fixture string
-	// Secrets reports that the recording is not redacted.
-	Secrets bool
-}
-
 // AddCase adds a case for a recording, or for binding contexts, to a test file, which it creates if there is none. The case expects that
-// the run succeeds. The recording is copied to the directory fixtures beside the file.
-func AddCase(file, name, from string) (added AddedCase, err error) {
+// the run succeeds. The recording is copied to the directory fixtures beside the file; AddCase returns the copy.
+func AddCase(file, name, from string) (fixture string, err error) {
 	if !strings.HasSuffix(file, testfile.Suffix) {
-		return added, fmt.Errorf("%s is no test file: its name must end with %s", file, testfile.Suffix)
+		return fixture, fmt.Errorf("%s is no test file: its name must end with %s", file, testfile.Suffix)
 	}
 	recordingText, err := os.ReadFile(from)
 	if err != nil {
-		return added, fmt.Errorf("cannot read the recording: %w", err)
+		return fixture, fmt.Errorf("cannot read the recording: %w", err)
 	}
-	rec, contexts, err := recording.Open(recordingText)
+	_, contexts, err := recording.Open(recordingText)
 	if err == nil {
 		_, _, err = wire.ReadContexts(contexts)
 	}
 	if err != nil {
-		return added, fmt.Errorf("%s: %w", from, err)
+		return fixture, fmt.Errorf("%s: %w", from, err)
 	}
-	added.Secrets = rec != nil && rec.Secrets
 	text, err := os.ReadFile(file)
 	isNew := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !isNew {
-		return added, fmt.Errorf("cannot read the test file: %w", err)
+		return fixture, fmt.Errorf("cannot read the test file: %w", err)
 	}
 	newText, err := testfile.Append(text, name, path.Join("fixtures", filepath.Base(from)))
 	if err != nil {
-		return added, fmt.Errorf("%s: %w", file, err)
+		return fixture, fmt.Errorf("%s: %w", file, err)
 	}
-	if added.Fixture, err = copyFixture(filepath.Join(filepath.Dir(file), "fixtures"), filepath.Base(from), recordingText); err != nil {
-		return added, err
+	if fixture, err = copyFixture(filepath.Join(filepath.Dir(file), "fixtures"), filepath.Base(from), recordingText); err != nil {
+		return fixture, err
 	}
 	if isNew {
 		err = create(file, newText, 0o644)
@@ -59,9 +50,9 @@ func AddCase(file, name, from string) (added AddedCase, err error) {
 		err = rewrite(file, text, newText)
 	}
 	if err != nil {
-		return added, fmt.Errorf("cannot write the test file: %w", err)
+		return fixture, fmt.Errorf("cannot write the test file: %w", err)
 	}
-	return added, nil
+	return fixture, nil
 }
 
 // copyFixture writes a file unless it is there already.

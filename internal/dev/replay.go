@@ -12,20 +12,12 @@ func (r *TrialReport) compare(rec *recording.Recording, exit string, env []strin
 	if rec == nil {
 		return
 	}
-	differences := rec.Differences(r.outcome(exit))
+	differences := rec.Result.Differences(r.outcome(exit))
 	if differences == nil {
 		differences = []string{} // a list, also in JSON
 	}
 	r.Replay = &TrialReplay{Run: rec.Run, Exit: rec.Result.Exit, Differences: differences, MissingVariables: rec.Missing(env)}
 	if of := path.Base(rec.Hook); of != path.Base(r.Hook) {
 		r.Notes = append(r.Notes, fmt.Sprintf("the recording is of hook %q", rec.Hook))
-	}
-	if rec.WithoutTexts {
-		r.Notes = append(r.Notes,
-			"the recorded run had Secrets or answered an HTTP request: its output, messages, labels of metrics and bodies are not recorded, "+
-				"and not compared")
-	}
-	if rec.Secrets {
-		r.Notes = append(r.Notes, "the recording contains values of Secrets: do not share it")
 	}
 }

@@ -19,9 +19,11 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 	}
 	report := Report{Usage: a.Usage, Err: t.late(ctx, err)}
 	a.Unrecorded = r.opts.Recorder.Keep(recording.Run{
-		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
+		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Events: t.Describe(),
+		Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
 		Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.Result,
-		HookFailed: a.hookFailed, Unread: a.unread, Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
+		HookFailed: a.hookFailed, Unread: a.unread, SecretCalls: a.secretCalls,
+		Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
 	})
 }
 

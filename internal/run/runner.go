@@ -269,9 +269,11 @@ type attempt struct {
 	task   *Task
 	log    *slog.Logger
 	record Record
-	// outputs are what the hook wrote to its files; unread reports that one could not be read.
-	outputs Outputs
-	unread  bool
+	// outputs are what the hook wrote to its files; unread reports that one could not be read, secretCalls that the hook may have called
+	// kubectl on Secrets.
+	outputs     Outputs
+	unread      bool
+	secretCalls bool
 	// lists are the initial lists in the contexts. list notes them for later contexts with previous values; nil if there are none.
 	lists []event.Snapshot
 	list  *pending.PreviousList
@@ -324,7 +326,9 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	t, log := a.task, a.log
 	result, err := r.execute(ctx, a, f)
 	a.record.Processed()
-	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(f.Calls())
+	calls := f.Calls()
+	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
+	a.secretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
 	review := t.readExtra().review
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if review == nil {

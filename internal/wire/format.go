@@ -3,24 +3,18 @@ package wire
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of. The tag
-// holds of a field names what its value may have of an object:
-//   - word: nothing. It is a word of the protocol, a name, a number or a time
-//   - text: what the hook has composed. Recordings of runs with Secrets do not keep it
-//   - value: parts of objects. Recordings redact it if the object is a Secret
+// Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of.
 
-// KeysOf returns the keys of a form whose tag is one of those given; none given means all.
-func KeysOf[Form any](holds ...string) (all []string) {
+// KeysOf returns the keys of a form.
+func KeysOf[Form any]() (all []string) {
 	for f := range reflect.TypeFor[Form]().Fields() {
-		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if key != "" && (len(holds) == 0 || slices.Contains(holds, f.Tag.Get("holds"))) {
+		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
 			all = append(all, key)
 		}
 	}
@@ -29,12 +23,12 @@ func KeysOf[Form any](holds ...string) (all []string) {
 
 // Metric is the form of an operation on the hook's metrics.
 type Metric struct {
-	Action  string            `json:"action" holds:"word"`
-	Name    string            `json:"name,omitempty" holds:"word"`
-	Value   float64           `json:"value" holds:"word"`
-	Labels  map[string]string `json:"labels,omitempty" holds:"text"`
-	Buckets []float64         `json:"buckets,omitzero" holds:"word"`
-	Group   string            `json:"group,omitempty" holds:"text"`
+	Action  string            `json:"action"`
+	Name    string            `json:"name,omitempty"`
+	Value   float64           `json:"value"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Buckets []float64         `json:"buckets,omitzero"`
+	Group   string            `json:"group,omitempty"`
 }
 
 // FormatMetric returns the form of a metric.
@@ -44,19 +38,19 @@ func FormatMetric(m effect.Metric) Metric {
 
 // Result is the form of a result file.
 type Result struct {
-	RequeueAfter  string    `json:"requeueAfter,omitempty" holds:"word"`
-	Requeue       []Requeue `json:"requeue,omitempty" holds:"word"`
-	KeepFinalizer bool      `json:"keepFinalizer,omitempty" holds:"word"`
-	RetryAfter    string    `json:"retryAfter,omitempty" holds:"word"`
-	GiveUp        string    `json:"giveUp,omitempty" holds:"text"`
-	Message       string    `json:"message,omitempty" holds:"text"`
+	RequeueAfter  string    `json:"requeueAfter,omitempty"`
+	Requeue       []Requeue `json:"requeue,omitempty"`
+	KeepFinalizer bool      `json:"keepFinalizer,omitempty"`
+	RetryAfter    string    `json:"retryAfter,omitempty"`
+	GiveUp        string    `json:"giveUp,omitempty"`
+	Message       string    `json:"message,omitempty"`
 }
 
 // Requeue requests another run for one object.
 type Requeue struct {
-	Namespace string `json:"namespace,omitempty" holds:"word"`
-	Name      string `json:"name" holds:"word"`
-	After     string `json:"after" holds:"word"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	After     string `json:"after"`
 }
 
 // FormatResult returns the form of a result file.
@@ -76,11 +70,11 @@ func FormatResult(r effect.Result) *Result {
 
 // Admission is the form of an answer to an admission review.
 type Admission struct {
-	Allowed  bool     `json:"allowed" holds:"word"`
-	Message  string   `json:"message,omitempty" holds:"text"`
-	Warnings []string `json:"warnings,omitempty" holds:"text"`
+	Allowed  bool     `json:"allowed"`
+	Message  string   `json:"message,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 	// Patch is what hooks write in base64: the JSON patch, or a text that is no JSON.
-	Patch json.RawMessage `json:"patch,omitempty" holds:"value"`
+	Patch json.RawMessage `json:"patch,omitempty"`
 }
 
 // FormatAdmission returns the form of an answer. Its patch aliases that of the answer.
@@ -97,8 +91,8 @@ func FormatAdmission(a effect.AdmissionAnswer) *Admission {
 
 // Conversion is the form of an answer to a conversion review.
 type Conversion struct {
-	Objects []json.RawMessage `json:"convertedObjects,omitempty" holds:"value"`
-	Failure string            `json:"failedMessage,omitempty" holds:"text"`
+	Objects []json.RawMessage `json:"convertedObjects,omitempty"`
+	Failure string            `json:"failedMessage,omitempty"`
 }
 
 // FormatConversion returns the form of an answer.
@@ -108,10 +102,10 @@ func FormatConversion(a effect.ConversionAnswer) *Conversion {
 
 // HTTP is the form of an answer to an HTTP request. A body that is no text is in BodyBase64.
 type HTTP struct {
-	Status     int                 `json:"status" holds:"word"`
-	Headers    map[string][]string `json:"headers,omitempty" holds:"text"`
-	Body       string              `json:"body,omitempty" holds:"text"`
-	BodyBase64 []byte              `json:"bodyBase64,omitempty" holds:"text"`
+	Status     int                 `json:"status"`
+	Headers    map[string][]string `json:"headers,omitempty"`
+	Body       string              `json:"body,omitempty"`
+	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
 }
 
 // FormatHTTP returns the form of an answer.

@@ -9,45 +9,45 @@ import (
 // Operation is a Kubernetes operation in the form in which hooks write it: ParsePatches of its JSON is the operation. It has the keys of
 // the operation only: the address of an object is in its manifest, the subresource of a Condition is left out.
 type Operation struct {
-	Operation   string          `json:"operation" holds:"word"`
-	APIVersion  string          `json:"apiVersion,omitempty" holds:"word"`
-	Kind        string          `json:"kind,omitempty" holds:"word"`
-	Namespace   string          `json:"namespace,omitempty" holds:"word"`
-	Name        string          `json:"name,omitempty" holds:"word"`
-	Subresource string          `json:"subresource,omitempty" holds:"word"`
-	Object      json.RawMessage `json:"object,omitempty" holds:"value"`
-	MergePatch  json.RawMessage `json:"mergePatch,omitempty" holds:"value"`
-	JSONPatch   json.RawMessage `json:"jsonPatch,omitempty" holds:"value"`
-	JQFilter    string          `json:"jqFilter,omitempty" holds:"value"`
+	Operation   string          `json:"operation"`
+	APIVersion  string          `json:"apiVersion,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Namespace   string          `json:"namespace,omitempty"`
+	Name        string          `json:"name,omitempty"`
+	Subresource string          `json:"subresource,omitempty"`
+	Object      json.RawMessage `json:"object,omitempty"`
+	MergePatch  json.RawMessage `json:"mergePatch,omitempty"`
+	JSONPatch   json.RawMessage `json:"jsonPatch,omitempty"`
+	JQFilter    string          `json:"jqFilter,omitempty"`
 	// Regarding, Type, Reason, Action and Note are those of an Event; Type, Status, Reason and Message those of a Condition.
-	Regarding *Reference `json:"regarding,omitempty" holds:"value"`
-	Type      string     `json:"type,omitempty" holds:"value"`
-	Status    string     `json:"status,omitempty" holds:"value"`
-	Reason    string     `json:"reason,omitempty" holds:"text"`
-	Message   string     `json:"message,omitempty" holds:"text"`
-	Action    string     `json:"action,omitempty" holds:"text"`
-	Note      string     `json:"note,omitempty" holds:"text"`
+	Regarding *Reference `json:"regarding,omitempty"`
+	Type      string     `json:"type,omitempty"`
+	Status    string     `json:"status,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Message   string     `json:"message,omitempty"`
+	Action    string     `json:"action,omitempty"`
+	Note      string     `json:"note,omitempty"`
 	// The rest, but for the last two, is that of a Sync, Force also that of an Apply. Objects of an empty set are an empty list.
-	Set        string            `json:"set,omitempty" holds:"word"`
-	Owner      *Reference        `json:"owner,omitempty" holds:"value"`
-	Objects    []json.RawMessage `json:"objects,omitzero" holds:"value"`
-	PruneKinds []string          `json:"pruneKinds,omitempty" holds:"word"`
-	Drift      string            `json:"drift,omitempty" holds:"word"`
-	AllowEmpty bool              `json:"allowEmpty,omitempty" holds:"word"`
-	Migrate    bool              `json:"migrate,omitempty" holds:"word"`
-	Force      bool              `json:"force,omitempty" holds:"word"`
+	Set        string            `json:"set,omitempty"`
+	Owner      *Reference        `json:"owner,omitempty"`
+	Objects    []json.RawMessage `json:"objects,omitzero"`
+	PruneKinds []string          `json:"pruneKinds,omitempty"`
+	Drift      string            `json:"drift,omitempty"`
+	AllowEmpty bool              `json:"allowEmpty,omitempty"`
+	Migrate    bool              `json:"migrate,omitempty"`
+	Force      bool              `json:"force,omitempty"`
 
-	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty" holds:"word"`
-	IgnoreHookError     bool `json:"ignoreHookError,omitempty" holds:"word"`
+	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty"`
+	IgnoreHookError     bool `json:"ignoreHookError,omitempty"`
 }
 
 // Reference names an object.
 type Reference struct {
-	APIVersion string `json:"apiVersion,omitempty" holds:"word"`
-	Kind       string `json:"kind,omitempty" holds:"word"`
-	Namespace  string `json:"namespace,omitempty" holds:"word"`
-	Name       string `json:"name,omitempty" holds:"word"`
-	UID        string `json:"uid,omitempty" holds:"value"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
 }
 
 // FormatPatch returns the form of an operation. Its parts alias those of p.

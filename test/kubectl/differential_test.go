@@ -115,6 +115,12 @@ func TestRecorded(t *testing.T) {
 		check(test.line, kubectl.Calls{Verb: test.verb, Way: kubectl.Complete, Reason: test.reason, Count: 1})
 	}
 	check("kubectl get cm && kubectl get cm", kubectl.Calls{Verb: "get", Way: kubectl.Trimmed, Count: 2})
+	for line, want := range map[string]bool{"kubectl get cm": false, "kubectl get Secrets": true, "kubectl explain secret": true} {
+		s.run(line)
+		if text, err := os.ReadFile(s.calls); err != nil || kubectl.OnSecrets(text, 1<<10) != want {
+			t.Errorf("%s recorded %q (%v)", line, text, err)
+		}
+	}
 	for name, replace := range map[string]string{
 		"a pipe": "mkfifo $FILE", "a link": "ln -s target $FILE", "a directory": "mkdir $FILE",
 		"no directory": "export SHELL_OPERATOR_KUBECTL_CALLS=/missing/file",

@@ -44,8 +44,10 @@ exit 1
 	"filtered.sh": `
 configVersion: v1
 kubernetes:
-- {name: secrets, kind: Secret, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, keepFullObjectsInMemory: false, executeHookOnSynchronization: false, executeHookOnEvent: [], jqFilter: '{name: .metadata.name, deep: [.data | map_values(@base64d)]}'}
-- {name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: [], includeSnapshotsFrom: [secrets]}
+- {name: secrets, kind: Secret, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, keepFullObjectsInMemory: false,
+    executeHookOnSynchronization: false, executeHookOnEvent: [], jqFilter: '{name: .metadata.name, deep: [.data | map_values(@base64d)]}'}
+- {name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]},
+    executeHookOnEvent: [], includeSnapshotsFrom: [secrets]}
 ---
 jq -r '.[0].snapshots.secrets[].filterResult.deep[] | to_entries[] | "\(.key)=\(.value)"' "$BINDING_CONTEXT_PATH"
 exit 1
@@ -57,39 +59,51 @@ onStartup: 1
 ---
 value=M4RKER-of-an-operation
 {
-  jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made", namespace: "NAMESPACE"}, stringData: {a: $v}}}'
-  jq -nc --arg v "$value-as-text" '{operation: "CreateOrUpdate", object: ({apiVersion: "v1", kind: "Secret", metadata: {name: "text", namespace: "NAMESPACE"}, data: {a: ($v | @base64)}} | tojson)}'
-  jq -nc --arg v "$value-in-a-patch" '{operation: "MergePatch", kind: "Secret", namespace: "NAMESPACE", name: "words", mergePatch: {stringData: {b: $v}}}'
-  jq -nc --arg v "$value-in-JSON" '{operation: "JSONPatch", kind: "secrets", namespace: "NAMESPACE", name: "words", jsonPatch: [{op: "add", path: "/data/c", value: ($v | @base64)}]}'
-  jq -nc --arg v "$value-in-jq" '{operation: "JQPatch", kind: "Secret", namespace: "NAMESPACE", name: "words", jqFilter: ".stringData.d = \($v | tojson)"}'
-  jq -nc --arg v "$value" '{operation: "Create", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made", namespace: "nowhere"}, stringData: {a: "copy of \($v)"}}}'
+  jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made",
+    namespace: "NAMESPACE"}, stringData: {a: $v}}}'
+  jq -nc --arg v "$value-as-text" '{operation: "CreateOrUpdate", object: ({apiVersion: "v1", kind: "Secret", metadata: {name: "text",
+    namespace: "NAMESPACE"}, data: {a: ($v | @base64)}} | tojson)}'
+  jq -nc --arg v "$value-in-a-patch" '{operation: "MergePatch", kind: "Secret", namespace: "NAMESPACE", name: "words",
+    mergePatch: {stringData: {b: $v}}}'
+  jq -nc --arg v "$value-in-JSON" '{operation: "JSONPatch", kind: "secrets", namespace: "NAMESPACE", name: "words",
+    jsonPatch: [{op: "add", path: "/data/c", value: ($v | @base64)}]}'
+  jq -nc --arg v "$value-in-jq" '{operation: "JQPatch", kind: "Secret", namespace: "NAMESPACE", name: "words",
+    jqFilter: ".stringData.d = \($v | tojson)"}'
+  jq -nc --arg v "$value" '{operation: "Create", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made",
+    namespace: "nowhere"}, stringData: {a: "copy of \($v)"}}}'
 } >"$KUBERNETES_PATCH_PATH"
 echo "$value $value-as-text $value-in-a-patch $value-in-JSON $value-in-jq"
 `,
 	// Operations on Secrets that are never sent: the hook fails, or one of its operations is not valid.
 	"unsent.sh": `
 configVersion: v1
-kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: []}]
+kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]},
+    executeHookOnEvent: []}]
 ---
 set -x
 value=M4RKER-that-is-never-sent
-jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "unsent", namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
+jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "unsent",
+    namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
 printf %s "$value" | base64
 exit 1
 `,
 	"invalid.sh": `
 configVersion: v1
-kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]}, executeHookOnEvent: []}]
+kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]},
+    executeHookOnEvent: []}]
 ---
 value=M4RKER-in-an-invalid-file
-jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "invalid", namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
+jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "invalid",
+    namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
 echo '{"operation": "Delete", "kind": "Pod"}' >>"$KUBERNETES_PATCH_PATH"
 echo "$value"
 `,
 	// A review of a Secret.
 	"review.sh": `
 configVersion: v1
-kubernetesValidating: [{name: NAMESPACE.example.com, failurePolicy: Ignore, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}, rules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets], operations: [UPDATE]}]}]
+kubernetesValidating: [{name: NAMESPACE.example.com, failurePolicy: Ignore,
+    namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}, rules: [{apiGroups: [""], apiVersions: [v1],
+    resources: [secrets], operations: [UPDATE]}]}]
 ---
 jq -c .[0].review.request "$BINDING_CONTEXT_PATH"
 jq -r '.[0].review.request | .object.data.word, .oldObject.data.word' "$BINDING_CONTEXT_PATH" | base64 -d
@@ -113,7 +127,8 @@ func TestRecordings(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	long := marker + strings.Repeat("-0123456789abcdef", 40)
-	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words, namespace: %[1]s}, stringData: {word: '%[2]s "<word>"', lines: "%[2]s line one\n%[2]s \"line\" two\n", long: %[3]s}}
+	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: words, namespace: %[1]s},
+    stringData: {word: '%[2]s "<word>"', lines: "%[2]s line one\n%[2]s \"line\" two\n", long: %[3]s}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: copy, namespace: %[1]s}}`, ns, marker, long), "apply", "-f", "-")
 	files := map[string]string{}
@@ -182,7 +197,7 @@ func TestRecordings(t *testing.T) {
 		saved := filepath.Join(t.TempDir(), "run.json")
 		for _, line := range [][]string{{"runs", "save", run.ID, "-"}, {"runs", "save", run.ID, saved}, {"runs", "context", run.ID}} {
 			out, err := ask(line...)
-			if err != nil {
+			if isContext := line[1] == "context"; (err != nil) != isContext || isContext && !strings.Contains(out, "are not recorded: it") {
 				t.Errorf("%q: %v: %s", line, err, out)
 			}
 			outputs[strings.Join(line, " ")] = out
@@ -216,10 +231,6 @@ func TestRecordings(t *testing.T) {
 		!strings.Contains(out, "hook record HOOK --for 10m") {
 		t.Errorf("no recording: %v, %s", err, out)
 	}
-	// Values that only the script has are printed by a replay: they are not the recording's.
-	for _, name := range []string{"operations.sh", "http.sh", "unsent.sh", "invalid.sh"} {
-		delete(outputs, "replay of "+name)
-	}
 	for name, text := range outputs {
 		for _, value := range []string{marker, "0123456789abcdef-0123456789abcdef"} {
 			if at := strings.Index(text, value); at >= 0 {
@@ -235,20 +246,14 @@ func TestRecordings(t *testing.T) {
 			}
 		}
 	}
-	// Replays decode base64, and end as the recorded runs.
 	for name, want := range map[string]string{
-		"objects.sh": `decoded: redacted-[0-9a-f]{8}\n(.*\n)*variables that the recorded run had: .*PASSWORD(.*\n)*the result is that of ` +
-			`the recorded run \d+-1: exit status 1`,
-		"filtered.sh": `word=redacted-[0-9a-f]{8}\n(.*\n)*the result is that of the recorded run \d+-1: exit status 1`,
-		"operations.sh": `1 difference from the recorded run 1-1:\n +exit: recorded "exit status 0, but its output was not applied", ` +
-			`now "exit status 0"\n`,
-		"unsent.sh":  `the result is that of the recorded run \d+-1: exit status 1`,
-		"invalid.sh": `the result is that of the recorded run \d+-1: exit status 0, but`,
-		"review.sh":  `the result is that of the recorded run \d+-1: exit status 1`,
-		"http.sh":    `the result is that of the recorded run \d+-1: exit status 1`,
+		"objects.sh": "its binding contexts have a Secret", "filtered.sh": "its binding contexts have a Secret",
+		"operations.sh": "its operations or its response may have a Secret", "unsent.sh": "its operations or its response may have a Secret",
+		"invalid.sh": "its operations or its response may have a Secret", "review.sh": "its binding contexts have a Secret",
+		"http.sh": "it answers an HTTP request",
 	} {
-		if !regexp.MustCompile(want).MatchString(replays[name]) {
-			t.Errorf("the replay of %s is not like %s:\n%s", name, want, replays[name])
+		if !strings.Contains(replays[name], "it cannot be replayed: "+want) {
+			t.Errorf("the replay of %s does not report that %s:\n%s", name, want, replays[name])
 		}
 	}
 	op.Signal(os.Interrupt)

@@ -42,6 +42,14 @@ func Recorded(env []string, file string) []string {
 	return []string{callsVariable + "=" + file}
 }
 
+// onSecrets is the line of a call whose arguments name Secrets. It is also in kubectl/trimmed/first.
+const onSecrets = "secrets\n"
+
+// OnSecrets reports whether the first bytes of a file of Recorded, at most limit, may be of a run that called kubectl on Secrets.
+func OnSecrets(content []byte, limit int) bool {
+	return len(content) >= limit || bytes.HasPrefix(content, []byte(onSecrets)) || bytes.Contains(content, []byte("\n"+onSecrets))
+}
+
 // ParseCalls returns the calls in a file of Recorded, sorted. Hooks can write anything to it: other lines do not count.
 func ParseCalls(content []byte) (all []Calls) {
 	if len(content) == 0 {

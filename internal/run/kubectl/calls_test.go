@@ -24,6 +24,12 @@ func TestCalls(t *testing.T) {
 			}
 		})
 	}
+	for content, want := range map[string]bool{"": false, "get trimmed\n": false, "get trimmed\nsecrets\n": true, "secrets\n": true,
+		"get trimmed\nget trimmed\nget trimmed": true} {
+		if got := OnSecrets([]byte(content), 30); got != want {
+			t.Errorf("%q: on Secrets is %t", content, got)
+		}
+	}
 	plain, trimmed := []string{"A=1"}, []string{Variable + "=1,2,3,4", "A=1"}
 	if got := Recorded(plain, "/file"); got != nil {
 		t.Errorf("without the trimmed kubectl: %q", got)

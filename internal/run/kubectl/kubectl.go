@@ -7,7 +7,7 @@
 //   - Only PATH and two variables change. The trimmed kubectl checks the file that the first one names at each call, so a kubectl that is
 //     replaced later, or one that a hook puts into its PATH, is the one that is executed. What it executes gets neither variable.
 //   - The second one names a file in the private directory of the run, in which the trimmed kubectl records command and way of each call,
-//     never its arguments.
+//     and whether its arguments have the word "secret", but never the arguments.
 package kubectl
 
 import (

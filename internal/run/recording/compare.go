@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,15 +9,7 @@ import (
 	"strings"
 )
 
-// Differences lists what is different in the result of a replay, but not in its output. What is redacted or not kept is not compared.
-func (r *Recording) Differences(now Result) []string {
-	if r.WithoutTexts {
-		now.removeTexts()
-	}
-	return r.Result.Differences(now)
-}
-
-// Differences lists what is different in another result, but not in its output. Redacted values are not compared.
+// Differences lists what is different in another result, but not in its output.
 func (r *Result) Differences(now Result) []string {
 	d := &differences{}
 	if !isRejected(r.Exit) || !isRejected(now.Exit) {
@@ -67,13 +58,6 @@ func (d *differences) value(at string, recorded, now any) {
 			}
 			return
 		}
-	case string:
-		if isRedacted(r) {
-			return
-		}
-	}
-	if text, ok := now.(string); ok && isRedacted(text) {
-		return
 	}
 	if !same(recorded, now) {
 		d.add(at, recorded, now)
@@ -96,17 +80,6 @@ func same(a, b any) bool {
 		return n == m || x == y
 	}
 	return a == b // two maps or two lists, which Go cannot compare, do not get here
-}
-
-var redacted = regexp.MustCompile(`redacted-[0-9a-f]{8}`)
-
-// isRedacted reports whether a part of a text is redacted.
-func isRedacted(text string) bool {
-	if redacted.MatchString(text) {
-		return true
-	}
-	decoded, err := base64.StdEncoding.DecodeString(text)
-	return err == nil && redacted.Match(decoded)
 }
 
 // short is a value on one line.
@@ -137,4 +110,12 @@ func (r *Recording) Missing(environment []string) (missing []string) {
 		}
 	}
 	return missing
+}
+
+// cut shortens a text.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + " …"
 }

@@ -4,29 +4,32 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only
-// the operations are kept that are applied nevertheless; the others are unsent. Those are not kept as trees, which take ten times as much.
-func outcome(run *Run, filters *jq.Compiler) (o Outcome, unsent []effect.Patch, valid bool) {
+// the operations are kept that are applied nevertheless. addresses are those of all operations, and secret reports that one of them or a
+// response may have a Secret. The others are not kept as trees, which take ten times as much.
+func outcome(run *Run, filters *jq.Compiler) (o Outcome, addresses []wire.Operation, secret bool) {
 	out := run.Outputs
 	patches, err := wire.ParsePatches(out.Patch, filters)
+	secret = mayBeOnSecrets(out.Patch, err == nil)
 	for i := range patches {
-		if !run.HookFailed || patches[i].IgnoreHookError {
-			o.Operations = append(o.Operations, treeOf(wire.FormatPatch(&patches[i])))
-		} else {
-			unsent = append(unsent, patches[i])
+		p := &patches[i]
+		form, err := marshal(wire.FormatPatch(p))
+		secret = secret || err != nil || hasSecret(form)
+		addresses = append(addresses, wire.Operation{Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind,
+			Namespace: p.Namespace, Name: p.Name, Subresource: p.Subresource})
+		if !run.HookFailed || p.IgnoreHookError {
+			o.Operations = append(o.Operations, treeOf(json.RawMessage(form)))
 		}
 	}
-	valid = err == nil
 	if out.Result != nil {
 		o.File = treeOf(wire.FormatResult(run.File))
 	}
 	if run.HookFailed {
-		return o, unsent, valid
+		return o, addresses, secret
 	}
 	if metrics, _, err := wire.ParseMetrics(out.Metrics); err == nil {
 		for _, m := range metrics {
@@ -42,28 +45,9 @@ func outcome(run *Run, filters *jq.Compiler) (o Outcome, unsent []effect.Patch, 
 	if answer, err := wire.ParseHTTP(out.HTTP); err == nil && out.HTTP != nil {
 		o.HTTP = treeOf(wire.FormatHTTP(answer))
 	}
-	return o, unsent, valid
-}
-
-// removeTexts removes every text that a hook may have made of what it has read.
-func (r *Result) removeTexts() {
-	r.Error, r.Output = "", nil
-	removeTextsOf[wire.Operation](r.Operations...)
-	removeTextsOf[wire.Metric](r.Metrics...)
-	removeTextsOf[wire.Admission](r.Admission)
-	removeTextsOf[wire.Conversion](r.Conversion)
-	removeTextsOf[wire.HTTP](r.HTTP)
-	removeTextsOf[wire.Result](r.File)
-}
-
-func removeTextsOf[Form any](trees ...any) {
-	texts := wire.KeysOf[Form]("text")
-	for _, tree := range trees {
-		m, _ := tree.(map[string]any)
-		for _, key := range texts {
-			delete(m, key)
-		}
-	}
+	answers, err := marshal([]any{o.Admission, o.Conversion, o.HTTP})
+	secret = secret || err != nil || hasSecret(answers)
+	return o, addresses, secret
 }
 
 // treeOf returns a value as a tree of JSON. What it is called with has no value that JSON lacks.

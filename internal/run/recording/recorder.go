@@ -21,7 +21,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // maxBytes bounds all recordings together. Files are counted as their blocks.
@@ -38,8 +37,6 @@ type Options struct {
 	Dir string
 	// Default is the mode of hooks without one. With hook.RecordNone, nothing is recorded whatever hooks set.
 	Default hook.Record
-	// Secrets turns the redaction off.
-	Secrets bool
 	// MaxAge is the time after which a recording is removed.
 	MaxAge  time.Duration
 	Filters *jq.Compiler
@@ -48,9 +45,8 @@ type Options struct {
 
 // Recorder keeps recordings in files. A nil Recorder keeps none.
 type Recorder struct {
-	opts     Options
-	redactor *redactor
-	limit    int64
+	opts  Options
+	limit int64
 	// writing has a place for the run that is being recorded.
 	writing chan struct{}
 
@@ -96,7 +92,7 @@ func New(o Options) (*Recorder, error) {
 	if err := os.Mkdir(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the recordings: %w", err)
 	}
-	return &Recorder{opts: o, redactor: newRedactor(), limit: maxBytes, writing: make(chan struct{}, 1), until: map[string]time.Time{}}, nil
+	return &Recorder{opts: o, limit: maxBytes, writing: make(chan struct{}, 1), until: map[string]time.Time{}}, nil
 }
 
 // Close removes all recordings.
@@ -155,17 +151,21 @@ type Run struct {
 	Hook    *hook.Hook
 	ID      string
 	Attempt int
-	// Contexts is the file of binding contexts, and ContextsChanged reports that it is not as the operator has written it: what the hook has
-	// put there has no places by which it could be redacted. Environment are the variables.
+	// Events are what the run was for, without values.
+	Events []string
+	// Contexts is the file of binding contexts, and ContextsChanged reports that it is not as the operator has written it: whether what the
+	// hook has put there has a Secret is unknown. Environment are the variables.
 	Contexts        string
 	ContextsChanged bool
 	Environment     []string
 	Outputs         workspace.Outputs
 	// File is what the result file requests.
 	File effect.Result
-	// HookFailed reports that the process failed, Unread that a file of it could not be read.
+	// HookFailed reports that the process failed, Unread that a file of it could not be read, SecretCalls that it may have called kubectl on
+	// Secrets.
 	HookFailed  bool
 	Unread      bool
+	SecretCalls bool
 	Exit, Error string
 	// Output is the end of what the hook printed.
 	Output string
@@ -310,47 +310,41 @@ func tooLarge(size, limit int64) error {
 	return fmt.Errorf("it is larger than %d MiB, the limit of all recordings: %d bytes", limit>>20, size)
 }
 
-// write writes a recording. The contexts come first, because they decide whether the texts of the result are kept,
-// and are not held a second time.
+// write writes a recording. The contexts come first, and are not held a second time.
 func (r *Recorder) write(to io.Writer, contexts []byte, run Run) error {
-	found, unsent, valid := outcome(&run, r.opts.Filters)
+	reason, err := ofContexts(run.Hook, contexts)
+	if err != nil {
+		return err
+	}
+	found, addresses, secret := outcome(&run, r.opts.Filters)
+	switch {
+	case reason != "":
+	case run.Unread:
+		reason = unreadFile
+	case secret:
+		reason = secretOperations
+	case run.SecretCalls:
+		reason = secretCalls
+	}
 	rec := Recording{
-		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Secrets: r.opts.Secrets, Variables: names(run.Environment),
-		Result: Result{Exit: run.Exit, Error: run.Error, Output: lines(run.Output), Outcome: found},
+		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Ended: time.Now().UTC(), WithoutValues: reason,
+		Variables: names(run.Environment), Events: run.Events,
+		Result: Result{Exit: run.Exit, Error: cut(run.Error, maxError), Output: lines(run.Output), Outcome: found},
 	}
 	version := fmt.Sprintf(`{"version":%d,`, Version)
 	w := bufio.NewWriter(to)
-	_, _ = w.WriteString(version + `"contexts":`)
-	if r.opts.Secrets {
+	_, _ = w.WriteString(version)
+	if reason == "" {
+		_, _ = w.WriteString(`"contexts":`)
 		_, _ = w.Write(contexts)
+		_, _ = w.WriteString(",")
 	} else {
-		tokens := bytes.Contains(contexts, []byte("clientConfig")) && pathToken.Match(contexts)
-		if tokens {
-			contexts = pathToken.ReplaceAll(contexts, []byte("/"+marker+"token"))
-		}
-		d := &redaction{redactor: r.redactor, bindings: secretBindings(run.Hook), confidential: run.Unread || tokens ||
-			remembersSecrets(run.Hook)}
-		if err := d.copy(w, contexts); err != nil {
-			return err
-		}
-		d.outcome(&rec.Result.Outcome)
-		for i := range unsent {
-			d.operation(treeOf(wire.FormatPatch(&unsent[i])))
-		}
-		d.operationsText(run.Outputs.Patch, valid)
-		if rec.WithoutTexts = d.confidential; d.confidential {
-			rec.Result.removeTexts()
-		}
+		rec.Result = rec.Result.withoutValues(addresses)
 	}
-	rec.Result.Error = cut(rec.Result.Error, maxError)
 	rest, err := marshal(rec)
 	if err != nil {
 		return err
 	}
-	if rec.WithoutTexts {
-		rest = pathToken.ReplaceAll(rest, []byte("/"+marker+"token"))
-	}
-	_, _ = w.WriteString(",")
 	_, _ = w.Write(bytes.TrimPrefix(rest, []byte(version)))
 	_, _ = w.WriteString("\n")
 	return w.Flush() // it keeps the first error
@@ -379,34 +373,6 @@ func lines(output string) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(output, "\n"), "\n")
-}
-
-func secretBindings(h *hook.Hook) map[string]bool {
-	names := map[string]bool{}
-	for _, k := range h.Kubernetes {
-		if isSecretKind(k.Kind) {
-			names[k.Name] = true
-		}
-	}
-	return names
-}
-
-// remembersSecrets reports that a process of the hook serves several runs, some of which may have Secrets or HTTP requests: what it prints
-// in another run may be of them.
-func remembersSecrets(h *hook.Hook) bool {
-	if h.Settings.Worker == nil {
-		return false
-	}
-	reviewed := func(b hook.Admission) bool {
-		return slices.ContainsFunc(b.Rules, func(r hook.Rule) bool {
-			return slices.ContainsFunc(r.Resources, func(resource string) bool {
-				resource, _, _ = strings.Cut(resource, "/")
-				return resource == "secrets" || resource == "*"
-			})
-		})
-	}
-	return len(secretBindings(h)) > 0 || len(h.HTTP) > 0 || slices.ContainsFunc(h.Validating, reviewed) ||
-		slices.ContainsFunc(h.Mutating, reviewed)
 }
 
 // add keeps a recording that is written, and removes others until all limits hold.

@@ -1,12 +1,10 @@
-// Package recording keeps the input and the result of runs, without the values of Secrets.
+// Package recording keeps the input and the result of runs, but of a run that may have Secrets only what it was about.
 //
 // Callers may rely on this:
-//   - Values of Secrets are replaced in their places: in objects, filter results, reviews, and operations on Secrets. The replacement of a
-//     value is the same within a process, and another one in every other process.
-//   - A run with a Secret in its contexts, its review or its operations, sent or not, keeps no text that its hook may have made of it: no
-//     output, no error, no messages, no labels of metrics, no bodies. Nothing is searched for values.
-//   - A replacement of base64 is base64, so a replayed hook that decodes it works.
-//   - Of HTTP runs, no header, no body and no value of the query is kept, nor any of these texts.
+//   - A run with a Secret in its contexts, its review, its response or its operations, sent or not, is recorded without values: with the
+//     addresses and types of its events and operations, its status and time, and without contexts, output, errors and messages. So is a run
+//     that answers an HTTP request, and one that called the trimmed kubectl on Secrets. Nothing is searched for values.
+//   - Such a recording has the reason, and is not replayed.
 //   - One recording is written at a time: a run that fails meanwhile is not recorded. If all runs of its hook are recorded, it waits.
 //   - A run that is not recorded costs a comparison.
 //   - The files of a Recorder are bounded together, and are removed when they are too old and by Close.
@@ -18,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Version is that of the format. Older versions are read, newer ones rejected.
@@ -30,10 +29,12 @@ type Recording struct {
 	// Run is the id of the run: that of the task and the attempt.
 	Run     string `json:"run"`
 	Attempt int    `json:"attempt"`
-	// Secrets reports that nothing is redacted.
-	Secrets bool `json:"secrets,omitempty"`
-	// WithoutTexts reports that the run has a Secret or an HTTP request, so that its texts are not kept and not compared.
-	WithoutTexts bool `json:"withoutTexts,omitempty"`
+	// Ended is the time of its end.
+	Ended time.Time `json:"ended,omitzero"`
+	// WithoutValues is why the recording has no contexts and no values; it is empty if it has them.
+	WithoutValues string `json:"withoutValues,omitempty"`
+	// Events are what the run was for.
+	Events []string `json:"events,omitempty"`
 	// Variables are the names of the hook's variables, without those of the protocol.
 	Variables []string `json:"variables,omitempty"`
 	// Contexts is the binding context file.
@@ -51,7 +52,7 @@ type Result struct {
 	Outcome
 }
 
-// Outcome is what the hook wrote to its files. The values are trees of JSON: a redacted number is a text.
+// Outcome is what the hook wrote to its files. The values are trees of JSON.
 type Outcome struct {
 	Operations []any `json:"operations,omitempty"`
 	Metrics    []any `json:"metrics,omitempty"`
@@ -63,8 +64,8 @@ type Outcome struct {
 
 // Is reports whether a JSON text is a recording. Binding contexts, the other thing that a hook can be run with, are not.
 func Is(text []byte) bool {
-	var head struct{ Version, Contexts json.RawMessage }
-	return json.Unmarshal(text, &head) == nil && head.Version != nil && head.Contexts != nil
+	var head struct{ Version, Contexts, Result json.RawMessage }
+	return json.Unmarshal(text, &head) == nil && head.Version != nil && (head.Contexts != nil || head.Result != nil)
 }
 
 // Parse reads a recording.
@@ -83,7 +84,7 @@ func Parse(text []byte) (r Recording, err error) {
 	if err := unmarshal(text, &r); err != nil {
 		return r, fmt.Errorf("it is no recording: %w", err)
 	}
-	if r.Contexts == nil {
+	if r.Contexts == nil && r.WithoutValues == "" {
 		return r, errors.New("it is no recording: it has no contexts")
 	}
 	return r, nil
@@ -97,6 +98,9 @@ func Open(text []byte) (*Recording, []byte, error) {
 	r, err := Parse(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot use the recording: %w", err)
+	}
+	if r.WithoutValues != "" {
+		return nil, nil, fmt.Errorf("the recording of run %s has no binding contexts, so it cannot be replayed: %s", r.Run, r.WithoutValues)
 	}
 	return &r, r.Contexts, nil
 }

@@ -201,8 +201,8 @@ func readOutput(path string) ([]byte, error) {
 // CallsFile is where the calls of kubectl by the run are recorded.
 func (f *Files) CallsFile() string { return f.path(callsName) }
 
-// maxCalls limits what Calls returns: 50,000 calls.
-const maxCalls = 1 << 20
+// MaxCalls limits what Calls returns: 50,000 calls.
+const MaxCalls = 1 << 20
 
 // Calls returns the beginning of CallsFile. It serves statistics only, so that it cannot be read is no error.
 func (f *Files) Calls() []byte {
@@ -217,7 +217,7 @@ func (f *Files) Calls() []byte {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	content, _ := io.ReadAll(io.LimitReader(file, maxCalls))
+	content, _ := io.ReadAll(io.LimitReader(file, MaxCalls))
 	return content
 }
 

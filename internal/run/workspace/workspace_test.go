@@ -81,8 +81,8 @@ func TestFiles(t *testing.T) {
 	if calls := f.Calls(); calls != nil {
 		t.Errorf("before the first call: %q", calls)
 	}
-	must(t, os.WriteFile(f.CallsFile(), bytes.Repeat([]byte("x"), maxCalls+1), 0o600))
-	if calls := f.Calls(); len(calls) != maxCalls {
+	must(t, os.WriteFile(f.CallsFile(), bytes.Repeat([]byte("x"), MaxCalls+1), 0o600))
+	if calls := f.Calls(); len(calls) != MaxCalls {
 		t.Errorf("%d bytes about calls", len(calls))
 	}
 	must(t, os.Remove(f.CallsFile()), syscall.Mkfifo(f.CallsFile(), 0o600))

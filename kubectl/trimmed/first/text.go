@@ -13,6 +13,16 @@ func contains(s, part string) bool {
 	return false
 }
 
+func lower(s string) string {
+	text := []byte(s)
+	for i, c := range text {
+		if c >= 'A' && c <= 'Z' {
+			text[i] = c + 'a' - 'A'
+		}
+	}
+	return string(text)
+}
+
 // split returns the parts of a text that are separated by a byte. An empty text has one part.
 func split(s string, separator byte) (parts []string) {
 	begin := 0

@@ -4,11 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,51 +17,26 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
 func in64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 func quote(text string) string { b, _ := json.Marshal(text); return string(b) }
 
-// wrap cuts a text into lines, as base64 does.
-func wrap(text string, width int) (lines []string) {
-	for len(text) > width {
-		lines, text = append(lines, text[:width]), text[width:]
+// without fails the test if a recording has a value, or anything that may have one.
+func without(t interface{ Errorf(string, ...any) }, text string, rec Recording, value string) {
+	rest := rec.Result
+	rest.Operations, rest.Admission, rest.HTTP, rest.Exit = nil, nil, nil, ""
+	if strings.Contains(text, value) || strings.Contains(text, in64(value)) || rec.Contexts != nil || !reflect.DeepEqual(rest, Result{}) ||
+		rec.WithoutValues == "" {
+		t.Errorf("%q may be in the recording:\n%s", value, text)
 	}
-	return append(lines, text)
-}
-
-var encodedRuns = regexp.MustCompile(`[A-Za-z0-9+/_-]{6,}`)
-
-// has reports whether a text has a value, plain or in layers of base64.
-func has(text, value string, layers int) bool {
-	if strings.Contains(text, value) {
-		return true
-	}
-	if layers == 0 {
-		return false
-	}
-	for _, run := range encodedRuns.FindAllString(text, -1) {
-		run = strings.NewReplacer("-", "+", "_", "/").Replace(run)
-		for offset := range 4 {
-			chars := run[offset:]
-			decoded, _ := base64.RawStdEncoding.DecodeString(chars[:len(chars)-len(chars)%4])
-			rest, _ := base64.RawStdEncoding.DecodeString(chars[len(chars)-len(chars)%4:])
-			if has(string(decoded)+string(rest), value, layers-1) {
-				return true
+	for _, o := range rec.Result.Operations {
+		for key := range o.(map[string]any) {
+			if !slices.Contains([]string{"operation", "apiVersion", "kind", "namespace", "name", "subresource"}, key) {
+				t.Errorf("an operation has %s: %s", key, text)
 			}
-		}
-	}
-	return false
-}
-
-// without fails the test if a form of a value is in a text.
-func without(t interface{ Errorf(string, ...any) }, text, value string) {
-	forms := append(strings.Split(value, "\n"), value, quote(value)[1:len(quote(value))-1], in64(value))
-	for _, form := range append(forms, wrap(in64(value), 76)...) {
-		if len(form) >= 4 && has(text, form, 2) {
-			t.Errorf("%q is in the recording:\n%s", form, text)
-			return
 		}
 	}
 }
@@ -116,7 +90,8 @@ func object(value string) string { return fmt.Sprintf(secretObject, "", in64(val
 
 // contextsOf are binding contexts with a value of a Secret, each in another way.
 func contextsOf(value string) map[string]string {
-	last := fmt.Sprintf(secretObject, `, "annotations": {"`+lastApplied+`": `+quote(`{"stringData":{"older":`+quote(value)+`}}`)+`}`,
+	last := fmt.Sprintf(secretObject, `, "annotations": {"kubectl.kubernetes.io/last-applied-configuration": `+
+		quote(`{"stringData":{"older":`+quote(value)+`}}`)+`}`,
 		in64("another"))
 	return map[string]string{
 		"object": `[{"binding": "secrets", "type": "Event", "watchEvent": "Added", "object": ` + object(value) + `}]`,
@@ -209,9 +184,7 @@ func operationsOf(value string) map[string]string {
 // leaking is a run whose hook writes a value wherever a text can be.
 func leaking(value string, hookFailed bool) Run {
 	run := Run{Attempt: 1, HookFailed: hookFailed, Exit: "exit status 1", Error: "a.sh FAILED: " + value}
-	lines := append([]string{value, "x" + value + "y", in64(value), in64(in64(value)), quote(value), quote(quote(value))},
-		wrap(in64("user:"+value+strings.Repeat("!", 90)), 76)...)
-	run.Output = strings.Join(append(lines, strings.Split(value, "\n")...), "\n")
+	run.Output = value + "\n" + in64(value)
 	run.File = effect.Result{Message: value, GiveUp: value}
 	run.Outputs.Result = []byte("{}")
 	run.Outputs.Metrics = []byte(`{"name": "m", "set": 1, "group": ` + quote(value) + `, "labels": {"l": ` + quote(value) + `}}`)
@@ -222,47 +195,77 @@ func leaking(value string, hookFailed bool) Run {
 	return run
 }
 
-var secretValues = map[string]string{
-	"word": "hunter22", "with what is special in JSON and HTML": `p@ss"<word>&\1`, "letters beyond ASCII": "grün-geheim-ß😀",
-	"number": "12345678",
-	"lines":  "line one\nsecond \"line\"\nthird", "long": strings.Repeat("0a1B2c3D4e", 30), "short": "k9#z",
-	"key": "-----BEGIN KEY-----\n" + strings.Join(wrap(strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", 8), 64), "\n") +
-		"\n-----END KEY-----\n",
-}
+const secretValue = "hunter22-#@<&\"Q7"
 
-// Line 6, without an operator: a value of a Secret is nowhere in a recording, whichever way it has come into the run.
-func TestRedact(t *testing.T) {
+// A run that may have a Secret, whichever way it has come into the run, is recorded without values.
+func TestWithoutValues(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
-	for name, value := range secretValues {
-		for way, contexts := range contextsOf(value) {
-			for _, hookFailed := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/context/%s/%t", name, way, hookFailed), func(t *testing.T) {
-					text, rec := k.recorded(t, contexts, leaking(value, hookFailed))
-					if without(t, text, value); !rec.WithoutTexts {
-						t.Errorf("the recording has texts: %s", text)
-					}
-				})
+	for way, contexts := range contextsOf(secretValue) {
+		for _, hookFailed := range []bool{false, true} {
+			text, rec := k.recorded(t, contexts, leaking(secretValue, hookFailed))
+			if without(t, text, rec, secretValue); rec.WithoutValues != secretContexts && !strings.HasPrefix(way, "HTTP") ||
+				rec.WithoutValues != answersRequest && strings.HasPrefix(way, "HTTP") {
+				t.Errorf("%s: the reason is %q", way, rec.WithoutValues)
 			}
 		}
-		for way, operations := range operationsOf(value) {
-			// Sent or rejected, never sent because the hook failed, and never sent because the file is not valid.
-			for fate, after := range map[string]string{"sent": "", "unsent": "", "one is invalid": "\n---\n{\"operation\": \"Delete\"}",
-				"unreadable": "\n\x00}{"} {
-				t.Run(fmt.Sprintf("%s/operation/%s/%s", name, way, fate), func(t *testing.T) {
-					run := leaking(value, fate == "unsent")
-					run.Outputs.Patch = []byte(operations + after)
-					text, rec := k.recorded(t, `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "Pod"}}]`, run)
-					if without(t, text, value); !rec.WithoutTexts {
-						t.Errorf("the recording has texts: %s", text)
-					}
-				})
+	}
+	pods := `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "Pod"}}]`
+	for way, operations := range operationsOf(secretValue) {
+		// Sent or rejected, never sent because the hook failed, and never sent because the file is not valid.
+		for fate, after := range map[string]string{"sent": "", "unsent": "", "one is invalid": "\n---\n{\"operation\": \"Delete\"}",
+			"unreadable": "\n\x00}{"} {
+			run := leaking(secretValue, fate == "unsent")
+			run.Outputs.Patch = []byte(operations + after)
+			text, rec := k.recorded(t, pods, run)
+			if without(t, text, rec, secretValue); rec.WithoutValues != secretOperations {
+				t.Errorf("%s, %s: the reason is %q", way, fate, rec.WithoutValues)
 			}
+		}
+	}
+	token := strings.Repeat("0a", 32)
+	for reason, run := range map[string]Run{secretCalls: {SecretCalls: true}, unreadFile: {Unread: true}, tokenContexts: {},
+		secretOperations: {Outputs: workspace.Outputs{Admission: []byte(`{"allowed": true, "patch": "` +
+			in64(`[{"op": "add", "path": "/a", "value": {"kind": "Secret", "data": "`+token+`"}}]`) + `"}`)}}} {
+		contexts := pods
+		if reason == tokenContexts {
+			contexts = `[{"binding":"crds","type":"Event","object":{"clientConfig":{"url":"https://h/things.example.com/` + token + `"}}}]`
+		}
+		run.Error, run.Output = "at "+token, token
+		text, rec := k.recorded(t, contexts, run)
+		if without(t, text, rec, token); rec.WithoutValues != reason {
+			t.Errorf("the reason is %q, want %q", rec.WithoutValues, reason)
 		}
 	}
 }
 
-// An operation in a file that cannot be read may be on a Secret in whichever way its letters are written, or in a file that is not there.
+// What is kept of such a run: addresses, types, statuses and times.
+func TestAddressesAreKept(t *testing.T) {
+	k := newRecorder(t, Options{MaxAge: time.Hour})
+	defer k.Close()
+	run := leaking(secretValue, false)
+	run.Attempt, run.Events = 2, []string{"Added shop/db (secrets)"}
+	run.Outputs.Patch = []byte(`{"operation": "CreateOrUpdate", "object": ` + object("x") + `}
+{"operation": "MergePatch", "kind": "Pod", "namespace": "shop", "name": "web", "subresource": "status", "mergePatch": {"a": "blue"}}`)
+	text, rec := k.recorded(t, contextsOf(secretValue)["object"], run)
+	want := Recording{Version: 1, Hook: "a.sh", Run: rec.Run, Attempt: 2, Ended: rec.Ended, WithoutValues: secretContexts, Events: run.Events,
+		Result: Result{Exit: "exit status 1", Outcome: Outcome{Operations: trees(t,
+			`{"operation": "CreateOrUpdate", "apiVersion": "v1", "kind": "Secret", "namespace": "shop", "name": "db"}`,
+			`{"operation": "MergePatch", "kind": "Pod", "namespace": "shop", "name": "web", "subresource": "status"}`),
+			Admission: tree(t, `{"allowed": false}`), HTTP: tree(t, `{"status": 201}`)}}}
+	if rec.Ended.IsZero() || !reflect.DeepEqual(rec, want) {
+		t.Errorf("the recording is %s", text)
+	}
+	if !Is([]byte(text)) {
+		t.Error("it is no recording")
+	}
+	if _, _, err := Open([]byte(text)); err == nil || err.Error() != "the recording of run "+rec.Run+
+		" has no binding contexts, so it cannot be replayed: its binding contexts have a Secret" {
+		t.Errorf("a replay: %v", err)
+	}
+}
+
+// An operation in a file that cannot be read may be on a Secret in whichever way its letters are written.
 func TestUnreadableOperationsAreSecret(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
@@ -273,24 +276,20 @@ func TestUnreadableOperationsAreSecret(t *testing.T) {
 	} {
 		run := Run{HookFailed: true, Exit: "exit status 1", Output: "hunter22"}
 		run.Outputs.Patch = []byte(patch)
-		if _, rec := k.recorded(t, `[{"binding": "pods"}]`, run); rec.WithoutTexts != want || (len(rec.Result.Output) == 0) != want {
-			t.Errorf("%s: without texts is %t, the output %q", patch, rec.WithoutTexts, rec.Result.Output)
+		if _, rec := k.recorded(t, `[{"binding": "pods"}]`, run); (rec.WithoutValues != "") != want || (len(rec.Result.Output) == 0) != want {
+			t.Errorf("%s: without values: %q, the output %q", patch, rec.WithoutValues, rec.Result.Output)
 		}
-	}
-	if _, rec := k.recorded(t, `[{"binding": "pods"}]`, Run{Unread: true, Output: "hunter22"}); !rec.WithoutTexts {
-		t.Error("texts are kept although a file of the hook could not be read")
 	}
 }
 
 // Runs of random contexts and operations, with values and without.
-func TestRedactRandom(t *testing.T) {
+func TestWithoutValuesRandom(t *testing.T) {
 	k := newRecorder(t, Options{MaxAge: time.Hour})
 	defer k.Close()
 	harmless := []string{
 		`{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", ` +
 			`"spec": {"volumes": [{"secret": {"secretName": "s"}}]}}, "filterResult": {"a": [1, null, "Secret"]}}`,
-		`{"binding": "secrets", "type": "Synchronization", "objects": []}`, `{"binding": "onStartup"}`, `{"binding": "tick", ` +
-			`"type": "Schedule", "snapshots": {"secrets": [], "pods": [{"filterResult": "x"}]}}`,
+		`{"binding": "onStartup"}`, `{"binding": "tick", "type": "Schedule", "snapshots": {"pods": [{"filterResult": "x"}]}}`,
 		`{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", "kind": {"kind": "Pod"}, "object": {"kind": "Pod"}}}}`,
 	}
 	safe := []string{
@@ -300,10 +299,7 @@ func TestRedactRandom(t *testing.T) {
 			`"spec": {"secretName": "x"}}}`,
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		value := rapid.StringMatching(`[A-Za-z0-9#@"<&\\\n =+/-]{3,80}[#@]{3}Q7`).Draw(t, "value")
-		if i := strings.IndexByte(value, '\n'); i >= 0 { // each line is looked for
-			value = strings.ReplaceAll(value, "\n", "\nQ#7@x")
-		}
+		value := secretValue
 		pick := func(from map[string]string, name string) string {
 			return from[rapid.SampledFrom(slices.Sorted(maps.Keys(from))).Draw(t, name)]
 		}
@@ -336,113 +332,9 @@ func TestRedactRandom(t *testing.T) {
 		}
 		text, rec := k.recorded(t, "["+strings.Join(contexts, ",")+"]", run)
 		if secret {
-			without(t, text, value)
-		}
-		if rec.WithoutTexts != secret || secret == (rec.Result.Output != nil) || secret == (rec.Result.Error != "") {
-			t.Fatalf("secret: %t, without texts: %t: %s", secret, rec.WithoutTexts, text)
+			without(t, text, rec, value)
+		} else if rec.WithoutValues != "" || rec.Result.Output == nil || rec.Result.Error == "" || rec.Contexts == nil {
+			t.Fatalf("nothing is secret: %s", text)
 		}
 	})
-}
-
-// What is no secret stays, and so does the identity of objects. A hook that decodes data still works.
-func TestRedactKeeps(t *testing.T) {
-	k := newRecorder(t, Options{MaxAge: time.Hour})
-	defer k.Close()
-	contexts := `[{"binding":"secrets","type":"Event","watchEvent":"Added","object":` + object("shop") +
-		`,"filterResult":{"name":"db","namespace":"shop-1","kind":"Secret","version":7,"set":true,"none":null,"empty":""}},` +
-		`{"binding":"pods","type":"Event","watchEvent":"Modified","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"shop",` +
-		`"namespace":"shop"},"spec":{"shop":{"n":12}}}}]`
-	run := Run{Exit: "exit status 1"}
-	run.Outputs.Patch = []byte(`{"operation":"MergePatch","kind":"Pod","namespace":"shop","name":"shop","mergePatch":{"a":"blue"}}
-{"operation":"JSONPatch","kind":"Secret","namespace":"shop","name":"db","ignoreMissingObject":true,"jsonPatch":[{"op":"add","path":"/data/a","value":"c2hvcA=="}]}
-{"operation":"Event","regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal","reason":"R","action":"A","note":"n"}`)
-	run.Outputs.Metrics = []byte(`{"name":"m","set":7,"labels":{"a":"b"}}`)
-	text, rec := k.recorded(t, contexts, run)
-	var got []struct {
-		Object struct {
-			Data map[string]string
-		}
-		FilterResult map[string]any
-	}
-	if err := json.Unmarshal(rec.Contexts, &got); err != nil {
-		t.Fatal(err)
-	}
-	decoded, err := base64.StdEncoding.DecodeString(got[0].Object.Data["password"])
-	with := string(decoded)
-	if err != nil || !redacted.MatchString(with) {
-		t.Errorf("the value became %q (%v)", with, err)
-	}
-	filtered := got[0].FilterResult
-	if filtered["name"] != "db" || filtered["namespace"] != "shop-1" || filtered["kind"] != "Secret" ||
-		!redacted.MatchString(fmt.Sprint(filtered["version"], filtered["set"])) || filtered["none"] != nil || filtered["empty"] != "" {
-		t.Errorf("the filter result became %v", filtered)
-	}
-	for _, kept := range []string{
-		`{"binding":"secrets","type":"Event","watchEvent":"Added"`, `"spec":{"shop":{"n":12}}`, `"mergePatch":{"a":"blue"},"name":"shop",` +
-			`"namespace":"shop","operation":"MergePatch"`,
-		`"op":"add","path":"/data/a","value":"` + in64(with) + `"`, `"ignoreMissingObject":true`,
-		`"regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal"}`, `{"action":"set","name":"m","value":7}`,
-	} {
-		if !strings.Contains(text, kept) {
-			t.Errorf("%s is gone:\n%s", kept, text)
-		}
-	}
-	again, _ := k.recorded(t, contexts, run)
-	k.redactor = newRedactor()
-	if other, _ := k.recorded(t, contexts, run); !strings.Contains(again, in64(with)) || strings.Contains(other, in64(with)) {
-		t.Error("replacements are not those of a process")
-	}
-	// A replay with the same hook has no difference, though it has texts.
-	now := Result{Exit: "exit status 1", Outcome: Outcome{
-		Operations: trees(t, `{"operation":"MergePatch","kind":"Pod","namespace":"shop","name":"shop","mergePatch":{"a":"blue"}}`,
-			`{"operation":"JSONPatch","kind":"Secret","namespace":"shop","name":"db","ignoreMissingObject":true,"jsonPatch":[{"op":"add",`+
-				`"path":"/data/a","value":"another"}]}`,
-			`{"operation":"Event","regarding":{"apiVersion":"v1","kind":"Pod","name":"p"},"type":"Normal","reason":"R","action":"A",`+
-				`"note":"another"}`),
-		Metrics: trees(t, `{"action":"set","name":"m","value":7,"labels":{"a":"other"}}`),
-	}}
-	if d := rec.Differences(now); d != nil {
-		t.Errorf("the replay differs: %q", d)
-	}
-}
-
-// Nothing is decoded that has nothing to do with a Secret.
-func TestRedactCopies(t *testing.T) {
-	const contexts = `[{"binding":"pods","type":"Event","object":{"z":1,"a":1.50,"kind":"Pod"}}]`
-	var w strings.Builder
-	d := &redaction{redactor: newRedactor()}
-	if err := d.copy(&w, []byte(contexts)); err != nil || strings.TrimSpace(w.String()) != contexts || d.confidential {
-		t.Errorf("%v: the contexts became %s", err, w.String())
-	}
-	d.bindings = map[string]bool{"secrets": true}
-	for _, broken := range []string{``, `[`, `{}`, `[{"object": {}, "binding": "a"}]`, `[{"binding": "a", "objects": {}}]`,
-		`[{"binding": 1}]`} {
-		if err := d.copy(io.Discard, []byte(broken)); err == nil {
-			t.Errorf("no error for %s", broken)
-		}
-	}
-}
-
-// BenchmarkRedact redacts contexts of 1 MiB, with Secrets and without.
-func BenchmarkRedact(b *testing.B) {
-	pod := `{"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-1","namespace":"default","labels":{"app":"web"}},` +
-		`"spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.25","env":[{"name":"A","value":"some value"}]}]}}}`
-	pods := strings.Repeat(pod+",", 1<<20/len(pod)) + pod
-	secrets := make([]string, 100)
-	for i := range secrets {
-		secrets[i] = fmt.Sprintf(`{"object":%s}`, object(fmt.Sprintf("value-%d-of-a-secret", i)))
-	}
-	for name, list := range map[string]string{"without": "", "with": strings.Join(secrets, ",")} {
-		contexts := []byte(`[{"binding":"pods","type":"Synchronization","objects":[` + pods + `],"snapshots":{"secrets":[` + list + `]}}]`)
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(contexts)))
-			b.ReportAllocs()
-			for b.Loop() {
-				d := &redaction{redactor: newRedactor(), bindings: map[string]bool{"secrets": true}}
-				if err := d.copy(io.Discard, contexts); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
