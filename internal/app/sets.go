@@ -21,7 +21,7 @@ import (
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook, leftOut []string) error {
 	before, logged := op.lostSets.Load(), op.lostByHook()
 	op.effects.Sets().DropLost()
-	all, err := op.effects.Sets().ListOwn(ctx)
+	all, err := op.effects.Sets().List(ctx)
 	if kube.IsPermissionMissing(err) {
 		return nil
 	}
@@ -174,7 +174,7 @@ func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
 			errs = append(errs, planSet(ctx, sets, o.Log, &s))
 			continue
 		}
-		deleted, released, err := sets.Delete(ctx, o.Log, s.Namespace, s.ID)
+		deleted, released, err := sets.Delete(ctx, o.Log, s.ID)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s of hook %q: %w", s.Name, s.Hook, err))
 			continue
@@ -186,7 +186,7 @@ func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
 
 // planSet logs what the deletion of a set would do.
 func planSet(ctx context.Context, in *applyset.Applier, log *slog.Logger, s *applyset.Set) error {
-	members, err := in.Show(ctx, log, s.Namespace, s.ID)
+	members, err := in.Show(ctx, log, s.ID)
 	if err != nil {
 		return fmt.Errorf("%s of hook %q: %w", s.Name, s.Hook, err)
 	}

@@ -99,16 +99,16 @@ type fakeSets struct{ *fakeActions }
 
 func (f fakeSets) List(context.Context) ([]applyset.Set, error) { return slices.Clone(f.sets), nil }
 func (f fakeSets) Count(context.Context, []applyset.Set)        {}
-func (f fakeSets) Show(context.Context, *slog.Logger, string, string) ([]applyset.MemberState, error) {
+func (f fakeSets) Show(context.Context, *slog.Logger, string) ([]applyset.MemberState, error) {
 	return f.members, nil
 }
 
-func (f fakeSets) Delete(_ context.Context, _ *slog.Logger, _, id string) (int, int, error) {
+func (f fakeSets) Delete(_ context.Context, _ *slog.Logger, id string) (int, int, error) {
 	f.note("delete set %s", id)
 	return 2, 1, nil
 }
 
-func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, _, id string, to applyset.Move) (string, int, error) {
+func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, id string, to applyset.Move) (string, int, error) {
 	if id == "pages-2" && to.Name == "taken" {
 		return "", 0, errors.New("it is taken")
 	}

@@ -25,10 +25,10 @@ type setStore interface {
 	List(context.Context) ([]applyset.Set, error)
 	// Count sets the numbers of members.
 	Count(context.Context, []applyset.Set)
-	Show(ctx context.Context, log *slog.Logger, namespace, id string) ([]applyset.MemberState, error)
+	Show(ctx context.Context, log *slog.Logger, id string) ([]applyset.MemberState, error)
 	// Delete prunes a set, Adopt moves it to another hook or name.
-	Delete(ctx context.Context, log *slog.Logger, namespace, id string) (deleted, released int, err error)
-	Adopt(ctx context.Context, log *slog.Logger, namespace, id string, to applyset.Move) (newID string, moved int, err error)
+	Delete(ctx context.Context, log *slog.Logger, id string) (deleted, released int, err error)
+	Adopt(ctx context.Context, log *slog.Logger, id string, to applyset.Move) (newID string, moved int, err error)
 }
 
 // SetsOptions are those of SetsTopic. Those behind Log may be left out.
@@ -134,9 +134,8 @@ type Set struct {
 	ID   string `json:"id"`
 	Name string `json:"set"`
 	Hook string `json:"hook"`
-	// Owner is its kind and name, empty without one. Namespace is that of the record of the set.
-	Owner     string `json:"owner,omitempty"`
-	Namespace string `json:"namespace"`
+	// Owner is its kind and name, empty without one.
+	Owner string `json:"owner,omitempty"`
 	// Members is the number of objects, if it is known.
 	Members    *int `json:"members,omitempty"`
 	HookAbsent bool `json:"hookAbsent"`
@@ -156,7 +155,6 @@ var setList = listOf("no sets", refreshedSlow,
 		}
 		return strconv.Itoa(*s.Members)
 	}},
-	column[Set]{name: "NAMESPACE", wide: true, cell: func(s *Set, _ time.Time) string { return s.Namespace }},
 	column[Set]{name: "PROBLEM", cell: func(s *Set, _ time.Time) string {
 		switch {
 		case s.Problem != "":
@@ -201,7 +199,7 @@ func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 	t.o.Sets.Count(ctx, sets)
 	known := !t.o.NoOperator && len(t.o.Others()) == 0 // they may have the hooks
 	for _, s := range sets {
-		shown := Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Namespace: s.Namespace, Problem: s.Problem}
+		shown := Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Problem: s.Problem}
 		if s.Owner != nil {
 			shown.Owner = s.Owner.String()
 		}
@@ -271,7 +269,7 @@ func (t *setTopic) show(r request) (answer, error) {
 		return answer{}, err
 	}
 	s := found[0]
-	members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.Namespace, s.ID)
+	members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -304,7 +302,7 @@ func (t *setTopic) remove(r request) (acted, error) {
 	for _, s := range chosen {
 		deleted, released := 0, 0
 		if r.dryRun {
-			members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.Namespace, s.ID)
+			members, err := t.o.Sets.Show(r.Context(), t.o.Log, s.ID)
 			if err != nil {
 				return acted{}, err
 			}
@@ -316,7 +314,7 @@ func (t *setTopic) remove(r request) (acted, error) {
 				}
 			}
 		} else {
-			if deleted, released, err = t.o.Sets.Delete(t.o.Fence(r.Context()), t.o.Log, s.Namespace, s.ID); err != nil {
+			if deleted, released, err = t.o.Sets.Delete(t.o.Fence(r.Context()), t.o.Log, s.ID); err != nil {
 				return stopped(lines, fmt.Errorf("set %s: %w", s.ID, err))
 			}
 			t.o.Ended(s.ID)
@@ -363,7 +361,7 @@ func (t *setTopic) adopt(r request) (acted, error) {
 	var lines []string
 	for _, s := range chosen {
 		to := applyset.Move{Hook: toHook, Name: cmp.Or(toSet, s.Name), Join: force, Check: r.dryRun}
-		id, moved, err := t.o.Sets.Adopt(t.o.Fence(r.Context()), t.o.Log, s.Namespace, s.ID, to)
+		id, moved, err := t.o.Sets.Adopt(t.o.Fence(r.Context()), t.o.Log, s.ID, to)
 		if err != nil {
 			return stopped(lines, err)
 		}

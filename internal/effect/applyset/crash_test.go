@@ -189,7 +189,7 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 					configMaps(t, client, namespace)["a"].Labels[partOfLabel]+`"}}}`)
 				before := configMaps(t, client, namespace)
 				move := func(o *operator) error {
-					_, _, err := o.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, id, Move{Hook: test.hook, Name: test.to})
+					_, _, err := o.Adopt(t.Context(), slog.New(slog.DiscardHandler), id, Move{Hook: test.hook, Name: test.to})
 					return err
 				}
 				killed := newOperator(t, cluster.Config(t), namespace, namespace, false)

@@ -282,7 +282,7 @@ func TestWatchesEnd(t *testing.T) {
 	sets, err := r.List(t.Context())
 	for _, set := range sets {
 		if err == nil && set.Hook == "web.sh" {
-			_, _, err = r.Delete(t.Context(), slog.New(slog.DiscardHandler), namespace, set.ID)
+			_, _, err = r.Delete(t.Context(), slog.New(slog.DiscardHandler), set.ID)
 		}
 	}
 	if err != nil {
@@ -389,7 +389,7 @@ func TestRelabelled(t *testing.T) {
 		t.Fatal(sets, err)
 	}
 	command := newOperator(t, cluster.Config(t), namespace, namespace, false)
-	if _, _, err := command.Adopt(t.Context(), slog.New(slog.DiscardHandler), namespace, sets[at].ID,
+	if _, _, err := command.Adopt(t.Context(), slog.New(slog.DiscardHandler), sets[at].ID,
 		Move{Hook: "web.sh", Name: "moved"}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ type Move struct {
 
 // Adopt moves a set: its places to the parent of the new one, then each member, then it deletes its parent. It may be repeated after an
 // interruption. It returns the id of the new set, and how many members were moved.
-func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id string, to Move) (newID string, moved int, err error) {
-	old, err := a.find(ctx, log, namespace, id)
+func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, id string, to Move) (newID string, moved int, err error) {
+	old, err := a.find(ctx, log, id)
 	if err != nil {
 		return "", 0, err
 	}
@@ -58,43 +58,6 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, namespace, id str
 		err = fmt.Errorf("the set %s is not moved completely, repeat the command: %w", id, err)
 	}
 	return newID, m.moved, err
-}
-
-// earlierID returns the id of the set in versions that had its parent in the namespace of the owner, or "".
-func (s *session) earlierID() string {
-	if o := s.set.Owner; o != nil && o.Namespace != "" && o.Namespace != s.opts.Namespace {
-		return s.in(o.Namespace).id
-	}
-	return ""
-}
-
-// moveEarlier moves a set of an earlier version, whose parent is in the namespace of the owner. It is called before the first Sync has made
-// a parent, or after a move that was interrupted.
-func (s *session) moveEarlier(ctx context.Context) error {
-	id := s.earlierID()
-	if id == "" || s.parent != nil && s.parent.Annotations[adoptedAnnotation] != id {
-		return nil
-	}
-	old, err := s.find(ctx, s.log, s.set.Owner.Namespace, strings.TrimPrefix(s.names.parent, parentPrefix))
-	switch {
-	case errors.Is(err, errAbsent), kube.IsPermissionMissing(err): // without the permission there was no set
-		return nil
-	case err != nil:
-		return fmt.Errorf("cannot move its record from the namespace %s: %w", s.set.Owner.Namespace, err)
-	}
-	if s.opts.DryRun { // it shows what changes in the objects
-		s.names = old.names
-		return s.readParent(ctx)
-	}
-	old.as = s.as
-	old.state = newState(old.names) // nothing else uses it, but a command
-	m := &move{old: old, next: old.renamed(Move{Hook: s.hook, Name: s.set.Name}), join: true}
-	m.next.state = s.state
-	if err := m.repeat(ctx); err != nil {
-		return fmt.Errorf("cannot move its record from the namespace %s: %w", s.set.Owner.Namespace, err)
-	}
-	s.log.Info("The record of a set is moved to the namespace of the operator", "from", s.set.Owner.Namespace, "objects", m.moved)
-	return s.readParent(ctx)
 }
 
 // renamed returns the session of the set under another hook or name.
@@ -186,7 +149,7 @@ func (m *move) try(ctx context.Context) error {
 		// In the version that was read before the members were listed: a later one may have more.
 		err := m.old.deleteObject(ctx, m.old.opts.Client, m.old.parentPath(), &m.old.parent.live)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("cannot delete the earlier parent: %w", explain(kube.Account{}, err, parentResource, m.old.namespace, "delete"))
+			return fmt.Errorf("cannot delete the old parent: %w", explain(kube.Account{}, err, parentResource, m.old.namespace, "delete"))
 		}
 	}
 	m.old.remember(places{})

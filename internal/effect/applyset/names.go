@@ -62,13 +62,7 @@ func namesOf(instance, namespace, hook string, set *effect.ObjectSet, ownerGroup
 		n.owner = strings.Join([]string{ownerGroup, ownerKind, set.Owner.Namespace, set.Owner.Name}, "/")
 	}
 	n.parent = parentPrefix + set.Name + "-" + digest(strings.Join([]string{instance, hook, set.Name, n.owner}, "\n"))[:10]
-	return n.in(namespace)
-}
-
-// in returns the names with the parent in another namespace. Earlier versions had it in that of the owner, where its users could write it.
-func (n names) in(namespace string) names {
-	n.namespace = namespace
-	sum := sha256.Sum256([]byte(n.parent + "." + n.namespace + ".ConfigMap."))
+	sum := sha256.Sum256([]byte(n.parent + "." + namespace + ".ConfigMap."))
 	n.id = "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 	return n
 }

@@ -173,12 +173,8 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 		// Each value differs, so that the API server records the time of this write.
 		annotations[creatingAnnotation] = s.opts.Now().UTC().Format(time.RFC3339Nano)
 	}
-	switch {
-	case s.adopts != "":
+	if s.adopts != "" {
 		annotations[adoptedAnnotation] = s.adopts
-	case s.parent != nil && s.parent.Annotations[adoptedAnnotation] != "" && s.parent.Annotations[adoptedAnnotation] == s.earlierID():
-		// the move is complete
-		annotations[adoptedAnnotation] = nil
 	}
 	adopted, changes := annotations[adoptedAnnotation]
 	references := s.parentReferences(owned)

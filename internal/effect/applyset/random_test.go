@@ -187,7 +187,7 @@ func (w *randomSets) disturb(o *randomOwner, choice, pick, value int) {
 
 func (w *randomSets) names(namespace string) names {
 	a := w.process.Applier
-	return a.namesOf(&Set{Namespace: w.own, Name: "web", Hook: "web.sh",
+	return a.namesOf(&Set{Name: "web", Hook: "web.sh",
 		Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
 }
 

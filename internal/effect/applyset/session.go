@@ -106,9 +106,6 @@ func (s *session) run(ctx context.Context) error {
 	if err := cmp.Or(errs[0], errs[1]); err != nil {
 		return err
 	}
-	if err := s.moveEarlier(ctx); err != nil {
-		return err
-	}
 	recorded := s.recorded()
 	if len(recorded) == 0 && len(s.objects) == 0 {
 		return s.deleteParent(ctx)

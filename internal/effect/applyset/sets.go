@@ -24,9 +24,8 @@ const parentPrefix = "shell-operator-"
 
 // Set is a set of this installation, as its parent describes it.
 type Set struct {
-	// ID is the name of the parent without its prefix, Namespace that of the parent.
-	ID, Namespace string
-	Name, Hook    string
+	// ID is the name of the parent without its prefix.
+	ID, Name, Hook string
 	// Owner is nil for a set without one.
 	Owner *SetOwner
 	// Members is the number of members; below 0 it is unknown.
@@ -75,7 +74,7 @@ func (a *Applier) parse(p *live) (Set, bool) {
 	if !own || !named || at < 0 {
 		return Set{}, false
 	}
-	set := Set{ID: id, Namespace: p.Namespace, Hook: path[:at], Name: path[at+1:], places: places{}}
+	set := Set{ID: id, Hook: path[:at], Name: path[at+1:], places: places{}}
 	if is := p.Annotations[formatAnnotation]; is != format {
 		set.Problem = fmt.Sprintf("has format %q, this operator knows format %q: upgrade the operator", is, format)
 		return set, true
@@ -84,8 +83,7 @@ func (a *Applier) parse(p *live) (Set, bool) {
 		set.Owner = &SetOwner{parts[0], parts[1], parts[2], parts[3]}
 	}
 	// a copy
-	if n := a.namesOf(&set); n.parent != p.Name || n.id != p.Labels[idLabel] ||
-		set.isEarlier(a.opts.Namespace) && (set.Owner == nil || set.Owner.Namespace != p.Namespace) {
+	if n := a.namesOf(&set); n.parent != p.Name || n.namespace != p.Namespace || n.id != p.Labels[idLabel] {
 		return Set{}, false
 	}
 	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &set.places); err != nil {
@@ -102,26 +100,12 @@ func (a *Applier) namesOf(set *Set) names {
 		objects.Owner = &effect.Owner{Namespace: o.Namespace, Name: o.Name}
 		group, kind = o.Group, o.Kind
 	}
-	return namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, objects, group, kind).in(set.Namespace)
+	return namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, objects, group, kind)
 }
 
-// isEarlier reports whether the parent is where earlier versions had it.
-func (s *Set) isEarlier(own string) bool { return s.Namespace != own }
-
-// List returns the sets of this installation, of all hooks. Those of earlier versions, whose parents were in the namespaces of the owners,
-// are among them if the operator may list them.
-func (a *Applier) List(ctx context.Context) ([]Set, error) {
-	sets, err := a.listIn(ctx, "")
-	if kube.IsPermissionMissing(err) {
-		sets, err = a.listIn(ctx, a.opts.Namespace)
-	}
-	return sets, err
-}
-
-// ListOwn returns the sets whose parents are in the operator's namespace, where users of other namespaces cannot write.
-func (a *Applier) ListOwn(ctx context.Context) ([]Set, error) { return a.listIn(ctx, a.opts.Namespace) }
-
-func (a *Applier) listIn(ctx context.Context, namespace string) (sets []Set, err error) {
+// List returns the sets of this installation, of all hooks.
+func (a *Applier) List(ctx context.Context) (sets []Set, err error) {
+	namespace := a.opts.Namespace
 	parents, err := a.list(ctx, a.opts.Client, parentResource, namespace, idLabel)
 	if kube.IsPermissionMissing(err) {
 		return nil, fmt.Errorf("cannot list the sets: %w: %s", err,
@@ -192,9 +176,9 @@ func (a *Applier) Count(ctx context.Context, sets []Set) {
 var errAbsent = errors.New("does not exist any more")
 
 // find returns an empty Sync of a set.
-func (a *Applier) find(ctx context.Context, log *slog.Logger, namespace, id string) (*session, error) {
+func (a *Applier) find(ctx context.Context, log *slog.Logger, id string) (*session, error) {
 	where := "the set " + id
-	text, err := kube.Send(ctx, a.opts.Client.Get().AbsPath(append(parentResource.Path(namespace), parentPrefix+id)...))
+	text, err := kube.Send(ctx, a.opts.Client.Get().AbsPath(append(parentResource.Path(a.opts.Namespace), parentPrefix+id)...))
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%s %w", where, errAbsent)
 	}
@@ -232,8 +216,8 @@ func (a *Applier) find(ctx context.Context, log *slog.Logger, namespace, id stri
 }
 
 // Delete prunes a set as an empty Sync does. It returns how many objects were deleted, and how many were released.
-func (a *Applier) Delete(ctx context.Context, log *slog.Logger, namespace, id string) (deleted, released int, err error) {
-	s, err := a.find(ctx, log, namespace, id)
+func (a *Applier) Delete(ctx context.Context, log *slog.Logger, id string) (deleted, released int, err error) {
+	s, err := a.find(ctx, log, id)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -249,8 +233,8 @@ func (a *Applier) Delete(ctx context.Context, log *slog.Logger, namespace, id st
 }
 
 // Show returns the members of a set, and the objects that its last Sync could not apply.
-func (a *Applier) Show(ctx context.Context, log *slog.Logger, namespace, id string) ([]MemberState, error) {
-	s, err := a.find(ctx, log, namespace, id)
+func (a *Applier) Show(ctx context.Context, log *slog.Logger, id string) ([]MemberState, error) {
+	s, err := a.find(ctx, log, id)
 	if err != nil {
 		return nil, err
 	}

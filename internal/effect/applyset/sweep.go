@@ -15,7 +15,7 @@ import (
 // Sweep deletes the parents of sets whose owner is gone and that have no member left. A parent in another namespace than the owner's is not
 // deleted by the garbage collector.
 func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
-	sets, err := a.ListOwn(ctx)
+	sets, err := a.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *Applier) owners(ctx context.Context, kind schema.GroupKind) (map[SetOwn
 
 // sweep deletes the parent of one set, if its owner is gone.
 func (a *Applier) sweep(ctx context.Context, log *slog.Logger, set *Set) error {
-	s, err := a.find(ctx, log, set.Namespace, set.ID)
+	s, err := a.find(ctx, log, set.ID)
 	if err != nil {
 		return err
 	}
