@@ -241,29 +241,35 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 	}
 }
 
-// Another client creates an object between our read and our apply. It keeps what it has created, also if our process is killed in between,
-// and a later empty set does not delete it.
+// Another client creates an object between our read and our apply. It keeps what it has created, also if the response to our apply is
+// lost, and a later empty set does not delete it.
 func TestAppearsBetweenReadAndApply(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
 	for _, test := range []struct {
-		name, theirs  string
-		killed, apply bool
+		name, theirs string
+		lost, apply  bool
 	}{
 		{"other keys", `"theirs": "1"`, false, false},
 		{"the same keys", `"k": "1"`, false, false},
 		{"a conflict", `"k": "2"`, false, false},
-		{"other keys, killed", `"theirs": "1"`, true, false},
-		{"the same keys, killed", `"k": "1"`, true, false},
+		{"other keys, lost", `"theirs": "1"`, true, false},
+		{"the same keys, lost", `"k": "1"`, true, false},
 		{"other keys, applied", `"theirs": "1"`, false, true},
 		{"the same keys, applied", `"k": "1"`, false, true},
-		{"the same keys, applied, killed", `"k": "1"`, true, true},
+		{"the same keys, applied, lost", `"k": "1"`, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			namespace := cluster.Namespace(t)
 			o := newOperator(t, cluster.Config(t), namespace, namespace, false)
-			var once sync.Once
+			var once, losing sync.Once
+			o.traffic.after = func(_ int, r *http.Request) (err error) {
+				if test.lost && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/taken") {
+					losing.Do(func() { err = errKilled })
+				}
+				return err
+			}
 			o.traffic.before = func(_ int, r *http.Request) error {
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/taken") {
 					once.Do(func() {
@@ -277,11 +283,6 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 						} else {
 							post(t, client, namespace, "configmaps", manifest)
 						}
-						if test.killed {
-							o.traffic.mu.Lock()
-							defer o.traffic.mu.Unlock()
-							o.traffic.kill(o.traffic.total, true)
-						}
 					})
 				}
 				return nil
@@ -289,11 +290,10 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 			const document = `{"operation": "Sync", "set": "web", "objects": [{"apiVersion": "v1", "kind": "ConfigMap", ` +
 				`"metadata": {"name": "taken"}, "data": {"k": "1"}}]}`
 			err := o.sync(t.Context(), "web.sh", document)
-			if test.killed && !errors.Is(err, errKilled) {
-				t.Fatal(err)
-			}
-			if test.killed {
-				o = newOperator(t, cluster.Config(t), namespace, namespace, false)
+			if test.lost {
+				if !errors.Is(err, errKilled) {
+					t.Fatal(err)
+				}
 				err = o.sync(t.Context(), "web.sh", document)
 			}
 			if err == nil || !strings.Contains(err.Error(), "it exists, with the managers stranger, and is not of this set") {
@@ -315,8 +315,8 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 	}
 }
 
-// A controller changes a member in the second in which it is created, and the process is killed: it stays a member.
-func TestTouchedAndKilled(t *testing.T) {
+// A controller changes a member in the second in which it is created, and the response is lost: it stays a member.
+func TestTouchedAndLost(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
 	for _, test := range []struct {
@@ -333,13 +333,12 @@ func TestTouchedAndKilled(t *testing.T) {
 			t.Parallel()
 			namespace := cluster.Namespace(t)
 			o := newOperator(t, cluster.Config(t), namespace, namespace, false)
-			o.traffic.after = func(n int, r *http.Request) error {
-				if !strings.HasSuffix(r.URL.Path, "/mine") || r.Method != http.MethodPatch {
+			first := true
+			o.traffic.after = func(_ int, r *http.Request) error {
+				if !strings.HasSuffix(r.URL.Path, "/mine") || r.Method != http.MethodPatch || !first {
 					return nil
 				}
-				o.traffic.mu.Lock()
-				defer o.traffic.mu.Unlock()
-				o.traffic.kill(n, true)
+				first = false
 				kind := types.MergePatchType
 				if test.apply {
 					kind = types.ApplyPatchType
@@ -353,7 +352,7 @@ func TestTouchedAndKilled(t *testing.T) {
 			if err := o.sync(t.Context(), "web.sh", document); !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
-			if err := newOperator(t, cluster.Config(t), namespace, namespace, false).sync(t.Context(), "web.sh", document); err != nil {
+			if err := o.sync(t.Context(), "web.sh", document); err != nil {
 				t.Error(err)
 			}
 			if got := cluster.Kubectl(t, "-n", namespace, "get", "configmap", "mine", "-o",

@@ -113,12 +113,6 @@ func (m *move) try(ctx context.Context) error {
 		m.moved = len(refs)
 		return nil
 	}
-	// What an ended process has left uncertain is not carried into the other set.
-	for _, s := range []*session{m.old, m.next} {
-		if err := s.settle(ctx); err != nil {
-			return err
-		}
-	}
 	m.begun = true
 	m.old.forget() // nothing is restored from now on
 	m.next.state.mu.Lock()
@@ -126,16 +120,14 @@ func (m *move) try(ctx context.Context) error {
 	m.next.state.mu.Unlock()
 	if len(refs) > 0 {
 		m.next.adopts = m.old.id
-		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), m.owned(), false); err != nil {
+		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), m.owned()); err != nil {
 			return err
 		}
 	}
 	errs := make([]error, len(refs))
 	moved := make([]bool, len(refs))
 	kube.Concurrently(len(refs), parallel, func(i int) {
-		if member := m.old.members[refs[i]]; member != nil { // not settled
-			moved[i], errs[i] = m.one(ctx, refs[i], member)
-		}
+		moved[i], errs[i] = m.one(ctx, refs[i], m.old.members[refs[i]])
 	})
 	for _, done := range moved {
 		if done {

@@ -26,8 +26,6 @@ const (
 	formatAnnotation = "shell-operator/format"
 	// placesAnnotation has the kinds of members with their namespaces, more precisely than the annotations of the KEP.
 	placesAnnotation = "shell-operator/places"
-	// creatingAnnotation is there while it is not known of each object whether it was created or existed.
-	creatingAnnotation = "shell-operator/creating"
 	// pruneKindsAnnotation has the pruneKinds of the last Sync, for commands that delete the set.
 	pruneKindsAnnotation = "shell-operator/prune-kinds"
 	// adoptedAnnotation has the id of the set whose members were moved to this one last.

@@ -242,7 +242,6 @@ func (s *session) create(ctx context.Context, o *object) error {
 		return nil
 	case err == nil:
 		if err := s.undo(ctx, o.ref, o.resource, answer); err != nil {
-			s.uncertain.Store(true)
 			return err
 		}
 		return s.exists(ctx, o, nil)
@@ -256,10 +255,7 @@ func (s *session) create(ctx context.Context, o *object) error {
 	if failed == nil && current != nil && s.isMember(current) && !s.created(current) {
 		failed = s.undo(ctx, o.ref, o.resource, current)
 	}
-	if failed != nil {
-		s.uncertain.Store(true)
-	}
-	return err
+	return joined([]error{err, failed})
 }
 
 // exists returns the error for an object that another client has created.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,9 +138,9 @@ func (s *session) parseParent(text []byte) error {
 }
 
 // writeParent updates the parent to list these places, and sends no request if it is unchanged.
-func (s *session) writeParent(ctx context.Context, recorded places, owned bool, creating bool) error {
+func (s *session) writeParent(ctx context.Context, recorded places, owned bool) error {
 	for attempt := 1; ; attempt++ {
-		err := s.tryWriteParent(ctx, recorded, owned, creating)
+		err := s.tryWriteParent(ctx, recorded, owned)
 		changed := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 		if err == nil || !changed || attempt == maxAttempts {
 			return err
@@ -152,7 +151,7 @@ func (s *session) writeParent(ctx context.Context, recorded places, owned bool, 
 	}
 }
 
-func (s *session) tryWriteParent(ctx context.Context, recorded places, owned bool, creating bool) error {
+func (s *session) tryWriteParent(ctx context.Context, recorded places, owned bool) error {
 	if n := recorded.number(); n > maxPlaces {
 		return fmt.Errorf("its objects have %d kinds and namespaces, and at most %d are possible: make more sets", n, maxPlaces)
 	}
@@ -160,7 +159,7 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 	annotations := map[string]any{
 		toolingAnnotation: "shell-operator/" + s.opts.Version, groupKindsAnnotation: strings.Join(recorded.kinds(), ","),
 		namespacesAnnotation: strings.Join(recorded.namespaces(s.namespace), ","), placesAnnotation: string(text),
-		setAnnotation: s.names.set, formatAnnotation: format, creatingAnnotation: nil, pruneKindsAnnotation: nil,
+		setAnnotation: s.names.set, formatAnnotation: format, pruneKindsAnnotation: nil,
 	}
 	pruneKinds := strings.Join(s.set.PruneKinds, ",")
 	if pruneKinds != "" {
@@ -169,18 +168,13 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 	if s.names.owner != "" {
 		annotations[ownerAnnotation] = s.names.owner
 	}
-	if creating {
-		// Each value differs, so that the API server records the time of this write.
-		annotations[creatingAnnotation] = s.opts.Now().UTC().Format(time.RFC3339Nano)
-	}
 	if s.adopts != "" {
 		annotations[adoptedAnnotation] = s.adopts
 	}
 	adopted, changes := annotations[adoptedAnnotation]
 	references := s.parentReferences(owned)
 	if s.parent != nil && (!changes || adopted == s.parent.Annotations[adoptedAnnotation]) &&
-		s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) && !creating &&
-		s.parent.Annotations[creatingAnnotation] == "" &&
+		s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) &&
 		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		return nil
 	}
@@ -245,19 +239,6 @@ func (s *session) deleteParent(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// since returns when the creations began whose outcome is unknown, as a time of the API server.
-func (p *parent) since(manager string) (metav1.Time, bool) {
-	if p == nil || p.Annotations[creatingAnnotation] == "" {
-		return metav1.Time{}, false
-	}
-	for _, e := range p.ManagedFields {
-		if e.Manager == manager && e.Time != nil {
-			return *e.Time, true
-		}
-	}
-	return p.CreationTimestamp, true
 }
 
 var parentResource = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},

@@ -45,8 +45,6 @@ type session struct {
 	members   map[ref]*live
 	// incomplete are reasons not to prune.
 	incomplete []error
-	// uncertain: the outcome of a creation is unknown.
-	uncertain atomic.Bool
 	// restoring: one member is applied, and nothing depends on it.
 	restoring bool
 	// adopts is the id of the set whose members become those of this one.
@@ -113,17 +111,13 @@ func (s *session) run(ctx context.Context) error {
 	if err := cmp.Or(s.readMembers(ctx, recorded), s.readRelabelled(ctx)); err != nil {
 		return err
 	}
-	if err := s.settle(ctx); err != nil {
-		return err
-	}
-	places, owned, creates := places{}, true, false
+	places, owned := places{}, true
 	for _, o := range s.objects {
 		if o.err == nil {
 			member := s.members[o.ref]
 			o.kept = member != nil && isKept(member.Annotations)
 			places.add(o.ref)
 			owned = owned && s.owns(o)
-			creates = creates || member == nil
 		}
 	}
 	if s.owner != nil && !owned && !s.set.Finalizer {
@@ -137,7 +131,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 	recorded = recorded.union(places)
 	if len(places) > 0 {
-		if err := s.writeParent(ctx, recorded, ownsNow, creates || s.parent.unsettled()); err != nil {
+		if err := s.writeParent(ctx, recorded, ownsNow); err != nil {
 			return err
 		}
 	}
@@ -148,7 +142,7 @@ func (s *session) run(ctx context.Context) error {
 		err = s.prune(ctx)
 	}
 	switch {
-	case s.uncertain.Load(), ctx.Err() != nil: // the parent still says so
+	case ctx.Err() != nil:
 		return err
 	case err == nil && len(places) == 0:
 		s.remember(places)
@@ -166,7 +160,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.remember(recorded)
-	if err = errors.Join(err, s.writeParent(ctx, recorded, ownsNow, false)); err == nil {
+	if err = errors.Join(err, s.writeParent(ctx, recorded, ownsNow)); err == nil {
 		s.succeeded()
 	}
 	return err
@@ -214,9 +208,6 @@ func (s *session) warnLeft() {
 			"hint", "add finalizer to the binding of the owner, and on Deleting return a Sync without objects")
 	}
 }
-
-// unsettled reports that the outcome of an earlier creation is unknown.
-func (p *parent) unsettled() bool { return p != nil && p.Annotations[creatingAnnotation] != "" }
 
 // recorded returns where members may be.
 func (s *session) recorded() places {
@@ -407,27 +398,6 @@ func (s *session) reportCopy(r ref, o *live) {
 	if !known {
 		s.log.Info("An object has the label of a set that did not create it, it is left alone", "object", r.String())
 	}
-}
-
-// settle releases objects that existed before an apply that should have created them, if the process ended before it could do that.
-func (s *session) settle(ctx context.Context) error {
-	since, unknown := metav1.Time{}, false
-	if s.parent != nil {
-		since, unknown = s.parent.since(s.manager)
-	}
-	if !unknown {
-		return nil
-	}
-	for r, member := range s.members {
-		if member.CreationTimestamp.Before(&since) || s.created(member) {
-			continue
-		}
-		if err := s.undo(ctx, r, s.resources[r.GroupKind], member); err != nil {
-			return err
-		}
-		delete(s.members, r)
-	}
-	return nil
 }
 
 // owns reports whether an object gets a reference to the owner.
