@@ -247,8 +247,9 @@ func TestOtherScope(t *testing.T) {
 	name := "things." + namespace + ".example.com"
 	for _, scope := range []string{"Namespaced", "Cluster", "Namespaced"} {
 		document := fmt.Sprintf(`{operation: Sync, set: web, objects: [{apiVersion: %[1]s.example.com/v1, kind: Thing, metadata: {name: one}},
-{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s.example.com}, spec: {group: %[1]s.example.com, scope: %[2]s,
-names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}]}`, namespace, scope)
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s.example.com},
+spec: {group: %[1]s.example.com, scope: %[2]s, names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true,
+schema: {openAPIV3Schema: {type: object}}}]}}]}`, namespace, scope)
 		var err error
 		for attempt := 0; attempt == 0 || err != nil && attempt < 100; attempt++ { // as a queue does it
 			err = o.sync(t.Context(), "web.sh", document)

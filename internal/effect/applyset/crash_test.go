@@ -38,8 +38,8 @@ func (c *traffic) kill(n int, sent bool) {
 	}
 }
 
-// firstKill and killStride are the requests at which a process is killed: in make test each of them once, either before it is sent or before
-// its response is read; in make long each in both ways.
+// firstKill and killStride are the requests at which a process is killed: in make test each of them once, either before it is sent or
+// before its response is read; in make long each in both ways.
 func firstKill(sent bool) int {
 	if sent && !test.Long() {
 		return 2
@@ -170,7 +170,9 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 			for n := firstKill(test.sent); ; n += killStride() {
 				namespace, away := cluster.Namespace(t), cluster.Namespace(t)
 				document := func(set string, value int) string {
-					return fmt.Sprintf(`{"operation": "Sync", "set": %q, "owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"}, "objects": [
+					return fmt.Sprintf(`{"operation": "Sync", "set": %q,
+						"owner": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "owner"},
+						"objects": [
 						{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"mine": "x"}}, "data": {"v": "%d"}},
 						{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bare"}},
 						{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "away", "namespace": %q}}]}`, set, namespace, value, away)

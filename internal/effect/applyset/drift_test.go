@@ -157,7 +157,9 @@ func TestDrift(t *testing.T) {
 		document := `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace + `, name: owner` + owner +
 			`}, ` + rest + `objects: [
 			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "1"}},
-			{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: d}}, template: {metadata: {labels: {a: d}}, spec: {containers: [{name: d, image: d}]}}}}]}`
+			{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: d}},
+				template: {metadata: {labels: {a: d}},
+				spec: {containers: [{name: d, image: d}]}}}}]}`
 		if err := r.sync(t.Context(), "web.sh", document); err != nil {
 			t.Fatal(err)
 		}
@@ -451,9 +453,12 @@ func TestDefinedKindsAreWatched(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
-	err := r.sync(t.Context(), "web.sh", fmt.Sprintf(`{operation: Sync, set: web, objects: [{apiVersion: %[1]s.example.com/v1, kind: Thing, metadata: {name: one}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: a}},
-{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s.example.com}, spec: {group: %[1]s.example.com, scope: Namespaced,
-names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}]}`, namespace))
+	err := r.sync(t.Context(), "web.sh", fmt.Sprintf(`{operation: Sync, set: web, objects: [
+{apiVersion: %[1]s.example.com/v1, kind: Thing, metadata: {name: one}},
+{apiVersion: v1, kind: ConfigMap, metadata: {name: a}},
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.%[1]s.example.com},
+spec: {group: %[1]s.example.com, scope: Namespaced, names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true,
+schema: {openAPIV3Schema: {type: object}}}]}}]}`, namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +481,8 @@ func TestKeptByAnnotation(t *testing.T) {
 		t.Helper()
 		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, owner: {apiVersion: v1, kind: ConfigMap, namespace: `+namespace+
 			`, name: owner}, objects: [
-			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "`+value+`"}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]}`); err != nil {
+			{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: "`+value+`"}},
+			{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]}`); err != nil {
 			t.Fatal(err)
 		}
 	}

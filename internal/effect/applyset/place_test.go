@@ -87,8 +87,8 @@ func TestParentsAreDeleted(t *testing.T) {
 	}
 }
 
-// Records outside the operator's namespace are not read: their users can write them. Of one with more places than a Sync records, nothing is
-// read.
+// Records outside the operator's namespace are not read: their users can write them. Of one with more places than a Sync records, nothing
+// is read.
 func TestForgedRecords(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
