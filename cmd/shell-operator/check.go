@@ -70,7 +70,7 @@ func (s *settings) check() error {
 		}
 	}
 	for _, base := range [][2]string{
-		{"webhook-url", s.Webhooks.URL}, {"validating-webhook-url", s.validating.URL}, {"conversion-webhook-url", s.conversion.URL},
+		{"validating-webhook-url", s.validating.URL}, {"conversion-webhook-url", s.conversion.URL},
 	} {
 		if u, err := url.Parse(base[1]); base[1] != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
 			u.Fragment != "" || u.User != nil) {
@@ -100,7 +100,7 @@ func (s *settings) check() error {
 		{"broken-hooks", s.brokenHooks, "fail or skip", []string{brokenFail, brokenSkip}},
 		{"kubectl", s.Kubectl, "auto or process", []string{kubectl.Auto, kubectl.Process}},
 		{"hook-home", s.hookHome, "one of " + strings.Join(homes, ", "), homes},
-		{"record", string(s.Record.Default), "one of " + strings.Join(recordModes, ", "), recordModes},
+		{"record", string(s.Record), "one of " + strings.Join(recordModes, ", "), recordModes},
 		{"validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail or Ignore", []string{"Fail", "Ignore"}},
 		{"review-effects", s.reviewEffects, "known or all", []string{"known", "all"}},
 	} {
@@ -128,8 +128,6 @@ func (s *settings) check() error {
 	}{
 		{"body-budget", s.Webhooks.BodyBudget, s.Webhooks.BodyBudget > 0}, {"config-timeout", s.ConfigTimeout, s.ConfigTimeout > 0},
 		{"shutdown-timeout", s.ShutdownTimeout, s.ShutdownTimeout > 0},
-		{"object-patcher-delete-timeout", s.Patches.DeleteTimeout, s.Patches.DeleteTimeout > 0},
-		{"http-timeout", s.HTTP.Timeout, s.HTTP.Timeout > 0}, {"record-max-age", s.Record.MaxAge, s.Record.MaxAge > 0},
 		{"max-parked", s.MaxParked, s.MaxParked > 0}, {"http-parallel", s.HTTP.Parallel, s.HTTP.Parallel > 0},
 		{"http-body-limit", s.HTTP.BodyLimit, s.HTTP.BodyLimit > 0},
 	} {
@@ -145,10 +143,9 @@ func (s *settings) check() error {
 		flag     string
 		negative bool
 	}{
-		{"hook-timeout", s.HookTimeout < 0}, {"max-runs", s.MaxRuns < 0}, {"bytes-per-run", s.BytesPerRun < 0}, {"spool-limit", s.SpoolLimit < 0},
+		{"hook-timeout", s.HookTimeout < 0}, {"max-runs", s.MaxRuns < 0}, {"spool-limit", s.SpoolLimit < 0},
 		{"object-patcher-kube-client-timeout", s.Patches.Timeout < 0},
-		{"webhook-parallel", s.Webhooks.Parallel < 0}, {"webhook-queue", s.Webhooks.Queue < 0},
-		{"http-queue", s.HTTP.Queue < 0},
+		{"webhook-parallel", s.Webhooks.Parallel < 0},
 	} {
 		if n.negative {
 			wrong(n.flag, "cannot be negative; 0 means no limit, or the default")

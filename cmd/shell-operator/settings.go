@@ -59,7 +59,8 @@ func (w *webhookServer) settings(prefix, kind, port string) []setting {
 	of := "of " + kind + " webhooks"
 	return []setting{
 		row("service-name", text(&w.ServiceName, "shell-operator-"+prefix+"-svc"), "Service "+of),
-		row("url", text(&w.URL, ""), "base URL "+of+"; default: that of --webhook-url"),
+		row("url", text(&w.URL, ""),
+			"base URL "+of+" for the API server, instead of a Service; default outside a cluster: own address and the server's port"),
 		row("server-cert", text(&w.Cert, file("tls.crt")), "certificate file "+of+"; without it the operator issues a certificate"),
 		row("server-key", text(&w.Key, file("tls.key")), "key file of that certificate"),
 		row("ca", text(&w.CA, file("ca.crt")), "CA file of that certificate"),
@@ -136,9 +137,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "contexts-per-run", bind: limit(&s.contextsPerRun),
 				usage: "maximum of binding contexts per run, for hooks without settings.contextsPerRun; 0 means no limit, auto means 1 for hooks " +
 					"whose script reads only the first one"},
-			{flag: "bytes-per-run", bind: number(&s.BytesPerRun, 32<<20),
-				usage: "maximum size of the binding context file of a run, in bytes; a single context, such as a Synchronization, may be larger; " +
-					"0 means no limit"},
 			{flag: "v0-existing-objects", bind: text(&s.v0Existing, "add"),
 				usage: "objects that exist at the start, for hooks of configuration version 0: add delivers each as an add event, skip delivers none"},
 			{flag: "hook-env", bind: texts(&s.HookEnv),
@@ -164,10 +162,9 @@ func (s *settings) groups() []settingGroup {
 			{flag: "spool-limit", bind: number(&s.SpoolLimit, 512<<20),
 				usage: "bytes of waiting objects below --tmp-dir from which on a Modified event replaces the one of its object that waits; " +
 					"0 means no limit"},
-			{flag: "record", bind: text((*string)(&s.Record.Default), string(hook.RecordFailures)),
+			{flag: "record", bind: text((*string)(&s.Record), string(hook.RecordFailures)),
 				usage: "runs that are recorded, for hooks without settings.record: failures (the last failed run of each hook), all or none; " +
 					"none overrides the hooks"},
-			{flag: "record-max-age", bind: duration(&s.Record.MaxAge, 24*time.Hour), usage: "time after which a recording is removed"},
 		}},
 		{"Cluster", []setting{
 			{flag: "kube-config", env: "KUBE_CONFIG", bind: text(&s.Cluster.Kubeconfig, ""),
@@ -184,8 +181,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "object-patcher-kube-client-timeout", env: "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT",
 				bind:  duration(&s.Patches.Timeout, 10*time.Second),
 				usage: "time limit of one request for an operation; 0 means none"},
-			{flag: "object-patcher-delete-timeout", env: "OBJECT_PATCHER_DELETE_TIMEOUT", bind: duration(&s.Patches.DeleteTimeout, 20*time.Second),
-				usage: "time limit for an object to disappear after a Delete"},
 		}},
 		{"Log", []setting{
 			{flag: "log-level", env: "LOG_LEVEL", bind: text(&s.logLevel, "info"), usage: "trace, debug, info, warn, error or fatal"},
@@ -200,25 +195,17 @@ func (s *settings) groups() []settingGroup {
 			{flag: "prometheus-metrics-prefix", bind: text(&s.Metrics.Prefix, "shell_operator_"), usage: "prefix of the operator's own metrics"},
 			{flag: "restart-hook-counters", bind: truth(&s.Metrics.RestartHookCounters, false),
 				usage: "reset counters and histograms of hooks with each run that names their group"},
-			{flag: "hook-series-bytes", bind: number(&s.Metrics.MaxHookBytes, 64<<20),
-				usage: "bytes that the metric series of a hook may take in memory; further series are dropped, 0 means no limit"},
-			{flag: "hook-series-limit", bind: number(&s.Metrics.MaxHookSeries, 1_000_000),
-				usage: "maximum of metric series per hook; further series are dropped, 0 means no limit"},
 			{flag: "profiling", bind: truth(&s.Profiling, false), usage: "serve profiles below /debug/pprof"},
 			{flag: "kubernetes-events", bind: truth(&s.KubernetesEvents, true),
 				usage: "report failing hooks as Events on the operator's Pod, and exhausted tasks on their objects"},
 		}},
 		{"Webhooks", slices.Concat([]setting{
-			{flag: "webhook-url", bind: text(&s.Webhooks.URL, ""),
-				usage: "base URL of webhooks for the API server, instead of a Service; default outside a cluster: own address and the server's port"},
 			{flag: "webhook-secret", bind: text(&s.Webhooks.SecretName, "shell-operator-webhook"),
 				usage: "Secret of the certificates that the operator issues"},
 			{flag: "webhook-cert-manager", bind: text(&s.Webhooks.CertManager, ""),
 				usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
 			{flag: "webhook-parallel", bind: number(&s.Webhooks.Parallel, 0),
 				usage: "maximum of concurrent webhook requests of each hook or CRD; 0 means the default"},
-			{flag: "webhook-queue", bind: number(&s.Webhooks.Queue, 0),
-				usage: "maximum of waiting webhook requests of each hook or CRD, more are rejected; 0 means the default"},
 			{flag: "body-budget", bind: number(&s.Webhooks.BodyBudget, 64<<20),
 				usage: "bytes that the bodies of all webhook and HTTP requests may have together in memory; larger reviews of the API server are " +
 					"read one at a time"},
@@ -250,10 +237,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "http-authentication", bind: truth(&s.HTTP.Authentication, false),
 				usage: "require ServiceAccount tokens for HTTP hooks on loopback, too"},
 			{flag: "http-parallel", bind: number(&s.HTTP.Parallel, 16), usage: "maximum of concurrent HTTP requests per hook"},
-			{flag: "http-queue", bind: number(&s.HTTP.Queue, 32), usage: "maximum of waiting HTTP requests per hook, more are rejected"},
 			{flag: "http-body-limit", bind: number(&s.HTTP.BodyLimit, 1<<20), usage: "maximum size of an HTTP request body, in bytes"},
-			{flag: "http-timeout", bind: duration(&s.HTTP.Timeout, 30*time.Second),
-				usage: "time limit of an HTTP request, for bindings without timeout"},
 		}},
 		{"Leader election", []setting{
 			{flag: "leader-election", bind: truth(&s.Election.Enabled, false), usage: "elect one replica to run hooks; all replicas serve webhooks"},
@@ -262,20 +246,15 @@ func (s *settings) groups() []settingGroup {
 			{flag: "leader-election-lease", bind: text(&s.Election.Lease, "shell-operator"),
 				usage: "name of the Lease; those of shards begin with it"},
 			{flag: "leader-election-lease-duration",
-				bind:  duration(&s.Election.Duration, 15*time.Second),
-				usage: "time without a renewal after which another replica may take over; whole seconds"},
-			{flag: "leader-election-renew-deadline",
-				bind: duration(&s.Election.RenewDeadline, 10*time.Second), usage: "time after which a leader that cannot renew the Lease gives up"},
-			{flag: "leader-election-retry-period",
-				bind: duration(&s.Election.RetryPeriod, 2*time.Second), usage: "time between renewals of the Lease"},
+				bind: duration(&s.Election.Duration, 15*time.Second),
+				usage: "time without a renewal after which another replica may take over, in whole seconds; the leader renews the Lease in each " +
+					"2/15 of it, and gives up after 2/3"},
 		}},
 		{"Tracing", []setting{
 			{flag: "tracing-otlp-endpoint", env: "TRACING_OTLP_ENDPOINT", bind: text(&s.Tracing.Endpoint, ""),
-				usage: "host:port of an OTLP/gRPC trace receiver; empty means no traces"},
+				usage: "host:port of an OTLP/gRPC trace receiver, http://host:port of one without TLS; empty means no traces"},
 			{flag: "tracing-otlp-auth-token", env: "TRACING_OTLP_AUTH_TOKEN", bind: text(&s.Tracing.Token, ""),
 				usage: "bearer token for the receiver; prefer the variable, because flags are visible in the process list"},
-			{flag: "tracing-otlp-insecure", env: "TRACING_OTLP_INSECURE", bind: truth(&s.Tracing.Insecure, false),
-				usage: "send traces and the token without TLS"},
 			{flag: "tracing-otlp-ca", env: "TRACING_OTLP_CA", bind: text(&s.Tracing.CA, ""),
 				usage: "CA file of the receiver; default: the CAs of the system"},
 		}},

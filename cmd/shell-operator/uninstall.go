@@ -43,7 +43,7 @@ With --dry-run the command logs what it would do, and changes nothing.`,
 			defer stop()
 			return uninstall(ctx, s.options(logger(s, stdout)), u)
 		},
-	}, "dry-run", "namespace", "instance", "webhook-url", "validating-webhook-configuration-name", "validating-webhook-service-name",
+	}, "dry-run", "namespace", "instance", "validating-webhook-configuration-name", "validating-webhook-service-name",
 		"leader-election-lease", "kube-config", "kube-context", "kube-server", "log-level")
 	c.Flags().StringVar(&u.deployment, "deployment", "", "Deployment of the operator in --namespace, which is deleted first")
 	c.Flags().BoolVar(&u.ignoreNotFound, "ignore-not-found", false, "go on if there is no such Deployment, as when the command is repeated")

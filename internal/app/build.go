@@ -123,7 +123,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
 	op.recorder, err = recording.New(recording.Options{
-		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record.Default, MaxAge: o.Record.MaxAge,
+		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record, MaxAge: 24 * time.Hour,
 		Filters: filters, Log: o.Log,
 	})
 	if err != nil {
@@ -154,12 +154,20 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Env: o.Env, KubectlEnv: environments, Confine: op.confinement.env,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
-		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: o.BytesPerRun, Full: op.spool.Full, Replaced: op.replaced,
+		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: bytesPerRun,
+		Full: op.spool.Full, Replaced: op.replaced,
 		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
 		Shard: op.shards.Shard,
 	})
 	return op, nil
 }
+
+// bytesPerRun limits the context file of a run with several contexts: that of a single one may be larger. hookSeriesBytes is what the
+// metric series of a hook may take in memory.
+const (
+	bytesPerRun     = 32 << 20
+	hookSeriesBytes = 64 << 20
+)
 
 // newEffects makes what applies the outputs of hooks, with a client of its own.
 func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options) (*apply.Effects, error) {
@@ -167,7 +175,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	o.Election.fence(client)
 	op.meter.Count(client, "object_patcher")
 	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client,
-		Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxSeries: o.Metrics.MaxHookSeries, MaxBytes: o.Metrics.MaxHookBytes,
+		Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxBytes: hookSeriesBytes,
 		Account: op.account, Warned: op.meter.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.MemberDiffers}

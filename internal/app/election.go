@@ -20,8 +20,8 @@ type ElectionOptions struct {
 	// Shards is the number of replicas that share the objects; 0 without shards. It excludes Enabled.
 	Shards int
 	// Lease is the name of the Lease, and those of shards begin with it. It is in the operator's own namespace.
-	Lease                                string
-	Duration, RenewDeadline, RetryPeriod time.Duration
+	Lease    string
+	Duration time.Duration
 }
 
 // replicas reports whether there may be others, with which this one agrees by Leases.
@@ -47,7 +47,7 @@ func newElection(op *operator, cl *kube.Cluster, o Options) (*replica.Lease, err
 	}
 	with := replica.Options{
 		Client: client, Namespace: namespace, Name: o.Election.Lease, Shards: o.Election.Shards, Pod: host(o), Log: o.Log,
-		Duration: o.Election.Duration, RenewDeadline: o.Election.RenewDeadline, RetryPeriod: o.Election.RetryPeriod,
+		Duration: o.Election.Duration, RenewDeadline: o.Election.Duration * 2 / 3, RetryPeriod: o.Election.Duration * 2 / 15,
 		Changed: op.leaderChanged,
 	}
 	if with.Shards > 0 {

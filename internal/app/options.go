@@ -54,10 +54,10 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// MaxRuns limits the runs of all queues together; 0 means no limit. MaxParked limits the parked contexts; 0 means no limit.
 	MaxRuns, MaxParked int
-	// BytesPerRun limits the context file of a run with several contexts. From SpoolLimit bytes of waiting objects on the disk on, Modified
-	// events take the place of earlier ones. 0 means no limit.
-	BytesPerRun, SpoolLimit int
-	Record                  RecordOptions
+	// From SpoolLimit bytes of waiting objects on the disk on, Modified events take the place of earlier ones. 0 means no limit.
+	SpoolLimit int
+	// Record are the runs that are recorded, for hooks that do not say.
+	Record hook.Record
 	// ShutdownTimeout is the time from the first signal to the end. Hooks that are running then get
 	// SIGTERM when four fifths of it are over, and SIGKILL at its end.
 	ShutdownTimeout time.Duration
@@ -89,12 +89,6 @@ type Options struct {
 	KubernetesEvents bool
 }
 
-// RecordOptions are those of the recordings of runs.
-type RecordOptions struct {
-	Default hook.Record
-	MaxAge  time.Duration
-}
-
 // MetricsOptions are about metrics.
 type MetricsOptions struct {
 	// Prefix begins the names of the operator's own metrics.
@@ -103,8 +97,4 @@ type MetricsOptions struct {
 	NoQueueActions bool
 	// RestartHookCounters resets counters and histograms of hooks with each run that names them.
 	RestartHookCounters bool
-	// MaxHookSeries is how many series of metrics a hook may have; 0 means any number.
-	MaxHookSeries int
-	// MaxHookBytes is how many bytes these may take; 0 means any number.
-	MaxHookBytes int
 }

@@ -14,11 +14,10 @@ import (
 
 // TracingOptions are about traces. Without an endpoint there are none.
 type TracingOptions struct {
-	// Endpoint is "host:port" of an OTLP receiver; Token is sent to it.
+	// Endpoint is "host:port" of an OTLP receiver, or http://host:port of one without TLS; Token is sent to it.
 	Endpoint, Token string
-	// Insecure turns encryption off; CA is a file with the certificates to trust.
-	Insecure bool
-	CA       string
+	// CA is a file with the certificates to trust.
+	CA string
 }
 
 // newTracing returns the tracers, and a function that sends the last spans. Without an endpoint it returns no tracers.
@@ -27,7 +26,7 @@ func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(
 		return nil, func() {}, nil
 	}
 	t, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{
-		Endpoint: o.Tracing.Endpoint, Token: o.Tracing.Token, Insecure: o.Tracing.Insecure, CA: o.Tracing.CA,
+		Endpoint: o.Tracing.Endpoint, Token: o.Tracing.Token, CA: o.Tracing.CA,
 		Instance: o.Pod, Log: o.Log,
 	})
 	if err != nil {

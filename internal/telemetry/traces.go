@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -23,13 +24,12 @@ import (
 
 // TracingOptions configure Tracing. Endpoint and Log are required.
 type TracingOptions struct {
-	// Endpoint is "host:port".
+	// Endpoint is "host:port", or http://host:port for no TLS, also for the token.
 	Endpoint string
 	// Token is sent as a bearer token.
 	Token string
-	// Insecure disables TLS, also for the token. CA is a file with certificates that replace the system's roots.
-	Insecure bool
-	CA       string
+	// CA is a file with certificates that replace the system's roots.
+	CA string
 	// Instance is the name of this process, such as that of its Pod.
 	Instance string
 	Log      *slog.Logger
@@ -53,16 +53,17 @@ const (
 
 // NewTracing does not connect to the collector.
 func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
-	if _, _, err := net.SplitHostPort(o.Endpoint); err != nil {
-		return nil, fmt.Errorf("the endpoint for traces is %q: set host:port, without a scheme: %w", o.Endpoint, err)
+	endpoint, insecure := strings.CutPrefix(o.Endpoint, "http://")
+	if _, _, err := net.SplitHostPort(endpoint); err != nil {
+		return nil, fmt.Errorf("the endpoint for traces is %q: set host:port, or http://host:port without TLS: %w", o.Endpoint, err)
 	}
 	options := []otlptracegrpc.Option{
-		otlptracegrpc.WithEndpoint(o.Endpoint), otlptracegrpc.WithTimeout(sendTimeout),
+		otlptracegrpc.WithEndpoint(endpoint), otlptracegrpc.WithTimeout(sendTimeout),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
 			Enabled: true, InitialInterval: time.Second, MaxInterval: 10 * time.Second, MaxElapsedTime: retryTimeout,
 		}),
 	}
-	if o.Insecure {
+	if insecure {
 		options = append(options, otlptracegrpc.WithInsecure())
 	} else {
 		config := &tls.Config{MinVersion: tls.VersionTLS12}

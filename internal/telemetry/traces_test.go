@@ -37,7 +37,11 @@ func TestSend(t *testing.T) {
 	for name, encrypted := range map[string]bool{"TLS": true, "insecure": false} {
 		t.Run(name, func(t *testing.T) {
 			receiver := otlp.NewReceiver(t, encrypted)
-			tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Token: "sesame", Insecure: !encrypted, CA: receiver.CA})
+			endpoint := receiver.Address
+			if !encrypted {
+				endpoint = "http://" + endpoint
+			}
+			tracing, log := begin(t, TracingOptions{Endpoint: endpoint, Token: "sesame", CA: receiver.CA})
 			tracing.span("one")
 			tracing.span("two")
 			tracing.Close(t.Context())
@@ -75,7 +79,7 @@ func TestEncryptedByDefault(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	receiver := otlp.NewReceiver(t, false)
 	receiver.Refuse(true)
-	tracing, log := begin(t, TracingOptions{Endpoint: receiver.Address, Insecure: true})
+	tracing, log := begin(t, TracingOptions{Endpoint: "http://" + receiver.Address})
 	flush := func() {
 		tracing.span("x")
 		if err := tracing.provider.ForceFlush(t.Context()); err != nil {
@@ -99,7 +103,7 @@ func TestTrouble(t *testing.T) {
 
 // Close does not wait for a receiver that is not there.
 func TestReceiverUnreachable(t *testing.T) {
-	tracing, log := begin(t, TracingOptions{Endpoint: "127.0.0.1:1", Insecure: true})
+	tracing, log := begin(t, TracingOptions{Endpoint: "http://127.0.0.1:1"})
 	tracing.span("x")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -118,7 +122,7 @@ func TestWrongOptions(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []TracingOptions{{Endpoint: "collector"}, {Endpoint: "http://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"},
+	for _, o := range []TracingOptions{{Endpoint: "collector"}, {Endpoint: "https://collector:4317"}, {Endpoint: "c:1", CA: "/no/such/file"},
 		{Endpoint: "c:1", CA: empty}} {
 		if _, err := NewTracing(t.Context(), o); err == nil {
 			t.Errorf("%+v is accepted", o)

@@ -47,7 +47,7 @@ func (p *parser) http(o *object) hook.HTTP {
 		b.Headers = append(b.Headers, o.requestHeader(indexed("headers", i), name))
 	}
 	if b.Timeout = o.duration("timeout"); b.Timeout != nil && *b.Timeout == 0 {
-		o.violation("timeout", "is 0", "a request must have a time limit: use a duration such as \"30s\", or omit the key to use --http-timeout")
+		o.violation("timeout", "is 0", "a request must have a time limit: use a duration such as \"30s\", or omit the key for 30s")
 	}
 	if a := o.object("allow"); a != nil {
 		b.Allow = &hook.Allow{Users: a.texts("users", 0), Groups: a.texts("groups", 0)}

@@ -32,7 +32,6 @@ func (w *world) elect() (*testenv.Operator, start) {
 	s := start{name: fmt.Sprint(len(w.starts) + 1), at: time.Now()}
 	return w.run(s, []string{"POD_NAME=" + s.name}, "--kubernetes-events=false",
 		"--leader-election", "--namespace", w.mirrors, "--leader-election-lease-duration", "12s",
-		"--leader-election-renew-deadline", "9s", "--leader-election-retry-period", "500ms",
 	), s
 }
 

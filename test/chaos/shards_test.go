@@ -134,8 +134,7 @@ func (r *sharing) launch() *sharer {
 	s := &sharer{start: start{name: fmt.Sprint(len(r.all) + 1), at: time.Now()}}
 	// The Lease is long enough for a busy machine to renew it.
 	s.Operator = r.world.run(s.start, []string{"POD_NAME=" + s.name}, "--kubernetes-events=false", "--shards", fmt.Sprint(shards),
-		"--namespace", r.mirrors, "--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s",
-		"--leader-election-retry-period", "500ms")
+		"--namespace", r.mirrors, "--leader-election-lease-duration", "8s")
 	r.all = append(r.all, s)
 	return s
 }

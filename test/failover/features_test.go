@@ -89,8 +89,7 @@ func TestShardsFeatures(t *testing.T) {
 		all = append(all, testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
 			Env: []string{fmt.Sprint("POD_NAME=r", i)}, Args: []string{"--shards", "2", "--namespace", ns, "--watch-hooks",
 				"--kubernetes-events=false",
-				"--validating-webhook-configuration-name", ns, "--leader-election-lease-duration", "6s", "--leader-election-renew-deadline", "4500ms",
-				"--leader-election-retry-period", "500ms"}}))
+				"--validating-webhook-configuration-name", ns, "--leader-election-lease-duration", "6s"}}))
 	}
 
 	// The finalizers.

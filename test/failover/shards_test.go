@@ -36,7 +36,8 @@ if [ "$1" = --config ]; then
   exit
 fi
 began=$(date +%%s%%N)
-lines=$(jq -r '.[] | if .type == "Synchronization" then .objects[] | "S \(.object.metadata.namespace)/\(.object.metadata.name) \(.object.data.v)"
+lines=$(jq -r '.[] | if .type == "Synchronization" then
+  .objects[] | "S \(.object.metadata.namespace)/\(.object.metadata.name) \(.object.data.v)"
   else "E \(.object.metadata.namespace)/\(.object.metadata.name) \(.object.data.v)" end' "$BINDING_CONTEXT_PATH")
 printf '%%s %%s %%s %%s\n%%s\n' "$POD_NAME" "${HOOK_SHARD:-none}" "$began" "$(date +%%s%%N)" "$lines" >%[2]s/.$POD_NAME-%[4]s-$began
 mv %[2]s/.$POD_NAME-%[4]s-$began %[2]s/%[4]s.$POD_NAME-$began
@@ -181,7 +182,7 @@ func (s *sharing) version(args string, settings ...string) version {
 		}
 	}
 	return version{dir, append(strings.Fields(args), "--namespace", s.namespace, "--kubernetes-events=false",
-		"--leader-election-lease-duration", "6s", "--leader-election-renew-deadline", "4500ms", "--leader-election-retry-period", "500ms")}
+		"--leader-election-lease-duration", "6s")}
 }
 
 // run keeps a replica running, as Kubernetes does, until the function that it returns is called.

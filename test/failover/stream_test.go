@@ -25,14 +25,19 @@ import (
 // While there is a file "many", it wants many more, which takes longer than a Lease.
 const streamHook = `#!/bin/bash
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
+  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, labelSelector: {matchLabels: {stream: "yes"}},
+    namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
   exit
 fi
-jq -r '.[] | if .type == "Synchronization" then .objects[].object else .object end | "\(.metadata.name) \(.metadata.annotations.count)"' "$BINDING_CONTEXT_PATH" >>%[2]s/received
-echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched-by-'$POD_NAME'", "namespace": "%[1]s"}, "data": {"run": "'$RANDOM$RANDOM'"}}}' >"$KUBERNETES_PATCH_PATH"
+jq -r '.[] | if .type == "Synchronization" then .objects[].object else .object end |
+  "\(.metadata.name) \(.metadata.annotations.count)"' "$BINDING_CONTEXT_PATH" \
+  >>%[2]s/received
+echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap",
+  "metadata": {"name": "patched-by-'$POD_NAME'", "namespace": "%[1]s"}, "data": {"run": "'$RANDOM$RANDOM'"}}}' >"$KUBERNETES_PATCH_PATH"
 if [ -e %[2]s/many ]; then
   for i in {1..500}; do
-    echo '{"operation": "MergePatch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "%[1]s", "name": "many-'$i'", "mergePatch": {"data": {"a": "b"}}, "ignoreMissingObject": true}'
+    echo '{"operation": "MergePatch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "%[1]s", "name": "many-'$i'",
+      "mergePatch": {"data": {"a": "b"}}, "ignoreMissingObject": true}'
   done >>"$KUBERNETES_PATCH_PATH"
 fi
 `
@@ -43,13 +48,11 @@ const (
 	changesEach      = 250
 	beforeTheTrouble = 300
 	leaseDuration    = 10 * time.Second
-	renewDeadline    = 6 * time.Second
 )
 
 // shortLease are the flags for a Lease that a busy machine can keep, and that runs out soon.
 func shortLease() []string {
-	return []string{"--leader-election-lease-duration", leaseDuration.String(), "--leader-election-renew-deadline", renewDeadline.String(),
-		"--leader-election-retry-period", "500ms"}
+	return []string{"--leader-election-lease-duration", leaseDuration.String()}
 }
 
 // stream changes objects, and records the final state of each.

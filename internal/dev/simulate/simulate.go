@@ -260,7 +260,7 @@ func (s *simulation) connect() (err error) {
 	s.store = offline{s.server}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
-		Settings: apply.Settings{DeleteTimeout: time.Millisecond}, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
+		DeleteTimeout: time.Millisecond, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
 		Filters: s.Filters, Log: silent(), Now: memory.Now, Simulated: s.Cluster == nil,
 		Shard: s.shard,
 	}

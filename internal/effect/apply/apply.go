@@ -45,8 +45,6 @@ type Settings struct {
 	QPS     float32
 	Burst   int
 	Timeout time.Duration
-	// DeleteTimeout limits how long a Delete waits until the object is gone.
-	DeleteTimeout time.Duration
 	// DryRun makes the API server check everything and change nothing.
 	DryRun bool
 }
@@ -67,6 +65,8 @@ type Options struct {
 	Events *kubeevent.Recorder
 	// Restores are about members of sets that other clients change.
 	Restores Restores
+	// DeleteTimeout limits how long a Delete waits until the object is gone; 0 means the default.
+	DeleteTimeout time.Duration
 	// Now is the clock of conditions; nil means time.Now.
 	Now func() time.Time
 	// Client is that of Settings, possibly with more around it. Simulated: it reaches no API server.
@@ -75,9 +75,7 @@ type Options struct {
 	Filters   *jq.Compiler
 	// RestartCounters resets counters and histograms with each run that names their group.
 	RestartCounters bool
-	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
-	MaxSeries int
-	// MaxBytes is the maximum of what these take in memory; 0 means no limit.
+	// MaxBytes is the maximum of what the series of a hook take in memory; 0 means no limit.
 	MaxBytes int
 	// Account, if set, returns what a hook's requests are sent as. The zero value is the operator: Client.
 	Account func(h *hook.Hook) kube.Account
@@ -152,7 +150,7 @@ func New(o Options) (*Effects, error) {
 	sets := applyset.New(of)
 	return &Effects{
 		o: o, sets: sets, sent: ledger{seen: map[[6]string]bool{}}, resolver: resolver,
-		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxSeries: o.MaxSeries, MaxBytes: o.MaxBytes}),
+		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxBytes: o.MaxBytes}),
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,
 			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,

@@ -30,8 +30,6 @@ type Options struct {
 	Log *slog.Logger
 	// Restart resets counters and histograms with each run that writes their group, as flant/shell-operator does since 1.9.
 	Restart bool
-	// MaxSeries is the maximum number of series of a hook; 0 means no limit.
-	MaxSeries int
 	// MaxBytes is the maximum of what the series of a hook take in memory; 0 means no limit.
 	MaxBytes int
 }
@@ -76,7 +74,7 @@ const manySeries = 100_000
 // Hook is whose operations are applied.
 type Hook struct {
 	Name string
-	// Tenant has its groups for itself; empty is the default tenant. MaxSeries is the limit of its hooks, besides Options.MaxSeries; 0 means
+	// Tenant has its groups for itself; empty is the default tenant. MaxSeries is the limit of its hooks, besides Options.MaxBytes; 0 means
 	// none.
 	Tenant    string
 	MaxSeries int
@@ -120,7 +118,7 @@ func (s *Store) apply(of Hook, ops []effect.Metric) (misfits misfits, before, af
 	swept := false
 	for i := range ops {
 		problem := s.do(of, &ops[i])
-		if (problem == tooMany || problem == tooManyOfTenant || problem == tooLarge) && !swept {
+		if (problem == tooManyOfTenant || problem == tooLarge) && !swept {
 			swept = true
 			s.makeRoom(groups)
 			problem = s.do(of, &ops[i])
@@ -193,9 +191,6 @@ func (s *Store) do(of Hook, op *effect.Metric) (problem string) {
 	sr := f.series[key]
 	if sr == nil {
 		cost := f.costOf(key, len(mine.labels), op.Labels)
-		if s.opts.MaxSeries > 0 && u.series >= s.opts.MaxSeries {
-			return tooMany
-		}
 		if of.MaxSeries > 0 && u.series >= of.MaxSeries {
 			return tooManyOfTenant
 		}
@@ -220,14 +215,11 @@ func (s *Store) do(of Hook, op *effect.Metric) (problem string) {
 	return ""
 }
 
-// tooMany is the problem of an operation beyond Options.MaxSeries, tooManyOfTenant of one beyond Hook.MaxSeries.
-const (
-	tooMany         = "the hook has as many series as --hook-series-limit allows"
-	tooManyOfTenant = "the hook has as many series as limits.series of its tenant allows"
-)
+// tooManyOfTenant is the problem of an operation beyond Hook.MaxSeries.
+const tooManyOfTenant = "the hook has as many series as limits.series of its tenant allows"
 
 // tooLarge is the problem of an operation beyond Options.MaxBytes.
-const tooLarge = "the series of the hook take as many bytes as --hook-series-bytes allows"
+const tooLarge = "the series of the hook take as much memory as they may"
 
 // over reports whether a hook would have more bytes than it may have.
 func (s *Store) over(u *usage, more int) bool {

@@ -59,7 +59,7 @@ type Options struct {
 	// As is the user of every request when there is no Access, for tests of hooks: only "allow" of the binding restricts it.
 	As  *event.User
 	Log *slog.Logger
-	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting.
+	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting; 0 means twice as many.
 	Parallel, Queue int
 	// Intake bounds the requests of all ports; nil means one for this Handler.
 	Intake *httpserver.Intake
@@ -75,6 +75,7 @@ func (o *Options) setDefaults() {
 	}
 	o.Intake = cmp.Or(o.Intake, httpserver.NewIntake(0))
 	o.Parallel = cmp.Or(o.Parallel, 16)
+	o.Queue = cmp.Or(o.Queue, 2*o.Parallel)
 	o.BodyLimit = cmp.Or(o.BodyLimit, 1<<20)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 }

@@ -18,8 +18,8 @@ type endpoint struct {
 
 // endpointOf returns the configured URL, else the Service inside a cluster, else the host's own address.
 func endpointOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (endpoint, error) {
-	if given := cmp.Or(server.URL, o.URL); given != "" {
-		return endpoint{url: strings.TrimSuffix(given, "/")}, nil
+	if server.URL != "" {
+		return endpoint{url: strings.TrimSuffix(server.URL, "/")}, nil
 	}
 	if cl.Inside {
 		namespace, err := cl.OwnNamespace(o.Namespace)
@@ -40,7 +40,8 @@ func ownAddress(server string) (string, error) {
 		conn, err = net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: set --webhook-url", err)
+		return "", fmt.Errorf("cannot find out how the API server reaches this machine: %w: set --validating-webhook-url and "+
+			"--conversion-webhook-url", err)
 	}
 	defer conn.Close()
 	host, _, err := net.SplitHostPort(conn.LocalAddr().String())

@@ -37,7 +37,7 @@ func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 	}
 	handler, err := httphooks.New(httphooks.Options{
 		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log, Intake: w.o.intake,
-		Parallel: w.o.HTTP.Parallel, Queue: w.o.HTTP.Queue, BodyLimit: int64(w.o.HTTP.BodyLimit), Timeout: w.o.HTTP.Timeout,
+		Parallel: w.o.HTTP.Parallel, BodyLimit: int64(w.o.HTTP.BodyLimit),
 	})
 	if err != nil {
 		return err

@@ -1,13 +1,11 @@
 package webhook
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 )
 
 // WebhookOptions configure the webhooks.
@@ -23,8 +21,6 @@ type WebhookOptions struct {
 	ExcludeUsers, ExcludeGroups []string
 	// Namespace is where the Services are. Empty means that of the Pod.
 	Namespace string
-	// URL is the default base URL of the servers.
-	URL string
 	// CertManager is a Certificate of cert-manager, as "namespace/name", whose CA cert-manager injects. Then all
 	// certificates are files.
 	CertManager string
@@ -38,8 +34,8 @@ type WebhookOptions struct {
 	BodyBudget int
 	// AllEffects applies the operations and metrics of reviews of unknown callers, too.
 	AllEffects bool
-	// Parallel limits the reviews in flight, and Queue those waiting; 0 means the default.
-	Parallel, Queue int
+	// Parallel limits the reviews in flight; 0 means the default.
+	Parallel int
 }
 
 // WebhookServer configures one of the servers.
@@ -51,7 +47,7 @@ type WebhookServer struct {
 	Cert, Key, CA string
 	FilesGiven    bool
 	ClientCA      []string
-	// URL is the base URL of this server; empty means that of both.
+	// URL is the base URL of this server; empty means a Service or the own address.
 	URL string
 }
 
@@ -64,8 +60,8 @@ func (s *WebhookServer) hasFiles() bool {
 // checkURLs rejects one URL for both servers unless their certificates are files: otherwise each server has a certificate of
 // its own, and no proxy can present both at one address.
 func (o *WebhookOptions) checkURLs() error {
-	url := strings.TrimSuffix(cmp.Or(o.Admission.URL, o.URL), "/")
-	if url == "" || url != strings.TrimSuffix(cmp.Or(o.Conversion.URL, o.URL), "/") || o.CertManager != "" ||
+	url := strings.TrimSuffix(o.Admission.URL, "/")
+	if url == "" || url != strings.TrimSuffix(o.Conversion.URL, "/") || o.CertManager != "" ||
 		o.Admission.hasFiles() && o.Conversion.hasFiles() {
 		return nil
 	}
@@ -82,9 +78,8 @@ type HTTPOptions struct {
 	Cert, Key string
 	// Authentication authenticates clients on loopback, too.
 	Authentication bool
-	// Parallel limits the requests in flight per hook, and Queue those waiting.
-	Parallel, Queue int
-	// BodyLimit is the size limit of bodies; Timeout is the default of bindings.
+	// Parallel limits the requests in flight per hook.
+	Parallel int
+	// BodyLimit is the size limit of bodies.
 	BodyLimit int
-	Timeout   time.Duration
 }

@@ -43,7 +43,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
-		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, AllEffects: o.Webhooks.AllEffects,
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
-		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel, Queue: o.Webhooks.Queue,
+		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
 		AllEffects: o.Webhooks.AllEffects,
 	})
 	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")

@@ -84,20 +84,18 @@ func TestPlaces(t *testing.T) {
 	outside := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
 	inside := &kube.Cluster{Config: outside.Config, Inside: true}
 	for _, test := range []struct {
-		name      string
-		cl        *kube.Cluster
-		both, own string
-		want      endpoint
-		base      string
+		name string
+		cl   *kube.Cluster
+		url  string
+		want endpoint
+		base string
 	}{
-		{"a Service", inside, "", "", endpoint{namespace: "ns"}, ""},
-		{"our own address", outside, "", "", endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
-		{"one URL for both", outside, "https://a.example.com/x/", "", endpoint{url: "https://a.example.com/x"}, "https://a.example.com/x"},
-		{"a URL inside", inside, "https://a.example.com", "", endpoint{url: "https://a.example.com"}, "https://a.example.com"},
-		{"a URL of its own", inside, "https://a.example.com", "https://b.example.com:1", endpoint{url: "https://b.example.com:1"},
-			"https://b.example.com:1"},
+		{"a Service", inside, "", endpoint{namespace: "ns"}, ""},
+		{"our own address", outside, "", endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
+		{"a URL", outside, "https://a.example.com/x/", endpoint{url: "https://a.example.com/x"}, "https://a.example.com/x"},
+		{"a URL inside", inside, "https://a.example.com:1", endpoint{url: "https://a.example.com:1"}, "https://a.example.com:1"},
 	} {
-		got, err := endpointOf(test.cl, WebhookOptions{Namespace: "ns", URL: test.both}, WebhookServer{URL: test.own})
+		got, err := endpointOf(test.cl, WebhookOptions{Namespace: "ns"}, WebhookServer{URL: test.url})
 		if err != nil || got != test.want {
 			t.Errorf("%s: got %+v, %v", test.name, got, err)
 		}
@@ -116,12 +114,11 @@ func TestOneURLForBoth(t *testing.T) {
 		fine bool
 	}{
 		{WebhookOptions{Admission: made, Conversion: made}, true},
-		{WebhookOptions{URL: "https://a:1", Admission: made, Conversion: made}, false},
-		{WebhookOptions{URL: "https://a:1", Admission: given, Conversion: made}, false},
-		{WebhookOptions{URL: "https://a:1", Admission: given, Conversion: given}, true},
-		{WebhookOptions{URL: "https://a:1", Admission: made, Conversion: made, CertManager: "a/b"}, true},
-		{WebhookOptions{URL: "https://a:1", Admission: made, Conversion: own(made, "https://a:2")}, true},
 		{WebhookOptions{Admission: own(made, "https://a:1"), Conversion: own(made, "https://a:1/")}, false},
+		{WebhookOptions{Admission: own(given, "https://a:1"), Conversion: own(made, "https://a:1")}, false},
+		{WebhookOptions{Admission: own(given, "https://a:1"), Conversion: own(given, "https://a:1")}, true},
+		{WebhookOptions{Admission: own(made, "https://a:1"), Conversion: own(made, "https://a:1"), CertManager: "a/b"}, true},
+		{WebhookOptions{Admission: own(made, "https://a:1"), Conversion: own(made, "https://a:2")}, true},
 		{WebhookOptions{Admission: own(made, "https://a:1"), Conversion: made}, true},
 	} {
 		if err := test.o.checkURLs(); (err == nil) != test.fine {

@@ -76,7 +76,7 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	o.URL = strings.TrimSuffix(o.URL, "/")
 	if o.URL == "" && o.Service.Namespace == "" && !o.AnyURL {
 		return nil, errors.New("cannot register webhooks: the namespace of the operator's Service is not known: set SHELL_OPERATOR_NAMESPACE, " +
-			"or register by URL with --webhook-url")
+			"or register by URL with --validating-webhook-url")
 	}
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
