@@ -47,7 +47,6 @@ var scenarios = []scenario{
 	{"lanes-hot", "one object that changes all the time beside 500 calm ones", lanesHot},
 	{"lanes-waiting", "10,000 lanes in a paused queue", lanesWaiting},
 	{"console", "10,000 lanes while an overview and a queue are open in the console", consoleOpen},
-	{"tenants", "100 tenants, limits of a run, and a tenant beside one that takes all it can get", tenantsBench},
 	{"sets-many", "1,000 owners with sets of 5 children", setsMany},
 	{"namespaces", "50 named namespaces × 4 names of one kind", namespaces},
 	{"start-full", "start with 10,000 ConfigMaps, full objects", startFull},

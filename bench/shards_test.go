@@ -38,7 +38,7 @@ func shardsByObject(b *bench) {
 func shardsByNamespace(b *bench) {
 	b.ownControlPlane()
 	b.progress("makes %d objects in %d namespaces", shardObjects, shardNamespaces)
-	name := func(i int) string { return fmt.Sprint("tenant-", i%shardNamespaces) }
+	name := func(i int) string { return fmt.Sprint("team-", i%shardNamespaces) }
 	b.each(16, shardNamespaces, func(client *kubernetes.Clientset, i int) error {
 		_, err := client.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}},
 			metav1.CreateOptions{})

@@ -6,10 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // everything switches on all that can be switched on together.
@@ -54,7 +50,8 @@ shareProcessNamespace: true
 priorityClassName: system-cluster-critical
 nodeSelector: {kubernetes.io/os: linux}
 tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}]
-affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
+affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+  {weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 extraVolumes: [{name: more, emptyDir: {}}]
 extraVolumeMounts: [{name: more, mountPath: /more}]
 minReadySeconds: 5
@@ -158,11 +155,8 @@ func TestPod(t *testing.T) {
 		"tmpSizeLimit: 4Gi":                   {`value: "2147483648"`},
 		"watchHooks: true":                    {"name: SHELL_OPERATOR_WATCH_HOOKS\n    value: \"true\""},
 		"brokenHooks: skip":                   {"name: SHELL_OPERATOR_BROKEN_HOOKS\n    value: skip"},
-		"tenants: [{name: fruit, folder: fruit/, serviceAccount: fruit/hooks}]": {
-			"name: SHELL_OPERATOR_TENANTS\n    value: /etc/shell-operator-tenants/tenants.yaml", "mountPath: /etc/shell-operator-tenants",
-			"name: shop-shell-operator-tenants"},
-		"livenessProbe: {periodSeconds: 7}": {"periodSeconds: 7\n    timeoutSeconds: 10"},
-		"settings: {listen-port: 9200}":     {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
+		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
+		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
 		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}": {"hostNetwork: true",
 			"dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
 		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None",
@@ -308,13 +302,20 @@ func TestRights(t *testing.T) {
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}`, ""},
 		{"webhooks: {validating: true}", `
 - {apiGroups: [""], resourceNames: [shop-shell-operator-webhook], resources: [secrets], verbs: [get, watch, patch]}`, `
-- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update]}
-- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations], verbs: [list, delete]}`},
+- {apiGroups: [admissionregistration.k8s.io],
+  resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update]}
+- {apiGroups: [admissionregistration.k8s.io],
+  resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations],
+  verbs: [list, delete]}`},
 		{"webhooks: {mutating: true, certificates: {from: Secret, secretName: mine}}", "", `
-- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [mutatingwebhookconfigurations], verbs: [list, watch, update]}
-- {apiGroups: [admissionregistration.k8s.io], resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations], verbs: [list, delete]}`},
+- {apiGroups: [admissionregistration.k8s.io],
+  resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [mutatingwebhookconfigurations], verbs: [list, watch, update]}
+- {apiGroups: [admissionregistration.k8s.io],
+  resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations],
+  verbs: [list, delete]}`},
 		{"webhooks: {conversion: {enabled: true, crds: [a.example.com]}, certificates: {from: CertManager}}", "", `
-- {apiGroups: [apiextensions.k8s.io], resourceNames: [a.example.com], resources: [customresourcedefinitions], verbs: [list, watch, patch]}`},
+- {apiGroups: [apiextensions.k8s.io], resourceNames: [a.example.com], resources: [customresourcedefinitions],
+  verbs: [list, watch, patch]}`},
 		{"finalizers: {enabled: true}", `
 - {apiGroups: [""], resourceNames: [shell-operator-finalizers], resources: [configmaps], verbs: [get, watch, patch, delete]}
 - {apiGroups: [""], resources: [configmaps], verbs: [create]}`, ""},
@@ -350,37 +351,6 @@ func TestRights(t *testing.T) {
 	}
 	if got := o.at(t, "RoleBinding/shop-shop-shell-operator", "subjects"); !strings.Contains(got, "namespace: shop") {
 		t.Errorf("its binding is for\n%s", got)
-	}
-}
-
-// TestTenants: the operator requests tokens of the accounts of tenants, by name, where they are; the file is what the operator reads.
-func TestTenants(t *testing.T) {
-	const values = `
-tenants:
-- {name: fruit, folder: fruit/, serviceAccount: fruit/hooks, limits: {memory: 256Mi, openFiles: 256}, webhooks: [fruit]}
-- {name: more, folder: more/, serviceAccount: fruit/more}
-- {name: again, folder: again/, serviceAccount: fruit/hooks}
-- {name: bank, folder: bank/, serviceAccount: bank/hooks}
-`
-	o := rendered(t, values)
-	for namespace, names := range map[string]string{"fruit": "[hooks, more]", "bank": "[hooks]"} {
-		want := normal(t, `
-- {apiGroups: [""], resourceNames: `+names+`, resources: [serviceaccounts/token], verbs: [create]}`)
-		if got := o.at(t, "Role/"+namespace+"/shop-shop-shell-operator-tenants", "rules"); got != want {
-			t.Errorf("the rules in %s are\n%s\nwant\n%s", namespace, got, want)
-		}
-	}
-	file, _, _ := unstructured.NestedString(o["ConfigMap/shop-shell-operator-tenants"].Object, "data", "tenants.yaml")
-	tenants, err := wire.ParseTenants([]byte(file))
-	if err != nil || len(tenants) != 4 || tenants[0].Limits.Memory != 256<<20 || tenants[0].ServiceAccount.Name != "hooks" {
-		t.Errorf("%v: %s", err, file)
-	}
-	if o := rendered(t, values+"rbac: {create: false}"); o["Role/fruit/shop-shop-shell-operator-tenants"] != nil {
-		t.Error("rbac.create is ignored")
-	}
-	if _, problem := render(t, "shop", "tenants: [{name: fruit, folder: fruit/, serviceAccount: hooks}]"); !strings.Contains(problem,
-		"serviceAccount") {
-		t.Errorf("an account without a namespace: %q", problem)
 	}
 }
 

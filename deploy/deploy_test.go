@@ -66,7 +66,7 @@ func parse(t *testing.T, manifest string) objects {
 			continue
 		}
 		key := o.GetKind() + "/" + o.GetName()
-		if (o.GetKind() == "Role" || o.GetName() == "shop-shop-shell-operator-tenants" || strings.HasSuffix(o.GetKind(), "Monitor")) &&
+		if (o.GetKind() == "Role" || strings.HasSuffix(o.GetKind(), "Monitor")) &&
 			o.GetNamespace() != "shop" {
 			key = o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
 		}

@@ -2,8 +2,8 @@
 // operations and metrics are valid.
 //
 // The first words of a fenced block are its kind: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH, "json metrics" is one
-// for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers, "yaml result" is a result file, "yaml tenants" a file of tenants. YAML that begins with
-// configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left over.
+// for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers, and "yaml result" is a result file. YAML that
+// begins with configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left over.
 package docs
 
 import (
@@ -272,15 +272,6 @@ func TestConfigurations(t *testing.T) {
 	}
 	if hooks < 5 || plain < 5 {
 		t.Errorf("only %d hooks and %d configurations found", hooks, plain)
-	}
-}
-
-// TestTenants: files of tenants are valid.
-func TestTenants(t *testing.T) {
-	for _, e := range examples(t, "yaml tenants") {
-		if _, err := wire.ParseTenants([]byte(e.Text)); err != nil {
-			t.Errorf("%s:%d: %v", e.Page, e.Line, err)
-		}
 	}
 }
 

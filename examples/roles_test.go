@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them, and two-teams below. Not among them are
+// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them. Not among them are
 // those whose hooks call kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
 func TestGeneratedRoles(t *testing.T) {
 	t.Parallel()
@@ -120,32 +120,4 @@ func (e *example) applyGenerated(args ...string) string {
 		e.kubectl("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", e.namespace+"-hooks", "--ignore-not-found")
 	})
 	return string(roles)
-}
-
-// The operator of two-teams and the accounts of its teams have no other permissions than rbac --from-tests prints.
-func TestTeamsWithGeneratedRoles(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	shop, paint := c.Namespace(t), c.Namespace(t)
-	dir := copyOf(t, "two-teams", strings.NewReplacer("shop", shop, "paint", paint).Replace)
-	hooks, tenants := filepath.Join(dir, "hooks"), filepath.Join(dir, "tenants.yaml")
-	for _, namespace := range []string{shop, paint} {
-		c.Kubectl(t, "-n", namespace, "create", "serviceaccount", "hooks")
-	}
-	e := &example{t: t, cluster: c, name: "two-teams", namespace: c.Namespace(t)}
-	e.applyGenerated("--hooks-dir", hooks, "--tenants", tenants)
-	if roles := c.Kubectl(t, "get", "clusterrole", e.namespace, e.namespace+":"+paint+":hooks", "--ignore-not-found"); roles != "" {
-		t.Errorf("there is a ClusterRole for objects in the namespaces of the teams:\n%s", roles)
-	}
-	c.UntilAllowed(t, "system:serviceaccount:"+e.namespace+":two-teams", shop, "watch", "configmaps")
-	c.UntilAllowed(t, "system:serviceaccount:"+shop+":hooks", shop, "update", "configmaps")
-	c.UntilAllowed(t, "system:serviceaccount:"+paint+":hooks", paint, "update", "configmaps")
-	c.Kubectl(t, "apply", "-f", filepath.Join(dir, "tests", "fixtures", "products.yaml"))
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: e.kubeconfig(), Args: []string{"--tenants", tenants,
-		"--namespace", e.namespace, "--retry-min-delay", "100ms", "--retry-max-delay", "1s"}})
-	c.Kubectl(t, "-n", paint, "wait", "--for=create", "configmap/poster", "--timeout=180s")
-	c.Kubectl(t, "-n", paint, "wait", "--for=jsonpath={.data.text}=cake: only 5!\ntea: only 3!", "configmap/poster", "--timeout=180s")
-	if log := op.Log(); strings.Contains(log, "forbidden") || strings.Contains(log, "may not") {
-		t.Error("something is forbidden")
-	}
 }

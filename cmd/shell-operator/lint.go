@@ -59,7 +59,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			fmt.Fprintln(stderr, verdict)
 			return nil
 		},
-	}, "hooks-dir", "tenants", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
+	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML, formatGitHub, formatJUnit)
 	cmd.Flags().BoolVar(&o.NoRun, "no-run", false, "call no hook: configurations are not checked")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings, too")

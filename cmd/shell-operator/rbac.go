@@ -30,9 +30,6 @@ name the hook that needs each rule. --from-runs adds the operations that a runni
 rejected for a missing permission included. --from-tests runs the cases of the test files below each PATH, by default of the hooks directory
 and of the directory tests beside it, and adds their operations: it needs no cluster. Requests of the hooks themselves are not included.
 
-With --tenants, hooks of tenants write as their accounts: each account has Roles of its own, and the operator has the rules for tokens.
-Both need the rules for what is watched.
-
 Hooks are called with --config. Kinds are resolved by the cluster if there is one; otherwise built-in kinds are known,
 and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
@@ -69,7 +66,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			_, err = io.WriteString(stdout, manifests)
 			return err
 		},
-	}, "hooks-dir", "tenants", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
+	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
 		"leader-election", "shards", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
 	addFormat(cmd, &output, formatYAML, formatJSON)
 	cmd.Flags().StringVar(&r.Name, "name", defaultRole, "name of the Roles and their bindings; not the name of the chart's own Role")
@@ -124,7 +121,7 @@ func (s *settings) sent(ctx context.Context) (*dev.Sent, error) {
 	sent := &dev.Sent{Dropped: list.Dropped}
 	for _, o := range list.Operations {
 		sent.Uses = append(sent.Uses, rbac.Use{
-			Hook: o.Hook, Namespace: o.Namespace, Group: o.Group, Resource: o.Resource, Verbs: o.Verbs,
+			Namespace: o.Namespace, Group: o.Group, Resource: o.Resource, Verbs: o.Verbs,
 			Why: fmt.Sprintf("%s, operation %s, first seen %s", o.Hook, o.Operation, o.First.UTC().Format(time.RFC3339)),
 		})
 	}

@@ -129,8 +129,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "broken-hooks", bind: text(&s.brokenHooks, brokenFail),
 				usage: "hooks whose --config call fails or is invalid: fail ends the start and rejects a reload, skip leaves them out and calls them " +
 					"again later"},
-			{flag: "tenants", bind: text(&s.Tenants, ""),
-				usage: "YAML file with the accounts and limits of folders of hooks; read at the start and at each reload"},
 			{flag: "config-timeout", bind: duration(&s.ConfigTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", bind: duration(&s.HookTimeout, 0),
 				usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},

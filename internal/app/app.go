@@ -36,7 +36,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
-	"github.com/shell-operator/shell-operator/internal/tenant"
 )
 
 // ErrKilled is the error of a shutdown that killed hooks.
@@ -55,9 +54,6 @@ type operator struct {
 	health  *lifecycle.Health
 	insight *insight
 	store   *hookset.Store
-	// confinement makes the environments of tenants. lateLimits is about their limits.
-	confinement *confinement
-	lateLimits  lateLimits
 	// workers are the processes of hooks with settings.worker.
 	workers *worker.Pool
 	// recorder keeps the recordings of runs.
@@ -68,10 +64,6 @@ type operator struct {
 	effects *apply.Effects
 	servers *webhook.Servers
 	life    *lifecycle.Lifecycle
-	// tenants have the accounts of hooks.
-	tenants *tenant.Tenants
-	// tokens has a signal when a tenant has got a token, or has none any more.
-	tokens chan struct{}
 	// finalizers is their record. orphanSearch has a signal when the hooks have changed.
 	finalizers   *finalizer.Record
 	orphanSearch chan struct{}
@@ -145,7 +137,6 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		return err
 	}
 	defer op.store.Close()
-	defer op.keepTokens()()
 	defer func() { err = errors.Join(err, op.recorder.Close()) }()
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
 	defer op.insight.close()
@@ -192,7 +183,6 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	// Both end with ctx and for no other reason.
 	background.Go(dog.Stage("watches", func() { _ = op.watcher.Run(ctx) }))
 	background.Go(func() { _ = op.clock.Run(ctx) })
-	background.Go(func() { op.followTokens(ctx) })
 	background.Go(dog.Stage("starting and reloading hooks", func() { op.life.Run(ctx) }))
 	published := op.publish(dog)
 	background.Go(func() { op.workers.Run(ctx) })

@@ -72,7 +72,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op = &operator{
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), once: make(chan struct{}),
 		tracers:      tracers,
-		orphanSearch: make(chan struct{}, 1), tokens: make(chan struct{}, 1),
+		orphanSearch: make(chan struct{}, 1),
 	}
 	op.health = lifecycle.NewHealth(op.missing)
 	op.shards = newShards(o.Election.Shards, op.health, o.Log)
@@ -86,9 +86,6 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		OnFailure: op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.QueueAction, OnEnd: op.meter.ForgetQueue,
 	})
 	if op.events, err = op.newKubeEvents(cl, o); err != nil {
-		return nil, err
-	}
-	if op.tenants, err = op.newTenants(cl, files.Dir(), o); err != nil {
 		return nil, err
 	}
 	effects, err := op.newEffects(cl, filters, o)
@@ -109,9 +106,6 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
 		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Warned,
-		Account: op.account, Clock: o.Clock,
-		Denied:  func(h *hook.Hook, index int) { op.life.Denied(h, index) },
-		Granted: func(h *hook.Hook, index int) { op.life.Granted(h, index) },
 	})
 	if err != nil {
 		return nil, err
@@ -138,11 +132,10 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	default:
 		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
 	}
-	op.confinement = &confinement{files: files, config: cl.Config, patterns: o.HookEnv, tokenFile: op.tenants.TokenFile}
-	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill, Limited: op.limited})
+	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})
 	op.workers = worker.New(worker.Options{
 		Executor: executor, ReadyTimeout: o.ConfigTimeout, Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,
-		Prepare: op.confinement.prepare,
+		Prepare: func(in process.Invocation) error { _, err := files.Prepare(in.Hook); return err },
 	})
 	var workers run.Workers
 	if o.Workers {
@@ -150,8 +143,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
-		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Access: access{op}, Effects: effects, Workspace: files, Log: o.Log,
-		Env: o.Env, KubectlEnv: environments, Confine: op.confinement.env,
+		Snapshots: op.watcher, Objects: op.watcher, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log,
+		Env: o.Env, KubectlEnv: environments,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: bytesPerRun,
@@ -176,7 +169,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 	op.meter.Count(client, "object_patcher")
 	with := apply.Options{Settings: o.Patches, Instance: cl.Instance(o.Installation), Version: o.Version, Events: op.events, Client: client,
 		Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxBytes: hookSeriesBytes,
-		Account: op.account, Warned: op.meter.Warned, Log: o.Log}
+		Warned: op.meter.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.MemberDiffers}
 	with.Shard = op.shards.Shard
@@ -223,17 +216,16 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	o.Log.Info("Initialize hooks manager. Search for and load all hooks.")
 	loading := hookset.Options{
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
-		Executor: process.New(process.Options{Kill: kill, Limited: op.limited}), Filters: filters, Log: o.Log,
-		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare, Confine: op.confinement.env,
+		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
+		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare,
 		Rejected:   op.runner.Rejected,
-		SkipBroken: o.SkipBroken, Tenants: o.Tenants, Shards: o.Election.Shards,
+		SkipBroken: o.SkipBroken, Shards: o.Election.Shards,
 		Agree: func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {
 		return err
 	}
-	op.tenants.Use(first.Hooks)
 	op.life = lifecycle.New(lifecycle.Options{
 		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter, op},
 		Health: op.health, Log: o.Log,
@@ -242,9 +234,6 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Exhausted: op.gaveUp,
 		Changed: func(active []*hook.Hook) {
 			op.hooksChanged(active)
-			if op.life != nil { // otherwise they are the first ones
-				op.tenants.Use(op.life.Present())
-			}
 			op.reviews.Forget()
 			op.redivided(active)
 			op.shards.warnOfNoShards(active)

@@ -67,13 +67,12 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 		return
 	}
 	op.events.Exhausted(e.Hook.Name, note(fmt.Sprintf(" for %s %s", o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))))
-	op.events.ExhaustedFor(op.account(e.Hook),
-		kubeevent.Reference{APIVersion: e.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, note(""))
+	op.events.ExhaustedFor(kubeevent.Reference{APIVersion: e.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, note(""))
 }
 
 // dropReasons are the values of the metric's label.
 var dropReasons = map[pending.Reason]string{pending.Superseded: "superseded", pending.BeyondMax: "limit", pending.OnRequest: "request",
-	pending.HookGone: "reload", pending.NotAllowed: "denied"}
+	pending.HookGone: "reload"}
 
 // dropped counts and logs a parked context that is dropped.
 func (op *operator) dropped(ev event.Event, why pending.Reason) {

@@ -18,17 +18,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// newFinalizers makes the record of finalizers, and the clients that add and remove those of a hook, or of commands if there is none; no
-// clients in a dry run.
-func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (func(h *hook.Hook) rest.Interface, error) {
-	complete := func(config *rest.Config) *rest.Config {
-		config = o.Patches.Client(config)
-		o.Election.fence(config)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaderTransport{next, op} })
-		op.meter.Count(config, "finalizers")
-		return config
-	}
-	client, err := kube.NewClient(complete(cl.Config))
+// newFinalizers makes the record of finalizers, and the client that adds and removes them; no client in a dry run.
+func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, error) {
+	config := o.Patches.Client(cl.Config)
+	o.Election.fence(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaderTransport{next, op} })
+	op.meter.Count(config, "finalizers")
+	client, err := kube.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for finalizers: %w", err)
 	}
@@ -42,12 +38,7 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (func(h *hook.Hoo
 	if o.Patches.DryRun {
 		return nil, nil
 	}
-	return func(h *hook.Hook) rest.Interface {
-		if h == nil || h.Tenant == nil {
-			return client
-		}
-		return op.tenants.Client(h.Tenant, complete)
-	}, nil
+	return client, nil
 }
 
 // operatorName distinguishes the operators of one installation. Replicas that share a Lease are one. A dry run has none.

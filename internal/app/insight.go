@@ -180,7 +180,7 @@ func (op *operator) missing(h *hook.Hook) (all []string) {
 
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(h), Waiting: i.op.health.Waiting(h)}
+	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(), Waiting: i.op.health.Waiting(h)}
 	if i.op.shards.count > 0 {
 		p.Elsewhere, p.Where = i.op.shards.elsewhere(h)
 		p.Standby = p.Elsewhere != ""
@@ -239,7 +239,7 @@ func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(cr
 func (i *insight) begin(b run.Begun) run.Record {
 	i.op.watcher.Executed(b.Hook)
 	return record{i.history.Begin(history.Run{
-		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Tenant: b.Hook.TenantName(), Queue: b.Queue, Key: b.Key, Binding: b.Binding,
+		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Key: b.Key, Binding: b.Binding,
 		Event: b.Event,
 		Why:   b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
 	})}

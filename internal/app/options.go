@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -22,16 +20,10 @@ type Options struct {
 	WatchHooks bool
 	// Reloaded is as in lifecycle.Options.
 	Reloaded func(error)
-	// SkipBroken leaves broken hooks of the default tenant out, as those of the others, and calls them again later.
-	SkipBroken bool
-	// Tenants is the path of the file of tenants; empty means that there are none.
-	Tenants string
-	// TokenLifetime is that of the tokens of tenants; 0 means an hour. Clock is that of their renewals and of the reviews of the permissions
-	// of tenants; nil means the real one.
-	TokenLifetime time.Duration
-	Clock         clock.WithDelayedExecution
-	KeepTmpFiles  bool
-	Cluster       kube.Options
+	// SkipBroken leaves broken hooks out, and calls them again later.
+	SkipBroken   bool
+	KeepTmpFiles bool
+	Cluster      kube.Options
 	// Installation names this operator among those of the cluster.
 	Installation  kube.Installation
 	JQLibraryPath []string

@@ -35,9 +35,6 @@ func (op *operator) runEnded(r run.Report) {
 	if slices.ContainsFunc(r.Changes, func(c run.Change) bool { return c.Operation == effect.Sync.String() }) {
 		op.finalizers.Announce(true)
 	}
-	if r.Err != nil && r.Hook.Tenant != nil {
-		op.tenants.Doubt(r.Hook.Tenant)
-	}
 	switch {
 	case r.Err == nil && !op.queues.Failing(r.Queue, r.Hook.Name, r.Key):
 		op.events.Succeeded(r.Hook.Name, r.Queue)

@@ -33,7 +33,7 @@ func TestLostSetsAreLoggedOnce(t *testing.T) {
 		set := &effect.ObjectSet{Name: "web",
 			Objects: []effect.Member{{APIVersion: "v1", Kind: "ConfigMap", Name: hook,
 				Object: []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "` + hook + `"}}`)}}}
-		if err := effects.Sets().Sync(t.Context(), logger, hook, kube.Account{}, set, func(string, ...kube.Rule) {}); err != nil {
+		if err := effects.Sets().Sync(t.Context(), logger, hook, set, func(string, ...kube.Rule) {}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,12 +10,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
-	"github.com/shell-operator/shell-operator/internal/tenant"
 )
 
 // Topics are those of an operator that is not there: they have routes and their commands, which answer nothing.
 func Topics() []debug.Topic {
-	none := &insight{op: &operator{shards: &shards{}, effects: &apply.Effects{}, finalizers: &finalizer.Record{}, tenants: &tenant.Tenants{}},
+	none := &insight{op: &operator{shards: &shards{}, effects: &apply.Effects{}, finalizers: &finalizer.Record{}},
 		logLevel: &debug.LogLevel{}}
 	return debug.All(none.topics())
 }
@@ -54,8 +53,6 @@ func (i *insight) topics() []debug.Topic {
 			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
 			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
-		debug.TenantsTopic(i.hooks, op.tenants.Status, i.names),
-		{Troubles: func() []debug.Trouble { return op.lateLimits.troubles(i.hooks.Active()) }},
 		debug.BindingsTopic(i.hooks, i, queues),
 		debug.ReloadTopic(op.health.Rejected),
 		debug.BrokenTopic(i.hooks),

@@ -75,9 +75,9 @@ func (f *facts) starting() (reasons []Reason) {
 
 // startup covers onStartup runs, of any hook, that have not succeeded.
 func (f *facts) startup() Reason {
-	r := Reason{ByStartup, true, "all onStartup runs of " + f.neighbours() + " must succeed first", ""}
+	r := Reason{ByStartup, true, "all onStartup runs of all hooks must succeed first", ""}
 	for _, q := range f.queues {
-		if q.Name == f.hook.MainQueue() && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
+		if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
 			r.Text += ", and this one has not: " + q.Tasks[0].Hook
 			if q.Failures > 0 {
 				r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), oneLine(q.LastError))
@@ -86,14 +86,6 @@ func (f *facts) startup() Reason {
 		}
 	}
 	return r
-}
-
-// neighbours are the hooks whose onStartup runs come first.
-func (f *facts) neighbours() string {
-	if f.hook.Tenant != nil {
-		return "all hooks of tenant " + f.hook.Tenant.Name
-	}
-	return "all hooks"
 }
 
 // enabling covers kubernetes bindings that are not enabled: one reason for each request that fails now.

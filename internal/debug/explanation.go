@@ -10,9 +10,7 @@ import (
 
 // Explanation is the answer of why: what a hook waits for.
 type Explanation struct {
-	Hook string `json:"hook"`
-	// Tenant is that of the hook; empty is the default one.
-	Tenant  string  `json:"tenant,omitempty"`
+	Hook    string  `json:"hook"`
 	Verdict Verdict `json:"verdict"`
 	// Reasons are sorted: those that block the hook come first.
 	Reasons []Reason `json:"reasons"`
@@ -59,7 +57,6 @@ type ReasonKind string
 
 const (
 	ByReplica    ReasonKind = "replica"
-	ByTenant     ReasonKind = "tenant"
 	ByStartup    ReasonKind = "startup"
 	ByEnabling   ReasonKind = "enabling"
 	ByWatch      ReasonKind = "watch"
@@ -88,11 +85,7 @@ const (
 
 func (e *Explanation) text(now time.Time) string {
 	var b strings.Builder
-	of := ""
-	if e.Tenant != "" {
-		of = " of tenant " + e.Tenant
-	}
-	fmt.Fprintf(&b, "%s%s: %s\n", e.Hook, of, e.Verdict)
+	fmt.Fprintf(&b, "%s: %s\n", e.Hook, e.Verdict)
 	for _, r := range e.Reasons {
 		b.WriteString("- " + r.Text + "\n")
 		if r.Hint != "" {

@@ -72,9 +72,6 @@ func runText(r *history.Run) string {
 	}
 	line("run", "%s, attempt %d of task %s", r.ID, r.Attempt, r.Task)
 	line("hook", "%s", r.Hook)
-	if r.Tenant != "" {
-		line("tenant", "%s", r.Tenant)
-	}
 	line("binding", "%s (%s)", r.Binding, r.Event)
 	if r.Queue != "" {
 		line("queue", "%s, waited %s", r.Queue, r.Waited)

@@ -32,9 +32,7 @@ type Status struct {
 }
 
 type HookStatus struct {
-	Name string `json:"name"`
-	// Tenant is that of the hook; empty is the default one.
-	Tenant   string          `json:"tenant,omitempty"`
+	Name     string          `json:"name"`
 	State    string          `json:"state"`
 	Bindings []bindingStatus `json:"bindings"`
 	Objects  int             `json:"objects"`
@@ -121,7 +119,7 @@ func (a *API) statusAt(now time.Time) Status {
 		d.Queues = append(d.Queues, statusOfQueue(q, now))
 	}
 	for _, h := range hooks {
-		s := HookStatus{Name: h.Name, Tenant: h.TenantName(), Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
+		s := HookStatus{Name: h.Name, Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
 		s.State = stateOf(h, p, queues)
 		if h.OnStartup != nil {
@@ -210,17 +208,11 @@ func (s *Status) Text(now time.Time) string {
 	}
 	list("problems", problems)
 	list("paused", notices)
-	states, tenants, waiting := map[string]int{}, map[string]int{}, 0
+	states, waiting := map[string]int{}, 0
 	for _, h := range s.Hooks {
 		states[h.State]++
-		if h.Tenant != "" {
-			tenants[h.Tenant]++
-		}
 	}
 	fmt.Fprintf(&b, "hooks: %d%s\n", len(s.Hooks), tallies(states))
-	if len(tenants) > 0 {
-		fmt.Fprintf(&b, "hooks of tenants: %s\n", strings.Trim(tallies(tenants), " ()"))
-	}
 	b.WriteString(tallyWorkers(s.Hooks))
 	phases := map[string]int{}
 	for _, q := range s.Queues {

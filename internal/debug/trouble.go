@@ -38,7 +38,6 @@ const (
 	InAPI          TroubleKind = "api"
 	InLease        TroubleKind = "lease"
 	InSpool        TroubleKind = "spool"
-	InTenant       TroubleKind = "tenant"
 	InRegistration TroubleKind = "registration"
 	InReviews      TroubleKind = "reviews"
 	InWorker       TroubleKind = "worker"
@@ -53,7 +52,7 @@ const (
 
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
-	InReload, InConfig, InAPI, InLease, InSpool, InTenant, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
+	InReload, InConfig, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
 	InParked, InQueue, IsPaused,
 }
 

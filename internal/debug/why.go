@@ -25,7 +25,6 @@ func (a *API) why(r request) (answer, error) {
 		return answer{value: e, text: e.text(now)}, nil
 	}
 	e := explain(h.Name, a.reasons(func(t *Topic) []Reason { return t.reasons(h, now) }), a.o.History.Runs(h.Name))
-	e.Tenant = h.TenantName()
 	return answer{value: e, text: e.text(now)}, nil
 }
 

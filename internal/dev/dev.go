@@ -29,8 +29,6 @@ import (
 type Options struct {
 	// HooksDir may be relative.
 	HooksDir string
-	// Tenants is the path of the file of tenants; empty means none.
-	Tenants string
 	// Env is our environment, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
 	// Kubectl is a mode of package kubectl, for hooks that set none.
@@ -68,7 +66,7 @@ func discovery(o Options) hookset.Options {
 	return hookset.Options{
 		Dir: o.HooksDir, Env: o.Env, Timeout: o.ConfigTimeout, Executor: process.New(process.Options{}),
 		Filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}), Log: silent(), SkipExistingV0: o.SkipExistingV0,
-		ContextsPerRun: o.ContextsPerRun, Tenants: o.Tenants,
+		ContextsPerRun: o.ContextsPerRun,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // FollowTests runs all tests, and then those of hooks whose files change, until ctx ends.
 func FollowTests(ctx context.Context, o Options, report func(TestReport, error)) {
-	before := hookset.Look(o.HooksDir, "")
+	before := hookset.Look(o.HooksDir)
 	test := func(files []string) {
 		if len(files) > 0 && ctx.Err() == nil {
 			result, err := Test(ctx, o, TestOptions{Paths: files})
@@ -29,9 +29,9 @@ func FollowTests(ctx context.Context, o Options, report func(TestReport, error))
 		test(files)
 	}
 	_ = filewatch.Follow(ctx, filewatch.Options{ // it ends with ctx and for no other reason
-		Directories: func() map[string]bool { return hookset.Directories(o.HooksDir, "") },
+		Directories: func() map[string]bool { return hookset.Directories(o.HooksDir) },
 		Changed: func() time.Duration {
-			now := hookset.Look(o.HooksDir, "")
+			now := hookset.Look(o.HooksDir)
 			changed := before.Differences(now)
 			before = now
 			test(affected(resolved(o.HooksDir), changed))

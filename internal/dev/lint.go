@@ -76,9 +76,7 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	l.opts, l.programs = o, programs{o.Env, process.New(process.Options{})}
-	if l.discover, err = discovery(o).WithTenants(); err != nil {
-		return report, err
-	}
+	l.discover = discovery(o)
 
 	root, entries, err := hookset.Entries(o.HooksDir)
 	if err != nil {

@@ -31,11 +31,9 @@ func TestFromRuns(t *testing.T) {
 	}
 }
 
-// Namespaces in cases are examples, but for those that the hook's bindings or the entry of its tenant name.
+// Namespaces in cases are examples, but for those that the hook's bindings name.
 func TestNamespacesOfCases(t *testing.T) {
-	shop := &hook.Tenant{Name: "shop", ServiceAccount: hook.ServiceAccount{Namespace: "shop", Name: "hooks"}, Webhooks: []string{"shop-2"}}
 	bound := &hook.Hook{Kubernetes: []hook.Kubernetes{{Namespaces: hook.Namespaces{Names: []string{"a", "b"}}}}}
-	ofTenant := &hook.Hook{Tenant: shop}
 	for _, test := range []struct {
 		name      string
 		hook      *hook.Hook
@@ -44,10 +42,6 @@ func TestNamespacesOfCases(t *testing.T) {
 	}{
 		{"a binding names it", bound, "a", "a b"},
 		{"none names it", bound, "c", ""},
-		{"that of the account", ofTenant, "shop", "shop"},
-		{"that of webhooks", ofTenant, "shop-2", "shop-2"},
-		{"another one", ofTenant, "paint", ""},
-		{"that of the account, bound to others", &hook.Hook{Tenant: shop, Kubernetes: bound.Kubernetes}, "shop", "shop"},
 	} {
 		got := namespacesOf(test.hook, test.hook, test.namespace)
 		if text := strings.Join(got, " "); text != test.want {

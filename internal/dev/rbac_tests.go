@@ -101,7 +101,7 @@ func (t *Tested) add(h, tested *hook.Hook, r *simulate.Result) {
 
 // usesOf are the permissions for an operation of a case, in the namespaces that it stands for.
 func usesOf(h, tested *hook.Hook, r *simulate.Result, one apply.Sent) (uses []rbac.Use) {
-	use := rbac.Use{Hook: h.Name, Group: one.Group, Resource: one.Resource, Verbs: one.Verbs,
+	use := rbac.Use{Group: one.Group, Resource: one.Resource, Verbs: one.Verbs,
 		Why: fmt.Sprintf("%s, operation %s of its test cases", h.Name, one.Operation)}
 	if resource, _, _ := strings.Cut(one.Resource, "/"); r.Guessed(one.Group, resource) {
 		use.Guessed = true
@@ -120,15 +120,12 @@ func usesOf(h, tested *hook.Hook, r *simulate.Result, one apply.Sent) (uses []rb
 	return uses
 }
 
-// namespacesOf are those that a namespace of a case stands for: all that the hook's bindings name, or one that the entry of its tenant
-// names. Otherwise it is an example, and stands for all namespaces: there is none.
+// namespacesOf are those that a namespace of a case stands for: all that the hook's bindings name. Otherwise it is an example, and
+// stands for all namespaces: there is none.
 func namespacesOf(h, tested *hook.Hook, namespace string) []string {
 	// The case may run with other variables than the operator, and so its bindings may name other namespaces.
 	if named := boundTo(h); len(named) > 0 && slices.Contains(boundTo(tested), namespace) {
 		return named
-	}
-	if h.Tenant != nil && (namespace == h.Tenant.ServiceAccount.Namespace || slices.Contains(h.Tenant.Webhooks, namespace)) {
-		return []string{namespace}
 	}
 	return nil
 }

@@ -123,11 +123,11 @@ func (e *Event) Of(h *hook.Hook, index int) bool {
 // Binding returns what the event's binding has in common with all others. That of Startup has only a name.
 func (e *Event) Binding() hook.Binding { return *e.Hook.At(e.Address()).Binding }
 
-// Queue returns the name of the event's queue. A Synchronization that blocks the start belongs to the main queue of its tenant, one that is
-// requeued does not. Reviews and HTTP requests have no queue.
+// Queue returns the name of the event's queue. A Synchronization that blocks the start belongs to the main queue, one that is requeued
+// does not. Reviews and HTTP requests have no queue.
 func (e *Event) Queue() string {
 	if e.Type == Synchronization && e.Watch != Requeued && e.Hook.Kubernetes[e.Index].WaitForSynchronization {
-		return e.Hook.MainQueue()
+		return hook.MainQueue
 	}
 	return e.Hook.At(e.Address()).Queue
 }

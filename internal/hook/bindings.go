@@ -64,7 +64,7 @@ func (h *Hook) At(a Address) Bound {
 	case OnHTTP:
 		return Bound{Binding: &h.HTTP[a.Index].Binding}
 	}
-	return Bound{Binding: &Binding{Name: string(OnStart)}, Queue: h.MainQueue()}
+	return Bound{Binding: &Binding{Name: string(OnStart)}, Queue: MainQueue}
 }
 
 // About returns what a binding is for: crontabs, kinds, resources, CRDs, routes.

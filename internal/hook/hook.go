@@ -26,8 +26,6 @@ type Hook struct {
 	Interpreter []string
 	// ShellLibrary reports that the script lets the shell library read its contexts: its runs get the heads of them.
 	ShellLibrary bool
-	// Tenant has the account, limits and names of the hook; nil is the default tenant, which has those of the operator.
-	Tenant *Tenant
 
 	// OnStartup is the ascending order of the run at startup; nil means no such run.
 	OnStartup   *int

@@ -26,8 +26,6 @@ type Set struct {
 	// Found are the files of the hooks directory that were loaded.
 	Found Files
 	files *copied
-	// tenants are those of its file of tenants.
-	tenants []*hook.Tenant
 	// partial: the set has only hooks that were left out of the last one that was used, and its copy. All other active hooks stay.
 	partial bool
 	// own are the digests of the files of each hook, before those of the active hooks, by name.
@@ -49,7 +47,7 @@ type Change struct {
 	Added, Changed, Removed []string
 }
 
-// ChangeFrom compares the set with the active hooks, by name. The active version of a broken hook stays, unless its tenant has changed.
+// ChangeFrom compares the set with the active hooks, by name. The active version of a broken hook stays.
 func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 	var c Change
 	before := map[string]*hook.Hook{}
@@ -76,7 +74,7 @@ func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 	for _, h := range active {
 		switch {
 		case before[h.Name] == nil:
-		case s.partial || s.left(h.Name) && keepsTenant(h, s.tenants):
+		case s.partial || s.left(h.Name):
 			c.Hooks = append(c.Hooks, h)
 		default:
 			c.Removed, c.Old = append(c.Removed, h.Name), append(c.Old, h)
@@ -132,10 +130,9 @@ type Store struct {
 	// own are the digests of the active hooks.
 	own    map[string]digest
 	copies int
-	// sets counts those that were used, tenants are those of the last one.
-	sets    int
-	tenants []*hook.Tenant
-	warned  bool
+	// sets counts those that were used.
+	sets   int
+	warned bool
 	// last is the copy of the last set, if broken hooks are left out of it, and nil otherwise. It counts as a use.
 	last *copied
 	// removals are goroutines that delete copies: a file system that blocks must not block the caller.
@@ -158,15 +155,10 @@ const attempts = 3
 
 // Load copies the hooks directory and loads the hooks from the copy, so that their configurations are those of the files
 // that they run from. Call Use or Drop with the result.
-//
-// The file of tenants is read here, and nothing is used if it is not valid.
 func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 	set = &Set{files: &copied{}}
 	for n := 1; ; n++ {
-		set.Found = Look(o.Dir, o.Tenants)
-		if set.tenants, err = readTenants(o.Tenants); err != nil {
-			return nil, err
-		}
+		set.Found = Look(o.Dir)
 		if s.opts.Dir == "" {
 			break
 		}
@@ -179,7 +171,7 @@ func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 		if err != nil {
 			break
 		}
-		changed := set.Found.Differences(Look(o.Dir, o.Tenants))
+		changed := set.Found.Differences(Look(o.Dir))
 		if len(changed) == 0 {
 			break
 		}
@@ -196,7 +188,7 @@ func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 // other hooks.
 func (s *Store) Retry(ctx context.Context, o Options, names []string) (*Set, error) {
 	s.mu.Lock()
-	set := &Set{files: s.last, tenants: s.tenants, partial: true}
+	set := &Set{files: s.last, partial: true}
 	if set.files == nil {
 		set.files = &copied{}
 	}
@@ -207,15 +199,11 @@ func (s *Store) Retry(ctx context.Context, o Options, names []string) (*Set, err
 
 // loadInto loads the hooks of a set from its copy; with names only those.
 func (s *Store) loadInto(ctx context.Context, set *Set, o Options, names []string) (*Set, error) {
-	o.from, o.tenants = set.files.dir, set.tenants
+	o.from = set.files.dir
 	var err error
-	if set.Hooks, set.Broken, err = loadSet(ctx, o, o.SkipBroken || len(o.tenants) > 0, names); err != nil {
+	if set.Hooks, set.Broken, err = loadSet(ctx, o, o.SkipBroken, names); err != nil {
 		s.Drop(set)
 		return nil, err
-	}
-	if !set.partial {
-		s.warnOfEmptyTenants(set)
-		s.warnOfUnlimited(set)
 	}
 	if s.opts.Dir != "" { // or there are no reloads
 		s.compare(set, o.Dir)
@@ -290,7 +278,7 @@ func (s *Store) Use(set *Set, hooks []*hook.Hook) {
 		s.own = maps.Clone(s.own)
 		maps.Copy(s.own, set.own)
 	} else {
-		s.own, s.tenants = set.own, set.tenants
+		s.own = set.own
 		s.sets++
 		set.files.number = s.sets
 		set.files.uses++ // as below

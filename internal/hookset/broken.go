@@ -49,11 +49,6 @@ var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 // conflictError is what Options.Agree has found.
 type conflictError struct{ error }
 
-// skips reports whether a broken hook is left out.
-func (o *Options) skips(name string) bool {
-	return o.SkipBroken || hook.TenantOf(o.tenants, name) != nil
-}
-
 // loadSet returns the hooks that can be used, and with leaveOut those that are broken; one that is not left out is an error. With only, no
 // other files are called, and all other active hooks stay.
 func loadSet(ctx context.Context, o Options, leaveOut bool, only []string) (hooks []*hook.Hook, broken []Broken, err error) {
@@ -79,7 +74,7 @@ func loadSet(ctx context.Context, o Options, leaveOut bool, only []string) (hook
 	for _, f := range files {
 		switch err := problems[f.Name]; {
 		case err == nil:
-		case !leaveOut || !o.skips(f.Name):
+		case !leaveOut:
 			fatal.files, fatal.errs = append(fatal.files, f), append(fatal.errs, err)
 		default:
 			broken = append(broken, Broken{f.Name, err})
@@ -110,15 +105,14 @@ func (o *Options) agreeing(hooks []*hook.Hook, problems map[string]error, rest b
 	unchanged := func(h *hook.Hook) bool { return previous[h.Name] != nil && sameConfiguration(previous[h.Name], h) }
 	for {
 		staying := slices.DeleteFunc(slices.Clone(o.Active), func(h *hook.Hook) bool {
-			return !keepsTenant(h, o.tenants) || problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool {
+			return problems[h.Name] == nil && (!rest || slices.ContainsFunc(hooks, func(other *hook.Hook) bool {
 				return other.Name == h.Name
 			}))
 		})
-		// Of two that contradict each other, the one that is not left out stays, then the one that has not changed.
+		// Of two that contradict each other, the one that has not changed stays.
 		inTurn := slices.Clone(hooks)
 		slices.SortStableFunc(inTurn, func(a, b *hook.Hook) int {
-			return cmp.Or(cmp.Compare(one(o.skips(a.Name)), one(o.skips(b.Name))),
-				cmp.Compare(one(!unchanged(a)), one(!unchanged(b))))
+			return cmp.Compare(one(!unchanged(a)), one(!unchanged(b)))
 		})
 		found := o.disagreeing(staying, inTurn)
 		if len(found) == 0 {

@@ -13,17 +13,8 @@ import (
 // execute runs a hook with --config in the hooks directory. It returns what was printed, as much of it as there is, also together with an
 // error, which says what to do about a hook that did not end in time.
 func (o *Options) execute(ctx context.Context, f File, dir string) (stdout, stderr []byte, err error) {
-	env, limits, tenant := o.Env, process.Limits{}, hook.TenantOf(o.tenants, f.Name)
-	switch {
-	case tenant != nil:
-		limits = limitsOf(tenant)
-		if o.Confine == nil {
-			break
-		}
-		if env, err = o.Confine(tenant, env); err != nil {
-			return nil, nil, err
-		}
-	case o.Prepare != nil:
+	env := o.Env
+	if o.Prepare != nil {
 		own, err := o.Prepare(f.Name)
 		if err != nil {
 			return nil, nil, err
@@ -36,7 +27,7 @@ func (o *Options) execute(ctx context.Context, f File, dir string) (stdout, stde
 	program, args := (&hook.Hook{Path: f.Path, Interpreter: f.Interpreter}).Command()
 	_, err = o.Executor.Execute(ctx, process.Invocation{
 		Hook: f.Name, Path: program, Args: append(args, "--config"), Dir: dir, Env: env, Timeout: o.Timeout,
-		Stdout: out.line, Stderr: errOut.line, Limits: limits,
+		Stdout: out.line, Stderr: errOut.line,
 	})
 	var exit *process.ExitError
 	var timeout *process.TimeoutError
@@ -46,9 +37,6 @@ func (o *Options) execute(ctx context.Context, f File, dir string) (stdout, stde
 		err = errTooMuch
 	case errors.As(err, &exit):
 		err = errors.New(exit.Status + exit.Hint())
-		if held := limits.String(); held != "" {
-			err = fmt.Errorf("%w (limits of tenant %s: %s)", err, tenant.Name, held)
-		}
 	case errors.As(err, &timeout):
 		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout",
 			o.Timeout)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/sdk"
 )
 
@@ -43,27 +42,6 @@ func Inherited(env, patterns []string) []string {
 		}
 	}
 	return kept
-}
-
-// ofTheReference are the variables that a hook of a tenant has besides those of its run and of its tenant.
-var ofTheReference = []string{"PATH", "SHELL_LIB", "FRAMEWORK_DIR", "PYTHONPATH", kubectl.Variable}
-
-// Confined is the part of the environment of hooks that those of a tenant have: what the reference names, and what a pattern names exactly.
-// Client libraries do not find the operator's own account by accident.
-func Confined(env, patterns []string) []string {
-	var kept []string
-	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		if slices.Contains(ofTheReference, name) || slices.Contains(patterns, name) && !ofTheOperator(name) {
-			kept = append(kept, kv)
-		}
-	}
-	return kept
-}
-
-// ofTheOperator reports whether a variable leads to the operator's account, or is set for each tenant.
-func ofTheOperator(name string) bool {
-	return strings.HasPrefix(name, "KUBERNETES_SERVICE_") || name == "KUBECONFIG" || name == "HOME"
 }
 
 // noPath makes a slash one character among others: a name of a variable may have it, and * stands for it, too.

@@ -51,18 +51,3 @@ func TestInheritedOddNames(t *testing.T) {
 		t.Errorf("what is left is %q", got)
 	}
 }
-
-// Hooks of a tenant have what the reference names, and what a pattern names exactly, but nothing that leads to the operator's account.
-func TestConfined(t *testing.T) {
-	const all = "PATH=/bin SHELL_LIB=/s FRAMEWORK_DIR=/ PYTHONPATH=/p SHELL_OPERATOR_KUBECTL_FILE=1,2 HOME=/h KUBECONFIG=/k TZ=UTC " +
-		"KUBERNETES_SERVICE_HOST=h KUBERNETES_SERVICE_PORT=1 APP_ONE=1 APP_TOKEN=s"
-	const always = "PATH=/bin SHELL_LIB=/s FRAMEWORK_DIR=/ PYTHONPATH=/p SHELL_OPERATOR_KUBECTL_FILE=1,2"
-	for patterns, want := range map[string]string{
-		"": always, "*": always, "APP_*": always, "!TZ": always, "APP_ONE TZ": always + " TZ=UTC APP_ONE=1",
-		"KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT KUBECONFIG HOME": always,
-	} {
-		if got := Confined(strings.Fields(all), strings.Fields(patterns)); !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("%q leaves %q, not %q", patterns, got, want)
-		}
-	}
-}

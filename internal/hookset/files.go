@@ -14,16 +14,13 @@ type Files map[string]fileState
 type fileState struct {
 	// mark changes when the file does, or the one that a link leads to.
 	mark string
-	// hook: the file is a hook, unless it is in a directory for shared code; or it is that of tenants. No run writes it.
+	// hook: the file is a hook, unless it is in a directory for shared code. No run writes it.
 	hook bool
 }
 
-// Look returns the files of a directory, and the file of tenants, if there is one. It is never nil.
-func Look(dir, tenants string) Files {
+// Look returns the files of a directory. It is never nil.
+func Look(dir string) Files {
 	all := Files{}
-	if mark, err := markOf(tenants); err == nil {
-		all[tenants] = fileState{mark: mark, hook: true}
-	}
 	walk(dir, func(path string, entry fs.DirEntry) {
 		if entry.IsDir() {
 			all[path] = fileState{mark: "directory"}

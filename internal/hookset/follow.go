@@ -14,12 +14,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// Following are the options of Follow. All but Tenants are required.
+// Following are the options of Follow. All are required.
 type Following struct {
-	// Dir is the hooks directory, Found are its files as they were loaded. Tenants is the path of the file of tenants; empty means none.
-	Dir, Tenants string
-	Found        Files
-	Log          *slog.Logger
+	// Dir is the hooks directory, Found are its files as they were loaded.
+	Dir   string
+	Found Files
+	Log   *slog.Logger
 	// Changed is called after files have changed, when their writers had time to complete the set.
 	Changed func()
 }
@@ -39,9 +39,9 @@ func Follow(ctx context.Context, f Following) error {
 	calls := rate.NewLimiter(rate.Every(calmInterval), calmBurst)
 	warned := false
 	return filewatch.Follow(ctx, filewatch.Options{
-		Directories: func() map[string]bool { return Directories(f.Dir, f.Tenants) },
+		Directories: func() map[string]bool { return Directories(f.Dir) },
 		Changed: func() time.Duration {
-			now := Look(f.Dir, f.Tenants)
+			now := Look(f.Dir)
 			others, hooks := f.Found.differences(now)
 			if len(others)+len(hooks) == 0 {
 				return 0
@@ -68,16 +68,10 @@ func Follow(ctx context.Context, f Following) error {
 }
 
 // Directories are those below dir, without hidden ones; the one that dir is in, and those that hold a link on the way to dir,
-// where a replacement is noticed, as git-sync makes one; and those that links to files lead to. The same of the file of tenants.
-func Directories(dir, tenants string) map[string]bool {
+// where a replacement is noticed, as git-sync makes one; and those that links to files lead to.
+func Directories(dir string) map[string]bool {
 	all := map[string]bool{}
 	above(all, dir)
-	if tenants != "" {
-		above(all, tenants)
-		if target, err := filepath.EvalSymlinks(tenants); err == nil {
-			all[filepath.Dir(target)] = true
-		}
-	}
 	walk(dir, func(path string, entry fs.DirEntry) {
 		if entry.IsDir() {
 			all[path] = true

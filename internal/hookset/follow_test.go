@@ -104,11 +104,11 @@ func TestFollow(t *testing.T) {
 		}
 		<-calls
 	}
-	before := Look(dir, "")
+	before := Look(dir)
 	if err := errors.Join(write(".hidden")(), write("lib/__pycache__/x.pyc")()); err != nil {
 		t.Fatal(err)
 	}
-	if others, hooks := before.differences(Look(dir, "")); len(others)+len(hooks) > 0 {
+	if others, hooks := before.differences(Look(dir)); len(others)+len(hooks) > 0 {
 		t.Errorf("hidden files count as changes: %q, %v", others, hooks)
 	}
 	cancel()
@@ -159,7 +159,7 @@ func TestFlappingFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := Look(dir, "")
+	found := Look(dir)
 	go func() {
 		ended <- Follow(ctx, Following{Dir: dir, Found: found, Log: log, Changed: func() { calls <- struct{}{} }})
 	}()

@@ -55,9 +55,6 @@ type Options struct {
 	Log      *slog.Logger
 	// Prepare, if set, returns more variables for the config call of a hook, before which it is called.
 	Prepare func(hook string) (env []string, err error)
-	// Confine returns the part of Env that the config calls of a tenant's hooks have, with the variables of the tenant, instead of what
-	// Prepare returns; nil changes nothing.
-	Confine func(t *hook.Tenant, env []string) ([]string, error)
 	// Rejected, if set, receives the names of the hooks of a set that is not used, after their config calls.
 	Rejected func(names []string)
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0.
@@ -68,18 +65,12 @@ type Options struct {
 	Shards int
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
-	// Tenants is the path of the file of tenants, which Load and Store.Load read; empty means that there are none.
-	Tenants string
-	// SkipBroken makes a Store leave broken hooks of the default tenant out of its sets, instead of an error. Those of other tenants are
-	// always left out. It has no effect on Load.
+	// SkipBroken makes a Store leave broken hooks out of its sets, instead of an error. It has no effect on Load.
 	SkipBroken bool
 	// Agree, if set, returns why hooks contradict each other beyond what Check finds; for hooks that are left out.
 	Agree func([]*hook.Hook) error
 	// Active are the hooks that are active while a Store loads others. Those stay whose next version is left out because it is broken.
 	Active []*hook.Hook
-
-	// tenants are those of the file.
-	tenants []*hook.Tenant
 
 	// from is a copy of Dir that the files are read from; empty means Dir itself. What is logged and returned has the paths
 	// of Dir.
@@ -90,9 +81,6 @@ type Options struct {
 
 // Load returns the hooks below the directory, in order.
 func Load(ctx context.Context, o Options) (hooks []*hook.Hook, err error) {
-	if o.tenants, err = readTenants(o.Tenants); err != nil {
-		return nil, err
-	}
 	hooks, _, err = loadSet(ctx, o, false, nil)
 	return hooks, err
 }
@@ -234,10 +222,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 			h.Settings.ContextsPerRun, h.Settings.OneByOne, a.OneByOne = 1, true, at
 		}
 	}
-	h.Interpreter, h.Tenant = f.Interpreter, hook.TenantOf(o.tenants, f.Name)
-	if err := confine(&h, o.tenants); err != nil {
-		return a, err
-	}
+	h.Interpreter = f.Interpreter
 	a.Hook = &h
 	return a, nil
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 )
 
 // IsPermissionMissing reports whether RBAC has rejected a request. Admission webhooks and quotas reject with the same
@@ -31,19 +30,9 @@ func (r Rule) String() string {
 	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q]%s, verbs: ["%s"]}`, r.Group, r.Resource, names, strings.Join(r.Verbs, `", "`))
 }
 
-// Account is what requests are sent as.
-type Account struct {
-	Client rest.Interface
-	// Name is "namespace/name" of a ServiceAccount; empty means that of the operator.
-	Name string
-}
-
-// Grant returns the hint of errors about missing permissions of the operator. See Account.Grant.
-func Grant(namespace string, rules ...Rule) string { return Account{}.Grant(namespace, rules...) }
-
 // Grant returns the hint of all errors about missing permissions: the rules, and the Role that they belong into. An empty
 // namespace means a ClusterRole.
-func (a Account) Grant(namespace string, rules ...Rule) string {
+func Grant(namespace string, rules ...Rule) string {
 	role := "a ClusterRole"
 	if namespace != "" {
 		role = fmt.Sprintf("a Role in namespace %q (or a ClusterRole)", namespace)
@@ -55,9 +44,5 @@ func (a Account) Grant(namespace string, rules ...Rule) string {
 	for i, r := range rules {
 		texts[i] = r.String()
 	}
-	account := "the operator's ServiceAccount"
-	if a.Name != "" {
-		account = "the ServiceAccount " + a.Name
-	}
-	return fmt.Sprintf("give %s, by %s, the %s %s", account, role, word, strings.Join(texts, " and "))
+	return fmt.Sprintf("give the operator's ServiceAccount, by %s, the %s %s", role, word, strings.Join(texts, " and "))
 }

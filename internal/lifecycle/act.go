@@ -62,7 +62,7 @@ func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error)
 	switch a.Kind {
 	case hook.OnStart:
 		t.Task = l.o.Runner.Task(event.Event{Type: event.Startup, Hook: h})
-		l.o.Queues.Add(h.MainQueue(), "", t)
+		l.o.Queues.Add(hook.MainQueue, "", t)
 	case hook.OnSchedule:
 		var key string
 		t, key = l.task(event.Event{Type: event.Tick, Hook: h, Index: a.Index})
@@ -76,8 +76,8 @@ func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error)
 			return "", nil
 		}
 		// The binding is unlocked: a requeued Synchronization leaves it so.
-		t.Task = l.o.Runner.Trigger(event.Event{Type: event.Synchronization, Hook: h, Index: a.Index, Watch: event.Requeued}, h.MainQueue())
-		l.o.Queues.AddFirst(h.MainQueue(), "", t)
+		t.Task = l.o.Runner.Trigger(event.Event{Type: event.Synchronization, Hook: h, Index: a.Index, Watch: event.Requeued}, hook.MainQueue)
+		l.o.Queues.AddFirst(hook.MainQueue, "", t)
 	default:
 		return "", ErrAnswers
 	}

@@ -387,7 +387,7 @@ func (s *scenario) play(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	w.watcher, err = watch.New(watch.Options{
-		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log, Changes: func(*hook.Hook) rest.Interface { return client },
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log, Changes: client,
 		Record: func(context.Context, *hook.Hook, int, kube.Resource) error { return nil },
 	})
 	if err != nil {

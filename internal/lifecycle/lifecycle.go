@@ -21,7 +21,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -134,8 +133,8 @@ type Lifecycle struct {
 	leads bool
 	// shard is that of this replica; Waiting until it is taken.
 	shard shard.Shard
-	// startupDone has the tenants of which for the first time no hook has an onStartup run to do.
-	startupDone map[string]bool
+	// startupDone: for the first time no hook has an onStartup run to do.
+	startupDone bool
 	reloading   reloading
 	broken      brokenHooks
 }
@@ -152,10 +151,6 @@ type life struct {
 	enabling, listed, failed bool
 	// finalized: the objects have the finalizers of the bindings, or there are none.
 	finalized bool
-	// denied are the kubernetes bindings whose objects the hook may not read; nil for none.
-	denied map[int]bool
-	// late: a binding was granted while finalizers were added.
-	late bool
 	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.
 	passed atomic.Bool
 
@@ -170,7 +165,7 @@ type view struct {
 	leaving     []*hook.Hook
 	states      map[*hook.Hook]State
 	lanes       map[string]hook.Lanes
-	startupDone map[string]bool
+	startupDone bool
 	broken      []Broken
 }
 
@@ -207,7 +202,7 @@ func (l *Lifecycle) State(h *hook.Hook) State {
 }
 
 // StartupDone reports whether the onStartup runs of the first hooks have succeeded.
-func (l *Lifecycle) StartupDone(h *hook.Hook) bool { return l.view.Load().startupDone[h.TenantName()] }
+func (l *Lifecycle) StartupDone() bool { return l.view.Load().startupDone }
 
 // Run owns the hooks until ctx ends, and until all it has started has ended.
 func (l *Lifecycle) Run(ctx context.Context) {
@@ -283,7 +278,7 @@ func (l *Lifecycle) await(ctx context.Context, closed <-chan struct{}, do func()
 }
 
 func (l *Lifecycle) publish() {
-	v := &view{states: map[*hook.Hook]State{}, lanes: l.lanes, startupDone: maps.Clone(l.startupDone)}
+	v := &view{states: map[*hook.Hook]State{}, lanes: l.lanes, startupDone: l.startupDone}
 	for _, x := range l.lives {
 		v.hooks = append(v.hooks, x.hook)
 		v.states[x.hook] = x.state

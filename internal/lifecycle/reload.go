@@ -41,7 +41,7 @@ type loaded struct {
 // follow posts a reload after each change of the files.
 func (l *Lifecycle) follow(ctx context.Context) {
 	_ = hookset.Follow(ctx, hookset.Following{
-		Dir: l.o.Load.Dir, Tenants: l.o.Load.Tenants, Found: l.reloading.found, Log: l.o.Log,
+		Dir: l.o.Load.Dir, Found: l.reloading.found, Log: l.o.Log,
 		Changed: func() { l.post(ctx, l.reload) },
 	})
 }

@@ -29,7 +29,8 @@ import (
 // TestScripts runs the files in testdata. A file has blocks, with an empty line between them: commands, and below the dashes what happened.
 // The first block declares hooks and calls "start". Commands are:
 //
-//	binding HOOK/NAME [OPTION=VALUE...]   a kubernetes binding: queue, key, width, group, limit, min, max, exhausted, allow, perrun, finalizer
+//	binding HOOK/NAME [OPTION=VALUE...]   a kubernetes binding: queue, key, width, group, limit, min, max, exhausted, allow, perrun,
+//	                                       finalizer
 //	schedule HOOK/NAME [OPTION=VALUE...]  a schedule binding
 //	retry HOOK [OPTION=VALUE...]          the hook's own policy: limit, min, max, exhausted
 //	start [parked=N] [runs=N]             begin, with these bounds
@@ -87,22 +88,6 @@ type world struct {
 	results map[string]string
 	// operationFails makes the operations of the next run fail.
 	operationFails bool
-	// denied are the bindings that the tenants of their hooks may not read, noToken is why these wait.
-	denied  map[string]bool
-	noToken string
-}
-
-// Waits and Denied are those of a run.Access.
-func (w *world) Waits(*hook.Hook) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.noToken
-}
-
-func (w *world) Denied(h *hook.Hook, index int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.denied[fmt.Sprint(h.Name, index)]
 }
 
 // Apply fails if the script says so.
@@ -255,7 +240,7 @@ func (w *world) start(o options) {
 	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w}, Objects: cluster{world: w},
 		Runner: run.New(run.Options{
-			Access: w, Confine: func(_ *hook.Tenant, env []string) ([]string, error) { return env, nil }, Executor: w.executor,
+			Executor:  w.executor,
 			Snapshots: cluster{world: w}, Objects: cluster{world: w}, Effects: w, Workspace: files, Log: log,
 			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
 			Pending: pending.New(o.number("parked"), func(ev event.Event, why pending.Reason) {
@@ -405,31 +390,6 @@ func (w *world) do(words []string) {
 	case "trigger":
 		id, err := w.life.Trigger(w.find(args[0]))
 		w.record("triggered %s %v", id, err)
-	case "tenant":
-		w.hook(args[0]).Tenant = &hook.Tenant{Name: args[1]}
-	case "includes":
-		h, a := w.find(args[0])
-		_, index := w.find(args[1])
-		h.Kubernetes[a.Index].Includes = []int{index.Index}
-	case "denied", "granted":
-		h, a := w.find(args[0])
-		w.mu.Lock()
-		if w.denied == nil {
-			w.denied = map[string]bool{}
-		}
-		w.denied[fmt.Sprint(h.Name, a.Index)] = command == "denied"
-		w.mu.Unlock()
-		go func() { (<-w.life.inbox)() }() // the owner
-		if command == "denied" {
-			w.life.Denied(h, a.Index)
-		} else {
-			w.life.Granted(h, a.Index)
-		}
-	case "token":
-		w.mu.Lock()
-		w.noToken = strings.TrimSpace(strings.Join(args, " "))
-		w.mu.Unlock()
-		w.life.Wake()
 	case "remove":
 		for _, x := range w.life.lives {
 			if x.hook.Name == args[0] {

@@ -105,8 +105,8 @@ func TestHooksOfAShard(t *testing.T) {
 				if why := health.Waiting(plain); why != "" {
 					t.Errorf("the hook that only runs need waits: %s", why)
 				}
-				if !l.StartupDone(single) || !health.Answers(single) || !health.Answers(divided) {
-					t.Errorf("startup done %t, answers %t %t", l.StartupDone(single), health.Answers(single), health.Answers(divided))
+				if !l.StartupDone() || !health.Answers(single) || !health.Answers(divided) {
+					t.Errorf("startup done %t, answers %t %t", l.StartupDone(), health.Answers(single), health.Answers(divided))
 				}
 				cancel()
 				synctest.Wait()

@@ -22,7 +22,7 @@ const slowList = 10 * time.Second
 //  3. hook by hook, its Synchronizations and then its schedules.
 //
 // With a standby 2 comes first: it has its snapshots when it becomes the leader, or owns its shard. A hook that is added later does not
-// wait for the onStartup runs of others. No hook waits for those of another tenant. A hook that runs on another shard gets as far as 2.
+// wait for the onStartup runs of others. A hook that runs on another shard gets as far as 2.
 func (l *Lifecycle) advance() {
 	if l.o.Standby {
 		for _, x := range l.lives {
@@ -35,22 +35,11 @@ func (l *Lifecycle) advance() {
 		return
 	}
 	l.queueStartups()
-	starting := map[string]bool{"": false}
-	for _, x := range l.lives {
-		starting[x.hook.TenantName()] = starting[x.hook.TenantName()] || l.runs(x) && x.state < Started
-	}
-	for tenant, still := range starting {
-		if !still {
-			if l.startupDone == nil {
-				l.startupDone = map[string]bool{}
-			}
-			l.startupDone[tenant] = true
-		}
+	l.startupDone = l.startupDone || !slices.ContainsFunc(l.lives, func(x *life) bool { return l.runs(x) && x.state < Started })
+	if !l.startupDone {
+		return
 	}
 	for _, x := range l.lives {
-		if !l.startupDone[x.hook.TenantName()] {
-			continue
-		}
 		if x.state == Started {
 			l.enable(x)
 		}
@@ -91,8 +80,8 @@ func (l *Lifecycle) queueStartups() {
 	slices.SortStableFunc(starting, func(a, b *life) int { return *a.hook.OnStartup - *b.hook.OnStartup })
 	for _, x := range starting {
 		l.o.Log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", x.hook.Name, "task", "HookRun")
-		l.o.Queues.Add(x.hook.MainQueue(), "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
-		l.o.Queues.Add(x.hook.MainQueue(), "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
+		l.o.Queues.Add(hook.MainQueue, "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
+		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
 			l.o.Health.Started(x.hook)
 			l.post(x.ctx, func() { l.step(x, startupSucceeded) })
 		}})
@@ -101,14 +90,8 @@ func (l *Lifecycle) queueStartups() {
 
 // keepQueues keeps the queues that hooks name: they show up in dumps before their first task.
 func (l *Lifecycle) keepQueues() {
-	shapes, limits := map[string]queue.Shape{hook.MainQueue: {}}, map[string]int{}
+	shapes := map[string]queue.Shape{hook.MainQueue: {}}
 	for _, x := range l.lives {
-		if t := x.hook.Tenant; t != nil {
-			shapes[t.Own(hook.MainQueue)] = queue.Shape{}
-			if t.Limits.Concurrency > 0 {
-				limits[t.Name] = t.Limits.Concurrency
-			}
-		}
 		for _, b := range x.hook.Bindings() {
 			if b.Queue != "" {
 				lanes := l.lanes[b.Queue]
@@ -117,7 +100,6 @@ func (l *Lifecycle) keepQueues() {
 		}
 	}
 	l.o.Queues.Keep(shapes)
-	l.o.Queues.Limit(limits)
 }
 
 // enable lists and watches for the kubernetes bindings of a hook, once.
@@ -165,7 +147,7 @@ func (l *Lifecycle) finalize(x *life) {
 				"binding", x.hook.Kubernetes[index].Name, "error", err.Error())
 		})
 		l.post(l.ctx, func() {
-			x.enabling, x.finalized, x.late = false, err == nil && !x.late, false
+			x.enabling, x.finalized = false, err == nil
 			l.settle(x)
 		})
 	})
@@ -195,7 +177,7 @@ func (l *Lifecycle) enableBindings(x *life, n int) bool {
 	h, started := x.hook, time.Now()
 	ctx, endTrace := l.o.Trace(x.ctx, h)
 	defer endTrace()
-	log := l.o.Log.With("hook", h.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", h.MainQueue())
+	log := l.o.Log.With("hook", h.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", hook.MainQueue)
 	log.Info("Enable kubernetes binding for hook")
 	var failures atomic.Int32
 	err := l.o.Watcher.Enable(ctx, h, func(index int, err error) {
@@ -222,10 +204,12 @@ func (l *Lifecycle) enableBindings(x *life, n int) bool {
 
 // release queues what hooks get once they are enabled. A hook whose bindings are in trouble or slow is passed over.
 func (l *Lifecycle) release() {
-	synchronizations, held := false, map[string]bool{}
+	synchronizations := false
 	for _, x := range l.lives {
-		held[x.hook.TenantName()] = held[x.hook.TenantName()] || x.state == Started && !x.passed.Load()
-		if x.state != Enabled || held[x.hook.TenantName()] {
+		if x.state == Started && !x.passed.Load() {
+			break
+		}
+		if x.state != Enabled {
 			continue
 		}
 		synchronizations = synchronizations || len(x.hook.Kubernetes) > 0
@@ -242,13 +226,11 @@ func (l *Lifecycle) release() {
 func (l *Lifecycle) queueTasks(x *life) {
 	h := x.hook
 	for i := range h.Kubernetes {
-		if !x.denied[i] {
-			l.queueInitial(h, i)
-		}
+		l.queueInitial(h, i)
 	}
 	if len(h.Schedules) > 0 {
 		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
-		l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
+		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
 	}
 }
 
@@ -259,7 +241,7 @@ func (l *Lifecycle) queueInitial(h *hook.Hook, i int) {
 		l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
 		return
 	case k.Initial == hook.InitialEvents:
-		l.o.Queues.AddFirst(h.MainQueue(), "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
+		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
 		return
 	}
 	t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
@@ -275,5 +257,5 @@ func (l *Lifecycle) enableSchedules(x *life) {
 		l.o.Clock.Register(s.Crontab)
 	}
 	l.o.Log.Info("Schedule binding for hook enabled successfully", "hook", x.hook.Name, "binding", "schedule", "task",
-		"EnableScheduleBindings", "queue", x.hook.MainQueue())
+		"EnableScheduleBindings", "queue", hook.MainQueue)
 }

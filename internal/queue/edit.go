@@ -127,9 +127,6 @@ func (s *Set) Keep(shapes map[string]Shape) {
 	}
 }
 
-// Limit sets the largest number of runs in flight of groups of queues. Groups that are left out have no limit.
-func (s *Set) Limit(groups map[string]int) { s.slots.limitGroups(groups) }
-
 // tidy ends a queue that is empty and not kept.
 func (s *Set) tidy(q *queue) {
 	if s.end(q) && s.opts.OnEnd != nil {

@@ -12,10 +12,8 @@ import (
 // queue is one named queue: a core with a lock, a clock, and a goroutine for each run in flight.
 type queue struct {
 	name string
-	// group is that of its slots.
-	group string
-	made  time.Time
-	set   *Set
+	made time.Time
+	set  *Set
 
 	mu   sync.Mutex
 	core core
@@ -31,7 +29,7 @@ type queue struct {
 }
 
 func newQueue(s *Set, name string) *queue {
-	return &queue{name: name, group: groupOf(name), made: time.Now(), set: s, core: newCore(&s.opts)}
+	return &queue{name: name, made: time.Now(), set: s, core: newCore(&s.opts)}
 }
 
 func (q *queue) age() time.Duration { return time.Since(q.made) }
@@ -114,7 +112,7 @@ func (q *queue) work(state *running, l *lane, t Task) {
 				q.leave(l)
 			}
 		}
-		q.set.slots.release(q)
+		q.set.slots.release()
 		l, t = q.proceed()
 	}
 	q.set.tidy(q)

@@ -11,7 +11,6 @@
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
 //     touched.
 //   - A lane that waits for a token, a delay or the end of a pause occupies no slot.
-//   - Queues whose names begin with the same text before a slash are a group. Limit bounds the runs of a group, within Options.MaxRuns.
 //   - A queue that is not kept ends when it is empty, and so does a lane.
 //   - Runs start by signal. An idle queue has no goroutine and uses no CPU.
 //   - A long lane is never copied: besides the task itself, one that waits takes 24 bytes. A lane that waits takes less than 1 KiB.

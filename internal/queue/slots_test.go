@@ -13,17 +13,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A group has at most as many runs as its limit, all queues together as many as there are slots, and no slot stays free that a queue may
-// use. A changed limit holds for the next runs.
-func TestGroups(t *testing.T) {
+// All queues together have at most as many runs as there are slots, and no slot stays free that a queue may use.
+func TestSlots(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(0, 3).Draw(rt, "slots")
-		names := []string{"main", "side", "shop/main", "shop/b", "shop/c", "bank/main", "bank/b", "none/a"}
-		synctest.Test(t, func(t *testing.T) { checkGroups(t, rt, slots, names) })
+		synctest.Test(t, func(t *testing.T) { checkSlots(t, rt, slots, []string{"main", "a", "b", "c", "d"}) })
 	})
 }
 
-func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
+func checkSlots(t *testing.T, rt *rapid.T, slots int, names []string) {
 	set := NewSet(Options{Backoff: DefaultBackoff(time.Second, time.Second), MaxRuns: slots})
 	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -44,10 +42,9 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 		defer mu.Unlock()
 		return slices.Collect(maps.Keys(running))
 	}
-	limits, before := map[string]int{}, map[string]int{}
 	for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 		name := rapid.SampledFrom(names).Draw(rt, "queue")
-		switch rapid.SampledFrom([]string{"add", "add", "add", "end", "end", "fail", "wait", "limit", "drop"}).Draw(rt, "step") {
+		switch rapid.SampledFrom([]string{"add", "add", "add", "end", "end", "fail", "wait", "drop"}).Draw(rt, "step") {
 		case "add":
 			set.Add(name, "", funcTaskOf(func(context.Context) error {
 				done := make(chan error)
@@ -62,30 +59,16 @@ func checkGroups(t *testing.T, rt *rapid.T, slots int, names []string) {
 			finish(name, fmt.Errorf("no luck"))
 		case "wait":
 			time.Sleep(time.Minute)
-		case "limit":
-			limits = map[string]int{"shop": rapid.IntRange(1, 2).Draw(rt, "shop"), "bank": rapid.IntRange(1, 3).Draw(rt, "bank")}
-			set.Limit(limits)
 		case "drop": // what waits
 			set.Edit(func(Task) bool { return false })
 		}
 		synctest.Wait()
-		used := map[string]int{}
 		runs := inFlight()
-		for _, name := range runs {
-			used[groupOf(name)]++
-		}
 		if slots > 0 && len(runs) > slots {
 			rt.Fatalf("%d runs, and %d slots", len(runs), slots)
 		}
-		for group, limit := range limits {
-			if used[group] > max(limit, before[group]) { // the runs before a lower limit continue
-				rt.Fatalf("%d runs of %s, limit %d", used[group], group, limit)
-			}
-		}
-		before = used
 		for _, name := range names {
-			limit, limited := limits[groupOf(name)]
-			room := (slots == 0 || len(runs) < slots) && (!limited || used[groupOf(name)] < limit)
+			room := slots == 0 || len(runs) < slots
 			set.LookQueue(name, 0, func(q State, _ []Lane) {
 				if q.Length > 0 && q.Phase == Idle && room {
 					rt.Fatalf("%s does not run, and there is room", name)

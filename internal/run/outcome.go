@@ -55,6 +55,13 @@ func (t *Task) leave() {
 	t.Forget()
 }
 
+// unlock unlocks the bindings of the task.
+func (t *Task) unlock() {
+	for _, index := range t.readExtra().unlocks {
+		t.runner.opts.Snapshots.Unlock(t.Hook(), index)
+	}
+}
+
 // finalized yields the events whose success removes a finalizer, but for those of kept objects.
 func (t *Task) finalized(kept map[string]bool) iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
@@ -108,10 +115,6 @@ func (t *Task) forgetPrevious() {
 
 // Exhaust ends a task that has no attempt left: its contexts are parked or, as its policy demands, dropped.
 func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool) {
-	if t.dropDenied() {
-		t.Forget()
-		return false
-	}
 	if t.Policy().Exhausted == hook.Drop {
 		t.forgetPrevious()
 		t.leave()

@@ -86,15 +86,6 @@ type noFinalizers struct{}
 func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
 func (noFinalizers) Keep(event.Event) (kept, again bool)            { return true, false }
 
-// Access decides which runs of hooks of tenants have to wait.
-type Access interface {
-	// Waits is why no run of the hook may start now; empty for none.
-	Waits(h *hook.Hook) string
-	// Denied reports that the account of the hook may not read the objects of a binding. Then its contexts are dropped, and runs with its
-	// snapshot wait.
-	Denied(h *hook.Hook, index int) bool
-}
-
 // Effects apply the output of hooks.
 type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
@@ -120,9 +111,6 @@ type Options struct {
 	Env []string
 	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
 	KubectlEnv map[string][]string
-	// Confine returns the part of such an environment that hooks of a tenant have, with the variables of the tenant. It is required if there
-	// are tenants.
-	Confine func(t *hook.Tenant, env []string) ([]string, error)
 	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
 	// RetryMin and RetryMax bound the delays of policies that leave them out.
@@ -133,8 +121,6 @@ type Options struct {
 	Finalizers Finalizers
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
-	// Access, if set, is that of hooks of tenants.
-	Access Access
 	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. Replaced receives the event that
 	// it replaces. Both must be quick.
 	Full     func() bool
@@ -309,9 +295,6 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		}
 	}()
 	frames := r.frames(t)
-	if err = r.deniedSince(t); err != nil {
-		return err
-	}
 	if err = r.writeContexts(t, f, frames, log); err != nil {
 		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
@@ -383,11 +366,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	ctx, endTrace := r.startProcessSpan(ctx)
 	path, set, release := r.opts.Files.Take(t.Hook())
 	defer release()
-	in, err := r.invocation(withPath(path, t.Hook()), f)
-	if err != nil {
-		endTrace(err)
-		return process.Result{}, fmt.Errorf("%s FAILED: %w", t.Hook().Name, err)
-	}
+	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
 	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
@@ -401,14 +380,8 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	if in.Worker != nil {
 		in.Worker.Client = t.readExtra().review != nil
 	}
-	if l := in.Limits.Output; l > 0 {
-		in.Dropped = func() {
-			log.Warn("The hook has printed more than its tenant allows, the rest is dropped", "tenant", t.Hook().TenantName(), "limit", l)
-		}
-	}
 	a.in = in
 	result, err := r.opts.Executor.Execute(ctx, in)
-	err = named(t.Hook(), in.Limits, err)
 	addWorker(ctx, result.Served)
 	endTrace(err)
 	if result.Slowed {

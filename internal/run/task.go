@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -48,8 +47,6 @@ func (a address) event() event.Event {
 
 // extra is the part of a task that merging, running, and events other than changes and ticks need.
 type extra struct {
-	// endings is Runner.endings when the last run began.
-	endings int
 	// unlocks are the kubernetes bindings that a successful run unlocks.
 	unlocks []int
 	// retried is true if a merged task must not lose its events when the run fails.
@@ -63,8 +60,6 @@ type extra struct {
 	rest *Task
 	// replaces: the event takes the place of a Modified event of its object that waits.
 	replaces bool
-	// blocked is true after a run that could not begin.
-	blocked bool
 	// once is true for a task that was triggered: one failure drops it.
 	once bool
 	// queue replaces the queue of the first event, unless it is empty.
@@ -267,20 +262,7 @@ func (t *Task) Starting(key string, failures int, waited time.Duration) {
 func (t *Task) Run(ctx context.Context) (err error) {
 	m := t.ensureExtra()
 	if m.review != nil {
-		if why := t.runner.blocked(t); why != "" {
-			return fmt.Errorf("%s FAILED: %w", t.Hook().Name, &blockedError{why})
-		}
 		return t.runner.run(ctx, t)
-	}
-	m.blocked = false
-	if !t.runner.hooks.removed(t.Hook()) {
-		if t.dropDenied() {
-			return nil
-		}
-		if why := t.runner.blocked(t); why != "" {
-			m.blocked = true
-			return &blockedError{why}
-		}
 	}
 	if !t.runner.hooks.enter(t.Hook()) {
 		t.Forget()
@@ -294,7 +276,6 @@ func (t *Task) Run(ctx context.Context) (err error) {
 			err = nil
 		}
 	}()
-	m.endings = t.runner.endings(t.Hook())
 	return t.runner.run(ctx, t)
 }
 

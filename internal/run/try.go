@@ -39,16 +39,12 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	if t.Hook.ShellLibrary {
 		f.WriteHeads(wire.HeadsOf(t.Contexts))
 	}
-	in, err := r.invocation(t.Hook, f)
-	if err != nil {
-		return out, result, fmt.Errorf("%s FAILED: %w", t.Hook.Name, err)
-	}
+	in := r.invocation(t.Hook, f)
 	in.Stdout, in.Stderr = t.Stdout, t.Stderr
 	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
 	in.Vars = append(in.Vars, r.shardVariables(t.Hook)...)
 	in.Worker = r.worker(t.Hook, 0, "1", f)
 	result, err = r.opts.Executor.Execute(ctx, in)
-	err = named(t.Hook, in.Limits, err)
 	out, outErr := f.Outputs()
 	if err == nil && outErr != nil {
 		err = fmt.Errorf("%s FAILED: %w", t.Hook.Name, outErr)
@@ -57,25 +53,20 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 }
 
 // invocation is the same for tasks and trials.
-func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) (process.Invocation, error) {
-	in, err := r.program(h, f.Own())
+func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
+	in := r.program(h, f.Own())
 	in.Vars, in.Timeout = append(f.Environment(), kubectl.Recorded(in.Env, f.CallsFile())...), r.timeout(h)
-	return in, err
+	return in
 }
 
 // program is what is equal for all runs of a hook; own are variables of the hook.
-func (r *Runner) program(h *hook.Hook, own []string) (in process.Invocation, err error) {
+func (r *Runner) program(h *hook.Hook, own []string) process.Invocation {
 	program, args := h.Command()
 	env, found := r.opts.KubectlEnv[h.Settings.Kubectl]
 	if !found {
 		env = r.opts.Env
 	}
-	if h.Tenant == nil {
-		env = append(env[:len(env):len(env)], own...)
-	} else if env, err = r.opts.Confine(h.Tenant, env); err != nil {
-		return in, err
-	}
 	return process.Invocation{
-		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path), Env: env, Tenant: h.TenantName(), Limits: limitsOf(h.Tenant),
-	}, nil
+		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path), Env: append(env[:len(env):len(env)], own...),
+	}
 }

@@ -47,11 +47,8 @@ func (r *Runner) Renew() {
 			r.opts.Log.Warn("Cannot make what a worker needs", "hook", h.Name, "error", err.Error())
 		}
 		path, set, release := r.opts.Files.Take(h)
-		in, err := r.program(withPath(path, h), own)
+		in := r.program(withPath(path, h), own)
 		release() // each worker takes them again
-		if err != nil {
-			r.opts.Log.Warn("Cannot make what a worker needs", "hook", h.Name, "error", err.Error())
-		}
 		in.Worker = r.worker(h, set, "", nil)
 		all = append(all, in)
 		if h.Count(func(k hook.Kind) bool { return k.Caller() != "" }) > 0 {

@@ -90,7 +90,7 @@ func TestOneShard(t *testing.T) {
 	for range 300 {
 		uids = append(uids, fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", random.Uint32(), random.Uint32()>>16, random.Uint32()>>20,
 			random.Uint32()>>16, random.Uint64()>>16))
-		namespaces = append(namespaces, fmt.Sprintf("tenant-%d", random.IntN(10_000)))
+		namespaces = append(namespaces, fmt.Sprintf("team-%d", random.IntN(10_000)))
 	}
 	for n := Min; n <= Max; n++ {
 		for k := range uids {
@@ -117,7 +117,7 @@ func TestOneShard(t *testing.T) {
 
 // The rules as the specification has them, in other words.
 func TestRules(t *testing.T) {
-	for _, text := range []string{"", "a", "default", "tenant-0", "tenant-299", "8f3c1e7e-0000-4000-8000-000000000000"} {
+	for _, text := range []string{"", "a", "default", "team-0", "team-299", "8f3c1e7e-0000-4000-8000-000000000000"} {
 		plain := fnv.New64a()
 		plain.Write([]byte(text))
 		h := plain.Sum64()
@@ -168,13 +168,13 @@ func TestShares(t *testing.T) {
 	var shares [4]int
 	for i := range 300 {
 		for k := range shares {
-			if (Shard{k, 4}).Part(ByNamespace).Has("", fmt.Sprintf("tenant-%d", i)) {
+			if (Shard{k, 4}).Part(ByNamespace).Has("", fmt.Sprintf("team-%d", i)) {
 				shares[k]++
 			}
 		}
 	}
 	if shares != [4]int{75, 75, 75, 75} {
-		t.Errorf("shares of tenant-0 to tenant-299: %v", shares)
+		t.Errorf("shares of team-0 to team-299: %v", shares)
 	}
 }
 
@@ -208,7 +208,7 @@ func BenchmarkHas(b *testing.B) {
 			p, n := Shard{1, 4}.Part(by), 0
 			b.ReportAllocs()
 			for b.Loop() {
-				if p.Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "tenant-17") {
+				if p.Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "team-17") {
 					n++
 				}
 			}

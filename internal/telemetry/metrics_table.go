@@ -66,8 +66,6 @@ var definitions = []definition{
 	{name: "shard_info", typ: gauge, scraped: true, labels: []string{"shard", "shards", "division"},
 		help: "1 if this replica serves the shard, 0 for the other shards."},
 
-	{name: "tenant_ready", typ: gauge, scraped: true, labels: []string{"tenant"},
-		help: "1 if the account of the tenant has a token, otherwise 0: then its hooks wait."},
 	{name: "troubles", typ: gauge, scraped: true, labels: []string{"kind", "hook"},
 		help: "What does not work now, or is paused: the list of shell-operator status, by kind and hook."},
 
@@ -87,7 +85,7 @@ var definitions = []definition{
 	{name: "tasks_parked_total", typ: counter, labels: bindingLabels,
 		help: "Tasks that were parked."},
 	{name: "parked_contexts_dropped_total", typ: counter, labels: []string{"hook", "binding", "queue", "reason"},
-		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload, denied."},
+		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload."},
 	{name: "events_replaced_total", typ: counter, labels: bindingLabels,
 		help: "Waiting Modified events that were dropped for a later one of their object, because more than --spool-limit waits on the disk."},
 

@@ -45,7 +45,6 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 		names.Gauge("parked_tasks", func(set Set) { set(2, "a.sh", "pods", "main") }),
 		names.Gauge("orphaned_finalizer_objects", func(set Set) { set(3, "example.com/a", "databases") }),
 		names.Gauge("orphaned_sets", func(set Set) { set(2, "gone.sh") }),
-		names.Gauge("tenant_ready", func(set Set) { set(1, "shop"); set(0, "paint") }),
 		names.Gauge("troubles", func(set Set) { set(1, "reviews", "deny.sh"); set(1, "api", "") }),
 		names.Gauge("shard_info", func(set Set) { set(1, "0", "2", "1a2b3c4d"); set(0, "1", "2", "1a2b3c4d") }),
 		names.Gauge("tasks_queue_length", func(set Set) { set(2, "main"); set(31, "slow") }),

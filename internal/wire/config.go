@@ -81,7 +81,7 @@ func notValid(what string, violations []Violation) string {
 	return bulleted(what+" is not valid"+number+":", violations)
 }
 
-// FileError lists all errors in the file of tenants, or in one that a run has written. Of what runs write it shows no values, which may be
+// FileError lists all errors in a file that a run has written. Of what runs write it shows no values, which may be
 // secret.
 type FileError struct {
 	Violations []Violation

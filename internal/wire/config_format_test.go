@@ -1,9 +1,7 @@
 package wire
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -12,8 +10,7 @@ import (
 // Every configuration of the other tests is that of its form. The form is of version 1.
 func TestFormatConfig(t *testing.T) {
 	// not in a configuration
-	missing := fieldsOf[hook.Hook](append(slices.Collect(maps.Keys(fieldsOf[hook.Tenant]())), "Hook.Tenant", "Hook.Interpreter",
-		"Hook.ShellLibrary", "Hook.Contexts", "Settings.OneByOne", "Lanes.Secret")...)
+	missing := fieldsOf[hook.Hook]("Hook.Interpreter", "Hook.ShellLibrary", "Hook.Contexts", "Settings.OneByOne", "Lanes.Secret")
 	for name, text := range texts(t, configFiles) {
 		h, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", text, testOptions())
 		if err != nil || h.Contexts != hook.FullContexts {

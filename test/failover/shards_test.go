@@ -79,7 +79,7 @@ func newSharing(t *testing.T, cluster *testenv.Cluster, custom bool, spaces, obj
 		s.define()
 	}
 	for i := range spaces {
-		name := fmt.Sprintf("%s-tenant-%d", s.namespace, i)
+		name := fmt.Sprintf("%s-team-%d", s.namespace, i)
 		s.spaces = append(s.spaces, name)
 		s.send(s.client.Post().AbsPath("/api/v1/namespaces"), fmt.Sprintf(`{"metadata": {"name": %q}}`, name))
 	}

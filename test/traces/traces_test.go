@@ -18,13 +18,15 @@ import (
 // events can gather.
 const hookText = `#!/bin/bash
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{kind: Secret, executeHookOnEvent: [Added], executeHookOnSynchronization: false, queue: {name: tenants, key: namespace}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
+  echo '{configVersion: v1, kubernetes: [{kind: Secret, executeHookOnEvent: [Added], executeHookOnSynchronization: false,
+    queue: {name: teams, key: namespace}, namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
   exit
 fi
 echo "traceparent $TRACEPARENT"
 status=4
 [ -e %[2]s/gathered ] || { status=0; mkfifo %[2]s/gate; echo waiting; read <%[2]s/gate; }
-echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
+echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap",
+  "metadata": {"name": "made", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
 exit $status
 `
 

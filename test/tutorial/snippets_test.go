@@ -15,7 +15,7 @@ import (
 // configurations.
 func parsed(b pages.Block) bool {
 	return slices.Contains([]string{"yaml patch", "json patch", "json metrics", "json admission", "json conversion", "json http",
-		"yaml result", "yaml tenants"}, b.Kind) ||
+		"yaml result"}, b.Kind) ||
 		b.Kind == "yaml" && strings.HasPrefix(b.Text, "configVersion: v1\n")
 }
 

@@ -28,9 +28,6 @@
 {{- if ne .Values.brokenHooks "fail" }}
 - {name: SHELL_OPERATOR_BROKEN_HOOKS, value: {{ .Values.brokenHooks | quote }}}
 {{- end }}
-{{- if .Values.tenants }}
-- {name: SHELL_OPERATOR_TENANTS, value: /etc/shell-operator-tenants/tenants.yaml}
-{{- end }}
 {{- if eq (include "source" .) "git" }}
 - {name: SHELL_OPERATOR_HOOKS_DIR, value: {{ include "gitDirectory" . | quote }}}
 {{- end }}

@@ -17,7 +17,6 @@ instance: the namespace and the name of the release
 prometheus-metrics-prefix: metrics.prefix
 run-dir: runFiles
 spool-limit: spoolLimit
-tenants: tenants
 tracing-otlp-auth-token: the variable TRACING_OTLP_AUTH_TOKEN in env, from a Secret
 validating-webhook-configuration-name: fullnameOverride
 validating-webhook-service-name: fullnameOverride

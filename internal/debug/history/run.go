@@ -15,8 +15,6 @@ type Run struct {
 	// Task is task.id of the log.
 	Task string `json:"task"`
 	Hook string `json:"hook"`
-	// Tenant is that of the hook; empty is the default one.
-	Tenant string `json:"tenant,omitempty"`
 	// Queue is empty for runs that answer a request. Key is that of the lane of a keyed queue.
 	Queue   string `json:"queue,omitempty"`
 	Key     string `json:"key,omitempty"`

@@ -11,7 +11,7 @@ import (
 
 // Names are those of the manifests.
 type Names struct {
-	// Role is the name of all roles and bindings. Those of an account of tenants have the account behind it.
+	// Role is the name of all roles and bindings.
 	Role string
 	// ServiceAccount and Namespace are those of the operator.
 	ServiceAccount, Namespace string
@@ -25,12 +25,7 @@ func YAML(about string, roles []Role, n Names) string {
 		b.WriteString("# The hooks have no bindings that need permissions.\n")
 	}
 	for _, r := range roles {
-		name, account, namespace := n.Role, n.ServiceAccount, n.Namespace
-		if r.Account != (hook.ServiceAccount{}) {
-			account, namespace = r.Account.Name, r.Account.Namespace
-			name += ":" + namespace + ":" + account
-		}
-		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n", r.kind(), quoted(name))
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n", r.kind(), quoted(n.Role))
 		r.writeNamespace(&b)
 		b.WriteString("rules:\n")
 		for _, rule := range r.Rules {
@@ -43,10 +38,10 @@ func YAML(about string, roles []Role, n Names) string {
 			}
 			fmt.Fprintf(&b, "  verbs: [%s]\n", quoted(rule.Verbs...))
 		}
-		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s\n", r.kind(), quoted(name))
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s\n", r.kind(), quoted(n.Role))
 		r.writeNamespace(&b)
-		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", r.kind(), quoted(name))
-		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", quoted(account), quoted(namespace))
+		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", r.kind(), quoted(n.Role))
+		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", quoted(n.ServiceAccount), quoted(n.Namespace))
 	}
 	return b.String()
 }

@@ -4,7 +4,6 @@
 //   - With these permissions, an operator enables all bindings and serves all webhooks.
 //   - A permission is limited to a namespace or to names wherever the API server can check that.
 //   - Each rule names the hooks that need it.
-//   - What hooks of a tenant write, its account is allowed to write. What they watch, both it and the operator are allowed to read.
 //
 // Not attempted: requests of hooks themselves. They and the operations of hooks are unknown without running them; the operations of test
 // cases and of a running operator can be added.
@@ -55,21 +54,12 @@ type Options struct {
 
 // Use is a permission that operations of a hook need.
 type Use struct {
-	// Hook is the name of the hook.
-	Hook                       string
 	Namespace, Group, Resource string
 	Verbs                      []string
 	// Why is the reason, Note what is to be known of the rule; it may be empty.
 	Why, Note string
 	// Guessed: no cluster and no CRD has confirmed the resource.
 	Guessed bool
-}
-
-// records reports whether the rule is that of the records of sets, which the operator writes for all hooks. No operation needs just these
-// verbs: those of the objects of sets have list, too.
-func (u *Use) records(own string) bool {
-	return u.Namespace == own && u.Group == "" && u.Resource == "configmaps" &&
-		slices.Equal(u.Verbs, []string{"create", "delete", "get", "patch"})
 }
 
 // reasons are the comments of the rule.
@@ -86,8 +76,6 @@ func (u *Use) reasons() []string {
 
 // Role is a Role, or a ClusterRole if it has no namespace.
 type Role struct {
-	// Account is that of tenants; the zero value is the operator's.
-	Account   hook.ServiceAccount
 	Namespace string
 	Rules     []Rule
 }
@@ -109,72 +97,56 @@ type need struct {
 	why                              []string
 }
 
-// byLabels ends the reason of a rule that only the operator needs: it finds the namespaces of a binding.
-const byLabels = " selects namespaces by labels"
-
 // watching are the verbs for watched kinds. The operator itself only lists and watches; "get" adds no exposure, and
 // hooks use it to read the object again.
 const watching = "get list watch"
 
-// Plan returns the roles, first the ClusterRole, then the Roles by namespace; those of the operator come before those of tenants. It fails
-// for kinds that the lookup does not find.
+// Plan returns the roles, first the ClusterRole, then the Roles by namespace. It fails for kinds that the lookup does not find.
 func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
-	all := needs{}
+	var all []need
 	var errs []error
 	for _, h := range hooks {
 		syncs := o.Syncs != nil && o.Syncs(h)
 		if syncs {
-			all.ofOperator(setRecords(h, o.Namespace, o.Tested != nil && o.Tested(h)))
+			all = append(all, setRecords(h, o.Namespace, o.Tested != nil && o.Tested(h)))
 		}
 		for i := range h.Kubernetes {
 			b := &h.Kubernetes[i]
-			watched, kind, err := watches(h, b, lookup)
+			watched, err := watches(h, b, lookup)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("hook %q, binding %q: %w", h.Name, b.Name, err))
 				continue
 			}
-			all.of(h, watched...)
-			if h.Tenant != nil { // the operator reads for all, and the account is asked whether it is allowed to
-				all.ofOperator(withoutWrites(watched)...)
-				if !kind.Namespaced {
-					all.of(h, need{"default", "events.k8s.io", "events", "", "create patch",
-						[]string{h.Name + ", Events about objects that are in no namespace"}})
-				}
-			}
+			all = append(all, watched...)
 			if o.Events && !b.AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
-				all.of(h, events(h, b)...)
+				all = append(all, events(h, b)...)
 			}
 			if syncs {
-				all.of(h, sets(h, watched)...)
+				all = append(all, sets(h, watched)...)
 			}
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	all.ofOperator(slices.Concat(webhooks(hooks, o), record(hooks, o), tokens(hooks))...)
+	all = slices.Concat(all, webhooks(hooks, o), record(hooks, o))
 	switch {
 	case o.Shards:
-		all.ofOperator(need{o.Namespace, "coordination.k8s.io", "leases", "", "get list watch create update delete",
+		all = append(all, need{o.Namespace, "coordination.k8s.io", "leases", "", "get list watch create update delete",
 			[]string{"shards; the names of their Leases depend on the hooks"}})
 	case o.Lease != "":
 		const why = "leader election"
-		all.ofOperator(
+		all = append(all,
 			need{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
 			need{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
 	}
 	if o.Events {
-		all.ofOperator(need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
+		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	for _, u := range o.Uses {
-		one := need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()}
-		if i := slices.IndexFunc(hooks, func(h *hook.Hook) bool { return h.Name == u.Hook }); i >= 0 && !u.records(o.Namespace) {
-			all.of(hooks[i], one)
-		} else {
-			all.ofOperator(one)
-		}
+		all = append(all, need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()})
 	}
-	return all.roles(), nil
+	return roles(withoutCovered(all)), nil
 }
 
 // orAll are names, or the one that means all.
@@ -186,10 +158,10 @@ func orAll(names []string) []string {
 }
 
 // watches is what a kubernetes binding needs.
-func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, Kind, error) {
+func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
 	kind, err := lookup(b.APIVersion, b.Kind)
 	if err != nil {
-		return nil, kind, err
+		return nil, err
 	}
 	why := []string{fmt.Sprintf("%s, kubernetes %q", h.Name, b.Name)}
 	if kind.Guessed {
@@ -200,7 +172,7 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, Kind, err
 	if kind.Namespaced {
 		namespaces = orAll(b.Namespaces.Names)
 		if b.Namespaces.ByLabels {
-			all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + byLabels}})
+			all = append(all, need{"", "", "namespaces", "", watching, []string{why[0] + " selects namespaces by labels"}})
 		}
 	}
 	for _, namespace := range namespaces {
@@ -219,7 +191,7 @@ func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, Kind, err
 			all = append(all, need{namespace, kind.Group, kind.Resource, "", watching + " patch", finds})
 		}
 	}
-	return all, kind, nil
+	return all, nil
 }
 
 // setRecords is what the records of a hook's sets need, which are in the operator's namespace. The kinds of the sets' objects are unknown,

@@ -77,8 +77,6 @@ type Options struct {
 	RestartCounters bool
 	// MaxBytes is the maximum of what the series of a hook take in memory; 0 means no limit.
 	MaxBytes int
-	// Account, if set, returns what a hook's requests are sent as. The zero value is the operator: Client.
-	Account func(h *hook.Hook) kube.Account
 	// Shard, if set, returns that of this replica, which decides what sets a run may have.
 	Shard func() shard.Shard
 	// Warned, if set, is called for each warning of the API server to a request for a hook.
@@ -122,9 +120,6 @@ func New(o Options) (*Effects, error) {
 	if o.Warned == nil {
 		o.Warned = func(string) {}
 	}
-	if o.Account == nil {
-		o.Account = func(*hook.Hook) kube.Account { return kube.Account{} }
-	}
 	if o.Shard == nil {
 		o.Shard = func() shard.Shard { return shard.Shard{} }
 	}
@@ -134,9 +129,9 @@ func New(o Options) (*Effects, error) {
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Known: o.Restores.Known, Differs: o.Restores.Differs,
 		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
-		Warn: func(hook string, as kube.Account, about effect.Owner, reason, note string) {
+		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
-				As: as, Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
+				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
 					UID: types.UID(about.UID)},
 				Type: "Warning", Reason: reason, Action: "RestoreObject", Note: note,
 			})
@@ -170,9 +165,8 @@ func (e *Effects) Flush(ctx context.Context) { e.o.Events.Flush(ctx) }
 // events adapts a Recorder.
 type events struct{ *kubeevent.Recorder }
 
-func (e events) Record(hook string, as kube.Account, p *effect.Patch) {
+func (e events) Record(hook string, p *effect.Patch) {
 	e.Recorder.Record(hook, kubeevent.Event{
-		As:        as,
 		Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.Event.UID)},
 		Type:      p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
 	})
@@ -209,20 +203,11 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
 	}
 	var done progress
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.o.Account(h), Identify: identify}, requests.Patches, turn, &done); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn, &done); err != nil {
 		return changes(requests.Patches, &done), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	e.Metrics.ApplyOf(metricsOf(h), requests.Metrics)
+	e.Metrics.Apply(h.Name, requests.Metrics)
 	return changes(requests.Patches, &done), nil
-}
-
-// metricsOf is whose metrics those of a hook are.
-func metricsOf(h *hook.Hook) metric.Hook {
-	of := metric.Hook{Name: h.Name, Tenant: h.TenantName()}
-	if h.Tenant != nil {
-		of.MaxSeries = h.Tenant.Limits.Series
-	}
-	return of
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
@@ -243,7 +228,7 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	var done progress
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, As: e.o.Account(h), Identify: identify}, kept, turn, &done); err != nil {
+	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, kept, turn, &done); err != nil {
 		return changes(kept, &done), fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept, &done), nil
@@ -262,7 +247,7 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		of[&patches[i]] = o
 	}
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
-	return e.change(ctx, log, patch.Run{Hook: h.Name, As: e.o.Account(h), Identify: identify, Follow: follow}, patches, nil, &progress{})
+	return e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil, &progress{})
 }
 
 // largeFile is a file of operations that few hooks write.

@@ -70,8 +70,6 @@ func (a Responder) Answer(ctx context.Context, h *hook.Hook, index int, request 
 	switch {
 	case errors.Is(err, run.ErrRate):
 		err = fmt.Errorf("%w: %w", httphooks.ErrBusy, err)
-	case errors.Is(err, run.ErrWaits):
-		err = fmt.Errorf("%w: %w", httphooks.ErrWaits, err)
 	case errors.As(err, new(*process.TimeoutError)):
 		err = fmt.Errorf("%w: %w", httphooks.ErrLate, err)
 	}

@@ -23,11 +23,11 @@ func TestSetsOfShards(t *testing.T) {
 		return own, other
 	}
 	ownUID, otherUID := shardOf(shard.ByObject, uid, "")
-	ownNS, otherNS := shardOf(shard.ByNamespace, "", "tenant-1")
+	ownNS, otherNS := shardOf(shard.ByNamespace, "", "team-1")
 	ownAll, otherAll := shardOf(shard.ByNamespace, "", "")
 	first, second, waits := shard.Shard{Count: 3}, shard.Shard{Index: 1, Count: 3}, shard.Shard{Index: shard.Waiting, Count: 3}
-	inNS := &effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: "tenant-1", Name: "a"}
-	withUID := &effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: "tenant-1", Name: "a", UID: uid}
+	inNS := &effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: "team-1", Name: "a"}
+	withUID := &effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: "team-1", Name: "a", UID: uid}
 	known := func(group, kind, _, name string) (string, int64) {
 		if group == "" && kind == "ConfigMap" && name == "a" {
 			return uid, 1
@@ -48,10 +48,10 @@ func TestSetsOfShards(t *testing.T) {
 		{"no owner", first, shard.ByNamespace, nil, nil, "it has no owner, and settings.shardBy is namespace"},
 		{"own namespace", ownNS, shard.ByNamespace, inNS, nil, ""},
 		{"foreign namespace", otherNS, shard.ByNamespace, inNS, nil, "its owner ConfigMap/a belongs to another shard"},
-		{"own Namespace", ownNS, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Namespace", Name: "tenant-1"}, nil, ""},
-		{"foreign Namespace", otherNS, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Namespace", Name: "tenant-1"}, nil,
+		{"own Namespace", ownNS, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Namespace", Name: "team-1"}, nil, ""},
+		{"foreign Namespace", otherNS, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Namespace", Name: "team-1"}, nil,
 			"another shard"},
-		{"own cluster-scoped", ownAll, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Node", Name: "tenant-1"}, nil, ""},
+		{"own cluster-scoped", ownAll, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Node", Name: "team-1"}, nil, ""},
 		{"foreign cluster-scoped", otherAll, shard.ByNamespace, &effect.Owner{APIVersion: "v1", Kind: "Node", Name: "a"}, nil, "another shard"},
 		{"own uid", ownUID, shard.ByObject, withUID, nil, ""},
 		{"own uid of contexts", ownUID, shard.ByObject, inNS, known, ""},

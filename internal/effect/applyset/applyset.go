@@ -59,7 +59,7 @@ type Options struct {
 	// restored. They may be nil.
 	Active  func(hook string) bool
 	Differs func(hook, set, kind string)
-	Warn    func(hook string, as kube.Account, about effect.Owner, reason, note string)
+	Warn    func(hook string, about effect.Owner, reason, note string)
 	// Warned, if set, receives the warnings of the API server to the requests of a restore.
 	Warned func(log *slog.Logger, hook, about, text string)
 	// Known reports whether a hook exists: nothing is kept of the sets of others. It may be nil.
@@ -124,9 +124,9 @@ func New(o Options) *Applier {
 
 // Sync makes a set of a hook complete: the objects are read and changed as an account, the record of the set as the operator. It reports
 // the RBAC rules that its requests need.
-func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, as kube.Account, set *effect.ObjectSet,
+func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet,
 	needs func(namespace string, rules ...kube.Rule)) error {
-	s := &session{Applier: a, hook: hook, as: as, set: set, needs: needs, log: log.With("set", set.Name)}
+	s := &session{Applier: a, hook: hook, set: set, needs: needs, log: log.With("set", set.Name)}
 	if err := s.identify(ctx); err != nil {
 		return err
 	}

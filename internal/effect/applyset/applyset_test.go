@@ -112,7 +112,7 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 	}
 	for _, p := range patches {
 		p.Set.Finalizer = o.finalizer
-		if err := o.Sync(ctx, slog.New(slog.NewTextHandler(o.log, nil)), hook, kube.Account{}, p.Set, func(string, ...kube.Rule) {}); err != nil {
+		if err := o.Sync(ctx, slog.New(slog.NewTextHandler(o.log, nil)), hook, p.Set, func(string, ...kube.Rule) {}); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -38,7 +37,6 @@ type driftKey struct {
 type baseline struct {
 	names
 	hook      string
-	as        kube.Account
 	set       effect.ObjectSet // without objects
 	ownerKind kube.Resource
 	resources map[schema.GroupKind]kube.Resource
@@ -57,7 +55,7 @@ func (s *session) setBaseline() {
 	}
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	s.state.baseline = &baseline{names: s.names, hook: s.hook, as: s.as, set: set, ownerKind: s.ownerKind, resources: s.resources}
+	s.state.baseline = &baseline{names: s.names, hook: s.hook, set: set, ownerKind: s.ownerKind, resources: s.resources}
 	restoring := map[ref]*restores{}
 	for r, latest := range s.state.restores { // their delays stay
 		if s.wanted[r] {
@@ -85,7 +83,7 @@ func (s *session) unchanged() bool {
 	s.state.mu.Lock()
 	base, complete := s.state.baseline, s.state.complete && len(s.state.differing) == 0 && len(s.state.applied) == len(s.objects)
 	s.state.mu.Unlock()
-	if !complete || base == nil || base.as != s.as || !sameOptions(s.set, &base.set) {
+	if !complete || base == nil || !sameOptions(s.set, &base.set) {
 		return false
 	}
 	if base.set.Owner != nil {
@@ -347,7 +345,7 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 		return
 	}
 	c := &restoration{
-		session: &session{Applier: a, names: base.names, hook: base.hook, as: base.as, set: &base.set,
+		session: &session{Applier: a, names: base.names, hook: base.hook, set: &base.set,
 			needs: func(string, ...kube.Rule) {}, state: s,
 			ownerKind: base.ownerKind, resources: base.resources, restoring: true},
 		ref: item.ref, last: last, item: item,
@@ -557,7 +555,7 @@ func (c *restoration) warn(reason, note string) {
 		if c.set.Owner != nil {
 			about = *c.set.Owner
 		}
-		c.opts.Warn(c.hook, c.as, about, reason, note)
+		c.opts.Warn(c.hook, about, reason, note)
 	}
 }
 
@@ -601,11 +599,11 @@ func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live
 		return err
 	}
 	if c.parent != nil { // first, so that no parent is gone before its members
-		if _, err := c.disown(ctx, c.opts.Client, c.parentPath(), &c.parent.live); err != nil {
-			return fmt.Errorf("cannot change its parent: %w", explain(kube.Account{}, err, parentResource, c.namespace, "patch"))
+		if _, err := c.disown(ctx, c.parentPath(), &c.parent.live); err != nil {
+			return fmt.Errorf("cannot change its parent: %w", explain(err, parentResource, c.namespace, "patch"))
 		}
 	}
-	answer, err := c.disown(ctx, c.client(), append(res.Path(c.ref.namespace), c.ref.name), current)
+	answer, err := c.disown(ctx, append(res.Path(c.ref.namespace), c.ref.name), current)
 	if err != nil {
 		return err
 	}
@@ -627,12 +625,12 @@ func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live
 }
 
 // disown removes the reference to the owner.
-func (c *restoration) disown(ctx context.Context, client rest.Interface, path []string, current *live) (*live, error) {
+func (c *restoration) disown(ctx context.Context, path []string, current *live) (*live, error) {
 	at := slices.IndexFunc(current.OwnerReferences, c.isOwner)
 	if at < 0 {
 		return current, nil
 	}
-	return c.patchJSON(ctx, client, path, append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)}))
+	return c.patchJSON(ctx, path, append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)}))
 }
 
 // disowned returns a manifest without the reference to the owner.

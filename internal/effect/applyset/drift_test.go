@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -98,7 +97,7 @@ func newRestorerAt(t *testing.T, cluster *testenv.Cluster, namespace string, now
 		return true
 	}
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
-	r.options.Warn = func(_ string, _ kube.Account, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
+	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
 	r.options.Now = now
 	r.options.Known = func(string) bool { return !r.removed.Load() }
 	r.Applier = New(r.options)

@@ -65,7 +65,7 @@ func (s *session) renamed(to Move) *session {
 	set := *s.set
 	set.Name = to.Name
 	n := namesOf(s.opts.Instance, s.opts.Namespace, to.Hook, &set, s.ownerKind.Group, s.ownerKind.Kind)
-	return &session{Applier: s.Applier, names: n, hook: to.Hook, as: s.as, set: &set, ownerKind: s.ownerKind, needs: s.needs,
+	return &session{Applier: s.Applier, names: n, hook: to.Hook, set: &set, ownerKind: s.ownerKind, needs: s.needs,
 		log: s.log.With("toHook", to.Hook, "toSet", to.Name)}
 }
 
@@ -139,9 +139,9 @@ func (m *move) try(ctx context.Context) error {
 	}
 	if m.old.parent != nil {
 		// In the version that was read before the members were listed: a later one may have more.
-		err := m.old.deleteObject(ctx, m.old.opts.Client, m.old.parentPath(), &m.old.parent.live)
+		err := m.old.deleteObject(ctx, m.old.parentPath(), &m.old.parent.live)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("cannot delete the old parent: %w", explain(kube.Account{}, err, parentResource, m.old.namespace, "delete"))
+			return fmt.Errorf("cannot delete the old parent: %w", explain(err, parentResource, m.old.namespace, "delete"))
 		}
 	}
 	m.old.remember(places{})
@@ -174,14 +174,14 @@ func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err e
 		}
 		// The API server makes the label an update by the new manager.
 		steps := append(testsOf(current), step{"replace", labelPath, m.next.id}, step{"replace", "/metadata/managedFields", entries})
-		_, err := m.next.patchJSON(ctx, m.next.client(), path, steps)
+		_, err := m.next.patchJSON(ctx, path, steps)
 		if err == nil {
 			moved = true
 		}
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("cannot move %s: %w", r, m.old.explain(err, res, r.namespace, memberVerbs...))
+		return false, fmt.Errorf("cannot move %s: %w", r, explain(err, res, r.namespace, memberVerbs...))
 	}
 	return moved, nil
 }

@@ -178,7 +178,7 @@ func (s *session) one(ctx context.Context, o *object) error {
 	}
 	err := s.decide(ctx, o)
 	if kube.IsPermissionMissing(err) {
-		return s.explain(err, o.resource, o.namespace, memberVerbs...)
+		return explain(err, o.resource, o.namespace, memberVerbs...)
 	}
 	return err
 }
@@ -375,7 +375,7 @@ func (s *session) unblock() bool {
 	s.state.mu.Unlock()
 	if first {
 		s.log.Warn("Members do not block the deletion of their owner, because a permission is missing", "owner", s.ownerKind.Kind,
-			"hint", s.as.Grant(s.set.Owner.Namespace, s.blocking()))
+			"hint", kube.Grant(s.set.Owner.Namespace, s.blocking()))
 	}
 	return true
 }
@@ -386,7 +386,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 // patchApply sends a server-side apply and returns the metadata of the object.
 func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, name string, manifest []byte,
 	force bool) (*live, bool, error) {
-	req := s.write(s.client().Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
+	req := s.write(s.opts.Client.Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
 	if force {
 		req = req.Param("force", "true")
 	}
@@ -433,7 +433,7 @@ func (s *session) write(req *rest.Request) *rest.Request {
 
 // get returns the metadata of an object, or nil.
 func (s *session) get(ctx context.Context, res kube.Resource, namespace, name string) (*live, error) {
-	text, err := kube.Send(ctx, s.client().Get().AbsPath(append(res.Path(namespace), name)...).SetHeader("Accept", metadataOnly))
+	text, err := kube.Send(ctx, s.opts.Client.Get().AbsPath(append(res.Path(namespace), name)...).SetHeader("Accept", metadataOnly))
 	if apierrors.IsNotFound(s.notice(err)) {
 		return nil, nil
 	}
@@ -456,11 +456,10 @@ func (a *Applier) notice(err error) error {
 }
 
 // list returns the metadata of the objects that a selector of labels selects.
-func (a *Applier) list(ctx context.Context, client rest.Interface, res kube.Resource, namespace,
-	selector string) (items []live, err error) {
+func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, selector string) (items []live, err error) {
 	next := ""
 	for {
-		req := client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", selector).Param("limit", "500").
+		req := a.opts.Client.Get().AbsPath(res.Path(namespace)...).Param("labelSelector", selector).Param("limit", "500").
 			SetHeader("Accept", strings.ReplaceAll(metadataOnly, "PartialObjectMetadata", "PartialObjectMetadataList"))
 		if next != "" {
 			req = req.Param("continue", next)
@@ -496,7 +495,7 @@ func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name 
 	limited, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	done := false
-	one := kube.One{Client: s.client(), Path: res.Path(""), Name: name}
+	one := kube.One{Client: s.opts.Client, Path: res.Path(""), Name: name}
 	err := one.Watch(limited, nil, func(crd []byte) {
 		if crd == nil || established(crd) {
 			done = crd != nil
@@ -507,7 +506,7 @@ func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name 
 	case done:
 		return nil
 	case kube.IsPermissionMissing(err):
-		return s.explain(err, res, "", "watch")
+		return explain(err, res, "", "watch")
 	}
 	return errors.Join(fmt.Errorf("it is not established within %s: check its conditions", crdTimeout), err)
 }

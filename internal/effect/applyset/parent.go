@@ -107,7 +107,7 @@ func (s *session) readParent(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read its parent: %w", explain(kube.Account{}, err, parentResource, s.namespace, "get"))
+		return fmt.Errorf("cannot read its parent: %w", explain(err, parentResource, s.namespace, "get"))
 	}
 	return s.parseParent(text)
 }
@@ -196,7 +196,7 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 	}
 	answer, err := kube.Send(ctx, s.write(req).Body(body))
 	if err != nil {
-		return fmt.Errorf("cannot %s its parent: %w", verb, explain(kube.Account{}, err, parentResource, s.namespace, "create", "patch"))
+		return fmt.Errorf("cannot %s its parent: %w", verb, explain(err, parentResource, s.namespace, "create", "patch"))
 	}
 	return s.parseParent(answer)
 }
@@ -226,12 +226,12 @@ func (s *session) isOwner(r metav1.OwnerReference) bool {
 // deleteParent ends the set.
 func (s *session) deleteParent(ctx context.Context) error {
 	for attempt := 1; s.parent != nil; attempt++ {
-		err := s.deleteObject(ctx, s.opts.Client, s.parentPath(), &s.parent.live)
+		err := s.deleteObject(ctx, s.parentPath(), &s.parent.live)
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
 			s.parent = nil
 		case !apierrors.IsConflict(err) || attempt == maxAttempts:
-			return fmt.Errorf("cannot delete its parent: %w", explain(kube.Account{}, err, parentResource, s.namespace, "delete"))
+			return fmt.Errorf("cannot delete its parent: %w", explain(err, parentResource, s.namespace, "delete"))
 		default:
 			if err := s.readParent(ctx); err != nil {
 				return err
@@ -249,13 +249,9 @@ func (s *session) parentPath() []string {
 }
 
 // explain adds the RBAC rule to an error about a missing permission for objects.
-func (s *session) explain(err error, res kube.Resource, namespace string, verbs ...string) error {
-	return explain(s.as, err, res, namespace, verbs...)
-}
-
-func explain(as kube.Account, err error, res kube.Resource, namespace string, verbs ...string) error {
+func explain(err error, res kube.Resource, namespace string, verbs ...string) error {
 	if !kube.IsPermissionMissing(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, as.Grant(namespace, kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: verbs}))
+	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: verbs}))
 }

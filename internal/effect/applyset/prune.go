@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -28,7 +27,7 @@ func (s *session) prune(ctx context.Context) error {
 		errs := make([]error, len(refs))
 		kube.Concurrently(len(refs), parallel, func(i int) {
 			if err := s.remove(ctx, refs[i], s.members[refs[i]]); err != nil {
-				err = s.explain(err, s.resources[refs[i].GroupKind], refs[i].namespace, memberVerbs...)
+				err = explain(err, s.resources[refs[i].GroupKind], refs[i].namespace, memberVerbs...)
 				errs[i] = fmt.Errorf("cannot prune %s: %w", refs[i], err)
 			}
 		})
@@ -50,7 +49,7 @@ func (s *session) remove(ctx context.Context, r ref, current *live) error {
 			}
 			return err
 		}
-		err := s.deleteObject(ctx, s.client(), path, current)
+		err := s.deleteObject(ctx, path, current)
 		if err == nil {
 			s.deleted.Add(1)
 			s.log.Info("An object of a set is pruned", "object", r.String())
@@ -82,7 +81,7 @@ func (s *session) unlessReplaced(ctx context.Context, r ref, current *live, chan
 }
 
 // deleteObject deletes the object that was read, in this version only.
-func (s *session) deleteObject(ctx context.Context, client rest.Interface, path []string, current *live) error {
+func (s *session) deleteObject(ctx context.Context, path []string, current *live) error {
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -91,7 +90,7 @@ func (s *session) deleteObject(ctx context.Context, client rest.Interface, path 
 	if s.opts.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	_, err := kube.SendJSON(ctx, client.Delete().AbsPath(path...), options)
+	_, err := kube.SendJSON(ctx, s.opts.Client.Delete().AbsPath(path...), options)
 	return err
 }
 
@@ -124,7 +123,7 @@ func (s *session) release(ctx context.Context, r ref, path []string, current *li
 	} else if at >= 0 { // the API server ignores an empty list
 		steps = append(steps, step{"replace", "/metadata/managedFields", []struct{}{{}}})
 	}
-	if _, err := s.patchJSON(ctx, s.client(), path, steps); err != nil {
+	if _, err := s.patchJSON(ctx, path, steps); err != nil {
 		return err
 	}
 	s.log.Info("An object of a set is released and not pruned", "object", r.String())
@@ -132,12 +131,12 @@ func (s *session) release(ctx context.Context, r ref, path []string, current *li
 }
 
 // patchJSON returns the metadata of the object, with all others.
-func (s *session) patchJSON(ctx context.Context, client rest.Interface, path []string, steps []step) (*live, error) {
+func (s *session) patchJSON(ctx context.Context, path []string, steps []step) (*live, error) {
 	body, err := json.Marshal(steps)
 	if err != nil {
 		return nil, err
 	}
-	text, err := kube.Send(ctx, s.write(client.Patch(types.JSONPatchType).AbsPath(path...)).
+	text, err := kube.Send(ctx, s.write(s.opts.Client.Patch(types.JSONPatchType).AbsPath(path...)).
 		SetHeader("Accept", metadataOnly).Body(body))
 	if err != nil {
 		return nil, err

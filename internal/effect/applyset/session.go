@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -25,9 +24,7 @@ import (
 type session struct {
 	*Applier
 	names
-	hook string
-	// as is what objects are read and changed as; the zero value is the operator.
-	as    kube.Account
+	hook  string
 	set   *effect.ObjectSet
 	needs func(namespace string, rules ...kube.Rule)
 	state *state
@@ -51,19 +48,6 @@ type session struct {
 	adopts string
 	// deleted and released count members that were pruned.
 	deleted, released atomic.Int64
-}
-
-// client sends requests about objects, but for the parent.
-func (s *session) client() rest.Interface {
-	if s.as.Client != nil {
-		return s.as.Client
-	}
-	return s.opts.Client
-}
-
-// list is Applier.list as the account of the set.
-func (s *session) list(ctx context.Context, res kube.Resource, namespace, selector string) ([]live, error) {
-	return s.Applier.list(ctx, s.client(), res, namespace, selector)
 }
 
 // identify finds the names of the set.
@@ -255,7 +239,7 @@ func (s *session) readOwner(ctx context.Context) error {
 		found, err := s.get(ctx, s.ownerKind, o.Namespace, o.Name)
 		switch {
 		case err != nil:
-			return fmt.Errorf("cannot read its owner %s: %w", name, s.explain(err, s.ownerKind, o.Namespace, "get"))
+			return fmt.Errorf("cannot read its owner %s: %w", name, explain(err, s.ownerKind, o.Namespace, "get"))
 		case found == nil:
 		case found.DeletionTimestamp != nil:
 			reason = "is being deleted"
@@ -333,12 +317,12 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 		l.items, l.err = nil, nil
 		for _, namespace := range recorded[l.kind] {
 			items, err := s.list(ctx, l.res, namespace, partOfLabel+"="+s.id)
-			l.items, l.err = append(l.items, items...), errors.Join(l.err, s.explain(err, l.res, namespace, "list"))
+			l.items, l.err = append(l.items, items...), errors.Join(l.err, explain(err, l.res, namespace, "list"))
 		}
 	})
 	for _, l := range lists {
 		if l.err != nil {
-			err := s.explain(l.err, l.res, l.namespace, "list")
+			err := explain(l.err, l.res, l.namespace, "list")
 			s.incomplete = append(s.incomplete, fmt.Errorf("nothing is pruned, because members of kind %s cannot be listed: %w", l.kind, err))
 		}
 		for i := range l.items {

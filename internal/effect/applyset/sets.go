@@ -106,7 +106,7 @@ func (a *Applier) namesOf(set *Set) names {
 // List returns the sets of this installation, of all hooks.
 func (a *Applier) List(ctx context.Context) (sets []Set, err error) {
 	namespace := a.opts.Namespace
-	parents, err := a.list(ctx, a.opts.Client, parentResource, namespace, idLabel)
+	parents, err := a.list(ctx, parentResource, namespace, idLabel)
 	if kube.IsPermissionMissing(err) {
 		return nil, fmt.Errorf("cannot list the sets: %w: %s", err,
 			kube.Grant(namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}}))
@@ -148,12 +148,12 @@ func (a *Applier) Count(ctx context.Context, sets []Set) {
 		}
 		var items []live
 		if err == nil {
-			items, err = a.list(ctx, a.opts.Client, res, "", partOfLabel)
+			items, err = a.list(ctx, res, "", partOfLabel)
 		}
 		if res.Namespaced && kube.IsPermissionMissing(err) {
 			items, err = nil, nil
 			for _, namespace := range all[kind] {
-				some, failed := a.list(ctx, a.opts.Client, res, namespace, partOfLabel)
+				some, failed := a.list(ctx, res, namespace, partOfLabel)
 				items, err = append(items, some...), errors.Join(err, failed)
 			}
 		}

@@ -55,7 +55,7 @@ func (a *Applier) owners(ctx context.Context, kind schema.GroupKind) (map[SetOwn
 	}
 	var items []live
 	if err == nil {
-		items, err = a.list(ctx, a.opts.Client, res, "", "")
+		items, err = a.list(ctx, res, "", "")
 	}
 	if kube.IsPermissionMissing(err) { // each owner is read
 		return found, nil

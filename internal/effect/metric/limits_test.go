@@ -110,35 +110,3 @@ func TestFloodsOfMetrics(t *testing.T) {
 		})
 	}
 }
-
-// A tenant has its groups for itself, also those with names of hooks, and a limit of series for each of its hooks.
-func TestMetricsOfTenants(t *testing.T) {
-	var log bytes.Buffer
-	store := metric.New(metric.Options{Log: testLog(&log)})
-	grouped := func(group string, n int) []effect.Metric {
-		return flood(n, func(i int, m *effect.Metric) { byLabel(i, m); m.Group = group })
-	}
-	shop, bank := metric.Hook{Name: "shop/a.sh", Tenant: "shop", MaxSeries: 3}, metric.Hook{Name: "bank/a.sh", Tenant: "bank"}
-	store.ApplyOf(shop, grouped("orders", 2))
-	store.ApplyOf(bank, grouped("orders", 2))
-	store.Apply("c.sh", grouped("orders", 2))
-	store.Apply("d.sh", flood(1, byLabel))
-	expire := func(group string) []effect.Metric { return []effect.Metric{{Group: group, Action: effect.Expire}} }
-	store.ApplyOf(bank, expire("orders"))
-	for _, other := range []string{"c.sh", "d.sh", "shop/a.sh", "shop\x00orders", "shop/orders"} {
-		store.ApplyOf(bank, expire(other))
-	}
-	if got := store.Series(); got["shop/a.sh"] != 2 || got["bank/a.sh"] != 0 || got["c.sh"] != 2 || got["d.sh"] != 1 {
-		t.Errorf("series %v", got)
-	}
-	store.Apply("c.sh", expire("orders"))
-	if got := store.Series(); got["shop/a.sh"] != 2 || got["c.sh"] != 0 {
-		t.Errorf("series %v", got)
-	}
-	store.ApplyOf(shop, flood(5, byLabel))
-	if want := `hook=shop/a.sh metric=g error="the hook has as many series as limits.series of its tenant ` +
-		`allows" skipped=2`; store.Series()["shop/a.sh"] != 3 ||
-		strings.Count(log.String(), want) != 1 {
-		t.Errorf("series %v, log %s", store.Series(), log.String())
-	}
-}

@@ -14,6 +14,7 @@
 package metric
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -71,23 +72,10 @@ func New(opts Options) *Store {
 // manySeries of one hook are worth a warning: Prometheus scrapes all of them each time.
 const manySeries = 100_000
 
-// Hook is whose operations are applied.
-type Hook struct {
-	Name string
-	// Tenant has its groups for itself; empty is the default tenant. MaxSeries is the limit of its hooks, besides Options.MaxBytes; 0 means
-	// none.
-	Tenant    string
-	MaxSeries int
-}
-
-// Apply applies the operations of one run of a hook of the default tenant. No operations change nothing.
-func (s *Store) Apply(hookName string, ops []effect.Metric) { s.ApplyOf(Hook{Name: hookName}, ops) }
-
-// ApplyOf applies the operations of one run of a hook.
-func (s *Store) ApplyOf(of Hook, ops []effect.Metric) {
-	hookName := strings.ToValidUTF8(of.Name, "\uFFFD")
-	of.Name = hookName
-	misfits, before, after := s.apply(of, ops)
+// Apply applies the operations of one run of a hook. No operations change nothing.
+func (s *Store) Apply(hookName string, ops []effect.Metric) {
+	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
+	misfits, before, after := s.apply(hookName, ops)
 	for _, m := range misfits.list { // not under the lock: a log may be slow
 		s.opts.Log.Error("The operation does not fit to the metrics that are there, it is skipped", "hook", hookName,
 			"metric", m.name, "error", m.problem, "skipped", m.skipped)
@@ -98,18 +86,17 @@ func (s *Store) ApplyOf(of Hook, ops []effect.Metric) {
 	}
 }
 
-func (s *Store) apply(of Hook, ops []effect.Metric) (misfits misfits, before, after int) {
+func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, before, after int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied++
-	hookName := of.Name
 	u := s.hooks[hookName]
 	if u == nil {
 		u = &usage{}
 		s.hooks[hookName] = u
 	}
 	before = u.series
-	groups := groupsOf(of, ops)
+	groups := groupsOf(hookName, ops)
 	if s.opts.Restart {
 		for _, group := range groups {
 			s.expire(group)
@@ -117,11 +104,11 @@ func (s *Store) apply(of Hook, ops []effect.Metric) (misfits misfits, before, af
 	}
 	swept := false
 	for i := range ops {
-		problem := s.do(of, &ops[i])
-		if (problem == tooManyOfTenant || problem == tooLarge) && !swept {
+		problem := s.do(hookName, &ops[i])
+		if problem == tooLarge && !swept {
 			swept = true
 			s.makeRoom(groups)
-			problem = s.do(of, &ops[i])
+			problem = s.do(hookName, &ops[i])
 		}
 		if problem != "" {
 			misfits.note(ops[i].Name, problem)
@@ -133,23 +120,14 @@ func (s *Store) apply(of Hook, ops []effect.Metric) (misfits misfits, before, af
 	return misfits, before, u.series
 }
 
-// groupOf returns the group of an operation. A hook's own group has the name of the hook. No name has a NUL, so that tenants share no
-// groups.
-func groupOf(of Hook, op *effect.Metric) string {
-	switch {
-	case op.Group == "":
-		return of.Name
-	case of.Tenant != "":
-		return of.Tenant + "\x00" + op.Group
-	}
-	return op.Group
-}
+// groupOf returns the group of an operation. A hook's own group has the name of the hook.
+func groupOf(hookName string, op *effect.Metric) string { return cmp.Or(op.Group, hookName) }
 
-func groupsOf(of Hook, ops []effect.Metric) []string {
+func groupsOf(hookName string, ops []effect.Metric) []string {
 	var groups []string
 	known := map[string]bool{}
 	for i := range ops {
-		if group := groupOf(of, &ops[i]); !known[group] {
+		if group := groupOf(hookName, &ops[i]); !known[group] {
 			known[group] = true
 			groups = append(groups, group)
 		}
@@ -158,8 +136,8 @@ func groupsOf(of Hook, ops []effect.Metric) []string {
 }
 
 // do applies one operation. It returns why that is impossible, or "".
-func (s *Store) do(of Hook, op *effect.Metric) (problem string) {
-	hookName, group := of.Name, groupOf(of, op)
+func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
+	group := groupOf(hookName, op)
 	if op.Action == effect.Expire {
 		s.expire(group)
 		return ""
@@ -191,9 +169,6 @@ func (s *Store) do(of Hook, op *effect.Metric) (problem string) {
 	sr := f.series[key]
 	if sr == nil {
 		cost := f.costOf(key, len(mine.labels), op.Labels)
-		if of.MaxSeries > 0 && u.series >= of.MaxSeries {
-			return tooManyOfTenant
-		}
 		if s.over(u, cost) {
 			return tooLarge
 		}
@@ -214,9 +189,6 @@ func (s *Store) do(of Hook, op *effect.Metric) (problem string) {
 	}
 	return ""
 }
-
-// tooManyOfTenant is the problem of an operation beyond Hook.MaxSeries.
-const tooManyOfTenant = "the hook has as many series as limits.series of its tenant allows"
 
 // tooLarge is the problem of an operation beyond Options.MaxBytes.
 const tooLarge = "the series of the hook take as much memory as they may"

@@ -81,7 +81,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 			}
 		}
 		var sent, failed atomic.Int64
-		a := New(Options{Client: client, Resolver: kube.NewResolver(client), Sync: func(context.Context, *slog.Logger, string, kube.Account,
+		a := New(Options{Client: client, Resolver: kube.NewResolver(client), Sync: func(context.Context, *slog.Logger, string,
 			*effect.ObjectSet, func(string, ...kube.Rule)) error {
 			sent.Add(1)
 			end()

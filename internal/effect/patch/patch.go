@@ -46,7 +46,7 @@ type Options struct {
 	// DeleteTimeout limits how long a Delete waits until the object is gone; 0 means 20 s.
 	DeleteTimeout time.Duration
 	// Sync makes a set of objects of a hook complete, and reports the RBAC rules that it needs.
-	Sync func(ctx context.Context, log *slog.Logger, hook string, as kube.Account, set *effect.ObjectSet,
+	Sync func(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet,
 		needs func(namespace string, rules ...kube.Rule)) error
 	// Parallel is the maximum number of requests in flight; 0 means 32.
 	Parallel int
@@ -60,14 +60,12 @@ type Options struct {
 
 // Events publishes Events. It does not block.
 type Events interface {
-	Record(hook string, as kube.Account, p *effect.Patch)
+	Record(hook string, p *effect.Patch)
 }
 
 // Run is what the patches belong to.
 type Run struct {
 	Hook string
-	// As is what the requests are sent as; the zero value is Options.Client, the operator.
-	As kube.Account
 	// Identify returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
 	Identify func(group, kind, namespace, name string) (uid string, generation int64)
 	// Follow is set for conditions that are not those of the hook. It is called before the object is read; known is the object, or nil.
@@ -155,7 +153,7 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && run.Identify != nil {
 			p.Event.UID, _ = run.Identify(gv.Group, p.Kind, p.Namespace, p.Name)
 		}
-		a.opts.Events.Record(run.Hook, run.As, p)
+		a.opts.Events.Record(run.Hook, p)
 	}
 }
 
@@ -165,7 +163,7 @@ func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect
 		return err
 	}
 	a.announce(ctx, log, p)
-	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, run.As, p.Set, func(namespace string, rules ...kube.Rule) {
+	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, p.Set, func(namespace string, rules ...kube.Rule) {
 		if run.Sent != nil {
 			run.Sent(p, namespace, rules)
 		}
@@ -196,33 +194,29 @@ func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.
 	}
 	ctx = run.receiveWarnings(ctx, log, p)
 	log = a.announce(ctx, log, p)
-	opts := a.opts
-	if run.As.Client != nil {
-		opts.Client = run.As.Client
-	}
-	do := func() error { return (&request{Options: &opts, run: run, patch: p, resource: res, log: log}).do(ctx) }
+	do := func() error { return (&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx) }
 	err := do()
 	if kube.IsUnserved(err) && p.Operation != effect.Create {
 		// The resource was found earlier. Without this, a Delete in a version that is not served any more would seem to succeed.
 		served, unknown := a.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)
 		if unknown == nil && served != res {
 			res = served
-			return explain(run.As, do(), p, res)
+			return explain(do(), p, res)
 		}
 		if p.IgnoreMissingObject || p.Operation.Deletes() {
 			return nil
 		}
 	}
-	return explain(run.As, err, p, res)
+	return explain(err, p, res)
 }
 
 // explain adds the RBAC rule to an error about a missing permission.
-func explain(as kube.Account, err error, p *effect.Patch, res kube.Resource) error {
+func explain(err error, p *effect.Patch, res kube.Resource) error {
 	if !kube.IsPermissionMissing(err) {
 		return err
 	}
 	namespace, rules := needs(p, res)
-	return fmt.Errorf("%w: %s", err, as.Grant(namespace, rules...))
+	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, rules...))
 }
 
 // needs returns the RBAC rules for a patch, and their namespace.

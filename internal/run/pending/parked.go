@@ -77,7 +77,6 @@ const (
 	BeyondMax  Reason = "there are more than --max-parked contexts"
 	OnRequest  Reason = "parked drop"
 	HookGone   Reason = "the hook was changed or removed"
-	NotAllowed Reason = "the tenant may not read the objects of the binding any more"
 )
 
 // NewParked returns Parked for at most limit contexts; 0 means no limit. Dropped is called, with a lock held, for each context
@@ -229,17 +228,6 @@ func (p *Parked) Retain(keep func(*hook.Hook) bool) {
 	for c := range each(p.contexts) {
 		if !keep(c.task.hook) {
 			p.drop(c, HookGone)
-		}
-	}
-}
-
-// dropBinding drops the contexts of a binding.
-func (p *Parked) dropBinding(h *hook.Hook, index int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range each(p.contexts) {
-		if c.event.Of(h, index) {
-			p.drop(c, NotAllowed)
 		}
 	}
 }

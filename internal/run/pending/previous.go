@@ -131,15 +131,6 @@ func (s *Previous) Forget(ev *event.Event) {
 	delete(s.of, SubjectOf(ev))
 }
 
-// dropBinding drops the objects of a binding.
-func (s *Previous) dropBinding(h *hook.Hook, index int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.of, func(of Subject, _ event.Object) bool {
-		return of.hook == h && of.kind == event.Change && of.index == index
-	})
-}
-
 // Retain drops all of the hooks for which keep returns false.
 func (s *Previous) Retain(keep func(*hook.Hook) bool) {
 	s.mu.Lock()

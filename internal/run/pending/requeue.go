@@ -121,11 +121,6 @@ func (r *Requeues) Retain(keep func(*hook.Hook) bool) {
 	r.removeAll(func(q *requeue) bool { return !keep(q.subject.hook) })
 }
 
-// dropBinding removes the requeues of a binding.
-func (r *Requeues) dropBinding(h *hook.Hook, index int) {
-	r.removeAll(func(q *requeue) bool { return q.event.Of(h, index) })
-}
-
 func (r *Requeues) removeAll(which func(*requeue) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

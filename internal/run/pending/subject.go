@@ -45,13 +45,6 @@ func (p *Pending) Retain(keep func(*hook.Hook) bool) {
 	p.Previous.Retain(keep)
 }
 
-// DropBinding drops all of a kubernetes binding.
-func (p *Pending) DropBinding(h *hook.Hook, index int) {
-	p.Parked.dropBinding(h, index)
-	p.Requeues.dropBinding(h, index)
-	p.Previous.dropBinding(h, index)
-}
-
 // Subject is what a context is about: an object of a binding, a Synchronization, a schedule, or a group of a hook.
 type Subject struct {
 	hook            *hook.Hook

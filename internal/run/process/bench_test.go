@@ -10,21 +10,12 @@ import (
 
 // BenchmarkExecute runs a script that prints a line, and reports the CPU time that this program needs for it.
 func BenchmarkExecute(b *testing.B) {
-	benchmarkExecute(b, Limits{})
-}
-
-// BenchmarkExecuteLimited does it with all limits.
-func BenchmarkExecuteLimited(b *testing.B) {
-	benchmarkExecute(b, Limits{Memory: 256 << 20, CPUTime: time.Minute, Files: 64 << 20, OpenFiles: 256, Output: 1 << 20})
-}
-
-func benchmarkExecute(b *testing.B, l Limits) {
 	path := filepath.Join(b.TempDir(), "hook.sh")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\necho ran\n"), 0o755); err != nil {
 		b.Fatal(err)
 	}
 	e := New(Options{})
-	in := Invocation{Hook: "hook.sh", Path: path, Env: []string{"PATH=" + os.Getenv("PATH")}, Limits: l,
+	in := Invocation{Hook: "hook.sh", Path: path, Env: []string{"PATH=" + os.Getenv("PATH")},
 		Stdout: func([]byte) {}, Stderr: func([]byte) {}}
 	b.ReportAllocs()
 	before := ownCPU(b)

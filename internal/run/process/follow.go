@@ -145,15 +145,6 @@ func (r *run) takeStatus() error {
 
 func (r *run) success() bool { return r.status.Exited() && r.status.ExitStatus() == 0 }
 
-// exceeded names the limit that ended the process; empty if none is known to have.
-func (r *run) exceeded(l Limits) string {
-	var signal syscall.Signal
-	if r.status.Signaled() {
-		signal = r.status.Signal()
-	}
-	return l.exceeded(signal, r.status.ExitStatus(), time.Duration(r.used.Utime.Nano()+r.used.Stime.Nano()))
-}
-
 // String returns how the process ended.
 func (r *run) String() string {
 	if r.status.Signaled() {

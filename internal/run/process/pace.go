@@ -24,7 +24,7 @@ type pace struct {
 
 // newPace returns that of a run.
 func (e *Executor) newPace(in Invocation) *pace {
-	return &pace{now: e.now, sleep: e.sleep, most: in.Limits.Output, dropped: in.Dropped}
+	return &pace{now: e.now, sleep: e.sleep, most: in.Output, dropped: in.Dropped}
 }
 
 // again gives the next run its own allowance of lines.

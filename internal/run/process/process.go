@@ -31,9 +31,6 @@ type Options struct {
 	DrainDelay time.Duration
 	// Kill ends the delay after SIGTERM; nil means never.
 	Kill context.Context
-	// Limited, if set, is called for each process with limits that has been started: with nil, or with the reason why it has got them only
-	// after its start. Then what it had forked before and left behind has none.
-	Limited func(late error)
 }
 
 // Executor runs processes. Its only state is an open /dev/null.
@@ -43,8 +40,6 @@ type Executor struct {
 	endOf func(pid int) (*signal, error)
 	now   func() time.Time
 	sleep func(time.Duration)
-	// refused is set in tests: the error of tracing.
-	refused error
 
 	mu sync.Mutex
 	// null is nil until it has been opened.
@@ -58,9 +53,6 @@ func New(opts Options) *Executor {
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
-	if opts.Limited == nil {
-		opts.Limited = func(error) {}
-	}
 	return &Executor{opts: opts, endOf: endOf, now: time.Now, sleep: time.Sleep}
 }
 
@@ -68,10 +60,8 @@ func New(opts Options) *Executor {
 type Invocation struct {
 	// Hook is the name for error texts, Path the file.
 	Hook, Path string
-	// Tenant is that of the hook; empty is the default one.
-	Tenant string
-	Args   []string
-	Dir    string
+	Args       []string
+	Dir        string
 	// Env is the environment that all runs of the hook share, Vars are the variables of this one.
 	Env, Vars []string
 	// Worker is about the worker that may serve the run. An Executor ignores it.
@@ -80,8 +70,9 @@ type Invocation struct {
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
-	// Limits bound it. Dropped, if set, is called when the first line beyond Limits.Output is dropped.
-	Limits  Limits
+	// Output is how many bytes of lines are delivered; 0 means all. The rest is read and dropped. Dropped, if set, is called with the first
+	// line of it.
+	Output  int64
 	Dropped func()
 }
 
@@ -128,7 +119,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		}
 	}
 
-	pid, err := e.start(in, cpuGrace, stdout.write, stderr.write)
+	pid, err := e.start(in, stdout.write, stderr.write)
 	stdout.closeWrite()
 	stderr.closeWrite()
 	if err != nil {
@@ -143,7 +134,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		return result, timeout // whatever its status: its work was not complete
 	}
 	if !r.success() {
-		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text(), Exceeded: r.exceeded(in.Limits)}
+		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text()}
 	}
 	return result, nil
 }
@@ -154,9 +145,9 @@ func abandon(pid int) error {
 	return (&run{pid: pid}).takeStatus()
 }
 
-// start starts the process with its limits; grace is that of Limits.hold. It retries ETXTBSY: a file that has just been written may
-// still be open for writing in a child that another run is forking.
-func (e *Executor) start(in Invocation, grace time.Duration, stdout, stderr int, more ...uintptr) (pid int, err error) {
+// start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child that another
+// run is forking.
+func (e *Executor) start(in Invocation, stdout, stderr int, more ...uintptr) (pid int, err error) {
 	devNull, err := e.devNull()
 	if err != nil {
 		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
@@ -167,41 +158,15 @@ func (e *Executor) start(in Invocation, grace time.Duration, stdout, stderr int,
 	}
 	argv := append([]string{in.Path}, in.Args...)
 	for try := 0; ; try++ {
-		pid, err := e.startLimited(in.Limits, grace, in.Path, argv, attr)
+		pid, _, err := syscall.StartProcess(in.Path, argv, attr)
 		switch {
 		case err == nil:
 			return pid, nil
-		case pid != 0:
-			return 0, fmt.Errorf("%s FAILED: cannot set the limits of its tenant: %w", in.Hook, errors.Join(err, abandon(pid)))
 		case !errors.Is(err, syscall.ETXTBSY) || try == 5:
 			return 0, &StartError{in.Hook, in.Path, in.Dir, err}
 		}
 		time.Sleep(time.Millisecond << try)
 	}
-}
-
-// startLimited starts a process with its limits. After an error with a pid, that process has not got them, and has to be ended.
-func (e *Executor) startLimited(l Limits, grace time.Duration, path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
-	if l == (Limits{}) || !LimitsProcesses {
-		pid, _, err = syscall.StartProcess(path, argv, attr)
-		return pid, err
-	}
-	refused := e.refused
-	if refused == nil {
-		if pid, refused = startTraced(l, grace, path, argv, attr); refused == nil {
-			e.opts.Limited(nil)
-			return pid, nil
-		}
-	}
-	// Yama, a seccomp profile or a debugger may refuse tracing. If the error is that of execve, it returns without tracing, too.
-	if pid != 0 || !errors.Is(refused, syscall.EPERM) && !errors.Is(refused, syscall.EACCES) && !errors.Is(refused, syscall.ENOSYS) {
-		return pid, refused
-	}
-	if pid, _, err = syscall.StartProcess(path, argv, attr); err != nil {
-		return 0, err
-	}
-	e.opts.Limited(refused)
-	return pid, l.hold(pid, grace)
 }
 
 // devNull is stdin of processes.
@@ -247,8 +212,6 @@ type ExitError struct {
 	Status string
 	// Stderr is the output of the process there, its end if it is long.
 	Stderr string
-	// Exceeded names the limit that ended the run, and the fix; it is empty if none is known to have.
-	Exceeded string
 }
 
 func (e *ExitError) Error() string {
@@ -260,9 +223,6 @@ func (e *ExitError) Error() string {
 
 // Hint is the fix for the few failures that many hooks meet, or empty.
 func (e *ExitError) Hint() string {
-	if e.Exceeded != "" {
-		return ": " + e.Exceeded
-	}
 	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
 		return `: the shell library is at /shell_lib.sh only in the container image: write source ` +
 			`"${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -106,7 +105,7 @@ func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 		return nil, fmt.Errorf("%s FAILED: cannot start a worker: %w", o.Hook, err)
 	}
 	o.Vars = []string{WorkerVariable + "=3"}
-	if w.pid, err = e.start(o.Invocation, endless, w.stdout.write, w.stderr.write, uintptr(theirs)); err != nil {
+	if w.pid, err = e.start(o.Invocation, w.stdout.write, w.stderr.write, uintptr(theirs)); err != nil {
 		w.closeFiles()
 		return nil, err
 	}
@@ -159,7 +158,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	}
 	j.ctx = ctx
 	var err error
-	if j.message, err = message(in.Worker.Run, slices.Concat(in.Vars, in.Limits.variables()), in.Worker); err != nil {
+	if j.message, err = message(in.Worker.Run, in.Vars, in.Worker); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
 	if err := j.open(); err != nil {
@@ -388,12 +387,6 @@ func (w *Resident) begin() {
 		w.refuse(j)
 		return
 	}
-	_, used := usageOf(w.pid)
-	if err := j.in.Limits.holdCPU(w.pid, used, endless); err != nil {
-		w.breakOff("the operator cannot set the limits of its tenant: "+err.Error(), "")
-		w.refuse(j)
-		return
-	}
 	w.talk.send(j.in.Worker.Run)
 	w.serving, w.unsent = j, []byte(j.message)
 	w.redirect(j.in.Stdout, j.in.Stderr, j.tail, j.pace)
@@ -461,7 +454,7 @@ func (w *Resident) hear(received []byte) {
 		case silence:
 			return
 		case ready:
-			w.before, _ = usageOf(w.pid)
+			w.before = usageOf(w.pid)
 			w.opts.Ready()
 		case answer:
 			w.complete(status)
@@ -494,9 +487,9 @@ func (w *Resident) complete(status int) {
 	w.redirect(w.opts.Stdout, w.opts.Stderr, w.tail, w.pace)
 	var err error
 	if status != 0 {
-		err = &ExitError{Hook: j.in.Hook, Status: "exit status " + strconv.Itoa(status), Exceeded: j.in.Limits.exceeded(0, status, 0)}
+		err = &ExitError{Hook: j.in.Hook, Status: "exit status " + strconv.Itoa(status)}
 	}
-	now, _ := usageOf(w.pid)
+	now := usageOf(w.pid)
 	w.finish(j, now, err)
 }
 
@@ -551,7 +544,7 @@ func (w *Resident) ended() {
 		w.stdout.lines.end()
 		w.stderr.lines.end()
 	}
-	used, _ := usageOf(w.pid) // that of a zombie is still there
+	used := usageOf(w.pid) // that of a zombie is still there
 	w.status.pid = w.pid
 	err := w.status.takeStatus()
 	w.end.close()
@@ -599,11 +592,7 @@ func (w *Resident) cause(err error) *WorkerError {
 			Problem: fmt.Sprintf("its worker ended with %s before it was ready: end the hook with hook::run or hook.run(), "+
 				"or remove settings.worker", w.status.String())}
 	}
-	problem := "its worker ended with " + w.status.String()
-	if exceeded := w.status.exceeded(w.opts.Limits); exceeded != "" {
-		problem += ": " + exceeded
-	}
-	return &WorkerError{Hook: w.opts.Hook, Problem: problem}
+	return &WorkerError{Hook: w.opts.Hook, Problem: "its worker ended with " + w.status.String()}
 }
 
 // Alive reports whether the worker can serve another run, as far as is known.

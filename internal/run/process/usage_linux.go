@@ -12,12 +12,11 @@ import (
 // tick is the unit of times in /proc/PID/stat.
 const tick = 10 * time.Millisecond
 
-// usageOf reads from /proc/PID/stat what a process has used with the children that it has waited for, MaxRSS being that of now, and its own
-// CPU time without them.
-func usageOf(pid int) (u Usage, own time.Duration) {
+// usageOf reads from /proc/PID/stat what a process has used with the children that it has waited for, MaxRSS being that of now.
+func usageOf(pid int) (u Usage) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return u, 0
+		return u
 	}
 	// The name of the program, in parentheses, can have any character. It is the second field; fields has those behind it.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
@@ -32,5 +31,5 @@ func usageOf(pid int) (u Usage, own time.Duration) {
 	u.User = time.Duration(number(utime)+number(cutime)) * tick
 	u.System = time.Duration(number(stime)+number(cstime)) * tick
 	u.MaxRSS = number(rss) * int64(unix.Getpagesize())
-	return u, time.Duration(number(utime)+number(stime)) * tick
+	return u
 }

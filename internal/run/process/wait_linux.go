@@ -11,12 +11,9 @@ import (
 const rssUnit = 1024
 
 // waitid waits until a child has ended without reaping it, so that its pid is not reused before takeStatus.
-func waitid(pid int) error { return waitFor(pid, unix.WEXITED) }
-
-// waitFor waits until a child has changed its state so, and leaves the change for another wait.
-func waitFor(pid, changes int) error {
+func waitid(pid int) error {
 	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, changes|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}

@@ -67,7 +67,6 @@ func libraryBench(t *testing.T, script string) (*bench, func(command string, var
 	return b, func(command string, vars ...string) outcome {
 		return b.runWith(command, func(in *process.Invocation) {
 			in.Env = append(in.Env, "SDK="+sdk+"/python", "SHELL_LIB="+sdk+"/shell/shell_lib.sh", "PYTHONDONTWRITEBYTECODE=1")
-			in.Limits, in.Worker.Files = b.limits, in.Worker.Files+b.files
 			in.Vars = append(append(in.Vars, "BINDING_CONTEXT_PATH="+contexts), vars...)
 		})
 	}

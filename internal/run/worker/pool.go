@@ -173,7 +173,7 @@ func (p *Pool) crewOf(in process.Invocation) *crew {
 	c := p.groups[k]
 	if c == nil {
 		c = &crew{key: k, start: in, processes: map[*member]*process.Resident{}, grants: map[*waiter]chan grant{}}
-		c.start.Vars, c.start.Stdout, c.start.Stderr, c.start.Dropped, c.start.Timeout = nil, nil, nil, nil, 0
+		c.start.Vars, c.start.Stdout, c.start.Stderr, c.start.Timeout = nil, nil, nil, 0
 		c.limits = limits{in.Worker.MaxAge, in.Worker.IdleTimeout, in.Worker.MaxRuns}
 		for other := range p.groups {
 			if other.hook == k.hook && other.client == k.client {
@@ -307,9 +307,6 @@ func (p *Pool) run(c *crew, m *member) {
 	defer stderr.Close()
 	o := process.ResidentOptions{Invocation: c.start, ReadyTimeout: p.opts.ReadyTimeout, Ended: func(err error) { p.gone(c, m, err, log) }}
 	o.Stdout, o.Stderr = stdout.Line, stderr.Line
-	o.Dropped = func() {
-		log.Warn("A worker of the hook has printed more between its runs than its tenant allows, the rest is dropped", "limit", o.Limits.Output)
-	}
 	began := time.Now()
 	o.Ready = func() {
 		took := time.Since(began)

@@ -53,9 +53,6 @@ type bench struct {
 	path string
 	dir  string
 	log  *syncBuffer
-	// limits and files are those of runs that libraryBench makes.
-	limits process.Limits
-	files  int
 
 	mu   sync.Mutex
 	runs int

@@ -24,25 +24,6 @@ func (w *Workspace) Prepare(hookName string) (env []string, err error) {
 	return []string{"HOME=" + path}, ensure(path, 0o700, "the home directory of a hook")
 }
 
-// TenantHome returns the home directory of a tenant, which all of its hooks share, and makes it if it is missing. It is kept until Close.
-func (w *Workspace) TenantHome(tenant string) (path string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.tenants == nil {
-		w.tenants = map[string]string{}
-	}
-	if err := w.restore(); err != nil {
-		return "", err
-	}
-	name, ok := w.tenants[tenant]
-	if !ok {
-		name = "tenant-" + tenant + w.unguessable()
-		w.tenants[tenant] = name
-	}
-	path = filepath.Join(w.main.path, homesName, name)
-	return path, ensure(path, 0o700, "the home directory of a tenant")
-}
-
 // Leave removes the home directory of a hook that has no runs any more. It does not wait for that.
 func (w *Workspace) Leave(hookName string) {
 	w.mu.Lock()

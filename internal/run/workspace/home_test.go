@@ -137,29 +137,3 @@ func TestProtectedContent(t *testing.T) {
 		t.Errorf("left are %v, %v", entries, err)
 	}
 }
-
-// The hooks of a tenant share a home directory, with and without those of hooks; a cleaner that removes it does no harm.
-func TestHomesOfTenants(t *testing.T) {
-	for _, homes := range []bool{false, true} {
-		w := open(t, Options{Homes: homes})
-		shop, err := w.TenantHome("shop")
-		must(t, err)
-		bank, err := w.TenantHome("bank")
-		must(t, err)
-		if shop == bank || filepath.Dir(shop) != filepath.Join(w.Dir(), homesName) {
-			t.Errorf("the homes are %s and %s", shop, bank)
-		}
-		must(t, os.WriteFile(filepath.Join(shop, "kept"), nil, 0o600))
-		if again, err := w.TenantHome("shop"); err != nil || again != shop || missing(filepath.Join(shop, "kept")) {
-			t.Errorf("the home is not kept: %s %v", again, err)
-		}
-		must(t, os.RemoveAll(filepath.Join(w.Dir(), homesName)))
-		if again, err := w.TenantHome("shop"); err != nil || again != shop || missing(shop) {
-			t.Errorf("the home is not made again: %s %v", again, err)
-		}
-		must(t, w.Close())
-		if !missing(shop) {
-			t.Error("the home is left")
-		}
-	}
-}

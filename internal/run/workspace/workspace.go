@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - Each run has a directory of its own, with mode 0700, under a name that no other run has and that other hooks do not know.
-//   - With Options.Homes, each hook has a home directory of its own, which is kept until Leave or Close. A tenant has one until Close.
+//   - With Options.Homes, each hook has a home directory of its own, which is kept until Leave or Close.
 //   - Delete removes everything in that directory, and only there.
 //   - Outputs returns for whatever a hook has put in the place of its files, and reads at most 256 MiB of each.
 //   - Files that Protect has recorded are written again, before the next run, if a hook or a cleaner of temporary files has changed or
@@ -45,8 +45,6 @@ type Workspace struct {
 	protected map[string]protected
 	// homes are the names of the home directories of hooks, by hook; nil without them.
 	homes map[string]string
-	// tenants are those of tenants; nil until there is one.
-	tenants map[string]string
 
 	// removals are those of home directories.
 	removals sync.WaitGroup
@@ -179,7 +177,7 @@ func (w *Workspace) restore() error {
 		}
 	}
 	hidden := []string{filepath.Join(w.runs.path, runsName)}
-	if w.homes != nil || w.tenants != nil {
+	if w.homes != nil {
 		hidden = append(hidden, filepath.Join(w.main.path, homesName))
 	}
 	mode := hiddenMode

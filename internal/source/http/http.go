@@ -34,16 +34,14 @@ import (
 
 // Runner runs a hook for a request.
 type Runner interface {
-	// Answer runs the hook for its binding number index, outside all queues, until ctx ends. Errors that are ErrBusy, ErrWaits or
-	// ErrLate have a status of their own; all others are failures of the hook.
+	// Answer runs the hook for its binding number index, outside all queues, until ctx ends. Errors that are ErrBusy or ErrLate
+	// have a status of their own; all others are failures of the hook.
 	Answer(ctx context.Context, h *hook.Hook, index int, r *event.Request) (effect.HTTPAnswer, error)
 }
 
 var (
 	// ErrBusy is the error of a hook that cannot run before the request's deadline.
 	ErrBusy = errors.New("the hook is busy")
-	// ErrWaits is the error of a hook that does not run until its account has a token and the permissions for its snapshots.
-	ErrWaits = errors.New("the hook waits for its account")
 	// ErrLate is the error of a hook that exceeded its own time limit.
 	ErrLate = errors.New("the hook took too long")
 )

@@ -144,9 +144,6 @@ func (c *call) callHook(to *route, segments []string) error {
 	case errors.Is(err, ErrBusy):
 		c.log.Warn("A request is refused", "error", err.Error())
 		return c.later("too many requests")
-	case errors.Is(err, ErrWaits):
-		c.log.Warn("A request is refused", "error", err.Error(), "hint", fmt.Sprintf("shell-operator why %s names what is missing", to.hook.Name))
-		return c.later("the hook waits for a token or a permission of its account; the log of the operator says which")
 	case err != nil && (ctx.Err() != nil || errors.Is(err, ErrLate)):
 		c.log.Error("The hook gave no answer in time: make it faster, or raise the binding's timeout", "timeout", to.timeout.String(), elapsed)
 		return reject(http.StatusGatewayTimeout, "the hook gave no answer in time")

@@ -134,9 +134,6 @@ func TestOutcomes(t *testing.T) {
 			{"its rate limit", func(context.Context, *hook.Hook, int, *event.Request) (effect.HTTPAnswer, error) {
 				return effect.HTTPAnswer{}, fmt.Errorf("%w: secret", ErrBusy)
 			}, 503, "too many requests: try again later"},
-			{"its account lacks a permission", func(context.Context, *hook.Hook, int, *event.Request) (effect.HTTPAnswer, error) {
-				return effect.HTTPAnswer{}, fmt.Errorf("%w: secret", ErrWaits)
-			}, 503, "the hook waits for a token or a permission of its account; the log of the operator says which: try again later"},
 		} {
 			handler, log := newHandler(t, Options{Runner: tt.run}, "a.sh GET /a/{x}")
 			w := ask(t.Context(), handler, "GET", "/a/confidential?confidential", "")

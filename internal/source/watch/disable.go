@@ -33,21 +33,6 @@ func (m *monitor) mute() {
 func (w *Watcher) Disable(h *hook.Hook, index int) {
 	a := address{h, index}
 	w.mu.Lock()
-	g := w.guards[a]
-	w.mu.Unlock()
-	if g != nil {
-		g.end()
-		<-g.ended
-		w.mu.Lock()
-		delete(w.guards, a)
-		delete(w.unresolved, a)
-		w.mu.Unlock()
-	}
-	w.disable(a)
-}
-
-func (w *Watcher) disable(a address) {
-	w.mu.Lock()
 	m := w.monitors[a]
 	delete(w.monitors, a)
 	w.mu.Unlock()

@@ -100,7 +100,7 @@ func (w *Watcher) isMissing(h *hook.Hook, index int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := address{h, index}
-	return w.monitors[a] == nil && w.guards[a] == nil && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
+	return w.monitors[a] == nil && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
 }
 
 func (w *Watcher) ownShard() shard.Shard {

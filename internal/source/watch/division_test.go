@@ -357,7 +357,7 @@ func TestPartsOfAWholeStream(t *testing.T) {
 func TestForeignNamespaces(t *testing.T) {
 	var own, foreign []string
 	for i := range 10 {
-		name := fmt.Sprintf("tenant-%d", i)
+		name := fmt.Sprintf("team-%d", i)
 		if (shard.Shard{Index: 0, Count: testShards}).Part(shard.ByNamespace).Has("", name) {
 			own = append(own, name)
 		} else {
@@ -405,7 +405,7 @@ func TestForeignObjectsCostNoMemory(t *testing.T) {
 	}
 	x := newIndexer(false)
 	x.part = part{shard.Shard{Index: own, Count: testShards}.Part(shard.ByObject), false}
-	if o, _, err := x.scan(raw); err != nil || o.name != "a" || o.namespace != "tenant-17" || o.kind != "ConfigMap" ||
+	if o, _, err := x.scan(raw); err != nil || o.name != "a" || o.namespace != "team-17" || o.kind != "ConfigMap" ||
 		o.resourceVersion != "77" {
 		t.Errorf("got %+v, %v", o, err)
 	}
@@ -418,7 +418,7 @@ func TestForeignObjectsCostNoMemory(t *testing.T) {
 	}
 }
 
-var sampleObject = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"tenant-17",` +
+var sampleObject = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"team-17",` +
 	`"uid":"8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e","resourceVersion":"77","labels":{"a":"b"}},"data":{"text":"` +
 	strings.Repeat("x", 2000) + `"}}`
 
@@ -443,7 +443,7 @@ func TestFinalizersOfShards(t *testing.T) {
 	own := shard.Shard{Index: 0, Count: testShards}.Part(shard.ByNamespace)
 	namespaces := map[bool]string{}
 	for i := range 10 {
-		name := fmt.Sprintf("tenant-%d", i)
+		name := fmt.Sprintf("team-%d", i)
 		namespaces[own.Has("", name)] = name
 	}
 	stage := newStage(t)
@@ -482,7 +482,7 @@ func TestPartsOfAWideStream(t *testing.T) {
 			divideWork(t, s, func(t *testing.T, r *replicas) {
 				var selected []string
 				for i := range 40 {
-					selected = append(selected, fmt.Sprintf("tenant-%d", i))
+					selected = append(selected, fmt.Sprintf("team-%d", i))
 				}
 				h := dividedHook("wide", by, false)
 				h.Kubernetes[0].Namespaces = inNamespaces(selected...)
@@ -494,7 +494,7 @@ func TestPartsOfAWideStream(t *testing.T) {
 				}
 				want := make([][]string, testShards)
 				for i := range 120 {
-					name := fmt.Sprintf("tenant-%d/c%d", i%60, i)
+					name := fmt.Sprintf("team-%d/c%d", i%60, i)
 					s.write(name, false)
 					if i%60 < len(selected) {
 						owner := s.history[len(s.history)-1].owner(by)

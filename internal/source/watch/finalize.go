@@ -111,7 +111,7 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 	found, err := kube.WithFinalizer(ctx, client, res, b.Namespaces.Names, g.name)
 	if err != nil {
 		if kube.IsPermissionMissing(err) && (len(b.Namespaces.Names) == 0 || !res.Namespaced) {
-			err = fmt.Errorf("%w: %s", err, g.account.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list"}}))
+			err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list"}}))
 		}
 		return err
 	}
@@ -269,7 +269,7 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	}
 }
 
-// ReleaseObject removes the finalizer of one object without a run, as the operator, whatever the account of the hook. The object gets it
+// ReleaseObject removes the finalizer of one object without a run. The object gets it
 // again when the hook starts again. A dry run only checks that the object has it.
 func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string, dryRun bool) error {
 	m := w.gated(h, index)
@@ -290,7 +290,7 @@ func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, na
 	g.fates[it.object.uid] = released
 	c := g.removals[g.removal(g.finalized(it.object))]
 	m.mu.Unlock()
-	text, err := g.remove(ctx, w.opts.Changes(nil), c.object)
+	text, err := g.remove(ctx, w.opts.Changes, c.object)
 	if err == nil || apierrors.IsNotFound(err) {
 		m.answeredRemoval(c, text, err)
 		return nil

@@ -52,7 +52,7 @@ func (f *follower) answered(sub *subscription, verb string, err error) {
 func (f *follower) dropped(sub *subscription, changes int) { f.monitor.dropped(sub, changes) }
 
 func (f *follower) add(namespace string) {
-	if f.subs[namespace] != nil || !f.watcher.guardOf(f.monitor.address).admit(namespace) {
+	if f.subs[namespace] != nil {
 		return
 	}
 	scopes := narrow(f.base, []string{namespace}, f.monitor.binding.Names)

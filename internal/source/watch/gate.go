@@ -24,9 +24,8 @@ import (
 type gate struct {
 	name     string
 	resource kube.Resource
-	// client sends the requests, as account says.
-	client  rest.Interface
-	account kube.Account
+	// client sends the requests.
+	client rest.Interface
 	// add and remove send a request. The answer to remove is the object.
 	add    func(context.Context, kube.Finalized) error
 	remove func(context.Context, rest.Interface, kube.Finalized) ([]byte, error)
@@ -408,7 +407,7 @@ func (g *gate) missing(problem string, c *change) string {
 		namespace = ""
 	}
 	rule := kube.Rule{Group: g.resource.Group, Resource: g.resource.Resource, Verbs: []string{"get", "list", "watch", "patch"}}
-	return fmt.Sprintf("%s %s: %s", problem, g.name, g.account.Grant(namespace, rule))
+	return fmt.Sprintf("%s %s: %s", problem, g.name, kube.Grant(namespace, rule))
 }
 
 // requestRemoval removes the finalizer of an object in the background.

@@ -31,7 +31,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -99,21 +98,14 @@ type Options struct {
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
 	Standby bool
-	// Changes returns what sends the requests that add and remove finalizers of a hook, and without a hook those of commands; nil for none,
-	// as in a dry run. Record records that a binding has its finalizer on a resource, before it is added to the first object.
-	Changes func(h *hook.Hook) rest.Interface
+	// Changes sends the requests that add and remove finalizers; nil for none, as in a dry run. Record records that a binding has its
+	// finalizer on a resource, before it is added to the first object.
+	Changes rest.Interface
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Warned, if set, is called for each warning of the API server to such a request.
 	Warned func(hook string)
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
-	// Account returns what hooks of tenants read as: the permissions of this account decide about their bindings. Denied is called when a
-	// binding has ended because they are missing, Granted when it has begun after that. All are set if there are tenants. The two may block,
-	// but not wait for the end of the binding.
-	Account         func(h *hook.Hook) kube.Account
-	Denied, Granted func(h *hook.Hook, index int)
-	// Clock is that of the reviews of permissions; nil means the real one.
-	Clock clock.Clock
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -130,8 +122,6 @@ type Watcher struct {
 	streams map[scope]*stream
 	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
-	// guards are those of the bindings of tenants.
-	guards map[address]*guard
 	// resting is the initial state of new monitors.
 	resting bool
 	// shard is that of this replica; Waiting until Take.
@@ -153,9 +143,6 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Meter == nil {
 		opts.Meter = noMeter{}
 	}
-	if opts.Clock == nil {
-		opts.Clock = clock.RealClock{}
-	}
 	own := shard.Shard{}
 	if opts.Shards > 0 {
 		own = shard.Shard{Index: shard.Waiting, Count: opts.Shards}
@@ -164,7 +151,6 @@ func New(opts Options) (*Watcher, error) {
 		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		bindingSet: bindingSet{monitors: map[address]*monitor{}}, streams: map[scope]*stream{}, unresolved: map[address]string{},
-		guards:  map[address]*guard{},
 		resting: opts.Standby,
 	}, nil
 }
@@ -195,11 +181,7 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 			continue
 		}
 		enabling.Go(func() {
-			start := w.enable
-			if h.Tenant != nil && w.opts.Account != nil {
-				start = w.enableGuarded
-			}
-			errs[i] = start(ctx, h, i, func(err error) { stuck(i, err) })
+			errs[i] = w.enable(ctx, h, i, func(err error) { stuck(i, err) })
 		})
 	}
 	enabling.Wait()
@@ -214,9 +196,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		return err
 	}
 	if w.opts.Changes != nil {
-		if m.setFinalizer(w.opts.Changes(h), w.opts.Warned); m.gate != nil && h.Tenant != nil && w.opts.Account != nil {
-			m.gate.account = w.opts.Account(h)
-		}
+		m.setFinalizer(w.opts.Changes, w.opts.Warned)
 	}
 	m.take(w.ownShard())
 	var res kube.Resource
@@ -244,7 +224,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	w.mu.Unlock()
 	w.follow(m, &p)
 	if err := m.wait(ctx); err != nil {
-		w.disable(address{h, index})
+		w.Disable(h, index)
 		return err
 	}
 	if names := m.division.own.ownNamespaces(b.Namespaces.Names); res.Namespaced && len(names) > 0 {

@@ -65,10 +65,10 @@ func TestHookEvents(t *testing.T) {
 	r := New(Options{Client: client, Instance: "ops.shell-operator", Log: slog.New(slog.DiscardHandler),
 		Dropped: func(string) { t.Error("dropped") }})
 	settings := Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "settings"}
-	r.Record("a.sh", Event{kube.Account{}, settings, "Warning", "Stale", "Check",
+	r.Record("a.sh", Event{settings, "Warning", "Stale", "Check",
 		"two days old"})
-	r.Record("a.sh", Event{kube.Account{}, Reference{APIVersion: "v1", Kind: "Namespace", Name: namespace}, "Normal", "Counted", "Count", ""})
-	r.ExhaustedFor(kube.Account{}, Reference{Kind: "ConfigMap", Namespace: namespace, Name: "settings"}, "no attempt is left")
+	r.Record("a.sh", Event{Reference{APIVersion: "v1", Kind: "Namespace", Name: namespace}, "Normal", "Counted", "Count", ""})
+	r.ExhaustedFor(Reference{Kind: "ConfigMap", Namespace: namespace, Name: "settings"}, "no attempt is left")
 	if next := r.Flush(context.Background()); next != 0 {
 		t.Errorf("%s left", next)
 	}

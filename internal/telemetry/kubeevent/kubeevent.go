@@ -50,8 +50,6 @@ type Reference = corev1.ObjectReference
 
 // Event is something that happened to an object.
 type Event struct {
-	// As is what the Event is written as; the zero value is the operator.
-	As        kube.Account
 	Regarding Reference
 	// Type is Normal or Warning.
 	Type, Reason, Action, Note string
@@ -82,24 +80,13 @@ type Recorder struct {
 	// created is the number of lines so far.
 	created int
 	// limits are those of objects with Events of hooks.
-	limits map[limited]*rate.Limiter
+	limits map[Reference]*rate.Limiter
 	// failing are the queues in which a hook fails now.
 	failing map[string]map[string]bool
 	// mute are the namespaces without permission.
-	mute  map[place]bool
+	mute  map[string]bool
 	swept time.Time
 }
-
-// limited is an object with Events of an account.
-type limited struct {
-	account string
-	Reference
-}
-
-// place is a namespace with Events of an account.
-type place struct{ account, namespace string }
-
-func (e *Event) place() place { return place{e.As.Name, e.namespace()} }
 
 // series is what equal Events have in common. by is the hook for those about the operator's Pod, whose notes differ.
 type series struct {
@@ -116,8 +103,8 @@ func New(o Options) *Recorder {
 
 func newRecorder(o Options) *Recorder {
 	return &Recorder{
-		opts: o, woken: make(chan struct{}, 1), lines: map[series]*line{}, limits: map[limited]*rate.Limiter{},
-		failing: map[string]map[string]bool{}, mute: map[place]bool{},
+		opts: o, woken: make(chan struct{}, 1), lines: map[series]*line{}, limits: map[Reference]*rate.Limiter{},
+		failing: map[string]map[string]bool{}, mute: map[string]bool{},
 	}
 }
 
@@ -140,7 +127,7 @@ func (r *Recorder) drop(hook string) {
 // record reports whether the Event is within the limits. It requires mu.
 func (r *Recorder) record(hook string, e Event) bool {
 	now := time.Now()
-	about := limited{e.As.Name, e.Regarding}
+	about := e.Regarding
 	about.UID = "" // a recreated object has no limit of its own
 	limit := r.limits[about]
 	if limit == nil {
@@ -150,7 +137,7 @@ func (r *Recorder) record(hook string, e Event) bool {
 		limit = rate.NewLimiter(rate.Every(refill), burst)
 		r.limits[about] = limit
 	}
-	return !r.mute[e.place()] && limit.AllowN(now, 1) && r.add(series{Event: e}, e.Note, hook)
+	return !r.mute[e.namespace()] && limit.AllowN(now, 1) && r.add(series{Event: e}, e.Note, hook)
 }
 
 // Failed receives a run that failed and will be retried. The note is public: anyone who can read Events sees it.
@@ -173,13 +160,13 @@ func (r *Recorder) Exhausted(hook, note string) {
 
 // ExhaustedFor publishes the same about the object of the task. Without an APIVersion, that which the API server prefers for the kind is
 // published.
-func (r *Recorder) ExhaustedFor(as kube.Account, object Reference, note string) {
+func (r *Recorder) ExhaustedFor(object Reference, note string) {
 	if r.opts.NoFailures {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record("", Event{As: as, Regarding: object, Type: "Warning", Reason: "RetriesExhausted", Action: "RunHook", Note: note})
+	r.record("", Event{Regarding: object, Type: "Warning", Reason: "RetriesExhausted", Action: "RunHook", Note: note})
 }
 
 // Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue any more.
@@ -197,7 +184,7 @@ func (r *Recorder) Succeeded(hook, queue string) {
 
 // own counts an Event about the operator's Pod. It requires mu.
 func (r *Recorder) own(hook, kind, reason, note string) {
-	if r.opts.Pod.Name != "" && !r.opts.NoFailures && !r.mute[place{"", r.opts.Pod.Namespace}] {
+	if r.opts.Pod.Name != "" && !r.opts.NoFailures && !r.mute[r.opts.Pod.Namespace] {
 		r.add(series{Event{Regarding: r.opts.Pod, Type: kind, Reason: reason, Action: "RunHook"}, hook}, note, "")
 	}
 }
@@ -340,11 +327,11 @@ func (r *Recorder) giveUp(l *line) {
 // silence ends the Events of a namespace. It requires mu.
 func (r *Recorder) silence(l *line, err error) {
 	namespace := l.namespace()
-	if r.mute[l.place()] {
+	if r.mute[namespace] {
 		return
 	}
-	r.mute[l.place()] = true
-	grant := l.As.Grant(namespace, kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})
+	r.mute[namespace] = true
+	grant := kube.Grant(namespace, kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})
 	if l.hook != "" {
 		r.opts.Log.Warn("No permission to write Events, those of hooks in this namespace are dropped", "hook", l.hook, "namespace", namespace,
 			"error", fmt.Sprintf("%v: %s", err, grant))

@@ -14,8 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 var (
@@ -170,7 +168,7 @@ func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		about := func(name, note string) Event {
-			return Event{kube.Account{}, Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: name}, "Normal", "Done", "Do", note}
+			return Event{Reference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: name}, "Normal", "Done", "Do", note}
 		}
 		d.Record("a.sh", about("one", "0"))
 		d.expect(t, "0s create Done ×1 0")
@@ -197,11 +195,6 @@ func TestLimit(t *testing.T) {
 		d.refusing(nil)
 		d.Record("a.sh", about("five", ""))
 		d.expect(t)
-		// But those of another account, with limits of their own.
-		tenant := about("one", "of a tenant")
-		tenant.As.Name = "shop/hooks"
-		d.Record("shop/a.sh", tenant)
-		d.expect(t, "1m1s create Done ×1 of a tenant")
 		if n := strings.Count(d.log.String(), "No permission to write Events"); d.lost != 9 || n != 1 {
 			t.Errorf("%d dropped, log %s", d.lost, d.log.String())
 		}

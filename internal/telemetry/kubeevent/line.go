@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -73,14 +72,10 @@ func newSender(o Options) *sender { return &sender{o, kube.NewResolver(o.Client)
 func (s *sender) send(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	client := s.Client
-	if l.As.Client != nil {
-		client = l.As.Client
-	}
 	path := []string{"/apis/events.k8s.io/v1/namespaces", l.namespace(), "events"}
 	again := l.name != ""
 	if !l.exists {
-		err := s.create(ctx, client, path, l)
+		err := s.create(ctx, path, l)
 		if !again || !apierrors.IsAlreadyExists(err) {
 			l.exists = err == nil
 			return err
@@ -91,14 +86,14 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	if err != nil {
 		return err
 	}
-	return client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
+	return s.Client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
 }
 
 // create creates the Event of a line, in each attempt with the same name.
-func (s *sender) create(ctx context.Context, client rest.Interface, path []string, l *line) error {
+func (s *sender) create(ctx context.Context, path []string, l *line) error {
 	about := &l.Regarding
 	if about.UID == "" || about.APIVersion == "" {
-		s.complete(ctx, client, about)
+		s.complete(ctx, about)
 	}
 	if l.name == "" {
 		l.name = eventName(about.Name, about.Kind, time.Now())
@@ -113,7 +108,7 @@ func (s *sender) create(ctx context.Context, client rest.Interface, path []strin
 	if err != nil {
 		return err
 	}
-	return client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	return s.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 }
 
 // eventName is that of an Event about an object. Names of some kinds, such as roles, cannot be part of it.
@@ -126,7 +121,7 @@ func eventName(object, kind string, now time.Time) string {
 }
 
 // complete reads the version and the uid of an object. Without the permission, Events have none.
-func (s *sender) complete(ctx context.Context, client rest.Interface, r *Reference) {
+func (s *sender) complete(ctx context.Context, r *Reference) {
 	res, err := s.resolver.Resolve(ctx, r.APIVersion, r.Kind)
 	if err != nil || res.Namespaced && r.Namespace == "" {
 		return
@@ -135,7 +130,7 @@ func (s *sender) complete(ctx context.Context, client rest.Interface, r *Referen
 	if r.UID != "" {
 		return
 	}
-	text, err := kube.Send(ctx, client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
+	text, err := kube.Send(ctx, s.Client.Get().AbsPath(append(res.Path(r.Namespace), r.Name)...))
 	var object metav1.PartialObjectMetadata
 	if err == nil && json.Unmarshal(text, &object) == nil {
 		r.UID = object.UID

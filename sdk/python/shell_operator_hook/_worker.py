@@ -70,7 +70,6 @@ def _forked(run: Callable[[], None], variables: Dict[bytes, bytes], channel: int
             os.close(channel)
             _leave_preparation()
             os.environb.update(variables)
-            _limit_cpu(variables.get(b"HOOK_CPU_SECONDS"))
             for name, descriptor in ((b"HOOK_STDOUT", 1), (b"HOOK_STDERR", 2)):
                 _open_pipe(variables.get(name), descriptor)
             status = _status(run)
@@ -81,19 +80,6 @@ def _forked(run: Callable[[], None], variables: Dict[bytes, bytes], channel: int
     if os.WIFSIGNALED(ended):
         return 128 + os.WTERMSIG(ended)
     return os.WEXITSTATUS(ended)
-
-
-def _limit_cpu(seconds: Optional[bytes]) -> None:
-    """The limit of a fork counts from its start, but it inherits that of the worker, which has been raised by what that has used."""
-    if not seconds:
-        return
-    import resource  # few workers need it
-
-    soft = int(seconds)
-    try:
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, soft + 5))
-    except (OSError, ValueError):  # a lower one holds
-        pass
 
 
 def _leave_preparation() -> None:

@@ -90,11 +90,6 @@ hook::_serve() {
     (
       exec {__shell_lib_channel}>&-
       export -- "${__shell_lib_variables[@]}"
-      # The limit of a fork counts from its start, but it inherits that of the worker, which has been raised by what that has used.
-      if [[ -n ${HOOK_CPU_SECONDS:-} ]]; then
-        ulimit -St "$HOOK_CPU_SECONDS" 2>/dev/null
-        ulimit -Ht $((HOOK_CPU_SECONDS + 5)) 2>/dev/null
-      fi
       # To open a named pipe for writing blocks without a reader: first for both, which does not.
       if [[ -p $HOOK_STDOUT && -p $HOOK_STDERR ]]; then
         exec {__shell_lib_status}<>"$HOOK_STDOUT" >"$HOOK_STDOUT" {__shell_lib_status}>&-
