@@ -16,88 +16,87 @@ import (
 
 // Messages of the API server (1.36), and what is left of them. The values begin with M4RKER.
 func TestRedactMessages(t *testing.T) {
-	body := func() []byte {
-		return []byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "db"}, "data": {"a": "M4RKER-sent", ` +
-			`"b": 1234567, "c": "no"}}`)
-	}
-	for message, want := range map[string]string{
-		// No values: nothing changes.
-		`secrets "db" already exists`: ``,
-		`namespaces "db" not found`:   ``,
+	for _, message := range []string{
+		`secrets "db" already exists`,
+		`namespaces "db" not found`,
 		`Operation cannot be fulfilled on secrets "db": the object has been modified; please apply your changes to the latest version ` +
-			`and try again`: ``,
-		`secrets is forbidden: User "alice" cannot create resource "secrets" in API group "" in the ` +
-			`namespace "default"`: ``,
+			`and try again`,
+		`secrets is forbidden: User "alice" cannot create resource "secrets" in API group "" in the namespace "default"`,
 		`secrets "db" is forbidden: User "alice" cannot patch resource "secrets/status" in API group "" at the cluster scope: RBAC: roles ` +
-			`"a" not found`: ``,
-		`failed to create typed patch object (/db; /v1, Kind=Secret): .spec: field not ` +
-			`declared in schema`: ``,
-		`Secret in version "v1" cannot be handled as a Secret: illegal base64 data at ` +
-			`input byte 4`: ``,
-		`Secret in version "v1" cannot be handled as a Secret: strict decoding error: unknown field "spec.a", ` +
-			`duplicate field "data.a"`: ``,
-		`Apply failed with 1 conflict: conflict with "kubectl-edit" ` +
-			`using v1: .data.a`: ``,
-		`pods "p" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "c" ` +
-			`must set it)`: ``,
+			`"a" not found`,
+		`failed to create typed patch object (/db; /v1, Kind=Secret): .spec: field not declared in schema`,
+		"failed to create typed patch object (/db; apps/v1, Kind=Deployment): errors:\n  .spec.a: field not declared in schema\n  " +
+			`.spec.containers[name="web"].b: field not declared in schema`,
+		`Secret in version "v1" cannot be handled as a Secret: strict decoding error: unknown field "spec.a", duplicate field "data.a"`,
+		`unknown field "spec.selectr"`,
+		`Apply failed with 1 conflict: conflict with "kubectl-edit" using v1: .data.a`,
+		"Apply failed with 2 conflicts: conflicts with \"kubectl-edit\" using v1:\n- .data.a\n- .data.b",
+		`pods "p" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "c" must set it)`,
+		`pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`,
+		`configmaps "c" is forbidden: unable to create new content in namespace shop because it is being terminated`,
 		`Internal error occurred: failed calling webhook "a.b.c": failed to call webhook: Post "https://s.n.svc:443/v?timeout=10s": dial ` +
-			`tcp: refused`: ``,
-		`the server rejected our request due to an error ` +
-			`in our request`: ``,
-		`Deployment in version "v1" cannot be handled as a Deployment: quantities must match the regular expression ` +
-			`'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?)$'`: ``,
-
-		`Invalid value: "M4RKER": field is immutable`:         `Invalid value: …: field is immutable`,
-		`Invalid value: "M4 \"RKER\": x": field is immutable`: `Invalid value: …: field is immutable`,
-		`Invalid value: 70000: must be between 1 and 65535, inclusive`: `Invalid value: …: must be between 1 and ` +
-			`65535, inclusive`,
-		`Invalid value: {"a":"M4RKER}"}: selector does not match`:       `Invalid value: …: selector does not match`,
-		`Invalid value: ["M4RKER"]: too short`:                          `Invalid value: …: too short`,
-		`Invalid value: core.Pod{A:"M4RKER", B:[]string{"M4RKER"}}: no`: `Invalid value: …: no`,
-		`Invalid value: M4RKER`:                                         `Invalid value: …`,
-		`Invalid value: "M4RKER": error converting: label not supported: M4RKER`: `Invalid value: …: error converting: label not ` +
-			`supported: …`,
-		`Invalid value: "M4RKER * *": expected exactly 5 fields, found 2: [M4RKER * *]`: `Invalid value: …: expected exactly 5 fields, ` +
-			`found 2: […]`,
-		`Unsupported value: "M4RKER": supported values: "Always", "Never"`: `Unsupported value: …: supported values: "Always", "Never"`,
-		`Duplicate value: "M4RKER"`:                                        `Duplicate value: …`,
-		`Invalid value: "{\"data\":{\"p\":\"M4RKER\"}}": json: cannot unmarshal number 12 into Go struct field Secret.data ` +
-			`of type uint8`: `Invalid value: …: json: cannot unmarshal number into Go struct field Secret.data of type uint8`,
-		`json: cannot unmarshal number into Go struct field Secret.data of type []uint8`:           ``,
-		`json: cannot unmarshal array into Go struct field Secret.data of type map[string][]uint8`: ``,
-		`couldn't print map[a:M4RKER]: invalid character 'M' looking for beginning of value`: `couldn't print ` +
-			`map…: invalid character looking for beginning of value`,
-		`parsing time "M4RKER" as "2006-01-02": cannot parse ` +
-			`"M4RKER" as "2006"`: `parsing time … as …: cannot parse … as …`,
-		`couldn't get version/kind; json parse error: unexpected end of JSON input ({"stringData":{"p":"M4 ...)`: `couldn't get version/kind; ` +
-			`json parse error: unexpected end of JSON input (…`,
-		`.data: expected map, got &{[M4RKER]}`:                      `.data: expected map, got &…`,
-		`.data.a: expected string, got &v.valueUnstructured{V:123}`: `.data.a: expected string, got &v.valueUnstructured…`,
-		`password "M4RKER" is weak`:                                 `password … is weak`,
-		`something "M4RKER without an end`:                          `something …`,
-		// Of the request, without quotes.
-		`the value M4RKER-sent is no good, nor is 1234567, no`: `the value … is no good, nor is …, no`,
-		`admission webhook "a.example.com" denied the request: password M4RKER-sent of "db" is 'weak', isn't it? {"p": 1}`: `admission webhook ` +
-			`"a.example.com" denied the request: password … of … is …, isn't it? …`,
-		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: namespace "M4RKER" has 3 replicas`: `ValidatingAdmissionPolicy 'p' ` +
-			`with binding 'b' denied request: namespace … has 3 replicas`,
+			`tcp: refused`,
+		`the server could not find the requested resource`,
+		`admission webhook "a.example.com" denied the request: password M4RKER of "db" is 'weak', isn't it? {"p": 1}`,
+		`admission webhook "a.example.com" denied the request without explanation`,
+		`configmaps "c" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: namespace "shop" has 3 replicas`,
+		`conversion webhook for a.example.com/v1, Kind=A failed: "five" is no number`,
+		`Invalid value: "object": a size has a unit`,
 	} {
-		if want == "" {
-			want = message
-		}
-		if got := (&redactor{body: body}).message(message); got != want {
-			t.Errorf("%s\n got %s\nwant %s", message, got, want)
+		if got, kept := (redactor{}).message(message); got != message || !kept {
+			t.Errorf("%s\n got %s", message, got)
 		}
 	}
-	if got := (&redactor{secret: true}).message(`admission webhook "a" denied the request: M4RKER`); strings.Contains(got, "M4RKER") {
+	for _, message := range []string{
+		`Invalid value: "M4RKER": must be no such text`, `Invalid value: 70000: must be between 1 and 65535, inclusive`,
+		`Invalid value: {"a":"M4RKER}"}: selector does not match`, `Invalid value: core.Pod{A:"M4RKER", B:[]string{"M4RKER"}}: no`,
+		`Unsupported value: "M4RKER": supported values: "Always", "Never"`, `Duplicate value: "M4RKER"`,
+		`Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 4`,
+		`couldn't print map[a:M4RKER]: invalid character 'M' looking for beginning of value`,
+		`parsing time "M4RKER" as "2006-01-02": cannot parse "M4RKER" as "2006"`,
+		`couldn't get version/kind; json parse error: unexpected end of JSON input ({"stringData":{"p":"M4 ...)`,
+		`.data.a: expected string, got &v.valueUnstructured{V:123}`, `password "M4RKER" is weak`,
+		`Invalid value: "M4RKER, and admission webhook \"a\" denied the request: ": M4RKER`,
+	} {
+		if got, kept := (redactor{}).message(message); kept || got != "" {
+			t.Errorf("%s\n got %s", message, got)
+		}
+	}
+	if got, _ := (redactor{}).message(`Invalid value: "M4RKER": field is immutable`); got != "field is immutable" {
+		t.Errorf("an immutable field: %s", got)
+	}
+	if got, _ := (redactor{secret: true}).message(`admission webhook "a" denied the request: M4RKER`); got !=
+		`admission webhook "a" denied the request: (its text is not shown, because it may quote the Secret)` {
 		t.Errorf("of a Secret: %s", got)
+	}
+	got, _ := (redactor{}).message(`admission webhook "a" denied the request: ` + strings.Repeat("é", 1000))
+	if len(got) > maxMessage || !strings.HasSuffix(got, "é…") {
+		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }
 
-func TestRedactLongMessage(t *testing.T) {
-	got := (&redactor{}).message(strings.Repeat("é", 1000))
-	if len(got) > maxMessage || !strings.HasSuffix(got, "é…") {
-		t.Errorf("%d bytes: %s", len(got), got)
+// What is left without a message that is kept: the object, the reason, the status and the fields.
+func TestRedactStatus(t *testing.T) {
+	for _, row := range []struct {
+		status metav1.Status
+		want   string
+	}{
+		{metav1.Status{Message: `M4RKER`, Reason: metav1.StatusReasonBadRequest, Code: 400},
+			`secrets n/db: BadRequest (status 400; the text of the API server may quote values, kubectl shows it)`},
+		{metav1.Status{Message: `M4RKER`, Reason: "the M4RKER", Code: 418},
+			`secrets n/db: I'm a teapot (status 418; the text of the API server may quote values, kubectl shows it)`},
+		{metav1.Status{Message: `M4RKER`, Reason: metav1.StatusReasonInvalid, Code: 422, Details: &metav1.StatusDetails{
+			Kind: "Deployment", Group: "apps", Name: "web", Causes: []metav1.StatusCause{
+				{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.selector", Message: `Invalid value: "M4RKER": field is immutable`},
+				{Type: metav1.CauseTypeFieldValueNotSupported, Field: "spec.type", Message: `Unsupported value: "M4RKER"`},
+				{Type: metav1.CauseTypeFieldValueRequired, Field: "spec.name", Message: "Required value"},
+			}}}, `Deployment.apps "web" is invalid: spec.selector: field is immutable; ` +
+			`spec.type: FieldValueNotSupported; spec.name: Required value`},
+	} {
+		if (redactor{about: "secrets n/db"}).status(&row.status); row.status.Message != row.want ||
+			strings.Contains(row.status.String(), "M4RKER") {
+			t.Errorf("got  %s\nwant %s", row.status.String(), row.want)
+		}
 	}
 }
 
@@ -133,7 +132,7 @@ func TestRedactResponses(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = request(t, 422, jsonBody, body)
-	if want := `Secret "db" is invalid: data.a: Invalid value: …: no`; !apierrors.IsInvalid(err) || err.Error() != want {
+	if want := `Secret "db" is invalid: data.a: FieldValueInvalid`; !apierrors.IsInvalid(err) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) || strings.Contains(string(mustMarshal(t, err)), "M4RKER") {
@@ -178,7 +177,7 @@ func TestRedactWarnings(t *testing.T) {
 	var logged warnings
 	client, err := NewClient(&rest.Config{Host: "https://cluster", WarningHandler: &logged,
 		Transport: roundTrip(func(req *http.Request) *http.Response {
-			header := http.Header{"Warning": {`299 - "unknown field \"spec.a\""`, `299 - "password \"M4RKER\" is weak"`}}
+			header := http.Header{"Warning": {`299 - "unknown field \"spec.a\""`, `299 - "password \"long\" is weak"`}}
 			return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader("{}")), Request: req}
 		})})
 	if err != nil {
@@ -187,15 +186,16 @@ func TestRedactWarnings(t *testing.T) {
 	if _, err := Send(t.Context(), client.Get().AbsPath("/version")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(logged.texts, "; "), `unknown field "spec.a"; password … is weak`; got != want {
+	if got, want := strings.Join(logged.texts, "; "), `unknown field "spec.a"; password "long" is weak`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 // An error in the stream of a watch is a status, too.
 func TestRedactEvents(t *testing.T) {
-	status := metav1.Status{Message: `conversion webhook for a.example.com/v1, Kind=A failed: "M4RKER" is no number`}
-	if Redact(&status); status.Message != `conversion webhook for a.example.com/v1, Kind=A failed: … is no number` {
+	status := metav1.Status{Message: `"M4RKER" is no number`, Code: 500}
+	if Redact(&status); status.Message !=
+		`the request: Internal Server Error (status 500; the text of the API server may quote values, kubectl shows it)` {
 		t.Errorf("got %s", status.Message)
 	}
 }

@@ -39,11 +39,13 @@ func TestOneWatch(t *testing.T) {
 		{"changes", `{"type":"ADDED","object":{"a":1}}` + "\n" + `{"type":"MODIFIED","object":{"a":2}}{"type":"DELETED","object":{"a":2}}`, 200,
 			`opened {"a":1} {"a":2} nil`, "<nil>"},
 		{"a broken connection", `{"type":"ADDED","object":{"a":1}}{"type":"MODIF`, 200, `opened {"a":1}`, "<nil>"},
-		{"an error event", `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","message":"too old","code":410}}`,
-			200, "opened", "too old"},
+		{"an error event", `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired",` +
+			`"message":"too old resource version: 1 (2)","code":410}}`,
+			200, "opened", "too old resource version: 1 (2)"},
 		{"a secret value is not quoted", `{"type":"ADDED","object":{"a":"swordfish"x`, 200, "opened",
 			"the API server sent an event that cannot be decoded"},
-		{"forbidden", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`, 403, "", "no"},
+		{"forbidden", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"Unauthorized","code":403}`, 403, "",
+			"Unauthorized"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := &stubServer{status: test.status, body: test.body}

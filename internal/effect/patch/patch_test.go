@@ -149,7 +149,8 @@ func TestDryRun(t *testing.T) {
 	}
 	// The server checks what a dry run sends.
 	bad := strings.Replace(object, "one", "Not A Name", 1)
-	if got := apply(t, a, `{"operation": "Create", "object": `+bad+`}`); !strings.Contains(got, "Invalid value") {
+	if got := apply(t, a, `{"operation": "Create", "object": `+bad+`}`); !strings.Contains(got,
+		"is invalid: metadata.name: FieldValueInvalid") {
 		t.Errorf("error %q", got)
 	}
 }
