@@ -46,6 +46,7 @@ var scenarios = []scenario{
 	{"lanes", "1,000 changes of 1,000 objects in a keyed queue, 16 runs at a time", lanes},
 	{"lanes-hot", "one object that changes all the time beside 500 calm ones", lanesHot},
 	{"lanes-waiting", "10,000 lanes in a paused queue", lanesWaiting},
+	{"team", "an operator with three hooks for the objects of one namespace", team},
 	{"console", "10,000 lanes while an overview and a queue are open in the console", consoleOpen},
 	{"sets-many", "1,000 owners with sets of 5 children", setsMany},
 	{"namespaces", "50 named namespaces × 4 names of one kind", namespaces},

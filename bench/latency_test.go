@@ -3,6 +3,8 @@ package bench
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,4 +70,38 @@ func idle(b *bench) {
 	time.Sleep(time.Minute)
 	b.add("CPU time in 60 s", "s", op.cpu()-before).most(0.05)
 	b.add("resident", "MiB", op.resident())
+}
+
+// team is what one more operator costs: three hooks for the objects of one namespace.
+func team(b *bench) {
+	var texts []string
+	for _, kind := range []string{"ConfigMap", "Pod", "Secret"} {
+		texts = append(texts, snapshotHook(kind, b.fill("ConfigMap", 100), filtered))
+	}
+	requests := func(op *operator) (sum float64) {
+		for _, m := range regexp.MustCompile(`(?m)^shell_operator_kubernetes_client_request_result_total\S* (\d+)$`).
+			FindAllStringSubmatch(op.page("metrics"), -1) {
+			n, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum += n
+		}
+		return sum
+	}
+	var own, resident, first, later []float64
+	for range 3 {
+		op := b.start(b.hooks(texts...))
+		op.untilCount("Unlock kubernetes.Event tasks", 3)
+		time.Sleep(settle)
+		before := requests(op)
+		time.Sleep(time.Minute)
+		own, resident = append(own, op.memory("RssAnon")), append(resident, op.resident())
+		first, later = append(first, before), append(later, requests(op)-before)
+		op.stop()
+	}
+	b.add("memory with three hooks for one namespace", "MiB", own...).most(12)
+	b.add("resident, with the pages of the program, which operators of a node share", "MiB", resident...).most(48)
+	b.add("its requests of a start", "", first...)
+	b.add("its requests in the 60 s after that", "", later...)
 }

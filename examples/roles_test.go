@@ -11,8 +11,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them. Not among them are
-// those whose hooks call kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
+// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them, but for those
+// whose hooks call kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
 func TestGeneratedRoles(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
