@@ -191,7 +191,7 @@ func (op *operator) active(name string) bool {
 				return false
 			}
 		}
-		return !op.queues.OwnerPaused(name)
+		return op.life.State(h) != lifecycle.Paused
 	}
 	return false
 }

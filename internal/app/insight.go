@@ -180,7 +180,9 @@ func (op *operator) missing(h *hook.Hook) (all []string) {
 
 // Progress is how far a hook has come.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
-	p := debug.Progress{Ticking: i.op.life.State(h) == lifecycle.Ticking, StartedUp: i.op.life.StartupDone(), Waiting: i.op.health.Waiting(h)}
+	state := i.op.life.State(h)
+	p := debug.Progress{Ticking: state == lifecycle.Ticking, Paused: state == lifecycle.Paused, StartedUp: i.op.life.StartupDone(),
+		Waiting: i.op.health.Waiting(h)}
 	if i.op.shards.count > 0 {
 		p.Elsewhere, p.Where = i.op.shards.elsewhere(h)
 		p.Standby = p.Elsewhere != ""

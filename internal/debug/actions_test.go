@@ -193,7 +193,7 @@ func TestActions(t *testing.T) {
 		{"/queue/main/pause", "dryRun=true", 200, "dry run: ", ""},
 		{"/queue/slow/resume", "", 200, `queue "slow" is not paused`, ""},
 		{"/queue/orders/resume", "", 200, `queue "orders" is resumed with 4 tasks`, "resume orders"},
-		{"/hook/shop/watch.sh/pause", "", 200, "queues pass over its tasks", "pause hook shop/watch.sh"},
+		{"/hook/shop/watch.sh/pause", "", 200, "what waited for it is dropped", "pause hook shop/watch.sh"},
 		{"/hook/nope/pause", "", 400, `there is no hook "nope"`, ""},
 		{"/hook/tidy.sh/resume", "", 200, `hook "tidy.sh" is resumed`, "resume hook tidy.sh"},
 		{"/hook/big.py/resume", "", 200, "is not paused", ""},

@@ -58,6 +58,8 @@ func (f *facts) reasons() []Reason {
 // starting covers the steps of the start that are not complete.
 func (f *facts) starting() (reasons []Reason) {
 	switch {
+	case f.progress.Paused:
+		return nil // as another topic says
 	case f.progress.Standby:
 		return f.standby()
 	case !f.progress.StartedUp:

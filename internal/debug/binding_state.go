@@ -35,8 +35,8 @@ type Progress struct {
 	StartedUp bool
 	// Waiting is the step of the start that the hook has not completed; empty when there is none.
 	Waiting string
-	// Ticking reports that its schedules are enabled.
-	Ticking bool
+	// Ticking reports that its schedules are enabled, Paused that it is paused.
+	Ticking, Paused bool
 	// Standby reports that this replica does not lead; Leader names the replica that does, if it is known.
 	Standby bool
 	Leader  string

@@ -41,8 +41,9 @@ with the process. While "main" is paused, hooks that are added wait for their Sy
 			{Method: "POST", Path: "/hook/*/pause", About: "begin no run of the hook; requests are answered", act: onHook(hooks, t.pauseHook),
 				Command: &Command{
 					Use: "hook pause HOOK", Short: "Begin no run of a hook until it is resumed", Args: ofOne, Takes: oneHook,
-					Long: `Begin no run of a hook until it is resumed: queues pass over its tasks, onStartup and Synchronizations included. Webhook and
-HTTP requests are answered. A pause survives a reload and ends with the process.`,
+					Long: `Begin no run of a hook until it is resumed. What waits for it is dropped, as if the hook was removed: events, parked tasks,
+requeues. Its sets and finalizers stay, webhook and HTTP requests are answered. A pause survives a reload and ends with the process, or
+when the hook is removed. Resumed, the hook starts as one that is added, with its onStartup run and its Synchronizations.`,
 					Example: "  shell-operator hook pause pods.sh",
 				}},
 			{Method: "POST", Path: "/hook/*/resume", About: "end the pause of the hook", act: onHook(hooks, t.resumeHook), Command: &Command{
@@ -109,7 +110,7 @@ func (t *pauses) pauseHook(r request, h *hook.Hook) (acted, error) {
 	if !r.dryRun {
 		t.do.PauseHook(h.Name)
 	}
-	return done(1, "hook %q is paused: queues pass over its tasks; webhook and HTTP requests are answered%s", h.Name, untilRestart), nil
+	return done(1, "hook %q is paused: what waited for it is dropped; webhook and HTTP requests are answered%s", h.Name, untilRestart), nil
 }
 
 func (t *pauses) resumeHook(r request, h *hook.Hook) (acted, error) {
@@ -119,5 +120,5 @@ func (t *pauses) resumeHook(r request, h *hook.Hook) (acted, error) {
 	if !r.dryRun {
 		t.do.ResumeHook(h.Name)
 	}
-	return done(1, "hook %q is resumed", h.Name), nil
+	return done(1, "hook %q is resumed: it starts again, with its Synchronizations", h.Name), nil
 }

@@ -281,6 +281,8 @@ func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
 
 func watchState(p Progress, b watch.State) string {
 	switch {
+	case p.Paused:
+		return "paused"
 	case !p.StartedUp && !p.Standby:
 		return "waiting for onStartup"
 	case !b.Complete:

@@ -31,15 +31,6 @@ func (l *Lifecycle) PauseQueue(name string) { l.o.Queues.Pause(name) }
 // ResumeQueue ends PauseQueue.
 func (l *Lifecycle) ResumeQueue(name string) { l.o.Queues.Resume(name) }
 
-// PauseHook makes the queues bypass the tasks of a hook, in all its versions, until ResumeHook. Requests are answered.
-func (l *Lifecycle) PauseHook(name string) { l.o.Queues.PauseOwner(name) }
-
-// ResumeHook ends PauseHook.
-func (l *Lifecycle) ResumeHook(name string) { l.o.Queues.ResumeOwner(name) }
-
-// PausedHooks are the names of the hooks that are paused, sorted.
-func (l *Lifecycle) PausedHooks() []string { return l.o.Queues.PausedOwners() }
-
 // Errors of Trigger.
 var (
 	ErrPaused     = errors.New("the hook is paused: run 'hook resume' first")
@@ -53,10 +44,10 @@ var (
 func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error) {
 	v := l.view.Load()
 	switch s, active := v.states[h]; {
+	case s == Paused:
+		return "", ErrPaused
 	case !active || s < Released:
 		return "", ErrNotStarted
-	case l.o.Queues.OwnerPaused(h.Name):
-		return "", ErrPaused
 	}
 	t := Task{}
 	switch a.Kind {

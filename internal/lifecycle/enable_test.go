@@ -39,7 +39,7 @@ func failingLifecycle(t *testing.T, w *failing) *Lifecycle {
 	log := slog.New(slog.DiscardHandler)
 	leading := make(chan struct{})
 	close(leading)
-	return &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
+	return &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
 		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading,
 		Clock:  schedule.New(schedule.Options{}),
 		Health: NewHealth(func(*hook.Hook) []string { return nil }),

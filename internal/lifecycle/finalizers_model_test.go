@@ -79,6 +79,9 @@ func TestFinalizerScenarios(t *testing.T) {
 		"left twice":                "create y, wait, leave y, join y, leave y, wait, wait",
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
+		"paused during a run":       "create x, wait, wait, wait, change x, moment, pause-hook, moment, resume-hook, wait, wait",
+		"paused between steps":      "create y, wait, poll, delete y, wait, pause-hook, wait, resume-hook, wait",
+		"left during a pause":       "create x, create y, wait, wait, pause-hook, delete x, leave y, wait, resume-hook, wait",
 		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
 		"Deleting displaced": "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, wait, wait, delete y, " +
 			"wait, wait, wait",
@@ -302,10 +305,7 @@ func (w *finalizerWorld) reload() {
 	done := make(chan struct{})
 	w.life.post(w.life.ctx, func() {
 		defer close(done)
-		w.mu.Lock()
-		clear(w.deleting)
-		clear(w.ended)
-		w.mu.Unlock()
+		w.begin()
 		x, next := w.life.lives[0], w.hook()
 		w.life.lives, w.old = nil, append(w.old, x.hook)
 		w.life.retire(x)
@@ -313,6 +313,14 @@ func (w *finalizerWorld) reload() {
 		w.life.keepQueues()
 	})
 	<-done
+}
+
+// begin forgets what has been delivered: the hook starts from the beginning.
+func (w *finalizerWorld) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.deleting)
+	clear(w.ended)
 }
 
 // retryAll revives what is parked, and returns false if nothing is. A Synchronization has the queue main, so that one of a slow hook may
@@ -403,7 +411,7 @@ func (s *scenario) play(t *testing.T) []string {
 	leading := make(chan struct{})
 	close(leading)
 	first := s.newHook()
-	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
+	w.life = &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: w.watcher, Objects: w.watcher, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
@@ -471,6 +479,7 @@ func (w *finalizerWorld) do(s finalizerStep) {
 	case "pause-hook":
 		w.life.PauseHook("h")
 	case "resume-hook":
+		w.begin()
 		w.life.ResumeHook("h")
 	}
 }

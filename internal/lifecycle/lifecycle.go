@@ -7,6 +7,7 @@
 //   - Hooks that are broken are left out of a set, if the options say so, or stay active in their previous version. They are called again
 //     after a while.
 //   - A hook whose configuration is equal in both sets is the same value, and is not interrupted.
+//   - A paused hook is stopped as one that is removed, and resumed as one that is added; requests are answered all the time.
 //   - A changed hook is removed and added. A new version waits for the runs of the previous one. If
 //     it answers requests, those for it go to the previous version until it is ready. Nothing else waits.
 //
@@ -116,6 +117,8 @@ type Lifecycle struct {
 	o       Options
 	// inbox has what the owner is to do.
 	inbox chan func()
+	// ended is closed at the end of Run.
+	ended chan struct{}
 	// nudge makes the owner advance.
 	nudge chan struct{}
 	// view is what other goroutines see. It is replaced, never changed.
@@ -154,7 +157,10 @@ type life struct {
 	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.
 	passed atomic.Bool
 
-	// running is set while a run of a retired hook has not ended, since then; answering until no request is at the hook.
+	// stopped is set when the hook has been retired or paused, pauses counts its pauses.
+	stopped bool
+	pauses  int
+	// running is set while a run of a stopped hook has not ended, since then; answering until no request is at the hook.
 	running, answering bool
 	since              time.Time
 }
@@ -174,7 +180,7 @@ func New(o Options, first *hookset.Set) *Lifecycle {
 	if o.Trace == nil {
 		o.Trace = func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} }
 	}
-	l := &Lifecycle{o: o, inbox: make(chan func()), nudge: make(chan struct{}, 1)}
+	l := &Lifecycle{o: o, inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1)}
 	_, _ = rand.Read(l.hashKey[:]) // it never fails
 	l.ctx = context.Background()
 	l.reloading.found = first.Found
@@ -206,6 +212,7 @@ func (l *Lifecycle) StartupDone() bool { return l.view.Load().startupDone }
 
 // Run owns the hooks until ctx ends, and until all it has started has ended.
 func (l *Lifecycle) Run(ctx context.Context) {
+	defer close(l.ended)
 	l.ctx = ctx
 	for _, x := range l.lives {
 		x.ctx, x.end = context.WithCancel(ctx)
@@ -260,8 +267,13 @@ func (l *Lifecycle) runs(x *life) bool { return l.shard.Runs(x.hook.Settings.Sha
 
 // post hands work over to the owner. It is lost when ctx has ended.
 func (l *Lifecycle) post(ctx context.Context, do func()) {
+	unlessEnded := func() {
+		if ctx.Err() == nil {
+			do()
+		}
+	}
 	select {
-	case l.inbox <- do:
+	case l.inbox <- unlessEnded:
 	case <-ctx.Done():
 	}
 }

@@ -32,7 +32,7 @@ type orderStep struct {
 var orderSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) orderStep {
 	return orderStep{
 		kind: rapid.SampledFrom([]string{
-			"change", "change", "change", "change", "ok", "ok", "bad", "bad", "giveup", "later", "wait", "pause", "pause-hook",
+			"change", "change", "change", "change", "ok", "ok", "bad", "bad", "giveup", "later", "wait", "pause",
 		}).Draw(t, "kind"),
 		binding: rapid.SampledFrom([]string{"h/two", "h/three", "h/grouped", "i/other"}).Draw(t, "binding"),
 		object:  rapid.SampledFrom([]string{"a/x", "a/y", "a/z"}).Draw(t, "object"),
@@ -183,15 +183,15 @@ func playOrder(t *testing.T, steps []orderStep) []string {
 	}
 	defer func() { w.stop() }()
 	failure := errors.New("exit status 1")
-	paused := map[string]bool{}
-	toggle := func(command, name string) {
-		if paused[name] = !paused[name]; !paused[name] {
-			command = strings.Replace(command, "pause", "resume", 1)
+	paused := false
+	toggle := func() {
+		command := "resume"
+		if paused = !paused; paused {
+			command = "pause"
 		}
-		w.do([]string{command, name})
+		w.do([]string{command, "q"})
 	}
 	for _, s := range steps {
-		owner, _, _ := strings.Cut(s.binding, "/")
 		switch s.kind {
 		case "change":
 			h, a := w.find(s.binding)
@@ -216,19 +216,12 @@ func playOrder(t *testing.T, steps []orderStep) []string {
 		case "wait":
 			time.Sleep(10 * time.Second)
 		case "pause":
-			toggle("pause", "q")
-		case "pause-hook":
-			toggle("pause-hook", owner)
+			toggle()
 		}
 		synctest.Wait()
 	}
-	for name, is := range paused {
-		switch {
-		case is && name == "q":
-			toggle("pause", name)
-		case is:
-			toggle("pause-hook", name)
-		}
+	if paused {
+		toggle()
 	}
 	for range 2 * len(steps) { // all that waits runs
 		time.Sleep(time.Minute)

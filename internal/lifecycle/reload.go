@@ -163,10 +163,19 @@ func (l *Lifecycle) apply(r loaded) {
 		}
 		return false
 	})
+	var pauses []string
 	for _, x := range leaving {
+		if x.state == Paused {
+			pauses = append(pauses, x.hook.Name)
+		}
 		l.retire(x)
 	}
 	l.add(c.Hooks, c.New)
+	for _, x := range l.lives {
+		if slices.Contains(pauses, x.hook.Name) {
+			l.pause(x)
+		}
+	}
 	l.keepQueues()
 	l.setCrontabs()
 	for _, x := range l.lives {
@@ -218,24 +227,32 @@ func (l *Lifecycle) causes(err error) map[string]string {
 	return causes
 }
 
-// retire stops what makes a hook run. A run that has begun ends by itself, and requests are answered as before: their
-// snapshots stay current.
+// retire ends the life of a hook. Requests are answered as before: their snapshots stay current.
 func (l *Lifecycle) retire(x *life) {
 	l.step(x, retired)
-	x.end()
 	l.leaving = append(l.leaving, x)
 	x.answering = serves(x.hook)
+	l.stop(x)
+}
+
+// stop ends what makes a hook run, and drops what waits. A run that has begun ends by itself.
+func (l *Lifecycle) stop(x *life) {
+	if x.end(); x.stopped {
+		return
+	}
+	x.stopped = true
 	idle, since := l.o.Runner.Remove(x.hook)
 	select {
 	case <-idle:
 	default:
 		x.running, x.since = true, since
-		l.o.Log.Info("A hook that was changed or removed is running. Its next version starts when the run has ended.", "hook", x.hook.Name,
+		l.o.Log.Info("A hook that was changed, removed or paused is running. It starts again when the run has ended.", "hook", x.hook.Name,
 			"since", since.Format(time.RFC3339))
 		l.work.Go(func() { l.remind(x.hook, since, idle, l.ctx.Done()) })
 		l.await(l.ctx, idle, func() {
 			x.running = false
-			l.o.Log.Info("The run of a hook that was changed or removed has ended", "hook", x.hook.Name)
+			l.o.Log.Info("The run of a hook that was changed, removed or paused has ended", "hook", x.hook.Name)
+			l.dropPending(x.hook) // it may have left something
 			l.settle(x)
 			for _, next := range l.lives {
 				l.hold(next)
@@ -243,8 +260,13 @@ func (l *Lifecycle) retire(x *life) {
 		})
 	}
 	l.o.Watcher.Mute(x.hook) // a task that is queued later all the same does not run
+	l.dropTasks(x.hook)
+	l.dropPending(x.hook)
+}
+
+func (l *Lifecycle) dropTasks(h *hook.Hook) {
 	l.o.Queues.Edit(func(t queue.Task) bool {
-		if hookOf(t) != x.hook {
+		if hookOf(t) != h {
 			return true
 		}
 		if t, ok := t.(Task); ok {
@@ -252,7 +274,6 @@ func (l *Lifecycle) retire(x *life) {
 		}
 		return false
 	})
-	l.dropPending(x.hook)
 }
 
 // dropPending drops what a hook would get again.
@@ -265,7 +286,7 @@ func (l *Lifecycle) remind(h *hook.Hook, since time.Time, idle, over <-chan stru
 	for after := time.Minute; ; after *= 2 {
 		select {
 		case <-time.After(after):
-			l.o.Log.Warn("A run of a hook that was changed or removed has not ended. Its next version waits for it.",
+			l.o.Log.Warn("A run of a hook that was changed, removed or paused has not ended. The hook starts again after it.",
 				"hook", h.Name, "since", since.Format(time.RFC3339), "hint", "end the process of the hook, and set settings.executionTimeout")
 		case <-idle:
 			return
@@ -280,6 +301,12 @@ func (l *Lifecycle) hold(x *life) {
 	why := ""
 	if old := l.previous(x); old != nil && x.state == Loaded {
 		why = fmt.Sprintf("a run of its previous version, which began at %s, has not ended", old.since.Format(time.RFC3339))
+	}
+	switch {
+	case x.state == Paused:
+		why = "it is paused"
+	case x.state == Loaded && x.running:
+		why = fmt.Sprintf("a run from before its pause, which began at %s, has not ended", x.since.Format(time.RFC3339))
 	}
 	l.o.Health.Hold(x.hook, why)
 }
@@ -301,7 +328,6 @@ func (l *Lifecycle) settle(x *life) {
 // forget releases a hook that nothing uses any more.
 func (l *Lifecycle) forget(x *life) {
 	l.leaving = slices.DeleteFunc(l.leaving, func(other *life) bool { return other == x })
-	l.dropPending(x.hook) // its last run may have left something
 	l.o.Runner.Forget(x.hook)
 	l.o.Store.Forget(x.hook)
 	l.o.Health.Forget(x.hook)

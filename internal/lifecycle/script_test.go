@@ -45,7 +45,7 @@ import (
 //	wait 5s                               let time pass
 //	parked, requeues, queues              show them
 //	parked-retry ID..., parked-drop ID... act
-//	retry-queue Q/K, skip Q/K, pause Q, resume Q, pause-hook H, resume-hook H, trigger H/B
+//	retry-queue Q/K, skip Q/K, pause Q, resume Q, trigger H/B
 //	remove HOOK                           a reload removes the hook
 //
 // RUN is the hook, with "[KEY]" if there is one, as in the first word of its record. Without jitter; the time is not real.
@@ -237,7 +237,7 @@ func (w *world) start(o options) {
 		Backoff: queue.DefaultBackoff(5*time.Second, 5*time.Second), Random: func() float64 { return 0.5 }, MaxRuns: o.number("runs"),
 		OnExhausted: func(f queue.Failed) { w.life.Exhausted(f) },
 	})
-	w.life = &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
+	w.life = &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w}, Objects: cluster{world: w},
 		Runner: run.New(run.Options{
 			Executor:  w.executor,
@@ -383,10 +383,6 @@ func (w *world) do(words []string) {
 		w.life.PauseQueue(args[0])
 	case "resume":
 		w.life.ResumeQueue(args[0])
-	case "pause-hook":
-		w.life.PauseHook(args[0])
-	case "resume-hook":
-		w.life.ResumeHook(args[0])
 	case "trigger":
 		id, err := w.life.Trigger(w.find(args[0]))
 		w.record("triggered %s %v", id, err)

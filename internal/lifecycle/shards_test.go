@@ -59,7 +59,7 @@ func TestHooksOfAShard(t *testing.T) {
 				taken, leading := make(chan struct{}), make(chan struct{})
 				queues := queue.NewSet(queue.Options{})
 				health := NewHealth(func(*hook.Hook) []string { return nil })
-				l := &Lifecycle{inbox: make(chan func()), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
+				l := &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
 					Queues: queues, Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Clock: schedule.New(schedule.Options{}),
 					Leading: leading, Taken: taken, Shard: func() shard.Shard { return shard.Shard{Index: test.index, Count: 3} }, Standby: true,
 					Health: health, Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -40,7 +41,7 @@ func (l *Lifecycle) advance() {
 		return
 	}
 	for _, x := range l.lives {
-		if x.state == Started {
+		if x.state == Started || x.state == Paused {
 			l.enable(x)
 		}
 		if x.state == Started && x.listed {
@@ -67,23 +68,27 @@ func (l *Lifecycle) queueStartups() {
 	var starting []*life
 	for _, x := range l.lives {
 		switch {
-		case x.state != Loaded || l.previous(x) != nil:
+		case x.state != Loaded || x.running || l.previous(x) != nil:
 		case !l.runs(x):
 			l.o.Health.Started(x.hook) // shard 0 has prepared what is needed
-		case x.hook.OnStartup == nil:
-			l.step(x, startupSucceeded)
 		default:
+			l.restart(x)
+			if x.hook.OnStartup == nil {
+				l.step(x, startupSucceeded)
+				break
+			}
 			l.step(x, startupQueued)
 			starting = append(starting, x)
 		}
 	}
 	slices.SortStableFunc(starting, func(a, b *life) int { return *a.hook.OnStartup - *b.hook.OnStartup })
 	for _, x := range starting {
+		ctx := x.ctx
 		l.o.Log.Info("queue task with hook", "operator.component", "initMainQueue", "hook", x.hook.Name, "task", "HookRun")
 		l.o.Queues.Add(hook.MainQueue, "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
 		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
 			l.o.Health.Started(x.hook)
-			l.post(x.ctx, func() { l.step(x, startupSucceeded) })
+			l.post(ctx, func() { l.step(x, startupSucceeded) })
 		}})
 	}
 }
@@ -104,7 +109,7 @@ func (l *Lifecycle) keepQueues() {
 
 // enable lists and watches for the kubernetes bindings of a hook, once.
 func (l *Lifecycle) enable(x *life) {
-	if x.enabling || x.listed || x.failed {
+	if x.enabling || x.listed || x.failed || x.state == Paused && !serves(x.hook) {
 		return
 	}
 	n := l.needed(x)
@@ -115,15 +120,18 @@ func (l *Lifecycle) enable(x *life) {
 		return
 	}
 	x.enabling = true
-	enabledFor := l.shard
+	enabledFor, ctx, pauses := l.shard, x.ctx, x.pauses
 	slow := time.AfterFunc(slowList, func() { l.pass(x) })
 	l.work.Go(func() {
-		ok := l.enableBindings(x, n)
+		ok := l.enableBindings(ctx, x, n)
 		slow.Stop()
 		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
-			x.enabling, x.failed = false, !ok
-			x.listed = ok && (l.shard == enabledFor || !l.runs(x)) // or the shard was taken meanwhile
+			x.enabling, x.failed = false, !ok && ctx.Err() == nil
+			x.listed = ok && x.pauses == pauses && (l.shard == enabledFor || !l.runs(x)) // or the shard was taken meanwhile
+			if x.state == Paused {
+				l.o.Watcher.Mute(x.hook)
+			}
 			l.settle(x)
 		})
 	})
@@ -140,14 +148,15 @@ func (l *Lifecycle) finalize(x *life) {
 	}
 	x.enabling = true
 	x.passed.Store(true)
+	ctx, pauses := x.ctx, x.pauses
 	l.work.Go(func() {
-		err := l.o.Watcher.Finalize(x.ctx, x.hook, func(index int, err error) {
+		err := l.o.Watcher.Finalize(ctx, x.hook, func(index int, err error) {
 			l.o.Meter.BindingsFailed(x.hook.Name)
 			l.o.Log.Error("Cannot add the finalizer of the binding. Will retry after delay.", "hook", x.hook.Name,
 				"binding", x.hook.Kubernetes[index].Name, "error", err.Error())
 		})
 		l.post(l.ctx, func() {
-			x.enabling, x.finalized = false, err == nil
+			x.enabling, x.finalized = false, err == nil && x.pauses == pauses
 			l.settle(x)
 		})
 	})
@@ -173,9 +182,9 @@ func (l *Lifecycle) needed(x *life) (n int) {
 }
 
 // enableBindings enables the bindings of a hook, n of which this replica needs.
-func (l *Lifecycle) enableBindings(x *life, n int) bool {
+func (l *Lifecycle) enableBindings(ctx context.Context, x *life, n int) bool {
 	h, started := x.hook, time.Now()
-	ctx, endTrace := l.o.Trace(x.ctx, h)
+	ctx, endTrace := l.o.Trace(ctx, h)
 	defer endTrace()
 	log := l.o.Log.With("hook", h.Name, "binding", "", "task", "EnableKubernetesBindings", "queue", hook.MainQueue)
 	log.Info("Enable kubernetes binding for hook")
@@ -229,8 +238,9 @@ func (l *Lifecycle) queueTasks(x *life) {
 		l.queueInitial(h, i)
 	}
 	if len(h.Schedules) > 0 {
+		ctx := x.ctx
 		name := "EnableScheduleBindings:::" + h.Name + ":EnableScheduleBindings"
-		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{name, h, func() { l.post(x.ctx, func() { l.enableSchedules(x) }) }})
+		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{name, h, func() { l.post(ctx, func() { l.enableSchedules(x) }) }})
 	}
 }
 

@@ -16,6 +16,8 @@ const (
 	Released
 	// Ticking: the schedules are enabled.
 	Ticking
+	// Paused: a user has stopped the runs for queues. Requests are answered.
+	Paused
 	// Draining: the hook has been changed or removed. A run or a request may still use it.
 	Draining
 	// Gone: nothing uses the hook.
@@ -23,7 +25,7 @@ const (
 )
 
 func (s State) String() string {
-	return [...]string{"Loaded", "StartupQueued", "Started", "Enabled", "Released", "Ticking", "Draining", "Gone"}[s]
+	return [...]string{"Loaded", "StartupQueued", "Started", "Enabled", "Released", "Ticking", "Paused", "Draining", "Gone"}[s]
 }
 
 // step is an event in the life of a hook.
@@ -35,18 +37,21 @@ const (
 	bindingsEnabled
 	tasksQueued
 	schedulesEnabled
+	paused
+	resumed
 	retired
 	drained
 )
 
 // transitions are all that there are.
 var transitions = map[State]map[step]State{
-	Loaded:        {startupQueued: StartupQueued, startupSucceeded: Started, retired: Draining},
-	StartupQueued: {startupSucceeded: Started, retired: Draining},
-	Started:       {bindingsEnabled: Enabled, retired: Draining},
-	Enabled:       {tasksQueued: Released, retired: Draining},
-	Released:      {schedulesEnabled: Ticking, retired: Draining},
-	Ticking:       {retired: Draining},
+	Loaded:        {startupQueued: StartupQueued, startupSucceeded: Started, paused: Paused, retired: Draining},
+	StartupQueued: {startupSucceeded: Started, paused: Paused, retired: Draining},
+	Started:       {bindingsEnabled: Enabled, paused: Paused, retired: Draining},
+	Enabled:       {tasksQueued: Released, paused: Paused, retired: Draining},
+	Released:      {schedulesEnabled: Ticking, paused: Paused, retired: Draining},
+	Ticking:       {paused: Paused, retired: Draining},
+	Paused:        {resumed: Loaded, retired: Draining},
 	Draining:      {drained: Gone},
 }
 

@@ -270,7 +270,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	}
 	defer func() { // also after a panic
 		if removed := t.runner.hooks.leave(t.Hook()); removed && err != nil && ctx.Err() == nil {
-			t.runner.opts.Log.Warn("Hook failed; it is not retried because it was changed or removed",
+			t.runner.opts.Log.Warn("Hook failed; it is not retried because it was changed, removed or paused",
 				append(t.LogFields(), "error", err.Error())...)
 			t.Forget()
 			err = nil

@@ -362,7 +362,7 @@ func TestHungRun(t *testing.T) {
 	if err := os.WriteFile(end, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	op.UntilLog("Hook failed; it is not retried because it was changed or removed", "hook", "hang")
+	op.UntilLog("Hook failed; it is not retried because it was changed, removed or paused", "hook", "hang")
 	seen(1, "hang v3: third Schedule")
 	for _, line := range received(op.Records()) {
 		if strings.HasPrefix(line, "hang v2") {

@@ -76,7 +76,7 @@ const (
 	Superseded Reason = "a later run succeeded"
 	BeyondMax  Reason = "there are more than --max-parked contexts"
 	OnRequest  Reason = "parked drop"
-	HookGone   Reason = "the hook was changed or removed"
+	HookGone   Reason = "the hook was changed, removed or paused"
 )
 
 // NewParked returns Parked for at most limit contexts; 0 means no limit. Dropped is called, with a lock held, for each context

@@ -28,17 +28,31 @@ func (m *monitor) mute() {
 	}
 }
 
+// replaceable reports whether the binding is muted, but not by an uninstall.
+func (m *monitor) replaceable() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.phase == muted && (m.gate == nil || m.gate.phase != gateHalted)
+}
+
 // Disable ends a binding without any further event. It waits for the sink if that is receiving one, and for requests about finalizers
 // that are in flight. Streams that other bindings share continue. Enable must not be running for it.
 func (w *Watcher) Disable(h *hook.Hook, index int) {
 	a := address{h, index}
 	w.mu.Lock()
 	m := w.monitors[a]
-	delete(w.monitors, a)
 	w.mu.Unlock()
-	if m == nil {
-		return
+	if m != nil {
+		w.end(m)
 	}
+}
+
+func (w *Watcher) end(m *monitor) {
+	w.mu.Lock()
+	if w.monitors[m.address] == m {
+		delete(w.monitors, m.address)
+	}
+	w.mu.Unlock()
 	for _, sub := range m.end() {
 		w.leave(sub)
 	}
@@ -47,7 +61,7 @@ func (w *Watcher) Disable(h *hook.Hook, index int) {
 	}
 }
 
-// end drops all objects and returns the subscriptions to leave.
+// end returns the subscriptions to leave. The objects stay, for a snapshot that is being taken of a binding that was replaced.
 func (m *monitor) end() []*subscription {
 	m.order.Lock()
 	defer m.order.Unlock()
@@ -58,7 +72,6 @@ func (m *monitor) end() []*subscription {
 		m.gate.todo.ShutDown()
 	}
 	m.held, m.phase = event.Log{}, ended
-	m.items.Clear()
 	clear(m.subs)
 	clear(m.keys)
 	return subs

@@ -31,6 +31,29 @@ func TestMute(t *testing.T) {
 		t.Errorf("event of %s for %s", ev.Hook.Name, ev.Object.Name)
 	}
 	o.sees(muted, 0, ns+"/a", ns+"/b")
+
+	// Enabled again it is as new, and its snapshot has never been empty.
+	enabled := make(chan struct{})
+	go func() {
+		defer close(enabled)
+		o.enable(muted)
+	}()
+	for again := true; again; {
+		select {
+		case <-enabled:
+			again = false
+		default:
+		}
+		if n := o.Snapshot(muted, 0).Len(); n != 2 {
+			t.Fatalf("%d objects", n)
+		}
+	}
+	secret(t, c, ns, "c", "1")
+	test.Receive(t, o.events, "event of the other hook")
+	o.Unlock(muted, 0)
+	if ev := test.Receive(t, o.events, "event"); ev.Hook != muted || ev.Object.Name != "c" {
+		t.Errorf("event of %s for %s", ev.Hook.Name, ev.Object.Name)
+	}
 }
 
 // Mute does not wait for a disk on which an event is being stored. Neither that event nor one behind it is delivered.

@@ -95,12 +95,12 @@ func (w *Watcher) Take(s shard.Shard) {
 	}
 }
 
-// isMissing reports whether this replica needs a binding, for runs of the hook or for requests, and does not have it.
+// isMissing reports whether this replica needs a binding, for runs of the hook or for requests, and does not have it, or has it muted.
 func (w *Watcher) isMissing(h *hook.Hook, index int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := address{h, index}
-	return w.monitors[a] == nil && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
+	return (w.monitors[a] == nil || w.monitors[a].replaceable()) && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
 }
 
 func (w *Watcher) ownShard() shard.Shard {

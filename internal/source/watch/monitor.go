@@ -36,7 +36,7 @@ const (
 	open
 	// muted: events are not delivered any more, snapshots stay current.
 	muted
-	// ended: the binding has been disabled, and has no objects.
+	// ended: the binding has been disabled.
 	ended
 )
 
@@ -628,6 +628,15 @@ func (m *monitor) synchronize() event.Snapshot {
 func (m *monitor) copy() *snapshot {
 	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, finalizer: m.binding.Finalizer,
 		part: m.division.snapshot, events: m.division.events}
+}
+
+// rest decides whether the objects follow the cluster without events.
+func (m *monitor) rest(resting bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hold = holdNone; resting || m.division.rests {
+		m.hold = holdStandby
+	}
 }
 
 // lead ends the rest of a standby.

@@ -9,7 +9,7 @@
 //   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its own hook, reports why, and is
 //     retried.
 //   - After an outage the last state of each object is delivered, as the difference to the state before.
-//   - A muted binding sends no events; its snapshots stay current until it is disabled.
+//   - A muted binding sends no events; its snapshots stay current until it is disabled or enabled again.
 //   - A standby has snapshots and no events, for days if need be. Events begin when it leads.
 //   - A filter that fails returns null and is reported; it never stops a binding.
 //
@@ -171,8 +171,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. Until then it calls stuck with each
-// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce. With shards it starts those that this
-// replica needs, and may be called again.
+// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce. It may be called again: with shards it starts
+// those that this replica needs by then, and it replaces muted ones, whose snapshots stay until the new list is complete.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -215,22 +215,32 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 	}
 	m.replan = w.replanner(m, res)
-	w.mu.Lock()
-	m.take(w.shard)
-	if w.resting || m.division.rests {
-		m.hold = holdStandby
-	}
-	w.monitors[address{h, index}] = m
-	w.mu.Unlock()
+	muted := w.place(m, nil)
 	w.follow(m, &p)
 	if err := m.wait(ctx); err != nil {
-		w.Disable(h, index)
+		w.end(m)
 		return err
+	}
+	if muted != nil {
+		w.place(m, muted)
+		w.end(muted)
 	}
 	if names := m.division.own.ownNamespaces(b.Namespaces.Names); res.Namespaced && len(names) > 0 {
 		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, names) })
 	}
 	return nil
+}
+
+// place makes a monitor that of its binding. Without the muted one that it replaces, it leaves that in place, and returns it.
+func (w *Watcher) place(m, replaces *monitor) (muted *monitor) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.take(w.shard)
+	m.rest(w.resting)
+	if muted = w.monitors[m.address]; muted == nil || muted == replaces {
+		w.monitors[m.address] = m
+	}
+	return muted
 }
 
 // compile compiles the filters of a binding.
