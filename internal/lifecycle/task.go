@@ -69,7 +69,7 @@ func (s *stepTask) Absorb(queue.Task) bool         { return false }
 func (s *stepTask) Policy() queue.Policy           { return queue.Policy{} }
 func (s *stepTask) String() string                 { return s.name }
 
-// Owner is the hook, so that its pause applies.
+// Owner is the hook.
 func (s *stepTask) Owner() string {
 	if s.hook == nil {
 		return ""

@@ -29,20 +29,16 @@ type core struct {
 	sleeping laneHeap
 	// gates are the owners whose tokens lanes wait for.
 	gates map[string]*gate
-	// aside are the lanes with nothing but bypassed tasks. Each lane with tasks is in one of these heaps, or in running.
-	aside laneHeap
-	// running are the lanes with a run in flight, in the order in which these began.
+	// running are the lanes with a run in flight, in the order in which these began. Each lane with tasks is here, or in one of these heaps.
 	running []*lane
-	// length counts the tasks, bypassed those of paused owners, failed those that have failed, whether they run again or not.
-	length, bypassed, failed int
+	// length counts the tasks, failed those that have failed, whether they run again or not.
+	length, failed int
 	// failing counts the failed tasks by owner.
 	failing map[string]int
 	// streak counts starts of changes in a row while initial objects were ready.
 	streak int
 	seq    uint64
 	paused bool
-	// pausedOwners are the owners whose tasks are bypassed.
-	pausedOwners map[string]bool
 }
 
 // gate has the lanes that wait for a token of their owner, in the order in which they became ready. It has one reservation, for the first.
@@ -84,7 +80,7 @@ func (c *core) open(key string) *lane {
 // all yields the lanes that have tasks.
 func (c *core) all() iter.Seq[*lane] {
 	return func(yield func(*lane) bool) {
-		if c.single.tasks.len()+len(c.single.bypassed) > 0 && !yield(&c.single) {
+		if c.single.tasks.len() > 0 && !yield(&c.single) {
 			return
 		}
 		for _, l := range c.lanes {
@@ -108,13 +104,6 @@ func (c *core) add(now time.Duration, key string, t Task) {
 	if r, ok := t.(Replacer); ok {
 		c.replace(now, l, r)
 	}
-	if c.pausedOwners[t.Owner()] {
-		if n := len(l.bypassed); n == 0 || !l.bypassed[n-1].Absorb(t) {
-			c.setBypassed(l, append(l.bypassed, entry{t, now}))
-			c.length++
-		}
-		return
-	}
 	n := l.tasks.len()
 	if (n > 1 || n == 1 && !l.busy) && l.tasks.at(n-1).Absorb(t) {
 		c.reclassify(l)
@@ -127,18 +116,6 @@ func (c *core) add(now time.Duration, key string, t Task) {
 
 // replace lets a task that is added take work out of those that wait, but not out of a busy head.
 func (c *core) replace(now time.Duration, l *lane, r Replacer) {
-	for i := len(l.bypassed) - 1; i >= 0; i-- {
-		t := l.bypassed[i].Task
-		empty, done := r.Replace(t)
-		if empty {
-			c.forget(l, t)
-			c.setBypassed(l, slices.Delete(l.bypassed, i, i+1))
-			c.length--
-		}
-		if done {
-			return
-		}
-	}
 	for i := l.tasks.len() - 1; i > 0 || i == 0 && !l.busy; i-- {
 		t := l.tasks.at(i).Task
 		empty, done := r.Replace(t)
@@ -147,6 +124,9 @@ func (c *core) replace(now time.Duration, l *lane, r Replacer) {
 			l.tasks.removeAt(i)
 			if i < l.priority || i == l.priority && l.busy {
 				l.priority--
+			}
+			if i <= l.revived {
+				l.revived--
 			}
 			c.length--
 			if i == 0 && l.tasks.len() > 0 { // another task is the head
@@ -167,10 +147,6 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 		c.countFailed(rest, 1)
 		l.failed = append(l.failed, failed{rest, f.failures, f.last})
 	}
-	if owner := rest.Owner(); c.pausedOwners[owner] {
-		c.setBypassed(l, slices.Insert(l.bypassed, l.behindRevivedPaused(owner), entry{rest, now}))
-		return
-	}
 	l.tasks.insert(l.behindRevived(), entry{rest, now})
 	l.priority++
 }
@@ -180,10 +156,6 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 func (c *core) addFirst(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	c.length++
-	if c.pausedOwners[t.Owner()] {
-		c.setBypassed(l, append(l.bypassed, entry{t, now}))
-		return
-	}
 	at := l.priority
 	if l.busy {
 		at++
@@ -197,57 +169,22 @@ func (c *core) addFirst(now time.Duration, key string, t Task) {
 func (c *core) revive(now time.Duration, key string, tasks []Task) {
 	l := c.open(key)
 	c.length += len(tasks)
-	var paused []entry
-	ready := false
 	for _, t := range slices.Backward(tasks) { // each goes before those behind it
+		l.priority++
 		if l.phase == Running {
-			l.markRevived(t)
-		}
-		switch {
-		case c.pausedOwners[t.Owner()]:
-			paused = append(paused, entry{t, now})
-		case l.phase == Running:
+			l.revived++
 			l.tasks.insert(1, entry{t, now})
-			l.priority++
-		default:
-			l.tasks.insert(0, entry{t, now})
-			l.priority++
-			if l.busy {
-				l.priority++
-			}
-			l.busy, ready = false, true
+			continue
 		}
+		l.tasks.insert(0, entry{t, now})
+		if l.busy {
+			l.priority++
+		}
+		l.busy = false
 	}
-	if len(paused) > 0 {
-		slices.Reverse(paused)
-		c.revivePaused(l, paused)
-	}
-	if ready {
+	if l.phase != Running {
 		c.forgive(l)
 		c.settle(now, l)
-	}
-}
-
-// revivePaused puts tasks of paused owners before all that is bypassed, and starts the attempts of these owners from the beginning.
-func (c *core) revivePaused(l *lane, tasks []entry) {
-	owners := map[string]bool{}
-	for _, e := range tasks {
-		owners[e.Owner()] = true
-	}
-	for _, e := range l.bypassed {
-		if owners[e.Owner()] {
-			c.forget(l, e.Task)
-		}
-	}
-	c.setBypassed(l, append(tasks, l.bypassed...))
-}
-
-// setBypassed replaces the bypassed tasks of a lane.
-func (c *core) setBypassed(l *lane, bypassed []entry) {
-	c.bypassed += len(bypassed) - len(l.bypassed)
-	l.bypassed = bypassed
-	if l.in == nil && l.tasks.len() == 0 && len(bypassed) > 0 {
-		c.aside.push(l)
 	}
 }
 
@@ -306,11 +243,8 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy, l.priority, l.revived = false, 0, nil
-	switch {
-	case len(l.bypassed) > 0:
-		c.aside.push(l)
-	case l.key != "":
+	l.busy, l.priority, l.revived = false, 0, 0
+	if l.key != "" {
 		delete(c.lanes, l.key)
 	}
 }
@@ -480,7 +414,7 @@ func (c *core) done(now time.Duration, l *lane) {
 func (c *core) drop(now time.Duration, l *lane) Task {
 	t := l.remove(0)
 	c.forget(l, t)
-	l.busy, l.revived = false, nil
+	l.busy, l.revived = false, 0
 	c.length--
 	c.settle(now, l)
 	return t
@@ -529,37 +463,25 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 	return time.Duration(min(grown, float64(p.MaxDelay)) * (0.9 + 0.2*o.Random()))
 }
 
-// sleep delays the next attempt of the head. Tasks that were revived during its run go before it. The head of a paused owner leaves the
-// lane.
+// sleep delays the next attempt of the head. Tasks that were revived during its run go before it.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	c.stop(l)
 	l.tasks.setSince(0, now)
 	head := l.tasks.at(0)
-	behind := l.behindRevived()
-	switch {
-	case c.pausedOwners[head.Owner()]:
-		at := l.behindRevivedPaused(head.Owner())
-		l.remove(0)
-		if behind > 1 || at > 0 {
-			c.forgive(l)
-		}
-		c.setBypassed(l, slices.Insert(l.bypassed, at, head))
-		l.busy = false
-		c.settle(now, l)
-	case behind > 1:
+	if behind := l.behindRevived(); behind > 1 {
 		l.tasks.insert(behind, head)
 		l.tasks.removeAt(0)
 		l.priority++
 		l.busy = false
 		c.forgive(l)
 		c.settle(now, l)
-	default:
+	} else {
 		c.seq++
 		l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
 		c.enter(now, l, Sleeping)
 		c.sleeping.push(l)
 	}
-	l.revived = nil
+	l.revived = 0
 }
 
 // wake returns when next may start more without another input; false for never.
@@ -618,35 +540,23 @@ func (c *core) skip(now time.Duration, key string) (f failed, ok bool) {
 // edit drops the tasks that keep refuses, but none that runs.
 func (c *core) edit(now time.Duration, keep func(Task) bool) {
 	for _, l := range c.ordered() {
-		var kept []entry
-		drop := func(e entry) {
-			c.forget(l, e.Task)
-			c.length--
-		}
-		for _, e := range l.bypassed {
-			if keep(e.Task) {
-				kept = append(kept, e)
-			} else {
-				drop(e)
-			}
-		}
-		c.setBypassed(l, kept)
-		c.sift(now, l, keep, drop)
-		c.close(now, l)
+		c.sift(now, l, keep)
 	}
 }
 
-// sift takes the tasks out of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
-func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(entry)) {
+// sift drops the tasks of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
+func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 	var kept deque
-	priority, headLeft, dropped := l.priority, false, false
+	priority, revived, headLeft, dropped := l.priority, l.revived, false, false
 	for i := range l.tasks.len() {
 		e := l.tasks.at(i)
 		if i == 0 && l.phase == Running || keep(e.Task) {
 			kept.push(e)
 			continue
 		}
-		dropped = true
+		if dropped = true; i <= l.revived {
+			revived--
+		}
 		switch {
 		case i == 0:
 			headLeft = true
@@ -656,63 +566,15 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool, out func(e
 		case i < l.priority || i == l.priority && l.busy:
 			priority--
 		}
-		out(e)
+		c.forget(l, e.Task)
+		c.length--
 	}
 	if dropped {
-		l.tasks, l.priority = kept, priority
+		l.tasks, l.priority, l.revived = kept, priority, revived
 	}
 	if headLeft {
 		l.busy = false
-	}
-	if headLeft && l.tasks.len() > 0 {
 		c.settle(now, l)
-	}
-}
-
-// moveAside moves the tasks of an owner to those that are bypassed, but not one that runs. Those that are there came later.
-func (c *core) moveAside(now time.Duration, l *lane, owner string) {
-	var aside []entry
-	c.sift(now, l, func(t Task) bool { return t.Owner() != owner }, func(e entry) { aside = append(aside, e) })
-	c.setBypassed(l, append(aside, l.bypassed...))
-	c.close(now, l)
-}
-
-// close ends a lane that has become empty.
-func (c *core) close(now time.Duration, l *lane) {
-	if l.tasks.len() == 0 {
-		c.settle(now, l)
-	}
-}
-
-// pauseOwner makes the lanes bypass the tasks of an owner until resumeOwner. A run of the owner ends.
-func (c *core) pauseOwner(now time.Duration, owner string) {
-	if c.pausedOwners == nil {
-		c.pausedOwners = map[string]bool{}
-	}
-	c.pausedOwners[owner] = true
-	for _, l := range c.ordered() {
-		c.moveAside(now, l, owner)
-	}
-}
-
-// resumeOwner puts the tasks of an owner back, before all that waits in their lanes but what was revived.
-func (c *core) resumeOwner(now time.Duration, owner string) {
-	delete(c.pausedOwners, owner)
-	for _, l := range c.ordered() {
-		if !slices.ContainsFunc(l.bypassed, func(e entry) bool { return e.Owner() == owner }) {
-			continue
-		}
-		at := l.behindRevived()
-		for i := len(l.bypassed) - 1; i >= 0; i-- {
-			if l.bypassed[i].Owner() == owner {
-				l.tasks.insert(at, l.bypassed[i])
-				l.priority++
-			}
-		}
-		c.setBypassed(l, slices.DeleteFunc(slices.Clone(l.bypassed), func(e entry) bool { return e.Owner() == owner }))
-		if !l.busy {
-			c.settle(now, l)
-		}
 	}
 }
 
@@ -728,14 +590,14 @@ func (c *core) halt(now time.Duration) {
 // size is the number of lanes that have tasks.
 func (c *core) size() int {
 	n := len(c.lanes)
-	if c.single.tasks.len()+len(c.single.bypassed) > 0 {
+	if c.single.tasks.len() > 0 {
 		n++
 	}
 	return n
 }
 
 // shown returns the first lanes, at most as many as limit, below 0 all: those that run, those that wait for their next attempt, by its
-// time, the others in the order in which they became ready, and those of paused owners. It does not visit the rest.
+// time, the others in the order in which they became ready. It does not visit the rest.
 func (c *core) shown(limit int) []*lane {
 	if limit < 0 {
 		limit = c.size()
@@ -744,7 +606,7 @@ func (c *core) shown(limit int) []*lane {
 	return c.fill(lanes, limit)
 }
 
-// fill appends lanes that wait for their turn, in the order in which they became ready, and then those of paused owners, up to a limit.
+// fill appends lanes that wait for their turn, in the order in which they became ready, up to a limit.
 func (c *core) fill(lanes []*lane, limit int) []*lane {
 	if left := limit - len(lanes); left > 0 {
 		var waiting []*lane
@@ -753,9 +615,6 @@ func (c *core) fill(lanes []*lane, limit int) []*lane {
 		}
 		slices.SortFunc(waiting, func(a, b *lane) int { return cmp.Compare(a.seq, b.seq) })
 		lanes = append(lanes, waiting...)
-	}
-	if left := limit - len(lanes); left > 0 {
-		lanes = append(lanes, c.aside.first(left)...)
 	}
 	return lanes[:min(limit, len(lanes))]
 }

@@ -69,43 +69,6 @@ func (s *Set) setPaused(name string, paused bool) {
 	}
 }
 
-// PauseOwner makes all queues bypass the tasks of an owner until ResumeOwner. A run of it ends.
-func (s *Set) PauseOwner(owner string) {
-	s.pausing.Lock()
-	defer s.pausing.Unlock()
-	s.mu.Lock()
-	s.pausedOwners[owner] = true
-	s.mu.Unlock()
-	for _, q := range s.all() {
-		q.change(func(now time.Duration) { q.core.pauseOwner(now, owner) })
-	}
-}
-
-// ResumeOwner ends a PauseOwner: the tasks go before all that waits in their lanes.
-func (s *Set) ResumeOwner(owner string) {
-	s.pausing.Lock()
-	defer s.pausing.Unlock()
-	s.mu.Lock()
-	delete(s.pausedOwners, owner)
-	s.mu.Unlock()
-	for _, q := range s.all() {
-		q.change(func(now time.Duration) { q.core.resumeOwner(now, owner) })
-	}
-}
-
-// OwnerPaused reports whether an owner is paused, PausedOwners which ones are, sorted.
-func (s *Set) OwnerPaused(owner string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pausedOwners[owner]
-}
-
-func (s *Set) PausedOwners() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.pausedOwners))
-}
-
 // PausedQueues are the queues that are paused, sorted. Some of them may not exist.
 func (s *Set) PausedQueues() []string {
 	s.mu.Lock()

@@ -33,7 +33,7 @@ func (s *Set) Find(name, text string, limit int, look func(state State, matching
 	}
 	for _, key := range keys {
 		// It may be gone, or was gone for a moment during the search and came twice.
-		if l := c.lane(key); l != nil && l.tasks.len()+len(l.bypassed) > 0 && !slices.Contains(found, l) {
+		if l := c.lane(key); l != nil && l.tasks.len() > 0 && !slices.Contains(found, l) {
 			found = append(found, l)
 		}
 	}
@@ -71,11 +71,11 @@ func (q *queue) search(text string, limit int) (keys []string, matching int) {
 			q.mu.Unlock()
 			q.mu.Lock()
 		}
-		if !strings.Contains(l.key, text) || l.tasks.len()+len(l.bypassed) == 0 {
+		if !strings.Contains(l.key, text) || l.tasks.len() == 0 {
 			continue
 		}
 		matching++
-		m := match{l.key, l.tasks.len() > 0 && l.failure(l.head()) != nil}
+		m := match{l.key, l.failure(l.head()) != nil}
 		if at, _ := slices.BinarySearchFunc(first, m, compareMatches); at < limit {
 			first = slices.Insert(first[:min(len(first), limit-1)], at, m)
 		}

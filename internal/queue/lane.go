@@ -9,16 +9,14 @@ import (
 type lane struct {
 	key   string
 	tasks deque
-	// bypassed are the tasks of paused owners. They count for no other field.
-	bypassed []entry
 	// busy: the head has been taken. The phase, since began, is what happens to it: Idle is the wait for its turn.
 	busy  bool
 	phase Phase
 	began time.Duration
 	// priority counts the tasks that were put before others: those at the front, a busy head not included.
 	priority int
-	// revived are the tasks that came by revive during the run of the head. They are directly behind it, or bypassed.
-	revived map[Task]bool
+	// revived counts the tasks that came by revive during the run of the head. They are directly behind it.
+	revived int
 	// failed are the tasks that have failed, nearly always none or the head.
 	failed []failed
 	// delay is the time between the head's last failure and its next attempt, which is due, while it sleeps.
@@ -91,33 +89,12 @@ func (l *lane) remove(i int) Task {
 	return t
 }
 
-// markRevived notes that a task was revived during the run of the head.
-func (l *lane) markRevived(t Task) {
-	if l.revived == nil {
-		l.revived = map[Task]bool{}
-	}
-	l.revived[t] = true
-}
-
 // behindRevived returns the index behind the busy head and what was revived during its run.
-func (l *lane) behindRevived() (at int) {
+func (l *lane) behindRevived() int {
 	if l.busy {
-		at = 1
+		return 1 + l.revived
 	}
-	for at < l.tasks.len() && l.revived[l.tasks.at(at).Task] {
-		at++
-	}
-	return at
-}
-
-// behindRevivedPaused returns the index in bypassed behind what was revived of an owner during the run of the head.
-func (l *lane) behindRevivedPaused(owner string) (at int) {
-	for i, e := range l.bypassed {
-		if l.revived[e.Task] && e.Owner() == owner {
-			at = i + 1
-		}
-	}
-	return at
+	return l.revived
 }
 
 // initial reports whether all tasks hold initial objects only. The newest task is the likeliest one to hold a change.

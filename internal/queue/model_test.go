@@ -22,7 +22,7 @@ import (
 type step struct {
 	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive"
 	// (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook),
-	// "wait" (until all delays are over), or toggles a pause of the queue or the hook.
+	// "wait" (until all delays are over), or toggles a pause of the queue.
 	kind, queue, key, hook, other string
 }
 
@@ -31,7 +31,7 @@ var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
 			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "revive", "revive", "finish", "finish", "finish", "fail",
-			"fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause", "away",
+			"fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
@@ -95,7 +95,7 @@ func play(t *testing.T, steps []step) []string {
 		<-ended
 	}()
 	var seen []string
-	paused, away := map[string]bool{}, map[string]bool{}
+	paused := map[string]bool{}
 	for i, s := range steps {
 		task := &gatedTask{queue: s.queue, hook: s.hook, events: []int{i}, gates: gates}
 		gate := gates.gate(s.queue, s.key)
@@ -134,12 +134,6 @@ func play(t *testing.T, steps []step) []string {
 				set.Pause(s.queue)
 			} else {
 				set.Resume(s.queue)
-			}
-		case s.kind == "away":
-			if away[s.hook] = !away[s.hook]; away[s.hook] {
-				set.PauseOwner(s.hook)
-			} else {
-				set.ResumeOwner(s.hook)
 			}
 		}
 		synctest.Wait()
@@ -286,7 +280,7 @@ func (g *gatedTask) Run(ctx context.Context) error {
 
 // playModel returns what play should.
 func playModel(steps []step) (seen []string) {
-	m := &model{queues: []*modelQueue{{name: "main", width: 1}, {name: "side", width: 2}}, away: map[string]bool{}}
+	m := &model{queues: []*modelQueue{{name: "main", width: 1}, {name: "side", width: 2}}}
 	for _, q := range m.queues {
 		q.model, q.lanes = m, map[string]*modelLane{}
 	}
@@ -332,7 +326,7 @@ func playModel(steps []step) (seen []string) {
 				q.leave(l)
 			}
 		case "drop":
-			m.each(func(q *modelQueue, l *modelLane) { q.extract(l, s.hook); l.away = without(l.away, s.hook) })
+			m.each(func(q *modelQueue, l *modelLane) { q.extract(l, s.hook) })
 		case "retry":
 			if l.sleeps {
 				q.ready(l)
@@ -352,8 +346,6 @@ func playModel(steps []step) (seen []string) {
 			})
 		case "pause":
 			q.paused = !q.paused
-		case "away":
-			m.toggle(s.hook)
 		}
 		m.settle()
 		seen = append(seen, m.String())
@@ -363,7 +355,6 @@ func playModel(steps []step) (seen []string) {
 
 type model struct {
 	queues    []*modelQueue
-	away      map[string]bool
 	exhausted []string
 	seq       int
 }
@@ -376,10 +367,10 @@ type modelQueue struct {
 	lanes  map[string]*modelLane
 }
 
-// modelLane has its tasks, and those of paused hooks. One of runs and sleeps may be true, of the first task. Seq is when that began, or
+// modelLane has its tasks. One of runs and sleeps may be true, of the first task. Seq is when that began, or
 // when the lane became ready.
 type modelLane struct {
-	tasks, away  []*modelTask
+	tasks        []*modelTask
 	runs, sleeps bool
 	// taken: the first task runs or has run.
 	taken bool
@@ -416,11 +407,6 @@ func (q *modelQueue) ready(l *modelLane) { l.runs, l.sleeps, l.seq = false, fals
 func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 	empty := len(l.tasks) == 0
 	switch {
-	case q.away[t.hook]:
-		if last := len(l.away) - 1; how != "add" || last < 0 || !l.away[last].absorbs(t) {
-			l.away = append(l.away, t)
-		}
-		return
 	case how == "first":
 		t.first = true
 		at := 0
@@ -441,26 +427,24 @@ func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 
 // replace takes the last event of a hook that waits, if its number is even.
 func (q *modelQueue) replace(l *modelLane, hook string) {
-	for _, from := range []*[]*modelTask{&l.away, &l.tasks} {
-		for i := len(*from) - 1; i >= 0; i-- {
-			t := (*from)[i]
-			if i == 0 && from == &l.tasks && l.taken {
-				return
-			}
-			if t.hook != hook {
-				continue
-			}
-			if last := len(t.events) - 1; t.events[last]%2 == 0 {
-				t.events = t.events[:last]
-			}
-			if len(t.events) == 0 {
-				*from = slices.Delete(*from, i, i+1)
-				if i == 0 && from == &l.tasks && len(l.tasks) > 0 {
-					q.ready(l)
-				}
-			}
+	for i := len(l.tasks) - 1; i >= 0; i-- {
+		t := l.tasks[i]
+		if i == 0 && l.taken {
 			return
 		}
+		if t.hook != hook {
+			continue
+		}
+		if last := len(t.events) - 1; t.events[last]%2 == 0 {
+			t.events = t.events[:last]
+		}
+		if len(t.events) == 0 {
+			l.tasks = slices.Delete(l.tasks, i, i+1)
+			if i == 0 && len(l.tasks) > 0 {
+				q.ready(l)
+			}
+		}
+		return
 	}
 }
 
@@ -479,54 +463,35 @@ func (q *modelQueue) split(l *modelLane) {
 	if head.rest = nil; rest == nil {
 		return
 	}
-	to, at := &l.tasks, 1
-	if q.away[rest.hook] {
-		to, at = &l.away, 0
-	}
-	for i := at; i < len(*to); i++ {
-		if t := (*to)[i]; t.revived && (to == &l.tasks || t.hook == rest.hook) {
+	at := 1
+	for i, t := range l.tasks {
+		if t.revived {
 			at = i + 1
 		}
 	}
-	*to = slices.Insert(*to, at, rest)
+	l.tasks = slices.Insert(l.tasks, at, rest)
 }
 
 // revive puts tasks before those that wait. None starts before all of them are in the lane.
 func (q *modelQueue) revive(l *modelLane, tasks ...*modelTask) {
-	var here, away []*modelTask
 	for _, t := range tasks {
 		t.first, t.revived = true, l.runs
-		if q.away[t.hook] {
-			away = append(away, t)
-		} else {
-			here = append(here, t)
-		}
 	}
-	for _, t := range away {
-		for _, other := range l.away {
-			if other.hook == t.hook {
-				other.failures = 0
-			}
-		}
+	if l.runs {
+		l.tasks = slices.Insert(l.tasks, 1, tasks...)
+		return
 	}
-	l.away = append(away, l.away...)
-	switch {
-	case len(here) == 0:
-	case l.runs:
-		l.tasks = slices.Insert(l.tasks, 1, here...)
-	default:
-		if len(l.tasks) > 0 {
-			l.tasks[0].first = l.tasks[0].first || l.taken
-		}
-		l.tasks, l.taken = append(here, l.tasks...), false
-		l.forgive()
-		q.ready(l)
+	if len(l.tasks) > 0 {
+		l.tasks[0].first = l.tasks[0].first || l.taken
 	}
+	l.tasks, l.taken = append(tasks, l.tasks...), false
+	l.forgive()
+	q.ready(l)
 }
 
 // forgive starts all attempts from the beginning, and ends what revive began.
 func (l *modelLane) forgive() {
-	for _, t := range append(slices.Clone(l.tasks), l.away...) {
+	for _, t := range l.tasks {
 		t.failures, t.revived = 0, false
 	}
 }
@@ -534,7 +499,7 @@ func (l *modelLane) forgive() {
 // leave removes the first task.
 func (q *modelQueue) leave(l *modelLane) {
 	l.tasks, l.taken = l.tasks[1:], false
-	for _, t := range append(slices.Clone(l.tasks), l.away...) {
+	for _, t := range l.tasks {
 		t.revived = false
 	}
 	q.ready(l)
@@ -550,23 +515,18 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 		q.leave(l)
 		return
 	}
-	waiting, away := &l.tasks, q.away[head.hook]
 	l.tasks, head.first = l.tasks[1:], true
-	if away {
-		waiting = &l.away
-	}
-	at := 0 // behind what was revived: of its hook, if that is paused
-	for i, t := range *waiting {
-		if t.revived && (!away || t.hook == head.hook) {
+	at := 0 // behind what was revived
+	for i, t := range l.tasks {
+		if t.revived {
 			at = i + 1
 		}
 	}
-	revived := at > 0 || len(l.tasks) > 0 && l.tasks[0].revived
-	*waiting = slices.Insert(*waiting, at, head)
-	if revived {
+	l.tasks = slices.Insert(l.tasks, at, head)
+	if at > 0 {
 		l.forgive()
 	}
-	if l.taken = !away && !revived; l.taken {
+	if l.taken = at == 0; l.taken {
 		l.runs, l.sleeps, l.seq = false, true, q.next()
 	} else {
 		q.ready(l)
@@ -574,14 +534,11 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 }
 
 // extract removes the tasks of a hook, but not one that runs.
-func (q *modelQueue) extract(l *modelLane, hook string) (taken []*modelTask) {
+func (q *modelQueue) extract(l *modelLane, hook string) {
 	var kept []*modelTask
 	for i, t := range l.tasks {
-		switch {
-		case t.hook != hook || i == 0 && l.runs:
+		if t.hook != hook || i == 0 && l.runs {
 			kept = append(kept, t)
-		default:
-			taken = append(taken, t)
 		}
 	}
 	headLeft := len(l.tasks) > 0 && (len(kept) == 0 || kept[0] != l.tasks[0])
@@ -590,47 +547,12 @@ func (q *modelQueue) extract(l *modelLane, hook string) (taken []*modelTask) {
 		l.taken = false
 		q.ready(l)
 	}
-	return taken
-}
-
-func without(tasks []*modelTask, hook string) []*modelTask {
-	return slices.DeleteFunc(slices.Clone(tasks), func(t *modelTask) bool { return t.hook == hook })
-}
-
-// toggle begins or ends the pause of a hook.
-func (m *model) toggle(hook string) {
-	m.away[hook] = !m.away[hook]
-	m.each(func(q *modelQueue, l *modelLane) {
-		if m.away[hook] {
-			l.away = append(q.extract(l, hook), l.away...)
-			return
-		}
-		var back []*modelTask
-		for _, t := range l.away {
-			if t.hook == hook {
-				t.first = true
-				back = append(back, t)
-			}
-		}
-		l.away = without(l.away, hook)
-		if len(back) == 0 {
-			return
-		}
-		at := 0
-		for at < len(l.tasks) && (at == 0 && l.taken || l.tasks[at].revived) {
-			at++
-		}
-		l.tasks = slices.Insert(l.tasks, at, back...)
-		if !l.taken {
-			q.ready(l)
-		}
-	})
 }
 
 // settle starts lanes in the order in which they became ready.
 func (m *model) settle() {
 	for _, q := range m.queues {
-		maps.DeleteFunc(q.lanes, func(_ string, l *modelLane) bool { return len(l.tasks)+len(l.away) == 0 })
+		maps.DeleteFunc(q.lanes, func(_ string, l *modelLane) bool { return len(l.tasks) == 0 })
 		for {
 			var next *modelLane
 			running := 0
@@ -671,7 +593,7 @@ func (m *model) String() string {
 		for _, key := range slices.Sorted(maps.Keys(q.lanes)) {
 			l := q.lanes[key]
 			fmt.Fprintf(&text, " %s(%s", key, modelPhase(l.runs, l.sleeps))
-			for _, t := range append(slices.Clone(l.tasks), l.away...) {
+			for _, t := range l.tasks {
 				text.WriteString(" " + t.String())
 			}
 			text.WriteString(")")

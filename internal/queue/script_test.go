@@ -50,7 +50,6 @@ import (
 //	repeat HOOK           end it, and do not count the last attempt
 //	skip QUEUE            drop a failed head
 //	pause QUEUE           start no runs of a queue until "resume QUEUE"
-//	away HOOK             bypass the tasks of a hook until "back HOOK"
 //	keep [QUEUE...]       let all other queues end
 //
 // TASK is the first event of a merged task. The time is not real.
@@ -182,10 +181,6 @@ func (w *world) do(words []string) {
 			w.set.Pause(queue)
 		case "resume":
 			w.set.Resume(queue)
-		case "away":
-			w.set.PauseOwner(args[0])
-		case "back":
-			w.set.ResumeOwner(args[0])
 		case "skip":
 			if f, ok := w.set.Skip(queue, key); ok {
 				w.log(args[0], "skipped %s, failed %d times: %v", f.Task, f.Failures, f.Err)

@@ -37,7 +37,7 @@ type Task interface {
 	// Absorb takes over the work of the task directly behind, which then leaves the queue, or returns false.
 	// It is never called while Run is running.
 	Absorb(behind Task) bool
-	// Owner is whose token Ready reserves, and whose pause applies; empty for none.
+	// Owner is whose token Ready reserves; empty for none.
 	Owner() string
 	// Policy is what follows a failure.
 	Policy() Policy
@@ -164,8 +164,8 @@ type Set struct {
 	queues map[string]*queue
 	// shapes are those of the queues that stay when they are empty; nil means that all stay.
 	shapes map[string]Shape
-	// paused are the queues, pausedOwners the owners, that are paused.
-	paused, pausedOwners map[string]bool
+	// paused are the queues that are paused.
+	paused map[string]bool
 	// running is set while Run starts runs.
 	running *running
 }
@@ -182,7 +182,7 @@ func NewSet(opts Options) *Set {
 		opts.Random = rand.Float64
 	}
 	return &Set{
-		opts: opts, slots: slots{limit: opts.MaxRuns}, queues: map[string]*queue{}, paused: map[string]bool{}, pausedOwners: map[string]bool{},
+		opts: opts, slots: slots{limit: opts.MaxRuns}, queues: map[string]*queue{}, paused: map[string]bool{},
 	}
 }
 
@@ -220,9 +220,6 @@ func (s *Set) queue(name string) *queue {
 		q.running = s.running
 		q.core.width = max(1, s.shapes[name].Concurrency)
 		q.core.paused = s.paused[name]
-		for owner := range s.pausedOwners {
-			q.core.pauseOwner(0, owner)
-		}
 	}
 	return q
 }

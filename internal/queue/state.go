@@ -30,9 +30,8 @@ type State struct {
 	Length int
 	Shape
 	Paused bool
-	// Lanes are those with tasks. Running and Delayed of them run or have a failed head that does not run. Bypassed are the tasks
-	// of paused owners.
-	Lanes, Running, Delayed, Bypassed int
+	// Lanes are those with tasks. Running and Delayed of them run or have a failed head that does not run.
+	Lanes, Running, Delayed int
 	// Phase is that of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting that a lane is in, else Idle.
 	// The other fields belong to the lane that is first in this phase.
 	Lane
@@ -43,7 +42,7 @@ type State struct {
 // Lane is a snapshot of a lane.
 type Lane struct {
 	Key string
-	// Tasks is the number of its tasks, those of paused owners included.
+	// Tasks is the number of its tasks.
 	Tasks int
 	Phase Phase
 	// Since is when the phase began.
@@ -57,18 +56,13 @@ type Lane struct {
 	lane        *lane
 }
 
-// All yields the tasks of the lane, head first, those of paused owners last. It is valid within Look only.
+// All yields the tasks of the lane, head first. It is valid within Look only.
 func (l Lane) All() iter.Seq[Task] { return l.lane.all() }
 
 func (l *lane) all() iter.Seq[Task] {
 	return func(yield func(Task) bool) {
 		for i := range l.tasks.len() {
 			if !yield(l.tasks.at(i).Task) {
-				return
-			}
-		}
-		for _, e := range l.bypassed {
-			if !yield(e.Task) {
 				return
 			}
 		}
@@ -129,7 +123,7 @@ func (s *Set) LookLane(name, key string, look func(Lane)) bool {
 	defer q.mu.Unlock()
 	q.core.ripen(q.age())
 	l := q.core.lane(key)
-	if l == nil || l.tasks.len()+len(l.bypassed) == 0 {
+	if l == nil || l.tasks.len() == 0 {
 		return false
 	}
 	look(q.lane(l))
@@ -173,8 +167,7 @@ func (q *queue) state(shape Shape) State {
 	c := &q.core
 	state := State{
 		Name: q.name, Length: c.length, Shape: shape, Paused: c.paused, Lanes: c.size(), Running: len(c.running), Delayed: c.delayed(),
-		Bypassed: c.bypassed,
-		Lane:     q.summary(),
+		Lane: q.summary(),
 	}
 	state.Concurrency = c.width
 	if c.sleeping.len() > 0 {
@@ -205,7 +198,7 @@ func (q *queue) summary() Lane {
 }
 
 func (q *queue) lane(l *lane) Lane {
-	s := Lane{Key: l.key, Tasks: l.tasks.len() + len(l.bypassed), Phase: l.phase, Since: q.made.Add(l.began), lane: l}
+	s := Lane{Key: l.key, Tasks: l.tasks.len(), Phase: l.phase, Since: q.made.Add(l.began), lane: l}
 	if q.stopped && l.phase != Running {
 		s.Phase = Stopped
 	}

@@ -181,7 +181,7 @@ func (t *Task) samePolicy(next *Task) bool {
 	return a.Given == b.Given && (!a.Given || a == b)
 }
 
-// Owner is the name of the hook: its versions share pauses.
+// Owner is the name of the hook.
 func (t *Task) Owner() string { return t.Hook().Name }
 
 // Initial reports whether all events are of initial objects.
