@@ -171,8 +171,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. Until then it calls stuck with each
-// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce. It may be called again: with shards it starts
-// those that this replica needs by then, and it replaces muted ones, whose snapshots stay until the new list is complete.
+// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce. It may be called again: with shards it
+// starts those that this replica needs by then, and it replaces muted ones, whose snapshots stay until the new list is complete.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
