@@ -3,6 +3,7 @@ package admission
 import (
 	"time"
 
+	admissionregistration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
@@ -16,24 +17,17 @@ const (
 	// remove deletes the object, which the operator has created; empty removes the webhooks of an object that stays.
 	remove
 	empty
-	// yield leaves the object to an operator that started later, for a limited time.
-	yield
 )
 
-// decide compares the object in the cluster (nil: absent) with the desired one. mayYield is false once the object has been
-// left to another operator for long enough.
-//
-// During an update, the old operator and the new one run at the same time and want different webhooks. The one that started
-// last wins, so that they do not overwrite each other. As it may have stopped since, the other one yields for a limited time.
-func (k *keeper) decide(live, want *configuration, mayYield bool) action {
+// decide compares the object in the cluster (nil: absent) with the desired one. What an operator that started later has written is removed
+// by that one only: during an update both run, and the later one has the next hooks.
+func (k *keeper) decide(live, want *configuration) action {
 	wanted := want != nil && len(want.Webhooks) > 0
 	switch {
 	case live == nil && wanted:
 		return create
-	case live == nil, !wanted && !k.ours(live), wanted && equality.Semantic.DeepEqual(live, want):
+	case live == nil, !wanted && (!k.ours(live) || k.writtenLater(live)), wanted && equality.Semantic.DeepEqual(live, want):
 		return leave
-	case k.writtenLater(live) && mayYield:
-		return yield
 	case !wanted && created(live) && (want == nil || len(k.webhooks) == 0):
 		return remove
 	case !wanted && len(live.Webhooks) == 0:
@@ -49,6 +43,25 @@ func created(live *configuration) bool { return live.Labels[managedByLabel] == m
 
 // writtenLater reports whether an operator that started after this one wrote the object.
 func (k *keeper) writtenLater(live *configuration) bool {
+	if live == nil {
+		return false
+	}
 	started, err := time.Parse(time.RFC3339Nano, live.Annotations[startedAnnotation])
 	return err == nil && started.After(k.started)
+}
+
+// changed reports whether webhooks that were in the object are missing in it, or different. Additional ones are those of another replica.
+func changed(before []admissionregistration.MutatingWebhook, live *configuration) bool {
+	now := map[string]admissionregistration.MutatingWebhook{}
+	if live != nil {
+		for _, w := range live.Webhooks {
+			now[w.Name] = w
+		}
+	}
+	for _, w := range before {
+		if !equality.Semantic.DeepEqual(w, now[w.Name]) {
+			return true
+		}
+	}
+	return false
 }

@@ -3,8 +3,8 @@ package admission
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,48 +113,46 @@ func TestDecide(t *testing.T) {
 	edited := func(c *configuration) { c.Webhooks = c.Webhooks[1:] }
 	old, newer := now.Add(-time.Hour), now.Add(time.Hour)
 	for _, row := range []struct {
-		name    string
-		keeper  *keeper
-		live    *configuration
-		patient bool
-		want    action
+		name   string
+		keeper *keeper
+		live   *configuration
+		want   action
 	}{
-		{"there is none", k, nil, true, create},
-		{"there is none, and should not be", none, nil, true, leave},
-		{"it is as it should be", k, as(k, now, nil), true, leave},
-		{"it is as it should be, an older one wrote it", k, as(k, old, nil), true, leave},
-		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), true, leave},
+		{"there is none", k, nil, create},
+		{"there is none, and should not be", none, nil, leave},
+		{"it is as it should be", k, as(k, now, nil), leave},
+		{"it is as it should be, an older one wrote it", k, as(k, old, nil), leave},
+		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), leave},
 		{"others put something into the metadata", k, as(k, now, func(c *configuration) { c.Labels["x"], c.Annotations["y"] = "1", "2" }),
-			true, leave},
-		{"edited", k, as(k, now, edited), true, update},
-		{"edited, an older one wrote it", k, as(k, old, edited), true, update},
-		{"a newer one wants it different", k, as(k, newer, edited), true, yield},
-		{"a newer one wanted it different", k, as(k, newer, edited), false, update},
-		{"a chart created it", k, as(k, now, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, leave},
+			leave},
+		{"edited", k, as(k, now, edited), update},
+		{"edited, an older one wrote it", k, as(k, old, edited), update},
+		{"a newer one wants it different", k, as(k, newer, edited), update},
+		{"a chart created it", k, as(k, now, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), leave},
 		{"a chart created it, and no operator has written it", k, as(k, now, func(c *configuration) {
 			c.Webhooks, c.Labels, c.Annotations = nil, map[string]string{managedByLabel: "Helm"}, nil
-		}), true, update},
-		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), true, leave},
+		}), update},
+		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), leave},
 		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }),
-			true, update},
-		{"another operator's", k, as(elsewhere.keepers[0], old, nil), true, update},
-		{"no bindings any more", none, as(k, old, nil), true, remove},
+			update},
+		{"another operator's", k, as(elsewhere.keepers[0], old, nil), update},
+		{"no bindings any more", none, as(k, old, nil), remove},
 		{"no bindings any more, a chart created it", none,
-			as(k, old, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), true, empty},
+			as(k, old, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), empty},
 		{"no bindings any more, a chart created it, and it is empty", none,
-			as(k, old, func(c *configuration) { c.Webhooks, c.Labels = nil, map[string]string{managedByLabel: "Helm"} }), true, leave},
+			as(k, old, func(c *configuration) { c.Webhooks, c.Labels = nil, map[string]string{managedByLabel: "Helm"} }), leave},
 		{"no bindings any more, the original wrote it", none, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }),
-			true, empty},
+			empty},
 		{"no hook is ready yet, the webhooks are those of hooks that are gone", awaiting, as(k, old, func(c *configuration) {
 			c.Webhooks = c.Webhooks[:1]
 			*c.Webhooks[0].ClientConfig.Service.Path = root + "validating/gone/x"
-		}), true, empty},
-		{"no bindings here, but a newer one has some", none, as(k, newer, nil), true, yield},
-		{"no bindings here, but another operator has some", none, as(elsewhere.keepers[0], old, nil), true, leave},
+		}), empty},
+		{"no bindings here, but a newer one has some", none, as(k, newer, nil), leave},
+		{"no bindings here, but another operator has some", none, as(elsewhere.keepers[0], old, nil), leave},
 		{"no bindings here, and a part of it is another operator's", none,
-			as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), true, leave},
+			as(k, old, func(c *configuration) { c.Webhooks[0].ClientConfig.Service.Namespace = "other" }), leave},
 	} {
-		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil), row.patient); got != row.want {
+		if got := row.keeper.decide(row.live, row.keeper.desired(row.live, nil)); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.name, got, row.want)
 		}
 	}
@@ -211,16 +209,34 @@ func TestServiceWithoutNamespace(t *testing.T) {
 	}
 }
 
-// Repeated changes by another client are repaired with increasing delays.
-func TestPace(t *testing.T) {
-	r, log := newRegistrar(t, RegistrarOptions{Hooks: full(), URL: "https://x"})
-	k := r.keepers[0]
-	for range 10 {
-		if pace := k.pace(); pace != 0 {
-			t.Errorf("waits for %s", pace)
+// A change of another client is overwritten immediately, a further one after a minute; an addition is none. What an operator that started
+// later has written stays for longer.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), URL: "https://x"})
+		k := r.keepers[0]
+		live := k.written(k.desired(nil, nil))
+		check := func(want time.Duration) {
+			t.Helper()
+			if got := max(0, k.pause(live)); got != want {
+				t.Errorf("waits for %s, want %s", got, want)
+			}
 		}
-	}
-	if pace := k.pace(); pace < 20*time.Second || !strings.Contains(log.String(), "repeatedly") {
-		t.Errorf("waits for %s\n%s", pace, log)
-	}
+		check(0)
+		k.last = live.Webhooks[1:]
+		check(0)
+		live.Webhooks = live.Webhooks[:1]
+		check(0)
+		k.restored = time.Now()
+		time.Sleep(20 * time.Second)
+		check(40 * time.Second)
+		live.Annotations[startedAnnotation] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano)
+		check(5 * time.Minute)
+		time.Sleep(time.Minute)
+		check(4 * time.Minute)
+		live.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit"}}
+		if got := writer(live); got != `"kubectl-edit" at x` {
+			t.Errorf("the writer is %s", got)
+		}
+	})
 }

@@ -2,15 +2,17 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	admissionregistration "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
@@ -23,8 +25,13 @@ var (
 	laterDelays = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second, time.Minute}
 )
 
-// recheck is the polling interval without the permission to watch, and how long an object is left to another operator.
-const recheck = 5 * time.Minute
+const (
+	// recheck is the polling interval without the permission to watch, and how long an object is left to an operator that started later, which
+	// may have ended since.
+	recheck = 5 * time.Minute
+	// restoreEvery is the time between two writes that restore what another client has changed.
+	restoreEvery = time.Minute
+)
 
 // keeper reconciles one object. The goroutine of run owns its fields, except for wake.
 type keeper struct {
@@ -38,24 +45,23 @@ type keeper struct {
 
 	// disputed is why another client's webhooks stay in the object for now; nil if they do not.
 	disputed error
+	// last are the webhooks that the object had when it was as desired.
+	last []admissionregistration.MutatingWebhook
+	// restored is when a change of another client was overwritten, later when the webhooks of an operator that started later were found.
+	restored, later time.Time
 	// left reports that webhooks of this operator were in the object when it was read last.
 	left bool
 	// wake has a token when the object, or what is desired, may have changed.
 	wake chan struct{}
-	// writes limits the rate of writes in a dispute with another client.
-	writes *rate.Limiter
-	// yieldedAt is when the object was first left to a newer operator; zero when it is not.
-	yieldedAt time.Time
-	// recheck and delays are constants except in tests.
-	recheck      time.Duration
-	first, later []time.Duration
+	// recheck, restoreEvery and delays are constants except in tests.
+	recheck, restoreEvery    time.Duration
+	firstDelays, laterDelays []time.Duration
 }
 
 func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *keeper {
 	keeper := &keeper{
 		opts: o, kind: k, name: o.ConfigurationName + "-hooks", started: started,
-		wake:   make(chan struct{}, 1),
-		writes: rate.NewLimiter(rate.Every(30*time.Second), 10), recheck: recheck, first: firstDelays, later: laterDelays,
+		wake: make(chan struct{}, 1), recheck: recheck, restoreEvery: restoreEvery, firstDelays: firstDelays, laterDelays: laterDelays,
 	}
 	keeper.log = o.Log.With("kind", k.name, "name", keeper.name)
 	for _, w := range all {
@@ -94,16 +100,16 @@ func (k *keeper) run(ctx context.Context) error {
 		case len(k.webhooks) == 0 && apierrors.IsForbidden(err) && !k.left && !k.served():
 			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
 			return nil
-		case ready && !registered && !apierrors.IsForbidden(err) && (refused(err) || failures >= len(k.first)):
+		case ready && !registered && !apierrors.IsForbidden(err) && (refused(err) || failures >= len(k.firstDelays)):
 			return k.explain(err)
 		default:
-			delays, problem := k.later, "Cannot register webhooks. Will retry after delay."
+			delays, problem := k.laterDelays, "Cannot register webhooks. Will retry after delay."
 			if len(k.webhooks) == 0 {
 				problem = cannotRemove
 				watch()
 			}
 			if !registered {
-				delays = k.first
+				delays = k.firstDelays
 			}
 			again = delays[min(failures, len(delays)-1)]
 			failures++
@@ -187,6 +193,7 @@ func (k *keeper) reconcile(ctx context.Context) (again time.Duration, err error)
 const sharedName = "does another installation use the same configuration name?"
 
 func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
+	before := k.disputed
 	k.disputed = nil
 	live, err := k.read(ctx)
 	if err != nil {
@@ -194,47 +201,78 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	}
 	k.left = live != nil && len(live.Webhooks) > 0 && k.ours(live)
 	want := k.desired(live, k.bundle(live))
-	left := k.recheck - time.Since(k.yieldedAt)
-	do := k.decide(live, want, k.yieldedAt.IsZero() || left > 0)
-	if do == yield {
-		if len(k.webhooks) > 0 {
-			k.disputed = errors.New("an operator that started later has registered other webhooks: " + sharedName)
+	do := k.decide(live, want)
+	if do == leave {
+		k.later, k.last = time.Time{}, nil
+		if live != nil {
+			k.last = live.Webhooks
 		}
+		return 0, nil
+	}
+	if k.writtenLater(live) {
 		if added := k.added(live, want); added != nil { // the object stays that of the other operator
 			return 0, k.write(ctx, update, live, added)
 		}
 	}
-	switch do {
-	case leave:
-		k.yieldedAt = time.Time{}
-		return 0, nil
-	case yield:
-		if k.yieldedAt.IsZero() {
-			k.yieldedAt, left = time.Now(), k.recheck
-			k.log.Info("An operator that started later has registered other webhooks, they stay for now: "+sharedName, "yieldsFor", left.String())
+	if again = k.pause(live); again > 0 {
+		k.disputed = fmt.Errorf("%s has changed the webhook configuration, the next write of this operator follows in %s: %s", writer(live),
+			again.Round(time.Second), sharedName)
+		if before == nil {
+			k.log.Warn("Another client changes the webhook configuration: "+sharedName, "writer", writer(live), "delay", again.String())
 		}
-		return left, nil
+		return again, nil
 	}
-	k.yieldedAt = time.Time{}
-	if pace := k.pace(); pace > 0 {
-		if len(k.webhooks) > 0 {
-			k.disputed = fmt.Errorf("another client changes the webhook configuration repeatedly, the next change of this operator "+
-				"follows in %s: %s", pace.Round(time.Second), sharedName)
+	overwrites := changed(k.last, live)
+	if err = k.write(ctx, do, live, k.written(want)); err == nil {
+		k.later, k.last = time.Time{}, want.Webhooks
+		if overwrites {
+			k.restored = time.Now()
 		}
-		return pace, nil
 	}
-	return 0, k.write(ctx, do, live, k.written(want))
+	return 0, err
 }
 
-// pace returns the delay before the next write.
-func (k *keeper) pace() time.Duration {
-	reservation := k.writes.Reserve()
-	delay := reservation.Delay()
-	if delay > 0 {
-		reservation.Cancel()
-		k.log.Warn("Another client changes the webhook configuration repeatedly: "+sharedName, "delay", delay.String())
+// pause returns the delay before a write over what another client has written.
+func (k *keeper) pause(live *configuration) time.Duration {
+	now := time.Now()
+	if k.writtenLater(live) {
+		if k.later.IsZero() {
+			k.later = now
+		}
+		return k.later.Add(k.recheck).Sub(now)
 	}
-	return delay
+	if !changed(k.last, live) {
+		return 0
+	}
+	return k.restored.Add(k.restoreEvery).Sub(now)
+}
+
+// writer names the client that wrote an object last, as far as the object shows that.
+func writer(live *configuration) string {
+	if live == nil {
+		return "another client"
+	}
+	var last metav1.ManagedFieldsEntry
+	for _, f := range live.ManagedFields {
+		if last.Time == nil || f.Time != nil && !f.Time.Before(last.Time) {
+			last = f
+		}
+	}
+	text := strconv.Quote(last.Manager)
+	if started := live.Annotations[startedAnnotation]; started != "" && last.Manager == managedBy {
+		text += " that started at " + started
+	}
+	for _, w := range live.Webhooks {
+		switch c := w.ClientConfig; {
+		case c.Service != nil:
+			return text + fmt.Sprintf(" with the Service %s/%s", c.Service.Namespace, c.Service.Name)
+		case c.URL != nil:
+			if u, err := url.Parse(*c.URL); err == nil {
+				return text + " at " + u.Host
+			}
+		}
+	}
+	return text
 }
 
 func (k *keeper) write(ctx context.Context, do action, live, want *configuration) error {
@@ -284,7 +322,7 @@ func (k *keeper) clear(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		delay := k.later[min(failures, len(k.later)-1)]
+		delay := k.laterDelays[min(failures, len(k.laterDelays)-1)]
 		k.report(err)
 		k.log.Warn(cannotRemove, "error", err.Error(), "delay", delay.String(), "failedCount", failures+1)
 		if !kube.Wait(ctx, delay, k.wake) {
@@ -303,7 +341,7 @@ func (k *keeper) remove(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		do := k.decide(live, nil, true)
+		do := k.decide(live, nil)
 		done, ends := map[action]string{remove: "removed", empty: "emptied"}[do]
 		switch {
 		case !ends:

@@ -37,16 +37,16 @@ func newReplica(t *testing.T, started time.Time, names ...string) *replica {
 // step does once what attempt does with an object in memory, and reports whether that has changed it.
 func (r *replica) step(live **configuration) bool {
 	want := r.desired(*live, nil)
-	switch r.decide(*live, want, true) {
-	case leave:
+	do, added := r.decide(*live, want), (*configuration)(nil)
+	if r.writtenLater(*live) {
+		added = r.added(*live, want)
+	}
+	switch {
+	case do == leave, r.writtenLater(*live) && added == nil: // or for a while
 		return false
-	case yield:
-		added := r.added(*live, want)
-		if added == nil {
-			return false
-		}
+	case added != nil:
 		*live = added
-	case remove:
+	case do == remove:
 		*live = nil
 	default:
 		*live = r.written(want)

@@ -74,6 +74,7 @@ func TestRestored(t *testing.T) {
 	cleanup(t, c, name)
 	r, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
 		Service: somewhere})
+	hurry(r)
 	run(t, r)
 	object := func(k kind) string { return k.resource + "/" + name + "-hooks" }
 	for _, k := range []kind{validating, mutating} {
@@ -179,7 +180,8 @@ func TestTwoVersions(t *testing.T) {
 	}
 	until(t, func() (string, bool) {
 		return "the older one reports " + disputed(), strings.Contains(disputed(),
-			"an operator that started later has registered other webhooks: does another installation use the same configuration name?")
+			`with the Service no-such-namespace/svc has changed the webhook configuration, `+
+			"the next write of this operator follows in 3s: does another installation use the same configuration name?")
 	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -188,7 +190,7 @@ func TestTwoVersions(t *testing.T) {
 	until(t, func() (string, bool) {
 		return "still disputed: " + disputed(), !strings.Contains(disputed(), "[Validating")
 	})
-	if n := strings.Count(oldLog.String(), "An operator that started later"); n != 2 {
+	if n := strings.Count(oldLog.String(), "Another client changes the webhook configuration"); n != 2 {
 		t.Errorf("want one record for each kind:\n%s", oldLog)
 	}
 }
@@ -258,7 +260,8 @@ func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Int
 
 func hurry(r *Registrar) {
 	for _, k := range r.keepers {
-		k.first, k.later, k.recheck = []time.Duration{time.Millisecond, time.Millisecond}, []time.Duration{time.Millisecond}, 200*time.Millisecond
+		k.firstDelays, k.laterDelays = []time.Duration{time.Millisecond, time.Millisecond}, []time.Duration{time.Millisecond}
+		k.recheck, k.restoreEvery = 200*time.Millisecond, time.Millisecond
 	}
 }
 
@@ -481,7 +484,7 @@ func TestCreatedByAChart(t *testing.T) {
 	}
 	first, _ := newRegistrar(t, options(quietFull()))
 	for _, k := range first.keepers {
-		k.first, k.later = []time.Duration{100 * time.Millisecond}, []time.Duration{100 * time.Millisecond}
+		k.firstDelays, k.laterDelays = []time.Duration{100 * time.Millisecond}, []time.Duration{100 * time.Millisecond}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
