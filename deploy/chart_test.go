@@ -303,17 +303,13 @@ func TestRights(t *testing.T) {
 		{"webhooks: {validating: true}", `
 - {apiGroups: [""], resourceNames: [shop-shell-operator-webhook], resources: [secrets], verbs: [get, watch, patch]}`, `
 - {apiGroups: [admissionregistration.k8s.io],
-  resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update]}
+  resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [validatingwebhookconfigurations], verbs: [list, watch, update]}`},
+		{"webhooks: {mutating: true, certificates: {from: Secret, secretName: mine}}", `
+- {apiGroups: [""], resourceNames: [shop-shell-operator-webhook-paths], resources: [secrets], verbs: [get, watch, patch]}`, `
 - {apiGroups: [admissionregistration.k8s.io],
-  resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations],
-  verbs: [list, delete]}`},
-		{"webhooks: {mutating: true, certificates: {from: Secret, secretName: mine}}", "", `
-- {apiGroups: [admissionregistration.k8s.io],
-  resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [mutatingwebhookconfigurations], verbs: [list, watch, update]}
-- {apiGroups: [admissionregistration.k8s.io],
-  resourceNames: [shop-shop-shell-operator-hooks], resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations],
-  verbs: [list, delete]}`},
-		{"webhooks: {conversion: {enabled: true, crds: [a.example.com]}, certificates: {from: CertManager}}", "", `
+  resourceNames: [shop-shop-shell-operator-admission-hooks], resources: [mutatingwebhookconfigurations], verbs: [list, watch, update]}`},
+		{"webhooks: {conversion: {enabled: true, crds: [a.example.com]}, certificates: {from: CertManager}}", `
+- {apiGroups: [""], resourceNames: [shop-shell-operator-webhook-paths], resources: [secrets], verbs: [get, watch, patch]}`, `
 - {apiGroups: [apiextensions.k8s.io], resourceNames: [a.example.com], resources: [customresourcedefinitions],
   verbs: [list, watch, patch]}`},
 		{"finalizers: {enabled: true}", `

@@ -199,7 +199,9 @@ func (s *settings) groups() []settingGroup {
 		}},
 		{"Webhooks", slices.Concat([]setting{
 			{flag: "webhook-secret", bind: text(&s.Webhooks.SecretName, "shell-operator-webhook"),
-				usage: "Secret of the certificates that the operator issues"},
+				usage: "Secret of the certificates that the operator issues, and of the secret of webhook paths"},
+			{flag: "webhook-path-secret-file", bind: text(&s.Webhooks.PathSecretFile, ""),
+				usage: "file with the secret of webhook paths, for registrations that others write; default: it is in the Secret"},
 			{flag: "webhook-cert-manager", bind: text(&s.Webhooks.CertManager, ""),
 				usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
 			{flag: "webhook-parallel", bind: number(&s.Webhooks.Parallel, 0),

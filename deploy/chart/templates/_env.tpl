@@ -72,8 +72,8 @@
 - {name: SHELL_OPERATOR_WEBHOOK_CLIENT_NAMES, value: {{ join "," . | quote }}}
 {{- end }}
 {{- end }}
-{{- if and (include "answers" .) (eq .Values.webhooks.certificates.from "Operator") }}
-- {name: SHELL_OPERATOR_WEBHOOK_SECRET, value: {{ include "name" . }}-webhook}
+{{- if include "answers" . }}
+- {name: SHELL_OPERATOR_WEBHOOK_SECRET, value: {{ include "webhookSecret" . }}}
 {{- end }}
 {{- if .Values.http.enabled }}
 - {name: SHELL_OPERATOR_HTTP_LISTEN_ADDRESS, value: 0.0.0.0}

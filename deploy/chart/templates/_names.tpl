@@ -23,6 +23,11 @@ another name, because Helm does not adopt objects. */}}
 {{ include "clusterName" . }}-admission
 {{- end -}}
 
+{{/* The Secret of webhook paths, and of certificates that the operator issues. */}}
+{{- define "webhookSecret" -}}
+{{ include "name" . }}-webhook{{ if ne .Values.webhooks.certificates.from "Operator" }}-paths{{ end }}
+{{- end -}}
+
 {{- define "selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -15,10 +15,10 @@
   resources: [leases]
   verbs: [get, list, watch, create, update, delete]
 {{- end }}
-{{- if and (include "answers" .) (eq .Values.webhooks.certificates.from "Operator") }}
+{{- if include "answers" . }}
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ include "name" . }}-webhook]
+  resourceNames: [{{ include "webhookSecret" . }}]
   verbs: [get, watch, patch]
 {{- end }}
 {{- include "recordRules" . }}
@@ -54,13 +54,6 @@
   resourceNames: [{{ include "configuration" $ }}-hooks]
   verbs: [list, watch, update]
 {{- end }}
-{{- end }}
-{{- if include "admits" . }}
-# The configurations that an earlier version of the operator has created.
-- apiGroups: [admissionregistration.k8s.io]
-  resources: [validatingwebhookconfigurations, mutatingwebhookconfigurations]
-  resourceNames: [{{ include "clusterName" . }}-hooks]
-  verbs: [list, delete]
 {{- end }}
 {{- if .Values.webhooks.conversion.enabled }}
 {{- if not .Values.webhooks.conversion.crds }}

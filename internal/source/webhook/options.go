@@ -24,8 +24,10 @@ type WebhookOptions struct {
 	// CertManager is a Certificate of cert-manager, as "namespace/name", whose CA cert-manager injects. Then all
 	// certificates are files.
 	CertManager string
-	// SecretName is the Secret of the certificates that the operator creates.
+	// SecretName is the Secret of the certificates that the operator creates, and of the secret of paths.
 	SecretName string
+	// PathSecretFile has the secret of paths, for registrations that others write; empty means that of the Secret.
+	PathSecretFile string
 	// NoRegistration serves and registers no webhooks.
 	NoRegistration bool
 	// ClientNames are the accepted names of client certificates; empty accepts every certificate of the client CA.

@@ -67,6 +67,8 @@ type Servers struct {
 	http                  *servedHTTP
 	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
 	shared *cert.Source
+	// pathFile is the secret of paths in a file; nil without one.
+	pathFile *cert.Source
 	// own means that the registered addresses belong to this replica only.
 	own bool
 	// registrations are those in the cluster, unserved are the servers of new hooks.

@@ -16,8 +16,9 @@ import (
 
 // served is a server and its address for the API server: a Service or a URL.
 type served struct {
-	handler                 replaceable
-	certificates            *cert.Source
+	handler replaceable
+	// paths has the secret of the paths; it may be the source of the certificates.
+	certificates, paths     *cert.Source
 	service, namespace, url string
 }
 
@@ -48,7 +49,7 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
 		Component: component, Log: o.Log,
 		Certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) },
-		Token:       func(path, token string) bool { return s.certificates.Valid(path, token) },
+		Token:       func(path, token string) bool { return s.paths.Valid(path, token) },
 	})
 	if err != nil {
 		return nil, err
@@ -60,6 +61,9 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 		s.url, w.own = at.base(listening.Address()), true
 	}
 	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
+		return nil, err
+	}
+	if s.paths, err = w.pathsFor(ctx, r, at, s); err != nil {
 		return nil, err
 	}
 	r.parts = append(r.parts, part{webhooks, listening.Run})
@@ -93,17 +97,50 @@ func (w *Servers) certificatesFor(ctx context.Context, r *Renewal, server Webhoo
 		}
 		return r.keep(cert.InMemory(u.Hostname()))
 	}
-	if w.shared == nil {
-		var names []string
-		for _, service := range []string{o.Webhooks.Admission.ServiceName, o.Webhooks.Conversion.ServiceName} {
-			names = append(names, service+"."+at.namespace+".svc", service+"."+at.namespace+".svc.cluster.local")
-		}
-		w.shared, err = r.keep(cert.Managed(ctx, cert.ManagedOptions{
-			Client: w.client, Namespace: at.namespace, SecretName: o.Webhooks.SecretName, Names: names, Log: o.Log,
-		}))
-		r.closed = append(r.closed, func() { w.shared = nil })
+	return w.inSecret(ctx, r, at.namespace)
+}
+
+// pathsFor returns the secret of the paths: that of a file, in the Secret for all replicas in a cluster, or of this process, with its
+// certificate if that is in memory.
+func (w *Servers) pathsFor(ctx context.Context, r *Renewal, at endpoint, s *served) (*cert.Source, error) {
+	namespace := at.namespace
+	if namespace == "" && w.o.Cluster.Inside {
+		namespace, _ = w.o.Cluster.OwnNamespace(w.o.Webhooks.Namespace)
 	}
-	return w.shared, err
+	switch {
+	case w.pathFile != nil:
+		return w.pathFile, nil
+	case w.o.Webhooks.PathSecretFile != "":
+		file, err := r.keep(cert.PathsOfFile(w.o.Webhooks.PathSecretFile, w.o.Log))
+		w.pathFile, r.closed = file, append(r.closed, func() { w.pathFile = nil })
+		return file, err
+	case namespace != "" && w.o.Webhooks.SecretName != "":
+		return w.inSecret(ctx, r, namespace)
+	case s.certificates.Token("") != "":
+		return s.certificates, nil
+	}
+	return r.keep(cert.InMemory())
+}
+
+// inSecret returns what is in the Secret of all replicas: the secret of paths, and a certificate for the servers behind Services that have
+// no files.
+func (w *Servers) inSecret(ctx context.Context, r *Renewal, namespace string) (*cert.Source, error) {
+	if w.shared != nil {
+		return w.shared, nil
+	}
+	var names []string
+	for _, server := range []WebhookServer{w.o.Webhooks.Admission, w.o.Webhooks.Conversion} {
+		if w.o.Webhooks.CertManager == "" && !server.hasFiles() && server.URL == "" {
+			for _, service := range []string{w.o.Webhooks.Admission.ServiceName, w.o.Webhooks.Conversion.ServiceName} {
+				names = append(names, service+"."+namespace+".svc", service+"."+namespace+".svc.cluster.local")
+			}
+		}
+	}
+	shared, err := r.keep(cert.Managed(ctx, cert.ManagedOptions{
+		Client: w.client, Namespace: namespace, SecretName: w.o.Webhooks.SecretName, Names: names, Log: w.o.Log,
+	}))
+	w.shared, r.closed = shared, append(r.closed, func() { w.shared = nil })
+	return shared, err
 }
 
 // answerer is the handler of a set of hooks.

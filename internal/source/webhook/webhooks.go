@@ -57,7 +57,8 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		Client: w.client, Hooks: hooks, LeftOut: leftOut, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
 		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token, CertManager: o.Webhooks.CertManager,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
+		CertManager:          o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
 		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Log: o.Log, Report: w.reportAdmission,
 	})
@@ -94,7 +95,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
 		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
 		Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.certificates.Token,
+		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
 		CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
 			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: "CustomResourceDefinition " + crd,

@@ -42,8 +42,9 @@ type RegistrarOptions struct {
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
 	BundleChanged func() <-chan struct{}
-	// Token returns the secret last segment of a registered path, and changes with BundleChanged. Nil means that paths have none.
-	Token func(path string) string
+	// Token returns the secret last segment of a registered path, and changes with PathsChanged. Nil means that paths have none.
+	Token        func(path string) string
+	PathsChanged func() <-chan struct{}
 	// CertManager is a Certificate of cert-manager, as "namespace/name". Then cert-manager injects the CAs, and Bundle is not
 	// used.
 	CertManager string
@@ -88,6 +89,9 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.BundleChanged == nil {
 		o.BundleChanged = never
 	}
+	if o.PathsChanged == nil {
+		o.PathsChanged = never
+	}
 	o.Served = cmp.Or(o.Served, &sync.Map{})
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {
@@ -112,8 +116,8 @@ func (r *Registrar) Run(ctx context.Context) error {
 	defer cancel()
 	errs := make([]error, len(r.keepers))
 	var all, waking sync.WaitGroup
-	bundle, ready := r.opts.BundleChanged(), r.opts.ReadyChanged() // before they are read
-	waking.Go(func() { r.wake(ctx, bundle, ready) })
+	bundle, paths, ready := r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged() // before they are read
+	waking.Go(func() { r.wake(ctx, bundle, paths, ready) })
 	for i, k := range r.keepers {
 		all.Go(func() {
 			if errs[i] = k.run(ctx); errs[i] != nil {
@@ -134,15 +138,16 @@ func (r *Registrar) Run(ctx context.Context) error {
 }
 
 // wake wakes the keepers when what they desire changes: then one of the channels is closed.
-func (r *Registrar) wake(ctx context.Context, bundle, ready <-chan struct{}) {
+func (r *Registrar) wake(ctx context.Context, bundle, paths, ready <-chan struct{}) {
 	for {
 		select {
 		case <-bundle:
+		case <-paths:
 		case <-ready:
 		case <-ctx.Done():
 			return
 		}
-		bundle, ready = r.opts.BundleChanged(), r.opts.ReadyChanged()
+		bundle, paths, ready = r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged()
 		for _, k := range r.keepers {
 			kube.Wake(k.wake)
 		}

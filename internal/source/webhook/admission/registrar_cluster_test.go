@@ -181,7 +181,7 @@ func TestTwoVersions(t *testing.T) {
 	until(t, func() (string, bool) {
 		return "the older one reports " + disputed(), strings.Contains(disputed(),
 			`with the Service no-such-namespace/svc has changed the webhook configuration, `+
-			"the next write of this operator follows in 3s: does another installation use the same configuration name?")
+				"the next write of this operator follows in 3s: does another installation use the same configuration name?")
 	})
 	if err := stop(); err != nil {
 		t.Fatal(err)

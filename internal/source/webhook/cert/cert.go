@@ -1,20 +1,18 @@
-// Package cert gives the webhook servers their certificates.
+// Package cert gives the webhook servers their certificates, and the secret of their paths.
 //
 // Callers may rely on this:
-//   - A Source is complete when it is returned: it has a certificate and a bundle.
-//   - Rotation needs no restart and happens before expiry. Open connections are not affected.
-//   - Clients that trust the Bundle, and learn of a new one within the overlap, never see a certificate that they do
-//     not trust: a CA is in the Bundle before it signs, and as long as anything that it signed is valid.
-//   - All replicas with one Secret share one CA and one certificate. The first writer wins, the others adopt its state.
+//   - A Source is complete when it is returned: it has a certificate and a bundle, or a secret of paths, or both.
+//   - Renewal needs no restart and happens at half of the life. Open connections are not affected. The CA stays, so that clients
+//     trust each certificate.
+//   - All replicas with one Secret share one CA, one certificate and the secret of paths, which does not change with certificates.
+//     The first writer wins, the others adopt its state.
 //   - No log record and no error contains keys or the content of Secrets.
-//   - Replicas with the same private key agree on the token of a path. It changes with the key, and the last one stays valid.
 //
-// There are three kinds of Source: Files of the user, certificates Managed in a Secret, and InMemory for one process. With
-// cert-manager, use Files without a CA: the Bundle is empty, and the webhook configurations get the annotation
-// cert-manager.io/inject-ca-from instead of a caBundle.
+// There are three kinds of Source with certificates: Files of the user, Managed in a Secret, and InMemory for one process. The last two
+// have a secret of paths, too; PathsOfFile has nothing else. With cert-manager, use Files without a CA: the Bundle is empty, and the
+// webhook configurations get the annotation cert-manager.io/inject-ca-from instead of a caBundle.
 //
-// Not supported: key types other than ECDSA P-256, intermediate CAs, revocation. If another client replaces the CA in the
-// Secret, the replicas adopt it immediately, without an overlap.
+// Not supported: key types other than ECDSA P-256, intermediate CAs, revocation, another CA without an interruption of seconds.
 package cert
 
 import (
@@ -24,7 +22,7 @@ import (
 	"sync"
 )
 
-// Source provides a server's certificate and the CAs that clients must trust. It is safe for concurrent use.
+// Source provides a server's certificate, the CA that clients must trust, and the tokens of paths. It is safe for concurrent use.
 type Source struct {
 	// rotate blocks until ctx ends.
 	rotate func(ctx context.Context) error
@@ -37,9 +35,9 @@ type Source struct {
 type shown struct {
 	certificate *tls.Certificate
 	bundle      []byte
-	// keys are those of tokens: the current one, and the one before.
-	keys [2][]byte
-	// changed is closed when bundle or the current key is replaced by another one.
+	// secrets are those of paths: the current one, and the one before.
+	secrets [2]string
+	// changed is closed when bundle or the current secret is replaced by another one.
 	changed chan struct{}
 }
 
@@ -49,7 +47,7 @@ func (s *Source) now() shown {
 	return s.shown
 }
 
-// Run rotates certificates until ctx ends.
+// Run renews certificates until ctx ends.
 func (s *Source) Run(ctx context.Context) error { return s.rotate(ctx) }
 
 // Certificate is for tls.Config.GetCertificate.
@@ -63,19 +61,13 @@ func (s *Source) Bundle() []byte { return s.now().bundle }
 // Changed returns a channel that is closed when Bundle or the tokens change. Call Changed before them, to miss no change.
 func (s *Source) Changed() <-chan struct{} { return s.now().changed }
 
-func (s *Source) show(certificate *tls.Certificate, bundle []byte) {
+func (s *Source) show(certificate *tls.Certificate, bundle []byte, secrets [2]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.certificate = certificate
-	key := tokenKey(certificate)
-	sameKey := bytes.Equal(key, s.keys[0])
-	if !sameKey {
-		s.keys = [2][]byte{key, s.keys[0]}
+	same := bytes.Equal(bundle, s.bundle) && secrets[0] == s.secrets[0]
+	s.certificate, s.bundle, s.secrets = certificate, bundle, secrets
+	if !same {
+		close(s.changed)
+		s.changed = make(chan struct{})
 	}
-	if sameKey && bytes.Equal(bundle, s.bundle) {
-		return
-	}
-	s.bundle = bundle
-	close(s.changed)
-	s.changed = make(chan struct{})
 }

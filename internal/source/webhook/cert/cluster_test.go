@@ -71,9 +71,8 @@ func TestReplicasStartConcurrently(t *testing.T) {
 	}
 	starting.Wait()
 	for _, s := range sources {
-		if n := len(serialsIn(t, s.Bundle())); n != 1 || !slices.Equal(s.Bundle(), sources[0].Bundle()) ||
-			!leaf(t, s).Equal(leaf(t, sources[0])) {
-			t.Errorf("%d CAs; the replicas differ", n)
+		if !slices.Equal(s.Bundle(), sources[0].Bundle()) || !leaf(t, s).Equal(leaf(t, sources[0])) || s.Token("/a") != sources[0].Token("/a") {
+			t.Error("the replicas differ")
 		}
 		trusts(t, s.Bundle(), leaf(t, s), "hooks."+ns+".svc", time.Now())
 	}
@@ -106,18 +105,47 @@ func TestSecretIsDeleted(t *testing.T) {
 	}
 }
 
-// Without the key of the CA there is a new one. It signs after the overlap.
+// Without the key of the CA there is a new one, and the secret of paths stays.
 func TestForceNewCA(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
 	a, _ := replica(t, c, ns)
 	run(t, a)
-	before := leaf(t, a)
+	before, token := a.Bundle(), a.Token("/a")
 	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
-	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
-	if !leaf(t, a).Equal(before) {
-		t.Error("the certificate is signed by a CA that callers do not trust")
+	becomes(t, a, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
+	trusts(t, a.Bundle(), leaf(t, a), "hooks."+ns+".svc", time.Now())
+	if a.Token("/a") != token {
+		t.Error("the paths change with the CA")
+	}
+}
+
+// Without names there is the secret of paths only; certificates are added when a server needs them.
+func TestSecretOfPathsOnly(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	a, _ := replica(t, c, ns, func(o *ManagedOptions) { o.Names = nil })
+	if got := inSecret(t, c, ns, pathKey); len(got) != 64 || a.Bundle() != nil || len(inSecret(t, c, ns, servingKey)) > 0 {
+		t.Errorf("the secret has %d bytes, the bundle is %q", len(got), a.Bundle())
+	}
+	b, _ := replica(t, c, ns)
+	if b.Token("/a") != a.Token("/a") {
+		t.Error("the replicas differ")
+	}
+	run(t, b)
+	run(t, a)
+	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p",
+		`[{"op": "move", "from": "/data/path.secret", "path": "/data/path.previous"}]`)
+	was := a.Token("/a")
+	for _, s := range []*Source{a, b} {
+		for changed := s.Changed(); s.Token("/a") == was; changed = s.Changed() {
+			test.Receive(t, changed, "change of the secret")
+		}
+		if !s.Valid("/a", was) {
+			t.Error("the token before is not valid")
+		}
 	}
 }
 
@@ -171,7 +199,8 @@ func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
 	c.KubectlInput(t, fmt.Sprintf(`
 {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: cert, namespace: %[1]s}, rules: [%[2]s]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
 `, ns, rules, user), "apply", "-f", "-")
 	s := &secret{client: client(t, c.Kubeconfig, user), namespace: ns, name: secretName}
 	for deadline := time.Now().Add(test.Patience); time.Now().Before(deadline); {
@@ -194,9 +223,11 @@ func TestRuleIsEnough(t *testing.T) {
 	a, lines := replica(t, c, ns, as(client(t, c.Kubeconfig, user)))
 	run(t, a)
 	b, _ := replica(t, c, ns, func(o *ManagedOptions) { o.Names = []string{"another-name"} })
-	// b has written another certificate, with names of both, and the next CA too.
+	before := a.Bundle()
 	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
-	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	becomes(t, a, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
+	run(t, b)
+	becomes(t, b, func(bundle []byte) bool { return slices.Equal(bundle, a.Bundle()) })
 	if !leaf(t, a).Equal(leaf(t, b)) {
 		t.Error("the replicas differ")
 	}
@@ -222,8 +253,9 @@ func TestFewPermissions(t *testing.T) {
 	}
 	run(t, a)
 	lines.says("cannot be watched")
+	before := a.Bundle()
 	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
-	becomes(t, a, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	becomes(t, a, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
 	if n := lines.count(slog.LevelWarn); n != 1 {
 		t.Errorf("%d warnings", n)
 	}
@@ -270,8 +302,9 @@ func TestOutage(t *testing.T) {
 	run(t, s)
 	proxy.Cut()
 	lines.says("cannot be kept fresh")
+	before := s.Bundle()
 	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
 	proxy.Restore()
-	becomes(t, s, func(bundle []byte) bool { return len(serialsIn(t, bundle)) == 2 })
+	becomes(t, s, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
 	lines.says("are kept fresh again")
 }

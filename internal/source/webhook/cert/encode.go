@@ -8,166 +8,119 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 )
 
-// The keys of the Secret. All but the last are conventional, so that monitoring tools for certificates find them.
+// The keys of the Secret. Those of certificates are conventional, so that monitoring tools for certificates find them.
 const (
-	bundleKey         = "ca.crt" // the CAs that clients must trust
-	authorityKeyKey   = "ca.key" // the private keys of the CAs that sign or will sign
+	bundleKey         = "ca.crt"
+	authorityKeyKey   = "ca.key"
 	servingKey        = "tls.crt"
 	servingPrivateKey = "tls.key"
-	retiredKey        = "retired.crt" // serving certificates that were replaced and have not expired
+	// pathKey has the secret of paths, previousPathKey the one before.
+	pathKey         = "path.secret"
+	previousPathKey = "path.previous"
 )
 
-// bundle is the PEM of the CAs that clients must trust.
+// bundle is the PEM of the CA that clients must trust.
 func (s state) bundle() []byte {
-	var b strings.Builder
-	for _, a := range s.authorities {
-		writeCertificate(&b, a.cert)
+	if s.authority == nil {
+		return nil
 	}
-	return []byte(b.String())
+	return pemOf(s.authority.cert)
+}
+
+func pemOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
 func (s state) encode() (map[string][]byte, error) {
-	var keys, servingCert, servingKeyPEM, retired strings.Builder
-	for _, a := range s.authorities {
-		if a.key == nil {
-			continue
+	data := map[string][]byte{pathKey: []byte(s.secrets[0])}
+	if s.secrets[1] != "" {
+		data[previousPathKey] = []byte(s.secrets[1])
+	}
+	if s.serving == nil {
+		return data, nil
+	}
+	data[bundleKey], data[servingKey] = s.bundle(), pemOf(s.serving.cert)
+	for key, p := range map[string]*pair{authorityKeyKey: s.authority, servingPrivateKey: s.serving} {
+		der, err := x509.MarshalPKCS8PrivateKey(p.key)
+		if err != nil {
+			return nil, fmt.Errorf("cannot write a key: %w", err)
 		}
-		if err := writeKey(&keys, a.key); err != nil {
-			return nil, err
-		}
+		data[key] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	}
-	writeCertificate(&servingCert, s.serving.cert)
-	if err := writeKey(&servingKeyPEM, s.serving.key); err != nil {
-		return nil, err
-	}
-	for _, c := range s.retired {
-		writeCertificate(&retired, c)
-	}
-	return map[string][]byte{
-		bundleKey: s.bundle(), authorityKeyKey: []byte(keys.String()),
-		servingKey: []byte(servingCert.String()), servingPrivateKey: []byte(servingKeyPEM.String()),
-		retiredKey: []byte(retired.String()),
-	}, nil
+	return data, nil
 }
 
-func writeCertificate(b *strings.Builder, c *x509.Certificate) {
-	_ = pem.Encode(b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Builder never fails
-}
-
-func writeKey(b *strings.Builder, key *ecdsa.PrivateKey) error {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("cannot write a key: %w", err)
-	}
-	return pem.Encode(b, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
-}
-
-// decode parses what encode wrote, or as much of it as is valid. The error names the rest. Keys of CAs and the serving
-// pair may be missing: they are created again.
+// decode parses what encode wrote, or as much of it as is valid. The error names the rest. What is missing is created again.
 func decode(data map[string][]byte) (state, error) {
-	var s state
+	s := state{secrets: [2]string{string(data[pathKey]), string(data[previousPathKey])}}
 	var problems []error
 	problem := func(key string, err error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s %w", key, err))
 		}
 	}
-
-	authorities, err := readAuthorities(data[bundleKey])
+	var err error
+	s.authority, err = readAuthority(data[bundleKey])
 	problem(bundleKey, err)
-	keys, err := readKeys(data[authorityKeyKey])
-	problem(authorityKeyKey, err)
-	for _, c := range authorities {
-		i := slices.IndexFunc(keys, func(k *ecdsa.PrivateKey) bool { return k.PublicKey.Equal(c.PublicKey) })
-		a := authority{cert: c}
-		if i >= 0 {
-			a.key = keys[i]
+	if key := data[authorityKeyKey]; s.authority != nil && len(key) > 0 {
+		s.authority.key, err = readKey(key)
+		if err == nil && !s.authority.key.PublicKey.Equal(s.authority.cert.PublicKey) {
+			s.authority.key, err = nil, errors.New("does not fit "+bundleKey)
 		}
-		s.authorities = append(s.authorities, a)
+		problem(authorityKeyKey, err)
 	}
-	sortAuthorities(s.authorities)
-
-	s.serving, err = readServing(data[servingKey], data[servingPrivateKey], s.authorities)
+	s.serving, err = readServing(data[servingKey], data[servingPrivateKey], s.authority)
 	problem(servingKey, err)
-	s.retired, err = readCertificates(data[retiredKey])
-	problem(retiredKey, err)
 	return s, errors.Join(problems...)
 }
 
-func readAuthorities(text []byte) ([]*x509.Certificate, error) {
-	certs, err := readCertificates(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(certs) == 0 {
-		return nil, errors.New("holds no certificate")
-	}
-	if slices.ContainsFunc(certs, func(c *x509.Certificate) bool { return !c.IsCA || len(c.SubjectKeyId) == 0 }) {
-		return nil, errors.New("holds a certificate that is not that of a CA")
-	}
-	return certs, nil
-}
-
-func readServing(cert, key []byte, authorities []authority) (*serving, error) {
-	if len(cert) == 0 && len(key) == 0 {
+func readAuthority(text []byte) (*pair, error) {
+	if len(text) == 0 {
 		return nil, nil
 	}
-	pair, err := tls.X509KeyPair(cert, key)
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("is not PEM")
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || !c.IsCA || len(c.SubjectKeyId) == 0 {
+		return nil, errors.New("is not the certificate of a CA")
+	}
+	return &pair{cert: c}, nil
+}
+
+func readServing(cert, key []byte, authority *pair) (*pair, error) {
+	if len(bytes.TrimSpace(cert)) == 0 && len(bytes.TrimSpace(key)) == 0 {
+		return nil, nil
+	}
+	both, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("does not fit %s: %w", servingPrivateKey, err)
 	}
-	private, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	private, ok := both.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
 		return nil, errors.New("is not an ECDSA certificate")
 	}
-	if !slices.ContainsFunc(authorities, func(a authority) bool {
-		return a.signed(pair.Leaf) && pair.Leaf.CheckSignatureFrom(a.cert) == nil
-	}) {
-		return nil, fmt.Errorf("is signed by none of the CAs in %s", bundleKey)
+	if !authority.signed(both.Leaf) {
+		return nil, fmt.Errorf("is not signed by the CA in %s", bundleKey)
 	}
-	return &serving{pair.Leaf, private}, nil
+	return &pair{both.Leaf, private}, nil
 }
 
-func readCertificates(text []byte) ([]*x509.Certificate, error) {
-	return readBlocks(text, func(der []byte) (*x509.Certificate, error) {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("is no certificate: %w", err)
-		}
-		return c, nil
-	})
-}
-
-func readKeys(text []byte) ([]*ecdsa.PrivateKey, error) {
-	return readBlocks(text, func(der []byte) (*ecdsa.PrivateKey, error) {
-		parsed, err := x509.ParsePKCS8PrivateKey(der)
-		if err != nil {
-			return nil, errors.New("is no private key in PKCS #8")
-		}
-		key, ok := parsed.(*ecdsa.PrivateKey)
-		if !ok {
-			return nil, errors.New("is no ECDSA key")
-		}
-		return key, nil
-	})
-}
-
-// readBlocks parses the blocks of a text that must be PEM only.
-func readBlocks[T any](text []byte, parse func(der []byte) (T, error)) (all []T, err error) {
-	for text = bytes.TrimSpace(text); len(text) > 0; text = bytes.TrimSpace(text) {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return nil, errors.New("is not PEM")
-		}
-		one, err := parse(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+func readKey(text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("is not PEM")
 	}
-	return all, nil
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("is no private key in PKCS #8")
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("is no ECDSA key")
+	}
+	return key, nil
 }

@@ -89,7 +89,7 @@ func (f *files) load() (*tls.Certificate, error) {
 		return nil, err
 	}
 	f.failure, f.text = "", text
-	f.show(pair, []byte(text.ca))
+	f.show(pair, []byte(text.ca), [2]string{})
 	return pair, nil
 }
 

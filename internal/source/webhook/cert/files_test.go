@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// pair is what a user brings.
-type pair struct{ cert, key, ca []byte }
+// brought is what a user brings.
+type brought struct{ cert, key, ca []byte }
 
-func newPair(t *testing.T) pair {
+func newPair(t *testing.T) brought {
 	t.Helper()
-	data, err := parseState(t, time.Now(), "CA 1 made 1d ago; serves by 1 made 0d ago").encode()
+	data, err := made(t, time.Now()).encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pair{data[servingKey], data[servingPrivateKey], data[bundleKey]}
+	return brought{data[servingKey], data[servingPrivateKey], data[bundleKey]}
 }
 
-func (p pair) write(t *testing.T, dir string) {
+func (p brought) write(t *testing.T, dir string) {
 	t.Helper()
 	for name, text := range map[string][]byte{"tls.crt": p.cert, "tls.key": p.key, "ca.crt": p.ca} {
 		writeFile(t, filepath.Join(dir, name), text)
@@ -40,7 +40,7 @@ func filesIn(dir string) FilesOptions {
 }
 
 // shows waits until a Source has the bundle of a pair, and then its certificate.
-func shows(t *testing.T, s *Source, p pair) {
+func shows(t *testing.T, s *Source, p brought) {
 	t.Helper()
 	becomes(t, s, func(bundle []byte) bool { return bytes.Equal(bundle, p.ca) })
 	if !bytes.Equal(pemOf(leaf(t, s)), p.cert) {
@@ -84,7 +84,7 @@ func TestFilesAreReloaded(t *testing.T) {
 // Secrets are mounted as links through the link ..data, which is replaced.
 func TestMountedSecretIsReloaded(t *testing.T) {
 	mount, one, two, three := t.TempDir(), newPair(t), newPair(t), newPair(t)
-	publish := func(p pair, name string) {
+	publish := func(p brought, name string) {
 		dir := filepath.Join(mount, "..2030_"+name)
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -138,11 +138,11 @@ func TestFilesWarn(t *testing.T) {
 	}
 	lines.says("is not signed by the CA")
 
-	old, err := parseState(t, time.Now(), "CA 1 made 200d ago; serves by 1 made 100d ago").encode()
+	old, err := made(t, time.Now().Add(-100*day)).encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair{old[servingKey], old[servingPrivateKey], old[bundleKey]}.write(t, dir)
+	brought{old[servingKey], old[servingPrivateKey], old[bundleKey]}.write(t, dir)
 	if _, err := Files(o); err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// keeper rotates the certificates in a store and serves them.
+// keeper renews the certificates in a store and serves them.
 type keeper struct {
 	Source
-	store  store
-	policy policy
-	log    *slog.Logger
-	wake   chan struct{}
+	store store
+	// names must all be in the serving certificate; without any there is none.
+	names []string
+	log   *slog.Logger
+	wake  chan struct{}
 
 	// The constructor owns these fields, and then Run.
 
@@ -28,18 +29,18 @@ type keeper struct {
 }
 
 const (
-	// longestSleep bounds one wait: timers stop while a machine is suspended.
-	longestSleep = time.Hour
+	// lookEvery is short beside the life of a certificate: timers stop while a machine is suspended.
+	lookEvery = time.Hour
 	// manyConflicts in a row are more than concurrent replicas cause.
 	manyConflicts = 20
 )
 
-// newKeeper returns a keeper with a certificate.
-func newKeeper(ctx context.Context, s store, p policy, log *slog.Logger) (*keeper, error) {
-	k := &keeper{store: s, policy: p, log: log, wake: make(chan struct{}, 1)}
+// newKeeper returns a keeper that is complete.
+func newKeeper(ctx context.Context, s store, names []string, log *slog.Logger) (*keeper, error) {
+	k := &keeper{store: s, names: names, log: log, wake: make(chan struct{}, 1)}
 	k.changed, k.rotate = make(chan struct{}), k.run
-	_, err := k.look(ctx)
-	if err == nil || k.state.usable() && validAt(k.state.serving.cert, time.Now()) {
+	err := k.look(ctx)
+	if s := k.state; err == nil || s.usable() && (s.serving == nil || validAt(s.serving.cert, time.Now())) {
 		// Without permission to write, the state of other replicas is used; Run logs the error.
 		return k, nil
 	}
@@ -53,13 +54,13 @@ func (k *keeper) run(ctx context.Context) error {
 	defer following.Wait()
 	var retry delay
 	for {
-		again, err := k.look(ctx)
+		err := k.look(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		k.trouble.log(k.log, "Webhook certificates cannot be kept fresh, the last ones stay in use", "Webhook certificates are kept fresh again",
 			err)
-		wait := min(max(time.Until(again), 1), longestSleep)
+		wait := lookEvery
 		if err != nil {
 			wait = retry.next()
 		} else {
@@ -71,32 +72,31 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// look adopts the stored state and rotates it where due. It returns the time of its next call.
-func (k *keeper) look(ctx context.Context) (again time.Time, err error) {
+// look adopts the stored state and renews it where that is due.
+func (k *keeper) look(ctx context.Context) error {
 	for range manyConflicts {
 		old, err := k.store.read(ctx)
 		found, rewrite, err := k.repair(old.state, err)
 		if err != nil {
-			return time.Time{}, err
+			return err
 		}
-		now := time.Now()
-		planned, done, err := plan(now, found, k.policy)
+		planned, why, err := plan(time.Now(), found, k.names)
 		if err != nil {
-			return time.Time{}, err
+			return err
 		}
-		if len(done) > 0 || rewrite != "" {
+		if len(why) > 0 || rewrite != "" {
 			if err := k.store.write(ctx, old, planned); errors.Is(err, errConflict) {
 				continue
 			} else if err != nil {
 				k.take(found) // the state of other replicas is valid nevertheless
-				return time.Time{}, err
+				return err
 			}
-			k.report(planned, done, rewrite)
+			k.report(planned, why, rewrite)
 		}
 		k.take(planned)
-		return next(now, planned, k.policy).again, nil
+		return nil
 	}
-	return time.Time{}, errConflict
+	return errConflict
 }
 
 const missing = "they were deleted"
@@ -121,36 +121,23 @@ func (k *keeper) repair(read state, err error) (found state, rewrite string, _ e
 	return found, rewrite, nil
 }
 
-// plan applies all decisions that are due, and returns them.
-func plan(now time.Time, s state, p policy) (state, []decision, error) {
-	var done []decision
-	for {
-		d := next(now, s, p)
-		if d.do == nothing {
-			return s, done, nil
-		}
-		var err error
-		if s, err = apply(now, s, d, p); err != nil {
-			return state{}, nil, err
-		}
-		done = append(done, d)
-	}
-}
-
-// take makes a state current if it has a certificate.
+// take makes a state current if it is complete.
 func (k *keeper) take(s state) {
-	if s.usable() {
+	if s.usable() && (s.serving != nil || len(k.names) == 0) {
 		k.state = s
-		k.show(s.certificate(), s.bundle())
+		k.show(s.certificate(), s.bundle(), s.secrets)
 	}
 }
 
-func (k *keeper) report(s state, done []decision, rewrite string) {
+func (k *keeper) report(s state, why []string, rewrite string) {
 	if rewrite != "" && !(rewrite == missing && !k.state.usable()) {
 		k.log.Warn("Webhook certificates are written again", "reason", rewrite)
 	}
-	for _, d := range done {
-		k.log.Info("Webhook certificates changed", "step", string(d.do), "reason", d.why,
-			"certificateExpires", s.serving.cert.NotAfter, "authorities", len(s.authorities))
+	for _, reason := range why {
+		fields := []any{"reason", reason}
+		if s.serving != nil {
+			fields = append(fields, "certificateExpires", s.serving.cert.NotAfter)
+		}
+		k.log.Info("Webhook certificates changed", fields...)
 	}
 }

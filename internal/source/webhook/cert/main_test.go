@@ -3,7 +3,6 @@ package cert
 import (
 	"context"
 	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
 	"strings"
 	"testing"
@@ -85,20 +84,6 @@ func leaf(t *testing.T, s *Source) *x509.Certificate {
 	return c.Leaf
 }
 
-// serialsIn are the serial numbers of the certificates in a PEM text.
-func serialsIn(t *testing.T, text []byte) []string {
-	t.Helper()
-	certs, err := readCertificates(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serials []string
-	for _, c := range certs {
-		serials = append(serials, c.SerialNumber.String())
-	}
-	return serials
-}
-
 // trusts fails unless a caller that trusts the bundle accepts the certificate at a time.
 func trusts(t *testing.T, bundle []byte, c *x509.Certificate, name string, at time.Time) {
 	t.Helper()
@@ -107,8 +92,4 @@ func trusts(t *testing.T, bundle []byte, c *x509.Certificate, name string, at ti
 	if _, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: at}); err != nil {
 		t.Errorf("a caller would not accept the certificate: %v", err)
 	}
-}
-
-func pemOf(c *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -14,44 +13,43 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// ManagedOptions of a Managed Source. All of them are required.
+// ManagedOptions of a Managed Source. All but Names are required.
 type ManagedOptions struct {
 	// Client is one of kube.NewClient.
 	Client                rest.Interface
 	Namespace, SecretName string
-	// Names are the DNS names and IP addresses of the server.
+	// Names are the DNS names and IP addresses of the server. Without any there are no certificates, only the secret of paths.
 	Names []string
 	Log   *slog.Logger
 }
 
-// newPolicy is that of a server with DNS names and IP addresses.
-func newPolicy(names []string) (policy, error) {
-	p := policy{lifetime: 90 * 24 * time.Hour, authorityLifetime: 10 * 365 * 24 * time.Hour, overlap: 24 * time.Hour}
+// clean returns the names of a server as certificates have them.
+func clean(names []string) ([]string, error) {
+	var all []string
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
-			name = ip.String() // as certificates write it
+			name = ip.String()
 		}
-		p.names = append(p.names, name)
+		all = append(all, name)
 	}
-	slices.Sort(p.names)
-	p.names = slices.Compact(p.names)
-	if len(p.names) == 0 || slices.Contains(p.names, "") {
-		return policy{}, errors.New("a webhook certificate needs the names by which the API server reaches the operator, and none of them empty")
+	slices.Sort(all)
+	if slices.Contains(all, "") {
+		return nil, errors.New("a webhook certificate needs the names by which the API server reaches the operator, none of them empty")
 	}
-	return p, nil
+	return slices.Compact(all), nil
 }
 
-// Managed returns a Source that creates its CA and certificates and stores them in one Secret for all replicas. A deleted
-// Secret is restored. A damaged one is replaced if the operator created it, and is an error otherwise. Managed waits for an
+// Managed returns a Source that creates its CA, certificates and the secret of paths, and stores them in one Secret for all replicas. A
+// deleted Secret is restored. A damaged one is replaced if the operator created it, and is an error otherwise. Managed waits for an
 // API server that cannot be reached.
 //
-// To force a new CA, with overlap, remove the key ca.key from the Secret. To force a new certificate, remove tls.crt and
-// tls.key.
+// To force a new CA, remove the key ca.key from the Secret; for a new certificate, tls.crt and tls.key. For a new secret of paths, move
+// path.secret to path.previous.
 //
 // Without permissions on the Secret, Managed logs one warning that names them, and keeps the certificates in memory, which
 // is correct for one replica only.
 func Managed(ctx context.Context, o ManagedOptions) (*Source, error) {
-	p, err := newPolicy(o.Names)
+	names, err := clean(o.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +60,7 @@ func Managed(ctx context.Context, o ManagedOptions) (*Source, error) {
 	var retry delay
 	var reported trouble
 	for {
-		k, err := newKeeper(ctx, s, p, o.Log)
+		k, err := newKeeper(ctx, s, names, o.Log)
 		switch {
 		case err == nil:
 			return &k.Source, nil
@@ -71,7 +69,7 @@ func Managed(ctx context.Context, o ManagedOptions) (*Source, error) {
 		case apierrors.IsForbidden(err):
 			o.Log.Warn("Webhook certificates cannot be kept in a Secret. They are created for this process, which is correct "+
 				"for one replica only. Grant the permissions and restart", "error", err.Error())
-			return inMemory(p, o.Log)
+			return inMemory(names, o.Log)
 		case !passing(err):
 			return nil, err
 		}
@@ -89,17 +87,17 @@ func passing(err error) bool {
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// InMemory returns a Source for one process, such as one outside a cluster. Names are DNS names and IP addresses.
-func InMemory(names ...string) (*Source, error) {
-	p, err := newPolicy(names)
+// InMemory returns a Source for one process, such as one outside a cluster. Given are DNS names and IP addresses, as in ManagedOptions.
+func InMemory(given ...string) (*Source, error) {
+	names, err := clean(given)
 	if err != nil {
 		return nil, err
 	}
-	return inMemory(p, slog.New(slog.DiscardHandler))
+	return inMemory(names, slog.New(slog.DiscardHandler))
 }
 
-func inMemory(p policy, log *slog.Logger) (*Source, error) {
-	k, err := newKeeper(context.Background(), &memory{}, p, log)
+func inMemory(names []string, log *slog.Logger) (*Source, error) {
+	k, err := newKeeper(context.Background(), &memory{}, names, log)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (s *secret) interpret(o *corev1.Secret) (kept, error) {
 	}
 	var problem error
 	found.state, problem = decode(o.Data)
-	if problem == nil && len(o.Data[authorityKeyKey]) > 0 {
+	if problem == nil && len(o.Data[authorityKeyKey])+len(o.Data[pathKey]) > 0 {
 		return found, nil
 	}
 	if o.Labels[ownerLabel] != owner {
@@ -106,6 +106,9 @@ func (s *secret) write(ctx context.Context, old kept, next state) error {
 	if old.version == "" {
 		verb = "create"
 		o.APIVersion, o.Kind, o.Type = "v1", "Secret", corev1.SecretTypeTLS
+		if next.serving == nil {
+			o.Type = corev1.SecretTypeOpaque
+		}
 		o.Name, o.Namespace = s.name, s.namespace
 		_, err = kube.SendJSON(ctx, s.request(s.client.Post()), o)
 	} else {

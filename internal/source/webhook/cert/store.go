@@ -34,19 +34,22 @@ func (e *damagedError) Error() string { return e.problem.Error() }
 func (e *damagedError) Unwrap() error { return e.problem }
 
 // memory is the store of one process.
-type memory struct{ state state }
+type memory struct {
+	state   state
+	written bool
+}
 
 var _ store = (*memory)(nil)
 
 func (m *memory) read(context.Context) (kept, error) {
-	if !m.state.usable() {
+	if !m.written {
 		return kept{}, errAbsent
 	}
 	return kept{state: m.state}, nil
 }
 
 func (m *memory) write(_ context.Context, _ kept, s state) error {
-	m.state = s
+	m.state, m.written = s, true
 	return nil
 }
 

@@ -28,8 +28,9 @@ type RegistrarOptions struct {
 	Bundle func() []byte
 	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
 	BundleChanged func() <-chan struct{}
-	// Token returns the secret last segment of a registered path, and changes with BundleChanged. Nil means that paths have none.
-	Token func(path string) string
+	// Token returns the secret last segment of a registered path, and changes with PathsChanged. Nil means that paths have none.
+	Token        func(path string) string
+	PathsChanged func() <-chan struct{}
 	// CertManager is the "<namespace>/<name>" of a Certificate of cert-manager, which then fills in caBundle.
 	CertManager string
 	// Report, if set, receives why hooks do not convert the objects of a CRD, after each attempt; nil if they do, and at the end of Run.
@@ -53,6 +54,9 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	}
 	if o.BundleChanged == nil {
 		o.BundleChanged = func() <-chan struct{} { return nil }
+	}
+	if o.PathsChanged == nil {
+		o.PathsChanged = func() <-chan struct{} { return nil }
 	}
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
@@ -81,7 +85,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		following.Go(func() { f.run(ctx) })
 	}
 	for {
-		changed, ready := r.opts.BundleChanged(), r.opts.ReadyChanged() // before they are read
+		changed, paths, ready := r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged() // before they are read
 		for _, f := range followers {
 			kube.Wake(f.wake)
 		}
@@ -89,6 +93,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		case <-paths:
 		case <-ready:
 		}
 	}
