@@ -79,6 +79,8 @@ type Settings struct {
 	Record Record
 	// Worker is set if processes of the hook serve runs one after the other.
 	Worker *Worker
+	// MaxFileBytes bounds each file that a run writes, MaxLogBytes the output of a run that is logged; 0 means the defaults.
+	MaxFileBytes, MaxLogBytes int
 	// ShardBy divides the objects of the kubernetes bindings among shards, if there are any.
 	ShardBy shard.By
 }

@@ -152,6 +152,9 @@ type Runner struct {
 	lastRun atomic.Uint64
 	hooks   hooks
 	turns   turns
+	// large has a place for the run whose large files are in memory, from reading them until they are applied and recorded. A run that
+	// answers a client does not wait for it.
+	large chan struct{}
 }
 
 // New returns a Runner without hooks.
@@ -168,7 +171,7 @@ func New(opts Options) *Runner {
 	if opts.Pending == nil {
 		opts.Pending = pending.New(0, nil)
 	}
-	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}}
+	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}, large: make(chan struct{}, 1)}
 }
 
 // Pending has what hooks get again.
@@ -266,6 +269,8 @@ type attempt struct {
 	// in is what was executed. hookFailed reports that the process failed.
 	in         process.Invocation
 	hookFailed bool
+	// large reports that the run has the place of Runner.large.
+	large bool
 }
 
 // recovered turns a panic during the attempt into its failure. Nothing else recovers for runs.
@@ -299,6 +304,11 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
 	a.lists = initialLists(frames)
+	defer func() {
+		if a.large {
+			<-r.large
+		}
+	}()
 	err = r.report(ctx, a, r.perform(ctx, a, f))
 	r.keepRecording(ctx, a, f, err)
 	return err
@@ -315,10 +325,18 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	review := t.readExtra().review
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if review == nil {
+		// Before the turn: a run with a turn never waits for one that waits for a turn.
+		if f.Large() && ctx.Err() == nil {
+			select {
+			case r.large <- struct{}{}:
+				a.large = true
+			case <-ctx.Done():
+			}
+		}
 		turn = r.turns.take(t.Hook())
 		defer turn.end()
 	}
-	out, outErr := f.Outputs()
+	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes))
 	a.outputs, a.unread = out, outErr != nil
 	var invalid error
 	a.Result, invalid = t.result(out.Result, a.lists, err != nil)
@@ -357,6 +375,9 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	return err
 }
 
+// maxLogged bounds the logged output of a run by default: an endless loop that prints makes 10 MB of log in 2 s.
+const maxLogged = 1 << 20
+
 func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (process.Result, error) {
 	t, log := a.task, a.log
 	stdout := process.NewLineLogger(log, "stdout", r.opts.ProxyJSON)
@@ -379,6 +400,11 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in.Worker = r.worker(t.Hook(), set, t.runID(), f)
 	if in.Worker != nil {
 		in.Worker.Client = t.readExtra().review != nil
+	}
+	in.Output = int64(cmp.Or(t.Hook().Settings.MaxLogBytes, maxLogged))
+	in.Dropped = func() {
+		log.Warn("The hook has printed more than is logged of a run, the rest is dropped", "limit", in.Output, "hint",
+			"print less, or set settings.maxLogBytes")
 	}
 	a.in = in
 	result, err := r.opts.Executor.Execute(ctx, in)

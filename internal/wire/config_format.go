@@ -157,6 +157,8 @@ type settingsConfig struct {
 	Kubectl        string        `json:"kubectl,omitempty"`
 	Record         hook.Record   `json:"record,omitempty"`
 	Worker         *workerConfig `json:"worker,omitempty"`
+	MaxFileBytes   int           `json:"maxFileBytes,omitempty"`
+	MaxLogBytes    int           `json:"maxLogBytes,omitempty"`
 	ShardBy        shard.By      `json:"shardBy,omitempty"`
 }
 
@@ -334,7 +336,7 @@ func formatAdmission(h *hook.Hook, a *hook.Admission) admissionConfig {
 func formatSettings(s *hook.Settings) *settingsConfig {
 	c := settingsConfig{
 		Burst: s.Burst, ExecutionTimeout: formatDuration(s.ExecutionTimeout), Retry: formatRetry(s.Retry), Kubectl: s.Kubectl, Record: s.Record,
-		ShardBy: s.ShardBy,
+		MaxFileBytes: s.MaxFileBytes, MaxLogBytes: s.MaxLogBytes, ShardBy: s.ShardBy,
 	}
 	if s.MinInterval > 0 {
 		c.MinInterval = formatDuration(&s.MinInterval)

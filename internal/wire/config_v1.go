@@ -52,10 +52,23 @@ func (p *parser) settings(root *object, h *hook.Hook) {
 	o.contextsPerRun(&h.Settings.ContextsPerRun)
 	h.Settings.Kubectl = o.oneOf("kubectl", "auto", "process")
 	h.Settings.Record = hook.Record(o.oneOf("record", "failures", "all", "none"))
+	h.Settings.MaxFileBytes, h.Settings.MaxLogBytes = o.size("maxFileBytes"), o.size("maxLogBytes")
 	h.Settings.Retry = p.retry(o, nil)
 	h.Settings.Worker = o.worker()
 	h.Settings.ShardBy = shard.By(o.oneOf("shardBy", string(shard.ByNamespace), string(shard.ByObject)))
 	o.close()
+}
+
+// size reads a number of bytes above 0; 0 stands for none.
+func (o *object) size(key string) int {
+	n := o.integer(key)
+	if n == nil {
+		return 0
+	}
+	if *n < 1 {
+		o.violation(key, fmt.Sprintf("is %d", *n), "use a number of bytes, such as 104857600 for 100 MiB")
+	}
+	return *n
 }
 
 // worker reads true, false, or limits.

@@ -161,6 +161,7 @@ func (e *Executor) start(in Invocation, stdout, stderr int, more ...uintptr) (pi
 		pid, _, err := syscall.StartProcess(in.Path, argv, attr)
 		switch {
 		case err == nil:
+			preferForOOM(pid)
 			return pid, nil
 		case !errors.Is(err, syscall.ETXTBSY) || try == 5:
 			return 0, &StartError{in.Hook, in.Path, in.Dir, err}

@@ -1,12 +1,14 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -145,12 +147,26 @@ func (f *Files) Environment() []string {
 	return env
 }
 
-// Outputs reads the files that a hook may have written. A missing one is an error, because the hook's intent is unknown.
-func (f *Files) Outputs() (Outputs, error) {
+// largeFile is the size from which on a file is large: its operations take several times as much in memory.
+const largeFile = 8 << 20
+
+// Large reports whether a file that the hook has written is large.
+func (f *Files) Large() bool {
+	return slices.ContainsFunc(f.outputs, func(o output) bool { return stateOf(o.path).size > largeFile })
+}
+
+// Outputs reads the files that a hook may have written. A missing one is an error, because the hook's intent is unknown, and so is one
+// larger than limit; 0 means the default.
+func (f *Files) Outputs(limit int64) (Outputs, error) {
+	limit = cmp.Or(limit, maxOutput)
 	var out Outputs
 	var errs []error
 	for _, file := range f.outputs {
-		content, err := readOutput(file.path)
+		most := limit
+		if file.variable == "CONVERSION_RESPONSE_PATH" {
+			most = max(limit, maxConversion)
+		}
+		content, err := readOutput(file.path, most)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, fmt.Errorf("the hook removed the file that $%s names: leave it empty instead", file.variable))
@@ -162,16 +178,23 @@ func (f *Files) Outputs() (Outputs, error) {
 	return out, errors.Join(errs...)
 }
 
-// maxOutput limits one file: the whole of it is in memory while it is checked.
-const maxOutput = 256 << 20
+// maxOutput limits one file by default: the whole of it is in memory while it is checked, and one of 200 MB took 1.6 GB. The API server
+// sends whole lists to convert, up to 100 MiB, so their answers may have maxConversion.
+const (
+	maxOutput     = 32 << 20
+	maxConversion = 128 << 20
+)
 
 // readOutput returns the content of a regular file, or nil if it is empty. Anything else that a hook may have put in its
 // place, such as a pipe, could block the reader.
-func readOutput(path string) ([]byte, error) {
+func readOutput(path string, limit int64) ([]byte, error) {
 	if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() && info.Size() == 0 {
 		return nil, err // most hooks leave most files empty, and to open one costs more
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, syscall.ELOOP) { // it may lead to what the operator can read and the hook cannot
+		return nil, errors.New("it is no longer a file, but a link: write into the file that is there")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +205,8 @@ func readOutput(path string) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("it is no longer a file, but %s: write into the file that is there", kindOf(info.Mode()))
-	case info.Size() > maxOutput:
-		return nil, fmt.Errorf("it is %d bytes long, more than %d: hand back less in one run", info.Size(), maxOutput)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("it is %d bytes long, more than %d: hand back less in one run, or set settings.maxFileBytes", info.Size(), limit)
 	case info.Size() == 0:
 		return nil, nil
 	}

@@ -75,7 +75,7 @@ func TestFiles(t *testing.T) {
 	}
 	must(t, os.Mkdir(filepath.Join(f.dir, "more"), 0o700), os.WriteFile(filepath.Join(f.dir, "more", "file"), nil, 0o600),
 		os.WriteFile(f.path("metrics.json"), []byte("{}"), 0o600))
-	if out, err := f.Outputs(); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
+	if out, err := f.Outputs(0); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
 		t.Errorf("the run handed back %q, %v", out, err)
 	}
 	if calls := f.Calls(); calls != nil {
@@ -149,17 +149,18 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 	}{
 		"a pipe": {func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"it is no longer a file, but a pipe: write into the file that is there"},
-		"a device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "it is no longer a file, but a device"},
+		"a device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "it is no longer a file, but a link"},
 		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "it is no longer a file, but a directory"},
 		"nothing":     {func(string) error { return nil }, "the hook removed the file that $KUBERNETES_PATCH_PATH names"},
 		"too much": {func(path string) error {
 			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxOutput+1))
-		}, "it is 268435457 bytes long, more than 268435456: hand back less in one run"},
+		}, "it is 33554433 bytes long, more than 33554432: hand back less in one run, or set settings.maxFileBytes"},
+		"a link": {func(path string) error { return os.Symlink("/etc/hostname", path) }, "it is no longer a file, but a link"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := create(t, open(t, Options{}), "1-1")
 			must(t, os.Remove(f.path("object-patch")), tt.replace(f.path("object-patch")))
-			_, err := f.Outputs()
+			_, err := f.Outputs(0)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "$KUBERNETES_PATCH_PATH") {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
@@ -187,7 +188,7 @@ func TestRestore(t *testing.T) {
 	} {
 		must(t, test.remove())
 		f := create(t, w, test.name)
-		_, err := f.Outputs()
+		_, err := f.Outputs(0)
 		must(t, err)
 		if text, err := os.ReadFile(library); err != nil || string(text) != "text" {
 			t.Errorf("without %s: the library is %q, %v", test.name, text, err)
@@ -274,7 +275,7 @@ func BenchmarkFiles(b *testing.B) {
 				if _, err := os.ReadFile(f.Contexts()); err != nil { // as hooks do
 					b.Fatal(err)
 				}
-				if _, err := f.Outputs(); err != nil {
+				if _, err := f.Outputs(0); err != nil {
 					b.Fatal(err)
 				}
 				must(b, w.Delete(f))

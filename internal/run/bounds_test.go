@@ -1,0 +1,98 @@
+package run
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+)
+
+// executorFunc runs a function as the process.
+type executorFunc func(process.Invocation) error
+
+func (f executorFunc) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
+	return process.Result{}, f(in)
+}
+
+// Line "every run has bounds": what is logged of a run is bounded, and one record reports that the rest is dropped.
+func TestOutputIsBounded(t *testing.T) {
+	for set, want := range map[int]int64{0: 1 << 20, 4096: 4096} {
+		var log strings.Builder
+		h := hookOf("--")
+		h.Settings.MaxLogBytes = set
+		r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
+			if in.Output != want {
+				t.Errorf("with %d the bound is %d", set, in.Output)
+			}
+			in.Dropped()
+			return io.ErrUnexpectedEOF
+		}), Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		r.Add([]*hook.Hook{h})
+		if err := r.Task(change(h, 0)).Run(t.Context()); err == nil {
+			t.Error("the run has not failed")
+		}
+		if !strings.Contains(log.String(), "The hook has printed more than is logged of a run, the rest is dropped") {
+			t.Errorf("the log: %s", log.String())
+		}
+	}
+}
+
+// oneAtATime fails if operations of two runs are in memory.
+type oneAtATime struct {
+	Effects
+	t   *testing.T
+	now *atomic.Int32
+}
+
+func (o oneAtATime) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Identify) ([]Change, error) {
+	if o.now.Add(1) != 1 {
+		o.t.Error("large files of two runs are in memory")
+	}
+	o.now.Add(-1)
+	return nil, nil
+}
+
+func (o oneAtATime) SetConditions(context.Context, *slog.Logger, *hook.Hook, []Outcome, Identify) error {
+	return nil
+}
+
+// Large files of runs are read one run at a time, and one that is too large is not read.
+func TestLargeFilesAreReadOneAtATime(t *testing.T) {
+	size := int64(9 << 20)
+	r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
+		for _, variable := range in.Vars {
+			if path, ok := strings.CutPrefix(variable, "KUBERNETES_PATCH_PATH="); ok {
+				return os.Truncate(path, size)
+			}
+		}
+		return io.ErrUnexpectedEOF
+	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler), Effects: oneAtATime{t: t, now: &atomic.Int32{}}})
+	h := hookOf("--")
+	r.Add([]*hook.Hook{h})
+	ended := make(chan error)
+	for range 4 {
+		go func() { ended <- r.Task(change(h, 0)).Run(t.Context()) }()
+	}
+	for range 4 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(r.large) != 0 {
+		t.Error("the place is not free")
+	}
+	size = 33 << 20
+	if err := r.Task(change(h, 0)).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "or set settings.maxFileBytes") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+	h.Settings.MaxFileBytes = 40 << 20
+	if err := r.Task(change(h, 0)).Run(t.Context()); err != nil {
+		t.Errorf("with a setting: %v", err)
+	}
+}
