@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os/exec"
 	"runtime"
 
@@ -88,13 +89,13 @@ func (f *consoleFlags) serve(ctx context.Context, in io.Reader, out io.Writer, p
 	return c.Run(ctx)
 }
 
-// openBrowser opens an address in the browser of the desktop.
-func openBrowser(address string) error {
+// openBrowser opens a file in the browser of the desktop.
+func openBrowser(file string) error {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		program = "open"
 	}
-	cmd := exec.Command(program, address)
+	cmd := exec.Command(program, "file://"+(&url.URL{Path: file}).EscapedPath())
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot open the browser: %w", err)
 	}

@@ -14,6 +14,8 @@ import (
 var version = "dev"
 
 func main() {
+	// A hook of the same user could write into the streams of a command that talks to the operator, or into its memory.
+	_ = protect() // start reports the error
 	if calledAsPlugin(os.Args[0]) {
 		os.Exit(runPlugin(os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -31,9 +33,10 @@ func run(s *settings, args []string, stdout, stderr io.Writer) int {
 	if code, ok := exitCode(err); ok {
 		return code
 	}
-	fmt.Fprintf(stderr, "Error: %v\n", err)
+	escaped := &escaping{w: stderr} // errors have texts of operators and hooks
+	fmt.Fprintf(escaped, "Error: %v\n", err)
 	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(stderr, "Hint: %s\n", hint)
+		fmt.Fprintf(escaped, "Hint: %s\n", hint)
 	}
 	if noAnswer := new(unanswered); errors.As(err, &noAnswer) {
 		return exitNoAnswer

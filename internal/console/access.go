@@ -1,19 +1,22 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
+	"html"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 )
 
-// tokenLasts is how long an address can be opened. Other users see the arguments of a browser's process.
+// tokenLasts is how long an address can be opened.
 const tokenLasts = time.Minute
 
 // policy is the Content-Security-Policy of all answers: no attribute is evaluated, and none is "style".
@@ -24,20 +27,36 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type access struct {
 	// host is the address that is listened on, with its port. base is the random path of all pages.
 	host, base string
-	session    string
 	now        func() time.Time
 	crossSite  *http.CrossOriginProtection
 	formLimit  time.Duration
 
-	mu sync.Mutex
-	// tokens are those that are not used yet, with the end of their validity.
-	tokens map[string]time.Time
+	mu     sync.Mutex
+	tokens map[string]*token
+	// sessions are those of the browsers that were opened, by their cookies.
+	sessions map[string]session
+	// reused is called when a token was used twice.
+	reused func()
+}
+
+// token opens a page once.
+type token struct {
+	end  time.Time
+	used bool
+	// dir has the page that takes the browser to the address; empty if there is none.
+	dir string
+}
+
+// session ends with its context: streams, too.
+type session struct {
+	ctx context.Context
+	end context.CancelFunc
 }
 
 // newAccess is that of the console that listens on an address.
 func newAccess(address string, now func() time.Time) *access {
-	return &access{host: address, base: "/" + strings.ToLower(rand.Text()), session: rand.Text(), now: now,
-		crossSite: http.NewCrossOriginProtection(), formLimit: formLimit, tokens: map[string]time.Time{}}
+	return &access{host: address, base: "/" + strings.ToLower(rand.Text()), now: now, crossSite: http.NewCrossOriginProtection(),
+		formLimit: formLimit, tokens: map[string]*token{}, sessions: map[string]session{}, reused: func() {}}
 }
 
 // listen takes a loopback address: all others are errors, because every client that reaches the console could try to open it.
@@ -62,29 +81,80 @@ func listen(address string) (net.Listener, error) {
 
 // address makes an address that opens a page once, within a minute.
 func (a *access) address(page string) string {
-	token := rand.Text()
+	address, _ := a.newToken(page)
+	return address
+}
+
+func (a *access) newToken(page string) (address string, t *token) {
+	name := rand.Text()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for old, end := range a.tokens {
-		if !a.now().Before(end) {
-			delete(a.tokens, old)
-		}
-	}
-	a.tokens[token] = a.now().Add(tokenLasts)
+	t = &token{end: a.now().Add(tokenLasts)}
+	a.tokens[name] = t
 	to := ""
 	if page != "" && page != "/" {
 		to = "?" + url.Values{"to": {page}}.Encode()
 	}
-	return "http://" + a.host + a.base + "/open" + to + "#" + token
+	return "http://" + a.host + a.base + "/open" + to + "#" + name, t
 }
 
-// redeem uses a token.
-func (a *access) redeem(token string) bool {
+// file writes a page that takes a browser to an address, until that is used: all users of the machine can read the arguments of processes,
+// and nobody else the file.
+func (a *access) file(page string) (path string, err error) {
+	address, t := a.newToken(page)
+	dir, err := os.MkdirTemp("", "shell-operator-console-") // mode 0700
+	if err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	t.dir = dir
+	a.mu.Unlock()
+	path = filepath.Join(dir, "open.html")
+	text := `<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=` + html.EscapeString(address) + `">`
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// redeem uses a token, and makes a session. A token that is used again was read by another program: all sessions end.
+func (a *access) redeem(name string) (cookie string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	end, known := a.tokens[token]
-	delete(a.tokens, token)
-	return known && a.now().Before(end)
+	t := a.tokens[name]
+	switch {
+	case t == nil:
+		return ""
+	case t.used:
+		for cookie, s := range a.sessions {
+			s.end()
+			delete(a.sessions, cookie)
+		}
+		a.reused()
+		return ""
+	}
+	t.used = true
+	t.remove()
+	if !a.now().Before(t.end) {
+		return ""
+	}
+	cookie = rand.Text()
+	ctx, end := context.WithCancel(context.Background())
+	a.sessions[cookie] = session{ctx, end}
+	return cookie
+}
+
+// remove removes the file.
+func (t *token) remove() {
+	if t.dir != "" {
+		_ = os.RemoveAll(t.dir) // it is in the system's directory for temporary files
+	}
+}
+
+// close removes the files of addresses that were not used.
+func (a *access) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tokens {
+		t.remove()
+	}
 }
 
 // Bounds of the form of a request.
@@ -122,7 +192,7 @@ func (a *access) guard(pages http.Handler) http.Handler {
 		switch {
 		case !a.own(r.Host):
 			http.Error(w, "another name than that of the address", http.StatusForbidden)
-		case site != "" && site != "same-origin" && site != "none":
+		case site != "" && site != "same-origin" && site != "none" && !a.opening(r):
 			http.Error(w, "requests of other pages are rejected", http.StatusForbidden)
 		case a.crossSite.Check(r) != nil:
 			http.Error(w, "changes that other pages request are rejected", http.StatusForbidden)
@@ -135,6 +205,13 @@ func (a *access) guard(pages http.Handler) http.Handler {
 			inside.ServeHTTP(w, r)
 		}
 	})
+}
+
+// opening reports whether a browser goes to the page that redeems a token: from the file, which is no page of this site. The page shows
+// nothing, and what follows is of its own site.
+func (a *access) opening(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Path == a.base+"/open" && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // own reports whether a Host is the address, or localhost with its port: a name that resolves to a loopback address is that of another
@@ -150,31 +227,45 @@ const cookie = "shell-operator-console"
 // signedIn answers requests with the cookie, those of the page that gets it, and those for files that this page needs.
 func (a *access) signedIn(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent := r.CookiesNamed(cookie) // another server on this host may have set one of the name for all paths
+		s, known := a.session(r.CookiesNamed(cookie)) // another server on this host may have set one of the name for all paths
 		switch {
 		case r.URL.Path == "/open" && r.Method == http.MethodPost:
 			a.open(w, r)
 		case r.URL.Path == "/open" || strings.HasPrefix(r.URL.Path, "/assets/"):
 			pages.ServeHTTP(w, r)
-		case !slices.ContainsFunc(sent, a.isSession):
+		case !known:
 			http.Error(w, "this browser has not been opened with an address of the console: press Enter in its terminal for another one",
 				http.StatusForbidden)
 		default:
-			pages.ServeHTTP(w, r)
+			ctx, end := context.WithCancel(r.Context())
+			defer end()
+			defer context.AfterFunc(s.ctx, end)()
+			pages.ServeHTTP(w, r.WithContext(ctx))
 		}
 	})
 }
 
-func (a *access) isSession(c *http.Cookie) bool {
-	return subtle.ConstantTimeCompare([]byte(c.Value), []byte(a.session)) == 1
+// session returns that of a cookie.
+func (a *access) session(cookies []*http.Cookie) (found session, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, sent := range cookies {
+		for cookie, s := range a.sessions {
+			if subtle.ConstantTimeCompare([]byte(sent.Value), []byte(cookie)) == 1 {
+				found, ok = s, true
+			}
+		}
+	}
+	return found, ok
 }
 
 // open exchanges a token for the cookie.
 func (a *access) open(w http.ResponseWriter, r *http.Request) {
-	if !a.redeem(r.PostForm.Get("token")) {
+	value := a.redeem(r.PostForm.Get("token"))
+	if value == "" {
 		http.Error(w, "the address has been used, or is older than a minute: press Enter in the terminal for another one", http.StatusForbidden)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: a.session, Path: a.base + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookie, Value: value, Path: a.base + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,12 @@ func TestRefusals(t *testing.T) {
 		{"by localhost", "GET", "/parked", func(r *http.Request) { r.Host = "localhost:" + port }, 200},
 		{"typed into the browser", "GET", "/parked", site("none"), 200},
 		{"a link of another page", "GET", "/parked", site("cross-site"), 403},
+		{"the file, to the page for its token", "GET", "/open", func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Sec-Fetch-Mode", "navigate")
+			r.Header.Set("Sec-Fetch-Dest", "document")
+		}, 200},
+		{"a script or frame of another page", "GET", "/open", site("cross-site"), 403},
 		{"a page on another port of the host", "GET", "/parked", site("same-site"), 403},
 		{"a name that resolves to 127.0.0.1", "GET", "/parked", func(r *http.Request) { r.Host = "rebound.example.com:" + port }, 403},
 		{"another port in the name", "GET", "/parked", func(r *http.Request) { r.Host = "127.0.0.1:1" }, 403},
@@ -131,9 +139,9 @@ func TestTokens(t *testing.T) {
 		t.Errorf("no token: %d", got)
 	}
 	w := b.request("POST", "/open", url.Values{"token": {token}}, nil)
-	if want := "shell-operator-console=" + b.console.access.session + "; Path=" + b.console.access.base +
-		"/; HttpOnly; SameSite=Strict"; w.Code != 204 || w.Header().Get("Set-Cookie") != want {
-		t.Errorf("%d, %q, want %q", w.Code, w.Header().Get("Set-Cookie"), want)
+	set := w.Header().Get("Set-Cookie")
+	if want := "; Path=" + b.console.access.base + "/; HttpOnly; SameSite=Strict"; w.Code != 204 || !strings.HasSuffix(set, want) {
+		t.Errorf("%d, %q, want %q", w.Code, set, want)
 	}
 	if got := open(token); got != 403 {
 		t.Errorf("a used token: %d", got)
@@ -190,10 +198,46 @@ func TestAnnounce(t *testing.T) {
 		t.Errorf("%d addresses in\n%s", n, out.String())
 	}
 	out.Reset()
-	opened := ""
-	b.console.Announce(strings.NewReader(""), &out, "", func(address string) error { opened = address; return nil })
-	if token := tokenOf(t, opened); strings.Contains(out.String(), token) {
+	file := ""
+	b.console.Announce(strings.NewReader(""), &out, "", func(path string) error { file = path; return nil })
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	token, _, _ := strings.Cut(tokenOf(t, string(text)), `"`)
+	if strings.Contains(out.String(), token) {
 		t.Error("the address is on the terminal, too")
+	}
+	b.cookie = nil
+	if w := b.request("POST", "/open", url.Values{"token": {token}}, nil); w.Code != 204 {
+		t.Errorf("the token of the file: %d", w.Code)
+	}
+	if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
+		t.Errorf("the file of a used token: %v", err)
+	}
+}
+
+// TestReusedToken: a token that is used again ends all sessions, with their streams.
+func TestReusedToken(t *testing.T) {
+	b, f, _ := started(t)
+	f.set("/parked/list.json", []any{})
+	told := 0
+	b.console.access.reused = func() { told++ }
+	s, _ := b.console.access.session([]*http.Cookie{b.cookie})
+	form := url.Values{"token": {tokenOf(t, b.console.Address(""))}}
+	if first := b.request("POST", "/open", form, nil); first.Code != 204 || b.request("GET", "/parked", nil, nil).Code != 200 {
+		t.Fatalf("%d %s", first.Code, first.Body)
+	}
+	if again := b.request("POST", "/open", form, nil); again.Code != 403 || told != 1 || s.ctx.Err() == nil {
+		t.Errorf("%d, reported %d times, the session: %v", again.Code, told, s.ctx.Err())
+	}
+	if w := b.request("GET", "/parked", nil, nil); w.Code != 403 {
+		t.Errorf("a page of the first session: %d", w.Code)
 	}
 }
 

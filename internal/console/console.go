@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - It listens on a loopback address. A page is shown only to the browser that was opened with an address of the console, which is valid
-//     once and for a minute; requests of other pages are rejected.
+//     once and for a minute, and is in a file of its user; a second use ends all sessions. Requests of other pages are rejected.
 //   - It shows what the debug API answers, and changes something only by its routes, after the person has seen the dry run.
 //   - Names, keys, outputs and contexts are text: never HTML, never links that they name.
 //   - Without a page that is open it sends no request. When the operator does not answer, pages keep what they show.
@@ -34,8 +34,6 @@ type Options struct {
 	Program, Flags string
 	// Listen is a loopback address and a port, 0 for a free one.
 	Listen string
-	// Problem gets errors that no page can show.
-	Problem func(error)
 
 	now func() time.Time
 }
@@ -76,6 +74,7 @@ func (c *Console) Address(page string) string {
 // Run serves until the context ends. Streams end then; other requests have a second.
 func (c *Console) Run(ctx context.Context) error {
 	defer c.link.close()
+	defer c.access.close()
 	defer c.stop()
 	server := &http.Server{
 		Handler: c.access.guard(c.routes()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
@@ -114,11 +113,23 @@ func (c *Console) command(words ...string) string {
 	return strings.Join(all, " ")
 }
 
-// Announce prints addresses: the first one, and another one for each line that the person enters.
-func (c *Console) Announce(in io.Reader, out io.Writer, page string, open func(address string) error) {
-	first := c.Address(page)
-	if open == nil || open(first) != nil {
-		fmt.Fprintf(out, "Open %s\nIt is valid once, and for a minute. Enter makes another one, Ctrl-C ends the console.\n", first)
+// Announce opens the browser with a file, or prints an address, and prints another one for each line that the person enters.
+func (c *Console) Announce(in io.Reader, out io.Writer, page string, open func(file string) error) {
+	c.access.mu.Lock()
+	c.access.reused = func() {
+		fmt.Fprintln(out, "An address of the console was opened twice, so another program has read it: all sessions have ended.\n"+
+			"Enter makes another address.")
+	}
+	c.access.mu.Unlock()
+	page = "/" + strings.TrimPrefix(page, "/")
+	file, err := "", error(nil)
+	if open != nil {
+		if file, err = c.access.file(page); err == nil {
+			err = open(file)
+		}
+	}
+	if open == nil || err != nil {
+		fmt.Fprintf(out, "Open %s\nIt is valid once, and for a minute. Enter makes another one, Ctrl-C ends the console.\n", c.Address(page))
 	} else {
 		fmt.Fprintf(out, "The console is open in the browser. Enter makes another address, Ctrl-C ends the console.\n")
 	}

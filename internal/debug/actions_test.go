@@ -337,7 +337,7 @@ func TestParkedAndPauses(t *testing.T) {
 			"gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
 			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete " +
 			"--hook gone.sh\n",
-		"/sets/list": `"hook":"gone.sh","owner":"ConfigMap default/b","namespace":"","members":2,"hookAbsent":true},{"id":"web-3",`,
+		"/sets/list": `"hook":"gone.sh","owner":"ConfigMap default/b","members":2,"hookAbsent":true},{"id":"web-3",`,
 		"/sets/web": "web-3  set \"web\" of hook \"big.py\": 1 object\n  ConfigMap a/b: drifted, changed by x\n  PersistentVolumeClaim " +
 			"a/c: unknown, not deleted with the set\n",
 		"/hook/big.py/why": "- queue \"orders\" is paused",

@@ -81,7 +81,10 @@ func (p Place) Dial(ctx context.Context) (net.Conn, error) {
 		if err == nil || errors.Is(err, os.ErrNotExist) {
 			var conn net.Conn
 			if conn, err = (&net.Dialer{}).DialContext(ctx, "unix", path); err == nil {
-				return conn, nil
+				if err = checkListener(conn, path); err == nil {
+					return conn, nil
+				}
+				conn.Close()
 			}
 		}
 		if worst == nil || isMissing(worst) {
@@ -93,6 +96,9 @@ func (p Place) Dial(ctx context.Context) (net.Conn, error) {
 	}
 	return nil, worst
 }
+
+// errReplaced reports a socket that another process has put in the place of the operator's.
+var errReplaced = errors.New("its listener is not the only one that has taken this path")
 
 func missing(sockets []string, cause error) error {
 	return &Problem{
@@ -108,6 +114,9 @@ func isMissing(err error) bool {
 
 func problem(path string, err error) *Problem {
 	switch {
+	case errors.Is(err, errReplaced):
+		return &Problem{text: "the debug socket " + path + " is not that of the operator: " + err.Error(),
+			hint: "another process, such as a hook, listens in its place: restart the operator, and find that process", cause: err}
 	case isMissing(err):
 		return &Problem{text: "there is no socket at " + path, cause: err}
 	case errors.Is(err, os.ErrPermission):

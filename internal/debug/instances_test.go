@@ -22,7 +22,7 @@ func TestAnotherOperatorOfTheInstance(t *testing.T) {
 	for path, want := range map[string]string{
 		"/status.text":     "- " + named + ": set --instance for one of them, or --leader-election or --shards if they are replicas\n",
 		"/hook/h/why.text": named,
-		"/sets/list.json":  `"hook":"elsewhere","namespace":"","hookAbsent":false`,
+		"/sets/list.json":  `"hook":"elsewhere","hookAbsent":false`,
 	} {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest("GET", path, nil))

@@ -6,3 +6,5 @@ import "net"
 
 // peer returns an unknown user: the socket is private to its user.
 func peer(net.Conn) client { return client{uid: "unknown"} }
+
+func checkListener(net.Conn, string) error { return nil }

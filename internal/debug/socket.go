@@ -81,6 +81,9 @@ const maxSocketPath = 103
 
 // listenUnix listens on a path and replaces the stale socket of an operator that has ended.
 func listenUnix(path string) (net.Listener, error) {
+	if absolute, err := filepath.Abs(path); err == nil && len(absolute) <= maxSocketPath {
+		path = absolute // clients compare it
+	}
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path has %d bytes, sockets can have %d", len(path), maxSocketPath)
 	}

@@ -1,6 +1,7 @@
 package security
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
+
+const nobody = 65534
 
 // ordinary is what an operator with an ordinary user needs. As root the program is started by setpriv; everybody else is ordinary already.
 type ordinary struct {
@@ -35,7 +38,6 @@ func newOrdinary(t *testing.T, cluster *testenv.Cluster) ordinary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const nobody = 65534
 	become := ""
 	if os.Geteuid() == 0 {
 		if _, err := exec.LookPath("setpriv"); err != nil {
@@ -98,7 +100,7 @@ func (o ordinary) result(t *testing.T, name string) string {
 const intruder = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: intruder}]}'; exit; fi
 [ ! -e "$RESULTS/done" ] || exit 0
-until [ -e "$RESULTS/running" ]; do sleep 0.1; done
+until [ -e "$RESULTS/running" ] && [ -e "$RESULTS/tunnel" ]; do sleep 0.1; done
 exec 2>>"$RESULTS/errors"
 runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
 {
@@ -106,11 +108,15 @@ runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
 	head -c 1 "/proc/$PPID/mem" && echo "read the memory"
 	ls "/proc/$PPID/fd" && echo "listed the open files"
 	readlink "/proc/$PPID/cwd" && echo "read the links"
+	tunnel=/proc/$(cat "$RESULTS/tunnel")
+	(exec 3>"$tunnel/fd/0") && echo "opened the input of a console"
+	cat "$tunnel/environ" && echo "read the environment of a console"
 	cat /proc/self/environ >/dev/null || echo "cannot read its own environment"
 	sh -c 'cat /proc/$PPID/environ' >/dev/null || echo "is not dumpable itself"
 	ls "$runs" && echo "listed the runs"
 	for run in "$runs"/*/ "$runs"/hook-running-sh-*/; do
-		[ -d "$run" ] && for file in "$run"/*; do echo '{operation: Delete, kind: Namespace, name: default}' >>"$file" && echo "wrote to $file"; done
+		[ -d "$run" ] && for file in "$run"/*; do
+			echo '{operation: Delete, kind: Namespace, name: default}' >>"$file" && echo "wrote to $file"; done
 	done
 	find "$runs" -mindepth 1 -type f ! -path "$(dirname "$BINDING_CONTEXT_PATH")/*" | grep . && echo "found files of other runs"
 	ls "$HOME/.." && echo "listed the homes"
@@ -169,6 +175,39 @@ func TestProcess(t *testing.T) {
 	current := strings.TrimSpace(cluster.Kubectl(t, "config", "current-context"))
 	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own",
 		"--kube-context", current)
+	op.UntilLog("Debug endpoint listen on address")
+	// A person has a console open: a command that joins its streams with the socket.
+	tunnel := exec.Command(o.binary, "raw", "--connect", "--debug-unix-socket", o.socket())
+	tunnel.Stderr = os.Stderr
+	theirs, input, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tunnel.Stdin = theirs
+	if os.Geteuid() == 0 { // as containerd does
+		if err := theirs.Chown(nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output, err := tunnel.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tunnel.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := input.Write([]byte("GET / HTTP/1.1\r\nHost: operator\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := output.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	defer tunnel.Wait() //nolint:errcheck // the end of its input ends it
+	defer input.Close()
+	named := filepath.Join(o.results, "tunnel")
+	if err := errors.Join(os.WriteFile(named+".new", fmt.Append(nil, tunnel.Process.Pid), 0o644), os.Rename(named+".new", named)); err != nil {
+		t.Fatal(err)
+	}
 	op.UntilLog("the next run has ended")
 	op.UntilLog("the other run has ended")
 	if got := o.result(t, "changed"); got != "" {
