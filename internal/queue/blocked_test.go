@@ -63,3 +63,31 @@ func TestBlocked(t *testing.T) {
 		<-ended
 	})
 }
+
+// The reason why a run is blocked can end between the decision and its return: then Retry finds no delay to end yet.
+func TestRetryWhileBlocking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := NewSet(Options{Backoff: func(int) time.Duration { return time.Second }})
+		stop, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		var runs []time.Duration
+		set.Add("a", "", funcTaskOf(func(context.Context) error {
+			if runs = append(runs, time.Since(began)); len(runs) == 1 {
+				if n := set.Retry(func(string, string, Task) bool { return true }); n != 0 {
+					t.Errorf("%d waits ended", n)
+				}
+				return blockedError{errors.New("no token")}
+			}
+			return nil
+		}))
+		ended := make(chan struct{})
+		go func() { _ = set.Run(stop, t.Context()); close(ended) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if want := []time.Duration{0, 0}; !slices.Equal(runs, want) {
+			t.Errorf("runs at %v, want %v", runs, want)
+		}
+		cancel()
+		<-ended
+	})
+}

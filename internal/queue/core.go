@@ -389,6 +389,7 @@ func (c *core) begin(now time.Duration, l *lane) {
 		c.length--
 	}
 	c.enter(now, l, Running)
+	l.woken = false
 	c.running = append(c.running, l)
 	if s, ok := head.Task.(Starter); ok {
 		start := Start{Key: l.key, Waited: now - head.since}
@@ -508,7 +509,18 @@ func (c *core) retry(now time.Duration, which func(key string, head Task) bool) 
 			ended++
 		}
 	}
+	for _, l := range c.running {
+		l.woken = l.woken || which(l.key, l.head())
+	}
 	return ended
+}
+
+// block lets a run that has not begun be tried again after a delay, or now if retry has named it meanwhile.
+func (c *core) block(now time.Duration, l *lane, delay time.Duration) {
+	if l.woken {
+		delay = 0
+	}
+	c.sleep(now, l, verdict{delay: delay, requested: true})
 }
 
 // repeat ends the back-off of lanes, and does not count the last attempt of their heads.

@@ -25,6 +25,8 @@ type lane struct {
 	requested bool
 	// token gives a token back that the head has and has not used.
 	token func()
+	// woken: retry has named the running head. If its run turns out to be blocked, the reason may be gone already.
+	woken bool
 	// seq orders lanes by the moment in which they became ready.
 	seq uint64
 	// in is the heap that the lane is in, at pos; nil for none.

@@ -145,7 +145,7 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 		return f, false
 	}
 	if blocked := Blocked(nil); errors.As(err, &blocked) {
-		q.core.sleep(q.age(), l, verdict{delay: blocked.BlockedFor(), requested: true})
+		q.core.block(q.age(), l, blocked.BlockedFor())
 		return f, false
 	}
 	v := q.core.judge(l, err)
