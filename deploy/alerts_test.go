@@ -103,7 +103,7 @@ func TestMetricsExist(t *testing.T) {
 			t.Errorf("%s is not in docs/reference/metrics.md", name)
 		}
 	}
-	for _, name := range []string{"admission_reviews_total", "conversion_reviews_total", "hooks_reloads_total", "hook_run_errors_total"} {
+	for _, name := range []string{"admission_reviews_total", "conversion_reviews_total", "hooks_rejected", "hook_run_errors_total"} {
 		if !slices.Contains(names, "shell_operator_"+name) || strings.Count(fmt.Sprint(expressions), "shell_operator_"+name) < 2 {
 			t.Errorf("%s is not in both the alerts and the dashboard", name)
 		}

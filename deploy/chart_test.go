@@ -154,7 +154,6 @@ func TestPod(t *testing.T) {
 		"spoolLimit: 1000000000":              {"name: SHELL_OPERATOR_SPOOL_LIMIT\n", `value: "1000000000"`},
 		"tmpSizeLimit: 4Gi":                   {`value: "2147483648"`},
 		"watchHooks: true":                    {"name: SHELL_OPERATOR_WATCH_HOOKS\n    value: \"true\""},
-		"brokenHooks: skip":                   {"name: SHELL_OPERATOR_BROKEN_HOOKS\n    value: skip"},
 		"livenessProbe: {periodSeconds: 7}":   {"periodSeconds: 7\n    timeoutSeconds: 10"},
 		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
 		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}": {"hostNetwork: true",

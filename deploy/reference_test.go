@@ -234,7 +234,7 @@ var bare = regexp.MustCompile(`"([A-Za-z_]+)"`)
 func TestSettings(t *testing.T) {
 	var variables string // that the chart sets
 	for _, values := range []string{everything, "shards: 3",
-		"kubernetesEvents: false\nbrokenHooks: skip\nhooks: {git: {repository: https://example.com/hooks.git}}"} {
+		"kubernetesEvents: false\nhooks: {git: {repository: https://example.com/hooks.git}}"} {
 		manifest, problem := render(t, "shop", values)
 		if problem != "" {
 			t.Fatal(problem)

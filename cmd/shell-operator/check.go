@@ -27,12 +27,6 @@ const (
 	homeOwn     = "own"
 )
 
-// The values of broken-hooks.
-const (
-	brokenFail = "fail"
-	brokenSkip = "skip"
-)
-
 var homes = []string{homeInherit, homeOwn}
 
 var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
@@ -97,7 +91,6 @@ func (s *settings) check() error {
 	}{
 		{"v0-existing-objects", s.v0Existing, "add or skip", []string{"add", "skip"}},
 		{"orphan-finalizers", s.orphanFinalizers, "report or remove", []string{"report", "remove"}},
-		{"broken-hooks", s.brokenHooks, "fail or skip", []string{brokenFail, brokenSkip}},
 		{"kubectl", s.Kubectl, "auto or process", []string{kubectl.Auto, kubectl.Process}},
 		{"hook-home", s.hookHome, "one of " + strings.Join(homes, ", "), homes},
 		{"record", string(s.Record), "one of " + strings.Join(recordModes, ", "), recordModes},

@@ -22,7 +22,7 @@ type settings struct {
 	app.Options
 
 	configFile                    string
-	brokenHooks, hookHome         string
+	hookHome                      string
 	keepTmpFiles                  lenientBool
 	logLevel, logType             string
 	logNoTime, debugKubernetesAPI bool
@@ -126,9 +126,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "hooks-dir", bind: text(&s.HooksDir, "hooks"), usage: "directory of the hooks"},
 			{flag: "watch-hooks", bind: truth(&s.WatchHooks, false),
 				usage: "reload hooks when files in the hooks directory change; scripts of mounted volumes need no execute permission"},
-			{flag: "broken-hooks", bind: text(&s.brokenHooks, brokenFail),
-				usage: "hooks whose --config call fails or is invalid: fail ends the start and rejects a reload, skip leaves them out and calls them " +
-					"again later"},
 			{flag: "config-timeout", bind: duration(&s.ConfigTimeout, time.Minute), usage: "time limit of a hook's --config call"},
 			{flag: "hook-timeout", bind: duration(&s.HookTimeout, 0),
 				usage: "time limit of a run, for hooks without settings.executionTimeout; 0 means none"},

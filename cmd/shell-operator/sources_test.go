@@ -25,8 +25,8 @@ var special = map[string][2]string{
 	"validating-webhook-url": {"https://a:1", "https://b:1"},
 	"conversion-webhook-url": {"https://a:1", "https://b:1"},
 	"retry-min-delay":        {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"},
-	"webhook-exclude-namespaces": {"[a,b]", "[c]"}, "broken-hooks": {"skip", "fail"},
-	"kubectl": {"process", "auto"}, "hook-home": {"own", "inherit"},
+	"webhook-exclude-namespaces": {"[a,b]", "[c]"},
+	"kubectl":                    {"process", "auto"}, "hook-home": {"own", "inherit"},
 	"orphan-finalizers": {"remove", "report"}, "record": {"all", "none"}, "review-effects": {"all", "known"},
 }
 

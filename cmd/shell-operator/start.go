@@ -153,7 +153,7 @@ func logger(s *settings, stdout io.Writer) *slog.Logger {
 func (s *settings) options(log *slog.Logger) app.Options {
 	o := s.Options
 	o.Log, o.Version, o.Env, o.Debug = log, version, os.Environ(), s.debugOptions()
-	o.SkipBroken, o.OwnHomes, o.KeepTmpFiles = s.brokenHooks == brokenSkip, s.hookHome == homeOwn, bool(s.keepTmpFiles)
+	o.OwnHomes, o.KeepTmpFiles = s.hookHome == homeOwn, bool(s.keepTmpFiles)
 	o.ContextsPerRun, o.SkipExistingV0, o.RemoveOrphans = int(s.contextsPerRun), s.v0Existing == "skip", s.orphanFinalizers == "remove"
 	o.ListenAddress, o.HTTP.ListenAddress = net.JoinHostPort(s.listenAddress, s.listenPort), net.JoinHostPort(s.httpAddress, s.httpPort)
 	o.Installation, o.Election.Shards, o.Pod, o.PodUID = s.installation(), s.shards(), s.env["POD_NAME"], s.env["POD_UID"]

@@ -25,11 +25,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
-	httphooks "github.com/shell-operator/shell-operator/internal/source/http"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -196,19 +194,9 @@ func (op *operator) active(name string) bool {
 	return false
 }
 
-// known reports whether a hook exists; one that is broken does.
+// known reports whether a hook exists.
 func (op *operator) known(name string) bool {
-	return slices.ContainsFunc(op.life.Hooks(), func(h *hook.Hook) bool { return h.Name == name }) || slices.Contains(op.leftOut(), name)
-}
-
-// leftOut are the names of broken hooks that have no active version.
-func (op *operator) leftOut() (names []string) {
-	for _, b := range op.life.Broken() {
-		if !b.Active {
-			names = append(names, b.Name)
-		}
-	}
-	return names
+	return slices.ContainsFunc(op.life.Hooks(), func(h *hook.Hook) bool { return h.Name == name })
 }
 
 // load loads the first hooks, and makes what needs them.
@@ -218,9 +206,8 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Dir: o.HooksDir, Mounted: o.WatchHooks, Env: o.Env, Timeout: o.ConfigTimeout,
 		Executor: process.New(process.Options{Kill: kill}), Filters: filters, Log: o.Log,
 		SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun, Prepare: files.Prepare,
-		Rejected:   op.runner.Rejected,
-		SkipBroken: o.SkipBroken, Shards: o.Election.Shards,
-		Agree: func(hooks []*hook.Hook) error { return errors.Join(admission.Check(hooks), httphooks.Check(hooks)) },
+		Rejected: op.runner.Rejected,
+		Shards:   o.Election.Shards,
 	}
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {
@@ -238,12 +225,12 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 			op.redivided(active)
 			op.shards.warnOfNoShards(active)
 		},
-		Prepare: func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (lifecycle.Renewal, error) {
-			return op.servers.Prepare(ctx, hooks, leftOut)
+		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
+			return op.servers.Prepare(ctx, hooks)
 		},
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
-		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks, LeftOut: op.leftOut(),
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks,
 		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
 		Leading: op.once,
 		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},

@@ -112,8 +112,7 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 	last, others := "", ""
 	for {
 		hooks := op.life.Hooks()
-		leftOut := op.leftOut() // they may have the bindings, and their sets are not lost
-		err := op.finalizers.CheckOrphans(ctx, op.life.Present(), leftOut, remove)
+		err := op.finalizers.CheckOrphans(ctx, op.life.Present(), remove)
 		var elsewhere *finalizer.ElsewhereError
 		if errors.As(err, &elsewhere) {
 			err = nil // reported below, and searched again when it is gone
@@ -121,7 +120,7 @@ func (op *operator) findOrphans(ctx context.Context, remove bool) {
 		if kube.IsPermissionMissing(err) && !slices.ContainsFunc(hooks, hasFinalizer) { // nothing has ever been recorded
 			err = nil
 		}
-		err = errors.Join(err, op.findLostSets(ctx, hooks, leftOut))
+		err = errors.Join(err, op.findLostSets(ctx, hooks))
 		if now := strings.Join(op.finalizers.Alive(), ", "); now != others {
 			if others = now; now != "" {
 				op.log.Warn("Another operator uses the same instance name: finalizers and sets may have their hooks there",

@@ -61,7 +61,7 @@ func newInsight(op *operator, o Options) *insight {
 	i := &insight{op: op, hooksDir: o.HooksDir, timeout: o.HookTimeout, noWorkers: !o.Workers,
 		names: telemetry.Names(o.Metrics.Prefix), history: history.New(),
 		logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
-	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped, Broken: i.brokenHooks}
+	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped}
 	i.api = debug.New(debug.Options{
 		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, Workers: i, History: i.history, NotReady: i.notReady,
 		Version: o.Version, Shard: op.shards.status, Later: Routes(), Log: o.Log,
@@ -108,14 +108,6 @@ func (i *insight) active() []*hook.Hook {
 		return nil
 	}
 	return append([]*hook.Hook{}, i.op.life.Hooks()...)
-}
-
-// brokenHooks are the hooks whose configuration could not be loaded.
-func (i *insight) brokenHooks() []lifecycle.Broken {
-	if !i.ready.Load() {
-		return nil
-	}
-	return i.op.life.Broken()
 }
 
 // skipped is why a file is no hook, and the next step.

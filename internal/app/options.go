@@ -19,9 +19,7 @@ type Options struct {
 	// WatchHooks reloads hooks when their files change.
 	WatchHooks bool
 	// Reloaded is as in lifecycle.Options.
-	Reloaded func(error)
-	// SkipBroken leaves broken hooks out, and calls them again later.
-	SkipBroken   bool
+	Reloaded     func(error)
 	KeepTmpFiles bool
 	Cluster      kube.Options
 	// Installation names this operator among those of the cluster.

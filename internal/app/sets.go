@@ -18,7 +18,7 @@ import (
 
 // findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list the
 // ConfigMaps of its namespace finds none. Hooks that are left out are not gone.
-func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook, leftOut []string) error {
+func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
 	before, logged := op.lostSets.Load(), op.lostByHook()
 	op.effects.Sets().DropLost()
 	all, err := op.effects.Sets().List(ctx)
@@ -36,7 +36,7 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook, leftOu
 	}
 	lost := []applyset.Set{}
 	for _, s := range all {
-		if !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook }) && !slices.Contains(leftOut, s.Hook) {
+		if !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook }) {
 			lost = append(lost, s)
 		}
 	}

@@ -34,8 +34,6 @@ const (
 	IsStandby Verdict = "standby"
 	// IsListening hooks run when an event arrives.
 	IsListening Verdict = "waiting for events"
-	// IsBroken hooks are left out, because their configuration could not be loaded.
-	IsBroken Verdict = "broken"
 	// IsGone hooks have been removed, and their finalizers or sets are left.
 	IsGone Verdict = "gone"
 	// IsIdle hooks have no events left to wait for.
@@ -77,7 +75,6 @@ const (
 	ByRequests   ReasonKind = "requests"
 	ByNoBindings ReasonKind = "no bindings"
 	ByReload     ReasonKind = "reload"
-	ByConfig     ReasonKind = "config"
 	ByScript     ReasonKind = "script"
 	ByKubectl    ReasonKind = "kubectl"
 	ByWorker     ReasonKind = "worker"

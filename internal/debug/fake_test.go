@@ -16,7 +16,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -31,7 +30,6 @@ type fake struct {
 	parts    map[string][]applyset.Part
 	hooks    []*hook.Hook
 	rejected map[string]string
-	broken   []lifecycle.Broken
 	skipped  map[string]string
 	queues   []Queue
 	bindings map[string][]watch.State
@@ -191,7 +189,7 @@ func (o *operator) api() *API {
 	hooks := &Hooks{Active: func() []*hook.Hook { return f.hooks }, Skipped: func(name string) (reason, hint string) {
 		reason, hint, _ = strings.Cut(f.skipped[name], "; ")
 		return reason, hint
-	}, Broken: func() []lifecycle.Broken { return f.broken }}
+	}}
 	api := New(Options{Hooks: hooks, Queues: f, Bindings: f, Workers: f, History: o.history,
 		NotReady: func() string { return f.notReady },
 		Version:  "v1.2.3", Log: o.log})
@@ -201,8 +199,7 @@ func (o *operator) api() *API {
 			SearchProblem: func() string { return "" }, Names: names}),
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive,
 			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
-		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }),
-		BrokenTopic(hooks),
+		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }, names),
 		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
 		RunsTopic(hooks, o.history, o.do), ObjectTopic(hooks, f, f, o.do, o.history), WorkersTopic(hooks, f),
 		OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),

@@ -8,7 +8,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/lifecycle"
 )
 
 // The configuration is shown in the words in which it is written, for every kind of binding.
@@ -59,17 +58,13 @@ func TestNamesThatLookEscaped(t *testing.T) {
 	}
 }
 
-// Names of hooks that are gone or broken are decoded once, too.
+// Names of hooks that are gone are decoded once, too.
 func TestEscapedNamesThatAreNotActive(t *testing.T) {
 	f := &fake{hooks: []*hook.Hook{{Name: "a%20b"}}}
 	f.orphans = []finalizer.Orphan{{Entry: finalizer.Entry{Finalizer: "x/y", Resource: "pods", Hook: "gone b", Binding: "p"}, Objects: 1}}
-	f.broken = []lifecycle.Broken{{Name: "new%20b", Problem: "exit status 1"}, {Name: "a%20b", Problem: "exit status 2", Active: true}}
 	api := operate(f).api()
 	for path, want := range map[string]string{
 		Name("gone b") + "/why.json":   `{"hook":"gone b","verdict":"gone",`,
-		Name("new%20b") + "/why.json":  `{"hook":"new%20b","verdict":"broken",`,
-		Name("new%20b") + "/config":    `hook \"new%20b\" is left out: exit status 1`,
-		Name("a%20b") + "/why.json":    "its previous version stays active: exit status 2",
 		Name("gone%20b") + "/why.json": `there is no hook \"gone%20b\"`,
 	} {
 		if body := ask(api, "GET", "/hook/"+path, nil).Body.String(); !strings.Contains(body, want) {

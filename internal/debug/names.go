@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/lifecycle"
 )
 
 // Hooks are the active hooks, as requests name them.
@@ -15,21 +14,6 @@ type Hooks struct {
 	Active func() []*hook.Hook
 	// Skipped is why a file of the hooks directory is no hook, and the next step; empty if it is one or if there is no such file.
 	Skipped func(name string) (reason, hint string)
-	// Broken are the hooks whose configuration could not be loaded.
-	Broken func() []lifecycle.Broken
-}
-
-// broken returns those that a name, or the beginning of one, may mean.
-func (hs *Hooks) broken(name string) (matching []lifecycle.Broken) {
-	for _, b := range hs.Broken() {
-		switch {
-		case b.Name == name:
-			return []lifecycle.Broken{b}
-		case strings.HasPrefix(b.Name, name) || strings.HasPrefix(path.Base(b.Name), name):
-			matching = append(matching, b)
-		}
-	}
-	return matching
 }
 
 func (hs *Hooks) all() ([]*hook.Hook, error) {
@@ -76,10 +60,6 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 	case len(matching) > 1:
 		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), decoded).hint("use the whole name, %s",
 			strings.Join(names[:min(5, len(names))], ", "))
-	}
-	if broken := hs.broken(decoded); len(broken) == 1 {
-		return nil, refuse(http.StatusBadRequest, "hook %q is left out: %s", broken[0].Name, broken[0].Problem).
-			hint("%s", fixHook).as(unknownHook)
 	}
 	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).
 		meant(decoded, all, "shell-operator hook list shows all hooks").as(unknownHook)

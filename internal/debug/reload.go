@@ -5,15 +5,25 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// ReloadTopic reports a reload that was rejected. Rejected are the hooks that made it fail, each with the cause; the name is empty for
-// causes that no single hook has. Nothing that a hook has printed is in it.
-func ReloadTopic(rejected func() map[string]string) Topic {
+// fixHook is the next step for a hook whose configuration could not be loaded.
+const fixHook = "fix the hook: shell-operator lint shows the place, the log has the whole error"
+
+// ReloadTopic reports, for as long as it is true, that the hooks on the disk would not start: the last reload was rejected. Rejected are
+// the hooks that made it fail, each with the cause; the name is empty for causes that no single hook has. Nothing that a hook has printed
+// is in it.
+func ReloadTopic(rejected func() map[string]string, names telemetry.Names) Topic {
 	return Topic{
 		Reasons:  func(h *hook.Hook, _ time.Time) []Reason { return notReloaded(h.Name, rejected()) },
 		Troubles: func() []Trouble { return rejectedHooks(rejected()) },
+		Metrics: []prometheus.Collector{names.Gauge("hooks_rejected", func(set telemetry.Set) {
+			set(min(1, len(rejected())))
+		})},
 	}
 }
 
@@ -32,8 +42,9 @@ func notReloaded(hook string, rejected map[string]string) []Reason {
 
 func rejectedHooks(rejected map[string]string) (all []Trouble) {
 	for _, name := range slices.Sorted(maps.Keys(rejected)) {
-		t := Trouble{Kind: InReload, Subject: "hooks", Problem: "the last reload was rejected, the previous hooks stay active: " +
-			oneLine(rejected[name])}
+		t := Trouble{Kind: InReload, Subject: "hooks",
+			Hint:    "fix it before the next restart, which would fail: shell-operator lint shows the place",
+			Problem: "the last reload was rejected, the previous hooks stay active: " + oneLine(rejected[name])}
 		if name != "" {
 			t.Hooks, t.Subject = []string{name}, name
 		}

@@ -34,7 +34,6 @@ type TroubleKind string
 
 const (
 	InReload       TroubleKind = "reload"
-	InConfig       TroubleKind = "config"
 	InAPI          TroubleKind = "api"
 	InLease        TroubleKind = "lease"
 	InSpool        TroubleKind = "spool"
@@ -52,7 +51,7 @@ const (
 
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
-	InReload, InConfig, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
+	InReload, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
 	InParked, InQueue, IsPaused,
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -45,10 +44,6 @@ func TestTroubles(t *testing.T) {
 			`a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
 		"rejected hook": {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload,
 			"a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
-		"broken hook": {func(f *fake) { f.broken = []lifecycle.Broken{{Name: "new.sh", Problem: "it is\nno JSON"}} }, InConfig,
-			"new.sh: it is left out: it is no JSON", "ready", false, ""},
-		"broken hook that was active": {func(f *fake) { f.broken = []lifecycle.Broken{{Name: "a.sh", Problem: "exit status 1", Active: true}} },
-			InConfig, "a.sh: its previous version stays active: exit status 1", "ready", false, ""},
 		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload,
 			"hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
 		"parked": {func(f *fake) {

@@ -19,9 +19,6 @@ func (a *API) why(r request) (answer, error) {
 			return answer{}, err
 		}
 		e := Explanation{Hook: name, Verdict: IsGone, Reasons: left}
-		if broken := a.o.Hooks.broken(name); len(broken) == 1 {
-			e.Hook, e.Verdict = broken[0].Name, IsBroken
-		}
 		return answer{value: e, text: e.text(now)}, nil
 	}
 	e := explain(h.Name, a.reasons(func(t *Topic) []Reason { return t.reasons(h, now) }), a.o.History.Runs(h.Name))

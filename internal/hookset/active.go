@@ -1,15 +1,12 @@
 package hookset
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -21,13 +18,9 @@ import (
 type Set struct {
 	// Hooks are in order. Their paths are those in the hooks directory.
 	Hooks []*hook.Hook
-	// Broken are the hook files that are left out.
-	Broken []Broken
 	// Found are the files of the hooks directory that were loaded.
 	Found Files
 	files *copied
-	// partial: the set has only hooks that were left out of the last one that was used, and its copy. All other active hooks stay.
-	partial bool
 	// own are the digests of the files of each hook, before those of the active hooks, by name.
 	own, before map[string]digest
 }
@@ -39,15 +32,13 @@ type Change struct {
 	// New are the hooks of the set that are not active, Old the active ones that are not in the set. A hook with another
 	// configuration is in both.
 	New, Old []*hook.Hook
-	// Loaded are those of Hooks that run from the files of the set. The others are active hooks that stay as they are.
-	Loaded []*hook.Hook
 	// Touched are the active hooks of the set of which a file differs: that of the hook, or one that it sources.
 	Touched []*hook.Hook
 	// Added, Changed and Removed are names.
 	Added, Changed, Removed []string
 }
 
-// ChangeFrom compares the set with the active hooks, by name. The active version of a broken hook stays.
+// ChangeFrom compares the set with the active hooks, by name.
 func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 	var c Change
 	before := map[string]*hook.Hook{}
@@ -68,25 +59,14 @@ func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 		default:
 			c.Changed, c.New, c.Old = append(c.Changed, h.Name), append(c.New, h), append(c.Old, was)
 		}
-		c.Loaded = append(c.Loaded, h)
+		c.Hooks = append(c.Hooks, h)
 	}
-	c.Hooks = slices.Clone(c.Loaded)
 	for _, h := range active {
-		switch {
-		case before[h.Name] == nil:
-		case s.partial || s.left(h.Name):
-			c.Hooks = append(c.Hooks, h)
-		default:
+		if before[h.Name] != nil {
 			c.Removed, c.Old = append(c.Removed, h.Name), append(c.Old, h)
 		}
 	}
-	slices.SortStableFunc(c.Hooks, func(a, b *hook.Hook) int { return cmp.Compare(a.Name, b.Name) })
 	return c
-}
-
-// left reports whether a hook is left out of the set.
-func (s *Set) left(name string) bool {
-	return slices.ContainsFunc(s.Broken, func(b Broken) bool { return b.Name == name })
 }
 
 // equal ignores the path of a hook that runs from a copy: a link to the hooks directory may lead elsewhere now.
@@ -133,8 +113,6 @@ type Store struct {
 	// sets counts those that were used.
 	sets   int
 	warned bool
-	// last is the copy of the last set, if broken hooks are left out of it, and nil otherwise. It counts as a use.
-	last *copied
 	// removals are goroutines that delete copies: a file system that blocks must not block the caller.
 	removals sync.WaitGroup
 }
@@ -181,27 +159,14 @@ func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 		}
 		s.Drop(set)
 	}
-	return s.loadInto(ctx, set, o, nil)
+	return s.loadInto(ctx, set, o)
 }
 
-// Retry calls hooks that were left out of the last set again, from the copy of that set. Call Use or Drop with the result, which has no
-// other hooks.
-func (s *Store) Retry(ctx context.Context, o Options, names []string) (*Set, error) {
-	s.mu.Lock()
-	set := &Set{files: s.last, partial: true}
-	if set.files == nil {
-		set.files = &copied{}
-	}
-	set.files.uses++ // until Use or Drop
-	s.mu.Unlock()
-	return s.loadInto(ctx, set, o, names)
-}
-
-// loadInto loads the hooks of a set from its copy; with names only those.
-func (s *Store) loadInto(ctx context.Context, set *Set, o Options, names []string) (*Set, error) {
+// loadInto loads the hooks of a set from its copy.
+func (s *Store) loadInto(ctx context.Context, set *Set, o Options) (*Set, error) {
 	o.from = set.files.dir
 	var err error
-	if set.Hooks, set.Broken, err = loadSet(ctx, o, o.SkipBroken, names); err != nil {
+	if set.Hooks, err = Load(ctx, o); err != nil {
 		s.Drop(set)
 		return nil, err
 	}
@@ -274,20 +239,10 @@ func (s *Store) executable() bool {
 func (s *Store) Use(set *Set, hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set.partial {
-		s.own = maps.Clone(s.own)
-		maps.Copy(s.own, set.own)
-	} else {
-		s.own = set.own
-		s.sets++
-		set.files.number = s.sets
-		set.files.uses++ // as below
-		s.unuse(s.last)
-		if s.last = nil; len(set.Broken) > 0 {
-			s.last = set.files
-			s.last.uses++
-		}
-	}
+	s.own = set.own
+	s.sets++
+	set.files.number = s.sets
+	set.files.uses++ // as below
 	for _, h := range hooks {
 		set.files.uses++
 		s.unuse(s.active[h])
@@ -308,10 +263,6 @@ func (s *Store) Forget(h *hook.Hook) {
 func (s *Store) Drop(set *Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set.partial {
-		s.unuse(set.files)
-		return
-	}
 	s.remove(set.files)
 }
 

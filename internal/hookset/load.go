@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -65,13 +66,6 @@ type Options struct {
 	Shards int
 	// Parallel is the number of config calls at a time; 0 means twice the number of processors.
 	Parallel int
-	// SkipBroken makes a Store leave broken hooks out of its sets, instead of an error. It has no effect on Load.
-	SkipBroken bool
-	// Agree, if set, returns why hooks contradict each other beyond what Check finds; for hooks that are left out.
-	Agree func([]*hook.Hook) error
-	// Active are the hooks that are active while a Store loads others. Those stay whose next version is left out because it is broken.
-	Active []*hook.Hook
-
 	// from is a copy of Dir that the files are read from; empty means Dir itself. What is logged and returned has the paths
 	// of Dir.
 	from string
@@ -81,13 +75,54 @@ type Options struct {
 
 // Load returns the hooks below the directory, in order.
 func Load(ctx context.Context, o Options) (hooks []*hook.Hook, err error) {
-	hooks, _, err = loadSet(ctx, o, false, nil)
-	return hooks, err
+	dir, files, hooks, errs, err := call(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	problems := map[string]error{}
+	for i, f := range files {
+		if errs[i] != nil {
+			problems[f.Name] = errs[i]
+		}
+	}
+	called := slices.DeleteFunc(hooks, func(h *hook.Hook) bool { return h == nil })
+	for _, err := range Check(called, o.Shards > 0) {
+		problems[err.Hook] = err
+	}
+	if len(problems) == 0 {
+		finish(o, dir, called)
+		return called, nil
+	}
+	rejected := &LoadError{}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name)
+		if err := problems[f.Name]; err != nil {
+			rejected.files, rejected.errs = append(rejected.files, f), append(rejected.errs, err)
+		}
+	}
+	if o.Rejected != nil {
+		o.Rejected(names) // all config calls count for nothing
+	}
+	return nil, rejected
 }
 
-// call calls the wanted hook files with --config. A hook is nil if there is an error for its file. Dir is the hooks directory without
-// links.
-func call(ctx context.Context, o Options, wanted func(File) bool) (dir string, files []File, hooks []*hook.Hook, errs []error, err error) {
+// finish gives hooks their paths in the hooks directory, and logs them.
+func finish(o Options, dir string, hooks []*hook.Hook) {
+	for _, h := range hooks {
+		h.Path = filepath.Join(dir, h.Name)
+		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
+		if o.Shards == 0 {
+			continue
+		}
+		for _, w := range ShardWarnings(h) {
+			o.Log.Warn("Configuration is accepted, but check this", "hook", h.Name, "phase", "config", "warning", w.String())
+		}
+	}
+}
+
+// call calls the hook files with --config. A hook is nil if there is an error for its file. Dir is the hooks directory without links.
+func call(ctx context.Context, o Options) (dir string, files []File, hooks []*hook.Hook, errs []error, err error) {
 	if o.Parallel == 0 {
 		o.Parallel = 2 * runtime.GOMAXPROCS(0)
 	}
@@ -101,7 +136,6 @@ func call(ctx context.Context, o Options, wanted func(File) bool) (dir string, f
 	if len(files) == 0 {
 		o.Log.Warn("No hooks found: put executable files into the hooks directory and start again", "path", o.Dir)
 	}
-	files = slices.DeleteFunc(files, func(f File) bool { return !wanted(f) })
 	hooks, errs = make([]*hook.Hook, len(files)), make([]error, len(files))
 	slots := make(chan struct{}, o.Parallel)
 	var calls sync.WaitGroup
@@ -175,12 +209,32 @@ func (e *LoadError) Causes() map[string]string {
 	causes := map[string]string{}
 	for i, err := range e.errs {
 		if err != nil {
-			broken := Broken{e.files[i].Name, err}
-			causes[broken.Name] = broken.Problem()
+			causes[e.files[i].Name] = problemOf(err)
 		}
 	}
 	return causes
 }
+
+// problemOf is the error of a hook without what the hook has printed.
+func problemOf(err error) string {
+	var config *wire.ConfigError
+	var call *CallError
+	switch {
+	case errors.As(err, &config):
+		text := "the configuration is not valid: " +
+			quoted.ReplaceAllString(strings.TrimSpace(config.Violations[0].Path+" "+config.Violations[0].Problem), "…")
+		if more := len(config.Violations) - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more)", more)
+		}
+		return text
+	case errors.As(err, &call):
+		return "the call with --config failed: " + call.Err.Error()
+	}
+	return "it could not be loaded"
+}
+
+// quoted is how problems show values.
+var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 
 // CallError is the error of a config call.
 type CallError struct {

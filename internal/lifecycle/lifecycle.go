@@ -4,8 +4,6 @@
 //   - One goroutine owns the state of all hooks: that of Run. It never blocks on a hook, the API server or a file.
 //   - Hooks start in one order, whenever they are added: onStartup, kubernetes bindings, Synchronizations, schedules.
 //   - A set of hooks is replaced as a whole. A set that is rejected changes nothing.
-//   - Hooks that are broken are left out of a set, if the options say so, or stay active in their previous version. They are called again
-//     after a while.
 //   - A hook whose configuration is equal in both sets is the same value, and is not interrupted.
 //   - A paused hook is stopped as one that is removed, and resumed as one that is added; requests are answered all the time.
 //   - A changed hook is removed and added. A new version waits for the runs of the previous one. If
@@ -93,8 +91,8 @@ type Options struct {
 	Reloaded func(error)
 	// Watch reloads the hooks when their files change.
 	Watch bool
-	// Prepare does what can fail before other hooks answer. LeftOut are the names of broken hooks that have no active version.
-	Prepare func(ctx context.Context, hooks []*hook.Hook, leftOut []string) (Renewal, error)
+	// Prepare does what can fail before other hooks answer.
+	Prepare func(ctx context.Context, hooks []*hook.Hook) (Renewal, error)
 	// Leading is closed when this replica runs hooks. A Standby enables kubernetes bindings before that.
 	Leading <-chan struct{}
 	Standby bool
@@ -139,7 +137,6 @@ type Lifecycle struct {
 	// startupDone: for the first time no hook has an onStartup run to do.
 	startupDone bool
 	reloading   reloading
-	broken      brokenHooks
 }
 
 // life is a hook with its state.
@@ -172,7 +169,6 @@ type view struct {
 	states      map[*hook.Hook]State
 	lanes       map[string]hook.Lanes
 	startupDone bool
-	broken      []Broken
 }
 
 // New returns a Lifecycle with a first set of hooks, of which nothing has been started.
@@ -185,7 +181,6 @@ func New(o Options, first *hookset.Set) *Lifecycle {
 	l.ctx = context.Background()
 	l.reloading.found = first.Found
 	l.o.Store.Use(first, first.Hooks)
-	l.setBroken(first.Broken, first.Hooks, true)
 	l.add(first.Hooks, first.Hooks)
 	return l
 }
@@ -233,7 +228,6 @@ func (l *Lifecycle) Run(ctx context.Context) {
 		l.work.Go(func() { l.follow(ctx) })
 	}
 	l.work.Go(func() { l.requeue(ctx) })
-	l.askLater()
 	for {
 		l.advance()
 		l.publish()
@@ -298,7 +292,6 @@ func (l *Lifecycle) publish() {
 	for _, x := range l.leaving {
 		v.leaving = append(v.leaving, x.hook)
 	}
-	v.broken = l.broken.shown(v.hooks)
 	l.view.Store(v)
 }
 

@@ -33,9 +33,7 @@ type loaded struct {
 	set     *hookset.Set
 	change  hookset.Change
 	renewal Renewal
-	// asked: only broken hooks were called.
-	asked bool
-	err   error
+	err     error
 }
 
 // follow posts a reload after each change of the files.
@@ -58,8 +56,8 @@ func (l *Lifecycle) reload() {
 		return
 	}
 	l.o.Log.Info("Files of hooks have changed. Reload all hooks.")
-	active, left := l.Hooks(), leftOut(l.broken.all, l.Hooks())
-	l.inBackground(func(ctx context.Context) loaded { return l.load(ctx, active, left, nil) })
+	active := l.Hooks()
+	l.inBackground(func(ctx context.Context) loaded { return l.load(ctx, active) })
 }
 
 // inBackground loads hooks in a goroutine, and posts the result. No load is in progress.
@@ -76,24 +74,16 @@ func (l *Lifecycle) inBackground(load func(context.Context) loaded) {
 	})
 }
 
-// load loads all hooks, or with names those that are broken. Left are the hooks that were left out before.
-func (l *Lifecycle) load(ctx context.Context, active []*hook.Hook, left, names []string) (r loaded) {
-	o := l.o.Load
-	o.Active = active
-	if r.asked = names != nil; r.asked {
-		r.set, r.err = l.o.Store.Retry(ctx, o, names)
-	} else {
-		r.set, r.err = l.o.Store.Load(ctx, o)
-	}
-	if r.err != nil {
+// load loads all hooks.
+func (l *Lifecycle) load(ctx context.Context, active []*hook.Hook) (r loaded) {
+	if r.set, r.err = l.o.Store.Load(ctx, l.o.Load); r.err != nil {
 		return r
 	}
 	r.change = r.set.ChangeFrom(active)
-	now := leftOut(r.set.Broken, r.change.Hooks)
-	if len(r.change.New)+len(r.change.Old) == 0 && slices.Equal(left, now) {
+	if len(r.change.New)+len(r.change.Old) == 0 {
 		return r
 	}
-	renewal, err := l.o.Prepare(ctx, r.change.Hooks, now)
+	renewal, err := l.o.Prepare(ctx, r.change.Hooks)
 	if r.err = err; err == nil { // otherwise it may be a nil pointer, which no method can be called of
 		r.renewal = renewal
 	}
@@ -114,22 +104,15 @@ func (l *Lifecycle) drop(r loaded) {
 func (l *Lifecycle) apply(r loaded) {
 	done := l.reloadEnded
 	defer func() { done() }()
-	defer l.askLater()
 	if l.ctx.Err() != nil || l.reloading.again && errors.Is(r.err, context.Canceled) {
 		l.drop(r)
 		return
 	}
 	l.reloading.cancelled = 0
-	if !r.asked {
-		l.o.Health.Reloaded(l.causes(r.err))
-		l.o.Meter.HooksReloaded(r.err == nil)
-	}
+	l.o.Health.Reloaded(l.causes(r.err))
+	l.o.Meter.HooksReloaded(r.err == nil)
 	if r.err != nil {
 		l.drop(r)
-		if r.asked {
-			l.o.Log.Error("Broken hooks cannot be loaded. Will retry after delay.", "error", r.err.Error())
-			return
-		}
 		if l.o.Reloaded != nil {
 			l.o.Reloaded(r.err)
 			return
@@ -137,22 +120,16 @@ func (l *Lifecycle) apply(r loaded) {
 		l.o.Log.Error("Reload rejected, the previous hooks stay active", "error", r.err.Error())
 		return
 	}
-	if l.o.Reloaded != nil && !r.asked {
+	if l.o.Reloaded != nil {
 		defer l.o.Reloaded(nil)
 	}
 	c := r.change
-	if !r.asked {
-		l.endAsk()
-	}
-	l.setBroken(r.set.Broken, c.Hooks, !r.asked)
 	// The author of a fix does not want to wait for a back-off.
 	defer l.o.Queues.Repeat(func(t queue.Task) bool { return slices.Contains(c.Touched, hookOf(t)) })
-	l.o.Store.Use(r.set, c.Loaded)
+	l.o.Store.Use(r.set, c.Hooks)
 	l.o.Runner.Renew()
 	if r.renewal == nil {
-		if !r.asked {
-			l.o.Log.Info("No configuration has changed. The next runs use the new files.")
-		}
+		l.o.Log.Info("No configuration has changed. The next runs use the new files.")
 		return
 	}
 	var leaving []*life

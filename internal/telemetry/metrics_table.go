@@ -61,6 +61,8 @@ var definitions = []definition{
 
 	{name: "hooks_reloads_total", typ: counter, labels: []string{"result"},
 		help: "Reloads of hooks after changes of files: success, or error, when the previous hooks stay active."},
+	{name: "hooks_rejected", typ: gauge, scraped: true,
+		help: "1 while the hooks on the disk would not start, because the last reload was rejected; otherwise 0."},
 	{name: "leader", typ: gauge,
 		help: "1 while this replica leads, 0 while it is a standby."},
 	{name: "shard_info", typ: gauge, scraped: true, labels: []string{"shard", "shards", "division"},

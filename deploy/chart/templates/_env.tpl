@@ -25,9 +25,6 @@
 {{- if include "watches" . }}
 - {name: SHELL_OPERATOR_WATCH_HOOKS, value: "true"}
 {{- end }}
-{{- if ne .Values.brokenHooks "fail" }}
-- {name: SHELL_OPERATOR_BROKEN_HOOKS, value: {{ .Values.brokenHooks | quote }}}
-{{- end }}
 {{- if eq (include "source" .) "git" }}
 - {name: SHELL_OPERATOR_HOOKS_DIR, value: {{ include "gitDirectory" . | quote }}}
 {{- end }}

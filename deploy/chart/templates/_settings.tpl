@@ -1,6 +1,5 @@
 {{/* Settings that other values make, or that the file cannot set: each with what to set instead. */}}
 {{- define "managedSettings" -}}
-broken-hooks: brokenHooks
 hooks-dir: hooks, or the variable SHELL_OPERATOR_HOOKS_DIR in env
 hook-home: the variable SHELL_OPERATOR_HOOK_HOME in env
 http-listen-address: http.enabled

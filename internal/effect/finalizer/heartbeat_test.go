@@ -150,7 +150,7 @@ func (s *server) start(t *testing.T, o Options, hooks ...*hook.Hook) *running {
 			}
 		}
 		for ctx.Err() == nil {
-			_ = r.CheckOrphans(ctx, hooks, nil, true)
+			_ = r.CheckOrphans(ctx, hooks, true)
 			select {
 			case <-time.After(30 * time.Second):
 			case <-ctx.Done():
@@ -377,7 +377,7 @@ func TestOrphansAreLoggedOnce(t *testing.T) {
 		r := New(o)
 		for _, step := range []struct{ objects, logged int }{{2, 1}, {2, 1}, {1, 2}, {1, 2}, {0, 2}, {1, 3}} {
 			s.finalized = step.objects
-			if err := r.CheckOrphans(t.Context(), nil, nil, false); err != nil {
+			if err := r.CheckOrphans(t.Context(), nil, false); err != nil {
 				t.Fatal(err)
 			}
 			if n := strings.Count(log.String(), "A finalizer has no hook any more"); n != step.logged {

@@ -45,7 +45,7 @@ func (r *Record) Orphans() []Orphan {
 // CheckOrphans finds the finalizers of this installation whose hook or binding is gone. With remove they are removed, otherwise reported,
 // and logged if the last search has not found them so.
 // Those of hooks that are left out, whose bindings are unknown, are not gone.
-func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut []string, remove bool) error {
+func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bool) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, leftOut [
 	r.mu.Unlock()
 	var candidates []Entry
 	for _, e := range all {
-		if e.Instance == r.o.Instance && !r.active(e, hooks) && !slices.Contains(leftOut, e.Hook) {
+		if e.Instance == r.o.Instance && !r.active(e, hooks) {
 			candidates = append(candidates, e)
 		}
 	}

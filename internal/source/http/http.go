@@ -106,11 +106,5 @@ func New(o Options) (*Handler, error) {
 	return h, err
 }
 
-// Check finds hooks whose HTTP bindings match the same requests.
-func Check(hooks []*hook.Hook) error {
-	_, err := newTable(hooks, time.Second)
-	return err
-}
-
 // Wait returns when all runs have ended. Call it after the server's shutdown: a run may end later than its request.
 func (h *Handler) Wait() { h.runs.Wait() }

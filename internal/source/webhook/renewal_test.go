@@ -48,7 +48,7 @@ func TestRenewalOnStandby(t *testing.T) {
 	}
 	start(t, s)
 	before := s.admission.handler.now
-	r, err := s.Prepare(t.Context(), hooks, nil)
+	r, err := s.Prepare(t.Context(), hooks)
 	if err != nil {
 		t.Fatal(err)
 	}

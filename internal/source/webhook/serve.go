@@ -30,9 +30,8 @@ type Options struct {
 	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
-	// Hooks are the first set. LeftOut are the names of hooks that it lacks because they are broken: their webhooks stay registered.
-	Hooks   []*hook.Hook
-	LeftOut []string
+	// Hooks are the first set.
+	Hooks []*hook.Hook
 	// Ready reports whether a hook can answer; nil means that all can. ReadyChanged returns a channel that is closed when that changes; nil
 	// means never.
 	Ready        func(*hook.Hook) bool
@@ -90,7 +89,7 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 		return nil, err
 	}
 	s := &Servers{o: o, client: client, next: make(chan *Renewal), ended: make(chan struct{})}
-	if s.first, err = s.Prepare(ctx, o.Hooks, o.LeftOut); err != nil {
+	if s.first, err = s.Prepare(ctx, o.Hooks); err != nil {
 		return nil, err
 	}
 	for _, p := range s.first.handlers {
@@ -99,11 +98,11 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 	return s, nil
 }
 
-// Prepare does what can fail for a new set of hooks, and the names of those that are left out of it. An error has no effect on the active
+// Prepare does what can fail for a new set of hooks. An error has no effect on the active
 // set. Otherwise either Abort or Commit must be called.
-func (w *Servers) Prepare(ctx context.Context, hooks []*hook.Hook, leftOut []string) (*Renewal, error) {
+func (w *Servers) Prepare(ctx context.Context, hooks []*hook.Hook) (*Renewal, error) {
 	r := &Renewal{servers: w}
-	if err := errors.Join(w.prepareWebhooks(ctx, r, hooks, leftOut), w.prepareHTTP(r, hooks)); err != nil {
+	if err := errors.Join(w.prepareWebhooks(ctx, r, hooks), w.prepareHTTP(r, hooks)); err != nil {
 		r.Abort()
 		return nil, err
 	}

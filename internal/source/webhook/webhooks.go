@@ -9,12 +9,12 @@ import (
 )
 
 // prepareWebhooks listens for the kinds that hooks need for the first time, and creates handlers.
-func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
+func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	if w.o.Webhooks.NoRegistration {
 		return nil
 	}
 	admits, converts := len(namesOf(hooks, hook.OnValidating, hook.OnMutating)) > 0, len(namesOf(hooks, hook.OnConversion)) > 0
-	if !admits && w.admission == nil && w.o.Cluster.Inside && len(leftOut) == 0 { // or those that are left out may have webhooks
+	if !admits && w.admission == nil && w.o.Cluster.Inside {
 		r.registrars = append(r.registrars, part{webhooks, w.removeLeftovers})
 	}
 	if admits && converts {
@@ -23,7 +23,7 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 		}
 	}
 	if admits || w.admission != nil {
-		if err := w.prepareAdmission(ctx, r, hooks, leftOut); err != nil {
+		if err := w.prepareAdmission(ctx, r, hooks); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 	return nil
 }
 
-func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook, leftOut []string) error {
+func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
@@ -54,7 +54,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		return err
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, LeftOut: leftOut, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
 		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,

@@ -45,8 +45,8 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 	return want
 }
 
-// merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks and then of
-// those that are left out. Webhooks of hooks that are not in the files are omitted.
+// merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of
+// hooks that are not in the files are omitted.
 func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregistration.MutatingWebhook) {
 	names := map[string]bool{}
 	for _, w := range k.webhooks {
@@ -54,8 +54,8 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregis
 			names[w.binding.Name] = true
 		}
 	}
-	for _, h := range k.all() {
-		if k.opts.Ready(h) && !slices.Contains(k.opts.LeftOut, h.Name) {
+	for _, h := range k.opts.Hooks {
+		if k.opts.Ready(h) {
 			for _, w := range k.webhooks {
 				if w.hook == h {
 					all = append(all, k.register(w, bundle))
@@ -101,7 +101,7 @@ func (k *keeper) added(live, want *configuration) *configuration {
 	}
 	merged := live.DeepCopy()
 	for _, w := range want.Webhooks {
-		if !has[w.Name] && slices.ContainsFunc(k.all(), func(h *hook.Hook) bool {
+		if !has[w.Name] && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool {
 			return slices.Contains(awaited, h.Name) && k.leadsTo(&w, h)
 		}) {
 			merged.Webhooks = append(merged.Webhooks, w)
@@ -113,18 +113,9 @@ func (k *keeper) added(live, want *configuration) *configuration {
 	return merged
 }
 
-// all are the hooks, and those that are left out, which have no bindings and are not ready.
-func (k *keeper) all() []*hook.Hook {
-	all := slices.Clone(k.opts.Hooks)
-	for _, name := range k.opts.LeftOut {
-		all = append(all, &hook.Hook{Name: name})
-	}
-	return all
-}
-
-// awaited are the hooks with webhooks of the kind that are not ready, and those that are left out.
+// awaited are the hooks with webhooks of the kind that are not ready.
 func (k *keeper) awaited() string {
-	names := slices.Clone(k.opts.LeftOut)
+	var names []string
 	for _, w := range k.webhooks {
 		if !k.opts.Ready(w.hook) && !slices.Contains(names, w.hook.Name) {
 			names = append(names, w.hook.Name)

@@ -112,13 +112,7 @@ func byPath(all []*webhook) map[string]*webhook {
 	return routes
 }
 
-// Check finds hooks that conflict with each other.
-func Check(hooks []*hook.Hook) error {
-	_, err := plan(hooks, "")
-	return err
-}
-
-// Conflicts are those that Check finds.
+// Conflicts are those between hooks.
 func Conflicts(hooks []*hook.Hook) []*Conflict {
 	all, _ := plan(hooks, "")
 	return findConflicts(all)

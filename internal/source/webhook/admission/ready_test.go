@@ -92,39 +92,6 @@ func TestHooksThatWait(t *testing.T) {
 	}
 }
 
-// The webhook of a hook that is broken stays as it is in the cluster, also when no other hook has any; another replica adds it.
-func TestLeftOut(t *testing.T) {
-	now := time.Now().UTC()
-	r := newReplica(t, now, "a.sh", "b.sh")
-	r.ready["a.sh"], r.ready["b.sh"] = true, true
-	var live *configuration
-	r.step(&live)
-	for i, hooks := range [][]string{{"b.sh"}, nil} {
-		r = newReplica(t, now.Add(time.Duration(i+1)*time.Minute), hooks...)
-		r.opts.LeftOut = []string{"a.sh"}
-		r.ready["b.sh"], r.ready["a.sh"] = true, true // whatever is said of it
-		r.step(&live)
-		if got, want := webhooksOf(live), []string{"b a", "a"}[i]; got != want {
-			t.Errorf("with %v: %q, want %q", hooks, got, want)
-		}
-		if r.step(&live) {
-			t.Error("it does not come to rest")
-		}
-	}
-	live = nil
-	later := newReplica(t, now.Add(time.Hour), "b.sh")
-	later.opts.LeftOut, later.ready["b.sh"] = []string{"a.sh"}, true
-	later.step(&live)
-	earlier := newReplica(t, now, "a.sh", "b.sh")
-	earlier.ready["a.sh"] = true
-	if earlier.step(&live); webhooksOf(live) != "b a" {
-		t.Errorf("the replica in which it is not broken leaves %q", webhooksOf(live))
-	}
-	if later.step(&live) {
-		t.Errorf("the other one changes it to %q", webhooksOf(live))
-	}
-}
-
 // Replicas, in any order of their steps, register what is ready with one of them, and come to rest: a leader and a standby, or owners of
 // shards, of which only that of shard 0 has run what a hook without shardBy does at the start.
 func TestReplicasThatWait(t *testing.T) {

@@ -23,8 +23,6 @@ type Service struct{ Name, Namespace string }
 type RegistrarOptions struct {
 	Client rest.Interface
 	Hooks  []*hook.Hook
-	// LeftOut are the names of hooks that are in the files and broken: their webhooks stay as they are in the cluster.
-	LeftOut []string
 	// ConfigurationName is the prefix of the objects' name, which ends in "-hooks".
 	ConfigurationName string
 	Service           Service
