@@ -8,7 +8,8 @@
 //   - Where members may be is recorded in the parent before they are created. So after a crash at any request, the next successful Sync
 //     leaves exactly the wanted set.
 //   - Nothing is pruned unless all objects were applied, and all recorded places were listed.
-//   - Syncs of one set do not overlap in a process.
+//   - Syncs of one set do not overlap in a process. Of those of several processes the last one that succeeds is what the cluster has: each
+//     counts itself in the parent first, and begins again if another one has done so since.
 //   - While Run runs, members that other clients change are applied again, with back-off. A watch ends with the last set that has members
 //     there.
 //

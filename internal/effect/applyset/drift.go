@@ -1,7 +1,6 @@
 package applyset
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -74,43 +73,31 @@ func (s *session) succeeded() {
 	s.state.complete = true
 }
 
-// unchanged reports whether the set is as the last Sync has left it: it has the same objects and options, and the watches, which have
-// delivered what was applied then, have reported no difference.
+// unchanged reports whether the set is as the last Sync of this process has left it: it has the same objects and options, and the watches,
+// which have delivered what was applied then, have reported no difference.
 func (s *session) unchanged() bool {
 	if s.opts.Watch == nil || s.opts.DryRun {
 		return false
 	}
 	s.state.mu.Lock()
-	base, complete := s.state.baseline, s.state.complete && len(s.state.differing) == 0 && len(s.state.applied) == len(s.objects)
-	s.state.mu.Unlock()
-	if !complete || base == nil || !sameOptions(s.set, &base.set) {
-		return false
-	}
-	if base.set.Owner != nil {
-		s.owner = &live{ObjectMeta: metav1.ObjectMeta{UID: types.UID(base.set.Owner.UID)}}
-		s.owner.Name = base.set.Owner.Name
-		defer func() { s.owner = nil }()
-	}
-	s.state.mu.Lock()
+	differs := len(s.state.differing) > 0
 	all := maps.Clone(s.state.applied)
 	s.state.mu.Unlock()
-	for _, o := range s.objects {
-		last, known := all[o.ref]
-		o.kept = last.kept
-		if !known || o.err != nil || !bytes.Equal(last.manifest, s.manifest(o)) || !s.delivered(o, last.version) {
+	if o := s.set.Owner; o != nil {
+		// Without a uid only a request shows whether the owner is still the same: the garbage collector deletes the members of an earlier one.
+		if o.UID == "" {
 			return false
 		}
+		s.owner = &live{ObjectMeta: metav1.ObjectMeta{UID: types.UID(o.UID), Name: o.Name}}
+		defer func() { s.owner = nil }()
 	}
-	return true
+	return !differs && s.isRemembered() && !slices.ContainsFunc(s.objects, func(o *object) bool {
+		return !s.delivered(o, all[o.ref].version)
+	})
 }
 
 func sameOptions(a, b *effect.ObjectSet) bool {
-	if a.Force != b.Force || a.Migrate != b.Migrate || a.Restore != b.Restore || !slices.Equal(a.PruneKinds, b.PruneKinds) ||
-		(a.Owner == nil) != (b.Owner == nil) {
-		return false
-	}
-	// Without a uid only a request shows whether the owner is still the same: the garbage collector deletes the members of an earlier one.
-	return a.Owner == nil || a.Owner.UID != "" && a.Owner.UID == b.Owner.UID
+	return a.Force == b.Force && a.Migrate == b.Migrate && a.Restore == b.Restore && slices.Equal(a.PruneKinds, b.PruneKinds)
 }
 
 // delivered reports whether a watch has delivered all changes up to a version.
@@ -326,6 +313,8 @@ func (r *restores) failed() time.Duration {
 var (
 	// errStopped ends a restore without a result.
 	errStopped = errors.New("the member is not restored")
+	// errFaster ends one because the member was changed after it was read.
+	errFaster = errors.New("another client was faster")
 	// errForeign ends one for good.
 	errForeign = errors.New("another client has created it again")
 )
@@ -361,8 +350,14 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	case ended || !known || last.unwanted: // or a Sync has begun the set again
 		return
 	}
-	switch err := c.restore(ctx); {
-	case err == nil, errors.Is(err, errStopped), ctx.Err() != nil:
+	err := c.restore(ctx)
+	for attempt := 1; errors.Is(err, errFaster) && attempt < maxAttempts; attempt++ {
+		err = c.restore(ctx)
+	}
+	switch {
+	case err == nil, errors.Is(err, errStopped), errors.Is(err, errFaster), ctx.Err() != nil: // after errFaster a further event follows
+	case errors.Is(err, errOvertaken):
+		a.drifted.AddAfter(item, c.failed())
 	case errors.Is(err, errForeign):
 		c.log.Warn("An object of a set is not restored", "reason", err.Error())
 	default:
@@ -382,6 +377,8 @@ type restoration struct {
 	ref  ref
 	last applied
 	item driftKey
+	// counted: the difference is reported.
+	counted bool
 }
 
 // failed returns the delay after a failed restore.
@@ -410,6 +407,14 @@ func (c *restoration) restore(ctx context.Context) error {
 	if ended, err := c.ownerEnds(ctx); err != nil || ended {
 		return cmp.Or(err, errStopped)
 	}
+	// After the member: what another process changes from now on, it has announced in the parent, or changes later than this version.
+	if err := c.readParent(ctx); err != nil {
+		return err
+	}
+	if !c.isLast() {
+		c.drop(c.state)
+		return errStopped
+	}
 	if current != nil && current.UID == c.last.uid {
 		if isKept(current.Annotations) && !c.last.kept {
 			return c.keep(ctx, res, current)
@@ -418,15 +423,13 @@ func (c *restoration) restore(ctx context.Context) error {
 			return nil
 		}
 	}
-	if c.movedAway(current) {
-		return errStopped
-	}
 	if c.set.Restore && c.opts.Active != nil && !c.opts.Active(c.hook) {
 		return nil // Recheck follows
 	}
-	if c.opts.Differs != nil {
+	if c.opts.Differs != nil && !c.counted {
 		c.opts.Differs(c.hook, c.set.Name, c.ref.Kind)
 	}
+	c.counted = true
 	if !c.set.Restore {
 		return nil
 	}
@@ -562,14 +565,22 @@ func (c *restoration) warn(reason, note string) {
 // apply applies the last manifest again: only fields that it has are taken back.
 func (c *restoration) apply(ctx context.Context, current *live) error {
 	res := c.resources[c.ref.GroupKind]
-	uid := c.last.uid
+	uid, version := c.last.uid, ""
 	switch {
-	case current == nil:
+	case current == nil: // no precondition keeps it from those that a Sync of another process is about to prune
+		if err := c.raise(ctx); err != nil {
+			return err
+		}
+		c.state.mu.Lock()
+		c.state.last = c.parent.number()
+		c.state.mu.Unlock()
 		uid = ""
 	case current.UID != uid:
 		return errForeign
+	default:
+		version = current.ResourceVersion
 	}
-	answer, created, err := c.patchApply(ctx, res, c.ref.namespace, c.ref.name, withUID(c.last.manifest, uid), uid != "")
+	answer, created, err := c.patchApply(ctx, res, c.ref.namespace, c.ref.name, pinned(c.last.manifest, uid, version), uid != "")
 	switch {
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause):
 		if o := c.set.Owner; o != nil && o.Namespace == c.ref.namespace {
@@ -579,7 +590,7 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 		}
 		return errStopped
 	case isReplaced(err):
-		return errStopped // a further event follows
+		return errFaster
 	case err != nil:
 		return err
 	case uid == "" && !created && !c.meets(answer):
@@ -595,13 +606,9 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 
 // keep makes a member that must be kept independent of the owner.
 func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live) error {
-	if err := c.readParent(ctx); err != nil {
-		return err
-	}
-	if c.parent != nil { // first, so that no parent is gone before its members
-		if _, err := c.disown(ctx, c.parentPath(), &c.parent.live); err != nil {
-			return fmt.Errorf("cannot change its parent: %w", explain(err, parentResource, c.namespace, "patch"))
-		}
+	// The parent first, so that it is not gone before its members.
+	if _, err := c.disown(ctx, c.parentPath(), &c.parent.live); err != nil {
+		return fmt.Errorf("cannot change its parent: %w", explain(err, parentResource, c.namespace, "patch"))
 	}
 	answer, err := c.disown(ctx, append(res.Path(c.ref.namespace), c.ref.name), current)
 	if err != nil {
@@ -655,14 +662,6 @@ func (s *session) disowned(manifest []byte) ([]byte, error) {
 	delete(tree, "metadata")
 	rest, _ := json.Marshal(tree) // all of it came from JSON
 	return assemble(meta, rest), nil
-}
-
-// movedAway reports whether a command has moved the member to another set: only an operator writes the label under such a name.
-func (n *names) movedAway(current *live) bool {
-	return current != nil && current.Labels[partOfLabel] != n.id &&
-		slices.ContainsFunc(current.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-			return strings.HasPrefix(e.Manager, managerPrefix) && ownsLabel(e.FieldsV1)
-		})
 }
 
 // same stores that the member is as it was applied.

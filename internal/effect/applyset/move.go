@@ -82,7 +82,7 @@ type move struct {
 func (m *move) repeat(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		err := m.try(ctx)
-		if err == nil || !apierrors.IsConflict(err) || attempt == maxAttempts {
+		if err == nil || !apierrors.IsConflict(err) && !errors.Is(err, errOvertaken) || attempt == maxAttempts {
 			return err
 		}
 	}
@@ -114,13 +114,14 @@ func (m *move) try(ctx context.Context) error {
 		return nil
 	}
 	m.begun = true
-	m.old.forget() // nothing is restored from now on
-	m.next.state.mu.Lock()
-	m.next.state.complete = false // the next Sync sends requests, also for an unchanged manifest
-	m.next.state.mu.Unlock()
+	if m.old.parent != nil { // nothing that was remembered of the old set is restored from now on
+		if err := m.old.raise(ctx); err != nil {
+			return err
+		}
+	}
 	if len(refs) > 0 {
 		m.next.adopts = m.old.id
-		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), m.owned()); err != nil {
+		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), m.owned(), true); err != nil {
 			return err
 		}
 	}
@@ -138,7 +139,7 @@ func (m *move) try(ctx context.Context) error {
 		return err
 	}
 	if m.old.parent != nil {
-		// In the version that was read before the members were listed: a later one may have more.
+		// In the version that was written above: a later one may have more members.
 		err := m.old.deleteObject(ctx, m.old.parentPath(), &m.old.parent.live)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("cannot delete the old parent: %w", explain(err, parentResource, m.old.namespace, "delete"))

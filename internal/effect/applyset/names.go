@@ -26,6 +26,8 @@ const (
 	formatAnnotation = "shell-operator/format"
 	// placesAnnotation has the kinds of members with their namespaces, more precisely than the annotations of the KEP.
 	placesAnnotation = "shell-operator/places"
+	// syncAnnotation counts the Syncs, restores of deleted members and commands that have changed the set.
+	syncAnnotation = "shell-operator/sync"
 	// pruneKindsAnnotation has the pruneKinds of the last Sync, for commands that delete the set.
 	pruneKindsAnnotation = "shell-operator/prune-kinds"
 	// adoptedAnnotation has the id of the set whose members were moved to this one last.

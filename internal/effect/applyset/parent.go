@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,21 +138,43 @@ func (s *session) parseParent(text []byte) error {
 	return nil
 }
 
-// writeParent updates the parent to list these places, and sends no request if it is unchanged.
-func (s *session) writeParent(ctx context.Context, recorded places, owned bool) error {
-	for attempt := 1; ; attempt++ {
-		err := s.tryWriteParent(ctx, recorded, owned)
-		changed := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
-		if err == nil || !changed || attempt == maxAttempts {
-			return err
-		}
-		if err := s.readParent(ctx); err != nil {
-			return err
-		}
+// number identifies the last change of a set: the parent that counts it may be another one.
+func (p *parent) number() string { return string(p.UID) + "/" + p.Annotations[syncAnnotation] }
+
+// next is the number after the last one, as an annotation.
+func (p *parent) next() string {
+	if p == nil {
+		return "1"
 	}
+	n, _ := strconv.Atoi(p.Annotations[syncAnnotation])
+	return strconv.Itoa(n + 1)
 }
 
-func (s *session) tryWriteParent(ctx context.Context, recorded places, owned bool) error {
+// overtaken makes the error of a write of the parent errOvertaken if the parent is not the one that was read.
+func overtaken(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("%w: %w", errOvertaken, err)
+	}
+	return err
+}
+
+// raise counts a change of the set in the parent that was read.
+func (s *session) raise(ctx context.Context) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.parent.UID, "resourceVersion": s.parent.ResourceVersion,
+		"annotations": map[string]string{syncAnnotation: s.parent.next()}}})
+	if err != nil {
+		return err
+	}
+	answer, err := kube.Send(ctx, s.write(s.opts.Client.Patch(types.MergePatchType).AbsPath(s.parentPath()...)).Body(body))
+	if err != nil {
+		return fmt.Errorf("cannot patch its parent: %w", overtaken(explain(err, parentResource, s.namespace, "patch")))
+	}
+	return s.parseParent(answer)
+}
+
+// writeParent updates the parent that was read to list these places, and counts a change of the set if it raises. It sends no request if
+// the parent is unchanged.
+func (s *session) writeParent(ctx context.Context, recorded places, owned, raises bool) error {
 	if n := recorded.number(); n > maxPlaces {
 		return fmt.Errorf("its objects have %d kinds and namespaces, and at most %d are possible: make more sets", n, maxPlaces)
 	}
@@ -171,10 +194,11 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 	if s.adopts != "" {
 		annotations[adoptedAnnotation] = s.adopts
 	}
-	adopted, changes := annotations[adoptedAnnotation]
+	if raises {
+		annotations[syncAnnotation] = s.parent.next()
+	}
 	references := s.parentReferences(owned)
-	if s.parent != nil && (!changes || adopted == s.parent.Annotations[adoptedAnnotation]) &&
-		s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) &&
+	if s.parent != nil && !raises && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) &&
 		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
 		return nil
 	}
@@ -196,7 +220,8 @@ func (s *session) tryWriteParent(ctx context.Context, recorded places, owned boo
 	}
 	answer, err := kube.Send(ctx, s.write(req).Body(body))
 	if err != nil {
-		return fmt.Errorf("cannot %s its parent: %w", verb, explain(err, parentResource, s.namespace, "create", "patch"))
+		return fmt.Errorf("cannot %s its parent: %w", verb,
+			overtaken(explain(err, parentResource, s.namespace, "create", "patch")))
 	}
 	return s.parseParent(answer)
 }
@@ -223,21 +248,16 @@ func (s *session) isOwner(r metav1.OwnerReference) bool {
 	return err == nil && gv.Group == s.ownerKind.Group
 }
 
-// deleteParent ends the set.
+// deleteParent ends the set, if the parent is the one that was read before the members.
 func (s *session) deleteParent(ctx context.Context) error {
-	for attempt := 1; s.parent != nil; attempt++ {
-		err := s.deleteObject(ctx, s.parentPath(), &s.parent.live)
-		switch {
-		case err == nil, apierrors.IsNotFound(err):
-			s.parent = nil
-		case !apierrors.IsConflict(err) || attempt == maxAttempts:
-			return fmt.Errorf("cannot delete its parent: %w", explain(err, parentResource, s.namespace, "delete"))
-		default:
-			if err := s.readParent(ctx); err != nil {
-				return err
-			}
-		}
+	if s.parent == nil {
+		return nil
 	}
+	err := s.deleteObject(ctx, s.parentPath(), &s.parent.live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot delete its parent: %w", overtaken(explain(err, parentResource, s.namespace, "delete")))
+	}
+	s.parent = nil
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package applyset
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,9 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,14 +77,43 @@ func (s *session) identify(ctx context.Context) error {
 	return nil
 }
 
+// errOvertaken reports that another process of the installation has changed the set meanwhile.
+var errOvertaken = errors.New("other processes of this installation change the set at the same time")
+
+const (
+	// maxOvertaken bounds how often a Sync begins again because another process was faster, overtakenPause is the maximum of the first pause
+	// before that. It doubles, and is random, so that two processes do not overtake each other forever.
+	maxOvertaken   = 8
+	overtakenPause = 50 * time.Millisecond
+)
+
 func (s *session) run(ctx context.Context) error {
 	if err := s.plan(ctx); err != nil {
 		return err
 	}
 	s.reportNeeds()
 	if s.unchanged() {
-		return nil
+		if err := s.readParent(ctx); err != nil || s.isLast() {
+			return err
+		}
 	}
+	for attempt := 1; ; attempt++ {
+		err := s.try(ctx)
+		if !errors.Is(err, errOvertaken) || attempt == maxOvertaken {
+			return err
+		}
+		select {
+		case <-time.After(rand.N(overtakenPause << attempt)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// try makes the set complete. What it remembers and decides counts from its first write of the parent to its last look at it: if another
+// process has written the parent in between, it fails with errOvertaken.
+func (s *session) try(ctx context.Context) error {
+	s.owner, s.members, s.incomplete = nil, map[ref]*live{}, nil
 	// Neither depends on the other.
 	reads, errs := []func(context.Context) error{s.readOwner, s.readParent}, [2]error{}
 	kube.Concurrently(len(reads), len(reads), func(i int) { errs[i] = reads[i](ctx) })
@@ -92,32 +124,25 @@ func (s *session) run(ctx context.Context) error {
 	if len(recorded) == 0 && len(s.objects) == 0 {
 		return s.deleteParent(ctx)
 	}
+	if !s.isLast() {
+		s.state.lose()
+	} else if s.isRemembered() {
+		if err := s.readMembers(ctx, recorded); err != nil || s.isComplete() {
+			return err
+		}
+		s.members, s.incomplete = map[ref]*live{}, nil
+	}
+	places, _ := s.wantedPlaces()
+	if err := s.writeParent(ctx, recorded.union(places), s.parentOwned(), true); err != nil {
+		return err
+	}
 	if err := cmp.Or(s.readMembers(ctx, recorded), s.readRelabelled(ctx)); err != nil {
 		return err
 	}
-	places, owned := places{}, true
-	for _, o := range s.objects {
-		if o.err == nil {
-			member := s.members[o.ref]
-			o.kept = member != nil && isKept(member.Annotations)
-			places.add(o.ref)
-			owned = owned && s.owns(o)
-		}
-	}
+	places, owned := s.wantedPlaces()
+	recorded = recorded.union(places)
 	if s.owner != nil && !owned && !s.set.Finalizer {
 		s.warnLeft()
-	}
-	ownsNow := owned
-	for r, member := range s.members {
-		ownsNow = ownsNow && (s.wanted[r] || s.owner != nil && slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool {
-			return o.UID == s.owner.UID
-		}))
-	}
-	recorded = recorded.union(places)
-	if len(places) > 0 {
-		if err := s.writeParent(ctx, recorded, ownsNow); err != nil {
-			return err
-		}
 	}
 	s.remember(recorded)
 	s.setBaseline()
@@ -127,27 +152,93 @@ func (s *session) run(ctx context.Context) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return err
-	case err == nil && len(places) == 0:
-		s.remember(places)
-		s.forget()
-		return s.deleteParent(ctx)
-	case err == nil:
-		recorded, ownsNow = places, owned
-		s.pruned()
-	case s.hasNone():
+		return cmp.Or(err, ctx.Err())
+	case err != nil && s.hasNone(), err == nil && len(places) == 0:
 		s.remember(nil)
 		s.forget()
 		return errors.Join(err, s.deleteParent(ctx))
-	}
-	if s.parent == nil && len(recorded) == 0 {
+	case err != nil:
 		return err
 	}
-	s.remember(recorded)
-	if err = errors.Join(err, s.writeParent(ctx, recorded, ownsNow)); err == nil {
+	s.pruned()
+	s.remember(places)
+	if err = s.complete(ctx, places, owned); err == nil {
 		s.succeeded()
 	}
 	return err
+}
+
+// wantedPlaces returns where the wanted objects are, and whether all of them get a reference to the owner.
+func (s *session) wantedPlaces() (places, bool) {
+	all, owned := places{}, true
+	for _, o := range s.objects {
+		if o.err == nil {
+			member := s.members[o.ref]
+			o.kept = member != nil && isKept(member.Annotations)
+			all.add(o.ref)
+			owned = owned && s.owns(o)
+		}
+	}
+	return all, owned
+}
+
+// parentOwned reports whether the parent has a reference to the owner while a Sync runs: it gets one with its first members, or when the
+// Sync has succeeded, and loses it before a member is created that has none.
+func (s *session) parentOwned() bool {
+	_, owned := s.wantedPlaces()
+	return owned && (s.parent == nil && len(s.recorded()) == 0 || s.parent != nil && slices.ContainsFunc(s.parent.OwnerReferences, s.isOwner))
+}
+
+// complete writes what is known of a set that was made complete. It fails if another process has begun to change it.
+func (s *session) complete(ctx context.Context, places places, owned bool) error {
+	if s.opts.DryRun {
+		return nil
+	}
+	before := s.parent
+	if err := s.writeParent(ctx, places, owned, false); err != nil || s.parent != before {
+		return err
+	}
+	if err := s.readParent(ctx); err != nil {
+		return err
+	}
+	if !s.isLast() {
+		return errOvertaken
+	}
+	return nil
+}
+
+// isLast reports whether no other process has changed the set since this one did.
+func (s *session) isLast() bool {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	return s.parent != nil && s.state.last == s.parent.number()
+}
+
+// isRemembered reports whether the last Sync of this process has succeeded with the same objects, options and owner.
+func (s *session) isRemembered() bool {
+	s.state.mu.Lock()
+	base, all := s.state.baseline, maps.Clone(s.state.applied)
+	complete := base != nil && s.state.complete && len(all) == len(s.objects) && sameOptions(s.set, &base.set) &&
+		(s.owner == nil || string(s.owner.UID) == base.set.Owner.UID)
+	s.state.mu.Unlock()
+	return complete && !slices.ContainsFunc(s.objects, func(o *object) bool {
+		last, known := all[o.ref]
+		o.kept = last.kept
+		return !known || o.err != nil || !bytes.Equal(last.manifest, s.manifest(o))
+	})
+}
+
+// isComplete reports whether the members that were read are as this process has applied them.
+func (s *session) isComplete() bool {
+	s.state.mu.Lock()
+	defer s.state.mu.Unlock()
+	for _, o := range s.objects {
+		member, last := s.members[o.ref], s.state.applied[o.ref]
+		if member == nil || member.DeletionTimestamp != nil || s.sighting(member).differs(last) {
+			return false
+		}
+	}
+	return len(s.members) == len(s.objects) && len(s.incomplete) == 0
 }
 
 // hasNone reports whether a Sync that failed has found no member and created none, so that a parent would be that of nothing.
@@ -197,10 +288,10 @@ func (s *session) warnLeft() {
 func (s *session) recorded() places {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	if s.parent == nil {
+	if s.parent == nil { // possibly deleted by hand
 		return s.state.places.union(nil)
 	}
-	return s.parent.places.union(s.state.places)
+	return s.parent.places.union(nil)
 }
 
 // remember stores where members are.
@@ -211,6 +302,9 @@ func (s *session) remember(p places) {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	s.state.places = p
+	if s.parent != nil {
+		s.state.last = s.parent.number()
+	}
 	for r, last := range s.state.applied {
 		if last.unwanted = !s.wanted[r]; last.unwanted && !p.has(r) {
 			delete(s.state.applied, r)

@@ -93,5 +93,9 @@ func (s *session) deleteEmpty(ctx context.Context) (bool, error) {
 	if err = cmp.Or(err, errors.Join(s.incomplete...)); err != nil || len(s.members) > 0 {
 		return false, err
 	}
-	return true, s.deleteParent(ctx)
+	err = s.deleteParent(ctx)
+	if errors.Is(err, errOvertaken) { // it has one, or gets one
+		return false, nil
+	}
+	return true, err
 }

@@ -20,6 +20,8 @@ type state struct {
 	applied map[ref]applied
 	// places are those of the last Sync: the parent may be deleted.
 	places places
+	// last identifies the last change of the set by this process, if it is that in the parent. Otherwise nothing else here counts.
+	last string
 	// unblocked: the owner may not be blocked, because a permission is missing.
 	unblocked bool
 	// leftWarned: the warning that members outlive their owner is logged.
@@ -154,10 +156,18 @@ func (a *Applier) forget(s *state) {
 	}
 }
 
+// lose forgets what this process has applied.
+func (s *state) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.baseline, s.applied, s.restores, s.complete = nil, map[ref]applied{}, map[ref]*restores{}, false
+}
+
 // drop ends the comparison and the watches of a set. Its members may stay.
 func (a *Applier) drop(s *state) {
+	s.lose()
 	s.mu.Lock()
-	s.baseline, s.places, s.applied, s.restores = nil, places{}, map[ref]applied{}, map[ref]*restores{}
+	s.places = places{}
 	s.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,12 +176,17 @@ func (a *Applier) drop(s *state) {
 }
 
 // DropLost drops what is kept of sets whose hook is gone. Those that are in use are dropped when that ends.
-func (a *Applier) DropLost() {
+func (a *Applier) DropLost() { a.dropFree(a.isLost) }
+
+// DropAll drops what is kept of all sets that are not in use.
+func (a *Applier) DropAll() { a.dropFree(func(*state) bool { return true }) }
+
+func (a *Applier) dropFree(which func(*state) bool) {
 	for _, s := range a.states() {
 		a.mu.Lock()
 		free := s.users == 0
 		a.mu.Unlock()
-		if free && a.isLost(s) {
+		if free && which(s) {
 			a.drop(s)
 		}
 	}
