@@ -143,7 +143,7 @@ func (a *API) statusAt(now time.Time) Status {
 			s.State = "synchronizing"
 		}
 		for _, b := range s.Bindings {
-			if s.State == "ready" && (b.State == reviewsFail || b.State == notRegistered) {
+			if s.State == "ready" && slices.Contains([]string{reviewsFail, notRegistered, watchFailing}, b.State) {
 				s.State = b.State
 			}
 		}
@@ -288,7 +288,7 @@ func watchState(p Progress, b watch.State) string {
 	case !b.Complete:
 		return "not enabled"
 	case len(b.Troubles) > 0:
-		return "watch failing"
+		return watchFailing
 	case p.Standby:
 		return "standby"
 	case !b.Unlocked:
@@ -297,10 +297,11 @@ func watchState(p Progress, b watch.State) string {
 	return "watching"
 }
 
-// States of webhook bindings in trouble.
+// States of bindings in trouble, which are also those of their hooks.
 const (
 	reviewsFail   = "reviews fail"
 	notRegistered = "not registered"
+	watchFailing  = "watch failing"
 )
 
 func otherBindings(h *hook.Hook, p Progress, troubles []Trouble) (list []bindingStatus) {

@@ -37,7 +37,7 @@ func TestTroubles(t *testing.T) {
 	}{
 		"none": {set: func(*fake) {}, state: "ready", healthy: true},
 		"request fails": {watching(watch.State{Troubles: []string{"no permission to\nlist pods"}}), InWatch,
-			`a.sh, binding "pods": no permission to list pods`, "ready", false, `hook "a.sh", binding "pods": no permission to list pods`},
+			`a.sh, binding "pods": no permission to list pods`, "watch failing", false, `hook "a.sh", binding "pods": no permission to list pods`},
 		"finalizer": {watching(watch.State{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`,
 			"ready", false, ""},
 		"filter": {watching(watch.State{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter,

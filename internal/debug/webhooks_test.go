@@ -1,0 +1,29 @@
+package debug
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook"
+)
+
+// A webhook that is not registered blocks its hook in why, as it does in status, and no other hook.
+func TestUnregisteredWebhookBlocks(t *testing.T) {
+	h := &hook.Hook{Name: "policy.sh", Validating: []hook.Admission{{Binding: hook.Binding{Name: "a.example.com"}}}}
+	other := &hook.Hook{Name: "other.sh"}
+	hooks := &Hooks{Active: func() []*hook.Hook { return []*hook.Hook{h, other} }}
+	topic := WebhooksTopic(hooks, func() []webhook.Unregistered {
+		return []webhook.Unregistered{{Kind: hook.OnValidating, Subject: "validating webhooks", Hooks: []string{"policy.sh"},
+			Err: errors.New("no permission")}}
+	}, &Reviews{})
+	runs := Reason{Kind: ByReviews, Text: "it runs for each request of the API server"}
+	e := explain(h.Name, append([]Reason{runs}, topic.Reasons(h, time.Now())...), nil)
+	if e.Verdict != IsBlocked || e.Reasons[0].Text != "validating webhooks: policy.sh: webhooks are not registered: no permission" {
+		t.Errorf("%s: %+v", e.Verdict, e.Reasons)
+	}
+	if got := topic.Reasons(other, time.Now()); len(got) > 0 {
+		t.Errorf("another hook: %+v", got)
+	}
+}
