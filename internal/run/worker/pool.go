@@ -126,7 +126,7 @@ func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Resu
 		}
 		waited := time.Since(began)
 		if err := p.opts.Check(ctx); err != nil {
-			p.back(c, granted.member)
+			p.back(c, granted)
 			return process.Result{}, err
 		}
 		result, err := granted.worker.Serve(ctx, in)
@@ -160,7 +160,7 @@ func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, e
 	select {
 	case g := <-granted: // both were there
 		if g.err == nil {
-			p.back(c, g.member)
+			p.back(c, g)
 		}
 	default:
 	}
@@ -199,6 +199,9 @@ func (p *Pool) Keep(all []process.Invocation) {
 		return
 	}
 	for _, in := range all {
+		if c := p.groups[keyOf(in)]; c != nil {
+			c.retired = false // a run had the files before they were named
+		}
 		if in.Worker.Client {
 			p.crewOf(in).always = true
 		}
@@ -389,11 +392,13 @@ func (p *Pool) served(c *crew, g grant) {
 }
 
 // back is called when a worker is not used after all.
-func (p *Pool) back(c *crew, m *member) {
+func (p *Pool) back(c *crew, g grant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m.runs--
-	p.do(c, c.served(time.Now(), m))
+	if g.worker.Alive() {
+		g.member.runs--
+		p.do(c, c.served(time.Now(), g.member))
+	}
 }
 
 // unsent is called when a worker had ended before it got its run.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -658,5 +659,70 @@ func TestNothingIsLeft(t *testing.T) {
 				yield(f.Name())
 			}
 		}))
+	}
+}
+
+// A worker that ends between its grant and a check that fails serves no other run.
+func TestWorkerEndsBeforeItsRun(t *testing.T) {
+	var checks atomic.Int32
+	var b *bench
+	b = newBench(t, prepared(""), func(o *Options, _ *process.Options) {
+		o.Check = func(context.Context) error {
+			if checks.Add(1) != 4 { // the second check of the second run
+				return nil
+			}
+			_ = syscall.Kill(b.pool.State("hook.sh").Workers[0].PID, syscall.SIGKILL)
+			for len(b.pool.State("hook.sh").Workers) > 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return errors.New("fenced")
+		}
+	})
+	for run, fenced := range []bool{false, true, false} {
+		if _, err := b.pool.Execute(t.Context(), b.invocation("true")); (err != nil) != fenced {
+			t.Errorf("run %d: %v", run, err)
+		}
+	}
+}
+
+// A run that has new files before Keep names them does not let later runs have workers of their own.
+func TestKeepDuringTheFirstRunOfNewFiles(t *testing.T) {
+	b := newBench(t, prepared(""), nil)
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { b.pool.Run(ctx) })
+	defer func() { end(); running.Wait() }()
+	of := func(command string, files int) process.Invocation {
+		in := b.invocation(command)
+		in.Worker.Files, in.Worker.Client = files, true
+		return in
+	}
+	b.pool.Keep([]process.Invocation{of("true", 1)})
+	began, gate := filepath.Join(b.dir, "began"), filepath.Join(b.dir, "gate")
+	served := make(chan error)
+	in := of("touch "+began+"; until [ -e "+gate+" ]; do sleep 0.01; done", 2)
+	go func() { _, err := b.pool.Execute(ctx, in); served <- err }()
+	for _, err := os.Stat(began); err != nil; _, err = os.Stat(began) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.pool.Keep([]process.Invocation{of("true", 2)})
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	fresh := 0
+	for range 5 {
+		result, err := b.pool.Execute(ctx, of("true", 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Served.Run == 1 {
+			fresh++
+		}
+	}
+	if fresh > 1 {
+		t.Errorf("%d of 5 runs have a worker of their own", fresh)
 	}
 }
