@@ -244,6 +244,9 @@ func (r *Runner) exists(ev *event.Event) bool {
 
 // requeueAfter returns when a context is delivered again; 0 means never.
 func requeueAfter(ev *event.Event, result effect.Result) time.Duration {
+	if isUnlisted(ev) {
+		return 0
+	}
 	if ev.Type == event.Change && ev.Binding().Group == "" {
 		for _, one := range result.Requeue {
 			if one.Namespace == ev.Object.Namespace && one.Name == ev.Object.Name {

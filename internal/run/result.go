@@ -17,14 +17,22 @@ func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.
 		return effect.Result{}, nil
 	}
 	var objects map[objectName]bool
+	unlisted, deleting := t.unlisted()
 	return wire.ParseResult(text, wire.ResultRules{
-		Failed: failed, MessageOnly: t.messageOnly(), Unlisted: t.unlisted(),
+		Failed: failed, MessageOnly: t.messageOnly(), Unlisted: unlisted, UnlistedDeleting: deleting,
 		Deleting: t.deleting(),
 		Contains: func(namespace, name string) bool {
 			if objects == nil { // most results name none
 				objects = map[objectName]bool{}
-				for o := range t.objects(lists) {
-					objects[objectName{o.Namespace, o.Name}] = true
+				for _, list := range lists {
+					for o := range list.Each {
+						objects[objectName{o.Namespace, o.Name}] = true
+					}
+				}
+				for ev := range t.Events() {
+					if ev.Type == event.Change && ev.Binding().Group == "" && !isUnlisted(&ev) {
+						objects[objectName{ev.Object.Namespace, ev.Object.Name}] = true
+					}
 				}
 			}
 			return objects[objectName{namespace, name}]
@@ -56,14 +64,28 @@ func (t *Task) messageOnly() string {
 	return ""
 }
 
-// unlisted returns a binding of the task's events that has no Synchronization, or "".
-func (t *Task) unlisted() string {
+// unlisted returns a binding without a Synchronization if all of the task's events are of such bindings, and one of a Deleting; "" for none.
+func (t *Task) unlisted() (all, deleting string) {
+	requeued := false
 	for ev := range t.Events() {
-		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Initial == hook.InitialNone {
-			return ev.Binding().Name
+		switch {
+		case !isUnlisted(&ev):
+			requeued = true
+			continue
+		case ev.Watch == event.Deleting:
+			deleting = ev.Binding().Name
 		}
+		all = ev.Binding().Name
 	}
-	return ""
+	if requeued {
+		all = ""
+	}
+	return all, deleting
+}
+
+// isUnlisted reports whether the binding of an event has no Synchronization: its events are not requeued.
+func isUnlisted(ev *event.Event) bool {
+	return ev.Type.Kind() == hook.OnKubernetes && ev.Hook.Kubernetes[ev.Index].Initial == hook.InitialNone
 }
 
 type objectName struct{ namespace, name string }

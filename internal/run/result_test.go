@@ -1,8 +1,12 @@
 package run
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -35,7 +39,9 @@ func TestResultRules(t *testing.T) {
 		{"a group", []event.Event{of(group, event.Change, 0)}, nil, requeue, ""},
 		{"an object of a group", []event.Event{of(group, event.Change, 0)}, nil, named, "not in the contexts"},
 		{"one of two bindings without Synchronization", []event.Event{of(unlisted, event.Change, 0), of(unlisted, event.Change, 1)}, nil, requeue,
-			`binding "b"`},
+			""},
+		{"only that one", []event.Event{of(unlisted, event.Change, 1)}, nil, requeue, `binding "b"`},
+		{"an object of that one", []event.Event{change(unlisted, 0), of(unlisted, event.Change, 1)}, nil, named, "not in the contexts"},
 		{"not that one", []event.Event{of(unlisted, event.Change, 0)}, nil, requeue, ""},
 		{"startup", []event.Event{{Type: event.Startup, Hook: plain}}, nil, requeue, "an onStartup run"},
 		{"version 0", []event.Event{of(legacy, event.Change, 0)}, nil, requeue, "a hook with configuration v0"},
@@ -60,3 +66,85 @@ func TestResultRules(t *testing.T) {
 		t.Errorf("a request: error %v, limit %d", err, review.limit())
 	}
 }
+
+// Whatever a run contains, what can be delivered again is requeued, and nothing else: a binding without Synchronization refuses a key only
+// if the key is about its own contexts.
+func TestResultOfMixedContexts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := hookOf("---")
+		alive := aliveObjects{}
+		r := New(Options{Objects: alive, Finalizers: keepsAll{}})
+		var task *Task
+		listed, again, refused := false, map[string]bool{}, false
+		for i := range h.Kubernetes {
+			k := &h.Kubernetes[i]
+			if rapid.Bool().Draw(rt, "unlisted") {
+				k.Initial = hook.InitialNone
+			}
+			if i > 0 && rapid.Bool().Draw(rt, "absent") {
+				continue
+			}
+			ev := change(h, i)
+			ev.Object = event.Object{Namespace: "n", Name: fmt.Sprint("o", i)}
+			if rapid.Bool().Draw(rt, "deleting") {
+				ev.Watch, ev.Object.UID = event.Deleting, "u"
+			} else {
+				alive[ev.Object.Name] = true
+			}
+			if next := r.Task(ev); task == nil {
+				task = next
+			} else if !task.Absorb(next) {
+				rt.Fatal("not absorbed")
+			}
+			if k.Initial != hook.InitialNone {
+				listed, again[k.Name] = true, true
+			}
+			refused = refused || k.Initial == hook.InitialNone && ev.Watch == event.Deleting
+		}
+		keeps := rapid.Bool().Draw(rt, "keepFinalizer")
+		text := "requeueAfter: 5m"
+		if keeps {
+			text += "\nkeepFinalizer: true"
+		}
+		result, err := task.result([]byte(text), nil, false)
+		if (err == nil) != (listed && !(keeps && refused)) {
+			rt.Fatalf("a listed one %t, a Deleting of an unlisted one %t, keepFinalizer %t: %v", listed, refused, keeps, err)
+		}
+		if err != nil {
+			return
+		}
+		r.decide(task, result)
+		r.keep(task, result, nil)
+		for _, ev := range r.Pending().Requeues.Take(time.Now().Add(time.Hour)) {
+			if !again[ev.Binding().Name] {
+				rt.Fatalf("%s is requeued", ev.Binding().Name)
+			}
+			delete(again, ev.Binding().Name)
+		}
+		// A Deleting is delivered again only if its finalizer is kept.
+		for ev := range task.Events() {
+			if ev.Watch == event.Deleting && !keeps {
+				delete(again, ev.Binding().Name)
+			}
+		}
+		if len(again) > 0 {
+			rt.Fatalf("not requeued: %v", again)
+		}
+	})
+}
+
+// aliveObjects are the names of those that are not being deleted.
+type aliveObjects map[string]bool
+
+func (a aliveObjects) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
+	return event.Event{Type: event.Change, Hook: h, Index: index, Object: event.Object{Namespace: namespace, Name: name}}, a[name]
+}
+func (a aliveObjects) Has(*hook.Hook, int, string, string) bool { return true }
+func (aliveObjects) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
+	return nil, nil
+}
+
+// keepsAll keeps all finalizers.
+type keepsAll struct{ noFinalizers }
+
+func (keepsAll) Keep(event.Event) (kept, again bool) { return true, true }

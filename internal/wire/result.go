@@ -17,9 +17,10 @@ type ResultRules struct {
 	Failed bool
 	// MessageOnly names the kind of run that accepts nothing but a message; empty means that all keys are accepted.
 	MessageOnly string
-	// Unlisted names a binding with executeHookOnSynchronization: false, whose contexts cannot be requeued; empty means none.
-	Unlisted string
-	// Contains reports whether the contexts have an object; nil means that they have none.
+	// Unlisted names a binding with executeHookOnSynchronization: false if all contexts are of such bindings: they cannot be requeued.
+	// UnlistedDeleting names one that has a Deleting. Empty means none.
+	Unlisted, UnlistedDeleting string
+	// Contains reports whether the contexts that can be requeued have an object; nil means that they have none.
 	Contains func(namespace, name string) bool
 	// Deleting yields namespace and name of each object whose Deleting is in the contexts; nil means none.
 	Deleting iter.Seq2[string, string]
@@ -75,7 +76,10 @@ func result(o *object, rules ResultRules) (r effect.Result) {
 	r.KeepFinalizer = o.truth("keepFinalizer", false)
 	o.close()
 	for _, key := range []string{"requeueAfter", "requeue", "keepFinalizer", "retryAfter", "giveUp"} {
-		requeues := strings.HasPrefix(key, "requeue") || key == "keepFinalizer"
+		requeues, unlisted := strings.HasPrefix(key, "requeue"), rules.Unlisted
+		if key == "keepFinalizer" {
+			requeues, unlisted = true, rules.UnlistedDeleting
+		}
 		switch {
 		case !o.has(key):
 		case rules.MessageOnly != "":
@@ -84,8 +88,8 @@ func result(o *object, rules ResultRules) (r effect.Result) {
 			o.violation(key, "needs exit status 0", "use retryAfter, or exit with 0")
 		case !requeues && !rules.Failed:
 			o.violation(key, "needs an exit status other than 0", "use requeueAfter, or exit with another status")
-		case requeues && rules.Unlisted != "":
-			o.violation(key, fmt.Sprintf("is not possible with executeHookOnSynchronization: false of binding %q", rules.Unlisted),
+		case requeues && unlisted != "":
+			o.violation(key, fmt.Sprintf("is not possible with executeHookOnSynchronization: false of binding %q", unlisted),
 				"the Synchronization is the first poll after a restart: set it to true")
 		}
 	}
@@ -131,7 +135,7 @@ func requeues(o *object, rules ResultRules) []effect.Requeue {
 		} else if !item.has("after") {
 			item.violation("after", "is required", `write a duration such as "5m"`)
 		}
-		if r.Name != "" && (rules.Contains == nil || !rules.Contains(r.Namespace, r.Name)) {
+		if r.Name != "" && rules.Unlisted == "" && (rules.Contains == nil || !rules.Contains(r.Namespace, r.Name)) {
 			item.violation("", fmt.Sprintf("names %.600q, which is not in the contexts of the run", strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")),
 				"name an object of object or objects, with its namespace")
 		}

@@ -21,7 +21,7 @@ func TestParseResult(t *testing.T) {
 		"onStartup":         {MessageOnly: "an onStartup run"},
 		"onStartup, failed": {MessageOnly: "an onStartup run", Failed: true},
 		"deleting":          {Contains: contains, Deleting: func(yield func(string, string) bool) { _ = yield("a", "b") && yield("", "c") }},
-		"unlisted":          {Unlisted: "orders", Contains: contains},
+		"unlisted":          {Unlisted: "orders", UnlistedDeleting: "orders", Contains: contains},
 	}
 	golden.Scripts(t, "testdata/result.txt", func(t *testing.T, text string) string {
 		var out strings.Builder

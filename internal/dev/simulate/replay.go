@@ -155,10 +155,11 @@ func ResultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.Resul
 	case h.Contexts == hook.NameContexts:
 		r.MessageOnly = "a hook with configuration v0"
 	}
-	for _, k := range h.Kubernetes {
-		if k.Initial == hook.InitialNone && slices.ContainsFunc(heads, func(head wire.ContextHead) bool { return head.Binding == k.Name }) {
-			r.Unlisted = k.Name
-		}
+	unlisted := func(head wire.ContextHead) bool {
+		return slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Name == head.Binding && k.Initial == hook.InitialNone })
+	}
+	if !slices.ContainsFunc(heads, func(head wire.ContextHead) bool { return !unlisted(head) }) {
+		r.Unlisted, r.UnlistedDeleting = first.Binding, first.Binding
 	}
 	return r
 }
