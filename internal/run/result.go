@@ -64,7 +64,7 @@ func (t *Task) messageOnly() string {
 	return ""
 }
 
-// unlisted returns a binding without a Synchronization if all of the task's events are of such bindings, and one of a Deleting; "" for none.
+// unlisted returns a binding without a Synchronization if all events of the task are of such ones, and one of a Deleting; "" for none.
 func (t *Task) unlisted() (all, deleting string) {
 	requeued := false
 	for ev := range t.Events() {
