@@ -43,6 +43,27 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
+// The message of a hook is the error of its failed run, and the end of the process can be found in it.
+func TestMessageIsTheError(t *testing.T) {
+	r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
+		for _, variable := range in.Vars {
+			if path, ok := strings.CutPrefix(variable, "RUN_RESULT_PATH="); ok {
+				if err := os.WriteFile(path, []byte(`{"message": "source db does not answer"}`), 0o600); err != nil {
+					return err
+				}
+			}
+		}
+		return &process.ExitError{Hook: "h", Status: "exit status 1", Stderr: "one\ntwo"}
+	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler)})
+	h := hookOf("--")
+	r.Add([]*hook.Hook{h})
+	err := r.Task(change(h, 0)).Run(t.Context())
+	report := Report{Err: err}
+	if err == nil || err.Error() != "h FAILED: source db does not answer" || report.Exit() != "exit status 1" {
+		t.Errorf("got %v, %s", err, report.Exit())
+	}
+}
+
 // oneAtATime fails if operations of two runs are in memory.
 type oneAtATime struct {
 	Effects

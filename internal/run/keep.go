@@ -43,7 +43,7 @@ func withoutOutput(err error) string {
 	text := err.Error()
 	var exit *process.ExitError
 	if errors.As(err, &exit) && exit.Stderr != "" {
-		text = strings.ReplaceAll(text, exit.Stderr, exit.Status)
+		text = strings.ReplaceAll(text, process.Brief(exit.Stderr), exit.Status)
 	}
 	var worker *process.WorkerError
 	if errors.As(err, &worker) {

@@ -13,6 +13,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
+// messageError is a failure that the message of the hook describes.
+type messageError struct {
+	error
+	text string
+}
+
+func (m *messageError) Error() string { return m.text }
+func (m *messageError) Unwrap() error { return m.error }
+
 // decidedError is a failure with what the hook has requested for the next attempt.
 type decidedError struct {
 	error

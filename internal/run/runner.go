@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -348,6 +349,9 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 			var failed error
 			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 			err = errors.Join(err, failed)
+		}
+		if a.Result.Message != "" {
+			err = &messageError{err, t.Hook().Name + " FAILED: " + strings.TrimSpace(a.Result.Message)}
 		}
 		if a.Result.GiveUp != "" || a.Result.RetryAfter != nil {
 			err = &decidedError{err, a.Result}

@@ -215,11 +215,27 @@ type ExitError struct {
 	Stderr string
 }
 
+// Error has all of stderr, but of a Python traceback its last line only: the frames are in the output of the run.
 func (e *ExitError) Error() string {
 	if e.Stderr != "" {
-		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, e.Stderr, e.Hint())
+		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, Brief(e.Stderr), e.Hint())
 	}
 	return fmt.Sprintf("%s FAILED: cmd run: %s%s", e.Hook, e.Status, e.Hint())
+}
+
+// Brief returns the exception of the last Python traceback in a text, or the text if it has none.
+func Brief(text string) string {
+	const header = "Traceback (most recent call last):\n"
+	at := strings.LastIndex(text, header)
+	if at < 0 {
+		return text
+	}
+	for line := range strings.Lines(text[at+len(header):]) {
+		if end := strings.TrimSpace(line); end != "" && line[0] != ' ' {
+			return end
+		}
+	}
+	return text
 }
 
 // Hint is the fix for the few failures that many hooks meet, or empty.
@@ -227,6 +243,9 @@ func (e *ExitError) Hint() string {
 	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
 		return `: the shell library is at /shell_lib.sh only in the container image: write source ` +
 			`"${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`
+	}
+	if e.Status == "exit status 137" || e.Status == "signal: killed" {
+		return " (SIGKILL: perhaps the memory was not enough)"
 	}
 	return ""
 }

@@ -89,9 +89,10 @@ func TestInvocation(t *testing.T) {
 }
 
 func TestExitErrors(t *testing.T) {
+	const killed = " (SIGKILL: perhaps the memory was not enough)"
 	for _, test := range []struct{ name, script, status, text string }{
 		{"status", "exit 3", "exit status 3", "hook.sh FAILED: cmd run: exit status 3"},
-		{"signal", "kill -KILL $$", "signal: killed", "hook.sh FAILED: cmd run: signal: killed"},
+		{"signal", "kill -KILL $$", "signal: killed", "hook.sh FAILED: cmd run: signal: killed" + killed},
 		{"another signal", "kill -SEGV $$", "signal: segmentation fault", "hook.sh FAILED: cmd run: signal: segmentation fault"},
 		{"stderr says more", "echo cannot do it >&2; echo '  at all' >&2; exit 1", "exit status 1", "hook.sh FAILED: cannot do it\n  at all"},
 		{"blank stderr says nothing", "echo ' ' >&2; exit 1", "exit status 1", "hook.sh FAILED: cmd run: exit status 1"},

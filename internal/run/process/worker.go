@@ -80,7 +80,7 @@ func (e *WorkerError) Error() string {
 		text += fmt.Sprintf(" (it sent %q)", e.Sent)
 	}
 	if e.Stderr != "" {
-		text += ": " + e.Stderr
+		text += ": " + Brief(e.Stderr)
 	}
 	return text
 }

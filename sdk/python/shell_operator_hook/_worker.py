@@ -125,8 +125,12 @@ def _status(run: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         traceback.print_exc()
         return 130
-    except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    except BaseException as problem:
+        # Frames of this library above those of the hook say nothing about the hook.
+        frames, own = problem.__traceback__, os.path.dirname(__file__)
+        while frames and frames.tb_next and os.path.dirname(frames.tb_frame.f_code.co_filename) == own:
+            frames = frames.tb_next
+        sys.excepthook(type(problem), problem.with_traceback(frames), frames)
         return 1
     return 0
 

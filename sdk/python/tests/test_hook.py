@@ -335,6 +335,17 @@ class Outputs(RunCase):
         with self.assertRaisesRegex(ValueError, "KUBERNETES_PATCH_PATH is not set"):
             kubernetes.create({"kind": "A"})
 
+    def test_frames_of_the_library_are_cut(self) -> None:
+        from shell_operator_hook import _worker
+
+        def own() -> None:
+            raise ValueError("no")
+
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            self.assertEqual(_worker._status(own), 1)
+        self.assertIn("in own", printed.getvalue())
+        self.assertNotIn("_worker.py", printed.getvalue())
+
     def test_status(self) -> None:
         kubernetes.condition("Order", "o-1", "Paid", True, "Received", "12 EUR", namespace="shop", api_version="t.io/v1")
         kubernetes.condition("Order", "o-1", "Paid", "Unknown", "Waiting", ignore_missing=True, ignore_hook_error=True)
