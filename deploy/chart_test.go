@@ -158,6 +158,7 @@ func TestPod(t *testing.T) {
 		"settings: {listen-port: 9200}":       {"containerPort: 9200\n    name: metrics", "mountPath: /etc/shell-operator"},
 		"hostNetwork: true\nwebhooks: {mutating: true}\nsettings: {validating-webhook-listen-port: 10250}": {"hostNetwork: true",
 			"dnsPolicy: ClusterFirstWithHostNet", "containerPort: 10250\n    name: admission"},
+		"hostUsers: false": {"hostUsers: false"},
 		"dnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]": {"dnsPolicy: None",
 			"- 10.0.0.1", "- db"},
 		"webhooks: {validating: true}": {
