@@ -433,6 +433,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 		r.findings = append(r.findings, found)
 	}
 	r.addPlaced(lint.Unselective(h)...)
+	r.addPlaced(lint.NeverReviewed(h)...)
 	if text := lastLines(r.answer.Stderr, 3); text != "" {
 		r.add(lint.Note, "the call with --config succeeded, but wrote to stderr: "+text, "has a command failed? set -e ends the script then")
 	}

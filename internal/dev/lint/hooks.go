@@ -55,6 +55,33 @@ func Unselective(h *hook.Hook) (found []Finding) {
 	return found
 }
 
+// neverReviewed are resources for which Kubernetes calls no webhook from 1.37 on, by their group: requests that are stored nowhere.
+var neverReviewed = map[string][]string{
+	"authentication.k8s.io": {"tokenreviews", "selfsubjectreviews"},
+	"authorization.k8s.io":  {"subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"},
+}
+
+// NeverReviewed finds rules for such resources. The Path of a finding is the place in the configuration.
+func NeverReviewed(h *hook.Hook) (found []Finding) {
+	for _, list := range []struct {
+		key      string
+		bindings []hook.Admission
+	}{{"kubernetesMutating", h.Mutating}, {"kubernetesValidating", h.Validating}} {
+		for i, b := range list.bindings {
+			for j, r := range b.Rules {
+				for k, resource := range r.Resources {
+					if slices.ContainsFunc(r.APIGroups, func(group string) bool { return slices.Contains(neverReviewed[group], resource) }) {
+						found = append(found, Finding{Path: fmt.Sprintf("%s[%d].rules[%d].resources[%d]", list.key, i, j, k), Level: Warning,
+							Message: fmt.Sprintf("binding %q: from Kubernetes 1.37 on no webhook is called for %s", b.Name, resource),
+							Hint:    "remove the resource"})
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
 // builtIn reports whether a rule matches kinds of Kubernetes.
 func builtIn(r hook.Rule) bool {
 	return slices.ContainsFunc(r.APIGroups, func(group string) bool {
