@@ -310,6 +310,8 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 	}
 	if result.Runs == 0 {
 		report.Notes = append(report.Notes, append([]string{"nothing caused a run"}, result.Excluded...)...)
+	} else {
+		report.Notes = append(report.Notes, result.Ignored...)
 	}
 	if denied := deniedFailures(result.Denied, c.Line); len(denied) > 0 {
 		// The result is that of a Role that lacks something: nothing to update expectations by.

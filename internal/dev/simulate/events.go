@@ -89,8 +89,19 @@ func (s *simulation) tick(ctx context.Context) error {
 
 func listed(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
-// event changes the cluster.
+// event changes the cluster. An event that causes no run is noted, with the reasons.
 func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
+	waiting, excluded := len(s.waiting), len(s.result.Excluded)
+	if err := s.make(ctx, ev); err != nil || len(s.waiting) > waiting {
+		return err
+	}
+	reasons := slices.Compact(slices.Clone(s.result.Excluded[excluded:]))
+	s.result.Ignored = append(s.result.Ignored, fmt.Sprintf("%s %s caused no run: %s", ev.Type, ev.Ref,
+		cmp.Or(strings.Join(reasons, "; "), "no binding is for its kind")))
+	return nil
+}
+
+func (s *simulation) make(ctx context.Context, ev testfile.Event) error {
 	s.listening = true
 	defer func() { s.listening = false }()
 	switch {
@@ -155,7 +166,7 @@ func (s *simulation) requeueObject(o memory.Object) error {
 			s.exclude(s.hook, i, "the object is being deleted: Deleting is delivered, a requeue is not")
 			continue
 		default:
-			s.exclude(s.hook, i, "its selectors do not match the object")
+			s.exclude(s.hook, i, "it does not have the object: its selectors do not match, or a finalizer could not be set")
 			continue
 		}
 		ev.Watch = event.Requeued

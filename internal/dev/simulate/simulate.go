@@ -117,7 +117,9 @@ type Result struct {
 	exhausted error
 	// Excluded are the reasons why changes were no events.
 	Excluded []string
-	Notes    []string
+	// Ignored are the events of the input that caused no run, with the reasons.
+	Ignored []string
+	Notes   []string
 	// Warnings are mistakes that fail no run: the operator would log them.
 	Warnings []string
 	Usage    process.Usage

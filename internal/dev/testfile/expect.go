@@ -88,6 +88,7 @@ var (
 	someText    = must("text", isA[string])
 	truth       = must("true or false", isA[bool])
 	wholeNumber = must("a number from 0", func(v any) bool { n, ok := v.(int64); return ok && n >= 0 })
+	number      = must("a number", func(v any) bool { return isA[int64](v) || isA[float64](v) })
 	duration    = must("a duration such as 5m", func(v any) bool {
 		text, _ := v.(string)
 		_, err := time.ParseDuration(text)
@@ -95,8 +96,12 @@ var (
 	})
 	patterns = listOf("a list of patterns", someText)
 	objects  = listOf("a list of mappings", mapping)
-	calls    = listOf("a list of calls, each a list of words", patterns)
-	named    = listOf("a list of objects with kind and metadata.name", must("an object with kind and metadata.name", func(v any) bool {
+	metrics  = listOf("a list of metrics with the keys action, add, buckets, group, labels, name, set and value", with(map[string]form{
+		"action": someText, "name": someText, "value": number, "set": number, "add": number, "labels": mapping, "group": someText,
+		"buckets": listOf("a list of numbers", number),
+	}))
+	calls = listOf("a list of calls, each a list of words", patterns)
+	named = listOf("a list of objects with kind and metadata.name", must("an object with kind and metadata.name", func(v any) bool {
 		object, _ := v.(map[string]any)
 		metadata, _ := object["metadata"].(map[string]any)
 		name, _ := metadata["name"].(string)
@@ -107,7 +112,7 @@ var (
 // forms are the keys of expect and the forms of their values.
 var forms = map[string]form{
 	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects,
-	"metrics": objects, "calls": calls,
+	"metrics": metrics, "calls": calls,
 	"admission":  with(map[string]form{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
 	"conversion": with(map[string]form{"objects": objects, "failure": someText}),
 	"result": with(map[string]form{
@@ -139,11 +144,30 @@ func (r *reader) expect(n *yaml.Node, inFlow bool) Expect {
 				r.problem(n, "", "expect.%s must be %s", key, want)
 				return
 			}
+			if key == "metrics" {
+				v = inFull(v.([]any))
+			}
 			e.Keys = append(e.Keys, Expected{key, n.Line, v, r.key, n})
 		}
 	}
 	r.keys(n, "expect", known)
 	return e
+}
+
+// inFull returns metrics with action and value in place of the short forms set and add.
+func inFull(metrics []any) []any {
+	full := []any{}
+	for _, m := range metrics {
+		metric := maps.Clone(m.(map[string]any))
+		for _, action := range []string{"set", "add"} {
+			if value := metric[action]; value != nil {
+				metric["action"], metric["value"] = action, value
+			}
+			delete(metric, action)
+		}
+		full = append(full, metric)
+	}
+	return full
 }
 
 // Actual is what came of a case, as trees of JSON.

@@ -98,14 +98,24 @@ func TestUpdate(t *testing.T) {
 			before: "cases:\n- name: a\n  expect:\n    metrics:\n    - name: b\n    runs: 1\n",
 			after:  "cases:\n- name: a\n  expect:\n    metrics: []\n    runs: 1\n",
 		},
+		"short forms of metrics are updated in full": {
+			before: "cases:\n- name: a\n  expect: {metrics: [{name: b, set: 2}, {name: c, add: 1}]}\n- name: d\n  expect: {metrics: [{name: b, set: 3}, " +
+				"{name: c, add: 1}]}\n",
+			after: "cases:\n- name: a\n  expect: {metrics: [{action: set, name: b, value: 3}, {action: add, name: c, value: 1}]}\n- name: d\n" +
+				"  expect: {metrics: [{name: b, set: 3}, {name: c, add: 1}]}\n",
+			actual: func(a *Actual) {
+				a.Metrics = []any{map[string]any{"action": "set", "name": "b", "value": int64(3)},
+					map[string]any{"action": "add", "name": "c", "value": int64(1)}}
+			},
+		},
 		"a list that becomes long": {
 			before: "cases:\n- name: a\n  expect:\n    metrics: [] # none\n    runs: 1\n",
 			after: "cases:\n- name: a\n  expect:\n    metrics: # none\n      - " +
-				"help: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n        " +
+				"group: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n        " +
 				"name: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n    runs: 1\n",
 			actual: func(a *Actual) {
 				const long = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
-				a.Metrics = []any{map[string]any{"name": long, "help": long}}
+				a.Metrics = []any{map[string]any{"name": long, "group": long}}
 			},
 		},
 		"nothing is expected yet": {
