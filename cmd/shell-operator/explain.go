@@ -16,20 +16,25 @@ import (
 
 func newExplainCommand(stdout io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain KEY",
+		Use:   "explain [KEY]",
 		Short: "Explain a key of the files that hooks read and write",
 		Long: `Explain a key of the configuration of a hook (hook…), of an operation (operation…), of a binding context (context…), of the
-result file of a run (result…) or of a test file (test…): its type, default, meaning and children. Lists have no place in KEY.`,
+result file of a run (result…) or of a test file (test…): its type, default, meaning and children. Lists have no place in KEY.
+Without a key, list the words that keys begin with.`,
 		Example: `  shell-operator explain hook.kubernetes.queue
   shell-operator explain operation.Sync
   shell-operator explain context.Event.object
   shell-operator explain result
   shell-operator explain test.cases.expect`,
-		Args: exactlyOne("one key, such as hook.kubernetes"),
+		Args: upToOne("one key, such as hook.kubernetes"),
 		ValidArgsFunction: func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 			return completeKey(begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				_, err := fmt.Fprintf(stdout, "keys begin with:\n  %s\n", strings.Join(schemaWords(), "\n  "))
+				return err
+			}
 			s, err := findSchema(args[0])
 			if err != nil {
 				return err

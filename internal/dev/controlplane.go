@@ -31,6 +31,9 @@ var binaries = []string{"etcd", "kube-apiserver"}
 func Separate(path string) (bool, error) {
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return false, fmt.Errorf("cannot start a control plane: there is no file %s: name the program testcluster, or a directory with etcd and "+
+			"kube-apiserver", path)
 	case err != nil:
 		return false, fmt.Errorf("cannot start a control plane: %w", err)
 	case !info.IsDir():

@@ -124,6 +124,9 @@ func inShell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// notHooks are extensions of files that are not run.
+var notHooks = []string{".yaml", ".yml", ".json", ".md", ".txt"}
+
 // nameFile completes the path of the hook.
 func nameFile(o *scaffold, l language) error {
 	if o.File == "" {
@@ -135,8 +138,7 @@ func nameFile(o *scaffold, l language) error {
 	}
 	o.File = filepath.Clean(o.File)
 	name := filepath.Base(o.File)
-	if strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".yml", ".json", ".md", ".txt"},
-		strings.ToLower(filepath.Ext(name))) {
+	if strings.HasPrefix(name, ".") || slices.Contains(notHooks, strings.ToLower(filepath.Ext(name))) {
 		return fmt.Errorf("%s is no name of a hook: such files are not run, name it for instance pods.sh", o.File)
 	}
 	if o.Language == "go" {

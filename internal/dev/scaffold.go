@@ -172,7 +172,7 @@ func languageNames() (names []string) {
 	return names
 }
 
-// languageNamed finds a language by its name, or by the extension of a file; the default is the first one.
+// languageNamed finds a language by its name, or by the extension of a file; without one it is the first one.
 func languageNamed(name, file string) (language, error) {
 	extension := strings.ToLower(filepath.Ext(file))
 	for _, l := range languages {
@@ -182,6 +182,10 @@ func languageNamed(name, file string) (language, error) {
 	}
 	if name != "" {
 		return language{}, fmt.Errorf("there is no language %q: use one of %s", name, strings.Join(languageNames(), ", "))
+	}
+	if extension != "" && !slices.Contains(notHooks, extension) {
+		return language{}, fmt.Errorf("the extension %s is of no language: name one with --lang, of %s", extension,
+			strings.Join(languageNames(), ", "))
 	}
 	return languages[0], nil
 }

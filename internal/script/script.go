@@ -60,6 +60,9 @@ func (s Source) FirstLine() []byte {
 	return line
 }
 
+// ByteOrderMark begins files of some editors; the kernel does not see #! behind it.
+const ByteOrderMark = "\xef\xbb\xbf"
+
 // IsBinary reports whether the file begins like a program that needs no interpreter.
 func (s Source) IsBinary() bool {
 	return bytes.IndexByte(s.Text[:min(len(s.Text), 512)], 0) >= 0

@@ -14,6 +14,9 @@ func Start(s script.Source, exists func(program string) bool) []Finding {
 	switch {
 	case len(s.Text) == 0:
 		return []Finding{finding(s, 0, 0, Error, "the file is empty", "write a hook, or remove it")}
+	case bytes.HasPrefix(s.Text, []byte(script.ByteOrderMark)):
+		return []Finding{finding(s, 1, 1, Error, "the file begins with a byte order mark, so the system does not see #!",
+			`remove it: sed -i '1s/^\xEF\xBB\xBF//' `+s.Path)}
 	case !isScript && s.IsBinary():
 		return nil
 	case !isScript:

@@ -287,6 +287,8 @@ func (e *StartError) Reason() string {
 		return fmt.Sprintf("the file %s has Windows line ends: convert it, for instance with sed -i 's/\\r$//'", e.Path)
 	case missing && interpreter != "" && !exists(interpreter):
 		return fmt.Sprintf("the interpreter %q of %s does not exist: install it, or change the first line of the file", interpreter, e.Path)
+	case errors.Is(e.Err, syscall.ENOEXEC) && strings.HasPrefix(headOf(e.Path), "\xef\xbb\xbf"):
+		return fmt.Sprintf(`the file %s begins with a byte order mark: remove it, for instance with sed -i '1s/^\xEF\xBB\xBF//'`, e.Path)
 	case errors.Is(e.Err, syscall.ENOEXEC):
 		return fmt.Sprintf("%s is neither a program for this machine nor a script: begin it with a line such as #!/usr/bin/env bash", e.Path)
 	case errors.Is(e.Err, os.ErrPermission):
@@ -298,14 +300,7 @@ func (e *StartError) Reason() string {
 
 // interpreterOf returns the path that follows #! in the first line of a file, with the line end if that is \r.
 func interpreterOf(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	head := make([]byte, 256)
-	n, _ := io.ReadFull(f, head)
-	line, isScript := strings.CutPrefix(string(head[:n]), "#!")
+	line, isScript := strings.CutPrefix(headOf(path), "#!")
 	if !isScript {
 		return ""
 	}
@@ -321,4 +316,15 @@ func interpreterOf(path string) string {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return path == "" || err == nil
+}
+
+func headOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	return string(head[:n])
 }
