@@ -41,8 +41,9 @@ func TestApply(t *testing.T) {
 		"ConfigMaps": "hooks: {configMaps: [a, b]}\nwatchHooks: true\nsettings: {hook-timeout: 5m, listen-port: 9200, " +
 			"http-body-limit: 2000000, hook-env: [A, B]}\nmetrics: {service: true}",
 		"git": "hooks: {git: {repository: 'https://example.com/hooks.git', path: shop, secretName: key}}",
-		"image volume": "hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop}}\nhostUsers: false\ndnsPolicy: None\ndnsConfig: {nameservers: " +
-			"[10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]\nextraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: more}}]",
+		"image volume": "hooks: {image: {reference: 'registry.example.com/hooks:v1', path: shop}}\nhostUsers: false\ndnsPolicy: None\n" +
+			"dnsConfig: {nameservers: [10.0.0.1]}\nhostAliases: [{ip: 10.0.0.2, hostnames: [db]}]\n" +
+			"extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: more}}]",
 		"host network": "hostNetwork: true\nwebhooks: {validating: true}\nsettings: {listen-port: 9200, validating-webhook-listen-port: 10250}",
 		"own Secret":   "webhooks: {validating: true, certificates: {from: Secret, secretName: tls}}\nhooks: {configMap: mine}\nresources: null",
 		"uninstallJob": "finalizers: {enabled: true}\nuninstallJob: {ttlSecondsAfterFinished: 60, tolerations: [{key: a, operator: Exists}]}",

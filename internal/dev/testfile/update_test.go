@@ -99,8 +99,8 @@ func TestUpdate(t *testing.T) {
 			after:  "cases:\n- name: a\n  expect:\n    metrics: []\n    runs: 1\n",
 		},
 		"short forms of metrics are updated in full": {
-			before: "cases:\n- name: a\n  expect: {metrics: [{name: b, set: 2}, {name: c, add: 1}]}\n- name: d\n  expect: {metrics: [{name: b, set: 3}, " +
-				"{name: c, add: 1}]}\n",
+			before: "cases:\n- name: a\n  expect: {metrics: [{name: b, set: 2}, {name: c, add: 1}]}\n- name: d\n" +
+				"  expect: {metrics: [{name: b, set: 3}, {name: c, add: 1}]}\n",
 			after: "cases:\n- name: a\n  expect: {metrics: [{action: set, name: b, value: 3}, {action: add, name: c, value: 1}]}\n- name: d\n" +
 				"  expect: {metrics: [{name: b, set: 3}, {name: c, add: 1}]}\n",
 			actual: func(a *Actual) {
