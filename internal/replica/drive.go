@@ -139,7 +139,7 @@ func (d *driver) serve(ctx context.Context) {
 		worked()
 		d.wake()
 	})
-	if d.opts.Shards > 1 {
+	if d.opts.Shards > 0 {
 		own := d.machine.Shard()
 		d.parts.Go(func() { d.look(working, own) })
 	}
@@ -147,12 +147,21 @@ func (d *driver) serve(ctx context.Context) {
 
 // look reads the Leases of all shards once per Duration, until ctx ends. Owners do that, because the usual reason for a shard without an
 // owner is that there are fewer replicas than shards, and then none of them is a standby. The first of the owners, by their shards, notes
-// what it sees; it decides about nothing.
+// what it sees. Each ends itself if leader election has a live holder, which has to wait for it and did not: one without the permission to
+// list, as leaders of other versions may be.
 func (d *driver) look(ctx context.Context, own int) {
 	ticker := time.NewTicker(d.opts.Duration)
 	defer ticker.Stop()
-	versions := map[string]string{}
+	versions, led := map[string]string{}, ""
 	for {
+		if lease, err := d.get(ctx, d.rules().Elected); err == nil && holder(lease) != "" {
+			if led != "" && led != lease.ResourceVersion { // a holder that died renews nothing
+				d.step(func() { d.machine.Led(holder(lease)) })
+				d.wake()
+				return
+			}
+			led = lease.ResourceVersion
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -185,6 +194,13 @@ func (d *driver) look(ctx context.Context, own int) {
 		})
 		versions = held
 	}
+}
+
+// get reads a Lease in the time in which it matters.
+func (d *driver) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.opts.RenewDeadline)
+	defer cancel()
+	return d.store.get(ctx, name)
 }
 
 // ended waits for the end of what was served.
@@ -342,8 +358,6 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 	case d.serving != nil && isClosed(d.serving.done),
 		failed && errors.Is(ctx.Err(), context.Canceled) && d.phase == ownership.Standby && !taking:
 		return // at the end
-	case a.Op == ownership.List && apierrors.IsForbidden(err) && d.opts.Shards == 0:
-		return // no shard can run
 	case taking && err == nil && took >= d.opts.RenewDeadline:
 		err = fmt.Errorf("acquiring it took %s, which is longer than it counts for: was this process or its machine stopped?",
 			took.Round(time.Millisecond))

@@ -122,7 +122,10 @@ func (l *line) get(ctx context.Context, name string) (*coordinationv1.Lease, err
 }
 
 func (l *line) list(ctx context.Context, selector string) (all []coordinationv1.Lease, err error) {
-	if l.unlisted {
+	l.mu.Lock()
+	unlisted := l.unlisted
+	l.mu.Unlock()
+	if unlisted {
 		return nil, apierrors.NewForbidden(leases, "", errors.New("no"))
 	}
 	_, err = l.do(ctx, func() (*coordinationv1.Lease, error) {

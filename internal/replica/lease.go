@@ -195,9 +195,9 @@ func (l *Lease) Problem() string {
 // explain adds the RBAC rule to an error about a missing permission.
 func (l *Lease) explain(err error) error {
 	if apierrors.IsForbidden(err) {
-		rule := kube.Rule{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "create", "update", "watch"}}
+		rule := kube.Rule{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "list", "create", "update", "watch"}}
 		if l.opts.Shards > 0 {
-			rule.Verbs = append(rule.Verbs, "list", "delete")
+			rule.Verbs = append(rule.Verbs, "delete")
 		}
 		return fmt.Errorf("%w: %s", err, kube.Grant(l.opts.Namespace, rule))
 	}

@@ -17,6 +17,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
@@ -295,7 +296,8 @@ func TestOneDivision(t *testing.T) {
 	}
 }
 
-// A standby reports shards that have no holder for two Lease durations, of which it can serve none, but not while it cannot read the Leases.
+// A standby reports shards that have no holder for two Lease durations, of which it can serve none, but not while it cannot read the
+// Leases.
 func TestVacant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
@@ -340,7 +342,8 @@ func TestVacant(t *testing.T) {
 	})
 }
 
-// With fewer replicas than shards there is no standby, and the first of the owners reports the shards without one, whose process was killed,
+// With fewer replicas than shards there is no standby, and the first of the owners reports the shards without one, whose process was
+// killed,
 // too. It may be that of any shard.
 func TestVacantWithoutStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -464,14 +467,51 @@ func TestRolledOut(t *testing.T) {
 	}
 }
 
-// A leader that may not list Leases leads.
+// Without the permission to list Leases a replica does not lead, because shards may be served, and says which rule is missing.
 func TestLeaderWithoutList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		m := g.start("old", "", 0, func(m *member) { m.line.unlisted = true })
-		g.expect(time.Second, "/0")
-		if p := m.Problem(); p != "" {
-			t.Error(p)
+		for i := range 3 {
+			g.start(fmt.Sprint("owner", i), "a", 3, nil)
+		}
+		g.expect(17*time.Second, threeA...)
+		m := g.start("leader", "", 0, func(m *member) { m.line.unlisted = true })
+		g.expect(5*time.Minute, threeA...)
+		if p := m.Problem(); !strings.Contains(p, `resources: ["leases"], verbs: ["get", "list", `) {
+			t.Errorf("the problem is %q", p)
+		}
+		for i := range 3 {
+			g.members[fmt.Sprint("owner", i)].end()
+		}
+		g.expect(5 * time.Minute)
+		g.server.mu.Lock()
+		m.line.unlisted = false
+		g.server.mu.Unlock()
+		g.expect(time.Minute, "/0")
+	})
+}
+
+// An owner of a shard ends when a leader leads all the same, within two Lease durations; one that died before is none.
+func TestLeaderBesideShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		name, duration := "leader_x", int32(15)
+		lead := func(*coordinationv1.Lease) *coordinationv1.Lease {
+			return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lease"},
+				Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &duration}}
+		}
+		g.server.mu.Lock()
+		g.server.set("lease", lead(nil))
+		g.server.mu.Unlock()
+		m := g.start("owner", "a", 1, nil)
+		g.expect(5*time.Minute, "a/0")
+		for range 15 {
+			g.server.change("lease", lead)
+			time.Sleep(2 * time.Second)
+		}
+		g.expect(time.Second)
+		if err := <-m.result; err == nil || !strings.Contains(err.Error(), `"leader_x" leads`) {
+			t.Errorf("the owner ended with %v", err)
 		}
 	})
 }

@@ -138,7 +138,8 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 		const why = "leader election"
 		all = append(all,
 			need{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get watch update", []string{why}},
-			need{o.Namespace, "coordination.k8s.io", "leases", "", "create", []string{why + "; creating cannot be limited to a name"}})
+			need{o.Namespace, "coordination.k8s.io", "leases", "", "create list",
+				[]string{why + "; neither can be limited to a name, and a leader checks that no shard has an owner"}})
 	}
 	if o.Events {
 		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})

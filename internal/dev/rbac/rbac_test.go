@@ -136,8 +136,8 @@ func TestLease(t *testing.T) {
 		t.Errorf("with shards: %v %s", err, text)
 	}
 	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
-	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create (leader election; creating cannot be limited " +
-		"to a name)\n"
+	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create,list (leader election; neither can be limited " +
+		"to a name, and a leader checks that no shard has an owner)\n"
 	if got := text(roles); err != nil || got != want {
 		t.Errorf("got\n%s%v", got, err)
 	}

@@ -26,8 +26,6 @@ func (m *Machine) answerRead(a Action, now Moment, r Answer) {
 		return
 	}
 	switch {
-	case a.Op == List && r.Result == Denied && m.c.Elected == "":
-		m.unlisted = true
 	case a.Op == List && r.Result == Done:
 		m.seeAll(now, r.Leases)
 	case a.Op == Get && r.Result == Missing:
@@ -68,7 +66,7 @@ func (m *Machine) answerTake(a Action, started, now Moment, r Answer) {
 	m.shard = slices.Index(m.c.Names, a.Lease.Name)
 	m.held, m.renewed, m.tried = r.Lease, started, started.Steady
 	m.fresh, m.taken = a.Op == Create || a.Lease.Holder == m.c.Identity, now.Steady
-	m.phase, m.listing, m.getting, m.unlisted = Checking, true, m.c.Elected != "", false
+	m.phase, m.listing, m.getting = Checking, true, m.c.Elected != ""
 	m.woken, m.doubted, m.returning = false, false, false
 	m.retry = time.Time{}
 }
@@ -147,6 +145,13 @@ func (m *Machine) lose(reason string) {
 		m.phase, m.shard = Ended, -1
 	default:
 		m.phase, m.lost = Ended, reason
+	}
+}
+
+// Led ends the time with the Lease of a shard: a process of leader election serves beside it.
+func (m *Machine) Led(holder string) {
+	if m.phase == Serving || m.phase == Settling {
+		m.lose(fmt.Sprintf("%q leads, and a leader serves all shards", holder))
 	}
 }
 

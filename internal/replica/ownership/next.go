@@ -70,9 +70,6 @@ func (m *Machine) refresh() Action {
 
 // read returns the next request of those that complete the view. Leader election needs its own Lease before it takes it, shards need all.
 func (m *Machine) read() Action {
-	if m.listing && m.unlisted && m.c.Elected == "" {
-		m.listing = false
-	}
 	if m.listing {
 		return Action{Op: List}
 	}

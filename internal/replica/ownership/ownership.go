@@ -130,9 +130,7 @@ type Machine struct {
 	// left until then. polled is when it was last complete.
 	current, listing, getting bool
 	polled                    time.Time
-	// unlisted: there is no permission to list. It matters to leader election, which then leads without.
-	unlisted bool
-	watching bool
+	watching                  bool
 	// blocked: another division had a holder when the view was last complete.
 	blocked bool
 	// retry is the time before which no request is sent, but to renew or give back the Lease.
