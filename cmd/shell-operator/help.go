@@ -126,11 +126,11 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	err := fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names))
 	if hint := foreignCommands[args[0]]; hint != "" && !cmd.HasParent() {
 		return &hinted{fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), hint}
 	}
-	return err
+	return &hinted{fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names)),
+		cmd.CommandPath() + " --help lists the commands"}
 }
 
 // foreignCommands are commands that users of similar programs try.
@@ -200,7 +200,7 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	return fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names))
+	return &hinted{fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names)), cmd.CommandPath() + " --help lists the flags"}
 }
 
 // hintForShorthand is the next step for a flag of one letter that a command does not have.
@@ -228,13 +228,10 @@ func (h *hinted) Unwrap() error { return h.error }
 
 // hintFor is the next step for errors that have one.
 func hintFor(err error) string {
-	text := err.Error()
 	var known interface{ Hint() string }
 	switch {
 	case errors.As(err, &known):
 		return known.Hint()
-	case strings.Contains(text, "unknown flag"), strings.Contains(text, "unknown command"):
-		return "shell-operator --help lists commands and flags"
 	case errors.Is(err, syscall.ENOSPC):
 		return "free some space on that file system, or choose another directory with --tmp-dir or --run-dir"
 	case errors.Is(err, os.ErrPermission):

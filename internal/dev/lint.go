@@ -62,10 +62,9 @@ type linter struct {
 // Lint checks the hooks and the test files below o.HooksDir.
 func Lint(ctx context.Context, o Options, options LintOptions) (report LintReport, err error) {
 	l := &linter{shown: o.HooksDir, lint: options}
-	if info, err := os.Stat(o.HooksDir); err != nil {
-		return report, fmt.Errorf("cannot open the hooks directory: %w", err)
-	} else if !info.IsDir() {
-		return report, fmt.Errorf("%s is not a directory: name the directory of the hooks", o.HooksDir)
+	if problem := noDirectory(o.HooksDir); problem != "" {
+		return LintReport{Errors: 1, Findings: []lint.Finding{{Path: l.shown, Level: lint.Error, Message: problem,
+			Hint: "name the directory of the hooks"}}}, nil
 	}
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
 		return report, err
@@ -112,6 +111,21 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 		}
 	}
 	return report, nil
+}
+
+// noDirectory is why a path is not that of a directory; empty if it is.
+func noDirectory(path string) string {
+	info, err := os.Stat(path)
+	known := new(fs.PathError)
+	switch {
+	case errors.As(err, &known):
+		return "cannot open the hooks directory: " + known.Err.Error()
+	case err != nil:
+		return err.Error()
+	case !info.IsDir():
+		return "it is not a directory"
+	}
+	return ""
 }
 
 // linted is what came of one entry.
