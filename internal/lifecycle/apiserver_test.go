@@ -25,6 +25,8 @@ type apiServer struct {
 	history []apiRevision
 	// outage rejects half of the requests, blind the lists without a selector.
 	outage, blind bool
+	// released is called when an object has lost the finalizer.
+	released func(name, uid string)
 }
 
 type apiObject struct {
@@ -186,6 +188,12 @@ func (s *apiServer) patch(name string, body []byte) *http.Response {
 	if err := json.Unmarshal(body, &operations); err != nil {
 		return apiAnswer(400, err.Error())
 	}
+	lost := ""
+	defer func() {
+		if lost != "" {
+			s.released(name, lost)
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objects[name]
@@ -204,6 +212,9 @@ func (s *apiServer) patch(name string, body []byte) *http.Response {
 			return apiAnswer(422,
 				`{"kind":"Status","apiVersion":"v1","status":"Failure","code":422,"reason":"Invalid","message":"it is being deleted"}`)
 		default:
+			if slices.Contains(o.finalizers, modelFinalizer) && !slices.Contains(list, modelFinalizer) {
+				lost = o.uid
+			}
 			o.finalizers = list
 		}
 	}

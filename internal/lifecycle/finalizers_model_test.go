@@ -76,6 +76,7 @@ func TestFinalizerScenarios(t *testing.T) {
 	utilruntime.ErrorHandlers = nil
 	for name, text := range map[string]string{
 		"deleted while a run polls": "wait, create x, moment, poll, delete x, break, wait, wait, wait, repair, wait",
+		"left while a run polls":    "create x, wait, wait, wait, poll, delete x, moment, leave x, wait, break, wait, wait, wait, repair, wait",
 		"left twice":                "create y, wait, leave y, join y, leave y, wait, wait",
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
 		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
@@ -278,6 +279,15 @@ func (b *buckets) dropped(ev event.Event, why pending.Reason) {
 	}
 }
 
+// released checks that the bucket of an object that has lost the finalizer is gone.
+func (b *buckets) released(name, uid string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.record("released %s", uid); b.of[name] == uid && !b.lost[name] {
+		b.fault("%s has lost the finalizer, and has its bucket", uid)
+	}
+}
+
 // finalizerWorld is an operator with one hook.
 type finalizerWorld struct {
 	*buckets
@@ -387,6 +397,7 @@ func (s *scenario) play(t *testing.T) []string {
 	server := &apiServer{changed: make(chan struct{}), objects: map[string]*apiObject{}, random: rand.New(rand.NewPCG(s.seed, 1))}
 	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{},
 		ended: map[string]bool{}, lost: map[string]bool{}, slow: true, keyed: s.keyed}
+	server.released = b.released
 	w := &finalizerWorld{buckets: b, hook: s.newHook}
 	log := slog.New(slog.DiscardHandler)
 	config := &rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1}

@@ -101,8 +101,9 @@ func (b *bindingSet) Announce(h *hook.Hook, index int) {
 	}
 }
 
-// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more. If
-// again, the object is delivered again on request; otherwise the next version of the hook gets it in its Synchronization.
+// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more and
+// no Deleted of it follows. If again, the object is delivered again on request; otherwise the next version of the hook gets it in its
+// Synchronization, or the hook its Deleted.
 func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
 	m := b.gated(ev.Hook, ev.Index)
 	if m == nil {
@@ -114,7 +115,9 @@ func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
 	switch {
 	case m.phase >= muted:
 		return true, false
-	case !ok || it.object.uid != ev.Object.UID || !it.object.has(m.gate.name):
+	case !ok || it.object.uid != ev.Object.UID:
+		return m.binding.Deleted, false // it has left the selectors: the run with its Deleted releases it
+	case !it.object.has(m.gate.name):
 		return false, false
 	}
 	m.gate.fates[ev.Object.UID] = kept
