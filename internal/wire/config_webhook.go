@@ -45,6 +45,7 @@ func (p *parser) admission(o *object, mutating bool) hook.Admission {
 	parseEach(o, "matchConditions", 0, &a.MatchConditions, func(c *object) hook.MatchCondition {
 		return hook.MatchCondition{Name: c.requiredText("name"), Expression: c.requiredText("expression")}
 	})
+	checkConditions(o, a.MatchConditions)
 	a.FailurePolicy = o.oneOf("failurePolicy", "Fail", "Ignore")
 	if a.SideEffects = o.oneOf("sideEffects", "None", "NoneOnDryRun"); a.SideEffects == "" {
 		a.SideEffects = "None"
@@ -63,6 +64,26 @@ func (p *parser) admission(o *object, mutating bool) hook.Admission {
 	p.includes(o, &a.Binding)
 	o.close()
 	return a
+}
+
+// mostConditions is the limit of the API server; one is kept for that of excluded clients.
+const mostConditions = 64
+
+// checkConditions rejects what the API server would reject for the webhooks of all hooks; expressions are for the API server.
+func checkConditions(o *object, all []hook.MatchCondition) {
+	if len(all) >= mostConditions {
+		o.violation("matchConditions", fmt.Sprintf("has %d conditions", len(all)), fmt.Sprintf("use fewer than %d", mostConditions))
+	}
+	names := map[string]bool{}
+	for _, c := range all {
+		if problems := validation.IsQualifiedName(c.Name); c.Name != "" && len(problems) > 0 {
+			o.violation("matchConditions", fmt.Sprintf("has the name %q: %s", c.Name, problems[0]), "use letters, digits and hyphens")
+		}
+		if names[c.Name] && c.Name != "" {
+			o.violation("matchConditions", fmt.Sprintf("has two conditions with the name %q", c.Name), "give each a name of its own")
+		}
+		names[c.Name] = true
+	}
 }
 
 func checkWebhookName(o *object, name string) {

@@ -65,6 +65,9 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	if err != nil {
 		return err
 	}
+	if err := registrar.Check(ctx); err != nil {
+		return err
+	}
 	r.handlers, r.wait = append(r.handlers, placed{&s.handler, handler}), append(r.wait, handler.Wait)
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil

@@ -1,10 +1,13 @@
 package admission
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,16 +17,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// Delays after failed attempts. The first registration fails for good after the last of the first ones; later attempts
-// repeat the last of the later ones.
-var (
-	firstDelays = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second}
-	laterDelays = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second, time.Minute}
-)
+// retryDelays are those after failed attempts; the last one is repeated.
+var retryDelays = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second, time.Minute}
 
 const (
 	// recheck is the polling interval without the permission to watch, and how long an object is left to an operator that started later, which
@@ -54,14 +54,14 @@ type keeper struct {
 	// wake has a token when the object, or what is desired, may have changed.
 	wake chan struct{}
 	// recheck, restoreEvery and delays are constants except in tests.
-	recheck, restoreEvery    time.Duration
-	firstDelays, laterDelays []time.Duration
+	recheck, restoreEvery time.Duration
+	delays                []time.Duration
 }
 
 func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *keeper {
 	keeper := &keeper{
 		opts: o, kind: k, name: o.ConfigurationName + "-hooks", started: started,
-		wake: make(chan struct{}, 1), recheck: recheck, restoreEvery: restoreEvery, firstDelays: firstDelays, laterDelays: laterDelays,
+		wake: make(chan struct{}, 1), recheck: recheck, restoreEvery: restoreEvery, delays: retryDelays,
 	}
 	keeper.log = o.Log.With("kind", k.name, "name", keeper.name)
 	for _, w := range all {
@@ -72,26 +72,24 @@ func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *
 	return keeper
 }
 
-// run reconciles the object until ctx ends. It fails if the first reconciliation does.
-func (k *keeper) run(ctx context.Context) error {
+// run reconciles the object until ctx ends. What fails is reported and tried again.
+func (k *keeper) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	defer k.report(nil)
 
-	// registered: the object has webhooks of hooks that are ready, so an error cannot be that of the first registration.
-	registered, failures := len(k.webhooks) == 0, 0
+	failures := 0
 	watch := sync.OnceFunc(func() { watching.Go(func() { k.watch(ctx) }) })
 	for {
 		ready := k.anyReady()
 		again, err := k.reconcile(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return
 		case err == nil:
 			k.report(k.disputed)
-			registered = registered || ready
 			if ready {
 				k.opts.Served.Store(k.kind.typ.Kind(), true)
 			}
@@ -99,27 +97,79 @@ func (k *keeper) run(ctx context.Context) error {
 			watch()
 		case len(k.webhooks) == 0 && apierrors.IsForbidden(err) && !k.left && !k.served():
 			k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
-			return nil
-		case ready && !registered && !apierrors.IsForbidden(err) && (refused(err) || failures >= len(k.firstDelays)):
-			return k.explain(err)
+			return
 		default:
-			delays, problem := k.laterDelays, "Cannot register webhooks. Will retry after delay."
+			problem := "Cannot register webhooks. Will retry after delay."
 			if len(k.webhooks) == 0 {
 				problem = cannotRemove
 				watch()
 			}
-			if !registered {
-				delays = k.firstDelays
-			}
-			again = delays[min(failures, len(delays)-1)]
+			again = k.delays[min(failures, len(k.delays)-1)]
 			failures++
 			k.report(k.explain(err))
 			k.log.Warn(problem, "error", k.explain(err).Error(), "delay", again.String(), "failedCount", failures)
 		}
 		if !kube.Wait(ctx, again, k.wake) {
-			return nil
+			return
 		}
 	}
+}
+
+// check sends the object with the webhooks of all hooks as a dry run, and returns why the API server rejects it. Without an answer, or the
+// permission, it returns nil: run will report that.
+func (k *keeper) check(ctx context.Context) error {
+	live, err := k.read(ctx)
+	if err != nil {
+		return nil
+	}
+	all, options := *k, *k.opts
+	options.Ready = func(*hook.Hook) bool { return true }
+	all.opts = &options
+	want := all.desired(live, k.bundle(live))
+	if live == nil {
+		_, err = kube.SendJSON(ctx, k.opts.Client.Post().AbsPath(k.path("")...).Param("dryRun", "All").MaxRetries(0), want)
+	} else {
+		_, err = kube.SendJSON(ctx, k.opts.Client.Put().AbsPath(k.path(k.name)...).Param("dryRun", "All").MaxRetries(0), want)
+	}
+	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsRequestEntityTooLargeError(err) {
+		return nil
+	}
+	return k.culprit(err, want)
+}
+
+var webhookField = regexp.MustCompile(`^webhooks\[(\d+)\]\.?(.*)`)
+
+// expression quotes that of a condition: the text of the API server, which has it, too, may be dropped.
+func expression(b *hook.Admission, field string) string {
+	var index int
+	if n, _ := fmt.Sscanf(field, "matchConditions[%d].expression", &index); n == 0 || index >= len(b.MatchConditions) {
+		return ""
+	}
+	return " " + strconv.Quote(b.MatchConditions[index].Expression)
+}
+
+// culprit names the hooks whose webhooks the API server rejects.
+func (k *keeper) culprit(err error, want *configuration) error {
+	var errs []error
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			match := webhookField.FindStringSubmatch(cause.Field)
+			if match == nil {
+				continue
+			}
+			index, _ := strconv.Atoi(match[1])
+			for _, w := range k.webhooks {
+				if index < len(want.Webhooks) && w.binding.Name == want.Webhooks[index].Name {
+					errs = append(errs, fmt.Errorf("the API server rejects the webhook %q of hook %q: %s%s: %s", w.binding.Name, w.hook.Name,
+						match[2], expression(w.binding, match[2]), cmp.Or(cause.Message, string(cause.Type))))
+				}
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return k.explain(err)
+	}
+	return errors.Join(errs...)
 }
 
 // anyReady reports whether a hook with webhooks of the kind can answer.
@@ -322,7 +372,7 @@ func (k *keeper) clear(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		delay := k.laterDelays[min(failures, len(k.laterDelays)-1)]
+		delay := k.delays[min(failures, len(k.delays)-1)]
 		k.report(err)
 		k.log.Warn(cannotRemove, "error", err.Error(), "delay", delay.String(), "failedCount", failures+1)
 		if !kube.Wait(ctx, delay, k.wake) {

@@ -63,9 +63,6 @@ func send(ctx context.Context, req *rest.Request, body any) error {
 	return err
 }
 
-// refused reports whether the API server will never accept the object.
-func refused(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
-
 // creationError is the error of a creation.
 type creationError struct{ error }
 

@@ -106,33 +106,42 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 // ErrReplaced is the cause of a context of Run whose Registrar is replaced by another one: then nothing is removed.
 var ErrReplaced = errors.New("another registrar follows")
 
-// Run registers the webhooks of each hook when it is ready, and keeps them registered until ctx ends. It fails if the first registration
-// does. Call it once. It removes or empties a configuration without bindings if it points to this operator. Missing permissions are
-// reported, and do not end it.
+// Run registers the webhooks of each hook when it is ready, and keeps them registered until ctx ends. Call it once. What fails is
+// reported and tried again: what is registered stays. It removes or empties a configuration without bindings if it points to this operator.
 func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make([]error, len(r.keepers))
 	var all, waking sync.WaitGroup
 	bundle, paths, ready := r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged() // before they are read
 	waking.Go(func() { r.wake(ctx, bundle, paths, ready) })
-	for i, k := range r.keepers {
-		all.Go(func() {
-			if errs[i] = k.run(ctx); errs[i] != nil {
-				cancel()
-			}
-		})
+	for _, k := range r.keepers {
+		all.Go(func() { k.run(ctx) })
 	}
 	all.Wait()
 	cancel()
 	waking.Wait()
-	err := errors.Join(errs...)
 	if r.opts.URL != "" && !errors.Is(context.Cause(ctx), ErrReplaced) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
-		err = errors.Join(err, r.Remove(last))
+		return r.Remove(last)
 	}
-	return err
+	return nil
+}
+
+// checkTimeout bounds a check: an API server that cannot be reached does not keep the operator from starting.
+const checkTimeout = 10 * time.Second
+
+// Check returns why the API server would reject the webhooks of the hooks. It changes nothing.
+func (r *Registrar) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var errs []error
+	for _, k := range r.keepers {
+		if len(k.webhooks) > 0 {
+			errs = append(errs, k.check(ctx))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // wake wakes the keepers when what they desire changes: then one of the channels is closed.

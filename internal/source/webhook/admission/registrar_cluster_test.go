@@ -260,7 +260,7 @@ func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Int
 
 func hurry(r *Registrar) {
 	for _, k := range r.keepers {
-		k.firstDelays, k.laterDelays = []time.Duration{time.Millisecond, time.Millisecond}, []time.Duration{time.Millisecond}
+		k.delays = []time.Duration{time.Millisecond}
 		k.recheck, k.restoreEvery = 200*time.Millisecond, time.Millisecond
 	}
 }
@@ -337,21 +337,47 @@ func TestOldPermissions(t *testing.T) {
 	}
 }
 
-// A permanent rejection by the API server ends Run immediately.
-func TestRefused(t *testing.T) {
+// Webhooks that the API server rejects are named before they are registered, and remove nothing that is.
+func TestRejected(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	hooks := quietFull()
-	hooks[0].Validating[0].MatchConditions[0].Expression = "this is no CEL"
-	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name,
-		Service: somewhere})
-	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "matchConditions") {
+	options := RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
+		URL: "https://127.0.0.1:1"}
+	invalid := func() (*Registrar, *reports) {
+		o, seen := options, &reports{}
+		o.Hooks, o.Report = quietFull(), seen.report
+		o.Hooks[0].Validating[0].MatchConditions[0].Expression = "this is no CEL"
+		r, _ := newRegistrar(t, o)
+		return r, seen
+	}
+	r, _ := invalid()
+	want := fmt.Sprintf(`the API server rejects the webhook %q of hook %q: matchConditions[0].expression "this is no CEL": `,
+		r.opts.Hooks[0].Validating[0].Name, r.opts.Hooks[0].Name)
+	if err := r.Check(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("before anything is registered: %v, want %s", err, want)
+	}
+	good, _ := newRegistrar(t, options)
+	if err := good.Check(t.Context()); err != nil || live(t, c, validating, name) != nil {
+		t.Errorf("a check: %v, or it is registered", err)
+	}
+	run(t, good)
+	before := live(t, c, validating, name)
+	r, seen := invalid()
+	if err := r.Check(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("later: %v, want %s", err, want)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	seen.until(t, validating.name+" "+name+"-hooks true", "matchConditions")
+	cancel(ErrReplaced)
+	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if strings.Contains(log.String(), "Will retry") {
-		t.Errorf("it tried again:\n%s", log)
+	if after := live(t, c, validating, name); after == nil || !equality.Semantic.DeepEqual(after.Webhooks, before.Webhooks) {
+		t.Errorf("registered is %+v", after)
 	}
 }
 
@@ -402,11 +428,16 @@ func TestUnreachable(t *testing.T) {
 	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(),
 		Service: somewhere})
 	hurry(r)
-	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if err := r.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(log.String(), "Will retry after delay."); n < 2 {
-		t.Errorf("%d attempts", n)
+	trying, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(trying) }()
+	log.Until(t, "Will retry after delay.", 3)
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 	r, _ = newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(),
 		URL: "https://x"})
@@ -484,7 +515,7 @@ func TestCreatedByAChart(t *testing.T) {
 	}
 	first, _ := newRegistrar(t, options(quietFull()))
 	for _, k := range first.keepers {
-		k.firstDelays, k.laterDelays = []time.Duration{100 * time.Millisecond}, []time.Duration{100 * time.Millisecond}
+		k.delays = []time.Duration{100 * time.Millisecond}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
