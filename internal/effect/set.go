@@ -25,8 +25,8 @@ type ObjectSet struct {
 	Force, Migrate bool
 	// Restore applies members again that other clients have changed.
 	Restore bool
-	// Finalizer: a binding of the hook adds a finalizer to its objects, so that a run can prune before an owner is gone.
-	Finalizer bool
+	// Finalizers are those that bindings of the hook add to their objects, so that a run can prune before an owner is gone.
+	Finalizers []string
 	// PruneKinds are those of KeptKinds that are pruned nevertheless.
 	PruneKinds []string
 }

@@ -16,7 +16,6 @@ import (
 	"iter"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -188,10 +187,15 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err != nil {
 		return nil, err
 	}
-	finalizer := slices.ContainsFunc(h.Kubernetes, func(b hook.Kubernetes) bool { return b.Finalizer != "" })
+	var finalizers []string
+	for i := range h.Kubernetes {
+		if name := h.Kubernetes[i].Finalizer; name != "" {
+			finalizers = append(finalizers, name)
+		}
+	}
 	for _, p := range requests.Patches {
 		if p.Set != nil {
-			p.Set.Finalizer = finalizer
+			p.Set.Finalizers = finalizers
 		}
 	}
 	if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request

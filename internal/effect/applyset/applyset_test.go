@@ -111,7 +111,9 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 		return err
 	}
 	for _, p := range patches {
-		p.Set.Finalizer = o.finalizer
+		if o.finalizer {
+			p.Set.Finalizers = []string{"example.com/hold"}
+		}
 		if err := o.Sync(ctx, slog.New(slog.NewTextHandler(o.log, nil)), hook, p.Set, func(string, ...kube.Rule) {}); err != nil {
 			return err
 		}

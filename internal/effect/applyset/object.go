@@ -202,12 +202,15 @@ func (s *session) decide(ctx context.Context, o *object) error {
 			}
 		}
 		o.kept = current != nil && isKept(current.Annotations)
+		member := current != nil && (known || s.isMember(current) || s.isRelabelled(o.ref, current))
 		switch {
+		case s.shrinks && !member:
+			return nil
 		case current == nil:
 			err = s.create(ctx, o)
 		case current.DeletionTimestamp != nil:
 			return errors.New("it is being deleted: the next run applies it again")
-		case known || s.isMember(current) || s.isRelabelled(o.ref, current):
+		case member:
 			err = s.update(ctx, o, current)
 		default:
 			err = s.adopt(ctx, o, current)

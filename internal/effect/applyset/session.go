@@ -36,7 +36,9 @@ type session struct {
 	// ownerKind is the resource of the owner; owner is nil if there is none, or none any more.
 	ownerKind kube.Resource
 	owner     *live
-	parent    *parent
+	// shrinks: the owner is being deleted, and a finalizer of the hook holds it. Nothing new is created.
+	shrinks bool
+	parent  *parent
 
 	objects []*object
 	wanted  map[ref]bool
@@ -113,10 +115,14 @@ func (s *session) run(ctx context.Context) error {
 // try makes the set complete. What it remembers and decides counts from its first write of the parent to its last look at it: if another
 // process has written the parent in between, it fails with errOvertaken.
 func (s *session) try(ctx context.Context) error {
-	s.owner, s.members, s.incomplete = nil, map[ref]*live{}, nil
+	s.owner, s.shrinks, s.members, s.incomplete = nil, false, map[ref]*live{}, nil
 	// Neither depends on the other.
 	reads, errs := []func(context.Context) error{s.readOwner, s.readParent}, [2]error{}
 	kube.Concurrently(len(reads), len(reads), func(i int) { errs[i] = reads[i](ctx) })
+	if gone := new(ownerGoneError); errors.As(errs[0], &gone) && gone.known {
+		s.log.Info("The owner of a set is gone, its objects are not applied", "owner", gone.owner, "reason", gone.reason)
+		return errs[1]
+	}
 	if err := cmp.Or(errs[0], errs[1]); err != nil {
 		return err
 	}
@@ -141,7 +147,7 @@ func (s *session) try(ctx context.Context) error {
 	}
 	places, owned := s.wantedPlaces()
 	recorded = recorded.union(places)
-	if s.owner != nil && !owned && !s.set.Finalizer {
+	if s.owner != nil && !owned && len(s.set.Finalizers) == 0 {
 		s.warnLeft()
 	}
 	s.remember(recorded)
@@ -321,22 +327,36 @@ func (s *session) pruned() {
 	maps.DeleteFunc(s.state.applied, func(r ref, _ applied) bool { return !s.wanted[r] })
 }
 
-// readOwner reads the owner. Only an empty set may be of one that is gone.
+// ownerGoneError is the error of objects whose owner is gone.
+type ownerGoneError struct {
+	owner, reason string
+	// known: the owner was there when the hook ran.
+	known bool
+}
+
+func (e *ownerGoneError) Error() string {
+	return fmt.Sprintf("its owner %s %s: only a set without objects is possible now", e.owner, e.reason)
+}
+
+// readOwner reads the owner. Only an empty set may be of one that is gone. While a finalizer of the hook holds it, a set may shrink.
 func (s *session) readOwner(ctx context.Context) error {
 	o := s.set.Owner
 	if o == nil {
 		return nil
 	}
 	name := s.ownerKind.Kind + "/" + o.Name
-	reason := "does not exist"
+	reason, known := "does not exist", o.UID != ""
 	if s.ownerKind.Resource != "" {
 		found, err := s.get(ctx, s.ownerKind, o.Namespace, o.Name)
 		switch {
 		case err != nil:
 			return fmt.Errorf("cannot read its owner %s: %w", name, explain(err, s.ownerKind, o.Namespace, "get"))
 		case found == nil:
+		case found.DeletionTimestamp != nil && (o.UID == "" || string(found.UID) == o.UID) && len(s.set.Objects) > 0 && s.isHeld(found):
+			s.owner, s.shrinks = found, true
+			return nil
 		case found.DeletionTimestamp != nil:
-			reason = "is being deleted"
+			reason, known = "is being deleted", true
 		case o.UID != "" && string(found.UID) != o.UID:
 			reason = "is another object than the one with the uid " + o.UID
 		default:
@@ -345,9 +365,14 @@ func (s *session) readOwner(ctx context.Context) error {
 		}
 	}
 	if len(s.set.Objects) > 0 {
-		return fmt.Errorf("its owner %s %s: only a set without objects is possible now", name, reason)
+		return &ownerGoneError{name, reason, known}
 	}
 	return nil
+}
+
+// isHeld reports whether the owner has a finalizer of the hook.
+func (s *session) isHeld(owner *live) bool {
+	return slices.ContainsFunc(owner.Finalizers, func(name string) bool { return slices.Contains(s.set.Finalizers, name) })
 }
 
 // read reads the parent and the members, and returns where members may be.
