@@ -16,7 +16,8 @@ type endpoint struct {
 	namespace, url, host string
 }
 
-// endpointOf returns the configured URL, else the Service inside a cluster, else the host's own address.
+// endpointOf returns the configured URL, else the Service inside a cluster, else the address that the server listens
+// on, or that of the host if it listens on all.
 func endpointOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (endpoint, error) {
 	if server.URL != "" {
 		return endpoint{url: strings.TrimSuffix(server.URL, "/")}, nil
@@ -27,6 +28,11 @@ func endpointOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (endpo
 			return endpoint{}, fmt.Errorf("webhooks need the namespace of their Service: %w", err)
 		}
 		return endpoint{namespace: namespace}, nil
+	}
+	if host, _, _ := net.SplitHostPort(server.ListenAddress); host != "" {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+			return endpoint{host: host}, nil // no other address is served
+		}
 	}
 	host, err := ownAddress(cl.Config.Host)
 	return endpoint{host: host}, err

@@ -105,6 +105,19 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Outside a cluster a server that listens on one address is registered with that one.
+func TestPlaceOfListener(t *testing.T) {
+	outside := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
+	for listen, want := range map[string]string{
+		"192.0.2.7:9680": "192.0.2.7", "[2001:db8::1]:9680": "2001:db8::1", "localhost:9680": "localhost",
+		"0.0.0.0:9680": "127.0.0.1", "[::]:9680": "127.0.0.1", ":9680": "127.0.0.1",
+	} {
+		if got, err := endpointOf(outside, WebhookOptions{}, WebhookServer{ListenAddress: listen}); err != nil || got != (endpoint{host: want}) {
+			t.Errorf("%s: got %+v, %v", listen, got, err)
+		}
+	}
+}
+
 // One URL cannot lead to two servers, unless a proxy there has a certificate of the user's CA.
 func TestOneURLForBoth(t *testing.T) {
 	made, given := WebhookServer{Cert: "/no/such/file"}, WebhookServer{FilesGiven: true}
