@@ -305,6 +305,9 @@ func (r *Resolver) resources(ctx context.Context, groupVersion string) ([]metav1
 	if ok {
 		return known, nil
 	}
+	if strings.Contains(groupVersion, "..") { // operations of hooks name versions, too: it would be another path
+		return nil, nil
+	}
 	path := "/apis/" + groupVersion
 	if !strings.Contains(groupVersion, "/") {
 		path = "/api/" + groupVersion

@@ -3,7 +3,9 @@ package telemetry
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,21 +43,43 @@ func HookMetricsHandler(hooks prometheus.Collector, log *slog.Logger) http.Handl
 	return limited(promhttp.HandlerFor(r, options), scrapeTimeout, log)
 }
 
-// limited bounds the scrapes in flight and their time. The limits of promhttp do not count clients that read slowly: its timeout buffers
-// the whole response, outside of its limit of requests. Scrapes that end early are logged once a minute: any client can cause them.
+// limited bounds the scrapes in flight and their time: one client, which may read slowly, has one of them. Programs on this machine,
+// such as a proxy for others, have as many as there are. The limits of promhttp do not count clients that read slowly: its timeout
+// buffers the whole response, outside of its limit of requests. Scrapes that end early are logged once a minute: any client can
+// cause them.
 func limited(scrape http.Handler, timeout time.Duration, log *slog.Logger) http.Handler {
-	slots, unread := make(chan struct{}, scrapesInFlight), logonce.Dedup{Every: time.Minute}
+	unread := logonce.Dedup{Every: time.Minute}
+	var mu sync.Mutex
+	running, of := 0, map[string]int{}
+	enter := func(address string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if running == scrapesInFlight || of[address] > 0 && !net.ParseIP(address).IsLoopback() {
+			return false
+		}
+		running++
+		of[address]++
+		return true
+	}
+	leave := func(address string) {
+		mu.Lock()
+		defer mu.Unlock()
+		running--
+		if of[address]--; of[address] == 0 {
+			delete(of, address)
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-		default:
+		address, _, _ := net.SplitHostPort(r.RemoteAddr)
+		if !enter(address) {
 			w.Header().Set("Retry-After", "5")
-			http.Error(w, fmt.Sprintf("%d scrapes are in flight: try again later", scrapesInFlight), http.StatusServiceUnavailable)
+			http.Error(w, fmt.Sprintf("%d scrapes are in flight, or one of this address: try again later", scrapesInFlight),
+				http.StatusServiceUnavailable)
 			return
 		}
 		to := &abortable{ResponseWriter: w}
 		defer func() {
-			<-slots
+			leave(address)
 			if to.err == nil {
 				return
 			}

@@ -86,21 +86,38 @@ func TestSlowScrapes(t *testing.T) {
 	}
 }
 
-// TestScrapesInFlight: the fourth scrape is rejected while three run.
+// TestScrapesInFlight: the fourth scrape is rejected while three run, and the second one of an address, unless that is a loopback address.
 func TestScrapesInFlight(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	h := limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began <- struct{}{}; <-end }), time.Hour,
 		slog.New(slog.DiscardHandler))
+	from := func(address string) *http.Request {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.RemoteAddr = address
+		return r
+	}
+	rejected := func(address string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, from(address))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, header %v", address, w.Code, w.Header())
+		}
+	}
 	var running sync.WaitGroup
-	for range scrapesInFlight {
-		running.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)) })
+	begin := func(address string) {
+		running.Go(func() { h.ServeHTTP(httptest.NewRecorder(), from(address)) })
 		<-began
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("status %d, header %v", w.Code, w.Header())
-	}
+	begin("10.0.0.1:1")
+	rejected("10.0.0.1:2")
+	begin("[::1]:1")
+	begin("[::1]:2")
+	rejected("10.0.0.2:1")
+	close(end)
+	running.Wait()
+	end = make(chan struct{})
+	begin("10.0.0.1:3")
 	close(end)
 	running.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -22,8 +23,13 @@ func (p *parser) kubernetes(o *object) hook.Kubernetes {
 	var k hook.Kubernetes
 	k.Name = p.bindingName(o, "kubernetes")
 	k.APIVersion = o.text("apiVersion")
-	if _, err := schema.ParseGroupVersion(k.APIVersion); err != nil {
+	switch gv, err := schema.ParseGroupVersion(k.APIVersion); {
+	case err != nil:
 		o.violation("apiVersion", fmt.Sprintf("%q has too many slashes", k.APIVersion), `write "group/version" or "version"`)
+	case gv.Version != "" && len(validation.IsDNS1035Label(gv.Version)) > 0,
+		gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0:
+		// It becomes a part of the path of a request.
+		o.violation("apiVersion", fmt.Sprintf("%q is no version", k.APIVersion), `write "group/version" or "version", such as apps/v1`)
 	}
 	k.Kind = o.requiredText("kind")
 	if o.has("kind") && o.fields["kind"] == "" {
