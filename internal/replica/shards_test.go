@@ -343,8 +343,7 @@ func TestVacant(t *testing.T) {
 }
 
 // With fewer replicas than shards there is no standby, and the first of the owners reports the shards without one, whose process was
-// killed,
-// too. It may be that of any shard.
+// killed, too. It may be that of any shard.
 func TestVacantWithoutStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)

@@ -85,6 +85,9 @@ func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (w
 	if err != nil {
 		return nil, err
 	}
+	body = &resumed{ctx: ctx, body: body, since: time.Now(), open: func() (io.ReadCloser, error) {
+		return f.open(ctx, "watch", opts, f.consumers)
+	}}
 	return newEventStream(body, f.newDigester(ctx, f.reading), func(err error) {
 		if ctx.Err() == nil {
 			f.broke(err)
