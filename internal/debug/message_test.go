@@ -43,6 +43,18 @@ func TestMessageOfARun(t *testing.T) {
 	}
 }
 
+// What the client of a review got follows how the run ended: without it each denial looks like a success.
+func TestVerdictOfARun(t *testing.T) {
+	now := time.Now()
+	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Answer: "denied: not\ntoday"}
+	e := Explanation{last: &r}
+	for name, text := range map[string]string{"runs": listed(t, runList, []history.Run{r}, now), "why": e.text(now), "tail": r.Outcome()} {
+		if !strings.Contains(text, "exit status 0, denied: not today") {
+			t.Errorf("%s shows\n%s", name, text)
+		}
+	}
+}
+
 // listed are the rows of a list.
 func listed(t *testing.T, l *List, items any, now time.Time) string {
 	t.Helper()

@@ -341,7 +341,7 @@ func (s *ObjectState) text(now time.Time) string {
 		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(oneLine(set.Reason)))
 	}
 	for _, r := range s.Runs {
-		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), ending(&r)+message(&r), r.Reason())
+		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), ending(&r)+r.Verdict()+message(&r), r.Reason())
 	}
 	if len(s.Runs) == 0 {
 		b.WriteString("no known run names it\n")

@@ -49,7 +49,8 @@ func TestFailedReviews(t *testing.T) {
 	namespace := c.Namespace(t)
 	crd := "things." + namespace + ".example.com"
 	c.KubectlInput(t, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "`+crd+`"},
-  "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things", "singular": "thing"}, "versions": [
+  "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things",
+		"singular": "thing"}, "versions": [
     {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
     {"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`, "create", "-f", "-")
 	hooks := t.TempDir()
@@ -111,6 +112,9 @@ func TestFailedReviews(t *testing.T) {
 		if runs[0].Status != status || runs[0].Exit != test.exit {
 			t.Errorf("%s: the run has %+v", test.name, runs[0])
 		}
+		if list := op.Ask("runs", "review.sh", "--limit", "1"); !strings.Contains(list, test.exit+", "+test.answer) {
+			t.Errorf("%s: runs says\n%s", test.name, list)
+		}
 		shown := op.Ask("runs", "show", runs[0].ID)
 		subject := fmt.Sprintf("CREATE ConfigMap %s/verdict-%s (maps.example.com)", namespace, test.name)
 		for _, want := range []string{subject, test.answer, test.failed} {
@@ -131,7 +135,7 @@ func TestFailedReviews(t *testing.T) {
 		!strings.Contains(text, `review.sh, binding "maps.example.com": 5 of its last `) {
 		t.Errorf("status: exit status %d\n%s", code, text)
 	}
-	if list := op.Ask("hook", "list", "-o", "table"); !strings.Contains(list, "reviews fail") {
+	if list := op.Ask("hooks"); !strings.Contains(list, "reviews fail") {
 		t.Errorf("hook list:\n%s", list)
 	}
 	if text := op.Page("/readyz"); !strings.HasPrefix(text, "ok\n") ||

@@ -189,12 +189,20 @@ func (r *Run) Reason() string {
 	return text
 }
 
-// Outcome is the end of a run on one line, without what the hook printed.
+// Outcome is the end of a run on one line, with the verdict of a review and without what the hook printed.
 func (r *Run) Outcome() string {
 	if r.Status == Running {
 		return "running for " + r.Took.String()
 	}
-	return string(r.Status) + " after " + r.Took.String() + ": " + r.Exit
+	return string(r.Status) + " after " + r.Took.String() + ": " + r.Exit + r.Verdict()
+}
+
+// Verdict is what the client of a review got, on one line, to follow how the process ended.
+func (r *Run) Verdict() string {
+	if r.Answer == "" {
+		return ""
+	}
+	return ", " + strings.Join(strings.Fields(r.Answer), " ")
 }
 
 // operations names the operations of a run, the first ones of many.
