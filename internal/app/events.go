@@ -59,7 +59,11 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 		end, reason = "gave up after", reason+": "+gaveUp
 	}
 	note := func(about string) string {
-		return fmt.Sprintf("Hook %q %s %d%s, its contexts are %s: %s", e.Hook.Name, end, e.Attempts, about, fate, reason)
+		attempts := "1 attempt"
+		if e.Attempts != 1 {
+			attempts = fmt.Sprintf("%d attempts", e.Attempts)
+		}
+		return fmt.Sprintf("Hook %q %s %s%s, its contexts are %s: %s", e.Hook.Name, end, attempts, about, fate, reason)
 	}
 	o := e.Object
 	if o == nil {
