@@ -314,7 +314,6 @@ rbac: {rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]}
 		"update lease/another":                   "no",
 		"update validatingwebhookconfigurations/" + namespace + "-shop-shell-operator-admission-hooks": "yes",
 		"create validatingwebhookconfigurations":                                                       "no",
-		"delete validatingwebhookconfigurations/" + namespace + "-shop-shell-operator-hooks":           "yes",
 		"update validatingwebhookconfigurations/another":                                               "no",
 		"list mutatingwebhookconfigurations":                                                           "no",
 	}
