@@ -406,15 +406,14 @@ func (q *modelQueue) ready(l *modelLane) { l.runs, l.sleeps, l.seq = false, fals
 
 func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 	empty := len(l.tasks) == 0
-	switch {
-	case how == "first":
+	if how == "first" {
 		t.first = true
 		at := 0
 		for at < len(l.tasks) && (at == 0 && l.taken || l.tasks[at].first) {
 			at++
 		}
 		l.tasks = slices.Insert(l.tasks, at, t)
-	default:
+	} else {
 		if last := len(l.tasks) - 1; (last > 0 || last == 0 && !l.taken) && l.tasks[last].absorbs(t) {
 			return
 		}

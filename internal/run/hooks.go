@@ -37,9 +37,6 @@ type state struct {
 	since   time.Time
 	// idle is set when the hook has been removed, and closed when none of its runs is left.
 	idle chan struct{}
-	// endings counts how often bindings have ended because they were denied; ended has the count at the last end of each.
-	endings int
-	ended   map[int]int
 }
 
 // Add makes hooks known. Tasks of others do not run.

@@ -202,7 +202,7 @@ func TestProcess(t *testing.T) {
 	if _, err := output.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	defer tunnel.Wait() //nolint:errcheck // the end of its input ends it
+	defer tunnel.Wait()
 	defer input.Close()
 	named := filepath.Join(o.results, "tunnel")
 	if err := errors.Join(os.WriteFile(named+".new", fmt.Append(nil, tunnel.Process.Pid), 0o644), os.Rename(named+".new", named)); err != nil {

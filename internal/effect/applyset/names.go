@@ -39,9 +39,6 @@ const (
 // format is that of the annotations on the parent.
 const format = "1"
 
-// managerPrefix begins the names of the field managers of sets.
-const managerPrefix = "shell-operator/"
-
 // isKept reports whether an object is never deleted.
 func isKept(annotations map[string]string) bool { return annotations[pruneAnnotation] == "disabled" }
 
