@@ -120,7 +120,7 @@ func TestLeasePermissions(t *testing.T) {
 		t.Errorf("status without the permission:\n%s", got)
 	}
 	op.UntilLog("No permission to watch the Lease")
-	cluster.Kubectl(t, "-n", namespace, "create", "role", "lease", "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
+	cluster.Kubectl(t, "-n", namespace, "create", "role", "lease", "--verb=get,list,create,update", "--resource=leases.coordination.k8s.io")
 	cluster.Kubectl(t, "-n", namespace, "create", "rolebinding", "lease", "--role=lease", "--user=alice")
 	op.UntilLog("The Lease can be used again")
 	if got := status(); strings.Contains(got, "the Lease: ") {

@@ -15,7 +15,7 @@ import (
 
 // metricsFlood is a hook that writes 9,000 series with labels of 60 KB, and one that writes many short ones.
 const metricsFlood = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+if [ "$1" = --config ]; then echo '{"configVersion": "v1", "onStartup": 1, "settings": {"maxFileBytes": 134217728}}'; exit; fi
 awk -v n=N -v size=SIZE 'BEGIN {
   for (l = "x"; length(l) < size; l = l l); l = substr(l, 1, size)
   for (i = 0; i < n; i++)

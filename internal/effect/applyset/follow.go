@@ -54,7 +54,9 @@ func versionOf(text string) uint64 {
 
 // Run watches the members of sets and restores them, until ctx ends.
 func (a *Applier) Run(ctx context.Context) {
+	a.mu.Lock()
 	a.drifted = workqueue.NewTypedDelayingQueue[driftKey]()
+	a.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer a.drifted.ShutDown()

@@ -63,7 +63,10 @@ func setOfCluster(t *testing.T, client rest.Interface, namespace string) (is map
 func idle(t *testing.T, r *restorer) {
 	t.Helper()
 	await(t, "the process compares members forever", func() bool {
-		if r.drifted == nil || r.drifted.Len() > 0 {
+		r.mu.Lock()
+		drifted := r.drifted
+		r.mu.Unlock()
+		if drifted == nil || drifted.Len() > 0 {
 			return false
 		}
 		for _, s := range r.states() {

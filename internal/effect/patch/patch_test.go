@@ -96,7 +96,14 @@ func TestOperations(t *testing.T) {
 				}
 			}
 			if look := parts["look"]; look != "" {
-				got := strings.TrimSpace(cluster.Kubectl(t, append([]string{"-n", namespace}, strings.Fields(look)...)...))
+				kubectl := func() string {
+					return strings.TrimSpace(cluster.Kubectl(t, append([]string{"-n", namespace}, strings.Fields(look)...)...))
+				}
+				got := kubectl()
+				// The garbage collector removes what orphans its dependents, after the answer to the deletion.
+				for begin := time.Now(); got != parts["want"] && time.Since(begin) < test.Patience; {
+					got = kubectl()
+				}
 				if got != parts["want"] {
 					t.Errorf("kubectl %s: %q, want %q", look, got, parts["want"])
 				}
