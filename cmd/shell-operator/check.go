@@ -90,7 +90,6 @@ func (s *settings) check() error {
 		words            []string
 	}{
 		{"v0-existing-objects", s.v0Existing, "add or skip", []string{"add", "skip"}},
-		{"orphan-finalizers", s.orphanFinalizers, "report or remove", []string{"report", "remove"}},
 		{"kubectl", s.Kubectl, "auto or process", []string{kubectl.Auto, kubectl.Process}},
 		{"hook-home", s.hookHome, "one of " + strings.Join(homes, ", "), homes},
 		{"record", string(s.Record), "one of " + strings.Join(recordModes, ", "), recordModes},
@@ -110,9 +109,6 @@ func (s *settings) check() error {
 		wrong("shards", "%d: use a number from 1 to %d", n, shard.Max)
 	case n > 1 && s.Election.Enabled:
 		wrong("shards", "excludes %s: set one of them", s.named("leader-election"))
-	case n > 1 && s.orphanFinalizers == "remove":
-		wrong("shards", "excludes %s=remove: another replica may have newer hooks; use report, and the command finalizers",
-			s.named("orphan-finalizers"))
 	}
 	for _, n := range []struct {
 		flag  string

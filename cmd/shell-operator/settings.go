@@ -27,7 +27,7 @@ type settings struct {
 	logLevel, logType             string
 	logNoTime, debugKubernetesAPI bool
 	contextsPerRun                contextLimit
-	v0Existing, orphanFinalizers  string
+	v0Existing                    string
 	listenAddress, listenPort     string
 	httpAddress, httpPort         string
 	reviewEffects                 string
@@ -150,9 +150,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "retry-max-delay", bind: duration(&s.RetryMax, 32*time.Second), usage: "maximum back-off before a retry"},
 			{flag: "max-runs", bind: number(&s.MaxRuns, 0),
 				usage: "maximum of concurrent runs of all queues together; webhooks and HTTP requests do not count; 0 means no limit"},
-			{flag: "orphan-finalizers", bind: text(&s.orphanFinalizers, "report"),
-				usage: "finalizers whose hook or binding is gone, at the start and after a reload: report shows them, remove removes them from all " +
-					"objects, unless another operator with the same instance name may have them"},
 			{flag: "max-parked", bind: number(&s.MaxParked, 10_000), usage: "maximum of binding contexts in parked tasks; the oldest are dropped"},
 			{flag: "spool-limit", bind: number(&s.SpoolLimit, 512<<20),
 				usage: "bytes of waiting objects below --tmp-dir from which on a Modified event replaces the one of its object that waits; " +

@@ -154,7 +154,7 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	o := s.Options
 	o.Log, o.Version, o.Env, o.Debug = log, version, os.Environ(), s.debugOptions()
 	o.OwnHomes, o.KeepTmpFiles = s.hookHome == homeOwn, bool(s.keepTmpFiles)
-	o.ContextsPerRun, o.SkipExistingV0, o.RemoveOrphans = int(s.contextsPerRun), s.v0Existing == "skip", s.orphanFinalizers == "remove"
+	o.ContextsPerRun, o.SkipExistingV0 = int(s.contextsPerRun), s.v0Existing == "skip"
 	o.ListenAddress, o.HTTP.ListenAddress = net.JoinHostPort(s.listenAddress, s.listenPort), net.JoinHostPort(s.httpAddress, s.httpPort)
 	o.Installation, o.Election.Shards, o.Pod, o.PodUID = s.installation(), s.shards(), s.env["POD_NAME"], s.env["POD_UID"]
 	o.Metrics.NoQueueActions = s.env["QUEUE_ACTIONS_METRICS"] == "no"

@@ -79,7 +79,7 @@ func uninstall(ctx context.Context, o app.Options, u uninstalling) error {
 	}
 	return errors.Join(
 		sets,
-		app.UninstallFinalizers(ctx, cl, o, u.deployment == ""),
+		app.UninstallFinalizers(ctx, cl, o),
 		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, DryRun: o.Patches.DryRun, Log: o.Log}),
 		app.UninstallLeases(ctx, cl, o, u.deployment != ""),
 	)

@@ -166,7 +166,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	if !o.Patches.DryRun {
 		asides.Go(func() { op.sweepSets(aside) })
 	}
-	asides.Go(func() { op.findOrphans(aside, o.RemoveOrphans && !o.Patches.DryRun) })
+	asides.Go(func() { op.findOrphans(aside) })
 	return op.serve(ctx, kill, killNow, o.ShutdownTimeout, o.Watchdog)
 }
 

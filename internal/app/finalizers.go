@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,31 +29,13 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, 
 	}
 	op.finalizers = finalizer.New(finalizer.Options{
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
-		Instance: cl.Instance(o.Installation), Log: o.Log,
-		Operator: operatorName(cl, o), Lease: o.Election.replicas(), Beats: op.shards.first,
-		KeepEntries: o.Election.Shards > 0,
-		Halted:      func(reason string, than uint64) { op.watcher.Halt(reason, than) }, Changed: func() { op.hooksChanged(nil) },
+		Instance: cl.Instance(o.Installation), Log: o.Log, KeepEntries: o.Election.Shards > 0,
+		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) },
 	})
 	if o.Patches.DryRun {
 		return nil, nil
 	}
 	return client, nil
-}
-
-// operatorName distinguishes the operators of one installation. Replicas that share a Lease are one. A dry run has none.
-func operatorName(cl *kube.Cluster, o Options) string {
-	switch {
-	case o.Patches.DryRun:
-		return ""
-	case o.Election.replicas():
-		return leaseName(cl, o)
-	}
-	return "process " + host(o) + "/" + rand.Text()[:8]
-}
-
-func leaseName(cl *kube.Cluster, o Options) string {
-	namespace, _ := cl.OwnNamespace(o.Installation.Namespace)
-	return "lease " + namespace + "/" + o.Election.Lease
 }
 
 // host is the name of the Pod or of the machine.
@@ -103,31 +84,20 @@ const orphanRetry = time.Minute
 
 // findOrphans searches for finalizers and sets without a hook when this replica leads or owns shard 0, and after each change of the hooks,
 // until ctx ends.
-func (op *operator) findOrphans(ctx context.Context, remove bool) {
+func (op *operator) findOrphans(ctx context.Context) {
 	select {
 	case <-op.once: // one shard reports for all
 	case <-ctx.Done():
 		return
 	}
-	last, others := "", ""
+	last := ""
 	for {
 		hooks := op.life.Hooks()
-		err := op.finalizers.CheckOrphans(ctx, op.life.Present(), remove)
-		var elsewhere *finalizer.ElsewhereError
-		if errors.As(err, &elsewhere) {
-			err = nil // reported below, and searched again when it is gone
-		}
+		err := op.finalizers.CheckOrphans(ctx, op.life.Present())
 		if kube.IsPermissionMissing(err) && !slices.ContainsFunc(hooks, hasFinalizer) { // nothing has ever been recorded
 			err = nil
 		}
 		err = errors.Join(err, op.findLostSets(ctx, hooks))
-		if now := strings.Join(op.finalizers.Alive(), ", "); now != others {
-			if others = now; now != "" {
-				op.log.Warn("Another operator uses the same instance name: finalizers and sets may have their hooks there",
-					"instance", op.finalizers.Instance(), "operators", now,
-					"hint", "set --instance for one of them, or --leader-election or --shards if they are replicas")
-			}
-		}
 		var again <-chan time.Time
 		switch {
 		case ctx.Err() != nil:
@@ -184,8 +154,8 @@ func (op *operator) releaseObject(ctx context.Context, kind, namespace, name str
 	return nil, fmt.Errorf("%s %s is not released, because %w", kind, strings.TrimPrefix(namespace+"/"+name, "/"), err)
 }
 
-// UninstallFinalizers removes the finalizers of an installation from all objects. Running reports that its operator may be running.
-func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options, running bool) error {
+// UninstallFinalizers removes the finalizers of an installation from all objects.
+func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options) error {
 	namespace := func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) }
 	if _, err := namespace(); err != nil && !cl.Inside {
 		return nil // no operator has found it, either
@@ -194,10 +164,9 @@ func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options, runni
 	if err != nil {
 		return err
 	}
-	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation),
-		Operator: leaseName(cl, o), Log: o.Log}
+	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log}
 	if o.Patches.DryRun {
 		return finalizer.PlanUninstall(ctx, with)
 	}
-	return finalizer.Uninstall(ctx, with, running)
+	return finalizer.Uninstall(ctx, with)
 }

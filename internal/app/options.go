@@ -73,8 +73,6 @@ type Options struct {
 	Pod string
 	// PodUID is the uid of that Pod; empty means to read it from the API server when an Event needs it.
 	PodUID string
-	// RemoveOrphans removes finalizers whose hook or binding is gone; otherwise they are reported.
-	RemoveOrphans bool
 	// KubernetesEvents reports failing hooks by Events about that Pod.
 	KubernetesEvents bool
 }

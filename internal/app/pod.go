@@ -2,12 +2,10 @@ package app
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
@@ -32,9 +30,6 @@ func (op *operator) newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recor
 // runEnded reports a run to metrics and Events.
 func (op *operator) runEnded(r run.Report) {
 	op.meter.RunEnded(r)
-	if slices.ContainsFunc(r.Changes, func(c run.Change) bool { return c.Operation == effect.Sync.String() }) {
-		op.finalizers.Announce(true)
-	}
 	switch {
 	case r.Err == nil && !op.queues.Failing(r.Queue, r.Hook.Name, r.Key):
 		op.events.Succeeded(r.Hook.Name, r.Queue)

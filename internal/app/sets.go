@@ -11,7 +11,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
-	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -27,12 +26,6 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 	}
 	if err != nil {
 		return err
-	}
-	if len(all) > 0 {
-		op.finalizers.Announce(true)
-		if others := op.finalizers.AwaitOthers(ctx); slices.ContainsFunc(others, func(o finalizer.Other) bool { return o.Alive }) {
-			all = nil // it may have their hooks
-		}
 	}
 	lost := []applyset.Set{}
 	for _, s := range all {

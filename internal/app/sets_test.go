@@ -10,7 +10,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
-	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -26,8 +25,7 @@ func TestLostSetsAreLoggedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := &operator{log: logger, effects: effects, orphanSearch: make(chan struct{}, 1),
-		finalizers: finalizer.New(finalizer.Options{Log: logger})}
+	op := &operator{log: logger, effects: effects, orphanSearch: make(chan struct{}, 1)}
 	sync := func(hook string) {
 		t.Helper()
 		set := &effect.ObjectSet{Name: "web",

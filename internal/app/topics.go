@@ -50,7 +50,7 @@ func (i *insight) topics() []debug.Topic {
 			Names: i.names,
 		}),
 		debug.SetsTopic(debug.SetsOptions{
-			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Others: op.finalizers.Alive, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
+			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
 			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
 		debug.BindingsTopic(i.hooks, i, queues),

@@ -75,7 +75,7 @@ func everywhere(f *fake, text string) {
 	f.set("/sets/list.json", []any{set})
 	f.set("/sets/"+escaped+".json", set)
 	f.set("/finalizers/list.json", []any{map[string]any{"finalizer": text, "resource": text, "instance": text, "hook": text, "binding": text,
-		"orphan": true, "objects": 3, "elsewhere": []string{text}}})
+		"orphan": true, "objects": 3}})
 	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": text})
 	f.set("/parked/retry.json", map[string]any{"count": 1, "message": text, "task": text})
 	f.set("/queue/"+escaped+"/retry.json dry", &refusal{text: text, hint: text})

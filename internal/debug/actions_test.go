@@ -88,7 +88,6 @@ type fakeRecord struct{ *fakeActions }
 
 func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error) { return f.entries, nil }
 func (f fakeRecord) Orphans() []finalizer.Orphan                     { return f.orphans }
-func (f fakeRecord) Alive() []string                                 { return f.others }
 func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
 	f.note("remove %s of %s", name, instance)
 	return 1, nil

@@ -39,9 +39,7 @@ type fake struct {
 	parked   []pending.ParkedTask
 	entries  []finalizer.Entry
 	orphans  []finalizer.Orphan
-	// others are operators with the same instance name.
-	others []string
-	sets   []applyset.Set
+	sets     []applyset.Set
 	// lost are the sets whose hook is gone.
 	lost      []applyset.Set
 	members   []applyset.MemberState
@@ -197,7 +195,7 @@ func (o *operator) api() *API {
 		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
 		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator", Release: o.do.release,
 			SearchProblem: func() string { return "" }, Names: names}),
-		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Others: fakeRecord{o.do}.Alive,
+		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log,
 			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f), ReloadTopic(func() map[string]string { return f.rejected }, names),
 		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),

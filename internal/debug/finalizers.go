@@ -1,11 +1,9 @@
 package debug
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +21,6 @@ type finalizerRecord interface {
 	Orphans() []finalizer.Orphan
 	// Remove removes a finalizer of an installation from all objects, and returns of how many resources.
 	Remove(ctx context.Context, name, instance string) (resources int, err error)
-	// Alive are the other running operators with the same instance name.
-	Alive() []string
 }
 
 // FinalizersOptions are those of FinalizersTopic.
@@ -50,7 +46,7 @@ func FinalizersTopic(o FinalizersOptions) Topic {
 			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list, Command: &Command{
 				Use: "finalizers list", Short: "List the record of finalizers", List: finalizerList,
 				Long: `List which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
-hook or binding any more: their objects cannot be deleted. With -o text the heartbeats of the operators follow.`,
+hook or binding any more: their objects cannot be deleted.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
 			}},
 			{Method: "POST", Path: "/finalizers/remove",
@@ -89,8 +85,6 @@ type Finalizer struct {
 	// Orphan: the hook or binding is gone. Objects is the number of objects that have the finalizer; it is known of orphans only.
 	Orphan  bool `json:"orphan"`
 	Objects int  `json:"objects,omitempty"`
-	// Elsewhere are operators that may have the hook of an orphan.
-	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 // finalizerList is the record as a table.
@@ -100,9 +94,6 @@ var finalizerList = listOf("no finalizers", refreshedSlow,
 	column[Finalizer]{name: "HOOK", cell: func(f *Finalizer, _ time.Time) string { return f.Hook }},
 	column[Finalizer]{name: "BINDING", cell: func(f *Finalizer, _ time.Time) string { return f.Binding }},
 	column[Finalizer]{name: "INSTALLATION", cell: func(f *Finalizer, _ time.Time) string { return f.Instance }},
-	column[Finalizer]{name: "ELSEWHERE", wide: true, cell: func(f *Finalizer, _ time.Time) string {
-		return cmp.Or(strings.Join(f.Elsewhere, ", "), "-")
-	}},
 	column[Finalizer]{name: "PROBLEM", cell: func(f *Finalizer, _ time.Time) string {
 		if !f.Orphan {
 			return "-"
@@ -112,15 +103,8 @@ var finalizerList = listOf("no finalizers", refreshedSlow,
 )
 
 func (f *Finalizer) orphaned() string {
-	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone%s: they cannot be deleted", count(f.Objects, "object"),
-		f.Resource, f.Finalizer, f.unless())
-}
-
-func (f *Finalizer) unless() string {
-	if len(f.Elsewhere) == 0 {
-		return ""
-	}
-	return ", unless it is with " + strings.Join(f.Elsewhere, ", ")
+	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted", count(f.Objects, "object"),
+		f.Resource, f.Finalizer)
 }
 
 func (t *finalizerTopic) shown(e finalizer.Entry) Finalizer {
@@ -136,7 +120,7 @@ func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
 		all[n] = t.shown(e)
 		for _, o := range t.o.Record.Orphans() {
 			if o.Finalizer == e.Finalizer && o.Resource == e.Resource && all[n].Own {
-				all[n].Orphan, all[n].Objects, all[n].Elsewhere = true, o.Objects, o.Elsewhere
+				all[n].Orphan, all[n].Objects = true, o.Objects
 			}
 		}
 	}
@@ -147,17 +131,11 @@ func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
 func (t *finalizerTopic) orphans() (all []Finalizer) {
 	for _, o := range t.o.Record.Orphans() {
 		f := t.shown(o.Entry)
-		f.Orphan, f.Objects, f.Elsewhere = true, o.Objects, o.Elsewhere
+		f.Orphan, f.Objects = true, o.Objects
 		all = append(all, f)
 	}
 	return all
 }
-
-func usedElsewhere(operators []string) string {
-	return "another operator uses it: " + strings.Join(operators, ", ")
-}
-
-const separateInstances = "set --instance for one of them, or --leader-election or --shards if they are replicas"
 
 const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
 
@@ -229,31 +207,16 @@ func (t *finalizerTopic) left(name string) (reasons []Reason) {
 }
 
 // reasons are those that belong to no binding.
-func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
-	if others := t.o.Record.Alive(); len(others) > 0 && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool {
-		return k.Finalizer != ""
-	}) {
-		reasons = append(reasons, Reason{ByFinalizer, false, t.instanceName() + ": " + usedElsewhere(others), separateInstances})
-	}
-	return append(reasons, t.left(h.Name)...)
-}
-
-func (t *finalizerTopic) instanceName() string {
-	return fmt.Sprintf("the instance name %q", t.o.Instance)
-}
+func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) []Reason { return t.left(h.Name) }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {
 	if problem := t.o.SearchProblem(); problem != "" {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: oneLine(problem)})
 	}
-	if others := t.o.Record.Alive(); len(others) > 0 {
-		all = append(all, Trouble{Kind: InFinalizer, Subject: t.instanceName(), Problem: usedElsewhere(others), Hint: separateInstances})
-	}
 	for _, f := range t.orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),
 			Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
-			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone%s", f.Objects, f.Resource, f.Finalizer, f.Hook,
-				f.unless())})
+			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", f.Objects, f.Resource, f.Finalizer, f.Hook)})
 	}
 	return all
 }

@@ -38,8 +38,6 @@ type SetsOptions struct {
 	Log   *slog.Logger
 	// NoOperator: it is not known which hooks are active.
 	NoOperator bool
-	// Others are the other operators of the installation, which may have the hooks.
-	Others func() []string
 	// Fence makes the requests of a context those of the leader. Ended receives the id of a set that was deleted or moved.
 	Fence func(context.Context) context.Context
 	Ended func(id string)
@@ -197,7 +195,7 @@ func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 	}
 	sets, err := t.o.Sets.List(ctx)
 	t.o.Sets.Count(ctx, sets)
-	known := !t.o.NoOperator && len(t.o.Others()) == 0 // they may have the hooks
+	known := !t.o.NoOperator
 	for _, s := range sets {
 		shown := Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Problem: s.Problem}
 		if s.Owner != nil {

@@ -1,12 +1,11 @@
 // Package finalizer maintains the record of finalizers: which installation, hook and binding has which finalizer on which resource.
 //
 // Callers may rely on this:
-//   - An entry is written before its finalizer is added to the first object, and removed when no object has it any more.
+//   - An entry is written before its finalizer is added to the first object. The search for orphans removes no finalizer, and of entries
+//     only those without an object that this process has written.
 //   - A record of another format is neither changed nor followed.
 //   - Entries of other installations are changed only by Remove, on request.
 //   - Uninstall marks the record first. A running operator that reads the mark adds no finalizer from then on.
-//   - Operators with one instance name notice each other by heartbeats in the record. What another one may have is no orphan, and is not
-//     removed.
 //
 // The record is a ConfigMap in the operator's namespace, so that finalizers of hooks that are gone can be found and removed.
 package finalizer
@@ -85,17 +84,9 @@ type Options struct {
 	Namespace func() (string, error)
 	// Instance is the installation.
 	Instance string
-	// Operator names this operator among those of the installation: all replicas with a Lease, which Lease reports, or a process. Empty means
-	// that it writes no heartbeat, as in a dry run.
-	Operator string
-	Lease    bool
-	// Beats reports whether this replica renews the heartbeat of all replicas with the Lease; nil is always.
-	Beats func() bool
 	// KeepEntries leaves entries without a hook to the commands: another replica may have newer hooks.
 	KeepEntries bool
 	Log         *slog.Logger
-	// Changed is called when another operator of the installation has appeared or is gone.
-	Changed func()
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.
 	Halted func(reason string, than uint64)
 }
@@ -109,15 +100,7 @@ type Record struct {
 	// writing has room for one: a write does not decide by what another one of this process is about to change.
 	writing chan struct{}
 
-	// respond has a signal when another operator has appeared.
-	respond chan struct{}
-
-	mu     sync.Mutex
-	others others
-	// changed is closed, and replaced, when the others have changed.
-	changed chan struct{}
-	// creates allows that the record is created for a heartbeat alone.
-	creates bool
+	mu sync.Mutex
 	// owned are the bindings of this process, by key.
 	owned map[string]owner
 	// written is set once the record has an entry of this process.
@@ -136,13 +119,7 @@ func New(o Options) *Record {
 	if o.Halted == nil {
 		o.Halted = func(string, uint64) {}
 	}
-	if o.Changed == nil {
-		o.Changed = func() {}
-	}
-	return &Record{
-		o: o, follow: make(chan struct{}), writing: make(chan struct{}, 1), owned: map[string]owner{},
-		respond: make(chan struct{}, 1), changed: make(chan struct{}), others: others{known: map[string]*other{}},
-	}
+	return &Record{o: o, follow: make(chan struct{}), writing: make(chan struct{}, 1), owned: map[string]owner{}}
 }
 
 // Instance is the installation of this operator.
@@ -229,17 +206,12 @@ func (r *Record) path(namespace string, name ...string) []string {
 func (r *Record) read(ctx context.Context, namespace string) (*configMap, error) {
 	text, err := kube.Send(ctx, r.o.Client.Get().AbsPath(r.path(namespace, RecordName)...))
 	if apierrors.IsNotFound(err) {
-		r.observe(nil)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, explain(namespace, err)
 	}
-	now, err := decode(text)
-	if err == nil {
-		r.observe(now)
-	}
-	return now, err
+	return decode(text)
 }
 
 func decode(text []byte) (*configMap, error) {
@@ -329,7 +301,7 @@ func (r *Record) Claim(ctx context.Context, h *hook.Hook, index int, res kube.Re
 	if err := r.own(e.key(), owner{h, index}); err != nil {
 		return err
 	}
-	r.Announce(true)
+	r.following.Do(func() { close(r.follow) })
 	err = r.edit(ctx, namespace, func(now *configMap) error { return r.claimed(now, e) })
 	if err == nil {
 		r.mu.Lock()
@@ -351,7 +323,7 @@ func (r *Record) own(key string, by owner) error {
 	return nil
 }
 
-// claimed adds an entry to the record, and the heartbeat, so that it is not taken for one whose operator is gone.
+// claimed adds an entry to the record.
 func (r *Record) claimed(now *configMap, e Entry) error {
 	r.mu.Lock()
 	written := r.written
@@ -379,14 +351,12 @@ func (r *Record) claimed(now *configMap, e Entry) error {
 			e.Namespaces = nil
 		}
 	}
-	own := Heartbeat{Instance: r.o.Instance, Operator: r.o.Operator}
-	_, beats := now.heartbeats()[own.key()]
 	text, err := json.Marshal(e)
-	if err != nil || (beats || r.o.Operator == "") && now.Data[e.key()] == string(text) {
+	if err != nil || now.Data[e.key()] == string(text) {
 		return err
 	}
 	now.Data[e.key()] = string(text)
-	r.head(now)
+	now.Metadata.Labels[managedLabel], now.Metadata.Annotations[formatAnnotation] = "shell-operator", format
 	return nil
 }
 
@@ -396,7 +366,7 @@ var (
 	errGone = errors.New("the ConfigMap " + RecordName + " was deleted while the operator was running: start the operator again")
 )
 
-// Run follows the record and renews the heartbeat of this operator, from the first Claim or Announce until ctx ends.
+// Run follows the record from the first Claim until ctx ends.
 func (r *Record) Run(ctx context.Context) {
 	select {
 	case <-r.follow:
@@ -407,9 +377,6 @@ func (r *Record) Run(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	var renewing sync.WaitGroup
-	defer renewing.Wait()
-	renewing.Go(func() { r.renew(ctx, namespace) })
 	one := kube.One{Client: r.o.Client, Path: r.path(namespace), Name: RecordName}
 	warned := false
 	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
@@ -417,7 +384,6 @@ func (r *Record) Run(ctx context.Context) {
 			if text == nil {
 				r.verify(ctx, namespace)
 			} else if now, err := decode(text); err == nil {
-				r.observe(now)
 				r.seen(now)
 			}
 		})

@@ -2,13 +2,11 @@ package finalizer
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -27,12 +25,10 @@ type Orphan struct {
 	Entry
 	// Objects is the number of objects that have the finalizer.
 	Objects int
-	// Elsewhere are operators that may have its hook: they have not responded, and may have been killed.
-	Elsewhere []string
 }
 
 func (o *Orphan) equal(p Orphan) bool {
-	return o.key() == p.key() && o.Hook == p.Hook && o.Binding == p.Binding && o.Objects == p.Objects && slices.Equal(o.Elsewhere, p.Elsewhere)
+	return o.key() == p.key() && o.Hook == p.Hook && o.Binding == p.Binding && o.Objects == p.Objects
 }
 
 // Orphans are those that the last CheckOrphans found.
@@ -42,10 +38,10 @@ func (r *Record) Orphans() []Orphan {
 	return slices.Clone(r.orphans)
 }
 
-// CheckOrphans finds the finalizers of this installation whose hook or binding is gone. With remove they are removed, otherwise reported,
-// and logged if the last search has not found them so.
+// CheckOrphans finds the finalizers of this installation whose hook or binding is gone, and logs those that the last search has not found
+// so. An entry without an object is removed if this process has written it: another operator may have written the others.
 // Those of hooks that are left out, whose bindings are unknown, are not gone.
-func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bool) error {
+func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
@@ -53,41 +49,22 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 	r.mu.Lock()
 	owned := maps.Clone(r.owned)
 	r.mu.Unlock()
-	var candidates []Entry
-	for _, e := range all {
-		if e.Instance == r.o.Instance && !r.active(e, hooks) {
-			candidates = append(candidates, e)
-		}
-	}
-	var elsewhere []string
-	if len(candidates) > 0 {
-		r.Announce(false)
-		others := r.AwaitOthers(ctx)
-		if slices.ContainsFunc(others, func(o Other) bool { return o.Alive }) {
-			candidates = nil // it may have their hooks
-		}
-		for _, o := range others {
-			elsewhere = append(elsewhere, o.Name)
-		}
-	}
 	var orphans []Orphan
 	var done []Entry
 	var errs []error
-	for _, e := range candidates {
+	for _, e := range all {
+		if e.Instance != r.o.Instance || r.active(e, hooks) {
+			continue
+		}
 		objects, err := r.find(ctx, e)
+		_, own := owned[e.key()]
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case len(elsewhere) == 0 && !r.o.KeepEntries && (remove || len(objects) == 0):
-			if err := r.strip(ctx, e); err != nil {
-				errs = append(errs, err)
-				break
-			}
-			r.o.Log.Info("An orphaned finalizer is removed", "finalizer", e.Finalizer, "resource", e.Resource, "hook", e.Hook, "binding", e.Binding,
-				"objects", len(objects))
-			done = append(done, e)
 		case len(objects) > 0:
-			orphans = append(orphans, Orphan{e, len(objects), elsewhere})
+			orphans = append(orphans, Orphan{e, len(objects)})
+		case own && !r.o.KeepEntries:
+			done = append(done, e)
 		}
 	}
 	r.mu.Lock()
@@ -98,11 +75,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook, remove bo
 		if slices.ContainsFunc(before, o.equal) {
 			continue // it is logged
 		}
-		log := r.o.Log
-		if len(o.Elsewhere) > 0 {
-			log = log.With("unlessWith", o.Elsewhere)
-		}
-		log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
+		r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
 			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "hint", "run 'finalizers remove "+o.Finalizer+"', or bring the hook back")
 	}
 	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
@@ -209,18 +182,6 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if others := r.others.present(); len(others) > 0 && !unmark { // it has started since the objects were found
-			return &ElsewhereError{r.o.Instance, others}
-		}
-		beating := 0
-		for key, h := range now.heartbeats() {
-			switch {
-			case h.Instance != r.o.Instance || r.others.runs(h.Operator):
-				beating++
-			case r.o.Operator == "":
-				delete(now.Metadata.Annotations, key)
-			}
-		}
 		for _, e := range entries {
 			if unmark || r.owned[e.key()] == owned[e.key()] {
 				delete(now.Data, e.key())
@@ -229,26 +190,19 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 		if unmark {
 			now.mark(slices.DeleteFunc(now.marked(), func(i string) bool { return i == r.o.Instance }))
 		}
-		if len(now.Data) == 0 && len(now.marked()) == 0 && beating == 0 {
+		if len(now.Data) == 0 && len(now.marked()) == 0 {
 			now.empty()
-			r.written, r.creates = false, false
+			r.written = false
 		}
 		return nil
 	})
 }
 
-// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were. While another
-// operator of this installation is running, which may have the hook, it changes nothing.
+// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were.
 func (r *Record) Remove(ctx context.Context, name, instance string) (removed int, err error) {
 	all, err := r.List(ctx)
 	if err != nil {
 		return 0, err
-	}
-	if instance == r.o.Instance {
-		others := slices.DeleteFunc(r.AwaitOthers(ctx), func(o Other) bool { return !o.Alive })
-		if len(others) > 0 {
-			return 0, &ElsewhereError{instance, others}
-		}
 	}
 	var done []Entry
 	for _, e := range all {
@@ -271,22 +225,17 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 	return len(done), errors.Join(err, r.forget(ctx, done, nil))
 }
 
-// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries and heartbeats. The
-// operator with the Lease of the options may be running, or any one with running. It changes nothing if another one responds.
-func Uninstall(ctx context.Context, o Options, running bool) error {
+// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries. Operators of the
+// installation that are running stop adding them.
+func Uninstall(ctx context.Context, o Options) error {
 	namespace, err := o.Namespace()
 	if err != nil {
 		return err
 	}
-	if err := alone(ctx, o, running); err != nil {
-		return err
-	}
-	o.Operator = ""
 	r := New(o)
 	var own []Entry
-	beats := false
 	err = r.edit(ctx, namespace, func(now *configMap) error {
-		own, beats = nil, false
+		own = nil
 		all, err := now.entries()
 		if err != nil {
 			return err
@@ -295,9 +244,6 @@ func Uninstall(ctx context.Context, o Options, running bool) error {
 			if e.Instance == o.Instance {
 				own = append(own, e)
 			}
-		}
-		for _, h := range now.heartbeats() {
-			beats = beats || h.Instance == o.Instance
 		}
 		if marked := now.marked(); len(own) > 0 && !slices.Contains(marked, o.Instance) {
 			now.mark(append(marked, o.Instance))
@@ -308,7 +254,7 @@ func Uninstall(ctx context.Context, o Options, running bool) error {
 		o.Log.Warn(unknownFinalizers, "error", err.Error())
 		return nil
 	}
-	if err != nil || len(own) == 0 && !beats {
+	if err != nil || len(own) == 0 {
 		return err
 	}
 	for _, e := range own {
@@ -317,62 +263,12 @@ func Uninstall(ctx context.Context, o Options, running bool) error {
 		}
 		o.Log.Info("Finalizer removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource)
 	}
-	err = r.forget(ctx, own, nil)
-	if kube.IsPermissionMissing(err) && len(own) == 0 {
-		return nil // only heartbeats are left
-	}
-	return err
-}
-
-// alone returns an error if an operator responds that is not the one to uninstall.
-func alone(ctx context.Context, o Options, running bool) error {
-	lease := o.Operator
-	o.Operator, o.Lease = "process uninstall/"+rand.Text()[:8], false
-	r := New(o)
-	own, others, err := r.presences(ctx, lease)
-	allowed := 0
-	if running && !own {
-		allowed = 1
-	}
-	if err != nil || len(others) <= allowed {
-		return nil // the next request has the same error
-	}
-	asking, end := context.WithCancel(ctx)
-	var working sync.WaitGroup
-	working.Go(func() { r.Run(asking) })
-	r.Announce(false)
-	alive := slices.DeleteFunc(r.AwaitOthers(ctx), func(o Other) bool { return !o.Alive || o.Name == lease })
-	end()
-	working.Wait()
-	if len(alive) > allowed {
-		return fmt.Errorf("%w: uninstall would remove its finalizers, too: end it first, or start it with another --instance",
-			&ElsewhereError{o.Instance, alive})
-	}
-	return ctx.Err()
-}
-
-// presences returns the other operators of the installation with a heartbeat, and whether that of the Lease has one.
-func (r *Record) presences(ctx context.Context, lease string) (own bool, others []string, err error) {
-	all, err := r.Presences(ctx)
-	for _, p := range all {
-		switch {
-		case p.Instance != r.o.Instance:
-		case p.Operator == lease:
-			own = true
-		default:
-			others = append(others, p.Operator)
-		}
-	}
-	return own, others, err
+	return r.forget(ctx, own, nil)
 }
 
 // PlanUninstall logs what Uninstall would do.
 func PlanUninstall(ctx context.Context, o Options) error {
 	r := New(o)
-	if _, others, err := r.presences(ctx, o.Operator); err == nil && len(others) > 1 {
-		o.Log.Warn("Several operators use the instance name, or have been killed: uninstall removes nothing while another one runs",
-			"instance", o.Instance, "operators", others)
-	}
 	all, err := r.List(ctx)
 	if kube.IsPermissionMissing(err) {
 		o.Log.Warn(unknownFinalizers, "error", err.Error())

@@ -1,0 +1,196 @@
+package finalizer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/go-json-experiment/json"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
+)
+
+// server is an API server with the record, and as many objects with each finalizer as finalized says.
+type server struct {
+	mu        sync.Mutex
+	version   int
+	finalized int
+	// stripped is the number of changes of objects.
+	stripped int
+	record   []byte
+	changed  chan struct{}
+}
+
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		body, _ = io.ReadAll(req.Body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := func(code int, body io.ReadCloser) *http.Response {
+		return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}
+	}
+	text := func(code int, text []byte) (*http.Response, error) {
+		return answer(code, io.NopCloser(bytes.NewReader(text))), nil
+	}
+	fails := func(code int, reason string) (*http.Response, error) {
+		return text(code, fmt.Appendf(nil, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d}`, reason, code))
+	}
+	switch ofRecord := strings.HasSuffix(req.URL.Path, "/"+RecordName); {
+	case req.URL.Query().Get("watch") == "true":
+		out, in := io.Pipe()
+		go s.stream(req.Context(), in)
+		return answer(200, out), nil
+	case req.Method == http.MethodGet && !ofRecord:
+		object := `{"metadata": {"name": "a", "namespace": "ns", "finalizers": ["example.com/f"]}},`
+		return text(200, fmt.Appendf(nil, `{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": [%s]}`,
+			strings.TrimSuffix(strings.Repeat(object, s.finalized), ",")))
+	case !ofRecord && req.Method == http.MethodPatch:
+		s.stripped++
+		return fails(404, "NotFound")
+	case s.record == nil && req.Method != http.MethodPost:
+		return fails(404, "NotFound")
+	case req.Method == http.MethodPost:
+		if s.record != nil {
+			return fails(409, "AlreadyExists")
+		}
+		s.set(body)
+	case req.Method == http.MethodPatch:
+		var from configMap
+		if json.Unmarshal(body, &from) != nil || from.Metadata.ResourceVersion != strconv.Itoa(s.version) {
+			return fails(409, "Conflict")
+		}
+		merged, err := jsonpatch.MergePatch(s.record, body)
+		if err != nil {
+			return fails(400, "BadRequest")
+		}
+		s.set(merged)
+	case req.Method == http.MethodDelete:
+		s.set(nil)
+		return text(200, []byte(`{"kind": "Status", "apiVersion": "v1", "status": "Success"}`))
+	}
+	return text(200, s.record)
+}
+
+// set is called with the lock.
+func (s *server) set(text []byte) {
+	s.version++
+	if text != nil {
+		text, _ = jsonpatch.MergePatch(text, fmt.Appendf(nil, `{"metadata": {"resourceVersion": "%d"}}`, s.version))
+	}
+	s.record = text
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *server) stream(ctx context.Context, to *io.PipeWriter) {
+	defer to.Close()
+	for {
+		s.mu.Lock()
+		now, changed := s.record, s.changed
+		s.mu.Unlock()
+		if now != nil {
+			if _, err := fmt.Fprintf(to, `{"type": "MODIFIED", "object": %s}`, now); err != nil {
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *server) options(t *testing.T) Options {
+	client, err := kube.NewClient(&rest.Config{Host: "http://server", Transport: s, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Client: client, Namespace: func() (string, error) { return "ns", nil }, Instance: "ns.operator",
+		Log: slog.New(slog.DiscardHandler)}
+}
+
+func (s *server) has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Contains(s.record, []byte(text))
+}
+
+var configMaps = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap",
+	Namespaced: true}
+
+// The search removes no finalizer, and no entry but those without an object that this process has written: it may be that another operator,
+// or a replica with newer hooks, has written the others and is about to add the finalizer.
+func TestEntriesAreKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects             int
+		shards, other, kept bool
+	}{
+		"an object has the finalizer": {objects: 1, kept: true},
+		"no object has it":            {},
+		"another process wrote it":    {other: true, kept: true},
+		"shards":                      {shards: true, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{changed: make(chan struct{}), finalized: c.objects}
+			o := s.options(t)
+			o.KeepEntries = c.shards
+			r := New(o)
+			h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}}
+			if err := r.Claim(t.Context(), h, 0, configMaps); err != nil {
+				t.Fatal(err)
+			}
+			if c.other {
+				r = New(o)
+			}
+			if err := r.CheckOrphans(t.Context(), []*hook.Hook{h}); err != nil || !s.has("example.com/f") {
+				t.Fatalf("the entry of an active hook is gone, %v", err)
+			}
+			if err := r.CheckOrphans(t.Context(), nil); err != nil || s.has("example.com/f") != c.kept { // the hook is gone
+				t.Errorf("the record has the entry: %t, %v", !c.kept, err)
+			}
+			if s.stripped > 0 {
+				t.Errorf("the search has changed %d objects", s.stripped)
+			}
+		})
+	}
+}
+
+// An orphan is logged when it is found, and when it changes: a search follows each change of the hooks.
+func TestOrphansAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{changed: make(chan struct{}), finalized: 2}
+		o := s.options(t)
+		var log bytes.Buffer
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		pods := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", Namespaced: true}
+		h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/f"}}}
+		if err := New(o).Claim(t.Context(), h, 0, pods); err != nil {
+			t.Fatal(err)
+		}
+		r := New(o)
+		for _, step := range []struct{ objects, logged int }{{2, 1}, {2, 1}, {1, 2}, {1, 2}, {0, 2}, {1, 3}} {
+			s.finalized = step.objects
+			if err := r.CheckOrphans(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(log.String(), "A finalizer has no hook any more"); n != step.logged {
+				t.Fatalf("with %d objects it is logged %d times, want %d", step.objects, n, step.logged)
+			}
+		}
+	})
+}
