@@ -148,8 +148,10 @@ var withoutValues = []string{
 	`[\w./-]+( "[^"]*")? is forbidden: User "[^"]*" cannot \w+ resource "[^"]*" in API group "[^"]*"( in the namespace "[^"]*"| at the ` +
 		`cluster scope)(: RBAC: .*)?`,
 	`Apply failed with \d+ conflicts?: conflicts? with .*`,
-	// Strict decoding.
-	`(.* in version "[^"]*" cannot be handled as a \w+: strict decoding error: )?((unknown|duplicate) field "[^"]*"(, )?)+`,
+	// Strict decoding, and fields of another type, which the simulated cluster of dev/memory reports as strict decoding.
+	`\w+ in version "[^"]*" cannot be handled as a \w+: json: cannot unmarshal [a-z]+ into Go struct field [\w.]+ of type [\w.*[\]]+`,
+	`(\w+ in version "[^"]*" cannot be handled as a \w+: strict decoding error: )?` +
+		`(((unknown|duplicate) field "[^"]*"|field "(\\"|[^"])*": expected [\w ()]+)(, |$))+`,
 	`failed to create typed patch object \([^()]*\): (errors:)?(\s*\.\S+: field not declared in schema)+`,
 	// Quota, PodSecurity, terminating namespaces.
 	`[\w.-]+ "[^"]*" is forbidden: ((exceeded|failed) quota: |violates PodSecurity "[^"]*": |unable to create new content in namespace |` +
