@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -96,7 +97,11 @@ func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
 		return err
 	}
 	reasons := slices.Compact(slices.Clone(s.result.Excluded[excluded:]))
-	s.result.Ignored = append(s.result.Ignored, fmt.Sprintf("%s %s caused no run: %s", ev.Type, ev.Ref,
+	ref := ev.Ref
+	if testfile.IsManifest(ref) {
+		ref = filepath.Base(ref)
+	}
+	s.result.Ignored = append(s.result.Ignored, fmt.Sprintf("%s %s caused no run: %s", ev.Type, ref,
 		cmp.Or(strings.Join(reasons, "; "), "no binding is for its kind")))
 	return nil
 }
