@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -205,6 +206,9 @@ func TestShutdownWithBlockingFile(t *testing.T) {
 // A temp directory that was not set is created, and removed at the end: also when the terminal is closed, or nothing reads the output.
 func TestOwnTempDirectory(t *testing.T) {
 	t.Parallel()
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP) // below nohup a process inherits that it ignores SIGHUP: not from one that handles it
+	t.Cleanup(func() { signal.Stop(hangUps) })
 	for name, end := range map[string]func(*process) error{
 		"SIGTERM": func(p *process) error { return p.cmd.Process.Signal(syscall.SIGTERM) },
 		"SIGHUP": func(p *process) error {
