@@ -87,6 +87,8 @@ func (f *fakeActions) release(_ context.Context, kind, namespace, name string, d
 type fakeRecord struct{ *fakeActions }
 
 func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error) { return f.entries, nil }
+func (f fakeRecord) Other() string                                   { return f.claimer }
+func (f fakeRecord) Claimer(context.Context, string) (string, error) { return f.claimer, nil }
 func (f fakeRecord) Orphans() []finalizer.Orphan                     { return f.orphans }
 func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
 	f.note("remove %s of %s", name, instance)

@@ -19,6 +19,10 @@ type finalizerRecord interface {
 	List(context.Context) ([]finalizer.Entry, error)
 	// Orphans are the finalizers whose hook or binding is gone, as of the last search.
 	Orphans() []finalizer.Orphan
+	// Other is another operator with the same instance name that has claimed since this one did; empty if none has.
+	Other() string
+	// Claimer is the operator of an installation that claimed last; empty if it is not known.
+	Claimer(ctx context.Context, instance string) (string, error)
 	// Remove removes a finalizer of an installation from all objects, and returns of how many resources.
 	Remove(ctx context.Context, name, instance string) (resources int, err error)
 }
@@ -212,6 +216,10 @@ func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) []Reason { return t.
 func (t *finalizerTopic) troubles() (all []Trouble) {
 	if problem := t.o.SearchProblem(); problem != "" {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: oneLine(problem)})
+	}
+	if other := t.o.Record.Other(); other != "" {
+		all = append(all, Trouble{Kind: InFinalizer, Subject: fmt.Sprintf("the instance name %q", t.o.Instance),
+			Problem: "another operator has claimed finalizers with it: " + other, Hint: finalizer.SeparateInstances})
 	}
 	for _, f := range t.orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),

@@ -50,6 +50,9 @@ func TestTroubles(t *testing.T) {
 			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
 		}, InParked,
 			`a.sh, queue "main": 2 tasks parked after the last attempt (shell-operator parked list)`, "ready", false, ""},
+		"another operator": {func(f *fake) { f.claimer = "process pod/2" }, InFinalizer,
+			`the instance name "shop.operator": another operator has claimed finalizers with it: process pod/2`,
+			"ready", false, ""},
 		"orphan": {func(f *fake) {
 			f.orphans = []finalizer.Orphan{{Entry: finalizer.Entry{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods"}, Objects: 1}}
 		}, InFinalizer,

@@ -194,3 +194,46 @@ func TestOrphansAreLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// An operator with finalizers reports another one that claims later with its instance name, and not itself: neither an earlier process, nor
+// a replica with its Lease, nor another installation. A search, an object and an entry are as without it.
+func TestAnotherOperatorClaims(t *testing.T) {
+	for name, c := range map[string]struct{ instance, second, want string }{
+		"a process":            {"ns.operator", "process b/1", "process b/1"},
+		"a replica":            {"ns.operator", "process a/1", ""},
+		"another installation": {"ns.other", "process b/1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{changed: make(chan struct{}), finalized: 1}
+				start := func(instance, operator, finalizer string) *Record {
+					o := s.options(t)
+					o.Instance, o.Operator = instance, operator
+					r := New(o)
+					h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: finalizer}}}
+					ctx, end := context.WithCancel(t.Context())
+					done := make(chan struct{})
+					go func() { r.Run(ctx); close(done) }()
+					t.Cleanup(func() { end(); <-done })
+					if err := r.Claim(ctx, h, 0, configMaps); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					return r
+				}
+				start("ns.operator", "process earlier/1", "example.com/a")
+				first := start("ns.operator", "process a/1", "example.com/a")
+				if other := first.Other(); other != "" {
+					t.Errorf("an operator that has claimed last reports %q", other)
+				}
+				second := start(c.instance, c.second, "example.com/b")
+				if first.Other() != c.want || second.Other() != "" {
+					t.Errorf("the first reports %q, the second %q", first.Other(), second.Other())
+				}
+				if by, err := first.Claimer(t.Context(), c.instance); by != c.second || err != nil {
+					t.Errorf("%q claimed last, %v", by, err)
+				}
+			})
+		})
+	}
+}

@@ -190,9 +190,16 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 		if unmark {
 			now.mark(slices.DeleteFunc(now.marked(), func(i string) bool { return i == r.o.Instance }))
 		}
+		left, err := now.entries()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(left, func(e Entry) bool { return e.Instance == r.o.Instance }) {
+			now.claim(r.o.Instance, "")
+			r.written = false
+		}
 		if len(now.Data) == 0 && len(now.marked()) == 0 {
 			now.empty()
-			r.written = false
 		}
 		return nil
 	})
