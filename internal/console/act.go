@@ -44,7 +44,7 @@ var actions = []action{
 	{"sets/adopt", "/sets/adopt", "Move the set", []string{"sets", "adopt"},
 		[]field{{"set", ""}, {"toHook", "--to-hook"}, {"toSet", "--to-set"}, {"force", "--force"}}, "/sets"},
 	{"finalizers/remove", "/finalizers/remove", "Remove the finalizer", []string{"finalizers", "remove"},
-		[]field{{"name", ""}, {"instance", "--instance"}}, "/finalizers"},
+		[]field{{"name", ""}, {"instance", "--instance"}, {"yes", "--yes"}}, "/finalizers"},
 }
 
 // actData is what the page shows that asks before an action, and the one after it.

@@ -196,7 +196,7 @@ func TestPages(t *testing.T) {
 		"/parked":                 {"gave up: blue", "/act/parked/drop?id=blue"},
 		"/sets":                   {"its record blue", "/act/sets/delete?set=blue"},
 		"/sets/blue":              {"drifted", "/objects/blue/blue/blue"},
-		"/finalizers":             {"orphaned with 3 objects", "/act/finalizers/remove?instance=blue&amp;name=blue"},
+		"/finalizers":             {"orphaned with 3 objects", "/act/finalizers/remove?instance=blue&amp;name=blue&amp;yes=true"},
 		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
 		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
 		"/search?q=Order/eu/o-17": {"/objects/Order/eu/o-17"},

@@ -87,8 +87,8 @@ func (f *fakeActions) release(_ context.Context, kind, namespace, name string, d
 type fakeRecord struct{ *fakeActions }
 
 func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error) { return f.entries, nil }
-func (f fakeRecord) Other() string                                   { return f.claimer }
-func (f fakeRecord) Claimer(context.Context, string) (string, error) { return f.claimer, nil }
+func (f fakeRecord) Other() string                                   { return f.other }
+func (f fakeRecord) Claimer(context.Context, string) (string, error) { return "process pod/2", nil }
 func (f fakeRecord) Orphans() []finalizer.Orphan                     { return f.orphans }
 func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
 	f.note("remove %s of %s", name, instance)
@@ -227,13 +227,16 @@ func TestActions(t *testing.T) {
 		{"/parked/drop", "hook=big.py&dryRun=true", 200, "dry run: parked task p1 of big.py", ""},
 		{"/parked/drop", "hook=nope", 400, `there is no parked task of hook "nope": shell-operator parked shows all`, ""},
 		{"/parked/drop", "hook=big.py&queue=slow", 400, `there is no parked task of hook "big.py" in queue "slow"`, ""},
-		{"/finalizers/remove", "name=example.com/gone", 200,
-			"the finalizer example.com/gone of installation shop.operator is removed from all objects of 1 resource",
+		{"/finalizers/remove", "name=example.com/gone", 409, "the finalizer example.com/gone would be removed from all objects of 1 resource, " +
+			"without a run of its hook; the installation shop.operator was claimed last by process pod/2: use --yes", ""},
+		{"/finalizers/remove", "name=example.com/gone&yes=true", 200,
+			"the finalizer example.com/gone of installation shop.operator is removed from all objects of 1 resource; it was " +
+				"claimed last by process pod/2",
 			"remove example.com/gone of shop.operator"},
 		{"/finalizers/remove", "name=example.com/gone&dryRun=true", 200, "dry run: the finalizer", ""},
-		{"/finalizers/remove", "name=example.com/active", 409, "is in use by hook", ""},
-		{"/finalizers/remove", "name=example.com/active&instance=shop.operator", 409, "is in use by hook", ""},
-		{"/finalizers/remove", "name=example.com/active&instance=other.operator", 200, "of installation other.operator",
+		{"/finalizers/remove", "name=example.com/active&yes=true", 409, "is in use by hook", ""},
+		{"/finalizers/remove", "name=example.com/active&instance=shop.operator&yes=true", 409, "is in use by hook", ""},
+		{"/finalizers/remove", "name=example.com/active&instance=other.operator&yes=true", 200, "of installation other.operator",
 			"remove example.com/active of other.operator"},
 		{"/finalizers/remove", "name=example.com/none", 400,
 			`the record has no finalizer "example.com/none" of that installation: shell-operator finalizers list shows all`, ""},
@@ -335,7 +338,7 @@ func TestParkedAndPauses(t *testing.T) {
 			"\"slow\": big.py",
 		"/finalizers/list": `"hook":"gone.sh","binding":"dbs","orphan":true,"objects":3}`,
 		"/hook/gone.sh/why": "gone.sh: gone\n- 3 objects of databases keep the finalizer example.com/gone, and its hook or binding is " +
-			"gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove example.com/gone\n" +
+			"gone: they cannot be deleted\n  bring the hook back, or shell-operator finalizers remove --yes example.com/gone\n" +
 			"- its hook is gone, and 2 sets of objects left: pages-1, pages-2\n  bring the hook back, or shell-operator sets adopt or delete " +
 			"--hook gone.sh\n",
 		"/sets/list": `"hook":"gone.sh","owner":"ConfigMap default/b","members":2,"hookAbsent":true},{"id":"web-3",`,

@@ -39,9 +39,9 @@ type fake struct {
 	parked   []pending.ParkedTask
 	entries  []finalizer.Entry
 	orphans  []finalizer.Orphan
-	// claimer claimed finalizers last, after this operator.
-	claimer string
-	sets    []applyset.Set
+	// other is the operator that has claimed finalizers after this one.
+	other string
+	sets  []applyset.Set
 	// lost are the sets whose hook is gone.
 	lost      []applyset.Set
 	members   []applyset.MemberState

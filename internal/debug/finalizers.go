@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -54,18 +55,20 @@ hook or binding any more: their objects cannot be deleted.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
 			}},
 			{Method: "POST", Path: "/finalizers/remove",
-				About: "remove a finalizer from all objects: form fields `name` and optionally `instance`; or those of hooks from one object: `kind` " +
-					"and `object`", act: t.remove, Command: &Command{
+				About: "remove a finalizer from all objects: form fields `name`, `yes=true` and optionally `instance`; or those of hooks " +
+					"from one object: `kind` and `object`", act: t.remove, Command: &Command{
 					Use: "finalizers remove NAME | KIND NAMESPACE/NAME", Short: "Remove a finalizer from all objects, or those of hooks from one object",
 					Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
-of an active hook is not removed.
+of an active hook is not removed. --yes confirms that no hook will clean up after its objects; without it, the command names
+what it would do and which operator of the installation has claimed finalizers last: it may run, and have the hook.
 
 With a kind and an object, remove the finalizers of hooks from this object. No hook runs for that; what the hook would have cleaned up
 is left. A cluster-scoped object is NAME.`,
-					Example: "  shell-operator finalizers remove example.com/database\n  shell-operator finalizers remove Database shop/orders",
+					Example: "  shell-operator finalizers remove example.com/database --yes\n  shell-operator finalizers remove Database shop/orders",
 					Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
 					Flags: []Flag{{Name: "instance", Field: "instance",
-						Usage: "installation that has added the finalizer; default: that of the operator"}},
+						Usage: "installation that has added the finalizer; default: that of the operator"},
+						{Name: "yes", Field: "yes", Default: "false", Usage: "remove the finalizer from all objects, without a run of its hook"}},
 				}},
 		},
 		Reasons: t.reasons, Left: t.left, Troubles: t.troubles,
@@ -141,7 +144,7 @@ func (t *finalizerTopic) orphans() (all []Finalizer) {
 	return all
 }
 
-const removeOrphan = "bring the hook back, or shell-operator finalizers remove "
+const removeOrphan = "bring the hook back, or shell-operator finalizers remove --yes "
 
 func (t *finalizerTopic) list(r request) (answer, error) {
 	all, err := t.all(r.Context())
@@ -177,12 +180,22 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).
 			hint("shell-operator finalizers list shows all")
 	}
+	by, err := t.o.Record.Claimer(r.Context(), instance)
+	if err != nil {
+		return acted{}, err
+	}
+	if by = cmp.Or(by, "an operator without a name"); !r.dryRun && form.Get("yes") != "true" {
+		return acted{}, refuse(http.StatusConflict, "the finalizer %s would be removed from all objects of %s, without a run of its hook; "+
+			"the installation %s was claimed last by %s", name, count(n, "resource"), instance, by).
+			hint("use --yes if no operator has the hook")
+	}
 	if !r.dryRun {
 		if n, err = t.o.Record.Remove(r.Context(), name, instance); err != nil {
 			return acted{}, conflict("", err)
 		}
 	}
-	return done(n, "the finalizer %s of installation %s is removed from all objects of %s", name, instance, count(n, "resource")), nil
+	return done(n, "the finalizer %s of installation %s is removed from all objects of %s; it was claimed last by %s", name, instance,
+		count(n, "resource"), by), nil
 }
 
 func (t *finalizerTopic) releaseObject(r request, kind, object string) (acted, error) {

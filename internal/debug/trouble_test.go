@@ -50,7 +50,7 @@ func TestTroubles(t *testing.T) {
 			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
 		}, InParked,
 			`a.sh, queue "main": 2 tasks parked after the last attempt (shell-operator parked list)`, "ready", false, ""},
-		"another operator": {func(f *fake) { f.claimer = "process pod/2" }, InFinalizer,
+		"another operator": {func(f *fake) { f.other = "process pod/2" }, InFinalizer,
 			`the instance name "shop.operator": another operator has claimed finalizers with it: process pod/2`,
 			"ready", false, ""},
 		"orphan": {func(f *fake) {

@@ -373,7 +373,7 @@ func (r *Record) claimed(now *configMap, e Entry) error {
 		case other.key() != e.key():
 		case other.Instance != e.Instance:
 			return fmt.Errorf("the finalizer %s of %s belongs to the installation %q (hook %q): use another name or, if that installation is "+
-				"gone, run 'finalizers remove %s --instance %s'",
+				"gone, run 'finalizers remove %s --instance %s --yes'",
 				e.Finalizer, e.Resource, other.Instance, other.Hook, e.Finalizer, other.Instance)
 		case len(other.Namespaces) > 0 && len(e.Namespaces) > 0:
 			e.Namespaces = slices.Compact(slices.Sorted(slices.Values(append(other.Namespaces, e.Namespaces...))))

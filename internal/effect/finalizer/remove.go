@@ -76,7 +76,8 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 			continue // it is logged
 		}
 		r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
-			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects, "hint", "run 'finalizers remove "+o.Finalizer+"', or bring the hook back")
+			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects,
+			"hint", "run 'finalizers remove --yes "+o.Finalizer+"', or bring the hook back")
 	}
 	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
 }
