@@ -52,8 +52,8 @@ exit 0
 			t.Errorf("%s lacks %q:\n%s", path, want, text)
 		}
 	}
-	if list := op.Ask("hook", "list", "-o", "table"); !strings.Contains(list, "not registered") {
-		t.Errorf("hook list:\n%s", list)
+	if list := op.Ask("hooks"); !strings.Contains(list, "not registered") {
+		t.Errorf("hooks:\n%s", list)
 	}
 }
 
