@@ -1,0 +1,135 @@
+package internal
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
+// raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
+const (
+	productLines = 76595
+	testLines    = 72241
+)
+
+// slack is how far a number may be above what it bounds, before it has to be lowered.
+const slack = 40
+
+// packageLines are the lines of each package that the program links, without tests.
+var packageLines = map[string]int{
+	"cmd/shell-operator":                 5276,
+	"docs":                               18,
+	"internal/app":                       2218,
+	"internal/console":                   2208,
+	"internal/debug":                     6594,
+	"internal/debug/history":             757,
+	"internal/dev":                       3167,
+	"internal/dev/lint":                  828,
+	"internal/dev/memory":                1498,
+	"internal/dev/rbac":                  631,
+	"internal/dev/simulate":              2635,
+	"internal/dev/testfile":              2050,
+	"internal/effect":                    333,
+	"internal/effect/apply":              762,
+	"internal/effect/applyset":           3945,
+	"internal/effect/finalizer":          841,
+	"internal/effect/metric":             635,
+	"internal/effect/patch":              869,
+	"internal/event":                     807,
+	"internal/filewatch":                 104,
+	"internal/hook":                      642,
+	"internal/hookset":                   1601,
+	"internal/httpserver":                1062,
+	"internal/jq":                        1641,
+	"internal/kube":                      1594,
+	"internal/lifecycle":                 1793,
+	"internal/queue":                     2046,
+	"internal/replica":                   1268,
+	"internal/replica/ownership":         626,
+	"internal/run":                       2492,
+	"internal/run/kubectl":               208,
+	"internal/run/pending":               759,
+	"internal/run/process":               1829,
+	"internal/run/recording":             931,
+	"internal/run/worker":                867,
+	"internal/run/workspace":             954,
+	"internal/script":                    415,
+	"internal/shard":                     157,
+	"internal/source/http":               960,
+	"internal/source/schedule":           389,
+	"internal/source/watch":              5401,
+	"internal/source/webhook":            1055,
+	"internal/source/webhook/admission":  1974,
+	"internal/source/webhook/cert":       1149,
+	"internal/source/webhook/conversion": 1240,
+	"internal/spelling":                  40,
+	"internal/telemetry":                 1360,
+	"internal/telemetry/kubeevent":       487,
+	"internal/telemetry/logonce":         72,
+	"internal/wire":                      5340,
+	"sdk":                                67,
+}
+
+// TestLines keeps the program from growing without a decision.
+func TestLines(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", `{{.ImportPath}} {{.Dir}} {{join .GoFiles ","}}`, module+"cmd/shell-operator")
+	list.Env = append(os.Environ(), "GOOS=linux")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	seen := map[string]bool{}
+	for row := range strings.Lines(string(out)) {
+		fields := strings.Fields(row)
+		name, ours := strings.CutPrefix(fields[0], module)
+		if !ours {
+			continue
+		}
+		n := 0
+		for file := range strings.SplitSeq(fields[2], ",") {
+			n += lines(t, filepath.Join(fields[1], file))
+		}
+		seen[name] = true
+		sum += n
+		compare(t, name, n, packageLines[name])
+	}
+	for name := range packageLines {
+		if !seen[name] {
+			t.Errorf("the program does not link %s: remove its row", name)
+		}
+	}
+	compare(t, "all packages", sum, productLines)
+
+	tests := 0
+	walk(t, "..", "_test.go", func(path string) {
+		if rel, _ := filepath.Rel("..", path); !strings.HasPrefix(rel, "bin"+string(filepath.Separator)) {
+			tests += lines(t, path)
+		}
+	})
+	compare(t, "all tests", tests, testLines)
+}
+
+// lines counts the lines of a file.
+func lines(t *testing.T, path string) int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(data, []byte("\n"))
+}
+
+func compare(t *testing.T, name string, now, bound int) {
+	t.Helper()
+	switch {
+	case now > bound:
+		t.Errorf("%s: %d lines, the bound is %d: remove something, or raise it with a line in SCOPE.md, \"Growth\"", name, now, bound)
+	case now < bound-slack:
+		t.Errorf("%s: %d lines, the bound is %d: lower it to %d", name, now, bound, now)
+	}
+}
