@@ -299,8 +299,8 @@ func (p *pods) console(args ...string) *console {
 
 const aged = `/\([0-9]+ s old\)/.test(document.getElementById("age").innerText)`
 
-// TestLeaderChangesWhileAPageIsOpen: the page of the leader shows the next one by itself; that of the Pod shows that it does not answer, and
-// then that it is a standby.
+// TestLeaderChangesWhileAPageIsOpen: the page of the leader shows the next one by itself; that of the Pod shows that it does not answer,
+// and then that it is a standby.
 func TestLeaderChangesWhileAPageIsOpen(t *testing.T) {
 	p := newPods(t, "--leader-election")
 	a := p.start("a")
