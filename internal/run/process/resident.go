@@ -43,6 +43,8 @@ type Resident struct {
 	// leaving is how far the end of the worker has come, due is when the next step follows.
 	leaving leaving
 	due     time.Time
+	// gone: the process has ended. Processes of its run may be there.
+	gone bool
 	// broken is why the worker is ended; nil after Leave.
 	broken *WorkerError
 	// before is what the worker had used at the end of the last run.
@@ -242,9 +244,8 @@ func (w *Resident) wakeLocked() {
 // Run follows the worker until it has ended.
 func (w *Resident) Run() {
 	defer context.AfterFunc(w.e.opts.Kill, w.wake)()
-	for over := false; !over; {
-		w.takeOrders()
-		over = w.poll()
+	for w.takeOrders(); !w.gone || w.outlived(); w.takeOrders() {
+		w.poll()
 	}
 	w.ended()
 }
@@ -313,11 +314,21 @@ func (w *Resident) refuse(unsent *job) {
 	}
 }
 
-// poll waits for something to happen, and handles it. It reports whether the process has ended.
-func (w *Resident) poll() (over bool) {
+// outlived reports whether a process of a run that has got SIGTERM may still handle it: it has its output open.
+func (w *Resident) outlived() bool {
+	j := w.serving
+	return j != nil && j.ctx.Err() != nil && w.leaving == terminated &&
+		max(j.stdout.read, j.stderr.read, w.stdout.read, w.stderr.read) >= 0
+}
+
+// poll waits for something to happen, and handles it.
+func (w *Resident) poll() {
 	polled := [7]unix.PollFd{
 		{Fd: int32(w.end.fd), Events: unix.POLLIN}, {Fd: int32(w.wakeRead), Events: unix.POLLIN}, {Fd: int32(w.socket), Events: unix.POLLIN},
 		{Fd: int32(w.stdout.read), Events: unix.POLLIN}, {Fd: int32(w.stderr.read), Events: unix.POLLIN}, {Fd: -1}, {Fd: -1},
+	}
+	if w.gone {
+		polled[0].Fd = -1
 	}
 	if w.serving != nil {
 		polled[5] = unix.PollFd{Fd: int32(w.serving.stdout.read), Events: unix.POLLIN}
@@ -330,7 +341,7 @@ func (w *Resident) poll() (over bool) {
 		if !errors.Is(err, unix.EINTR) {
 			w.breakOff("the operator cannot poll its worker: "+err.Error(), "")
 		}
-		return false
+		return
 	}
 	if polled[1].Revents != 0 {
 		var b [64]byte
@@ -348,11 +359,12 @@ func (w *Resident) poll() (over bool) {
 	if polled[2].Revents&^unix.POLLOUT != 0 {
 		w.listen()
 	}
-	if polled[0].Revents != 0 {
-		return true
+	if polled[0].Revents == 0 {
+		w.begin()
+	} else if w.gone = true; w.serving != nil {
+		w.serving.stdout.closeWrite() // so they end with the processes of the run
+		w.serving.stderr.closeWrite()
 	}
-	w.begin()
-	return false
 }
 
 // patience is the timeout of poll in milliseconds.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,6 +174,30 @@ func TestLibrariesWithoutTheirOperator(t *testing.T) {
 			err = cmd.Wait()
 			if _, missing := os.Stat(filepath.Join(b.dir, "ran")); missing != nil || cmd.ProcessState.String() == "signal: killed" {
 				t.Errorf("the worker ended with %v; the run: %v", err, missing)
+			}
+		})
+	}
+}
+
+// A run that handles SIGTERM has the time to do so that it has without worker, although the worker itself ends at the signal. Other runs
+// and what they have started end immediately.
+func TestLibrariesAndSignals(t *testing.T) {
+	for name, test := range map[string]struct{ script, handles, ignores string }{
+		"python": {strings.NewReplacer("PREPARATION", "", "OPTIONS", "").Replace(pythonHook),
+			`signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), print("unlocked"), sys.exit(1))); time.sleep(60)`, `time.sleep(60)`},
+		"bash": {strings.Replace(bashHook, "PREPARATION", "", 1),
+			`trap 'sleep 0.3; echo unlocked; exit 1' TERM; sleep 60 & wait`, `sleep 60 & wait`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, run := libraryBench(t, test.script)
+			for command, want := range map[string]bool{test.handles: true, test.ignores: false} {
+				b.timeout = 300 * time.Millisecond
+				began := time.Now()
+				got := run(command)
+				var late *process.TimeoutError
+				if !errors.As(got.err, &late) || strings.Contains(fmt.Sprint(got.stdout), "unlocked") != want || time.Since(began) > 30*time.Second {
+					t.Errorf("%s: %s after %s", command, got, time.Since(began))
+				}
 			}
 		})
 	}

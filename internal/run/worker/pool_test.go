@@ -54,6 +54,8 @@ type bench struct {
 	path string
 	dir  string
 	log  *syncBuffer
+	// timeout limits each run.
+	timeout time.Duration
 
 	mu   sync.Mutex
 	runs int
@@ -103,7 +105,8 @@ func (b *bench) invocation(command string) process.Invocation {
 	id := strconv.Itoa(b.runs) + "-1"
 	b.mu.Unlock()
 	return process.Invocation{
-		Hook: "hook.sh", Path: b.path, Dir: b.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, Vars: []string{"COMMAND=" + command},
+		Hook: "hook.sh", Path: b.path, Dir: b.dir, Timeout: b.timeout, Env: []string{"PATH=" + os.Getenv("PATH")},
+		Vars:   []string{"COMMAND=" + command},
 		Worker: &process.Worker{Run: id, Stdout: filepath.Join(b.dir, id+"-out"), Stderr: filepath.Join(b.dir, id+"-err")},
 	}
 }
@@ -699,6 +702,12 @@ func TestKeepDuringTheFirstRunOfNewFiles(t *testing.T) {
 		return in
 	}
 	b.pool.Keep([]process.Invocation{of("true", 1)})
+	for run := range 3 {
+		result, err := b.pool.Execute(ctx, of("true", 2))
+		if err != nil || result.Served.Run != run+1 {
+			t.Errorf("run %d before the files are named: its worker has served %d, error %v", run+1, result.Served.Run, err)
+		}
+	}
 	began, gate := filepath.Join(b.dir, "began"), filepath.Join(b.dir, "gate")
 	served := make(chan error)
 	in := of("touch "+began+"; until [ -e "+gate+" ]; do sleep 0.01; done", 2)
