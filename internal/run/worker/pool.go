@@ -61,8 +61,9 @@ type Pool struct {
 	numbers map[string]int
 	// ended: no worker stays idle.
 	ended bool
-	// kept are the groups that Keep has named; nil before the first time.
-	kept map[key]bool
+	// kept are the groups that Keep has named; nil before the first time. Newest is the largest number of files that it has named.
+	kept   map[key]bool
+	newest int
 }
 
 // key is what workers have in common that can replace each other.
@@ -180,7 +181,7 @@ func (p *Pool) crewOf(in process.Invocation) *crew {
 				c.reason = renewal
 			}
 		}
-		c.retired = p.ended || p.kept != nil && !p.kept[k]
+		c.retired = p.ended || p.kept != nil && !p.kept[k] && k.files <= p.newest // otherwise Keep is about to name it
 		p.groups[k] = c
 	}
 	return c
@@ -193,6 +194,7 @@ func (p *Pool) Keep(all []process.Invocation) {
 	p.kept = map[key]bool{}
 	for _, in := range all {
 		p.kept[keyOf(in)] = true
+		p.newest = max(p.newest, in.Worker.Files)
 	}
 	p.nudge()
 	if p.ended {
