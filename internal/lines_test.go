@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76595
-	testLines    = 72241
+	productLines = 76741
+	testLines    = 72335
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               18,
 	"internal/app":                       2218,
 	"internal/console":                   2208,
-	"internal/debug":                     6594,
+	"internal/debug":                     6602,
 	"internal/debug/history":             757,
 	"internal/dev":                       3167,
 	"internal/dev/lint":                  828,
@@ -39,23 +39,23 @@ var packageLines = map[string]int{
 	"internal/effect/finalizer":          841,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              869,
-	"internal/event":                     807,
+	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      642,
 	"internal/hookset":                   1601,
 	"internal/httpserver":                1062,
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
-	"internal/lifecycle":                 1793,
+	"internal/lifecycle":                 1796,
 	"internal/queue":                     2046,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2492,
+	"internal/run":                       2503,
 	"internal/run/kubectl":               208,
-	"internal/run/pending":               759,
-	"internal/run/process":               1829,
+	"internal/run/pending":               855,
+	"internal/run/process":               1841,
 	"internal/run/recording":             931,
-	"internal/run/worker":                867,
+	"internal/run/worker":                869,
 	"internal/run/workspace":             954,
 	"internal/script":                    415,
 	"internal/shard":                     157,

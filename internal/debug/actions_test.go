@@ -70,6 +70,7 @@ func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 	return "42", nil
 }
 func (f *fakeActions) Parked(int) []pending.ParkedTask    { return f.parked }
+func (f *fakeActions) LostParked() map[*hook.Hook]int     { return f.dropped }
 func (f *fakeActions) RetryParked(ids ...string) []string { f.note("retry parked %s", ids); return ids }
 func (f *fakeActions) DropParked(ids ...string) []string  { f.note("drop parked %s", ids); return ids }
 

@@ -37,6 +37,7 @@ type fake struct {
 	ticks    map[string]time.Time
 	paused   []string
 	parked   []pending.ParkedTask
+	dropped  map[*hook.Hook]int
 	entries  []finalizer.Entry
 	orphans  []finalizer.Orphan
 	// other is the operator that has claimed finalizers after this one.

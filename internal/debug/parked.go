@@ -26,6 +26,8 @@ import (
 type parker interface {
 	// Parked are the parked tasks, the oldest first, with at most so many of their events.
 	Parked(events int) []pending.ParkedTask
+	// LostParked counts the contexts of each hook that --max-parked has dropped since its last success.
+	LostParked() map[*hook.Hook]int
 	// RetryParked and DropParked return the ids of those parked tasks that there were.
 	RetryParked(ids ...string) []string
 	DropParked(ids ...string) []string
@@ -239,8 +241,14 @@ func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
 	return reasons
 }
 
-// troubles has one for each hook and queue.
+// troubles has one for each hook and queue, and one for each hook that has lost contexts.
 func (t parkedTopic) troubles() (all []Trouble) {
+	for h, n := range t.LostParked() {
+		all = append(all, Trouble{Kind: InParked, Hooks: []string{h.Name}, Subject: h.Name,
+			Problem: fmt.Sprintf("--max-parked has dropped %s since its last successful run", count(n, "parked context")),
+			Hint:    "its log records name them; hook trigger runs a binding for all its objects"})
+	}
+	slices.SortFunc(all, func(a, b Trouble) int { return cmp.Compare(a.Subject, b.Subject) })
 	type place struct{ hook, queue string }
 	var places []place
 	tasks := map[place]int{}

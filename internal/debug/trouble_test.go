@@ -46,6 +46,9 @@ func TestTroubles(t *testing.T) {
 			"a.sh: the last reload was rejected, the previous hooks stay active: it is no JSON", "ready", false, ""},
 		"rejected hooks": {func(f *fake) { f.rejected = map[string]string{"": "two paths"} }, InReload,
 			"hooks: the last reload was rejected, the previous hooks stay active: two paths", "ready", false, ""},
+		"lost contexts": {func(f *fake) { f.dropped = map[*hook.Hook]int{f.hooks[0]: 3} }, InParked,
+			`a.sh: --max-parked has dropped 3 parked contexts since its last successful run: its log records name them; hook trigger runs ` +
+				`a binding for all its objects`, "ready", false, ""},
 		"parked": {func(f *fake) {
 			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
 		}, InParked,

@@ -51,7 +51,19 @@ type Event struct {
 	Key string
 	// KeyValue is the value of which Key is a hash; empty if it is none.
 	KeyValue string
+	// Revived is set in events of parked tasks that are queued again.
+	Revived Revived
 }
+
+// Revived is how far an event of a parked task that is queued again has come.
+type Revived uint8
+
+const (
+	_ Revived = iota
+	// Queued: no attempt has begun since. Begun: one has.
+	Queued
+	Begun
+)
 
 // Watch is the kind of a change.
 type Watch int

@@ -81,8 +81,11 @@ func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
 	return l.o.Runner.Pending().Parked.List(events)
 }
 
+// LostParked counts the contexts of each hook that --max-parked has dropped since its last success.
+func (l *Lifecycle) LostParked() map[*hook.Hook]int { return l.o.Runner.Pending().Parked.Lost() }
+
 // RetryParked puts the contexts of parked tasks, in order, before those that wait in their lanes. Their attempts begin at 0. It returns the
-// ids of those that there were.
+// ids of those that there were. A context of which a later one succeeds before its run is dropped.
 func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 	type lane struct{ queue, key string }
 	var lanes []lane

@@ -132,7 +132,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	p, m := t.runner.opts.Pending, t.readExtra()
 	displaced := p.Parked.Park(pending.ParkedTask{
 		ID: cmp.Or(m.parked, t.ID()), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
-		GaveUp: GaveUp(err) != "", Since: time.Now(),
+		GaveUp: GaveUp(err) != "", Since: time.Now(), Run: m.parkedRun,
 	}, m.run, t.Events())
 	for _, ev := range displaced {
 		t.runner.awaitRoom(&ev)
@@ -173,7 +173,7 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 			next.ensureExtra().unlocks = nil
 		}
 		m := next.ensureExtra()
-		m.queue, m.keyValue, m.parked = p.Queue, p.KeyValue, p.ID
+		m.queue, m.keyValue, m.parked, m.parkedRun = p.Queue, p.KeyValue, p.ID, p.Run
 		if last := len(tasks) - 1; last < 0 || !tasks[last].Absorb(next) {
 			tasks = append(tasks, next)
 		}
@@ -182,7 +182,8 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 }
 
 // refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come
-// after its Deleting, because they were parked: the hook would make again what it has cleaned up.
+// after its Deleting, because they were parked: the hook would make again what it has cleaned up. At the first attempt with parked events,
+// those leave of which a later one has succeeded meanwhile.
 func (t *Task) refresh() {
 	m := t.readExtra()
 	if !m.requeued && m.parked == "" {
@@ -190,6 +191,12 @@ func (t *Task) refresh() {
 	}
 	var events event.Log
 	for ev := range t.Events() {
+		if ev.Revived == event.Queued {
+			if t.runner.opts.Pending.Parked.Begin(&ev, m.parkedRun) {
+				continue
+			}
+			ev.Revived = event.Begun
+		}
 		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
 			(requeue || m.parked != "" && precedesDeleting(&ev)) {
 			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
@@ -217,8 +224,9 @@ func (r *Runner) decide(t *Task, result effect.Result) {
 	if m.review != nil || t.kind() == event.Startup {
 		return
 	}
+	p.Parked.Succeeded(t.Hook())
 	quiet := result.RequeueAfter == 0 && len(result.Requeue) == 0 && p.Requeues.Len() == 0
-	if quiet && p.Parked.Len() == 0 {
+	if quiet && p.Parked.Idle() {
 		return
 	}
 	for ev := range t.Events() {

@@ -55,6 +55,8 @@ type extra struct {
 	requeued bool
 	// parked is the id of the parked task that events come from; empty if none was parked. It is that of the task when it is parked again.
 	parked string
+	// parkedRun is the last run of those events before they were parked.
+	parkedRun uint64
 	// most is the number of events up to which the task absorbs others, if it is not 0. Rest is what its run has left.
 	most int
 	rest *Task
@@ -216,6 +218,7 @@ func (t *Task) Absorb(next *Task) bool {
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
 	m.requeued, m.parked = m.requeued || behind.requeued, cmp.Or(m.parked, behind.parked)
+	m.parkedRun = max(m.parkedRun, behind.parkedRun)
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)

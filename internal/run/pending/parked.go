@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -27,6 +28,17 @@ type Parked struct {
 	// tasks and ids have the same tasks.
 	tasks map[lane]*parked
 	ids   map[string]*parked
+	// revived are the subjects of contexts that Take has returned and Begin has not got.
+	revived map[Subject]*revival
+	// lost counts the contexts of a hook that the limit has dropped since its last success.
+	lost map[*hook.Hook]int
+}
+
+// revival is a subject of contexts that are queued again. Superseded is the last run of a later one that has succeeded, deletion that which
+// supersedes Deleting, too.
+type revival struct {
+	contexts             int
+	superseded, deletion uint64
 }
 
 // lane identifies a parked task.
@@ -67,6 +79,8 @@ type ParkedTask struct {
 	GaveUp bool
 	// Events are the contexts, in order; at most as many as List was asked for.
 	Events []event.Event
+	// Run is the last run of contexts that Take has returned. It stays theirs if they are parked again.
+	Run uint64
 }
 
 // Reason is why a parked context was dropped.
@@ -84,11 +98,12 @@ const (
 func NewParked(limit int, dropped func(ev event.Event, why Reason)) *Parked {
 	return &Parked{
 		limit: limit, dropped: dropped, freed: make(chan struct{}, 1), contexts: list.New(), about: map[Subject]*list.List{},
-		tasks: map[lane]*parked{}, ids: map[string]*parked{},
+		tasks: map[lane]*parked{}, ids: map[string]*parked{}, revived: map[Subject]*revival{}, lost: map[*hook.Hook]int{},
 	}
 }
 
-// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, under the earlier ID of both.
+// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, under the earlier ID of both:
+// those that were parked before precede those that came meanwhile.
 // It returns what the limit has displaced although nothing else removes a finalizer.
 func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	p.mu.Lock()
@@ -112,12 +127,24 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 		}
 		c := &context{event: ev, task: task, run: run}
 		c.inAll, c.inTask, c.inSubject = p.contexts.PushBack(c), task.contexts.PushBack(c), p.about[s].PushBack(c)
+		if ev.Revived == 0 {
+			continue
+		}
+		c.event.Revived, c.run = 0, t.Run
+		for later := range each(task.contexts) {
+			if later.run > c.run {
+				task.contexts.MoveBefore(c.inTask, later.inTask)
+				break
+			}
+		}
 	}
 	for p.limit > 0 && p.contexts.Len() > p.limit {
 		oldest := p.contexts.Front().Value.(*context)
 		p.drop(oldest, BeyondMax)
 		if oldest.event.Object.UID != "" {
 			displaced = append(displaced, oldest.event)
+		} else {
+			p.lost[oldest.task.hook]++
 		}
 	}
 	return displaced
@@ -157,16 +184,67 @@ func each(l *list.List) iter.Seq[*context] {
 	}
 }
 
-// Supersede drops the contexts with the subject of an event whose last run began before the run-th, which has succeeded with the event. A
-// Deleting stays until its object is gone: nothing else removes the finalizer.
+// Supersede drops the contexts with the subject of an event whose last run began before the run-th, which has succeeded with the event:
+// now or, if Take has returned them, when they begin. A Deleting stays until its object is gone: nothing else removes the finalizer. An
+// event that was parked itself is not later than others.
 func (p *Parked) Supersede(ev *event.Event, run uint64) {
+	if ev.Revived != 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range each(p.about[SubjectOf(ev)]) {
+	s := SubjectOf(ev)
+	for c := range each(p.about[s]) {
 		if c.run < run && (c.event.Watch != event.Deleting || endsDeleting(ev.Watch)) {
 			p.drop(c, Superseded)
 		}
 	}
+	if r := p.revived[s]; r != nil {
+		if r.superseded = max(r.superseded, run); endsDeleting(ev.Watch) {
+			r.deletion = max(r.deletion, run)
+		}
+	}
+}
+
+// Begin is called once for each event that Take has returned, before its first attempt, with the run of its task. It reports whether the
+// event was dropped instead, because a later one has succeeded meanwhile.
+func (p *Parked) Begin(ev *event.Event, run uint64) (superseded bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := SubjectOf(ev)
+	r := p.revived[s]
+	if r == nil { // its hook has been removed
+		return false
+	}
+	if r.contexts--; r.contexts == 0 {
+		delete(p.revived, s)
+	}
+	if run >= r.superseded || ev.Watch == event.Deleting && run >= r.deletion {
+		return false
+	}
+	p.dropped(*ev, Superseded)
+	return true
+}
+
+// Idle reports that no context is parked or queued again: Supersede has nothing to do.
+func (p *Parked) Idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.contexts.Len()+len(p.revived) == 0
+}
+
+// Succeeded ends the count of Lost for a hook.
+func (p *Parked) Succeeded(h *hook.Hook) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.lost, h)
+}
+
+// Lost counts the contexts of each hook that the limit has dropped since its last success.
+func (p *Parked) Lost() map[*hook.Hook]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.lost)
 }
 
 // endsDeleting reports whether an event can follow Deleting only when that has succeeded, or its object is gone.
@@ -197,9 +275,23 @@ func (p *Parked) remove(c *context) {
 	}
 }
 
-// Take removes a parked task and returns it with all its events.
+// Take removes a parked task and returns it with all its events, to be queued again.
 func (p *Parked) Take(id string) (ParkedTask, bool) {
-	return p.end(id, -1, p.remove)
+	var last uint64
+	t, ok := p.end(id, -1, func(c *context) {
+		s := SubjectOf(&c.event)
+		if p.revived[s] == nil {
+			p.revived[s] = &revival{}
+		}
+		p.revived[s].contexts++
+		last = max(last, c.run)
+		p.remove(c)
+	})
+	t.Run = last
+	for i := range t.Events {
+		t.Events[i].Revived = event.Queued
+	}
+	return t, ok
 }
 
 // Drop drops a parked task, and returns it as List does.
@@ -230,6 +322,8 @@ func (p *Parked) Retain(keep func(*hook.Hook) bool) {
 			p.drop(c, HookGone)
 		}
 	}
+	maps.DeleteFunc(p.revived, func(of Subject, _ *revival) bool { return !keep(of.hook) })
+	maps.DeleteFunc(p.lost, func(h *hook.Hook, _ int) bool { return !keep(h) })
 }
 
 // List returns the parked tasks, the oldest first, with at most so many of their events.

@@ -40,6 +40,7 @@ func anyEvent(hooks []*hook.Hook) *rapid.Generator[event.Event] {
 		}
 		if ev.Type == event.Change {
 			ev.Object.Name = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+			ev.Watch = rapid.SampledFrom([]event.Watch{event.Added, event.Modified, event.Deleting, event.Deleted}).Draw(t, "watch")
 		}
 		return ev
 	})
@@ -64,11 +65,20 @@ func TestParkedAgainstModel(t *testing.T) {
 	type parkedLane struct {
 		number int
 		lane   string
+		run    uint64
+	}
+	// revived is a context that was taken and has not begun.
+	type revived struct {
+		event                event.Event
+		run                  uint64
+		superseded, deletion uint64
 	}
 	hooks := testHooks()
 	rapid.Check(t, func(t *rapid.T) {
 		dropped := 0
 		var retried []parkedLane
+		var waiting []revived
+		lost := 0
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
 		p := NewParked(limit, func(event.Event, Reason) { dropped++ })
 		var want []parkedContext
@@ -80,18 +90,21 @@ func TestParkedAgainstModel(t *testing.T) {
 		}
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			run := uint64(step)
-			kind := rapid.SampledFrom([]string{"park", "park", "park", "again", "succeed", "succeed", "drop", "take", "take", "remove"}).
-				Draw(t, "step")
+			kind := rapid.SampledFrom([]string{"park", "park", "park", "again", "succeed", "succeed", "succeed", "drop", "take", "take",
+				"take", "begin", "begin", "remove", "success"}).Draw(t, "step")
 			switch kind {
 			case "park", "again":
 				events := rapid.SliceOfN(anyEvent(hooks[:1]), 1, 3).Draw(t, "events")
 				key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
-				number := step
+				number, before := step, run
 				if kind == "again" && len(retried) > 0 {
 					of := rapid.SampledFrom(retried).Draw(t, "retried")
-					number, key = of.number, of.lane
+					number, key, before = of.number, of.lane, of.run
+					for i := range events {
+						events[i].Revived = event.Begun
+					}
 				}
-				p.Park(ParkedTask{ID: fmt.Sprint(number), Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(events))
+				p.Park(ParkedTask{ID: fmt.Sprint(number), Hook: hooks[0], Queue: "q", Key: key, Run: before}, run, slices.Values(events))
 				for _, c := range want {
 					if c.lane == key {
 						earlier, err := strconv.Atoi(c.id)
@@ -108,15 +121,43 @@ func TestParkedAgainstModel(t *testing.T) {
 					}
 				}
 				for _, ev := range events {
-					want = append(want, parkedContext{id, key, run, ev})
+					ev.Revived = 0
+					want = append(want, parkedContext{id, key, before, ev})
 				}
 				if beyond := len(want) - limit; beyond > 0 {
-					want, wantDropped = want[beyond:], wantDropped+beyond
+					want, wantDropped, lost = want[beyond:], wantDropped+beyond, lost+beyond
 				}
 			case "succeed":
 				ev, before := anyEvent(hooks).Draw(t, "event"), uint64(rapid.IntRange(0, step).Draw(t, "run"))
 				p.Supersede(&ev, before)
-				drop(func(c parkedContext) bool { return subjectText(c.event) == subjectText(ev) && c.run < before })
+				ends := ev.Watch != event.Modified && ev.Type == event.Change
+				drop(func(c parkedContext) bool {
+					return subjectText(c.event) == subjectText(ev) && c.run < before && (ends || c.event.Watch != event.Deleting)
+				})
+				for i := range waiting {
+					if w := &waiting[i]; subjectText(w.event) == subjectText(ev) {
+						if w.superseded = max(w.superseded, before); ends {
+							w.deletion = max(w.deletion, before)
+						}
+					}
+				}
+			case "success":
+				p.Succeeded(hooks[0])
+				lost = 0
+			case "begin":
+				if len(waiting) == 0 {
+					break
+				}
+				i := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
+				w := waiting[i]
+				waiting = slices.Delete(waiting, i, i+1)
+				outdated := w.superseded > w.run && w.event.Watch != event.Deleting || w.deletion > w.run
+				if outdated {
+					wantDropped++
+				}
+				if got := p.Begin(&w.event, w.run); got != outdated {
+					t.Fatalf("%+v: superseded %t, want %t", w, got, outdated)
+				}
 			case "drop":
 				id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
 				p.Drop(id, 0)
@@ -126,14 +167,22 @@ func TestParkedAgainstModel(t *testing.T) {
 				id := fmt.Sprint(number)
 				taken, found := p.Take(id)
 				var events []event.Event
+				var contexts []parkedContext
 				want = slices.DeleteFunc(want, func(c parkedContext) bool {
 					if c.id == id {
-						events = append(events, c.event)
+						contexts = append(contexts, c)
 					}
 					return c.id == id
 				})
+				slices.SortStableFunc(contexts, func(a, b parkedContext) int { return cmp.Compare(a.run, b.run) })
+				for _, c := range contexts {
+					c.event.Revived = event.Queued
+					events = append(events, c.event)
+					last := contexts[len(contexts)-1].run
+					waiting = append(waiting, revived{event: c.event, run: last})
+				}
 				if found {
-					retried = append(retried, parkedLane{number, taken.Key})
+					retried = append(retried, parkedLane{number, taken.Key, taken.Run})
 				}
 				if !slices.Equal(taken.Events, events) {
 					t.Fatalf("took %v, want %v", taken.Events, events)
@@ -142,6 +191,10 @@ func TestParkedAgainstModel(t *testing.T) {
 				gone := rapid.SampledFrom(hooks).Draw(t, "gone")
 				p.Retain(func(h *hook.Hook) bool { return h != gone })
 				drop(func(c parkedContext) bool { return c.event.Hook == gone })
+				waiting = slices.DeleteFunc(waiting, func(w revived) bool { return w.event.Hook == gone })
+				if gone == hooks[0] {
+					lost = 0
+				}
 			}
 			counts := map[string]int{}
 			for _, c := range want {
@@ -153,7 +206,8 @@ func TestParkedAgainstModel(t *testing.T) {
 				}
 				delete(counts, task.ID)
 			}
-			if p.Len() != len(want) || dropped != wantDropped || len(counts) > 0 {
+			if p.Len() != len(want) || dropped != wantDropped || len(counts) > 0 || p.Lost()[hooks[0]] != lost ||
+				p.Idle() != (len(want)+len(waiting) == 0) {
 				t.Fatalf("%d contexts, %d dropped, want %d and %d; missing tasks: %v", p.Len(), dropped, len(want), wantDropped, counts)
 			}
 		}

@@ -30,7 +30,9 @@ func New(maxParked int, dropped func(ev event.Event, why Reason)) *Pending {
 	p := &Pending{Requeues: NewRequeues()}
 	p.Parked = NewParked(maxParked, func(ev event.Event, why Reason) {
 		p.Lanes.Leave(&ev)
-		p.Previous.Forget(&ev)
+		if why != Superseded { // otherwise the later run has replaced it
+			p.Previous.Forget(&ev)
+		}
 		if dropped != nil {
 			dropped(ev, why)
 		}
