@@ -38,6 +38,7 @@ var scenarios = []scenario{
 	{"record", "1,000 runs that succeed, with --record=failures and with none", record},
 	{"record-failures", "1,000 runs that fail, eight at a time, with --record=failures and with none", recordFailures},
 	{"patches", "200 and 5,000 operations from one run", patches},
+	{"large-outputs", "1 and 10 runs at a time with 200 MB of operations each", largeOutputs},
 	{"sets", "sets of 100 objects: new, after a restart, with one change and with none; members that are deleted", sets},
 	{"storm", "3,000 updates of 100 objects by 8 writers", storm},
 	{"flood", "3,000 changes of 64 KiB while the hook is busy", flood},

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -188,4 +190,39 @@ func (b *bench) atRate(rate, n int, do func() error) []float64 {
 	}
 	doing.Wait()
 	return took
+}
+
+// largeOutputs measures the memory of an operator whose runs write 200 MB of operations: 20,000 patches of 10 kB, of objects that are
+// missing.
+func largeOutputs(b *bench) {
+	const count = 20_000
+	namespace := b.cluster.Namespace(b.T)
+	file := filepath.Join(b.TempDir(), "operations")
+	f, err := os.Create(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, value := bufio.NewWriter(f), strings.Repeat("x", 10_000)
+	for i := range count {
+		fmt.Fprintf(w, `{"operation": "MergePatch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": %q, "name": "map-%d", `+
+			`"ignoreMissingObject": true, "mergePatch": {"data": {"key": %q}}}`+"\n", namespace, i, value)
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		b.Fatal(err)
+	}
+	for _, test := range []struct {
+		runs int
+		most float64
+	}{{1, 200}, {10, 400}} {
+		var hooks []string
+		for i := range test.runs {
+			hooks = append(hooks, hook(fmt.Sprintf(`{"configVersion": "v1", "settings": {"maxFileBytes": 268435456}, "kubernetes": [`+
+				`{"apiVersion": "v1", "kind": "ConfigMap", "namespace": {"nameSelector": {"matchNames": [%q]}}, `+
+				`"queue": "queue-%d", "waitForSynchronization": false}]}`, namespace, i), "cat "+file+` > "$KUBERNETES_PATCH_PATH"`))
+		}
+		op := b.start(b.hooks(hooks...), "--run-dir", b.TempDir())
+		op.untilCount("Hook executed successfully", test.runs)
+		b.add(fmt.Sprintf("peak memory, %d runs with 200 MB of operations", test.runs), "MiB", op.peak()).most(test.most)
+		op.stop()
+	}
 }

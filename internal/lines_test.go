@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76741
-	testLines    = 72335
+	productLines = 76851
+	testLines    = 72435
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -31,14 +31,14 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  828,
 	"internal/dev/memory":                1498,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2635,
+	"internal/dev/simulate":              2636,
 	"internal/dev/testfile":              2050,
-	"internal/effect":                    333,
-	"internal/effect/apply":              762,
+	"internal/effect":                    348,
+	"internal/effect/apply":              760,
 	"internal/effect/applyset":           3945,
 	"internal/effect/finalizer":          841,
 	"internal/effect/metric":             635,
-	"internal/effect/patch":              869,
+	"internal/effect/patch":              877,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      642,
@@ -50,13 +50,13 @@ var packageLines = map[string]int{
 	"internal/queue":                     2046,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2503,
+	"internal/run":                       2505,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               855,
 	"internal/run/process":               1841,
-	"internal/run/recording":             931,
+	"internal/run/recording":             933,
 	"internal/run/worker":                869,
-	"internal/run/workspace":             954,
+	"internal/run/workspace":             972,
 	"internal/script":                    415,
 	"internal/shard":                     157,
 	"internal/source/http":               960,
@@ -70,7 +70,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1360,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5340,
+	"internal/wire":                      5406,
 	"sdk":                                67,
 }
 

@@ -116,12 +116,27 @@ type Patch struct {
 	// Set is that of a Sync, and nil for the other operations.
 	Set *ObjectSet
 
+	// Read, if set, reads the patch again, with what is sent: Object, Body, Filter and the objects of a Set are empty here.
+	Read func() (Patch, error)
+
 	// Force takes ownership of fields that other managers own (ServerSideApply).
 	Force bool
 	// IgnoreMissingObject makes a missing object no error.
 	IgnoreMissingObject bool
 	// IgnoreHookError applies the patch even if the hook fails. It is set for status patches only.
 	IgnoreHookError bool
+}
+
+// Whole returns the patch with what is sent.
+func (p *Patch) Whole() (*Patch, error) {
+	if p.Read == nil {
+		return p, nil
+	}
+	whole, err := p.Read()
+	if err == nil && p.Set != nil {
+		whole.Set.Finalizers = p.Set.Finalizers
+	}
+	return &whole, err
 }
 
 // Size is the number of bytes to send.

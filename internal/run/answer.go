@@ -79,7 +79,7 @@ func interrupted(ctx context.Context) bool {
 
 // check checks the outputs of a review without effects, so that its verdict is that of a review with them.
 func (r *Runner) check(a *attempt, out Outputs) error {
-	if len(out.Patch)+len(out.Metrics) == 0 {
+	if out.Patch == nil && out.Large == nil && out.Metrics == nil {
 		return nil
 	}
 	a.log.Info("The operations and metrics of a review are not applied: it is a dry run, or its caller is not known to be the API server")

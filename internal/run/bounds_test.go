@@ -71,7 +71,10 @@ type oneAtATime struct {
 	now *atomic.Int32
 }
 
-func (o oneAtATime) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Identify) ([]Change, error) {
+func (o oneAtATime) Apply(_ context.Context, _ *slog.Logger, _ *hook.Hook, out Outputs, _ *Turn, _ Identify) ([]Change, error) {
+	if out.Patch != nil || out.Large == nil {
+		o.t.Error("a large file of operations is in memory")
+	}
 	if o.now.Add(1) != 1 {
 		o.t.Error("large files of two runs are in memory")
 	}

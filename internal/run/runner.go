@@ -140,6 +140,8 @@ type Options struct {
 	Workers Workers
 	// Begin, if set, is called before each process starts and returns the record of its run.
 	Begin func(Begun) Record
+	// Whole reads also large files of operations into memory, for Effects that compare what is sent.
+	Whole bool
 	// Recorder keeps recordings of runs; nil keeps none.
 	Recorder *recording.Recorder
 	// Shard, if set, returns that of this replica. It is called when the replica runs hooks, or answers requests.
@@ -337,7 +339,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		turn = r.turns.take(t.Hook())
 		defer turn.end()
 	}
-	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes))
+	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes), !r.opts.Whole)
 	a.outputs, a.unread = out, outErr != nil
 	var invalid error
 	a.Result, invalid = t.result(out.Result, a.lists, err != nil)
@@ -345,7 +347,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		if a.InvalidResult = invalid; invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
-		if outErr == nil && out.Patch != nil && ctx.Err() == nil && (review == nil || !review.NoEffects) {
+		if outErr == nil && (out.Patch != nil || out.Large != nil) && ctx.Err() == nil && (review == nil || !review.NoEffects) {
 			var failed error
 			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
 			err = errors.Join(err, failed)

@@ -45,7 +45,7 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	in.Vars = append(in.Vars, r.shardVariables(t.Hook)...)
 	in.Worker = r.worker(t.Hook, 0, "1", f)
 	result, err = r.opts.Executor.Execute(ctx, in)
-	out, outErr := f.Outputs(int64(t.Hook.Settings.MaxFileBytes))
+	out, outErr := f.Outputs(int64(t.Hook.Settings.MaxFileBytes), false)
 	if err == nil && outErr != nil {
 		err = fmt.Errorf("%s FAILED: %w", t.Hook.Name, outErr)
 	}

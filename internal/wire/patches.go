@@ -2,11 +2,16 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"io"
 	"reflect"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -18,12 +23,68 @@ import (
 // The result aliases text, which may be large: text must not be modified afterwards.
 func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 	p := &patchParser{filters: filters}
-	if jsonErr := eachJSONDocument(text, p.add); jsonErr != nil {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), lenientJSON) // a buffer is not copied
+	if jsonErr := eachJSONDocument(dec, text, func(d patchDocument, _ []byte) { p.add(d) }); jsonErr != nil {
 		p = &patchParser{filters: filters}
 		if yamlErr := eachYAMLDocument(text, p.add); yamlErr != nil {
 			p = &patchParser{violations: []Violation{unreadable(text, jsonErr, yamlErr)}}
 		}
 	}
+	return p.checked()
+}
+
+// maxYAML limits files of YAML, which are in memory as a whole.
+const maxYAML = 32 << 20
+
+// ReadPatches reads a large file as ParsePatches does, but holds one document of JSON at a time. What a patch sends stays in the file,
+// which must stay open until the patch is sent.
+func ReadPatches(file *io.SectionReader, filters *jq.Compiler) ([]effect.Patch, error) {
+	p := &patchParser{filters: filters}
+	dec := jsontext.NewDecoder(io.NewSectionReader(file, 0, file.Size()), lenientJSON)
+	err := eachJSONDocument(dec, nil, func(d patchDocument, text []byte) {
+		p.add(d)
+		p.leave(file, dec.InputOffset()-int64(len(text)), text)
+	})
+	switch {
+	case err == nil:
+		return p.checked()
+	case file.Size() > maxYAML:
+		p = &patchParser{violations: []Violation{{Problem: fmt.Sprintf("it cannot be read as JSON: %v", err),
+			Hint: fmt.Sprintf("write JSON documents; YAML of more than %d MiB is not read", maxYAML>>20)}}}
+		return p.checked()
+	}
+	text := make([]byte, file.Size())
+	if _, err := file.ReadAt(text, 0); err != nil {
+		return nil, err
+	}
+	return ParsePatches(text, filters)
+}
+
+var errChanged = errors.New("a process that the hook left behind has changed its file of operations")
+
+// leave drops what the last patch sends, and makes its Whole read it again: the text at a place of the file.
+func (p *patchParser) leave(file io.ReaderAt, start int64, text []byte) {
+	patch := &p.patches[len(p.patches)-1]
+	seed := maphash.MakeSeed()
+	number, size, sum := patch.Number, len(text), maphash.Bytes(seed, text)
+	patch.Object, patch.Body, patch.Filter = nil, nil, ""
+	if patch.Set != nil {
+		for i := range patch.Set.Objects {
+			patch.Set.Objects[i].Object = nil
+		}
+	}
+	patch.Read = func() (effect.Patch, error) {
+		text := make([]byte, size)
+		if _, err := file.ReadAt(text, start); err != nil || maphash.Bytes(seed, text) != sum {
+			return effect.Patch{}, cmp.Or(err, errChanged)
+		}
+		d, err := jsonDocument(text)
+		return (&patchParser{filters: p.filters}).patch(number, d), err
+	}
+}
+
+// checked returns the patches that are carried out, unless one of the documents is invalid.
+func (p *patchParser) checked() ([]effect.Patch, error) {
 	patches := lastOfEachSet(p.patches)
 	p.overlaps(patches)
 	if len(p.violations) > 0 {

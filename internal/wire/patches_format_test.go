@@ -111,7 +111,7 @@ func allFields(o effect.Operation) effect.Patch {
 // A field that is added to an operation is in the form, or is named here.
 func TestFormatPatchLeavesNothingOut(t *testing.T) {
 	missing := fieldsOf[effect.Patch](
-		"Patch.Number",                              // the place in the file
+		"Patch.Number", "Patch.Read", // the place in the file
 		"ObjectSet.Finalizers", "ObjectSet.Restore", // set by a run; a word, tested below
 		"Condition.ObservedGeneration", "Condition.LastTransitionTime", // set when the condition is
 	)

@@ -14,9 +14,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// eachJSONDocument yields the documents of a stream of JSON values. Their parts alias text.
-func eachJSONDocument(text []byte, do func(patchDocument)) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(text), lenientJSON) // a buffer is not copied
+// eachJSONDocument yields the documents of a stream of JSON values, with their text. Their parts alias text, which is all of the stream.
+// If it is nil, they are valid during the call only.
+func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d patchDocument, document []byte)) error {
 	for number := 1; ; number++ {
 		start := dec.InputOffset()
 		value, err := dec.ReadValue()
@@ -24,14 +24,19 @@ func eachJSONDocument(text []byte, do func(patchDocument)) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("document %d, byte %d: %w", number, start, familiar(text[start:], err))
+			if text != nil {
+				err = familiar(text[start:], err)
+			}
+			return fmt.Errorf("document %d, byte %d: %w", number, start, err)
 		}
-		end := dec.InputOffset()
-		d, err := jsonDocument(text[end-int64(len(value)) : end : end])
+		if end := dec.InputOffset(); text != nil {
+			value = text[end-int64(len(value)) : end : end]
+		}
+		d, err := jsonDocument(value)
 		if err != nil {
 			return fmt.Errorf("document %d: %w", number, err)
 		}
-		do(d)
+		do(d, value)
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
@@ -30,7 +32,7 @@ const (
 		"  data:\n    key: \"%s\"\n"
 )
 
-// What a large file costs: JSON is not copied, and YAML is kept once, as JSON.
+// What a large file costs: JSON is not copied, or one document of it is in memory, and YAML is kept once, as JSON.
 func TestLargeFiles(t *testing.T) {
 	const size = 9 << 20 // YAML is tidied up twice
 	for _, test := range []struct {
@@ -39,6 +41,7 @@ func TestLargeFiles(t *testing.T) {
 		kept, made float64
 	}{
 		{"JSON", jsonForm, 0.05, 0.2},
+		{"documents", jsonForm, 0.05, 0.2},
 		{"YAML", yamlForm, 1.1, 40},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -47,7 +50,11 @@ func TestLargeFiles(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			patches, err := ParsePatches(file, filters)
+			parse := ParsePatches
+			if test.name == "documents" {
+				parse = read
+			}
+			patches, err := parse(file, filters)
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			if err != nil || len(patches) != size>>17 {
@@ -65,6 +72,57 @@ func TestLargeFiles(t *testing.T) {
 			runtime.KeepAlive(file)
 			runtime.KeepAlive(patches)
 		})
+	}
+}
+
+// read is ReadPatches of a file with a text.
+func read(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
+	return ReadPatches(io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), filters)
+}
+
+// Read one document at a time, a file has the same operations and the same errors.
+func TestReadPatches(t *testing.T) {
+	filters := jq.NewCompiler(jq.Options{})
+	const others = `{"operation": "Sync", "set": "s", "objects": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}]}
+{"operation": "JQPatch", "kind": "pod", "name": "a", "jqFilter": ".a = 1"}
+{"operation": "MergePatch", "kind": "pod", "name": "a", "mergePatch": "b: 1"}
+{"operation": "Condition", "kind": "Job", "name": "a", "type": "Ready", "status": "True", "reason": "Done"}`
+	for _, text := range []string{
+		others, string(operations(jsonForm, 3, 10)), string(operations(yamlForm, 3, 10)), "", "# nothing", `{"operation": "Crate"}`, `{"a`,
+		others + `{"operation": "Delete", "kind": "Secret", "name": "a"}`, others + others,
+	} {
+		want, wantErr := ParsePatches([]byte(text), filters)
+		got, err := read([]byte(text), filters)
+		for i := range got {
+			if text[0] == '{' && got[i].Size() != 0 && got[i].Condition == nil {
+				t.Errorf("%s: what operation %d sends is in memory", text, i)
+			}
+			whole, err := got[i].Whole()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = *whole
+		}
+		if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%s: got\n%+v, %v\nwant\n%+v, %v", text, got, err, want, wantErr)
+		}
+	}
+	changed := []byte(others)
+	patches, err := read(changed, filters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patches[0].Set.Finalizers = []string{"f"}
+	if whole, err := patches[0].Whole(); err != nil || len(whole.Set.Finalizers) != 1 {
+		t.Errorf("the whole set: %+v, %v", whole, err)
+	}
+	changed[bytes.IndexByte(changed, 'v')] = 'w'
+	if _, err := patches[0].Whole(); !errors.Is(err, errChanged) {
+		t.Errorf("a file that was changed after it was checked: %v", err)
+	}
+	_, err = ReadPatches(io.NewSectionReader(bytes.NewReader(operations(yamlForm, 1, 1)), 0, maxYAML+1), filters)
+	if err == nil || !strings.Contains(err.Error(), "YAML of more than 32 MiB is not read") {
+		t.Errorf("a large file of YAML: %v", err)
 	}
 }
 

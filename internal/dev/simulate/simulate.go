@@ -230,6 +230,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 		workers = pool
 	}
 	s.runner = run.New(run.Options{
+		Whole:    true,
 		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
 		Effects: simulatedEffects{s}, Workspace: files,
 		Log: silent(), Env: env, Timeout: o.Timeout, Observe: s.observe, Shard: s.shard,

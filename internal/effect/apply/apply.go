@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"runtime"
 	"strings"
 	"time"
 
@@ -35,7 +34,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/telemetry/kubeevent"
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // Settings of the changes of the cluster.
@@ -201,11 +199,6 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
 		return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	large := len(out.Patch) > largeFile
-	out = run.Outputs{} // requests has what is still needed
-	if large {
-		runtime.GC() // otherwise a file of YAML, 100 of 234 MiB, stays in memory while the requests are sent
-	}
 	var done progress
 	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn, &done); err != nil {
 		return changes(requests.Patches, &done), fmt.Errorf("%s FAILED: %w", h.Name, err)
@@ -217,7 +210,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
 func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
 	identify run.Identify) ([]run.Change, error) {
-	patches, err := wire.ParsePatches(out.Patch, e.o.Filters)
+	patches, err := operations(out, e.o.Filters)
 	if err != nil {
 		log.Warn("The patches of a failed hook are ignored", "error", err.Error())
 		return nil, nil
@@ -253,9 +246,6 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
 	return e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil, &progress{})
 }
-
-// largeFile is a file of operations that few hooks write.
-const largeFile = 4 << 20
 
 // changes returns the patches without values.
 func changes(patches []effect.Patch, done *progress) []run.Change {

@@ -26,8 +26,16 @@ func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Requests, err
 	if w.Answers, err = parseAnswers(h, out); err != nil {
 		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	if w.Patches, err = wire.ParsePatches(out.Patch, filters); err != nil {
+	if w.Patches, err = operations(out, filters); err != nil {
 		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	return w, nil
+}
+
+// operations reads those of a run.
+func operations(out run.Outputs, filters *jq.Compiler) ([]effect.Patch, error) {
+	if out.Large != nil {
+		return wire.ReadPatches(out.Large, filters)
+	}
+	return wire.ParsePatches(out.Patch, filters)
 }

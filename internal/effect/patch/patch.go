@@ -162,8 +162,12 @@ func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.announce(ctx, log, p)
-	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, p.Set, func(namespace string, rules ...kube.Rule) {
+	whole, err := p.Whole()
+	if err != nil {
+		return err
+	}
+	a.announce(ctx, log, whole)
+	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, whole.Set, func(namespace string, rules ...kube.Rule) {
 		if run.Sent != nil {
 			run.Sent(p, namespace, rules)
 		}
@@ -193,9 +197,13 @@ func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.
 		return err
 	}
 	ctx = run.receiveWarnings(ctx, log, p)
+	p, err := p.Whole()
+	if err != nil {
+		return err
+	}
 	log = a.announce(ctx, log, p)
 	do := func() error { return (&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx) }
-	err := do()
+	err = do()
 	if kube.IsUnserved(err) && p.Operation != effect.Create {
 		// The resource was found earlier. Without this, a Delete in a version that is not served any more would seem to succeed.
 		served, unknown := a.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -48,10 +49,10 @@ func newApplier(t *testing.T, cluster *testenv.Cluster, change func(*Options)) (
 	return &applier{New(opts), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &log
 }
 
-// apply parses and applies the text of a patch file. It returns the error.
+// apply reads and applies the text of a patch file, one document at a time. It returns the error.
 func apply(t *testing.T, a *applier, text string) string {
 	t.Helper()
-	patches, err := wire.ParsePatches([]byte(text), jq.NewCompiler(jq.Options{}))
+	patches, err := wire.ReadPatches(io.NewSectionReader(strings.NewReader(text), 0, int64(len(text))), jq.NewCompiler(jq.Options{}))
 	if err == nil {
 		err = a.Apply(context.Background(), a.log, Run{Hook: "h.sh"}, patches)
 	}

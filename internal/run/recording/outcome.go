@@ -10,7 +10,7 @@ import (
 
 // outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only
 // the operations are kept that are applied nevertheless. addresses are those of all operations, and secret reports that one of them or a
-// response may have a Secret. The others are not kept as trees, which take ten times as much.
+// response may have a Secret. No operation is kept as a tree, which takes ten times as much.
 func outcome(run *Run, filters *jq.Compiler) (o Outcome, addresses []wire.Operation, secret bool) {
 	out := run.Outputs
 	patches, err := wire.ParsePatches(out.Patch, filters)
@@ -22,7 +22,7 @@ func outcome(run *Run, filters *jq.Compiler) (o Outcome, addresses []wire.Operat
 		addresses = append(addresses, wire.Operation{Operation: p.Operation.String(), APIVersion: p.APIVersion, Kind: p.Kind,
 			Namespace: p.Namespace, Name: p.Name, Subresource: p.Subresource})
 		if !run.HookFailed || p.IgnoreHookError {
-			o.Operations = append(o.Operations, treeOf(json.RawMessage(form)))
+			o.Operations = append(o.Operations, json.RawMessage(form))
 		}
 	}
 	if out.Result != nil {

@@ -221,6 +221,8 @@ func (r *Recorder) read(run Run) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular(), run.ContextsChanged:
 		return nil, errors.New("the hook has changed or replaced the file of its binding contexts")
+	case run.Outputs.Large != nil:
+		return nil, fmt.Errorf("its file of operations is large: %d bytes", run.Outputs.Large.Size())
 	}
 	size := info.Size()
 	for _, text := range [][]byte{run.Outputs.Patch, run.Outputs.Metrics, run.Outputs.Admission, run.Outputs.Conversion, run.Outputs.HTTP} {

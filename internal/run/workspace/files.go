@@ -23,6 +23,8 @@ type Files struct {
 	hasHeads bool
 	// written is the file of contexts as WriteContexts has left it.
 	written fileState
+	// large is that of Outputs.Large; nil if there is none.
+	large *os.File
 }
 
 // The names of files beside those of Outputs.
@@ -39,6 +41,8 @@ func (f *Files) path(name string) string { return f.dir + "/" + name }
 // Outputs is the content of the files that a hook wrote; nil stands for an empty file.
 type Outputs struct {
 	Metrics, Admission, Conversion, HTTP, Patch, Result []byte
+	// Large is the file of operations instead of Patch, if that is large. It can be read until the files are removed.
+	Large *io.SectionReader
 }
 
 // output is a file that hooks may write, and the variable that names it.
@@ -119,6 +123,9 @@ type contextFile struct{ *os.File }
 func (f *Files) remove() error {
 	_ = os.Remove(f.Contexts()) // it may be a directory by now, as all of them
 	_ = os.Remove(f.CallsFile())
+	if f.large != nil {
+		_ = f.large.Close()
+	}
 	if f.hasHeads {
 		_ = os.Remove(f.path(headsName))
 	}
@@ -147,7 +154,7 @@ func (f *Files) Environment() []string {
 	return env
 }
 
-// largeFile is the size from which on a file is large: its operations take several times as much in memory.
+// largeFile is the size from which on a file is large. Operations of a smaller one are in memory with their text.
 const largeFile = 8 << 20
 
 // Large reports whether a file that the hook has written is large.
@@ -156,8 +163,8 @@ func (f *Files) Large() bool {
 }
 
 // Outputs reads the files that a hook may have written. A missing one is an error, because the hook's intent is unknown, and so is one
-// larger than limit; 0 means the default.
-func (f *Files) Outputs(limit int64) (Outputs, error) {
+// larger than limit; 0 means the default. Large reports that a large file of operations is not read, but becomes Outputs.Large.
+func (f *Files) Outputs(limit int64, large bool) (Outputs, error) {
 	limit = cmp.Or(limit, maxOutput)
 	var out Outputs
 	var errs []error
@@ -166,51 +173,62 @@ func (f *Files) Outputs(limit int64) (Outputs, error) {
 		if file.variable == "CONVERSION_RESPONSE_PATH" {
 			most = max(limit, maxConversion)
 		}
-		content, err := readOutput(file.path, most)
+		opened, size, err := openOutput(file.path, most)
+		if large && size > largeFile && file.variable == "KUBERNETES_PATCH_PATH" {
+			f.large, out.Large = opened, io.NewSectionReader(opened, 0, size)
+			continue
+		}
+		content := file.content(&out)
+		if opened != nil {
+			*content, err = readOutput(opened, size)
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, fmt.Errorf("the hook removed the file that $%s names: leave it empty instead", file.variable))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("cannot read what the hook wrote to $%s: %w", file.variable, err))
 		}
-		*file.content(&out) = content
 	}
 	return out, errors.Join(errs...)
 }
 
-// maxOutput limits one file by default: the whole of it is in memory while it is checked, and one of 200 MB took 1.6 GB. The API server
+// maxOutput limits one file by default: but for operations, the whole of it is in memory while it is checked. The API server
 // sends whole lists to convert, up to 100 MiB, so their answers may have maxConversion.
 const (
 	maxOutput     = 32 << 20
 	maxConversion = 128 << 20
 )
 
-// readOutput returns the content of a regular file, or nil if it is empty. Anything else that a hook may have put in its
-// place, such as a pipe, could block the reader.
-func readOutput(path string, limit int64) ([]byte, error) {
+// openOutput opens a regular file that is not empty; nil is an empty one. Anything else that a hook may have put in its place, such as a
+// pipe, could block the reader.
+func openOutput(path string, limit int64) (f *os.File, size int64, err error) {
 	if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() && info.Size() == 0 {
-		return nil, err // most hooks leave most files empty, and to open one costs more
+		return nil, 0, err // most hooks leave most files empty, and to open one costs more
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, syscall.ELOOP) { // it may lead to what the operator can read and the hook cannot
-		return nil, errors.New("it is no longer a file, but a link: write into the file that is there")
+		return nil, 0, errors.New("it is no longer a file, but a link: write into the file that is there")
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("it is no longer a file, but %s: write into the file that is there", kindOf(info.Mode()))
+		err = fmt.Errorf("it is no longer a file, but %s: write into the file that is there", kindOf(info.Mode()))
 	case info.Size() > limit:
-		return nil, fmt.Errorf("it is %d bytes long, more than %d: hand back less in one run, or set settings.maxFileBytes", info.Size(), limit)
-	case info.Size() == 0:
-		return nil, nil
+		err = fmt.Errorf("it is %d bytes long, more than %d: hand back less in one run, or set settings.maxFileBytes", info.Size(), limit)
+	case info.Size() > 0:
+		return f, info.Size(), nil
 	}
-	content := make([]byte, info.Size())
+	return nil, 0, errors.Join(err, f.Close())
+}
+
+// readOutput returns what a file contains, and closes it.
+func readOutput(f *os.File, size int64) ([]byte, error) {
+	defer f.Close()
+	content := make([]byte, size)
 	n, err := io.ReadFull(f, content)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil // a process that the hook left behind has truncated it

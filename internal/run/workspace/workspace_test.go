@@ -75,8 +75,8 @@ func TestFiles(t *testing.T) {
 	}
 	must(t, os.Mkdir(filepath.Join(f.dir, "more"), 0o700), os.WriteFile(filepath.Join(f.dir, "more", "file"), nil, 0o600),
 		os.WriteFile(f.path("metrics.json"), []byte("{}"), 0o600))
-	if out, err := f.Outputs(0); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
-		t.Errorf("the run handed back %q, %v", out, err)
+	if out, err := f.Outputs(0, false); err != nil || string(out.Metrics) != "{}" || out.Patch != nil {
+		t.Errorf("the run handed back %v, %v", out, err)
 	}
 	if calls := f.Calls(); calls != nil {
 		t.Errorf("before the first call: %q", calls)
@@ -160,7 +160,7 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := create(t, open(t, Options{}), "1-1")
 			must(t, os.Remove(f.path("object-patch")), tt.replace(f.path("object-patch")))
-			_, err := f.Outputs(0)
+			_, err := f.Outputs(0, false)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "$KUBERNETES_PATCH_PATH") {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
@@ -188,7 +188,7 @@ func TestRestore(t *testing.T) {
 	} {
 		must(t, test.remove())
 		f := create(t, w, test.name)
-		_, err := f.Outputs(0)
+		_, err := f.Outputs(0, false)
 		must(t, err)
 		if text, err := os.ReadFile(library); err != nil || string(text) != "text" {
 			t.Errorf("without %s: the library is %q, %v", test.name, text, err)
@@ -275,7 +275,7 @@ func BenchmarkFiles(b *testing.B) {
 				if _, err := os.ReadFile(f.Contexts()); err != nil { // as hooks do
 					b.Fatal(err)
 				}
-				if _, err := f.Outputs(0); err != nil {
+				if _, err := f.Outputs(0, false); err != nil {
 					b.Fatal(err)
 				}
 				must(b, w.Delete(f))
