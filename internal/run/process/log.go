@@ -131,7 +131,7 @@ func (l *LineLogger) object(object map[string]json.RawMessage) {
 	}
 	attrs := []slog.Attr{slog.Bool("proxyJsonLog", true)}
 	if rest, _ := json.Marshal(object); len(rest) > maxProxied {
-		attrs = append(attrs, slog.Any("hook", map[string]string{"truncated": string(rest[:maxProxied]) + ":truncated"}))
+		attrs = append(attrs, slog.String("hook_truncated", string(rest[:maxProxied])+":truncated")) // hook is the hook's name
 	} else {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			attrs = append(attrs, slog.Any("hook_"+name, object[name]))

@@ -131,8 +131,8 @@ func TestUnfinishedObjectIsLimited(t *testing.T) {
 func TestLargeObjectIsCut(t *testing.T) {
 	text := strings.Repeat("x", maxProxied)
 	got := logged(true, everything, `{"msg":"big","text":"`+text+`"}`)
-	want := `{"level":"INFO","msg":"big","output":"stdout","proxyJsonLog":true,"hook":{"truncated":"{\"text\":\"` +
-		text[:maxProxied-len(`{"text":"`)] + `:truncated"}}` + "\n"
+	want := `{"level":"INFO","msg":"big","output":"stdout","proxyJsonLog":true,"hook_truncated":"{\"text\":\"` +
+		text[:maxProxied-len(`{"text":"`)] + `:truncated"}` + "\n"
 	if got != want {
 		t.Errorf("got %d bytes, want %d: %.200s", len(got), len(want), got)
 	}
