@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76851
-	testLines    = 72435
+	productLines = 76895
+	testLines    = 72559
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -24,8 +24,8 @@ var packageLines = map[string]int{
 	"cmd/shell-operator":                 5276,
 	"docs":                               18,
 	"internal/app":                       2218,
-	"internal/console":                   2208,
-	"internal/debug":                     6602,
+	"internal/console":                   2210,
+	"internal/debug":                     6611,
 	"internal/debug/history":             757,
 	"internal/dev":                       3167,
 	"internal/dev/lint":                  828,
@@ -50,10 +50,10 @@ var packageLines = map[string]int{
 	"internal/queue":                     2046,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2505,
+	"internal/run":                       2509,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               855,
-	"internal/run/process":               1841,
+	"internal/run/process":               1870,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             972,

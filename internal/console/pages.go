@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
@@ -72,6 +73,7 @@ func (c *Console) parse() *template.Template {
 		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
 		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String,
 		"bars":  bars,
+		"brief": debug.OneLine,
 		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },

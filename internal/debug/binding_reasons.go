@@ -82,7 +82,7 @@ func (f *facts) startup() Reason {
 		if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
 			r.Text += ", and this one has not: " + q.Tasks[0].Hook
 			if q.Failures > 0 {
-				r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), oneLine(q.LastError))
+				r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), OneLine(q.LastError))
 				r.Hint = "fix that hook: shell-operator runs " + q.Tasks[0].Hook + " shows its last runs"
 			}
 		}
@@ -95,7 +95,7 @@ func (f *facts) enabling() (reasons []Reason) {
 	for i, b := range f.bindings {
 		for _, t := range b.Troubles {
 			reasons = append(reasons,
-				Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+				Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, OneLine(t)), ""})
 		}
 	}
 	if len(reasons) == 0 {
@@ -132,7 +132,7 @@ func (f *facts) watching() (reasons []Reason) {
 	for i, b := range f.bindings {
 		name := f.hook.Kubernetes[i].Name
 		for _, t := range b.Troubles {
-			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, oneLine(t)), ""})
+			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, OneLine(t)), ""})
 		}
 		for _, namespace := range b.Absent {
 			reasons = append(reasons, Reason{ByWatch, false,
@@ -160,7 +160,7 @@ func filterFails(k *hook.Kubernetes, b watch.State) Reason {
 	}
 	return Reason{
 		ByFilter, k.Modified && b.FilterFails == all,
-		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), oneLine(b.FilterError),
+		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), OneLine(b.FilterError),
 			consequence),
 		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
 	}
@@ -220,7 +220,7 @@ func sees(k *hook.Kubernetes, objects int) string {
 func (f *facts) finalizing() (reasons []Reason) {
 	for i, b := range f.bindings {
 		for _, t := range b.Finalizing {
-			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, oneLine(t)), ""})
+			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, OneLine(t)), ""})
 		}
 		name := f.hook.Kubernetes[i].Name
 		for _, d := range f.deletions[i].Next {
@@ -240,11 +240,11 @@ func (f *facts) finalizing() (reasons []Reason) {
 func bindingTroubles(name string, k *hook.Kubernetes, b watch.State) (all []Trouble) {
 	in := Trouble{Hooks: []string{name}, Binding: k.Name, Subject: inHook(name, k.Name)}
 	for _, text := range b.Troubles {
-		in.Kind, in.Problem = InWatch, oneLine(text)
+		in.Kind, in.Problem = InWatch, OneLine(text)
 		all = append(all, in)
 	}
 	for _, text := range b.Finalizing {
-		in.Kind, in.Problem = InFinalizer, oneLine(text)
+		in.Kind, in.Problem = InFinalizer, OneLine(text)
 		all = append(all, in)
 	}
 	if b.FilterFails > 0 {

@@ -228,7 +228,7 @@ func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) []Reason { return t.
 
 func (t *finalizerTopic) troubles() (all []Trouble) {
 	if problem := t.o.SearchProblem(); problem != "" {
-		all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: oneLine(problem)})
+		all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: OneLine(problem)})
 	}
 	if other := t.o.Record.Other(); other != "" {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: fmt.Sprintf("the instance name %q", t.o.Instance),

@@ -268,7 +268,7 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 	case progress.Elsewhere != "":
 		b.Problem = progress.Elsewhere + askAll
 	case len(is.Troubles) > 0:
-		b.Problem = oneLine(is.Troubles[0])
+		b.Problem = OneLine(is.Troubles[0])
 	case !is.Complete:
 		b.Problem = "its initial list is not complete"
 	case sight.Lacking:
@@ -338,10 +338,10 @@ func (s *ObjectState) text(now time.Time) string {
 		if set.Owner {
 			what = "owner"
 		}
-		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(oneLine(set.Reason)))
+		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(OneLine(set.Reason)))
 	}
 	for _, r := range s.Runs {
-		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), ending(&r)+r.Verdict()+message(&r), r.Reason())
+		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), ending(&r)+r.Verdict()+cause(&r), r.Reason())
 	}
 	if len(s.Runs) == 0 {
 		b.WriteString("no known run names it\n")
@@ -396,7 +396,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	}
 	for _, p := range o.Parked {
 		line("parked task %s has %s of it, given up after %s, %s ago: %s", p.ID, count(p.Contexts, "context"), count(p.Attempts, "attempt"),
-			ago(now.Sub(p.Since)), oneLine(p.Error))
+			ago(now.Sub(p.Since)), OneLine(p.Error))
 	}
 	switch {
 	case o.Requeue == nil:
@@ -421,7 +421,7 @@ func (l *LaneOfQueue) text() string {
 		text = "the next attempt is in " + short(time.Duration(l.RetryIn))
 	}
 	if l.Failures > 0 {
-		text += fmt.Sprintf(", it has failed %s: %s", times(l.Failures), oneLine(l.Error))
+		text += fmt.Sprintf(", it has failed %s: %s", times(l.Failures), OneLine(l.Error))
 	}
 	return text
 }

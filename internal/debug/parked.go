@@ -105,9 +105,9 @@ var parkedList = listOf("no parked tasks", refreshed,
 	}},
 	column[ParkedTask]{name: "ERROR", cell: func(p *ParkedTask, _ time.Time) string {
 		if p.GaveUp {
-			return "gave up: " + p.Error
+			return "gave up: " + OneLine(p.Error)
 		}
-		return p.Error
+		return OneLine(p.Error)
 	}},
 )
 
@@ -235,7 +235,7 @@ func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
 		if i == shownParked {
 			return append(reasons, Reason{ByParked, false, fmt.Sprintf("%d more parked tasks", len(parked)-i), "shell-operator parked list"})
 		}
-		reasons = append(reasons, Reason{ByParked, false, "parked task " + p.line(now) + ": " + oneLine(p.Error),
+		reasons = append(reasons, Reason{ByParked, false, "parked task " + p.line(now) + ": " + OneLine(p.Error),
 			"shell-operator parked retry " + p.ID + ", or parked drop"})
 	}
 	return reasons

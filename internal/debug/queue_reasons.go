@@ -79,7 +79,7 @@ func sleeps(failures int, next string, left time.Duration, problem string) strin
 	if failures == 0 {
 		return fmt.Sprintf("may not begin yet, %s attempt is in %s at the latest", next, short(left))
 	}
-	return fmt.Sprintf("has failed %s, %s attempt is in %s: %s", times(failures), next, short(left), oneLine(problem))
+	return fmt.Sprintf("has failed %s, %s attempt is in %s: %s", times(failures), next, short(left), OneLine(problem))
 }
 
 // first covers a task of the hook at the head of its queue.

@@ -119,7 +119,7 @@ func (d queueDump) text() string {
 		if t.Tasks > 0 {
 			lane = fmt.Sprintf("key %q, %s: ", t.Key, count(t.Tasks, "task"))
 		}
-		fmt.Fprintf(&b, "%2d. %s%s\n", t.Index, lane, oneLine(t.Description))
+		fmt.Fprintf(&b, "%2d. %s%s\n", t.Index, lane, OneLine(t.Description))
 	}
 	if d.NotShown > 0 {
 		fmt.Fprintf(&b, "and %d more\n", d.NotShown)

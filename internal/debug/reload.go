@@ -34,7 +34,7 @@ func notReloaded(hook string, rejected map[string]string) []Reason {
 		return nil
 	}
 	if own := rejected[hook]; own != "" {
-		return []Reason{{ByReload, false, active + oneLine(own),
+		return []Reason{{ByReload, false, active + OneLine(own),
 			fixHook}}
 	}
 	return []Reason{{ByReload, false, active + "shell-operator status shows the cause", ""}}
@@ -44,7 +44,7 @@ func rejectedHooks(rejected map[string]string) (all []Trouble) {
 	for _, name := range slices.Sorted(maps.Keys(rejected)) {
 		t := Trouble{Kind: InReload, Subject: "hooks",
 			Hint:    "fix it before the next restart, which would fail: shell-operator lint shows the place",
-			Problem: "the last reload was rejected, the previous hooks stay active: " + oneLine(rejected[name])}
+			Problem: "the last reload was rejected, the previous hooks stay active: " + OneLine(rejected[name])}
 		if name != "" {
 			t.Hooks, t.Subject = []string{name}, name
 		}

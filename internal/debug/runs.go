@@ -19,7 +19,7 @@ var runList = listOf("no runs", refreshed,
 	column[history.Run]{name: "AGO", aging: true, cell: func(r *history.Run, now time.Time) string { return since(r.Started, now) }},
 	column[history.Run]{name: "TOOK", aging: true, cell: func(r *history.Run, _ time.Time) string { return r.Took.String() }},
 	column[history.Run]{name: "ATTEMPT", cell: func(r *history.Run, _ time.Time) string { return strconv.Itoa(r.Attempt) }},
-	column[history.Run]{name: "HOW IT ENDED", cell: func(r *history.Run, _ time.Time) string { return ending(r) + r.Verdict() + message(r) }},
+	column[history.Run]{name: "HOW IT ENDED", cell: func(r *history.Run, _ time.Time) string { return ending(r) + r.Verdict() + cause(r) }},
 	column[history.Run]{name: "STARTED", wide: true, cell: func(r *history.Run, _ time.Time) string { return r.Started.Format(time.RFC3339) }},
 	column[history.Run]{name: "WAITED", wide: true, cell: func(r *history.Run, _ time.Time) string { return r.Waited.String() }},
 	column[history.Run]{name: "QUEUE", wide: true, cell: func(r *history.Run, _ time.Time) string { return cmp.Or(r.Queue, "-") }},
@@ -39,11 +39,15 @@ func ending(r *history.Run) string {
 }
 
 // message is what the hook reported in its result file, to follow how the run ended.
-func message(r *history.Run) string {
-	if r.Message == "" {
-		return ""
+func message(r *history.Run) string { return colon(OneLine(r.Message)) }
+
+// cause is the message, or why a run has failed if the end of its process does not say it.
+func cause(r *history.Run) string {
+	text := strings.TrimPrefix(r.Error, r.Hook+" FAILED: ")
+	if r.Message != "" || strings.Contains(text, r.Exit) {
+		return message(r)
 	}
-	return ": " + oneLine(r.Message)
+	return colon(OneLine(text))
 }
 
 // ago is a coarse duration.
@@ -97,7 +101,7 @@ func runText(r *history.Run) string {
 		line("answer", "%s", r.Answer)
 	}
 	if r.Message != "" {
-		line("message", "%s", oneLine(r.Message))
+		line("message", "%s", OneLine(r.Message))
 	}
 	if r.Unrecorded {
 		line("recorded", "no, another run was being recorded when this one failed")
@@ -123,7 +127,7 @@ func runText(r *history.Run) string {
 		}
 		patches = append(patches, text)
 		for _, w := range p.Warnings {
-			patches = append(patches, "  warning: "+oneLine(w))
+			patches = append(patches, "  warning: "+OneLine(w))
 		}
 	}
 	list("operations", r.PatchCount+len(patches)-len(r.Patches), patches)

@@ -276,7 +276,7 @@ func (t *setTopic) show(r request) (answer, error) {
 	for _, m := range members {
 		fmt.Fprintf(&b, "  %s %s: %s", m.Kind, strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), m.State)
 		if m.Reason != "" {
-			b.WriteString(", " + oneLine(m.Reason))
+			b.WriteString(", " + OneLine(m.Reason))
 		}
 		if m.Kept {
 			b.WriteString(", not deleted with the set")

@@ -15,8 +15,13 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// oneLine keeps lists readable: errors may have many lines.
-func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isLineEnd), " ") }
+// lineLimit is the length of the largest OneLine.
+const lineLimit = 500
+
+// OneLine keeps lists readable: errors may have many lines. The rest of a long one is in the run.
+func OneLine(text string) string {
+	return history.Cut(strings.Join(strings.FieldsFunc(text, isLineEnd), " "), lineLimit)
+}
 
 func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
 

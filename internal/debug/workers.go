@@ -103,7 +103,7 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 	}
 	if p.Failed == 0 {
 		return fmt.Sprintf("the last %d workers have ended by themselves after at most one run, so each run waits for a start: %s", p.Lost,
-			oneLine(p.Cause)), "serve runs until the end of file of the socket, or remove settings.worker"
+			OneLine(p.Cause)), "serve runs until the end of file of the socket, or remove settings.worker"
 	}
 	next, have := "the next one comes with a run", "have"
 	switch {
@@ -115,7 +115,7 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 	if p.Failed == 1 {
 		have = "has"
 	}
-	return fmt.Sprintf("%s %s %s failed, %s: %s", count(p.Failed, "start"), of, have, next, oneLine(p.Cause)), "the log has what it printed"
+	return fmt.Sprintf("%s %s %s failed, %s: %s", count(p.Failed, "start"), of, have, next, OneLine(p.Cause)), "the log has what it printed"
 }
 
 // ShownWorkers are those on the page.

@@ -16,10 +16,10 @@ import (
 // messageError is a failure that the message of the hook describes.
 type messageError struct {
 	error
-	text string
+	hook, message string
 }
 
-func (m *messageError) Error() string { return m.text }
+func (m *messageError) Error() string { return m.hook + " FAILED: " + m.message }
 func (m *messageError) Unwrap() error { return m.error }
 
 // decidedError is a failure with what the hook has requested for the next attempt.

@@ -117,8 +117,12 @@ func (r *Report) Exit() string {
 	return Unapplied
 }
 
-// PublicReason describes a failure without the hook's output, which may be secret.
+// PublicReason describes a failure by the message of the hook, else without what it printed, which may be secret.
 func PublicReason(err error) string {
+	var m *messageError
+	if errors.As(err, &m) {
+		return m.message
+	}
 	_, reason := ending(err)
 	return reason
 }

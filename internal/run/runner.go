@@ -353,7 +353,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 			err = errors.Join(err, failed)
 		}
 		if a.Result.Message != "" {
-			err = &messageError{err, t.Hook().Name + " FAILED: " + strings.TrimSpace(a.Result.Message)}
+			err = &messageError{err, t.Hook().Name, strings.TrimSpace(a.Result.Message)}
 		}
 		if a.Result.GiveUp != "" || a.Result.RetryAfter != nil {
 			err = &decidedError{err, a.Result}

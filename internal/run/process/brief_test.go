@@ -2,12 +2,13 @@ package process
 
 import "testing"
 
-// The error of a Python hook is its exception; the frames are in the output.
+// The error of a Python hook is its exception, that of others the last lines; the rest is in the output.
 func TestBrief(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    run()\n"
 	for text, want := range map[string]string{
 		"":                           "",
 		"one\ntwo":                   "one\ntwo",
+		"1\n2\n3\n4\n5\n6":           "… 2\n3\n4\n5\n6",
 		trace + "RuntimeError: no\n": "RuntimeError: no",
 		"before\n" + trace + "KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n" + trace +
 			"ValueError: bad\nsecond line\n": "ValueError: bad",

@@ -25,6 +25,8 @@ type LineLogger struct {
 	open    brackets
 	// parsed is the size at which the text was last found to be the beginning of an object.
 	parsed int
+	// inTraceback reports that the pending lines are those of a Python traceback instead.
+	inTraceback bool
 }
 
 // NewLineLogger returns a LineLogger for one stream of one run. With proxy, it logs JSON objects, on one or several lines, as
@@ -41,14 +43,25 @@ const (
 	maxProxied = 10_000
 )
 
-// Line logs a line, or keeps it until the JSON object that it belongs to is complete.
+// Line logs a line, or keeps it until the JSON object or the traceback that it belongs to is complete.
 func (l *LineLogger) Line(line []byte) {
+	whole := bytes.TrimRight(line, " \t\r\n")
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return
 	}
 	if l.log == nil {
 		l.log = l.base.With("output", l.stream)
+	}
+	if l.inTraceback || len(l.pending) == 0 && string(whole) == traceback {
+		l.pending = append(l.pending, bytes.Clone(whole))
+		l.size += len(whole)
+		began := l.inTraceback
+		l.inTraceback = true
+		if began && whole[0] != ' ' || len(l.pending) >= maxObjectLines || l.size >= maxObjectBytes {
+			l.Close()
+		}
+		return
 	}
 	if !l.proxy || len(l.pending) == 0 && line[0] != '{' {
 		l.log.Info(string(line))
@@ -110,13 +123,18 @@ func (b *brackets) add(line []byte) (closed bool) {
 
 // Close logs what is still kept.
 func (l *LineLogger) Close() {
+	if l.inTraceback {
+		l.pending = [][]byte{l.text()}
+	}
 	for _, line := range l.pending {
 		l.log.Info(string(line))
 	}
 	l.reset()
 }
 
-func (l *LineLogger) reset() { l.pending, l.size, l.open, l.parsed = nil, 0, brackets{}, 0 }
+func (l *LineLogger) reset() {
+	l.pending, l.size, l.open, l.parsed, l.inTraceback = nil, 0, brackets{}, 0, false
+}
 
 func (l *LineLogger) object(object map[string]json.RawMessage) {
 	level, msg := slog.LevelInfo, "hook result"

@@ -40,6 +40,12 @@ func TestLogLines(t *testing.T) {
 {"level":"INFO","msg":"one","output":"stdout"}
 {"level":"INFO","msg":"two","output":"stdout"}
 {"level":"INFO","msg":"three","output":"stdout"}`},
+		{name: "tracebacks", proxy: true, printed: "{\"a\":1}\n" + traceback + "\n  File \"a.py\"\n\n    run()\r\nKeyError: 'a'\nafter\n" +
+			"Traceback (most recent call last):\n  File", want: `
+{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1}
+{"level":"INFO","msg":"Traceback (most recent call last):\n  File \"a.py\"\n    run()\nKeyError: 'a'","output":"stdout"}
+{"level":"INFO","msg":"after","output":"stdout"}
+{"level":"INFO","msg":"Traceback (most recent call last):\n  File","output":"stdout"}`},
 		{name: "JSON without proxy", printed: `{"level":"error","msg":"x"}`, want: `
 {"level":"INFO","msg":"{\"level\":\"error\",\"msg\":\"x\"}","output":"stdout"}`},
 		{name: "one object", proxy: true,

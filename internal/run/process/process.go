@@ -215,7 +215,7 @@ type ExitError struct {
 	Stderr string
 }
 
-// Error has all of stderr, but of a Python traceback its last line only: the frames are in the output of the run.
+// Error has what people read of stderr first: all of it is in the output of the run.
 func (e *ExitError) Error() string {
 	if e.Stderr != "" {
 		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, Brief(e.Stderr), e.Hint())
@@ -223,17 +223,28 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s FAILED: cmd run: %s%s", e.Hook, e.Status, e.Hint())
 }
 
-// Brief returns the exception of the last Python traceback in a text, or the text if it has none.
+// traceback is the first line of one of Python.
+const traceback = "Traceback (most recent call last):"
+
+// briefLines is the number of lines of Brief.
+const briefLines = 5
+
+// Brief returns the exception of the last Python traceback in a text, or its last lines if it has none.
 func Brief(text string) string {
-	const header = "Traceback (most recent call last):\n"
-	at := strings.LastIndex(text, header)
-	if at < 0 {
-		return text
-	}
-	for line := range strings.Lines(text[at+len(header):]) {
-		if end := strings.TrimSpace(line); end != "" && line[0] != ' ' {
-			return end
+	lines := strings.Split(text, "\n")
+	for at := len(lines) - 1; at >= 0; at-- {
+		if lines[at] != traceback {
+			continue
 		}
+		for _, line := range lines[at+1:] {
+			if end := strings.TrimSpace(line); end != "" && line[0] != ' ' {
+				return end
+			}
+		}
+		break
+	}
+	if len(lines) > briefLines {
+		return "… " + strings.Join(lines[len(lines)-briefLines:], "\n")
 	}
 	return text
 }

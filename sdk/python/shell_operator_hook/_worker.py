@@ -7,6 +7,7 @@ import sys
 import threading
 import traceback
 import weakref
+from types import TracebackType
 from typing import Callable, Dict, List, NoReturn, Optional
 
 VARIABLE = "HOOK_WORKER_FD"
@@ -126,13 +127,27 @@ def _status(run: Callable[[], None]) -> int:
         traceback.print_exc()
         return 130
     except BaseException as problem:
-        # Frames of this library above those of the hook say nothing about the hook.
-        frames, own = problem.__traceback__, os.path.dirname(__file__)
-        while frames and frames.tb_next and os.path.dirname(frames.tb_frame.f_code.co_filename) == own:
-            frames = frames.tb_next
+        frames = _of_hook(problem.__traceback__)
         sys.excepthook(type(problem), problem.with_traceback(frames), frames)
         return 1
     return 0
+
+
+def _of_hook(frames: Optional[TracebackType]) -> Optional[TracebackType]:
+    """Returns a traceback without the frames of this library before those of the hook, which say nothing about the hook."""
+    if frames is None:
+        return None
+    rest = _of_hook(frames.tb_next)
+    if rest is not None and os.path.dirname(frames.tb_frame.f_code.co_filename) == os.path.dirname(__file__):
+        return rest
+    frames.tb_next = rest
+    return frames
+
+
+def cut_tracebacks() -> None:
+    """Lets the interpreter print the exception that ends a program like that of a run."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = lambda kind, problem, frames: sys.__excepthook__(kind, problem.with_traceback(_of_hook(frames)), frames)
 
 
 def _end(status: int) -> int:

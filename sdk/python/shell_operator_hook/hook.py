@@ -105,6 +105,7 @@ class Hook:
             return
         if _worker.VARIABLE in os.environ:
             _worker.serve(self._handle_all, fork)
+        _worker.cut_tracebacks()
         self._handle_all()
 
     def _handle_all(self) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import traceback
 import unittest
 from datetime import timedelta
 from pathlib import Path
@@ -345,6 +346,14 @@ class Outputs(RunCase):
             self.assertEqual(_worker._status(own), 1)
         self.assertIn("in own", printed.getvalue())
         self.assertNotIn("_worker.py", printed.getvalue())
+
+        hook = Hook({})
+        hook.otherwise(lambda context: own())
+        try:
+            hook.handle(Context({"binding": "a"}))
+        except ValueError as problem:
+            frames = traceback.extract_tb(_worker._of_hook(problem.__traceback__))
+        self.assertEqual([frame.name for frame in frames], ["test_frames_of_the_library_are_cut", "<lambda>", "own"])
 
     def test_status(self) -> None:
         kubernetes.condition("Order", "o-1", "Paid", True, "Received", "12 EUR", namespace="shop", api_version="t.io/v1")
