@@ -63,7 +63,7 @@ func newInsight(op *operator, o Options) *insight {
 		logLevel: debug.NewLogLevel(o.Debug.Level, o.Log)}
 	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped}
 	i.api = debug.New(debug.Options{
-		Hooks: i.hooks, Queues: debug.QueueSet{Set: op.queues}, Bindings: i, Workers: i, History: i.history, NotReady: i.notReady,
+		Hooks: i.hooks, Queues: op.queueSet(), Bindings: i, Workers: i, History: i.history, NotReady: i.notReady,
 		Version: o.Version, Shard: op.shards.status, Later: Routes(), Log: o.Log,
 	})
 	i.api.Show(i.early())

@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // objects is what the stages know of one object.
@@ -27,11 +28,15 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 	s := debug.Sight{Sees: is.Sees, Deleting: is.Deleting, Finalizer: is.Finalizer, Lacking: is.Lacking}
 	s.Elsewhere = o.op.shards.elsewhereOf(is.Shard)
 	s.Queue, s.Key = o.op.life.LaneOf(ev)
-	s.InLane = debug.QueueSet{Set: o.op.queues}.InLane(s.Queue, s.Key, h, index, namespace, name)
-	pending := o.op.runner.Pending()
-	s.Parked = pending.Parked.Of(&ev)
-	s.Due, s.AwaitsRoom, s.Requeued = pending.Requeues.Of(&ev)
+	s.InLane = o.op.queueSet().InLane(s.Queue, s.Key, h, index, namespace, name)
+	later := o.op.runner.Pending()
+	s.Parked = later.Parked.Of(&ev)
+	s.Due, s.AwaitsRoom, s.Requeued = later.Requeues.Of(&ev)
 	return s
+}
+
+func (op *operator) queueSet() debug.QueueSet {
+	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.runner.Pending().Requeues.Due() }}
 }
 
 // Parts are what an object is to sets.

@@ -30,7 +30,7 @@ func Routes() (all []debug.Route) {
 // early are the topics that need no hooks.
 func (i *insight) early() []debug.Topic {
 	return []debug.Topic{
-		debug.QueuesTopic(debug.QueueSet{Set: i.op.queues}, i.op.life, i.history, i.timeout),
+		debug.QueuesTopic(i.op.queueSet(), i.op.life, i.history, i.timeout),
 		debug.RunsTopic(i.hooks, i.history, i.op.recorder),
 		debug.OperationsTopic(i.op.effects.Sent),
 		i.logLevel.Topic(),
@@ -39,7 +39,7 @@ func (i *insight) early() []debug.Topic {
 
 // topics are all, in the order in which their reasons are shown.
 func (i *insight) topics() []debug.Topic {
-	op, queues := i.op, debug.QueueSet{Set: i.op.queues}
+	op, queues := i.op, i.op.queueSet()
 	return []debug.Topic{
 		debug.PausesTopic(i.hooks, queues, pauses{op.life, op}),
 		debug.QueuesTopic(queues, op.life, i.history, i.timeout),

@@ -44,7 +44,7 @@ func everywhere(f *fake, text string) {
 		}, "workers": []any{map[string]any{"worker": 1, "state": text, "pid": 7, "started": at, "runs": 3}}}},
 		"queues": []any{map[string]any{"name": text, "tasks": 4, "phase": "sleeping", "for": 3, "head": text, "failures": 2,
 			"retryIn": 3, "lanes": 2,
-			"delayed": 1}},
+			"delayed": 1, "requeues": map[string]any{"events": 12, "objects": 12, "next": 2.5}}},
 		"failures": []any{run},
 		"troubles": []any{map[string]any{"kind": "queue", "hooks": []string{text}, "subject": text, "problem": text, "hint": text},
 			map[string]any{"kind": "paused", "hooks": []string{text}, "subject": text, "problem": text, "notice": true}},
@@ -182,10 +182,10 @@ func TestPages(t *testing.T) {
 	everywhere(f, "blue")
 	for path, want := range map[string][]string{
 		"/": {"<title>Overview", "✕ blue", "‖ <strong>blue", "last 60 minutes: 8 runs, 5 failed", "Order/shop/blue",
-			"in 7s", "not registered", "/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue"},
+			"in 7s", "12 objects are delivered again, the next in 2.5s", "not registered", "/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue"},
 		"/hooks/blue": {"<title>Hook blue", "blocked", "/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
 			"MergePatch", "<td>patch</td>", "kubectl shell-operator rbac --from-runs -n shop", "Resume…"},
-		"/queues/blue": {"1 of 900 lanes are shown", "Order/shop/blue", "failed, 2 times",
+		"/queues/blue": {"1 of 900 lanes are shown", "12 objects are delivered again, the next in 2.5s", "Order/shop/blue", "failed, 2 times",
 			"kubectl shell-operator console /queues/blue -n shop"},
 		"/runs/blue": {"attempt 2 of task blue", "and 7 more", "The end of it", "and 29 more", "3 × blue", "runs save blue",
 			"<summary>Context 1"},

@@ -65,6 +65,7 @@ const (
 	ByRateLimit  ReasonKind = "rate limit"
 	ByPause      ReasonKind = "pause"
 	ByParked     ReasonKind = "parked"
+	ByRequeue    ReasonKind = "requeue"
 	ByFinalizer  ReasonKind = "finalizer"
 	BySet        ReasonKind = "set"
 	ByShutdown   ReasonKind = "shutdown"

@@ -123,7 +123,7 @@ func TestInLaneAgainstModel(t *testing.T) {
 						want++
 					}
 				}
-				got := QueueSet{set}.InLane("q", key, h, 1, "eu", "x")
+				got := QueueSet{Set: set}.InLane("q", key, h, 1, "eu", "x")
 				if got.Events != want || (got.Lane != nil) != any || got.AtLeast || got.Lane != nil && got.Before >= got.Lane.Length {
 					t.Fatalf("hook %s, key %q: %+v, want %d events of %v", h.Name, key, got, want, all)
 				}

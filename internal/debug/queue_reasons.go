@@ -55,6 +55,9 @@ func (f *queued) inLanes(q Queue) (reasons []Reason) {
 
 // reasons covers the queued tasks of the hook.
 func (f *queued) reasons() (reasons []Reason) {
+	if again := requeues(f.queues, f.hook, f.now); again != nil {
+		reasons = append(reasons, Reason{ByRequeue, false, again.String(), ""})
+	}
 	for _, q := range f.queues {
 		if q.Keyed {
 			reasons = append(reasons, f.inLanes(q)...)

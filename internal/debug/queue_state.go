@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // Phase is the state of a queue.
@@ -45,6 +47,44 @@ type Queue struct {
 	// LaneCount, Running and Delayed count lanes. Lanes may be only the first ones: those in trouble come first.
 	LaneCount, Running, Delayed int
 	Lanes                       []Lane
+	// Requeues are what hooks get again in the queue.
+	Requeues []pending.Due
+}
+
+// Requeues are events that are delivered again, Objects of them about one object each: the first one after Next.
+type Requeues struct {
+	Events  int              `json:"events"`
+	Objects int              `json:"objects"`
+	Next    history.Duration `json:"next"`
+}
+
+// String is a sentence.
+func (r *Requeues) String() string {
+	what := count(r.Events, "object")
+	if r.Objects < r.Events {
+		what = count(r.Events, "event")
+	}
+	if r.Events == 1 {
+		return what + " is delivered again in " + r.Next.String()
+	}
+	return what + " are delivered again, the next in " + r.Next.String()
+}
+
+// requeues are those of a hook, or of all hooks when it is nil; nil without any.
+func requeues(queues []Queue, h *hook.Hook, now time.Time) (sum *Requeues) {
+	for _, q := range queues {
+		for _, d := range q.Requeues {
+			if h != nil && d.Hook != h {
+				continue
+			}
+			next := history.Duration(max(0, d.Next.Sub(now)).Round(100 * time.Millisecond))
+			if sum == nil {
+				sum = &Requeues{Next: next}
+			}
+			sum.Events, sum.Objects, sum.Next = sum.Events+d.Events, sum.Objects+d.Objects, min(sum.Next, next)
+		}
+	}
+	return sum
 }
 
 // Lane is the part of a keyed queue for one key.
@@ -88,8 +128,11 @@ type queueReader interface {
 	Lanes(name, text string, limit int) (q Queue, matching int, ok bool)
 }
 
-// QueueSet reads a set of queues.
-type QueueSet struct{ *queue.Set }
+// QueueSet reads a set of queues, and what is queued again later.
+type QueueSet struct {
+	*queue.Set
+	Requeues func() []pending.Due
+}
 
 var phases = map[queue.Phase]Phase{
 	queue.Idle: Idle, queue.Waiting: Waiting, queue.Running: Running, queue.Sleeping: Sleeping, queue.Stopped: Stopped,
@@ -98,6 +141,11 @@ var phases = map[queue.Phase]Phase{
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (r QueueSet) Queues(limit int) (all []Queue) {
 	r.Look(hook.MainQueue, limit, func(s queue.State, lanes []queue.Lane) { all = append(all, queueOf(s, lanes, limit)) })
+	for _, d := range r.Requeues() {
+		if i := slices.IndexFunc(all, func(q Queue) bool { return q.Name == d.Queue }); i >= 0 {
+			all[i].Requeues = append(all[i].Requeues, d)
+		}
+	}
 	paused := r.PausedQueues()
 	for _, name := range paused { // before it has had a task
 		if !slices.ContainsFunc(all, func(q Queue) bool { return q.Name == name }) {

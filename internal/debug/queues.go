@@ -3,6 +3,7 @@ package debug
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -14,7 +15,8 @@ type queueDump struct {
 	Status string     `json:"status,omitempty"`
 	Tasks  []taskDump `json:"tasks,omitempty"`
 	// NotShown are the tasks, or the lanes of a keyed queue, beyond the first ones.
-	NotShown int `json:"notShown,omitempty"`
+	NotShown int       `json:"notShown,omitempty"`
+	Requeues *Requeues `json:"requeues,omitempty"`
 }
 
 // taskDump is a task, or the first task of a lane of a keyed queue.
@@ -51,7 +53,7 @@ type otherCount struct {
 const shownTasks = 1000
 
 func dumpOf(q Queue) queueDump {
-	d := queueDump{Name: q.Name, Count: q.Length, Status: q.Status}
+	d := queueDump{Name: q.Name, Count: q.Length, Status: q.Status, Requeues: requeues([]Queue{q}, nil, time.Now())}
 	if q.Keyed {
 		for i, l := range q.Lanes {
 			d.Tasks = append(d.Tasks, taskDump{i + 1, l.Task.failed(l.Failures, l.LastError), l.Key, l.Length})
@@ -99,7 +101,7 @@ func dumpAll(queues []Queue, showEmpty bool) queuesDump {
 		default:
 			d.Summary.Others.Empty++
 		}
-		if q.Length > 0 || q.Paused {
+		if q.Length > 0 || q.Paused || len(q.Requeues) > 0 {
 			d.Active = append(d.Active, dumpOf(q))
 		} else if showEmpty {
 			d.Empty = append(d.Empty, queueDump{Name: q.Name})
@@ -123,6 +125,9 @@ func (d queueDump) text() string {
 	}
 	if d.NotShown > 0 {
 		fmt.Fprintf(&b, "and %d more\n", d.NotShown)
+	}
+	if d.Requeues != nil {
+		fmt.Fprintln(&b, d.Requeues)
 	}
 	return b.String()
 }

@@ -3,7 +3,12 @@ package debug
 import (
 	"bytes"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // The formats are those that scripts have known for years.
@@ -98,3 +103,32 @@ func (r *bodyRecorder) Header() http.Header {
 }
 
 func (r *bodyRecorder) WriteHeader(int) {}
+
+// What is delivered again is shown for the hook, the queue and the operator.
+func TestRequeues(t *testing.T) {
+	f := theOperator()
+	soon := time.Now().Add(time.Hour)
+	f.queues[2].Requeues = []pending.Due{{Hook: f.hooks[1], Queue: "spare", Events: 12, Objects: 12, Next: soon}}
+	f.queues[0].Requeues = []pending.Due{{Hook: f.hooks[2], Queue: "main", Events: 1, Next: soon.Add(time.Hour)}}
+	page := operate(f)
+	for path, want := range map[string]string{
+		"/hook/big.py/why.text":  "- 12 objects are delivered again, the next in 1h0m0s\n",
+		"/hook/tidy.sh/why.text": "- 1 event is delivered again in 2h0m0s\n",
+		"/hook/big.py/why.json":  `{"kind":"requeue","blocks":false,"text":"12 objects are delivered again, the next in 1h0m0s"}`,
+		"/status.text":           "\n13 events are delivered again, the next in 1h0m0s\n",
+		"/status.json":           `"requeues":{"events":13,"objects":12,"next":3600}`,
+		"/queues.json":           `"requeues":{"events":12,"objects":12,"next":3600}`,
+		"/queue/list.text":       "12 objects are delivered again, the next in 1h0m0s\n\nSummary",
+		"/queue/list.json":       `"requeues":{"events":12,"objects":12,"next":3600}`,
+	} {
+		r := httptest.NewRecorder()
+		page.api().ServeHTTP(r, httptest.NewRequest(http.MethodGet, path, nil))
+		if !strings.Contains(r.Body.String(), want) {
+			t.Errorf("%s lacks %s:\n%s", path, want, r.Body)
+		}
+	}
+	s := QueueStatus{Name: "spare", Requeues: &Requeues{Events: 12, Objects: 12}}
+	if text := listed(t, queueList, []QueueStatus{s}, time.Now()); !strings.Contains(text, "12 objects are delivered again") {
+		t.Error(text)
+	}
+}

@@ -23,10 +23,12 @@ type Status struct {
 	// NotReady is why requests are not answered; empty if they are.
 	NotReady string `json:"notReady,omitempty"`
 	// Shard is this replica's share in the work; nil without shards.
-	Shard    *ShardStatus  `json:"shard,omitempty"`
-	Hooks    []HookStatus  `json:"hooks"`
-	Queues   []QueueStatus `json:"queues"`
-	Failures []runStatus   `json:"failures"`
+	Shard  *ShardStatus  `json:"shard,omitempty"`
+	Hooks  []HookStatus  `json:"hooks"`
+	Queues []QueueStatus `json:"queues"`
+	// Requeues are those of all queues; nil without any.
+	Requeues *Requeues   `json:"requeues,omitempty"`
+	Failures []runStatus `json:"failures"`
 	// Troubles are what does not work, and what is paused.
 	Troubles []Trouble `json:"troubles"`
 }
@@ -64,10 +66,11 @@ type QueueStatus struct {
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
 	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt. Failures and RetryIn are those of the lane
 	// that is retried next.
-	Lanes   int  `json:"lanes,omitempty"`
-	Running int  `json:"running,omitempty"`
-	Delayed int  `json:"delayed,omitempty"`
-	Paused  bool `json:"paused,omitempty"`
+	Lanes    int       `json:"lanes,omitempty"`
+	Running  int       `json:"running,omitempty"`
+	Delayed  int       `json:"delayed,omitempty"`
+	Paused   bool      `json:"paused,omitempty"`
+	Requeues *Requeues `json:"requeues,omitempty"`
 }
 
 type runStatus struct {
@@ -119,6 +122,7 @@ func (a *API) statusAt(now time.Time) Status {
 	for _, q := range queues {
 		d.Queues = append(d.Queues, statusOfQueue(q, now))
 	}
+	d.Requeues = requeues(queues, nil, now)
 	for _, h := range hooks {
 		s := HookStatus{Name: h.Name, Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
@@ -221,6 +225,9 @@ func (s *Status) Text(now time.Time) string {
 		phases[cmp.Or(string(q.Phase), "idle")]++
 	}
 	fmt.Fprintf(&b, "queues: %d%s, %s\n", len(s.Queues), tallies(phases), count(waiting, "task"))
+	if s.Requeues != nil {
+		fmt.Fprintln(&b, s.Requeues)
+	}
 	var failures []string
 	for _, r := range s.Failures {
 		failures = append(failures, fmt.Sprintf("%s %s, %s ago: %s", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Exit))
@@ -242,7 +249,8 @@ func tallies(counts map[string]int) string {
 }
 
 func statusOfQueue(q Queue, now time.Time) QueueStatus {
-	s := QueueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused}
+	s := QueueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused,
+		Requeues: requeues([]Queue{q}, nil, now)}
 	if q.Keyed {
 		s.Lanes, s.Running, s.Delayed = q.LaneCount, q.Running, q.Delayed
 	}

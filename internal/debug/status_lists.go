@@ -56,7 +56,12 @@ var (
 		column[QueueStatus]{name: "LANES", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Lanes) }},
 		column[QueueStatus]{name: "RUNNING", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Running) }},
 		column[QueueStatus]{name: "DELAYED", wide: true, cell: func(q *QueueStatus, _ time.Time) string { return some(q.Delayed) }},
-		column[QueueStatus]{name: "FIRST TASK", cell: func(q *QueueStatus, _ time.Time) string { return cmp.Or(q.Head, "-") }},
+		column[QueueStatus]{name: "FIRST TASK", cell: func(q *QueueStatus, _ time.Time) string {
+			if q.Head == "" && q.Requeues != nil {
+				return q.Requeues.String()
+			}
+			return cmp.Or(q.Head, "-")
+		}},
 	)
 )
 

@@ -3,6 +3,7 @@ package pending
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -285,6 +286,23 @@ func TestRequeuesAgainstModel(t *testing.T) {
 			if r.Len() != len(want) || ok != (len(want) > 0 && want[0].run != waitsForRoom) ||
 				ok && !at.Equal(began.Add(time.Duration(want[0].at))) {
 				t.Fatalf("%d requeues, the next one at %v, want %v", r.Len(), at.Sub(began), want)
+			}
+			wantDue, gotDue := map[string]string{}, map[string]string{}
+			for _, d := range slices.Backward(want) { // the first one is the last
+				if d.run != waitsForRoom {
+					var events, objects int
+					_, _ = fmt.Sscan(wantDue[d.event.Hook.Name], &events, &objects)
+					if d.event.Object.Name != "" && subjectText(d.event) != d.event.Hook.Name+" group" {
+						objects++
+					}
+					wantDue[d.event.Hook.Name] = fmt.Sprint(events+1, objects, d.at)
+				}
+			}
+			for _, d := range r.Due() {
+				gotDue[d.Hook.Name] = fmt.Sprint(d.Events, d.Objects, int(d.Next.Sub(began)))
+			}
+			if !maps.Equal(gotDue, wantDue) {
+				t.Fatalf("due %v, want %v", gotDue, wantDue)
 			}
 		}
 	})

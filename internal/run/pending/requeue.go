@@ -43,6 +43,14 @@ type Deletion struct {
 	Due    time.Time
 }
 
+// Due is what a hook gets again in a queue: so many events, Objects of them about one object each, the first one at Next.
+type Due struct {
+	Hook            *hook.Hook
+	Queue           string
+	Events, Objects int
+	Next            time.Time
+}
+
 // NewRequeues returns Requeues without any.
 func NewRequeues() *Requeues {
 	ordered := func() *btree.BTreeG[*requeue] {
@@ -152,6 +160,31 @@ func (r *Requeues) Deletions(h *hook.Hook, index int) (all []Deletion) {
 	r.due.Scan(func(q *requeue) bool {
 		if q.subject.hook == h && q.subject.index == index && q.event.Watch == event.Deleting {
 			all = append(all, Deletion{q.event.Object, q.at})
+		}
+		return true
+	})
+	return all
+}
+
+// Due is what has a time, by hook and queue, the first one first.
+func (r *Requeues) Due() (all []Due) {
+	type place struct {
+		hook  *hook.Hook
+		queue string
+	}
+	at := map[place]int{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due.Scan(func(q *requeue) bool {
+		p := place{q.subject.hook, q.event.Queue()}
+		i, known := at[p]
+		if !known {
+			i, at[p] = len(all), len(all)
+			all = append(all, Due{Hook: p.hook, Queue: p.queue, Next: q.at})
+		}
+		all[i].Events++
+		if q.subject.name != "" {
+			all[i].Objects++
 		}
 		return true
 	})
