@@ -65,7 +65,7 @@ func TestContextsInABrowser(t *testing.T) {
 	everywhere(f, "4")
 	run := map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "started": at.Now(), "exit": "exit status 0"}
 	f.set("/run/1-1.json", run)
-	f.set("/hook/a.sh/runs.json", []any{run})
+	f.set("/hook/a.sh/runs.json?all=true", []any{run})
 	f.set("/run/1-1/context.json", &refusal{text: "there is no recording"})
 	tab := b.tab("/runs/1-1")
 	tab.Says("there is no recording")
@@ -80,7 +80,7 @@ func TestContextsInABrowser(t *testing.T) {
 	if n := f.requests("/run/1-1/context.json"); n != read {
 		t.Errorf("the contexts were read %d times more", n-read)
 	}
-	f.set("/hook/a.sh/runs.json", []any{map[string]any{"id": "2-1", "hook": "a.sh"}, run})
+	f.set("/hook/a.sh/runs.json?all=true", []any{map[string]any{"id": "2-1", "hook": "a.sh"}, run})
 	tab.Says("next 2-1")
 	tab.Says("Context 1 · orders")
 	tab.Until(`performance.getEntriesByType("resource").some((r) => r.name.includes("shown=1-1++2-1"))`) // it was requested again

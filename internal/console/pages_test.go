@@ -53,7 +53,7 @@ func everywhere(f *fake, text string) {
 	f.set("/hook/"+escaped+"/why.json", map[string]any{"hook": text, "verdict": "blocked", "lastRun": text,
 		"reasons": []any{map[string]any{"kind": "queue", "blocks": true, "text": text, "hint": text}}})
 	f.set("/hook/"+escaped+"/runs.json", []any{run})
-	f.set("/run/list.json", []any{run})
+	f.set("/run/list.json?all=true", []any{run})
 	f.set("/run/"+escaped+".json", run)
 	f.set("/run/"+escaped+"/context.json", []any{map[string]any{"binding": text, "type": "Event", "object": map[string]any{text: text}}})
 	f.set("/hook/list.json", []string{text})
@@ -427,7 +427,7 @@ func TestRunInProgress(t *testing.T) {
 	b, f, _ := started(t)
 	run := map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "first line\n"}
 	f.set("/run/1-1.json", run)
-	f.set("/hook/a.sh/runs.json", []any{run})
+	f.set("/hook/a.sh/runs.json?all=true", []any{run})
 	has(t, b.get("/runs/1-1"), `hx-sse:connect="`+b.console.access.base+`/stream/runs/1-1"`, "first line")
 	all, cancel := messages(t, b, "/stream/runs/1-1")
 	defer cancel()
@@ -470,7 +470,7 @@ func TestEndedRun(t *testing.T) {
 	b, f, at := started(t)
 	run := map[string]any{"id": "2-1", "hook": "a.sh", "status": "succeeded", "started": at.Now()}
 	f.set("/run/2-1.json", run)
-	f.set("/hook/a.sh/runs.json", []any{run, map[string]any{"id": "1-1"}})
+	f.set("/hook/a.sh/runs.json?all=true", []any{run, map[string]any{"id": "1-1"}})
 	f.set("/run/2-1/context.json", &refusal{text: "there is no recording"})
 	has(t, b.get("/runs/2-1"), "there is no recording", `name="shown" value=""`)
 	f.set("/run/2-1/context.json", []any{map[string]any{"binding": "orders"}}) // it is written after the end
@@ -482,7 +482,7 @@ func TestEndedRun(t *testing.T) {
 	if n := f.requests("/run/2-1/context.json"); n != 2 {
 		t.Errorf("the contexts were read %d times", n)
 	}
-	f.set("/hook/a.sh/runs.json", []any{map[string]any{"id": "3-1"}, run, map[string]any{"id": "1-1"}})
+	f.set("/hook/a.sh/runs.json?all=true", []any{map[string]any{"id": "3-1"}, run, map[string]any{"id": "1-1"}})
 	has(t, b.poll("/runs/2-1?shown=2-1+1-1+"), "next 3-1", "Context 1 · orders", `value="2-1 1-1 3-1"`)
 }
 

@@ -68,7 +68,7 @@ func (c *Console) runData(r *http.Request) (d runData, unchanged bool, err error
 	}
 	d.Span, d.Find = spanOf([]history.Run{d.Run}, 0), r.URL.Query().Get("find")
 	var runs []history.Run
-	if _, err := c.part(r, "/hook/"+segments(d.Hook)+"/runs.json", &runs); err != nil {
+	if _, err := c.part(r, "/hook/"+segments(d.Hook)+"/runs.json?all=true", &runs); err != nil {
 		return d, false, err
 	}
 	if i := slices.IndexFunc(runs, func(other history.Run) bool { return other.ID == d.ID }); i >= 0 {

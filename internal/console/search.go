@@ -45,7 +45,7 @@ func (c *Console) search(r *http.Request) (page, error) {
 		}
 	}
 	var runs []history.Run
-	problem, err := c.part(r, "/run/list.json", &runs)
+	problem, err := c.part(r, "/run/list.json?all=true", &runs)
 	if err != nil {
 		return p, err
 	}

@@ -194,7 +194,7 @@ func (t *objectTopic) show(r request) (answer, error) {
 		s.Sets = append(s.Sets, ObjectSet{ID: p.ID, Name: p.Set, Hook: p.Hook, Owner: p.Owner, State: p.State,
 			Reason: history.Cut(p.Reason, shownError)})
 	}
-	for _, run := range t.runs.Runs("") {
+	for _, run := range t.runs.All("") {
 		if s.isNamedBy(&run, kinds) {
 			run.Output, run.OutputCut = "", false
 			s.Runs = append(s.Runs, run)

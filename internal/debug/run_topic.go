@@ -33,8 +33,9 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 	return Topic{
 		Routes: []Route{
 			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook, as below", show: t.list},
-			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, `since=10m` " +
-				"those that began in this time, `limit=20` the latest of them", show: t.list, Command: &Command{
+			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, " +
+				"`all=true` also the last failed and the last successful one of each object, `since=10m` those that began in this time, " +
+				"`limit=20` the latest of them", show: t.list, Command: &Command{
 				Use: "runs [HOOK]", Short: "List the last runs: cause, time, duration, outcome", Args: [][]string{{}, {"hook"}},
 				Takes: "at most one hook", List: runList, Flags: []Flag{
 					{Name: "hook", Field: "hook", Usage: "runs of this hook; the same as HOOK"},
@@ -43,7 +44,8 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 					{Name: "limit", Field: "limit", Usage: "the latest `N` runs"},
 				},
 				Long: `List the last runs of all hooks or of one, the latest first: their cause, start, duration and outcome. The operator
-remembers the last 20 runs of each hook, and the last failed one for longer.
+remembers the last 20 runs of each hook, and the last failed one for longer; of each object the last failed and the last successful one,
+which "why --object" shows, and --failed lists the failed ones of.
 
 The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
 				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed --since 1h\n  shell-operator runs --limit 10 -w\n  " +
@@ -83,8 +85,9 @@ func (t *runTopic) list(r request) (answer, error) {
 		return answer{}, err
 	}
 	runs := t.runs.Runs(name)
-	if query.Get("failed") == "true" {
-		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return !r.Status.Bad() })
+	if failed := query.Get("failed") == "true"; failed || query.Get("all") == "true" {
+		runs = t.runs.All(name)
+		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return failed && !r.Status.Bad() })
 	}
 	if text := query.Get("since"); text != "" {
 		lasts, err := time.ParseDuration(text)

@@ -1,9 +1,10 @@
-// Package history keeps the last runs of each hook, and publishes runs to followers as they happen.
+// Package history keeps the last runs of each hook and of each object, and publishes runs to followers as they happen.
 //
 // Callers may rely on this:
 //   - Memory is bounded by the number of runs per hook and by the bytes of all runs. Of the output of a hook
 //     only the end is kept. The runs of the last 60 minutes are counted in less than 1 KiB for each hook.
-//   - The last failed run of a hook is kept longer than newer successful runs.
+//   - The last failed run of a hook is kept longer than newer successful runs. Beside the last runs of a hook, the last failed and the last
+//     successful run of each object are kept, as long as there are bytes for them.
 //   - Publishing never blocks: a slow follower loses entries and receives their number.
 package history
 
@@ -22,8 +23,9 @@ const (
 	maxWhy     = 10
 	maxPatches = 20
 	maxError   = 2 << 10
-	// overhead is the cost of a run beside its texts.
-	overhead = 512
+	// overhead is the cost of a run beside its texts, whyOverhead that of a reason with its object.
+	overhead    = 512
+	whyOverhead = 128
 )
 
 // History is safe for concurrent use.
@@ -37,10 +39,12 @@ type History struct {
 	mu sync.Mutex
 	// hooks are the runs by hook, oldest first, including running ones.
 	hooks map[string][]*Record
-	// ended are all ended runs in the order of their ends, size is the sum of their costs.
-	ended     list.List
-	size      int
-	followers map[*Follower]bool
+	// ended are the ended ones in the order of their ends. Held are earlier ones, which are not in hooks: each is the last failed or the last
+	// successful run of an object. Size is the sum of the costs of both.
+	ended, held list.List
+	size        int
+	last        map[outcomeOf]*Record
+	followers   map[*Follower]bool
 	// tallies are those of hooks that have had runs. Of hooks without one, all runs that began after since are here.
 	tallies map[string]*tally
 	since   time.Time
@@ -49,15 +53,24 @@ type History struct {
 // New returns an empty History.
 func New() *History {
 	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{},
-		tallies: map[string]*tally{}, since: time.Now()}
+		last: map[outcomeOf]*Record{}, tallies: map[string]*tally{}, since: time.Now()}
+}
+
+// outcomeOf is a failed or successful run of an object of a binding.
+type outcomeOf struct {
+	hook, object string
+	failed       bool
 }
 
 // Record receives the events of one run.
 type Record struct {
 	history *History
-	// ended is its element in the list of ended runs, nil before the end.
+	// ended is its element in the list of ended or, if it is held, of held runs, nil before the end.
 	ended *list.Element
+	held  bool
 	size  int
+	// last counts the objects of which it is the last one of its outcome.
+	last int
 
 	// mu guards what follows. It is taken after that of the History.
 	mu   sync.Mutex
@@ -129,6 +142,20 @@ func (r *Record) End(o Outcome) {
 	h.tally(run.Hook, now).count(now, run.Status.Bad())
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
+	for of := range run.outcomes() {
+		before := h.last[of]
+		if before == r {
+			continue // by another event of the object
+		}
+		h.last[of] = r
+		r.last++
+		if before == nil {
+			continue
+		}
+		if before.last--; before.last == 0 && before.held {
+			h.drop(before)
+		}
+	}
 	h.trim(run.Hook)
 	h.publish(Entry{Time: now, Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations(),
 		Status: run.Status})
@@ -143,10 +170,20 @@ func (h *History) trim(hook string) {
 		}
 	}
 	for ; ended > h.perHook; ended-- {
-		h.drop(h.dispensable(hook))
+		r := h.dispensable(hook)
+		if r.last == 0 {
+			h.drop(r)
+			continue
+		}
+		h.leave(r)
+		r.ended, r.held = h.held.PushBack(r), true
 	}
-	for h.size > h.bytes && h.ended.Len() > 1 {
-		h.drop(h.ended.Front().Value.(*Record))
+	for h.size > h.bytes && h.ended.Len()+h.held.Len() > 1 {
+		oldest := h.held.Front()
+		if oldest == nil {
+			oldest = h.ended.Front()
+		}
+		h.drop(oldest.Value.(*Record))
 	}
 }
 
@@ -171,12 +208,26 @@ func (h *History) dispensable(hook string) *Record {
 }
 
 func (h *History) drop(r *Record) {
-	h.ended.Remove(r.ended)
 	h.size -= r.size
-	name := r.run.Hook
-	if t := h.tallies[name]; r.run.Started.After(t.forgotten) {
+	if t := h.tallies[r.run.Hook]; r.run.Started.After(t.forgotten) {
 		t.forgotten = r.run.Started
 	}
+	for of := range r.run.outcomes() {
+		if h.last[of] == r {
+			delete(h.last, of)
+		}
+	}
+	if r.held {
+		h.held.Remove(r.ended)
+	} else {
+		h.leave(r)
+	}
+}
+
+// leave takes a run out of those of its hook.
+func (h *History) leave(r *Record) {
+	h.ended.Remove(r.ended)
+	name := r.run.Hook
 	h.hooks[name] = slices.DeleteFunc(h.hooks[name], func(other *Record) bool { return other == r })
 	if len(h.hooks[name]) == 0 {
 		delete(h.hooks, name)
@@ -196,11 +247,28 @@ func (r *Record) copy() Run {
 	return run
 }
 
-// Runs returns the runs of a hook, or of all hooks when it is empty, the latest first.
+// Runs returns the last runs of a hook, or of all hooks when it is empty, the latest first.
 func (h *History) Runs(hook string) []Run {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.runs(hook, []Run{})
+}
+
+// All returns Runs, and the last failed and the last successful one of each object.
+func (h *History) All(hook string) []Run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	runs := []Run{}
+	for e := h.held.Front(); e != nil; e = e.Next() {
+		if r := e.Value.(*Record); hook == "" || r.run.Hook == hook {
+			runs = append(runs, r.copy())
+		}
+	}
+	return h.runs(hook, runs)
+}
+
+// runs adds the last runs of a hook to others. It requires mu.
+func (h *History) runs(hook string, runs []Run) []Run {
 	for name, records := range h.hooks {
 		if hook != "" && name != hook {
 			continue
@@ -226,6 +294,11 @@ func (h *History) Run(id string) (Run, bool) {
 			if r.run.Task == id {
 				found = r
 			}
+		}
+	}
+	for e := h.held.Back(); e != nil; e = e.Prev() {
+		if r := e.Value.(*Record); r.run.ID == id || r.run.Task == id && found == nil {
+			found = r
 		}
 	}
 	if found == nil {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,6 +177,67 @@ func TestFollowersAreBoundedInBytes(t *testing.T) {
 	}
 	if bytes > MaxWaitingBytes || bytes < MaxWaitingBytes-maxLine {
 		t.Errorf("%d bytes wait", bytes)
+	}
+}
+
+// Each object keeps its last failed and its last successful run beside the last runs of the hooks, and nothing else is kept.
+func TestRunsByObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New()
+		h.perHook = 5
+		random := rand.New(rand.NewPCG(1, 2))
+		last := map[string]string{}
+		for task := range 3000 {
+			hook, status := strconv.Itoa(random.IntN(2)), []Status{Succeeded, Succeeded, Failed, Allowed, Interrupted}[random.IntN(5)]
+			var why []string
+			for range 1 + random.IntN(3) {
+				object := fmt.Sprintf("shop/%d (orders)", random.IntN(200))
+				if why = append(why, []string{"Added ", "Requeued "}[random.IntN(2)]+object); status != Interrupted {
+					last[fmt.Sprint(hook, object, status.Bad())] = strconv.Itoa(task)
+				}
+			}
+			h.Begin(Run{Task: strconv.Itoa(task), Hook: hook, Attempt: 1, Why: why, Events: len(why)}).End(Outcome{Status: status})
+			time.Sleep(time.Millisecond)
+		}
+		wanted := map[string]bool{}
+		for _, task := range last {
+			wanted[task] = true
+		}
+		for _, r := range h.Runs("") {
+			wanted[r.Task] = true
+		}
+		all := h.All("")
+		for _, r := range all {
+			if one, ok := h.Run(r.ID); !wanted[r.Task] || !ok || one.ID != r.ID {
+				t.Errorf("run %s is wanted %t, found %t", r.ID, wanted[r.Task], ok)
+			}
+		}
+		if len(all) != len(wanted) || len(h.Runs("")) > 2*6 || len(h.All("1"))+len(h.All("0")) != len(all) {
+			t.Errorf("%d runs, %d of the hooks, want %d", len(all), len(h.Runs("")), len(wanted))
+		}
+	})
+}
+
+// Runs by object take the bytes that the last runs of hooks leave.
+func TestBytesOfRunsByObject(t *testing.T) {
+	h := New()
+	h.perHook, h.bytes = 5, 20<<10
+	for i := range 10 {
+		one(h, "few", i, Succeeded)
+	}
+	for i := range 10_000 {
+		why := []string{fmt.Sprintf("Added shop/%d (orders)", i)}
+		h.Begin(Run{Task: strconv.Itoa(100 + i), Hook: "many", Attempt: 1, Why: why, Events: 1}).End(Outcome{Status: Failed})
+		if h.size > h.bytes {
+			t.Fatalf("after run %d: %d bytes", i, h.size)
+		}
+	}
+	if got := ids(h.Runs("few")); len(h.Runs("many")) != 5 || strings.Count(got, "-") != 5 {
+		t.Errorf("%d runs of one hook, of the other %s", len(h.Runs("many")), got)
+	}
+	all := h.All("many")
+	if len(all) < 10 || all[len(all)-1].Task != strconv.Itoa(10_100-len(all)) || len(h.last) != len(all) {
+		t.Errorf("%d runs, the first of task %s, %d objects", len(all), all[len(all)-1].Task, len(h.last))
 	}
 }
 

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -226,10 +227,24 @@ func (r *Run) operations() string {
 	return text
 }
 
+// outcomes yields an ended run in the eyes of each object that it names, perhaps repeatedly.
+func (r *Run) outcomes() iter.Seq[outcomeOf] {
+	return func(yield func(outcomeOf) bool) {
+		for _, why := range r.Why {
+			switch event, object, _ := strings.Cut(why, " "); event {
+			case "Added", "Modified", "Deleted", "Deleting", "Requeued":
+				if (r.Status == Succeeded || r.Status.Bad()) && !yield(outcomeOf{r.Hook, object, r.Status.Bad()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (r *Run) cost() int {
 	n := overhead + 64*len(r.Kubectl) + len(r.Error) + len(r.Answer) + len(r.Message) + len(r.Output)
 	for _, w := range r.Why {
-		n += 16 + len(w)
+		n += whyOverhead + len(w)
 	}
 	for _, p := range r.Patches {
 		n += 64 + len(p.Operation) + len(p.Kind) + len(p.Namespace) + len(p.Name)
