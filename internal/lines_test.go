@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76895
-	testLines    = 72559
+	productLines = 77102
+	testLines    = 72673
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,13 +23,13 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 5276,
 	"docs":                               18,
-	"internal/app":                       2218,
+	"internal/app":                       2223,
 	"internal/console":                   2210,
-	"internal/debug":                     6611,
-	"internal/debug/history":             757,
+	"internal/debug":                     6684,
+	"internal/debug/history":             845,
 	"internal/dev":                       3167,
 	"internal/dev/lint":                  828,
-	"internal/dev/memory":                1498,
+	"internal/dev/memory":                1506,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2636,
 	"internal/dev/testfile":              2050,
@@ -52,7 +52,7 @@ var packageLines = map[string]int{
 	"internal/replica/ownership":         626,
 	"internal/run":                       2509,
 	"internal/run/kubectl":               208,
-	"internal/run/pending":               855,
+	"internal/run/pending":               888,
 	"internal/run/process":               1870,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,

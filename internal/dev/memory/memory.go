@@ -341,7 +341,7 @@ func (s *Server) Find(ref string) (Object, error) {
 	case len(found) > 1:
 		return Object{}, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(found))
 	case len(similar) > 0:
-		return Object{}, noObject("there is no object %s; there are %s", ref, refs(similar))
+		return Object{}, noObject("there is no object %s%s", ref, others(similar))
 	}
 	return Object{}, noObject("there is no object %s, and none of its kind", ref)
 }
@@ -368,9 +368,9 @@ func (s *Server) Missing(o Object) string {
 	text := "there is no " + o.Kind.Kind + " " + path.Join(o.Namespace, o.Name)
 	switch {
 	case len(named) > 0:
-		return text + "; there is " + refs(named) + ": name the namespace"
+		return text + others(named) + ": name the namespace"
 	case len(similar) > 0:
-		return text + "; there are " + refs(similar)
+		return text + others(similar)
 	}
 	return text + ", and none of its kind"
 }
@@ -385,7 +385,15 @@ func (s *Server) names(k Kind) string {
 	if len(similar) == 0 {
 		return ""
 	}
-	return "; there are " + refs(similar)
+	return others(similar)
+}
+
+// others follows the statement that there is no such object.
+func others(objects []Object) string {
+	if len(objects) == 1 {
+		return "; there is " + refs(objects)
+	}
+	return "; there are " + refs(objects)
 }
 
 // refs lists references, not more than fit in a message.

@@ -40,7 +40,7 @@ func (s Served) String() string {
 	if s.Worker == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d, its %s run", s.Worker, ordinal(s.Run))
+	text := fmt.Sprintf("%s run of worker %d", ordinal(s.Run), s.Worker)
 	if s.Started >= time.Millisecond {
 		text += ", after a start of " + s.Started.Round(time.Millisecond).String()
 	}

@@ -16,13 +16,13 @@ import (
 
 func TestServedInWords(t *testing.T) {
 	for want, s := range map[string]Served{
-		"":                                      {},
-		"3, its 512th run":                      {Worker: 3, Run: 512},
-		"1, its 1st run, after a start of 20ms": {Worker: 1, Run: 1, Started: 20 * time.Millisecond},
-		"1, its 11th run":                       {Worker: 1, Run: 11},
-		"1, its 22nd run":                       {Worker: 1, Run: 22},
-		"1, its 113th run":                      {Worker: 1, Run: 113},
-		"1, its 103rd run":                      {Worker: 1, Run: 103},
+		"":                      {},
+		"512th run of worker 3": {Worker: 3, Run: 512},
+		"1st run of worker 1, after a start of 20ms": {Worker: 1, Run: 1, Started: 20 * time.Millisecond},
+		"11th run of worker 1":                       {Worker: 1, Run: 11},
+		"22nd run of worker 1":                       {Worker: 1, Run: 22},
+		"113th run of worker 1":                      {Worker: 1, Run: 113},
+		"103rd run of worker 1":                      {Worker: 1, Run: 103},
 	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)
