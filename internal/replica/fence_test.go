@@ -158,14 +158,14 @@ func TestFencedTransportAfterDialing(t *testing.T) {
 // A leader's fence is open as long as it renews its Lease, and closed when its context ends.
 func TestFenceOfALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", nil)
-		ctx := a.lease.Fence(t.Context())
+		e := newGroup(t)
+		a := e.start("a", "", 0, nil)
+		ctx := a.Fence(t.Context())
 		if Check(ctx) == nil {
 			t.Error("a standby may do what a leader may")
 		}
 		for range 10 {
-			e.expect(11*time.Second, "a")
+			e.leads(11*time.Second, "a")
 			if err := Check(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -174,9 +174,9 @@ func TestFenceOfALeader(t *testing.T) {
 		if err := <-a.result; err == nil || Check(ctx) == nil {
 			t.Errorf("it ended with %v and may go on", err)
 		}
-		b := e.replica("b", nil)
-		ctx = b.lease.Fence(t.Context())
-		e.expect(16*time.Second, "b")
+		b := e.start("b", "", 0, nil)
+		ctx = b.Fence(t.Context())
+		e.leads(16*time.Second, "b")
 		if err := Check(ctx); err != nil {
 			t.Error(err)
 		}

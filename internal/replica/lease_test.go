@@ -1,12 +1,9 @@
 package replica
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,106 +14,27 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
-// election has replicas that lead until they are stopped.
-type election struct {
-	t      *testing.T
-	server *server
-
-	mu      sync.Mutex
-	leading []string
-	// began is when each replica began to lead, ended when it stopped.
-	began, ended map[string]time.Time
-}
-
-func newElection(t *testing.T) *election {
-	return &election{t: t, server: newServer(), began: map[string]time.Time{}, ended: map[string]time.Time{}}
-}
-
-// replica is one of them. end is the polite way, as by SIGTERM; result has what Run returned.
-type replica struct {
-	name   string
-	line   *line
-	lease  *Lease
-	end    context.CancelFunc
-	result chan error
-	// tail is how long its last run takes after the end.
-	tail time.Duration
-}
-
-func (e *election) replica(name string, change func(*replica)) *replica {
-	r := &replica{name: name, line: newLine(e.server), result: make(chan error, 1)}
-	r.lease = newLease(Options{
-		Namespace: "n", Name: "lease", Pod: name,
-		Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-	}, r.line)
-	if change != nil {
-		change(r)
-	}
-	ctx, end := context.WithCancel(e.t.Context())
-	r.end = end
-	done := make(chan struct{})
-	e.t.Cleanup(func() { end(); <-done })
-	go func() {
-		defer close(done)
-		r.result <- r.lease.Run(ctx, func(held context.Context) {
-			e.enter(name)
-			defer e.leave(name)
-			select {
-			case <-ctx.Done():
-			case <-held.Done():
-				return
-			}
-			select { // running hooks finish first
-			case <-time.After(r.tail):
-			case <-held.Done():
-			}
-		})
-	}()
-	return r
-}
-
-func (e *election) enter(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.leading = append(e.leading, name)
-	e.began[name] = time.Now()
-	if len(e.leading) > 1 {
-		e.t.Errorf("%v lead at the same time", e.leading)
-	}
-}
-
-func (e *election) leave(name string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i, n := range e.leading {
-		if n == name {
-			e.leading = append(e.leading[:i], e.leading[i+1:]...)
-		}
-	}
-	e.ended[name] = time.Now()
-}
-
-// expect waits and checks which replica leads then; "" is none.
-func (e *election) expect(after time.Duration, name string) {
-	e.t.Helper()
+// leads waits and checks which replica leads then; "" is none.
+func (g *group) leads(after time.Duration, name string) {
+	g.t.Helper()
 	time.Sleep(after)
 	synctest.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if got := strings.Join(e.leading, ","); got != name {
-		e.t.Fatalf("%q leads, want %q", got, name)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if got := g.serving["/0"]; got != name {
+		g.t.Fatalf("%q leads, want %q", got, name)
 	}
 }
 
 // stop ends replicas and checks that they returned no error.
-func (e *election) stop(replicas ...*replica) {
-	e.t.Helper()
+func (g *group) stop(replicas ...*member) {
+	g.t.Helper()
 	for _, r := range replicas {
 		r.end()
 	}
 	for _, r := range replicas {
 		if err := <-r.result; err != nil {
-			e.t.Errorf("%s: %v", r.name, err)
+			g.t.Errorf("%s: %v", r.identity, err)
 		}
 	}
 }
@@ -124,19 +42,19 @@ func (e *election) stop(replicas ...*replica) {
 // The first replica leads for an hour. When it is stopped it finishes its work; the next one leads milliseconds later.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", func(r *replica) { r.tail = 20 * time.Second })
-		e.expect(100*time.Millisecond, "a")
-		b, c := e.replica("b", nil), e.replica("c", nil)
-		e.expect(time.Hour, "a")
+		e := newGroup(t)
+		a := e.start("a", "", 0, func(r *member) { r.tail = 20 * time.Second })
+		e.leads(100*time.Millisecond, "a")
+		b, c := e.start("b", "", 0, nil), e.start("c", "", 0, nil)
+		e.leads(time.Hour, "a")
 		a.end()
-		e.expect(19*time.Second, "a")
+		e.leads(19*time.Second, "a")
 		if err := <-a.result; err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		next := e.leading[0]
+		next := e.serving["/0"]
 		if gap := e.began[next].Sub(e.ended["a"]); gap > 100*time.Millisecond {
 			t.Errorf("the next replica began %s after the work of the first one had ended", gap)
 		}
@@ -150,13 +68,13 @@ func TestHandOver(t *testing.T) {
 // Without the permission to watch a hand-over takes no longer than the retry period.
 func TestHandOverBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", nil)
-		e.expect(time.Second, "a")
-		b := e.replica("b", func(r *replica) { r.line.blind = true })
-		e.expect(time.Minute, "a")
+		e := newGroup(t)
+		a := e.start("a", "", 0, nil)
+		e.leads(time.Second, "a")
+		b := e.start("b", "", 0, func(r *member) { r.line.blind = true })
+		e.leads(time.Minute, "a")
 		e.stop(a)
-		e.expect(2*time.Second+100*time.Millisecond, "b")
+		e.leads(2*time.Second+100*time.Millisecond, "b")
 		e.stop(b)
 	})
 }
@@ -164,11 +82,11 @@ func TestHandOverBlind(t *testing.T) {
 // A leader whose line is cut stops before another one begins.
 func TestLineCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", nil)
-		e.expect(time.Second, "a")
-		b := e.replica("b", nil)
-		e.expect(time.Minute, "a")
+		e := newGroup(t)
+		a := e.start("a", "", 0, nil)
+		e.leads(time.Second, "a")
+		b := e.start("b", "", 0, nil)
+		e.leads(time.Minute, "a")
 		cut := time.Now()
 		close(a.line.broken)
 		err := <-a.result
@@ -179,7 +97,7 @@ func TestLineCut(t *testing.T) {
 		if took := time.Since(cut); took > 10*time.Second || took < 7*time.Second {
 			t.Errorf("it led on for %s", took)
 		}
-		e.expect(9*time.Second, "b")
+		e.leads(9*time.Second, "b")
 		if took := e.began["b"].Sub(cut); took > 16*time.Second {
 			t.Errorf("the next one began after %s", took)
 		}
@@ -202,11 +120,11 @@ func TestTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newElection(t)
-				a := e.replica("a", nil)
-				e.expect(11*time.Second, "a")
+				e := newGroup(t)
+				a := e.start("a", "", 0, nil)
+				e.leads(11*time.Second, "a")
 				e.server.change("lease", change)
-				e.expect(100*time.Millisecond, "")
+				e.leads(100*time.Millisecond, "")
 				var lost *LostError
 				if err := <-a.result; !errors.As(err, &lost) {
 					t.Errorf("got %v", err)
@@ -220,13 +138,13 @@ func TestTaken(t *testing.T) {
 // reached: its successor waits as any other replica does.
 func TestSameName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", nil)
-		e.expect(time.Minute, "a")
-		second := e.replica("a", nil)
-		e.expect(time.Minute, "a") // enter fails the test if both lead
+		e := newGroup(t)
+		a := e.start("a", "", 0, nil)
+		e.leads(time.Minute, "a")
+		second := e.start("a", "", 0, nil)
+		e.leads(time.Minute, "a") // enter fails the test if both lead
 		close(a.line.broken)
-		e.expect(20*time.Second, "a")
+		e.leads(20*time.Second, "a")
 		if err := <-a.result; err == nil {
 			t.Error("the first one still leads")
 		}
@@ -259,10 +177,10 @@ func TestHolderName(t *testing.T) {
 // An API server that was slow before the request that acquires the Lease does not shorten the leadership.
 func TestSlowRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", func(r *replica) { r.line.slowRead = 30 * time.Second })
-		e.expect(time.Minute, "a")
-		e.expect(time.Minute, "a")
+		e := newGroup(t)
+		a := e.start("a", "", 0, func(r *member) { r.line.slowRead = 30 * time.Second })
+		e.leads(time.Minute, "a")
+		e.leads(time.Minute, "a")
 		e.stop(a)
 	})
 }
@@ -270,11 +188,11 @@ func TestSlowRead(t *testing.T) {
 // A process that was stopped while it acquired the Lease does not lead by that: it acquires the Lease again.
 func TestSlowAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
+		e := newGroup(t)
 		stopped := 3
-		a := e.replica("a", func(r *replica) {
+		a := e.start("a", "", 0, func(r *member) {
 			began, ahead := time.Now(), time.Duration(0)
-			r.lease.fence.now = func() moment {
+			r.fence.now = func() moment {
 				if time.Since(began) < time.Minute && stopped > 0 { // between the two clock readings of an acquisition
 					stopped--
 					ahead += 11 * time.Second
@@ -284,8 +202,8 @@ func TestSlowAcquisition(t *testing.T) {
 				return now
 			}
 		})
-		e.expect(10*time.Second, "a")
-		e.expect(time.Minute, "a")
+		e.leads(10*time.Second, "a")
+		e.leads(time.Minute, "a")
 		e.stop(a)
 		if stopped != 0 || ptr.Deref(e.server.leases["lease"].Spec.LeaseTransitions, 0) != 0 {
 			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.leases["lease"].Spec)
@@ -296,14 +214,14 @@ func TestSlowAcquisition(t *testing.T) {
 // A label of another client does not end the leader, and is kept.
 func TestLabelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newElection(t)
-		a := e.replica("a", nil)
-		e.expect(time.Second, "a")
+		e := newGroup(t)
+		a := e.start("a", "", 0, nil)
+		e.leads(time.Second, "a")
 		e.server.change("lease", func(l *coordinationv1.Lease) *coordinationv1.Lease {
 			l.Labels = map[string]string{"of": "them"}
 			return l
 		})
-		e.expect(time.Minute, "a")
+		e.leads(time.Minute, "a")
 		e.stop(a)
 		if e.server.leases["lease"].Labels["of"] != "them" {
 			t.Error("the label was removed")
@@ -317,12 +235,12 @@ func TestAtMostOne(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
-				e := newElection(t)
-				var alive []*replica
+				e := newGroup(t)
+				var alive []*member
 				for n := range 60 {
 					switch {
 					case len(alive) < 2 || len(alive) < 5 && random.IntN(3) == 0:
-						alive = append(alive, e.replica(fmt.Sprint("r", n), func(r *replica) {
+						alive = append(alive, e.start(fmt.Sprint("r", n), "", 0, func(r *member) {
 							r.tail = time.Duration(random.IntN(5000)) * time.Millisecond
 							r.line.delay = time.Duration(random.IntN(400)) * time.Millisecond
 							r.line.blind = random.IntN(4) == 0
@@ -341,8 +259,8 @@ func TestAtMostOne(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				synctest.Wait()
 				e.mu.Lock()
-				if len(e.leading) != 1 {
-					t.Errorf("%v lead in the end", e.leading)
+				if e.serving["/0"] == "" {
+					t.Error("no replica leads in the end")
 				}
 				e.mu.Unlock()
 			})

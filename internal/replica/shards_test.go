@@ -31,6 +31,8 @@ type group struct {
 	// serving has who serves what: "division/shard" and the name of the replica.
 	serving map[string]string
 	members map[string]*member
+	// began is when each replica began to serve, ended when it stopped.
+	began, ended map[string]time.Time
 	// mixed allows two divisions: Leases were deleted.
 	mixed bool
 }
@@ -46,7 +48,8 @@ type member struct {
 }
 
 func newGroup(t *testing.T) *group {
-	return &group{t: t, server: newServer(), serving: map[string]string{}, members: map[string]*member{}}
+	return &group{t: t, server: newServer(), serving: map[string]string{}, members: map[string]*member{},
+		began: map[string]time.Time{}, ended: map[string]time.Time{}}
 }
 
 func (g *group) start(name, division string, shards int, change func(*member)) *member {
@@ -105,12 +108,13 @@ func (g *group) enter(key, name string) {
 			g.t.Errorf("%s and %s are served", other, key)
 		}
 	}
-	g.serving[key] = name
+	g.serving[key], g.began[name] = name, time.Now()
 }
 
 func (g *group) leave(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.ended[g.serving[key]] = time.Now()
 	delete(g.serving, key)
 }
 
