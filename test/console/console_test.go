@@ -227,45 +227,6 @@ func TestPages(t *testing.T) {
 	}
 	s.UntilLog("Hook executed successfully", "hook", "invoices.sh")
 	s.UntilLog("A command has changed the operator", "command", "parked/retry")
-	// Enter makes another address, which works once.
-	if _, err := io.WriteString(c.in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	another := c.address()
-	c.open(another)
-	c.page("/")
-	at, _ := url.Parse(another)
-	res, err := http.PostForm(c.base+"/open", url.Values{"token": {at.Fragment}})
-	if err != nil || res.StatusCode != http.StatusForbidden {
-		t.Errorf("a used address: %v %v", res, err)
-	}
-	res.Body.Close()
-}
-
-// TestRestart: the operator is restarted while a page is open.
-func TestRestart(t *testing.T) {
-	s := opened(t)
-	c := show(t, s.Command("console", "--no-browser", "/parked"))
-	address := c.address()
-	if !strings.Contains(address, "?to=%2Fparked#") {
-		t.Errorf("%s", address)
-	}
-	c.open(address)
-	update := func() string {
-		req, _ := http.NewRequest(http.MethodGet, c.base+"/parked", nil)
-		req.Header.Set("HX-Request", "true")
-		return c.body(c.http.Do(req))
-	}
-	if text := update(); !strings.Contains(text, "invoices.sh") {
-		t.Fatalf("%s", text)
-	}
-	s.Signal(os.Interrupt)
-	s.let("packed")
-	s.Wait()
-	text := update()
-	if !strings.Contains(text, "No answer from the operator since") || strings.Contains(text, "<h1>") {
-		t.Errorf("the content is replaced:\n%s", text)
-	}
 }
 
 // kubectl stands for kubectl: it prints the Pod that holds the Lease, and runs programs of Pods here, each with the socket of its Pod.
