@@ -108,7 +108,7 @@ func mark(state string) string {
 		return "✓"
 	case "running", "synchronizing", "starting":
 		return "▶"
-	case "waiting", "rate limit", "waiting for onStartup", "queued", "waiting for events", "waiting for CRD":
+	case "waiting", "rate limit", "waiting for onStartup", "queued", "waiting for CRD":
 		return "…"
 	case "paused", "standby", "interrupted", "stopped", "unknown":
 		return "‖"

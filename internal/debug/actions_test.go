@@ -380,7 +380,7 @@ func TestParkedAndPauses(t *testing.T) {
 		}
 	}
 	if got := ask(api, "GET", "/hook/tidy.sh/why", nil).Body.String(); !strings.Contains(got,
-		"tidy.sh: blocked\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {
+		"tidy.sh: paused\n- the hook is paused\n  shell-operator hook resume tidy.sh\n") {
 		t.Errorf("why: %s", got)
 	}
 }

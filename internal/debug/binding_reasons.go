@@ -15,7 +15,7 @@ import (
 // BindingsTopic reports the start of hooks, and what keeps their bindings from events.
 func BindingsTopic(hooks *Hooks, bindings bindingReader, queues queueReader) Topic {
 	return Topic{
-		Reasons: func(h *hook.Hook, now time.Time) []Reason { return factsOf(h, bindings, queues, now).reasons() },
+		Reasons: func(h *hook.Hook, at *Moment) []Reason { return factsOf(h, bindings, at.of(queues), at.Time).reasons() },
 		Troubles: func() (all []Trouble) {
 			for _, h := range hooks.Active() {
 				for i := range h.Kubernetes {
@@ -40,8 +40,8 @@ type facts struct {
 	deletions []Deletions
 }
 
-func factsOf(h *hook.Hook, bindings bindingReader, queues queueReader, now time.Time) *facts {
-	f := &facts{hook: h, progress: bindings.Progress(h), queues: queues.Queues(1), now: now}
+func factsOf(h *hook.Hook, bindings bindingReader, queues []Queue, now time.Time) *facts {
+	f := &facts{hook: h, progress: bindings.Progress(h), queues: queues, now: now}
 	for i := range h.Kubernetes {
 		f.bindings, f.deletions = append(f.bindings, bindings.Binding(h, i)), append(f.deletions, bindings.Deletions(h, i))
 	}

@@ -24,16 +24,16 @@ type Explanation struct {
 type Verdict string
 
 const (
-	// IsBlocked hooks would run, but something prevents it.
+	// IsBlocked hooks would run, but something prevents it that has no verdict of its own.
 	IsBlocked Verdict = "blocked"
 	// IsRunning hooks run now.
 	IsRunning Verdict = "running"
-	// IsQueued hooks have a task that is about to start.
+	// IsQueued hooks have a task that is about to start, or waits for another one.
 	IsQueued Verdict = "queued"
 	// IsStandby hooks run on another replica.
 	IsStandby Verdict = "standby"
-	// IsListening hooks run when an event arrives.
-	IsListening Verdict = "waiting for events"
+	// IsReady hooks run when an event arrives.
+	IsReady Verdict = "ready"
 	// IsGone hooks have been removed, and their finalizers or sets are left.
 	IsGone Verdict = "gone"
 	// IsIdle hooks have no events left to wait for.
@@ -43,7 +43,7 @@ const (
 // Reason is one fact about a hook.
 type Reason struct {
 	Kind ReasonKind `json:"kind"`
-	// Blocks reports that the hook would run, or receive more, without it.
+	// Blocks reports that the hook would run, run sooner, or receive more, without it.
 	Blocks bool   `json:"blocks"`
 	Text   string `json:"text"`
 	// Hint is the next step.
@@ -79,6 +79,9 @@ const (
 	ByScript     ReasonKind = "script"
 	ByKubectl    ReasonKind = "kubectl"
 	ByWorker     ReasonKind = "worker"
+
+	ByRegistration ReasonKind = "registration"
+	ByBacklog      ReasonKind = "backlog"
 )
 
 func (e *Explanation) text(now time.Time) string {

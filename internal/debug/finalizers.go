@@ -71,7 +71,7 @@ is left. A cluster-scoped object is NAME.`,
 						{Name: "yes", Field: "yes", Default: "false", Usage: "remove the finalizer from all objects, without a run of its hook"}},
 				}},
 		},
-		Reasons: t.reasons, Left: t.left, Troubles: t.troubles,
+		Notes: t.reasons, Left: t.left, Troubles: t.troubles,
 		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_finalizer_objects", func(set telemetry.Set) {
 			for _, f := range o.Record.Orphans() {
 				set(f.Objects, f.Finalizer, f.Resource)

@@ -51,7 +51,7 @@ Synchronization is next in the main queue; one failure drops it.`,
 					Example: "  shell-operator hook trigger pods.sh pods",
 				}},
 		},
-		Reasons: t.limited,
+		Notes: t.limited,
 	}
 }
 

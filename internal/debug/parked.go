@@ -67,7 +67,7 @@ waiting events of their lanes, with all attempts. A Synchronization is replaced 
 					Long:    "Forget parked tasks: those with these ids, those of a hook, of a queue or of both, or all. Their contexts are in the log.",
 				}},
 		},
-		Reasons:  t.reasons,
+		Notes:    t.reasons,
 		Troubles: t.troubles,
 		Metrics:  []prometheus.Collector{names.Gauge("parked_tasks", t.measure)},
 	}

@@ -3,7 +3,6 @@ package debug
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -55,11 +54,11 @@ when the hook is removed. Resumed, the hook starts as one that is added, with it
 	}
 }
 
-func (t *pauses) reasons(h *hook.Hook, _ time.Time) (reasons []Reason) {
+func (t *pauses) reasons(h *hook.Hook, at *Moment) (reasons []Reason) {
 	if slices.Contains(t.do.PausedHooks(), h.Name) {
 		reasons = append(reasons, Reason{ByPause, true, "the hook is paused", "shell-operator hook resume " + h.Name})
 	}
-	for _, q := range t.queues.Queues(0) {
+	for _, q := range at.of(t.queues) {
 		if q.Paused && owns(h, q.Name) {
 			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")),
 				"shell-operator queue resume " + q.Name})

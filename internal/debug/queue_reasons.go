@@ -13,8 +13,8 @@ import (
 type queued struct {
 	hook   *hook.Hook
 	queues []Queue
-	// runs are those of the hook, the latest first.
-	runs    []history.Run
+	// runs returns those of a hook, the latest first.
+	runs    func(hook string) []history.Run
 	timeout time.Duration
 	now     time.Time
 }
@@ -70,7 +70,7 @@ func (f *queued) reasons() (reasons []Reason) {
 		case at > 0:
 			reasons = append(reasons, f.behind(q, at))
 		case q.Length > len(q.Tasks) && len(q.Tasks) > 0 && owns(f.hook, q.Name):
-			reasons = append(reasons, Reason{ByQueue, false,
+			reasons = append(reasons, Reason{ByBacklog, false,
 				fmt.Sprintf("queue %q: none of the first %d of its %d tasks is of the hook", q.Name, len(q.Tasks), q.Length), ""})
 		}
 	}
@@ -108,7 +108,7 @@ func (f *queued) first(q Queue) Reason {
 
 func (f *queued) running(q Queue, text string) Reason {
 	id, applying := "", false
-	for _, r := range f.runs {
+	for _, r := range f.runs(f.hook.Name) {
 		if r.Status == history.Running && r.Queue == q.Name {
 			parts := r.Parts()
 			id, applying = " as "+r.ID, parts[len(parts)-1].Name == history.Applying

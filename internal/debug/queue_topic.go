@@ -60,8 +60,8 @@ events of its bindings, and an onStartup run counts as done. A task that is runn
 					Example: "  shell-operator queue skip main --dry-run\n  shell-operator queue skip main",
 				}},
 		},
-		Reasons: func(h *hook.Hook, now time.Time) []Reason {
-			return (&queued{h, queues.Queues(shownTasks), runs.Runs(h.Name), timeout, now}).reasons()
+		Reasons: func(h *hook.Hook, at *Moment) []Reason {
+			return (&queued{h, at.of(queues), runs.Runs, timeout, at.Time}).reasons()
 		},
 		Troubles: func() (all []Trouble) {
 			for _, q := range queues.Queues(1) {

@@ -19,7 +19,7 @@ const fixHook = "fix the hook: shell-operator lint shows the place, the log has 
 // is in it.
 func ReloadTopic(rejected func() map[string]string, names telemetry.Names) Topic {
 	return Topic{
-		Reasons:  func(h *hook.Hook, _ time.Time) []Reason { return notReloaded(h.Name, rejected()) },
+		Notes:    func(h *hook.Hook, _ time.Time) []Reason { return notReloaded(h.Name, rejected()) },
 		Troubles: func() []Trouble { return rejectedHooks(rejected()) },
 		Metrics: []prometheus.Collector{names.Gauge("hooks_rejected", func(set telemetry.Set) {
 			set(min(1, len(rejected())))

@@ -71,7 +71,7 @@ recordings together are bounded: the oldest are removed. Nothing is recorded wit
 			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, until the client disconnects", stream: t.tail},
 			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects", stream: t.tail},
 		},
-		Reasons: func(h *hook.Hook, _ time.Time) []Reason { return calling(runs.Runs(h.Name)) },
+		Notes: func(h *hook.Hook, _ time.Time) []Reason { return calling(runs.Runs(h.Name)) },
 	}
 }
 

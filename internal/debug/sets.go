@@ -114,7 +114,7 @@ it again. With --force the earlier hook may be active, the other one may be miss
 				},
 			}},
 		},
-		Reasons: func(h *hook.Hook, _ time.Time) (reasons []Reason) {
+		Notes: func(h *hook.Hook, _ time.Time) (reasons []Reason) {
 			for _, c := range o.Contested() {
 				if c.Hook == h.Name {
 					reasons = append(reasons, Reason{BySet, false, fmt.Sprintf("set %q: %s", c.Set, contested(&c)), "shell-operator sets show " + c.ID})

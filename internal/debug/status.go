@@ -84,8 +84,8 @@ type runStatus struct {
 	Exit    string           `json:"exit,omitempty"`
 }
 
-// shownFailures limits the failed runs of the page.
-const shownFailures = 10
+// shownFailures limits the failed runs of the page, statusTasks the tasks of a queue that are read for it: it is polled.
+const shownFailures, statusTasks = 10, 3
 
 func (a *API) status(r request) (answer, error) {
 	now := time.Now()
@@ -118,15 +118,15 @@ func (a *API) statusAt(now time.Time) Status {
 			d.Failures = append(d.Failures, brief)
 		}
 	}
-	queues, minutes := o.Queues.Queues(1), o.History.Minutes()
-	for _, q := range queues {
+	at, minutes := &Moment{Time: now, tasks: statusTasks}, o.History.Minutes()
+	for _, q := range at.of(o.Queues) {
 		d.Queues = append(d.Queues, statusOfQueue(q, now))
 	}
-	d.Requeues = requeues(queues, nil, now)
+	d.Requeues = requeues(at.of(o.Queues), nil, now)
 	for _, h := range hooks {
 		s := HookStatus{Name: h.Name, Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
-		s.State = stateOf(h, p, queues)
+		s.State = string(verdict(a.deciding(h, at, d.Troubles)))
 		if h.OnStartup != nil {
 			s.Bindings = append(s.Bindings,
 				bindingStatus{Type: "onStartup", Name: "onStartup", State: map[bool]string{true: "done", false: "waiting"}[p.StartedUp]})
@@ -143,23 +143,6 @@ func (a *API) statusAt(now time.Time) Status {
 		if h.Settings.Worker != nil {
 			state, _ := o.Workers.Workers(h)
 			s.Workers = workersOf(state, now)
-		}
-		if s.State == "ready" && slices.ContainsFunc(s.Bindings, func(b bindingStatus) bool { return b.State == "synchronizing" }) {
-			s.State = "synchronizing"
-		}
-		for _, b := range s.Bindings {
-			if s.State == "ready" && slices.Contains([]string{reviewsFail, notRegistered, watchFailing}, b.State) {
-				s.State = b.State
-			}
-		}
-		about := func(kind TroubleKind) bool {
-			return slices.ContainsFunc(d.Troubles, func(t Trouble) bool { return t.Kind == kind && slices.Contains(t.Hooks, h.Name) })
-		}
-		if s.State == "ready" && about(InWorker) {
-			s.State = "worker failing"
-		}
-		if about(IsPaused) {
-			s.State = "paused"
 		}
 		if len(s.Bindings) == 0 {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})
@@ -259,33 +242,6 @@ func statusOfQueue(q Queue, now time.Time) QueueStatus {
 	}
 	s.Head = headOf(&q)
 	return s
-}
-
-// stateOf is the state of a hook in a word or two.
-func stateOf(h *hook.Hook, p Progress, queues []Queue) string {
-	for _, q := range queues {
-		if len(q.Tasks) == 0 || q.Tasks[0].Hook != h.Name {
-			continue
-		}
-		switch q.Phase {
-		case Running:
-			return "running"
-		case Sleeping:
-			return "failing"
-		case Waiting:
-			return "rate limit"
-		}
-	}
-	runsElsewhere := p.Standby && (h.OnStartup != nil || len(h.Kubernetes)+len(h.Schedules) > 0)
-	switch {
-	case runsElsewhere && p.Waiting == "":
-		return "standby"
-	case !p.StartedUp && !p.Standby:
-		return "starting"
-	case p.Waiting != "":
-		return "not enabled"
-	}
-	return "ready"
 }
 
 func watchState(p Progress, b watch.State) string {

@@ -16,13 +16,30 @@ type Topic struct {
 	// Name and About are those of the command whose subcommands call the routes; empty if there is none, or it has further ones.
 	Name, About string
 	Routes      []Route
-	// Reasons are why a hook runs or does not, Left is what a hook that is gone has left.
-	Reasons func(h *hook.Hook, now time.Time) []Reason
+	// Reasons are why a hook runs or does not: its verdict is made of them, wherever it is shown. Notes are what else why shows, Left is what
+	// a hook that is gone has left.
+	Reasons func(h *hook.Hook, at *Moment) []Reason
+	Notes   func(h *hook.Hook, now time.Time) []Reason
 	Left    func(hook string) []Reason
 	// Troubles are what does not work now, and what a user has paused.
 	Troubles func() []Trouble
 	// Metrics are collected at a scrape.
 	Metrics []prometheus.Collector
+}
+
+// Moment is a time for which reasons are given. It reads the queues once, for all hooks, with at most so many tasks or lanes each.
+type Moment struct {
+	time.Time
+	tasks  int
+	queues []Queue
+}
+
+// of returns the queues.
+func (m *Moment) of(reader queueReader) []Queue {
+	if m.queues == nil {
+		m.queues = reader.Queues(m.tasks)
+	}
+	return m.queues
 }
 
 // Route is a path of the API: it shows, changes or streams something.

@@ -87,6 +87,16 @@ func (t *Trouble) about(hook string, typ hook.Kind, binding string) bool {
 	return slices.Contains(t.Hooks, hook) && t.Type == typ && (t.Binding == "" || t.Binding == binding)
 }
 
+// concerns reports whether the trouble is about a binding of a hook.
+func (t *Trouble) concerns(h *hook.Hook) bool {
+	for a, b := range h.Bindings() {
+		if t.about(h.Name, a.Kind, b.Name) {
+			return true
+		}
+	}
+	return false
+}
+
 func inHook(hook, binding string) string {
 	if binding == "" {
 		return hook

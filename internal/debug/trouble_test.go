@@ -15,7 +15,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// TestTroubles has a row for each cause: its line, whether the operator is healthy with it, and the state of the hook.
+// TestTroubles has a row for each cause: its line, whether the operator is healthy with it, and the state of the hook, which is the verdict
+// in all views.
 func TestTroubles(t *testing.T) {
 	watching := func(b watch.State) func(*fake) {
 		b.Complete, b.Unlocked = true, true
@@ -39,7 +40,7 @@ func TestTroubles(t *testing.T) {
 		"request fails": {watching(watch.State{Troubles: []string{"no permission to\nlist pods"}}), InWatch,
 			`a.sh, binding "pods": no permission to list pods`, "watch failing", false, `hook "a.sh", binding "pods": no permission to list pods`},
 		"finalizer": {watching(watch.State{Finalizing: []string{"3 objects lack it"}}), InFinalizer, `a.sh, binding "pods": 3 objects lack it`,
-			"ready", false, ""},
+			"blocked", false, ""},
 		"filter": {watching(watch.State{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"}), InFilter,
 			`a.sh, binding "pods": its filter fails for 1 of 2 objects (shell-operator why a.sh; `, "ready", false, ""},
 		"rejected hook": {func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }, InReload,
@@ -126,6 +127,13 @@ func TestTroubles(t *testing.T) {
 			if s.Healthy != row.healthy || s.Hooks[0].State != row.state {
 				t.Errorf("healthy: %v, the hook: %s", s.Healthy, s.Hooks[0].State)
 			}
+			for path, want := range map[string]string{"/hook/a.sh/why.json": `"verdict":"` + row.state + `"`,
+				"/hook/a.sh/why": "a.sh: " + row.state + "\n", "/hooks.json": `"state":"` + row.state + `"`,
+				"/status": "hooks: 1 (1 " + row.state + ")"} {
+				if text := ask(o.api(), "GET", path, nil).Body.String(); !strings.Contains(text, want) {
+					t.Errorf("%s lacks %q: %s", path, want, text)
+				}
+			}
 			if row.kind != "" && !slices.ContainsFunc(s.Troubles, func(x Trouble) bool {
 				return x.Kind == row.kind && x.Notice == row.healthy && strings.HasPrefix(x.String(), row.line)
 			}) {
@@ -137,6 +145,9 @@ func TestTroubles(t *testing.T) {
 			text, page := s.Text(time.Now()), ask(o.page(), "GET", "/", nil).Body.String()
 			if row.line != "" && !strings.Contains(text, "\n- "+row.line) {
 				t.Errorf("the text lacks the line:\n%s", text)
+			}
+			if !strings.Contains(page, ">"+row.state+"</span>") {
+				t.Errorf("the page lacks the state %q", row.state)
 			}
 			if row.line != "" && !strings.Contains(page, `class="trouble"`) || strings.Contains(page+text, "secret-value") {
 				t.Errorf("the page has no problem, or a value:\n%s", page)

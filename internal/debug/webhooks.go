@@ -2,9 +2,7 @@ package debug
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -12,7 +10,7 @@ import (
 
 // WebhooksTopic reports webhooks that are not registered, and bindings whose reviews keep failing.
 func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, reviews *Reviews) Topic {
-	troubles := func() (all []Trouble) {
+	return Topic{Troubles: func() (all []Trouble) {
 		for _, u := range unregistered() {
 			t := Trouble{Kind: InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
 				Problem: strings.TrimPrefix(fmt.Sprintf("%s: webhooks are not registered: %v", strings.Join(u.Hooks, ", "), u.Err), ": ")}
@@ -25,17 +23,7 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, rev
 			all = append(all, failingReviews(h, reviews)...)
 		}
 		return all
-	}
-	// What is a trouble in status blocks the hook in why.
-	reasons := func(h *hook.Hook, _ time.Time) (all []Reason) {
-		for _, t := range troubles() {
-			if slices.Contains(t.Hooks, h.Name) {
-				all = append(all, Reason{ByReviews, true, t.Subject + ": " + t.Problem, t.Hint})
-			}
-		}
-		return all
-	}
-	return Topic{Troubles: troubles, Reasons: reasons}
+	}}
 }
 
 func failingReviews(h *hook.Hook, reviews *Reviews) (all []Trouble) {

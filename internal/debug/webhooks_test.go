@@ -3,7 +3,6 @@ package debug
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -18,12 +17,14 @@ func TestUnregisteredWebhookBlocks(t *testing.T) {
 		return []webhook.Unregistered{{Kind: hook.OnValidating, Subject: "validating webhooks", Hooks: []string{"policy.sh"},
 			Err: errors.New("no permission")}}
 	}, &Reviews{})
+	api := New(Options{Hooks: hooks})
+	api.Show([]Topic{topic})
 	runs := Reason{Kind: ByReviews, Text: "it runs for each request of the API server"}
-	e := explain(h.Name, append([]Reason{runs}, topic.Reasons(h, time.Now())...), nil)
-	if e.Verdict != IsBlocked || e.Reasons[0].Text != "validating webhooks: policy.sh: webhooks are not registered: no permission" {
+	e := explain(h.Name, append([]Reason{runs}, api.deciding(h, &Moment{}, api.Troubles())...), nil)
+	if e.Verdict != notRegistered || e.Reasons[0].Text != "validating webhooks: policy.sh: webhooks are not registered: no permission" {
 		t.Errorf("%s: %+v", e.Verdict, e.Reasons)
 	}
-	if got := topic.Reasons(other, time.Now()); len(got) > 0 {
+	if got := api.deciding(other, &Moment{}, api.Troubles()); len(got) > 0 {
 		t.Errorf("another hook: %+v", got)
 	}
 }

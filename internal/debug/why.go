@@ -21,8 +21,27 @@ func (a *API) why(r request) (answer, error) {
 		e := Explanation{Hook: name, Verdict: IsGone, Reasons: left}
 		return answer{value: e, text: e.text(now)}, nil
 	}
-	e := explain(h.Name, a.reasons(func(t *Topic) []Reason { return t.reasons(h, now) }), a.o.History.Runs(h.Name))
+	at := &Moment{Time: now, tasks: shownTasks}
+	reasons := append(a.deciding(h, at, a.Troubles()), a.reasons(func(t *Topic) []Reason { return t.notes(h, now) })...)
+	e := explain(h.Name, reasons, a.o.History.Runs(h.Name))
 	return answer{value: e, text: e.text(now)}, nil
+}
+
+// deciding are the reasons of which the verdict is made. Webhooks in trouble block the hook.
+func (a *API) deciding(h *hook.Hook, at *Moment, troubles []Trouble) []Reason {
+	all := a.reasons(func(t *Topic) []Reason {
+		if t.Reasons == nil {
+			return nil
+		}
+		return t.Reasons(h, at)
+	})
+	for i := range troubles {
+		t := &troubles[i]
+		if (t.Kind == InRegistration || t.Kind == InReviews) && t.concerns(h) {
+			all = append(all, Reason{ReasonKind(t.Kind), true, t.Subject + ": " + t.Problem, t.Hint})
+		}
+	}
+	return all
 }
 
 // explain is a pure function, so that every case has a row in a test. Runs are those of the hook, the latest first.
@@ -43,11 +62,11 @@ func explain(hook string, reasons []Reason, runs []history.Run) Explanation {
 	return e
 }
 
-func (t *Topic) reasons(h *hook.Hook, now time.Time) []Reason {
-	if t.Reasons == nil {
+func (t *Topic) notes(h *hook.Hook, now time.Time) []Reason {
+	if t.Notes == nil {
 		return nil
 	}
-	return t.Reasons(h, now)
+	return t.Notes(h, now)
 }
 
 func (t *Topic) left(hook string) []Reason {
@@ -57,21 +76,36 @@ func (t *Topic) left(hook string) []Reason {
 	return t.Left(hook)
 }
 
+// blocked are the verdicts of blocking reasons: the first one that is there counts. Others are IsBlocked.
+var blocked = []struct {
+	by ReasonKind
+	is Verdict
+}{
+	{ByPause, "paused"}, {ByStartup, "starting"}, {ByEnabling, "not enabled"}, {ByReplica, IsStandby}, {ByRetry, "failing"},
+	{ByRegistration, notRegistered}, {ByReviews, reviewsFail}, {ByWatch, watchFailing}, {ByWorker, "worker failing"},
+	{ByRateLimit, "rate limit"}, {ByFirstRun, "synchronizing"}, {ByQueue, IsQueued},
+}
+
+// verdict is the state of a hook in a word or two, for why, hooks, status and the console.
 func verdict(reasons []Reason) Verdict {
-	has := func(kinds ...ReasonKind) bool {
-		return slices.ContainsFunc(reasons, func(r Reason) bool { return slices.Contains(kinds, r.Kind) })
+	has := func(blocks bool, kinds ...ReasonKind) bool {
+		return slices.ContainsFunc(reasons, func(r Reason) bool { return (r.Blocks || !blocks) && slices.Contains(kinds, r.Kind) })
+	}
+	if has(false, ByItsOwnRun) {
+		return IsRunning
+	}
+	for _, b := range blocked {
+		if has(true, b.by) {
+			return b.is
+		}
 	}
 	switch {
-	case has(ByItsOwnRun):
-		return IsRunning
-	case has(ByReplica):
-		return IsStandby
-	case len(reasons) > 0 && reasons[0].Blocks:
+	case slices.ContainsFunc(reasons, func(r Reason) bool { return r.Blocks }):
 		return IsBlocked
-	case has(ByQueue):
+	case has(false, ByQueue):
 		return IsQueued
-	case has(ByEvents, ByClock, ByReviews, ByRequests):
-		return IsListening
+	case has(false, ByEvents, ByClock, ByReviews, ByRequests):
+		return IsReady
 	}
 	return IsIdle
 }

@@ -29,10 +29,10 @@ type state struct {
 // why explains the hook as the topics do together.
 func (s *state) why() Explanation {
 	reasons := slices.Concat(
-		(&queued{s.hook, s.queues, s.runs, s.timeout, s.now}).reasons(),
+		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout, s.now}).reasons(),
 		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, make([]Deletions, len(s.bindings))}).reasons(),
 		notReloaded(s.hook.Name, s.rejected),
-		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Reasons(s.hook, s.now), calling(s.runs),
+		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now), calling(s.runs),
 	)
 	return explain(s.hook.Name, reasons, s.runs)
 }
@@ -70,20 +70,20 @@ func TestWhy(t *testing.T) {
 		says    string // of the first reason
 		blocks  bool
 	}{
-		{"listens", state{hook: watcher, progress: started, bindings: watching}, IsListening, ByEvents,
+		{"listens", state{hook: watcher, progress: started, bindings: watching}, IsReady, ByEvents,
 			`binding "pods" sees 2 objects of kind Pod and waits for: Added, Modified`, false},
-		{"listens by a filter", state{hook: filter, progress: started, bindings: watching}, IsListening, ByEvents,
+		{"listens by a filter", state{hook: filter, progress: started, bindings: watching}, IsReady, ByEvents,
 			"where the result of its jqFilter changes", false},
-		{"for snapshots only", state{hook: snapshots, progress: started, bindings: watching}, IsListening, ByEvents, "for snapshots only", false},
-		{"waits for the clock", state{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsListening, ByClock,
+		{"for snapshots only", state{hook: snapshots, progress: started, bindings: watching}, IsReady, ByEvents, "for snapshots only", false},
+		{"waits for the clock", state{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsReady, ByClock,
 			"is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
-		{"its clock does not tick yet", state{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, IsBlocked,
+		{"its clock does not tick yet", state{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, "synchronizing",
 			ByFirstRun, "its schedules start after the Synchronization runs queued before them", true},
-		{"answers", state{hook: reviewer, progress: started}, IsListening, ByReviews,
+		{"answers", state{hook: reviewer, progress: started}, IsReady, ByReviews,
 			"2 webhook bindings: it runs for each request of the API server", false},
-		{"answers requests", state{hook: server, progress: started}, IsListening, ByRequests,
+		{"answers requests", state{hook: server, progress: started}, IsReady, ByRequests,
 			"1 HTTP binding: it runs for each request of a client", false},
-		{"standby with webhooks", state{hook: reviewer, progress: Progress{Standby: true}}, IsListening, ByReviews, "2 webhook bindings", false},
+		{"standby with webhooks", state{hook: reviewer, progress: Progress{Standby: true}}, IsReady, ByReviews, "2 webhook bindings", false},
 		{"ran at the start", state{hook: starter, progress: started}, IsIdle, ByNoBindings, "onStartup is its only binding", false},
 		{"was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}, IsIdle,
 			ByReload, "the last reload was rejected: it is wrong", false},
@@ -109,24 +109,24 @@ func TestWhy(t *testing.T) {
 		{"applies operations", state{hook: timed, progress: started, bindings: watching, queues: queue(Running, mine),
 			runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running, Phases: []history.Phase{{Name: history.Applying}}}}}, IsRunning,
 			ByItsOwnRun, "it has been running as 4-1 for 1m30s; the hook has ended, the operator applies its output", false},
-		{"is tried again", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, IsBlocked, ByRetry,
+		{"is tried again", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}, "failing", ByRetry,
 			`queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
-		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsBlocked,
+		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, "rate limit",
 			ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
 		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsQueued, ByQueue,
 			"it is about to start", false},
 		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{{Name: "q", Phase: Sleeping, Length: 1,
-			Tasks: []Task{mine}, Left: 7 * time.Second}}}, IsBlocked, ByRetry, "it may not begin yet, the next attempt is in 7s at the latest",
+			Tasks: []Task{mine}, Left: 7 * time.Second}}}, "failing", ByRetry, "it may not begin yet, the next attempt is in 7s at the latest",
 			true},
 		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, other, other, mine)},
-			IsBlocked, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom",
+			IsQueued, ByQueue, "its task is number 3 of 3, behind T:other, which has failed 3 times, its next attempt is in 7s: it FAILED: boom",
 			true},
-		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsBlocked,
+		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}, IsQueued,
 			ByQueue, "number 2 of 2, behind T:other, which has been running for 1m30s", true},
 		{"is behind one that may not run", state{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, other, mine)},
-			IsBlocked, ByQueue, "which waits for its rate limit", true},
+			IsQueued, ByQueue, "which waits for its rate limit", true},
 		{"is behind one that is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, other, mine)},
-			IsBlocked, ByQueue, "number 2 of 2, behind T:other", true},
+			IsQueued, ByQueue, "number 2 of 2, behind T:other", true},
 		{"is stopped", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}, IsBlocked, ByShutdown,
 			"the operator is shutting down", true},
 		{"is stopped behind another", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, other, mine)}, IsBlocked,
@@ -137,11 +137,11 @@ func TestWhy(t *testing.T) {
 
 		{"waiting for onStartup",
 			state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
-				queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, IsBlocked, ByStartup,
+				queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}, "starting", ByStartup,
 			"and this one has not: other, which has failed 2 times: x", true},
 		{"waits for onStartup that goes well",
 			state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
-				queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, IsBlocked, ByStartup,
+				queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}, "starting", ByStartup,
 			"and this one has not: other", true},
 		{"standby", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"},
 			bindings: []watch.State{{Objects: objects{{}}, Complete: true}}}, IsStandby, ByReplica,
@@ -154,18 +154,20 @@ func TestWhy(t *testing.T) {
 			`"operator-7"`, true},
 		{"standby without its bindings",
 			state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7", Waiting: "x"},
-				bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsStandby,
+				bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}},
+			"not enabled",
 			ByEnabling, "no permission to list pods (v1): give the rule", true},
-		{"answers, as a standby too", state{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsListening, ByReviews,
+		{"answers, as a standby too", state{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}, IsReady, ByReviews,
 			"2 webhook bindings", false},
 		{"is not enabled",
 			state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "x"},
-				bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}, IsBlocked,
+				bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}},
+			"not enabled",
 			ByEnabling, "no permission to list pods (v1): give the rule", true},
 		{"is being enabled", state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "its kubernetes bindings are being enabled"},
-			bindings: []watch.State{{Objects: event.NoObjects{}}}}, IsBlocked, ByEnabling, "its kubernetes bindings are being enabled", true},
+			bindings: []watch.State{{Objects: event.NoObjects{}}}}, "not enabled", ByEnabling, "its kubernetes bindings are being enabled", true},
 		{"its Synchronization is not over",
-			state{hook: watcher, progress: started, bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, IsBlocked,
+			state{hook: watcher, progress: started, bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Held: 4}}}, "synchronizing",
 			ByFirstRun, "events wait (4 so far) until its Synchronization run has succeeded", true},
 		{"its filter always fails",
 			state{hook: &hook.Hook{Name: "me",
@@ -176,17 +178,17 @@ func TestWhy(t *testing.T) {
 		{"its filter fails for one",
 			state{hook: filter, progress: started,
 				bindings: []watch.State{{Objects: objects{{}, {}}, Complete: true, Unlocked: true, FilterFails: 1,
-					FilterError: "cannot iterate over null"}}}, IsListening, ByFilter,
+					FilterError: "cannot iterate over null"}}}, IsReady, ByFilter,
 			`binding "pods": its filter fails for 1 of 2 objects (cannot iterate over null), so nothing changes for these`, false},
 		{"a namespace is missing",
 			state{hook: watcher, progress: started,
-				bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}, IsListening, ByWatch,
+				bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}, IsReady, ByWatch,
 			`binding "pods": the namespace "shpo" did not exist when the binding was enabled, and it has no objects`, false},
 		{"its watch has failed",
 			state{hook: watcher, progress: started,
 				bindings: []watch.State{
 					{Objects: event.NoObjects{}, Complete: true, Unlocked: true,
-						Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, IsBlocked, ByWatch,
+						Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}, watchFailing, ByWatch,
 			`binding "pods" receives no changes now: the API server does not serve pods (v1): is its CRD missing?`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -250,7 +252,11 @@ func TestStatesOfAStandby(t *testing.T) {
 		{"leads", &hook.Hook{Name: "me", Kubernetes: make([]hook.Kubernetes, 1)}, Progress{}, enabled, "starting", "waiting for onStartup"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := stateOf(test.hook, test.p, nil); got != test.hooks {
+			f := state{hook: test.hook, progress: test.p, nextTicks: make([]time.Time, 1)}
+			if len(test.hook.Kubernetes) > 0 {
+				f.bindings = []watch.State{test.b}
+			}
+			if got := string(f.why().Verdict); got != test.hooks {
 				t.Errorf("the hook is %q, want %q", got, test.hooks)
 			}
 			if got := watchState(test.p, test.b); got != test.binding {

@@ -17,12 +17,12 @@ type workerReader interface {
 // WorkersTopic reports the workers of hooks.
 func WorkersTopic(hooks *Hooks, workers workerReader) Topic {
 	return Topic{
-		Reasons: func(h *hook.Hook, now time.Time) []Reason {
+		Reasons: func(h *hook.Hook, at *Moment) []Reason {
 			if h.Settings.Worker == nil {
 				return nil
 			}
 			state, used := workers.Workers(h)
-			return servedBy(state, used, now)
+			return servedBy(state, used, at.Time)
 		},
 		Troubles: func() (all []Trouble) {
 			now := time.Now()
@@ -85,7 +85,7 @@ func servedBy(state worker.State, used bool, now time.Time) (reasons []Reason) {
 	}
 	for _, p := range state.Problems {
 		text, hint := describeProblem(p, now)
-		reasons = append(reasons, Reason{ByWorker, p.Failed > 0, text, hint})
+		reasons = append(reasons, Reason{ByWorker, true, text, hint})
 	}
 	for _, line := range (HookStatus{Workers: workersOf(state, now)}).ShownWorkers() {
 		reasons = append(reasons, Reason{ByWorker, false, line, ""})

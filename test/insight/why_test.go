@@ -47,15 +47,16 @@ var stages = []stage{
 		hooks: map[string][2]string{"me.sh": {maps("", ""), fails}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "me.sh"},
 		hook:  "me.sh",
-		says: []string{"me.sh: blocked", `- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it has failed once, ` +
-			`the next attempt is in …: me.sh FAILED: the disk is full`},
+		says: []string{"me.sh: failing",
+			`- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it has failed once, ` +
+				`the next attempt is in …: me.sh FAILED: the disk is full`},
 	},
 	{
 		name:  "a failing hook is in front of it",
 		hooks: map[string][2]string{"a.sh": {maps("", ""), fails}, "me.sh": {maps("", ""), works}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "a.sh"},
 		hook:  "me.sh",
-		says: []string{"me.sh: blocked",
+		says: []string{"me.sh: synchronizing",
 			`- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps, which has failed once, its next attempt is in ` +
 				`…: a.sh FAILED: the disk is full`, "  fix the hook a.sh, or give the binding a queue of its own"},
 	},
@@ -65,7 +66,7 @@ var stages = []stage{
 		begun: []string{"begun", "hook", "a.sh"},
 		args:  []string{"--shutdown-timeout", "1s"}, status: 1,
 		hook: "me.sh",
-		says: []string{"me.sh: blocked",
+		says: []string{"me.sh: synchronizing",
 			`- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps, which has been running for …`},
 	},
 	{
@@ -75,7 +76,7 @@ var stages = []stage{
 		limited: true,
 		begun:   []string{"Enable Kubernetes binding for hook failed", "hook", "me.sh"},
 		hook:    "me.sh",
-		says: []string{"me.sh: blocked",
+		says: []string{"me.sh: not enabled",
 			`- binding "maps" is not enabled yet: no permission to list configmaps (v1) in namespace NAMESPACE: …{apiGroups: [""], ` +
 				`resources: ["configmaps"], verbs: ["get", "list", "watch"]}`,
 			`- binding "nodes" is not enabled yet: no permission to list nodes (v1): …`},
@@ -85,7 +86,7 @@ var stages = []stage{
 		hooks: map[string][2]string{"me.sh": {`{configVersion: v1, kubernetes: [{kind: Saucepan, apiVersion: kitchen.example.com/v1}]}`, works}},
 		begun: []string{"Enable Kubernetes binding for hook failed", "hook", "me.sh"},
 		hook:  "me.sh",
-		says: []string{"me.sh: blocked",
+		says: []string{"me.sh: not enabled",
 			`- binding "kubernetes" is not enabled yet: the API server knows no kind, plural or short name "Saucepan" in ` +
 				`"kitchen.example.com/v1": is its CRD missing…`},
 	},
@@ -94,7 +95,7 @@ var stages = []stage{
 		hooks: map[string][2]string{"first.sh": {atTheStart, fails}, "me.sh": {maps("", ""), works}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "first.sh"},
 		hook:  "me.sh",
-		says: []string{"me.sh: blocked", "- all onStartup runs of all hooks must succeed first, and this one has not: first.sh, " +
+		says: []string{"me.sh: starting", "- all onStartup runs of all hooks must succeed first, and this one has not: first.sh, " +
 			"which has failed once: first.sh FAILED: the disk is full", "  fix that hook: shell-operator runs first.sh shows its last runs"},
 	},
 	{
@@ -103,7 +104,7 @@ var stages = []stage{
 		begun: []string{"Hook executed successfully", "hook", "me.sh"},
 		then:  "queue task",
 		hook:  "me.sh",
-		says: []string{"me.sh: blocked",
+		says: []string{"me.sh: rate limit",
 			`- queue "main": its task is the first of …: HookRun:main:kubernetes:me.sh:maps; it waits for the hook's rate limit ` +
 				`(executionMinInterval 1h0m0s, executionBurst 1)`},
 	},
@@ -112,7 +113,7 @@ var stages = []stage{
 		hooks: map[string][2]string{"a.sh": {maps("", ""), fails}, "me.sh": {maps(", queue: own", ""), works}},
 		begun: []string{"Hook failed. Will retry after delay.", "hook", "a.sh"},
 		hook:  "me.sh",
-		says: []string{"me.sh: blocked", `- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps`, "",
+		says: []string{"me.sh: synchronizing", `- queue "main": its task is number 2 of …, behind HookRun:main:kubernetes:a.sh:maps`, "",
 			`- binding "maps": events wait (0 so far) until its Synchronization run has succeeded`},
 	},
 	{
@@ -120,7 +121,7 @@ var stages = []stage{
 		hooks: map[string][2]string{"me.sh": {maps(", executeHookOnEvent: [Deleted]", ""), works}},
 		begun: []string{"Unlock kubernetes.Event tasks", "hook", "me.sh"},
 		hook:  "me.sh",
-		says: []string{"me.sh: waiting for events", `- binding "maps" sees … of kind ConfigMap and waits for: Deleted`,
+		says: []string{"me.sh: ready", `- binding "maps" sees … of kind ConfigMap and waits for: Deleted`,
 			"last run: 1-1, …, succeeded"},
 	},
 	{
@@ -135,7 +136,7 @@ var stages = []stage{
 		hooks: map[string][2]string{"me.sh": {`{configVersion: v1, http: [{name: soup, method: GET, path: /soup}]}`, works}},
 		begun: []string{"HTTP hooks are served"},
 		hook:  "me.sh",
-		says:  []string{"me.sh: waiting for events", "- 1 HTTP binding: it runs for each request of a client"},
+		says:  []string{"me.sh: ready", "- 1 HTTP binding: it runs for each request of a client"},
 	},
 }
 

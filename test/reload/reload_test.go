@@ -212,7 +212,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	why, err := exec.Command(testenv.Binary(t), "why", "one", "--debug-unix-socket", op.Socket).Output()
-	if err != nil || !strings.HasPrefix(string(why), "one: waiting for events\n") ||
+	if err != nil || !strings.HasPrefix(string(why), "one: ready\n") ||
 		!strings.Contains(string(why), "the last reload was rejected: shell-operator status shows the cause") ||
 		strings.Contains(string(why), "hunter2") {
 		t.Errorf("why says, %v:\n%s", err, why)
