@@ -87,7 +87,7 @@ func (p *process) ends(status int, within time.Duration) string {
 const (
 	watches = "if [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetes: [{kind: Pod}]}'; fi\n"
 	hangs   = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['-c', 'echo asks for credentials >&2; " +
-		"exec sleep 600 2>&-'], interactiveMode: Never}"
+		"exec 2>&-; while kill -0 $PPID; do sleep 1; done'], interactiveMode: Never}" // it ends soon after the operator
 	// longest is many times the shutdown timeout and what the watchdog adds, for a machine that is busy, and less than launch allows.
 	longest = 2 * time.Minute
 )
