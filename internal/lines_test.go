@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77102
-	testLines    = 72099
+	productLines = 77109
+	testLines    = 72123
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               18,
 	"internal/app":                       2223,
 	"internal/console":                   2210,
-	"internal/debug":                     6684,
+	"internal/debug":                     6691,
 	"internal/debug/history":             845,
 	"internal/dev":                       3167,
 	"internal/dev/lint":                  828,

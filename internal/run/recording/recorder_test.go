@@ -2,6 +2,7 @@ package recording
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -166,6 +167,10 @@ func TestRecorder(t *testing.T) {
 		k.Keep(Run{Hook: a, ID: "41-1", Contexts: path, ContextsChanged: true})
 		if k.want(""); !strings.Contains(k.log.String(), "the hook has changed or replaced the file") {
 			t.Errorf("contexts that the hook has changed: %s", k.log.String())
+		}
+		k.Keep(Run{Hook: a, ID: "42-1", Contexts: path, Outputs: workspace.Outputs{Large: io.NewSectionReader(nil, 0, 9<<20)}})
+		if k.want(""); !strings.Contains(k.log.String(), "its file of operations is large: 9437184 bytes") {
+			t.Errorf("operations that are not in memory: %s", k.log.String())
 		}
 
 		k = newRecorder(t, Options{Default: hook.RecordNone, MaxAge: time.Hour})
