@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77109
-	testLines    = 72123
+	productLines = 77231
+	testLines    = 72226
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 5276,
 	"docs":                               18,
-	"internal/app":                       2223,
+	"internal/app":                       2248,
 	"internal/console":                   2210,
 	"internal/debug":                     6691,
 	"internal/debug/history":             845,
@@ -61,7 +61,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5401,
+	"internal/source/watch":              5498,
 	"internal/source/webhook":            1055,
 	"internal/source/webhook/admission":  1974,
 	"internal/source/webhook/cert":       1149,

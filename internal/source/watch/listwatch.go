@@ -85,6 +85,7 @@ func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (w
 	if err != nil {
 		return nil, err
 	}
+	f.reconnected(f.ctx)
 	body = &resumed{ctx: ctx, body: body, since: time.Now(), open: func() (io.ReadCloser, error) {
 		return f.open(ctx, "watch", opts, f.consumers)
 	}}

@@ -46,10 +46,16 @@ type stream struct {
 	watching bool
 	// read is the newest version that the reflector has read, delivered the newest that consumers got from it.
 	read, delivered uint64
+	// newest is the newest version that was ever delivered. lost: since the last watch was established, a request had a connection error.
+	newest uint64
+	lost   bool
+	// setBack receives an ErrSetBack.
+	setBack func(error)
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
 	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), private: map[*subscription]*stream{}}
+	s.setBack = func(error) {}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -117,24 +123,31 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 	if ctx.Err() != nil {
 		return
 	}
+	if err != nil {
+		s.disconnected(err)
+	}
 	if err != nil && verb == "watch" {
-		s.broke(err)
+		s.meter.WatchFailed(reasonOf(err))
 	}
 	for _, sub := range subs {
 		sub.answered(sub, verb, err)
 	}
 }
 
-// broke counts a watch that failed. The reflector watches or lists again.
+// broke counts an established watch that failed. The reflector watches or lists again.
 func (s *stream) broke(err error) {
-	reason := "fail"
+	s.disconnected(err)
+	s.meter.WatchFailed(reasonOf(err))
+}
+
+func reasonOf(err error) string {
 	switch {
 	case kindOfTrouble(err) == expired:
-		reason = "expired"
+		return "expired"
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		reason = "unexpected-eof"
+		return "unexpected-eof"
 	}
-	s.meter.WatchFailed(reason)
+	return "fail"
 }
 
 // reading returns the consumers that receive a change of the given version: those that have joined before it was read.
@@ -406,7 +419,7 @@ func (f *feed) UpdateResourceVersion(text string) { f.reached(version(text)) }
 func (f *feed) reached(v uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.delivered = max(f.delivered, v)
+	f.delivered, f.newest = max(f.delivered, v), max(f.newest, v)
 }
 
 // Replace delivers a complete list.
@@ -426,6 +439,7 @@ func (f *feed) Replace(objects []any, text string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.read, f.delivered, f.watching = version(text), version(text), true
+	f.newest = max(f.newest, f.delivered)
 	f.check()
 	return nil
 }

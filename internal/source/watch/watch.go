@@ -106,6 +106,8 @@ type Options struct {
 	Warned func(hook string)
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
+	// SetBack, if set, receives an ErrSetBack, from several streams.
+	SetBack func(error)
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -407,6 +409,9 @@ func (w *Watcher) join(sub *subscription) {
 	if !ok {
 		s = newStream(w.client, sc)
 		s.meter = w.opts.Meter
+		if w.opts.SetBack != nil {
+			s.setBack = w.opts.SetBack
+		}
 		w.streams[sc] = s
 	}
 	sub.stream = s
