@@ -99,7 +99,7 @@ func (a *access) newToken(page string) (address string, t *token) {
 }
 
 // file writes a page that takes a browser to an address, until that is used: all users of the machine can read the arguments of processes,
-// and nobody else the file.
+// and no other user the file.
 func (a *access) file(page string) (path string, err error) {
 	address, t := a.newToken(page)
 	dir, err := os.MkdirTemp("", "shell-operator-console-") // mode 0700

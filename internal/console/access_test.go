@@ -226,15 +226,15 @@ func TestAnnounce(t *testing.T) {
 func TestReusedToken(t *testing.T) {
 	b, f, _ := started(t)
 	f.set("/parked/list.json", []any{})
-	told := 0
-	b.console.access.reused = func() { told++ }
+	reported := 0
+	b.console.access.reused = func() { reported++ }
 	s, _ := b.console.access.session([]*http.Cookie{b.cookie})
 	form := url.Values{"token": {tokenOf(t, b.console.Address(""))}}
 	if first := b.request("POST", "/open", form, nil); first.Code != 204 || b.request("GET", "/parked", nil, nil).Code != 200 {
 		t.Fatalf("%d %s", first.Code, first.Body)
 	}
-	if again := b.request("POST", "/open", form, nil); again.Code != 403 || told != 1 || s.ctx.Err() == nil {
-		t.Errorf("%d, reported %d times, the session: %v", again.Code, told, s.ctx.Err())
+	if again := b.request("POST", "/open", form, nil); again.Code != 403 || reported != 1 || s.ctx.Err() == nil {
+		t.Errorf("%d, reported %d times, the session: %v", again.Code, reported, s.ctx.Err())
 	}
 	if w := b.request("GET", "/parked", nil, nil); w.Code != 403 {
 		t.Errorf("a page of the first session: %d", w.Code)

@@ -25,7 +25,12 @@ func TestUnregisteredWebhook(t *testing.T) {
 	namespace := c.Namespace(t)
 	hooks := t.TempDir()
 	const owner = `#!/bin/sh
-[ "$1" = --config ] && echo '{"configVersion": "v1", "kubernetesMutating": [{"name": "owner.example.com", "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]}]}'
+[ "$1" = --config ] && cat <<END
+configVersion: v1
+kubernetesMutating:
+- name: owner.example.com
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+END
 exit 0
 `
 	if err := os.WriteFile(filepath.Join(hooks, "owner.sh"), []byte(owner), 0o700); err != nil {
@@ -74,9 +79,13 @@ END
   exit
 fi
 cat > "$KUBERNETES_PATCH_PATH" <<END
-{operation: CreateOrUpdate, object: {apiVersion: v1, kind: Service, metadata: {name: web, namespace: NAMESPACE}, spec: {ports: [{port: 80, prot: TCP}], selectr: {a: b}}}}
+operation: CreateOrUpdate
+object:
+  {apiVersion: v1, kind: Service, metadata: {name: web, namespace: NAMESPACE}, spec: {ports: [{port: 80, prot: TCP}], selectr: {a: b}}}
 ---
-{operation: Sync, set: children, objects: [{apiVersion: NAMESPACE.example.com/v1, kind: Other, metadata: {name: child, namespace: NAMESPACE}}]}
+operation: Sync
+set: children
+objects: [{apiVersion: NAMESPACE.example.com/v1, kind: Other, metadata: {name: child, namespace: NAMESPACE}}]
 END
 `
 
@@ -88,8 +97,10 @@ func TestWarningsOfAPIServer(t *testing.T) {
 	for plural, kind := range map[string]string{"things": "Thing", "others": "Other"} {
 		crd := plural + "." + namespace + ".example.com"
 		c.KubectlInput(t, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "`+crd+`"},
-  "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced", "names": {"kind": "`+kind+`", "plural": "`+plural+`", "singular": "`+strings.ToLower(kind)+`"}, "versions": [
-    {"name": "v1", "served": true, "storage": true, "deprecated": true, "deprecationWarning": "`+kind+` is old", "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`, "create", "-f", "-")
+  "spec": {"group": "`+namespace+`.example.com", "scope": "Namespaced",
+    "names": {"kind": "`+kind+`", "plural": "`+plural+`", "singular": "`+strings.ToLower(kind)+`"},
+    "versions": [{"name": "v1", "served": true, "storage": true, "deprecated": true, "deprecationWarning": "`+kind+` is old",
+      "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`, "create", "-f", "-")
 		t.Cleanup(func() { c.Kubectl(t, "delete", "crd/"+crd, "--ignore-not-found", "--wait=false") })
 		c.Kubectl(t, "wait", "--for=condition=Established", "crd/"+crd)
 	}

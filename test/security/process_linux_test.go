@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-const nobody = 65534
+const otherUser = 65534
 
 // ordinary is what an operator with an ordinary user needs. As root the program is started by setpriv; everybody else is ordinary already.
 type ordinary struct {
@@ -43,7 +43,7 @@ func newOrdinary(t *testing.T, cluster *testenv.Cluster) ordinary {
 		if _, err := exec.LookPath("setpriv"); err != nil {
 			t.Skip("root needs setpriv, of util-linux, to become another user")
 		}
-		become = fmt.Sprintf("setpriv --reuid %d --regid %d --clear-groups --no-new-privs ", nobody, nobody)
+		become = fmt.Sprintf("setpriv --reuid %d --regid %d --clear-groups --no-new-privs ", otherUser, otherUser)
 	}
 	for _, err := range []error{
 		os.Chmod(dir, 0o755), os.Mkdir(in("tmp"), 0o700), os.Mkdir(o.results, 0o700), os.Mkdir(in("home"), 0o700), os.Mkdir(in("socket"), 0o700),
@@ -56,7 +56,7 @@ func newOrdinary(t *testing.T, cluster *testenv.Cluster) ordinary {
 	}
 	if become != "" {
 		for _, name := range []string{"tmp", "results", "home", "socket", "kubeconfig"} {
-			if err := os.Chown(in(name), nobody, nobody); err != nil {
+			if err := os.Chown(in(name), otherUser, otherUser); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestProcess(t *testing.T) {
 	}
 	tunnel.Stdin = theirs
 	if os.Geteuid() == 0 { // as containerd does
-		if err := theirs.Chown(nobody, nobody); err != nil {
+		if err := theirs.Chown(otherUser, otherUser); err != nil {
 			t.Fatal(err)
 		}
 	}
