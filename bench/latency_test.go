@@ -101,7 +101,7 @@ func team(b *bench) {
 		op.stop()
 	}
 	b.add("memory with three hooks for one namespace", "MiB", own...).most(12)
-	b.add("resident, with the pages of the program, which operators of a node share", "MiB", resident...).most(48)
+	b.add("resident, with the pages of the program, which operators of a node share", "MiB", resident...).most(30)
 	b.add("its requests of a start", "", first...)
 	b.add("its requests in the 60 s after that", "", later...)
 }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package lifecycle
+
+import "runtime/debug"
+
+func releaseMemory() { debug.FreeOSMemory() }
