@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77231
-	testLines    = 72226
+	productLines = 77271
+	testLines    = 72278
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -46,7 +46,7 @@ var packageLines = map[string]int{
 	"internal/httpserver":                1062,
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
-	"internal/lifecycle":                 1796,
+	"internal/lifecycle":                 1836,
 	"internal/queue":                     2046,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,

@@ -22,6 +22,7 @@ type restored struct {
 	now    int   // version of lists after the end
 	limits []int // versions of the lists with limit=1; the last one repeats
 	crd    int   // status of the CRD
+	gone   bool  // the second watch is answered with 410, so that a list comes first
 
 	lists, watches, compared int
 }
@@ -39,7 +40,9 @@ func (s *restored) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "customresourcedefinitions"):
 		return answer(s.crd, io.NopCloser(strings.NewReader("{}")))
 	case query.Get("watch") != "":
-		s.watches++
+		if s.watches++; s.gone && s.watches == 2 {
+			return answer(410, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"Expired","code":410}`)))
+		}
 		body, server := io.Pipe()
 		context.AfterFunc(r.Context(), func() { _ = server.CloseWithError(io.EOF) })
 		if s.watches == 1 {
@@ -71,6 +74,7 @@ func TestSetBack(t *testing.T) {
 		is       bool
 	}{
 		{"set back", builtin, restored{end: io.ErrUnexpectedEOF, now: 5, limits: []int{5, 6}}, 2, true},
+		{"set back, listed before", builtin, restored{end: io.ErrUnexpectedEOF, now: 5, limits: []int{5, 6}, gone: true}, 2, true},
 		{"one stale answer", builtin, restored{end: io.ErrUnexpectedEOF, now: 8, limits: []int{5, 8}}, 2, false},
 		{"the same state", builtin, restored{end: io.ErrUnexpectedEOF, now: 8, limits: []int{8}}, 1, false},
 		{"an end without an error", builtin, restored{end: io.EOF, now: 5, limits: []int{5}}, 0, false},
