@@ -62,3 +62,61 @@ func BenchmarkRun(b *testing.B) {
 	}
 	<-done
 }
+
+// BenchmarkDeepQueue has 100 000 tasks that wait.
+func BenchmarkDeepQueue(b *testing.B) {
+	const waiting = 100_000
+	fill := func() *Set {
+		set := NewSet(Options{})
+		for i := range waiting {
+			set.Add("main", "", &hookTask{hook: i % 2})
+		}
+		return set
+	}
+	b.Run("fill", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			fill()
+		}
+	})
+	b.Run("add", func(b *testing.B) {
+		set := fill()
+		b.ResetTimer()
+		for i := range b.N {
+			set.Add("main", "", &hookTask{hook: i % 2})
+		}
+	})
+	b.Run("run", func(b *testing.B) { // each task that has run makes another
+		b.ReportAllocs()
+		set := NewSet(Options{Backoff: func(int) time.Duration { return 0 }})
+		stop, cancel := context.WithCancel(b.Context())
+		count := 0
+		var ran func(int)
+		ran = func(int) {
+			set.Add("main", "", &hookTask{hook: count % 2, events: 1, ran: ran})
+			if count++; count == b.N {
+				cancel()
+			}
+		}
+		for i := range waiting {
+			set.Add("main", "", &hookTask{hook: i % 2, events: 1, ran: ran})
+		}
+		b.ResetTimer()
+		_ = set.Run(stop, stop)
+	})
+	b.Run("len", func(b *testing.B) {
+		set := fill()
+		b.ResetTimer()
+		for range b.N {
+			set.Len("main")
+		}
+	})
+	b.Run("dump", func(b *testing.B) {
+		b.ReportAllocs()
+		set := fill()
+		b.ResetTimer()
+		for range b.N {
+			dump(set)
+		}
+	})
+}

@@ -109,3 +109,21 @@ func TestFindWhileLanesChange(t *testing.T) {
 	cancel()
 	changing.Wait()
 }
+
+// BenchmarkFind searches among 100,000 lanes.
+func BenchmarkFind(b *testing.B) {
+	for _, text := range []string{"", "waits123", "s"} {
+		b.Run(fmt.Sprintf("%q", text), func(b *testing.B) {
+			stop, cancel := context.WithCancel(b.Context())
+			set, ended := manyLanes(stop, 100_000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				found(set, text, 200)
+			}
+			b.StopTimer()
+			cancel()
+			ended()
+		})
+	}
+}

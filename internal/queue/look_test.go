@@ -124,6 +124,24 @@ func TestLookVisitsWhatItShows(t *testing.T) {
 	}
 }
 
+// BenchmarkLook holds the lock of a queue that long.
+func BenchmarkLook(b *testing.B) {
+	for _, lanes := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(lanes, " lanes"), func(b *testing.B) {
+			stop, cancel := context.WithCancel(b.Context())
+			set, ended := manyLanes(stop, lanes)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				set.LookQueue("q", 1000, func(State, []Lane) {})
+			}
+			b.StopTimer()
+			cancel()
+			ended()
+		})
+	}
+}
+
 // ownedTask is a task of an owner that runs a function.
 type ownedTask struct {
 	plain

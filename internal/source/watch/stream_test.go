@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -94,6 +95,19 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// benchmarkStream has a binding with a filter, as most have.
+func benchmarkStream(b *testing.B) *feed {
+	program, err := jq.NewCompiler(jq.Options{}).Compile(`{name: .metadata.name, image: .spec.containers[0].image, phase: .status.phase}`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := silentMonitor(hook.Kubernetes{Modified: true})
+	m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
+	s := newStream(nil, scope{})
+	s.join(&subscription{consumer: m, stream: s})
+	return &feed{stream: s, ctx: b.Context()}
+}
+
 type silence struct{}
 
 func (silence) Event(event.Event)                   {}
@@ -102,6 +116,75 @@ func (silence) Objects(*hook.Hook, int, int)        {}
 func (silence) FilterFailed(*hook.Hook, int, error) {}
 func (silence) Gone(*hook.Hook, int, event.Object)  {}
 func (silence) KeyFailed(*hook.Hook, int, error)    {}
+
+// BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
+func BenchmarkFirstList(b *testing.B) {
+	firstLists(b, func() *feed { return benchmarkStream(b) })
+}
+
+// BenchmarkTenFilters is the first set of ten bindings with different filters.
+func BenchmarkTenFilters(b *testing.B) {
+	c := jq.NewCompiler(jq.Options{})
+	s := newStream(nil, scope{})
+	for _, filter := range []string{
+		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels",
+		"[.spec.containers[].image]",
+		".spec.containers | length", ".metadata.uid", ".metadata.labels | to_entries | map(select(.value | length < 100))",
+		"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}", "del(.spec, .metadata.managedFields)",
+	} {
+		program, err := c.Compile(filter)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m := silentMonitor(hook.Kubernetes{})
+		m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
+		s.join(&subscription{consumer: m, stream: s})
+	}
+	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })
+}
+
+func firstLists(b *testing.B, next func() *feed) {
+	b.Helper()
+	const n = 1000
+	text := sampleList(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		f := next()
+		list, err := decodeList(strings.NewReader(text), f.digesting())
+		if err != nil {
+			b.Fatal(err)
+		}
+		objects := make([]any, n)
+		for i, o := range list.Items {
+			objects[i] = o
+		}
+		if err := f.Replace(objects, ""); err != nil {
+			b.Fatal(err)
+		}
+		f.running.Wait()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+}
+
+// BenchmarkChange is a change, from its bytes to the decision that it means nothing to a filter.
+func BenchmarkChange(b *testing.B) {
+	f := benchmarkStream(b)
+	if err := f.Replace(nil, ""); err != nil {
+		b.Fatal(err)
+	}
+	raw, d := []byte(samplePod(1)), f.digesting()()
+	b.ReportAllocs()
+	for b.Loop() {
+		a, err := d.digest(raw, false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Update(a); err != nil {
+			b.Fatal(err)
+		}
+		f.running.Wait()
+	}
+}
 
 // digesting begins a list, and returns how to make digesters for it.
 func (f *feed) digesting() func() *digester {
