@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77271
-	testLines    = 72659
+	productLines = 77306
+	testLines    = 72750
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -47,7 +47,7 @@ var packageLines = map[string]int{
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
 	"internal/lifecycle":                 1836,
-	"internal/queue":                     2046,
+	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2509,

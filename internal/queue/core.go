@@ -13,9 +13,9 @@ import (
 //
 //	         slot, token             success
 //	ready ────────────────► running ─────────► (next task) ready, or no lane
-//	  ▲  │ no token            │ failure
+//	  ▲  │ no token            │ failure, or not begun
 //	  │  └──────► at a gate ───┤
-//	  └────────── sleeping ◄───┘
+//	  └─ sleeping, blocked ◄───┘
 type core struct {
 	opts *Options
 	// width is the largest number of runs in flight.
@@ -27,6 +27,8 @@ type core struct {
 	changes, initial laneHeap
 	// sleeping are the lanes in a back-off.
 	sleeping laneHeap
+	// blocked are the lanes whose run has not begun, because the task waits for a signal.
+	blocked laneHeap
 	// gates are the owners whose tokens lanes wait for.
 	gates map[string]*gate
 	// running are the lanes with a run in flight, in the order in which these began. Each lane with tasks is here, or in one of these heaps.
@@ -382,14 +384,12 @@ func (c *core) begin(now time.Duration, l *lane) {
 		c.streak++
 	}
 	l.take()
-	l.token = nil
 	head := l.tasks.at(0)
 	for l.tasks.len() > 1 && head.Absorb(l.tasks.at(1).Task) {
 		c.forget(l, l.remove(1))
 		c.length--
 	}
 	c.enter(now, l, Running)
-	l.woken = false
 	c.running = append(c.running, l)
 	if s, ok := head.Task.(Starter); ok {
 		start := Start{Key: l.key, Waited: now - head.since}
@@ -400,8 +400,9 @@ func (c *core) begin(now time.Duration, l *lane) {
 	}
 }
 
-// stop ends the run of a lane.
+// stop ends the run of a lane, which has used its token.
 func (c *core) stop(l *lane) {
+	l.token = nil
 	c.running = slices.DeleteFunc(c.running, func(other *lane) bool { return other == l })
 }
 
@@ -468,21 +469,52 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	c.stop(l)
 	l.tasks.setSince(0, now)
-	head := l.tasks.at(0)
-	if behind := l.behindRevived(); behind > 1 {
-		l.tasks.insert(behind, head)
-		l.tasks.removeAt(0)
-		l.priority++
-		l.busy = false
-		c.forgive(l)
-		c.settle(now, l)
-	} else {
-		c.seq++
-		l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
-		c.enter(now, l, Sleeping)
-		c.sleeping.push(l)
+	if c.giveWay(now, l) {
+		return
 	}
-	l.revived = 0
+	c.seq++
+	l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
+	c.enter(now, l, Sleeping)
+	c.sleeping.push(l)
+}
+
+// giveWay moves the head behind the tasks that were revived during its run, if there are any.
+func (c *core) giveWay(now time.Duration, l *lane) bool {
+	head, behind := l.tasks.at(0), l.behindRevived()
+	if l.revived = 0; behind <= 1 {
+		return false
+	}
+	l.tasks.insert(behind, head)
+	l.tasks.removeAt(0)
+	l.priority++
+	l.busy = false
+	c.forgive(l)
+	c.settle(now, l)
+	return true
+}
+
+// block lets a run that has not begun wait for a signal. The lane keeps the token.
+func (c *core) block(now time.Duration, l *lane, until <-chan struct{}) {
+	token := l.token
+	c.stop(l)
+	if l.token = token; c.giveWay(now, l) {
+		return
+	}
+	c.seq++
+	l.until, l.seq = until, c.seq
+	c.enter(now, l, Waiting)
+	c.blocked.push(l)
+}
+
+// unblock makes a lane ready that still waits for this signal.
+func (c *core) unblock(now time.Duration, l *lane, until <-chan struct{}) {
+	if l.in != &c.blocked || l.until != until {
+		return
+	}
+	token := l.token
+	l.token = nil
+	c.settle(now, l)
+	l.token = token
 }
 
 // wake returns when next may start more without another input; false for never.
@@ -509,18 +541,7 @@ func (c *core) retry(now time.Duration, which func(key string, head Task) bool) 
 			ended++
 		}
 	}
-	for _, l := range c.running {
-		l.woken = l.woken || which(l.key, l.head())
-	}
 	return ended
-}
-
-// block lets a run that has not begun be tried again after a delay, or now if retry has named it meanwhile.
-func (c *core) block(now time.Duration, l *lane, delay time.Duration) {
-	if l.woken {
-		delay = 0
-	}
-	c.sleep(now, l, verdict{delay: delay, requested: true})
 }
 
 // repeat ends the back-off of lanes, and does not count the last attempt of their heads.
@@ -590,7 +611,7 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 	}
 }
 
-// halt ends all waits of lanes: for delays and for tokens. The tasks keep their order and their failures.
+// halt ends all waits of lanes: for delays, signals and tokens. The tasks keep their order and their failures.
 func (c *core) halt(now time.Duration) {
 	for _, l := range c.ordered() {
 		if l.phase == Sleeping || l.phase == Waiting {
@@ -631,10 +652,10 @@ func (c *core) fill(lanes []*lane, limit int) []*lane {
 	return lanes[:min(limit, len(lanes))]
 }
 
-// waiting yields the heaps of lanes that wait for their turn or for a token.
+// waiting yields the heaps of lanes that wait for their turn, a signal or a token.
 func (c *core) waiting() iter.Seq[*laneHeap] {
 	return func(yield func(*laneHeap) bool) {
-		if !yield(&c.changes) || !yield(&c.initial) {
+		if !yield(&c.changes) || !yield(&c.initial) || !yield(&c.blocked) {
 			return
 		}
 		for _, g := range c.gates {

@@ -16,8 +16,7 @@ func (s *Set) Edit(keep func(Task) bool) {
 	}
 }
 
-// Retry ends the delay of every lane for whose head which returns true, and returns of how many. A run in flight that is Blocked
-// begins again immediately. which is called as keep of Edit, and for running heads.
+// Retry ends the delay of every lane for whose head which returns true, and returns of how many. which is called as keep of Edit.
 func (s *Set) Retry(which func(queue, key string, head Task) bool) (ended int) {
 	for _, q := range s.all() {
 		q.change(func(now time.Duration) {

@@ -23,10 +23,10 @@ type lane struct {
 	delay, due time.Duration
 	// requested: the task has requested the delay.
 	requested bool
-	// token gives a token back that the head has and has not used.
+	// token gives the token of the head back. A run uses it, unless it turns out to be blocked.
 	token func()
-	// woken: retry has named the running head. If its run turns out to be blocked, the reason may be gone already.
-	woken bool
+	// until is the signal that a blocked lane waits for.
+	until <-chan struct{}
 	// seq orders lanes by the moment in which they became ready.
 	seq uint64
 	// in is the heap that the lane is in, at pos; nil for none.

@@ -21,8 +21,9 @@ import (
 // step is one thing that happens in TestAgainstModel.
 type step struct {
 	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive"
-	// (hook and another one), "finish", "fail" or "giveup" (the task that runs), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook),
-	// "wait" (until all delays are over), or toggles a pause of the queue.
+	// (hook and another one), "finish", "fail" or "giveup" (the task that runs), "block" (the task that runs has not begun) and "signal"
+	// (the lane), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook), "wait" (until all delays are over), or toggles a pause of the
+	// queue.
 	kind, queue, key, hook, other string
 }
 
@@ -31,7 +32,7 @@ var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
 			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "revive", "revive", "finish", "finish", "finish", "fail",
-			"fail", "giveup", "skip", "drop", "retry", "repeat", "wait", "wait", "pause",
+			"fail", "giveup", "block", "block", "signal", "skip", "drop", "retry", "repeat", "wait", "wait", "pause",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
@@ -82,6 +83,7 @@ const modelDelay = time.Minute
 // play returns what each lane runs and holds after each step, with a Set.
 func play(t *testing.T, steps []step) []string {
 	gates := &gates{of: map[string]chan error{}, tasks: map[string]*gatedTask{}}
+	signals := map[string]chan struct{}{}
 	set := NewSet(Options{
 		Backoff: func(int) time.Duration { return modelDelay }, Random: func() float64 { return 0.5 },
 		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, fmt.Sprint(f.Task)) },
@@ -119,6 +121,12 @@ func play(t *testing.T, steps []step) []string {
 			gate <- errors.New("fails")
 		case s.kind == "giveup" && gate != nil:
 			gate <- &decidedError{giveUp: true}
+		case s.kind == "block" && gate != nil:
+			signals[s.queue+s.key] = make(chan struct{})
+			gate <- blockedError{signals[s.queue+s.key], 1000 * modelDelay}
+		case s.kind == "signal" && signals[s.queue+s.key] != nil:
+			close(signals[s.queue+s.key])
+			delete(signals, s.queue+s.key)
 		case s.kind == "skip":
 			set.Skip(s.queue, s.key)
 		case s.kind == "drop":
@@ -321,6 +329,15 @@ func playModel(steps []step) (seen []string) {
 			if l.runs {
 				q.fail(l, s.kind == "giveup")
 			}
+		case "block":
+			if l.runs {
+				q.split(l)
+				q.block(l)
+			}
+		case "signal":
+			if l.blocked {
+				q.ready(l)
+			}
 		case "skip":
 			if !l.runs && len(l.tasks) > 0 && l.tasks[0].failures > 0 {
 				q.leave(l)
@@ -367,11 +384,11 @@ type modelQueue struct {
 	lanes  map[string]*modelLane
 }
 
-// modelLane has its tasks. One of runs and sleeps may be true, of the first task. Seq is when that began, or
+// modelLane has its tasks. One of runs, sleeps and blocked may be true, of the first task. Seq is when that began, or
 // when the lane became ready.
 type modelLane struct {
-	tasks        []*modelTask
-	runs, sleeps bool
+	tasks                 []*modelTask
+	runs, sleeps, blocked bool
 	// taken: the first task runs or has run.
 	taken bool
 	seq   int
@@ -402,7 +419,9 @@ func (m *model) each(do func(*modelQueue, *modelLane)) {
 }
 
 // ready makes a lane wait for its turn.
-func (q *modelQueue) ready(l *modelLane) { l.runs, l.sleeps, l.seq = false, false, q.next() }
+func (q *modelQueue) ready(l *modelLane) {
+	l.runs, l.sleeps, l.blocked, l.seq = false, false, false, q.next()
+}
 
 func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 	empty := len(l.tasks) == 0
@@ -514,6 +533,21 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 		q.leave(l)
 		return
 	}
+	if q.giveWay(l) {
+		l.sleeps = true
+	}
+}
+
+// block lets the first task, whose run has not begun, wait for a signal.
+func (q *modelQueue) block(l *modelLane) {
+	if q.giveWay(l) {
+		l.blocked = true
+	}
+}
+
+// giveWay ends a run of the first task, which goes behind the tasks that were revived since it began. It reports whether it stays the first.
+func (q *modelQueue) giveWay(l *modelLane) (stays bool) {
+	head := l.tasks[0]
 	l.tasks, head.first = l.tasks[1:], true
 	at := 0 // behind what was revived
 	for i, t := range l.tasks {
@@ -525,11 +559,9 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 	if at > 0 {
 		l.forgive()
 	}
-	if l.taken = at == 0; l.taken {
-		l.runs, l.sleeps, l.seq = false, true, q.next()
-	} else {
-		q.ready(l)
-	}
+	l.taken = at == 0
+	q.ready(l)
+	return l.taken
 }
 
 // extract removes the tasks of a hook, but not one that runs.
@@ -559,7 +591,7 @@ func (m *model) settle() {
 				switch {
 				case l.runs:
 					running++
-				case len(l.tasks) > 0 && !l.sleeps && (next == nil || l.seq < next.seq):
+				case len(l.tasks) > 0 && !l.sleeps && !l.blocked && (next == nil || l.seq < next.seq):
 					next = l
 				}
 			}

@@ -145,7 +145,9 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 		return f, false
 	}
 	if blocked := Blocked(nil); errors.As(err, &blocked) {
-		q.core.block(q.age(), l, blocked.BlockedFor())
+		until, most := blocked.Until()
+		q.core.block(q.age(), l, until)
+		state.workers.Go(func() { q.await(state, l, until, most) })
 		return f, false
 	}
 	v := q.core.judge(l, err)
@@ -153,6 +155,19 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 		q.core.sleep(q.age(), l, v)
 	}
 	return Failed{Queue: q.name, Key: l.key, Task: t, Failures: v.failures, Err: err, Delay: v.delay}, v.exhausted
+}
+
+// await makes a blocked lane ready after its signal, or after the longest time.
+func (q *queue) await(state *running, l *lane, until <-chan struct{}, most time.Duration) {
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-until:
+	case <-late.C:
+	case <-state.stop.Done():
+		return
+	}
+	q.change(func(now time.Duration) { q.core.unblock(now, l, until) })
 }
 
 // leave takes the head out of its lane, whose run is over.

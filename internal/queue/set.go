@@ -7,10 +7,10 @@
 //     lane.
 //   - A task may absorb the one directly behind it in its lane: when that one is added, and just before it runs itself. Only
 //     neighbours merge, so order never changes.
-//   - A task whose run is Blocked stays at the head of its lane, and counts no failure.
+//   - A task whose run is Blocked stays at the head of its lane, with its token, and counts no failure. Its signal wakes this lane only.
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
 //     touched.
-//   - A lane that waits for a token, a delay or the end of a pause occupies no slot.
+//   - A lane that waits for a token, a delay, a signal or the end of a pause occupies no slot.
 //   - A queue that is not kept ends when it is empty, and so does a lane.
 //   - Runs start by signal. An idle queue has no goroutine and uses no CPU.
 //   - A long lane is never copied: besides the task itself, one that waits takes 24 bytes. A lane that waits takes less than 1 KiB.
@@ -92,11 +92,11 @@ type Failure interface {
 	RetryAfter() (delay time.Duration, ok bool)
 }
 
-// Blocked is an error of Run that is no attempt: nothing was done, and nothing is reported. The task runs again after a delay, or when
-// Retry ends it.
+// Blocked is an error of Run that is no attempt: nothing was done, and nothing is reported.
 type Blocked interface {
 	error
-	BlockedFor() time.Duration
+	// Until returns the signal after which Run is called again: when the channel is closed, or after the longest time.
+	Until() (signal <-chan struct{}, most time.Duration)
 }
 
 func decision(err error) (giveUp bool, delay time.Duration, given bool) {

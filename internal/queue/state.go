@@ -13,7 +13,7 @@ type Phase int
 const (
 	// Idle: there is no task, or the head waits for its turn: for a run of its queue to end, a slot, the end of a pause.
 	Idle Phase = iota
-	// Waiting: the head may not start yet, because of a rate limit.
+	// Waiting: the head may not start yet, because of a rate limit, or because it waits for a signal.
 	Waiting
 	// Running: the head runs.
 	Running
@@ -186,9 +186,9 @@ func (q *queue) summary() Lane {
 		return q.lane(c.sleeping.min())
 	}
 	var first *lane
-	for _, g := range c.gates {
-		if first == nil || g.lanes.min().seq < first.seq {
-			first = g.lanes.min()
+	for h := range c.waiting() {
+		if h != &c.changes && h != &c.initial && h.len() > 0 && (first == nil || h.min().seq < first.seq) {
+			first = h.min()
 		}
 	}
 	if first == nil {
