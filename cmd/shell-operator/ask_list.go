@@ -31,68 +31,59 @@ func (l *listing) show(cmd *cobra.Command, watched bool) error {
 		return &hinted{fmt.Errorf("--watch shows tables, not %s", l.output), "shell-operator tail -o json streams runs as they happen"}
 	case watched:
 		return l.watch(cmd)
-	case l.output == "name":
-		answer, err := l.answer(cmd.Context())
-		if err != nil {
-			return err
-		}
-		names, err := l.list.Names(answer)
-		if err != nil || len(names) == 0 {
-			return err
-		}
-		return l.print(strings.NewReader(strings.Join(names, "\n") + "\n"))
-	case !asTable:
+	case !asTable && l.output != "name":
 		return l.asking.show(cmd.Context(), l.path, l.query)
 	}
 	t, err := l.table(cmd.Context())
 	if err != nil {
 		return err
 	}
-	return l.print(strings.NewReader(l.text(t, t.Rows)))
+	if l.output == "name" {
+		return l.print(strings.NewReader(strings.Join(append(t.Names(), ""), "\n")))
+	}
+	lines, _ := t.Texts(l.output == "wide", time.Now())
+	return l.print(strings.NewReader(l.text(&t, lines)))
 }
 
-func (l *listing) answer(ctx context.Context) ([]byte, error) {
+func (l *listing) table(ctx context.Context) (t debug.Table, err error) {
 	body, err := l.client().Get(ctx, l.path+".json"+queryOf(l.query))
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	defer body.Close()
 	answer, err := io.ReadAll(body)
-	return answer, cutOff(err)
-}
-
-func (l *listing) table(ctx context.Context) (debug.Table, error) {
-	answer, err := l.answer(ctx)
 	if err != nil {
-		return debug.Table{}, err
+		return t, cutOff(err)
 	}
-	return l.list.Table(answer, l.output == "wide", time.Now())
+	return l.list.Table(answer)
 }
 
-// text renders rows. On a terminal their lines are cut at its width, unless all columns are shown.
-func (l *listing) text(t debug.Table, rows [][]string) string {
+// text renders lines. On a terminal they are cut at its width, unless all columns are shown.
+func (l *listing) text(t *debug.Table, lines [][]string) string {
 	rest := t.Rest
 	if rest != "" {
 		rest += "\n"
 	}
 	switch {
-	case len(rows) == 1:
-		return l.list.Empty + "\n" + rest
+	case len(lines) == 1:
+		return "no " + t.About + "\n" + rest
 	case l.output == "wide":
-		return aligned(rows, 0) + rest
+		return aligned(lines, 0) + rest
 	}
-	return columns(rows) + rest
+	return columns(lines) + rest
 }
 
 // watch refreshes the screen of a terminal. Elsewhere it prints the table and then, as kubectl does, each row that is new or has changed.
 func (l *listing) watch(cmd *cobra.Command) error {
+	wide := l.output == "wide"
 	if isTerminal(l.stdout) {
 		return l.repeat(cmd, l.list.Every, func(ctx context.Context) error {
 			t, err := l.table(ctx)
 			if err != nil {
 				return err
 			}
-			return l.print(strings.NewReader(l.text(t, fitting(t.Rows))))
+			lines, _ := t.Texts(wide, time.Now())
+			return l.print(strings.NewReader(l.text(&t, fitting(lines))))
 		})
 	}
 	var before []string
@@ -101,17 +92,18 @@ func (l *listing) watch(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		var rows [][]string
-		for i, key := range t.Keys {
+		var changed [][]string
+		lines, keys := t.Texts(wide, time.Now())
+		for i, key := range keys {
 			if !slices.Contains(before, key) {
-				rows = append(rows, t.Rows[i])
+				changed = append(changed, lines[i])
 			}
 		}
-		before = t.Keys
-		if len(rows) == 0 {
+		before = keys
+		if len(changed) == 0 {
 			return nil
 		}
-		return l.print(strings.NewReader(aligned(rows, 0)))
+		return l.print(strings.NewReader(aligned(changed, 0)))
 	})
 }
 

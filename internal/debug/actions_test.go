@@ -361,7 +361,7 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("status: %s\nwant %s", got, want)
 		}
 	}
-	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 4 in all", "parked task p2  big.py"} {
+	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 4 in all", "parked task p2 in queue"} {
 		if got := ask(api, "GET", "/hook/big.py/why", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("why: %s\nwant %s", got, want)
 		}

@@ -49,7 +49,7 @@ func FinalizersTopic(o FinalizersOptions) Topic {
 		Name: "finalizers", About: "Show and remove the finalizers of hooks",
 		Routes: []Route{
 			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list, Command: &Command{
-				Use: "finalizers list", Short: "List the record of finalizers", List: finalizerList,
+				Use: "finalizers list", Short: "List the record of finalizers", List: listOf[Finalizer]("finalizers", refreshedSlow),
 				Long: `List which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
 hook or binding any more: their objects cannot be deleted.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
@@ -94,20 +94,16 @@ type Finalizer struct {
 	Objects int  `json:"objects,omitempty"`
 }
 
-// finalizerList is the record as a table.
-var finalizerList = listOf("no finalizers", refreshedSlow,
-	column[Finalizer]{name: "FINALIZER", cell: func(f *Finalizer, _ time.Time) string { return f.Finalizer }},
-	column[Finalizer]{name: "RESOURCE", cell: func(f *Finalizer, _ time.Time) string { return f.Resource }},
-	column[Finalizer]{name: "HOOK", cell: func(f *Finalizer, _ time.Time) string { return f.Hook }},
-	column[Finalizer]{name: "BINDING", cell: func(f *Finalizer, _ time.Time) string { return f.Binding }},
-	column[Finalizer]{name: "INSTALLATION", cell: func(f *Finalizer, _ time.Time) string { return f.Instance }},
-	column[Finalizer]{name: "PROBLEM", cell: func(f *Finalizer, _ time.Time) string {
-		if !f.Orphan {
-			return "-"
-		}
-		return "orphaned with " + count(f.Objects, "object")
-	}},
-)
+// Cells are those of the entry in a list.
+func (f *Finalizer) Cells() []Cell {
+	problem := ""
+	if f.Orphan {
+		problem = "orphaned with " + count(f.Objects, "object")
+	}
+	return []Cell{asText.of("FINALIZER", f.Finalizer), asText.of("RESOURCE", f.Resource), asHook.of("HOOK", f.Hook),
+		asText.of("BINDING", f.Binding), asText.of("INSTALLATION", f.Instance), asFault.of("PROBLEM", problem),
+		asActions.of("ACTIONS", []Action{acts("finalizers/remove", "name", f.Finalizer, "instance", f.Instance, "yes", "true")})}
+}
 
 func (f *Finalizer) orphaned() string {
 	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted", count(f.Objects, "object"),

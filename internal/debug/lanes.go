@@ -2,10 +2,8 @@ package debug
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -64,31 +62,27 @@ func laneOfQueue(l *Lane, now time.Time) LaneOfQueue {
 	return shown
 }
 
-// laneList is the list of lanes as a table.
-var laneList = func() *List {
-	l := listIn("no lanes", refreshed, func(all *Lanes) []LaneOfQueue { return all.Lanes },
-		column[LaneOfQueue]{name: "KEY", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Key, "-") }},
-		column[LaneOfQueue]{name: "TASKS", cell: func(l *LaneOfQueue, _ time.Time) string { return strconv.Itoa(l.Tasks) }},
-		column[LaneOfQueue]{name: "STATE", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(string(l.Phase), "idle") }},
-		column[LaneOfQueue]{name: "FOR", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string { return ago(time.Duration(l.For)) }},
-		column[LaneOfQueue]{name: "FAILURES", cell: func(l *LaneOfQueue, _ time.Time) string { return some(l.Failures) }},
-		column[LaneOfQueue]{name: "NEXT ATTEMPT", aging: true, cell: func(l *LaneOfQueue, _ time.Time) string { return until(l.RetryIn) }},
-		column[LaneOfQueue]{name: "FIRST TASK", wide: true, cell: func(l *LaneOfQueue, _ time.Time) string { return l.About }},
-		column[LaneOfQueue]{name: "HOOK", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Hook, "-") }},
-		column[LaneOfQueue]{name: "ERROR", cell: func(l *LaneOfQueue, _ time.Time) string { return cmp.Or(l.Error, "-") }},
-	)
-	l.rest = func(answer []byte) string {
-		var all Lanes
-		switch {
-		case json.Unmarshal(answer, &all) != nil, len(all.Lanes) == all.Count:
-			return ""
-		case all.Matching < all.Count:
-			return fmt.Sprintf("%d of %d lanes that match, %d in all", len(all.Lanes), all.Matching, all.Count)
-		}
-		return fmt.Sprintf("%d of %d lanes", len(all.Lanes), all.Count)
+// Cells are those of the lane in a list.
+func (l *LaneOfQueue) Cells() []Cell {
+	return []Cell{
+		asKey.of("KEY", l.Key), asNumber.of("TASKS", l.Tasks), asState.of("STATE", cmp.Or(l.Phase, "idle")), asAge.of("FOR", l.For),
+		asNumber.of("FAILURES", some(l.Failures)), asLeft.of("NEXT ATTEMPT", l.RetryIn), asText.wide("FIRST TASK", l.About),
+		asHook.of("HOOK", l.Hook), asFault.of("ERROR", l.Error),
 	}
-	return l
-}()
+}
+
+// Table are the lanes as rows.
+func (l *Lanes) Table() Table {
+	t := TableOf("lanes", l.Lanes)
+	switch {
+	case len(l.Lanes) == l.Count:
+	case l.Matching < l.Count:
+		t.Rest = fmt.Sprintf("%d of %d lanes that match, %d in all", len(l.Lanes), l.Matching, l.Count)
+	default:
+		t.Rest = fmt.Sprintf("%d of %d lanes", len(l.Lanes), l.Count)
+	}
+	return t
+}
 
 func (t *queueTopic) showLanes(r request, q Queue) (answer, error) {
 	now, text := time.Now(), r.URL.Query().Get("key")

@@ -2,7 +2,6 @@ package debug
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +32,8 @@ func TestMessageOfARun(t *testing.T) {
 	now := time.Now()
 	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Message: "2 of 3\nare ready"}
 	e := Explanation{last: &r}
-	for name, text := range map[string]string{"runs": listed(t, runList, []history.Run{r}, now), "why": e.text(now)} {
+	runs := listed(t, listOf[RunRow]("runs", 0), []history.Run{r})
+	for name, text := range map[string]string{"runs": runs, "why": e.text(now)} {
 		if !strings.Contains(text, "exit status 0: 2 of 3 are ready") {
 			t.Errorf("%s shows\n%s", name, text)
 		}
@@ -48,7 +48,8 @@ func TestVerdictOfARun(t *testing.T) {
 	now := time.Now()
 	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Answer: "denied: not\ntoday"}
 	e := Explanation{last: &r}
-	for name, text := range map[string]string{"runs": listed(t, runList, []history.Run{r}, now), "why": e.text(now), "tail": r.Outcome()} {
+	runs := listed(t, listOf[RunRow]("runs", 0), []history.Run{r})
+	for name, text := range map[string]string{"runs": runs, "why": e.text(now), "tail": r.Outcome()} {
 		if !strings.Contains(text, "exit status 0, denied: not today") {
 			t.Errorf("%s shows\n%s", name, text)
 		}
@@ -56,15 +57,11 @@ func TestVerdictOfARun(t *testing.T) {
 }
 
 // listed are the rows of a list.
-func listed(t *testing.T, l *List, items any, now time.Time) string {
+func listed(t *testing.T, l *List, items any) string {
 	t.Helper()
 	answer, err := marshal(items)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := l.Table(answer, false, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint(table.Rows)
+	return rowsText(t, l, answer, false)
 }

@@ -136,17 +136,8 @@ type ObjectBinding struct {
 	Events    int            `json:"events"`
 	Before    int            `json:"before,omitempty"`
 	EventsCut bool           `json:"eventsCut,omitempty"`
-	Parked    []ObjectParked `json:"parked,omitempty"`
+	Parked    []ParkedTask   `json:"parked,omitempty"`
 	Requeue   *ObjectRequeue `json:"requeue,omitempty"`
-}
-
-// ObjectParked is a parked task with contexts of an object.
-type ObjectParked struct {
-	ID       string    `json:"id"`
-	Contexts int       `json:"contexts"`
-	Attempts int       `json:"attempts"`
-	Since    time.Time `json:"since"`
-	Error    string    `json:"error"`
 }
 
 // ObjectRequeue is when an object is delivered again: at a time, or when there is room among the parked contexts.
@@ -255,7 +246,10 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 		b.Lane = &lane
 	}
 	for _, p := range sight.Parked {
-		b.Parked = append(b.Parked, ObjectParked{p.ID, p.Contexts, p.Attempts, p.Since, history.Cut(p.Error, shownError)})
+		p.Error = history.Cut(p.Error, shownError)
+		shown := shownParked(&p, 0)
+		shown.Bindings = []string{k.Name} // the others of the task are not about the object
+		b.Parked = append(b.Parked, shown)
 	}
 	if sight.Requeued {
 		b.Requeue = &ObjectRequeue{AwaitsRoom: sight.AwaitsRoom}
@@ -395,8 +389,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 		line("%s; %s", text, o.Lane.text())
 	}
 	for _, p := range o.Parked {
-		line("parked task %s has %s of it, given up after %s, %s ago: %s", p.ID, count(p.Contexts, "context"), count(p.Attempts, "attempt"),
-			ago(now.Sub(p.Since)), OneLine(p.Error))
+		line("%s", p.text(now))
 	}
 	switch {
 	case o.Requeue == nil:

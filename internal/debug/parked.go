@@ -8,14 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
@@ -47,7 +45,7 @@ func ParkedTopic(parked parker, names telemetry.Names) Topic {
 		Name: "parked", About: "Show, retry and drop tasks that have failed for the last time",
 		Routes: []Route{
 			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
-				Use: "parked list", Short: "List the parked tasks with their errors", List: parkedList,
+				Use: "parked list", Short: "List the parked tasks with their errors", List: listOf[ParkedTask]("parked tasks", refreshed),
 				Long: "List the tasks that have no attempt left, the latest first, with their errors.",
 				Example: "  shell-operator parked\n  shell-operator parked -o wide\n" +
 					"  shell-operator parked -o json | jq '.[] | select(.attempts > 3).id' | xargs -r shell-operator parked retry",
@@ -80,8 +78,9 @@ type ParkedTask struct {
 	Queue string `json:"queue"`
 	Key   string `json:"key,omitempty"`
 	// Bindings are distinct. About are the first contexts, in words.
-	Bindings []string  `json:"bindings"`
-	About    []string  `json:"about"`
+	Bindings []string `json:"bindings,omitempty"`
+	About    []string `json:"about,omitempty"`
+	// Contexts are those of the task, or of one object if the answer is about that.
 	Contexts int       `json:"contexts"`
 	Attempts int       `json:"attempts"`
 	Since    time.Time `json:"since"`
@@ -90,26 +89,34 @@ type ParkedTask struct {
 	GaveUp bool   `json:"gaveUp,omitempty"`
 }
 
-// parkedList is the list of parked tasks as a table.
-var parkedList = listOf("no parked tasks", refreshed,
-	column[ParkedTask]{name: "ID", cell: func(p *ParkedTask, _ time.Time) string { return p.ID }},
-	column[ParkedTask]{name: "HOOK", cell: func(p *ParkedTask, _ time.Time) string { return p.Hook }},
-	column[ParkedTask]{name: "QUEUE", cell: func(p *ParkedTask, _ time.Time) string { return p.Queue }},
-	column[ParkedTask]{name: "KEY", cell: func(p *ParkedTask, _ time.Time) string { return cmp.Or(p.Key, "-") }},
-	column[ParkedTask]{name: "CONTEXTS", cell: func(p *ParkedTask, _ time.Time) string { return strconv.Itoa(p.Contexts) }},
-	column[ParkedTask]{name: "ATTEMPTS", cell: func(p *ParkedTask, _ time.Time) string { return strconv.Itoa(p.Attempts) }},
-	column[ParkedTask]{name: "AGO", aging: true, cell: func(p *ParkedTask, now time.Time) string { return since(p.Since, now) }},
-	column[ParkedTask]{name: "BINDINGS", wide: true, cell: func(p *ParkedTask, _ time.Time) string { return strings.Join(p.Bindings, ", ") }},
-	column[ParkedTask]{name: "FIRST CONTEXT", wide: true, cell: func(p *ParkedTask, _ time.Time) string {
-		return strings.Join(p.About[:min(1, len(p.About))], "")
-	}},
-	column[ParkedTask]{name: "ERROR", cell: func(p *ParkedTask, _ time.Time) string {
-		if p.GaveUp {
-			return "gave up: " + OneLine(p.Error)
+// Cells are those of the task in a list.
+func (p *ParkedTask) Cells() []Cell {
+	failure := p.Error
+	if p.GaveUp {
+		failure = "gave up: " + failure
+	}
+	return []Cell{
+		asText.of("ID", p.ID), asHook.of("HOOK", p.Hook), asQueue.of("QUEUE", p.Queue), asKey.of("KEY", p.Key),
+		asNumber.of("CONTEXTS", p.Contexts), asNumber.of("ATTEMPTS", p.Attempts), asAge.of("AGO", p.Since),
+		asText.wide("BINDINGS", strings.Join(p.Bindings, ", ")), asText.wide("FIRST CONTEXT", strings.Join(p.About[:min(1, len(p.About))], "")),
+		asFault.of("ERROR", failure), asActions.of("ACTIONS", []Action{acts("parked/retry", "id", p.ID), acts("parked/drop", "id", p.ID)}),
+	}
+}
+
+// shownParked is a parked task with at most so many of its contexts in words.
+func shownParked(p *pending.ParkedTask, contexts int) ParkedTask {
+	shown := ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since,
+		Error: p.Error, GaveUp: p.GaveUp}
+	for n, ev := range p.Events {
+		if name := ev.Binding().Name; !slices.Contains(shown.Bindings, name) {
+			shown.Bindings = append(shown.Bindings, name)
 		}
-		return OneLine(p.Error)
-	}},
-)
+		if n < contexts {
+			shown.About = append(shown.About, run.DescribeEvent(&ev))
+		}
+	}
+	return shown
+}
 
 // shownContexts limits the contexts of a parked task that are described.
 const shownContexts = 10
@@ -118,17 +125,7 @@ const shownContexts = 10
 func (t parkedTopic) tasks() []ParkedTask {
 	all := []ParkedTask{}
 	for _, p := range t.Parked(math.MaxInt) {
-		shown := ParkedTask{ID: p.ID, Hook: p.Hook.Name, Queue: p.Queue, Key: p.Key, Contexts: p.Contexts, Attempts: p.Attempts, Since: p.Since,
-			Error: p.Error, GaveUp: p.GaveUp}
-		for n, ev := range p.Events {
-			if name := ev.Binding().Name; !slices.Contains(shown.Bindings, name) {
-				shown.Bindings = append(shown.Bindings, name)
-			}
-			if n < shownContexts {
-				shown.About = append(shown.About, run.DescribeEvent(&ev))
-			}
-		}
-		all = append(all, shown)
+		all = append(all, shownParked(&p, shownContexts))
 	}
 	slices.Reverse(all)
 	return all
@@ -136,14 +133,14 @@ func (t parkedTopic) tasks() []ParkedTask {
 
 func (t parkedTopic) list(request) (answer, error) { return answer{value: t.tasks()}, nil }
 
-func (p *ParkedTask) line(now time.Time) string {
+// text is the task of a hook in a sentence.
+func (p *ParkedTask) text(now time.Time) string {
 	end := "given up after"
 	if p.GaveUp {
 		end = "the hook gave up after"
 	}
-	return fmt.Sprintf("%s  %s, %s: %s of %s, %s %s, %s ago", p.ID, p.Hook, laneText(p.Queue, p.Key),
-		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"),
-		history.Duration(now.Sub(p.Since).Round(time.Second)))
+	return fmt.Sprintf("parked task %s in %s: %s of %s, %s %s, %s ago: %s", p.ID, laneText(p.Queue, p.Key), count(p.Contexts, "context"),
+		strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
 }
 
 // laneText names a lane.
@@ -225,17 +222,17 @@ func (t parkedTopic) each(is string, do func(ids ...string) []string) func(reque
 	}
 }
 
-// shownParked limits the parked tasks of a hook.
-const shownParked = 5
+// reasonsParked limits the parked tasks of a hook in why.
+const reasonsParked = 5
 
 // reasons are the parked tasks of a hook. They block nothing.
 func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
 	parked := slices.DeleteFunc(t.tasks(), func(p ParkedTask) bool { return p.Hook != h.Name })
 	for i, p := range parked {
-		if i == shownParked {
+		if i == reasonsParked {
 			return append(reasons, Reason{ByParked, false, fmt.Sprintf("%d more parked tasks", len(parked)-i), "shell-operator parked list"})
 		}
-		reasons = append(reasons, Reason{ByParked, false, "parked task " + p.line(now) + ": " + OneLine(p.Error),
+		reasons = append(reasons, Reason{ByParked, false, p.text(now),
 			"shell-operator parked retry " + p.ID + ", or parked drop"})
 	}
 	return reasons

@@ -36,7 +36,7 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 				About: "the lanes of a keyed queue, at most 200: those in trouble first, or with `?key=` those " +
 					"whose key contains a text", show: onQueue(queues, 0, q.showLanes), Command: &Command{
 					Use: "queue lanes QUEUE", Short: "List the lanes of a queue, those in trouble first", Args: ofOne, Takes: oneQueue,
-					List:  laneList,
+					List:  listIn(refreshed, (*Lanes).Table),
 					Flags: []Flag{{Name: "key", Field: "key", Usage: "lanes whose key contains this `TEXT`"}},
 					Long: "List lanes of a queue, at most 200: first those that wait for their next attempt, then those that run, then those that wait " +
 						"for their turn.\nWith --key those whose key contains a text: first those that have failed, then the others, by key. A FIFO queue " +

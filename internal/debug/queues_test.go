@@ -128,7 +128,7 @@ func TestRequeues(t *testing.T) {
 		}
 	}
 	s := QueueStatus{Name: "spare", Requeues: &Requeues{Events: 12, Objects: 12}}
-	if text := listed(t, queueList, []QueueStatus{s}, time.Now()); !strings.Contains(text, "12 objects are delivered again") {
+	if text := listed(t, listOf[QueueStatus]("queues", 0), []QueueStatus{s}); !strings.Contains(text, "12 objects are delivered again") {
 		t.Error(text)
 	}
 }

@@ -1,10 +1,8 @@
 package debug
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,20 +10,18 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
-// runList is the list of runs as a table.
-var runList = listOf("no runs", refreshed,
-	column[history.Run]{name: "ID", cell: func(r *history.Run, _ time.Time) string { return r.ID }},
-	column[history.Run]{name: "HOOK", cell: func(r *history.Run, _ time.Time) string { return r.Hook }},
-	column[history.Run]{name: "AGO", aging: true, cell: func(r *history.Run, now time.Time) string { return since(r.Started, now) }},
-	column[history.Run]{name: "TOOK", aging: true, cell: func(r *history.Run, _ time.Time) string { return r.Took.String() }},
-	column[history.Run]{name: "ATTEMPT", cell: func(r *history.Run, _ time.Time) string { return strconv.Itoa(r.Attempt) }},
-	column[history.Run]{name: "HOW IT ENDED", cell: func(r *history.Run, _ time.Time) string { return ending(r) + r.Verdict() + cause(r) }},
-	column[history.Run]{name: "STARTED", wide: true, cell: func(r *history.Run, _ time.Time) string { return r.Started.Format(time.RFC3339) }},
-	column[history.Run]{name: "WAITED", wide: true, cell: func(r *history.Run, _ time.Time) string { return r.Waited.String() }},
-	column[history.Run]{name: "QUEUE", wide: true, cell: func(r *history.Run, _ time.Time) string { return cmp.Or(r.Queue, "-") }},
-	column[history.Run]{name: "OPERATIONS", wide: true, cell: func(r *history.Run, _ time.Time) string { return some(r.PatchCount) }},
-	column[history.Run]{name: "WHY", cell: func(r *history.Run, _ time.Time) string { return r.Reason() }},
-)
+// RunRow is a run in a list.
+type RunRow struct{ history.Run }
+
+// Cells are those of the run.
+func (r *RunRow) Cells() []Cell {
+	return []Cell{
+		asRun.of("ID", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asTook.of("TOOK", r.Took),
+		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", ending(&r.Run)+r.Verdict()+cause(&r.Run)),
+		asTime.wide("STARTED", r.Started), asText.wide("WAITED", r.Waited), asQueue.wide("QUEUE", r.Queue),
+		asNumber.wide("OPERATIONS", some(r.PatchCount)), asText.of("WHY", r.Reason()),
+	}
+}
 
 // ending is short for tables.
 func ending(r *history.Run) string {

@@ -64,7 +64,7 @@ func SetsTopic(o SetsOptions) Topic {
 		Name: "sets", About: "Show, move and delete the sets of objects of hooks",
 		Routes: []Route{
 			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list, Command: &Command{
-				Use: "sets list", Short: "List the sets of objects of all hooks", List: setList,
+				Use: "sets list", Short: "List the sets of objects of all hooks", List: listOf[Set]("sets", refreshedSlow),
 				Long: "List the sets of objects of this installation: the id, the hook, the owner, the number of objects, " +
 					"and whether the hook is gone.",
 				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
@@ -141,28 +141,25 @@ type Set struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// setList is the list of sets as a table.
-var setList = listOf("no sets", refreshedSlow,
-	column[Set]{name: "SET", cell: func(s *Set, _ time.Time) string { return s.ID }},
-	column[Set]{name: "NAME", cell: func(s *Set, _ time.Time) string { return s.Name }},
-	column[Set]{name: "HOOK", cell: func(s *Set, _ time.Time) string { return s.Hook }},
-	column[Set]{name: "OWNER", cell: func(s *Set, _ time.Time) string { return cmp.Or(s.Owner, "-") }},
-	column[Set]{name: "OBJECTS", cell: func(s *Set, _ time.Time) string {
-		if s.Members == nil {
-			return "-"
-		}
-		return strconv.Itoa(*s.Members)
-	}},
-	column[Set]{name: "PROBLEM", cell: func(s *Set, _ time.Time) string {
-		switch {
-		case s.Problem != "":
-			return "its record " + s.Problem
-		case s.HookAbsent:
-			return "the hook is gone"
-		}
-		return "-"
-	}},
-)
+// Cells are those of the set in a list.
+func (s *Set) Cells() []Cell {
+	var members any
+	if s.Members != nil {
+		members = *s.Members
+	}
+	problem := ""
+	switch {
+	case s.Problem != "":
+		problem = "its record " + s.Problem
+	case s.HookAbsent:
+		problem = "the hook is gone"
+	}
+	move := acts("sets/adopt", "set", s.ID)
+	move.Ask = "toHook"
+	return []Cell{asSet.of("SET", s.ID), asText.of("NAME", s.Name), asHook.of("HOOK", s.Hook), asText.of("OWNER", s.Owner),
+		asNumber.of("OBJECTS", members), asFault.of("PROBLEM", problem),
+		asActions.of("ACTIONS", []Action{acts("sets/delete", "set", s.ID), move})}
+}
 
 // ShownSet is a set with its objects.
 type ShownSet struct {
