@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77313
-	testLines    = 72810
+	productLines = 77493
+	testLines    = 72848
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      642,
 	"internal/hookset":                   1601,
-	"internal/httpserver":                1062,
+	"internal/httpserver":                1063,
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
 	"internal/lifecycle":                 1836,
@@ -62,10 +62,10 @@ var packageLines = map[string]int{
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              5498,
-	"internal/source/webhook":            1055,
-	"internal/source/webhook/admission":  1974,
+	"internal/source/webhook":            1123,
+	"internal/source/webhook/admission":  2017,
 	"internal/source/webhook/cert":       1149,
-	"internal/source/webhook/conversion": 1240,
+	"internal/source/webhook/conversion": 1308,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1360,
 	"internal/telemetry/kubeevent":       487,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // A token is the last segment of a path: 64 hexadecimal digits that only a known caller can send. It is a secret.
@@ -60,11 +61,14 @@ func Known(ctx context.Context) bool { return ctx.Value(knownKey{}) != nil }
 func (o *Options) identify(next http.Handler, report func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		known := o.ClientCAs != nil && len(r.TLS.PeerCertificates) > 0 && named(r.TLS.PeerCertificates[0], o.ClientNames)
-		if token := lastToken.FindString(r.URL.Path); token != "" && o.Token != nil {
-			r.URL.Path, r.URL.RawPath = r.URL.Path[:len(r.URL.Path)-len(token)], ""
-			r.RequestURI = r.URL.RequestURI()
+		if o.Knows != nil {
+			token := lastToken.FindString(r.URL.Path)
+			if token != "" {
+				r.URL.Path, r.URL.RawPath = r.URL.Path[:len(r.URL.Path)-len(token)], ""
+				r.RequestURI = r.URL.RequestURI()
+			}
 			// A client CA is the stronger proof and replaces tokens, which the API server quotes in some errors.
-			known = known || o.ClientCAs == nil && o.Token(r.URL.Path, token[1:])
+			known = known || o.ClientCAs == nil && o.Knows(r.URL.Path, strings.TrimPrefix(token, "/"))
 		}
 		if known {
 			report(r.Context())

@@ -57,7 +57,7 @@ func TestKnownCallers(t *testing.T) {
 					_, _ = fmt.Fprint(w, r.RequestURI, " ", Known(r.Context()))
 				}),
 				Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate.Certificate, nil },
-				Token:       func(path, got string) bool { return path == "/hooks/x" && got == token },
+				Knows:       func(path, got string) bool { return path == "/hooks/x" && got == token },
 			})
 			if err != nil {
 				t.Fatal(err)

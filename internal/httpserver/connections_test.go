@@ -28,7 +28,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				<-end
 			}
 		}),
-		Token: func(path, _ string) bool { return path == "/known" },
+		Knows: func(path, token string) bool { return path == "/known" && token != "" },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -46,15 +46,12 @@ const (
 	callers
 )
 
-// CallerOf returns KnownCaller for a known request; for others AnyCaller or, if callers can be known, Stranger.
-func CallerOf(ctx context.Context, knowable bool) Caller {
-	switch {
-	case Known(ctx):
+// CallerOf returns KnownCaller for a known request, and Stranger for others.
+func CallerOf(ctx context.Context) Caller {
+	if Known(ctx) {
 		return KnownCaller
-	case knowable:
-		return Stranger
 	}
-	return AnyCaller
+	return Stranger
 }
 
 // evictsPeers reports whether a caller evicts requests of its own kind at once, and not only slow ones.

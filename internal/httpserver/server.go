@@ -38,8 +38,8 @@ type Options struct {
 	ClientCAs *x509.CertPool
 	// ClientNames are the accepted names of their certificates; empty accepts every name.
 	ClientNames []string
-	// Token reports whether a token belongs to a path: then the caller is known. Nil: paths have no tokens.
-	Token func(path, token string) bool
+	// Knows reports whether the client of a path and its token, which may be empty, is known. Nil: paths have no tokens.
+	Knows func(path, token string) bool
 	// Connections bounds the open connections, 0 means 1000. Those of known callers stay.
 	Connections int
 	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.

@@ -25,10 +25,9 @@ type Renewal struct {
 	servers *Servers
 	// parts are new servers and certificates.
 	parts []part
-	// registrars make the Services and register the servers, once registerable are closed.
-	registrars   []part
-	registerable []<-chan struct{}
-	handlers     []placed
+	// registrars register the servers.
+	registrars []part
+	handlers   []placed
 	// wait returns when all runs of the new handlers have ended.
 	wait []func()
 	// retired, if set, is called when no request of earlier handlers is in flight.
@@ -96,21 +95,17 @@ func (r *Renewal) register(ctx context.Context, swapped func(gone []*inPlace), t
 		}
 		swapped(gone)
 	})
-	if reached(ctx, r.registerable...) {
-		begin(ctx, &registrars, r.registrars, trouble)
-	}
+	begin(ctx, &registrars, r.registrars, trouble)
 }
 
-// reached waits for channels to be closed, and reports whether that happened before the end of ctx.
-func reached(ctx context.Context, all ...<-chan struct{}) bool {
-	for _, c := range all {
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return false
-		}
+// reached waits for a channel to be closed, and reports whether that happened before the end of ctx.
+func reached(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return true
 }
 
 // keep adds a certificate source to the parts.

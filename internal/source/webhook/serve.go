@@ -68,8 +68,6 @@ type Servers struct {
 	shared *cert.Source
 	// pathFile is the secret of paths in a file; nil without one.
 	pathFile *cert.Source
-	// own means that the registered addresses belong to this replica only.
-	own bool
 	// registrations are those in the cluster, unserved are the servers of new hooks.
 	registrations, unserved registrations
 

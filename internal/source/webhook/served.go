@@ -17,9 +17,13 @@ import (
 // served is a server and its address for the API server: a Service or a URL.
 type served struct {
 	handler replaceable
+	// registered are the paths in the cluster.
+	registered registered
 	// paths has the secret of the paths; it may be the source of the certificates.
 	certificates, paths     *cert.Source
 	service, namespace, url string
+	// clientCA reports that clients are known by their certificates, and not by paths.
+	clientCA bool
 }
 
 // serve returns the server of a kind, and listens when that is needed for the first time.
@@ -43,13 +47,13 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 				"certificates of other programs", "server", component)
 		}
 	}
-	s := &served{}
+	s := &served{clientCA: clients != nil}
 	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
 		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
 		Component: component, Log: o.Log,
 		Certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) },
-		Token:       func(path, token string) bool { return s.paths.Valid(path, token) },
+		Knows:       s.knows,
 	})
 	if err != nil {
 		return nil, err
@@ -58,7 +62,7 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 	if at.namespace != "" {
 		s.service, s.namespace = server.ServiceName, at.namespace
 	} else {
-		s.url, w.own = at.base(listening.Address()), true
+		s.url = at.base(listening.Address())
 	}
 	if s.certificates, err = w.certificatesFor(ctx, r, server, at, s); err != nil {
 		return nil, err

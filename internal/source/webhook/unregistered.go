@@ -2,11 +2,8 @@ package webhook
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -50,27 +47,6 @@ func (r *registrations) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failing = nil
-}
-
-// forbidden reports whether the operator may not write a registration of one of the kinds: then no client can know its token.
-func (r *registrations) forbidden(kinds ...hook.Kind) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, u := range r.failing {
-		if slices.Contains(kinds, u.Kind) && apierrors.IsForbidden(u.Err) {
-			return true
-		}
-	}
-	return false
-}
-
-// unknown adds what follows from a registration that the operator may not write.
-func (s WebhookServer) unknown(err error) error {
-	if !apierrors.IsForbidden(err) || len(s.ClientCA) > 0 {
-		return err
-	}
-	return fmt.Errorf("%w. Until then all clients are alike: they share all limits, and reviews have no effects without --review-effects=all",
-		err)
 }
 
 func (r *registrations) all() (list []Unregistered) {

@@ -32,18 +32,30 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 			return err
 		}
 	}
-	if w.own {
-		// Only the leader registers the address of one replica, or replicas would overwrite each other forever.
-		r.registerable = append(r.registerable, w.o.Leading)
-	}
 	return nil
+}
+
+// registers is closed when this replica registers. Only the leader registers the address of one replica, or replicas would overwrite each
+// other forever.
+func (w *Servers) registers(s *served) <-chan struct{} {
+	if s.url == "" {
+		return nil
+	}
+	return w.o.Leading
+}
+
+// seen receives the paths that are registered for a server. Where paths have the secret of a file, none is served without it.
+func (w *Servers) seen(s *served, object string, paths []string, open bool) {
+	if !open || w.pathFile == nil {
+		s.registered.set(object, paths, open)
+	}
 }
 
 func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
-		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnValidating, hook.OnMutating) },
-		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
+		Intake: o.intake,
+		Hooks:  hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, AllEffects: o.Webhooks.AllEffects,
 	})
 	if err != nil {
@@ -54,13 +66,17 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		return err
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Leading: w.registers(s),
+		Seen:              func(object string, paths []string, open bool) { w.seen(s, object, paths, open) },
 		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
 		CertManager:          o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
-		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Log: o.Log, Report: w.reportAdmission,
+		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Log: o.Log,
+		Report: func(kind hook.Kind, hooks []string, configuration string, err error) {
+			w.reportAdmission(kind, hooks, configuration, s.unprotected(configuration, err))
+		},
 	})
 	if err != nil {
 		return err
@@ -76,19 +92,20 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 // reportAdmission records why a webhook configuration cannot be written.
 func (w *Servers) reportAdmission(kind hook.Kind, hooks []string, configuration string, err error) {
 	u := Unregistered{Kind: kind, Hooks: hooks, Subject: configuration, Err: err}
-	if len(hooks) > 0 {
-		u.Err = w.o.Webhooks.Admission.unknown(err)
-	} else {
+	if len(hooks) == 0 {
 		u.Kind, u.Left = "", true // it is about no binding
 	}
 	w.registrations.report(u)
 }
 
+// crdSubject begins the names of registrations of conversion.
+const crdSubject = "CustomResourceDefinition "
+
 func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
-		Intake: o.intake, Knowable: func() bool { return !w.registrations.forbidden(hook.OnConversion) },
-		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
+		Intake: o.intake,
+		Hooks:  hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
 		AllEffects: o.Webhooks.AllEffects,
 	})
 	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
@@ -96,18 +113,20 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 		return err
 	}
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged,
+		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Leading: w.registers(s),
+		Seen:    func(crd string, paths []string, open bool) { w.seen(s, crdSubject+crd, paths, open) },
 		Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
 		CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
-			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: "CustomResourceDefinition " + crd,
-				Err: o.Webhooks.Conversion.unknown(err)})
+			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: crdSubject + crd,
+				Err: s.unprotected(crdSubject+crd, err)})
 		},
 	})
 	if err != nil {
 		return err
 	}
+	registrar.Look(ctx)
 	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil

@@ -79,8 +79,6 @@ type Options struct {
 	DefaultFailurePolicy string
 	// Intake bounds the requests of all ports; nil means one for this Handler.
 	Intake *httpserver.Intake
-	// Knowable reports whether the API server can be known: otherwise all callers are alike. Nil means yes.
-	Knowable func() bool
 	// AllEffects applies the operations and metrics of hooks for unknown callers, too.
 	AllEffects bool
 }
@@ -100,9 +98,6 @@ func (o *Options) setDefaults() {
 	}
 	if o.Intake == nil {
 		o.Intake = httpserver.NewIntake(0)
-	}
-	if o.Knowable == nil {
-		o.Knowable = func() bool { return true }
 	}
 }
 

@@ -90,7 +90,7 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		case err == nil:
 			k.report(k.disputed)
-			if ready {
+			if ready && k.opts.leads() {
 				k.opts.Served.Store(k.kind.typ.Kind(), true)
 			}
 			failures = 0
@@ -118,7 +118,7 @@ func (k *keeper) run(ctx context.Context) {
 // check sends the object with the webhooks of all hooks as a dry run, and returns why the API server rejects it. Without an answer, or the
 // permission, it returns nil: run will report that.
 func (k *keeper) check(ctx context.Context) error {
-	live, err := k.read(ctx)
+	live, err := k.look(ctx)
 	if err != nil {
 		return nil
 	}
@@ -183,6 +183,33 @@ func (k *keeper) served() bool {
 	return served
 }
 
+// object names the object.
+func (k *keeper) object() string { return k.kind.name + " " + k.name }
+
+// look reads the object, and reports the paths that it has.
+func (k *keeper) look(ctx context.Context) (*configuration, error) {
+	live, err := k.read(ctx)
+	var paths []string
+	switch {
+	case apierrors.IsForbidden(err):
+		for _, w := range k.webhooks {
+			paths = append(paths, w.path, legacyPath(w.binding.Name))
+		}
+	case err != nil:
+		return nil, err
+	case live != nil:
+		for _, w := range live.Webhooks {
+			if c := w.ClientConfig; c.URL != nil {
+				paths = append(paths, *c.URL)
+			} else if c.Service != nil && c.Service.Path != nil {
+				paths = append(paths, *c.Service.Path)
+			}
+		}
+	}
+	k.opts.Seen(k.object(), paths, err != nil && len(paths) > 0)
+	return live, err
+}
+
 func (k *keeper) report(err error) {
 	if k.opts.Report == nil {
 		return
@@ -193,7 +220,7 @@ func (k *keeper) report(err error) {
 			hooks = append(hooks, w.hook.Name)
 		}
 	}
-	k.opts.Report(k.kind.typ.Kind(), hooks, k.kind.name+" "+k.name, err)
+	k.opts.Report(k.kind.typ.Kind(), hooks, k.object(), err)
 }
 
 // watch wakes the keeper whenever the object changes. Without the permission to watch, it wakes the keeper once per recheck.
@@ -245,8 +272,8 @@ const sharedName = "does another installation use the same configuration name?"
 func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	before := k.disputed
 	k.disputed = nil
-	live, err := k.read(ctx)
-	if err != nil {
+	live, err := k.look(ctx)
+	if err != nil || !k.opts.leads() {
 		return 0, err
 	}
 	k.left = live != nil && len(live.Webhooks) > 0 && k.ours(live)

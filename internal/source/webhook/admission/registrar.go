@@ -43,6 +43,11 @@ type RegistrarOptions struct {
 	// Token returns the secret last segment of a registered path, and changes with PathsChanged. Nil means that paths have none.
 	Token        func(path string) string
 	PathsChanged func() <-chan struct{}
+	// Seen, if set, receives the paths or URLs in an object in the cluster, whenever it is read. Open means that a permission to read it is
+	// missing: then the paths are those without a token.
+	Seen func(configuration string, paths []string, open bool)
+	// Leading is closed when this process registers; until then it only reads. Nil means from the beginning.
+	Leading <-chan struct{}
 	// CertManager is a Certificate of cert-manager, as "namespace/name". Then cert-manager injects the CAs, and Bundle is not
 	// used.
 	CertManager string
@@ -90,6 +95,9 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.PathsChanged == nil {
 		o.PathsChanged = never
 	}
+	if o.Seen == nil {
+		o.Seen = func(string, []string, bool) {}
+	}
 	o.Served = cmp.Or(o.Served, &sync.Map{})
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {
@@ -120,12 +128,22 @@ func (r *Registrar) Run(ctx context.Context) error {
 	all.Wait()
 	cancel()
 	waking.Wait()
-	if r.opts.URL != "" && !errors.Is(context.Cause(ctx), ErrReplaced) {
+	if r.opts.URL != "" && r.opts.leads() && !errors.Is(context.Cause(ctx), ErrReplaced) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
 		return r.Remove(last)
 	}
 	return nil
+}
+
+// leads reports whether this process registers.
+func (o *RegistrarOptions) leads() bool {
+	select {
+	case <-o.Leading:
+		return true
+	default:
+		return o.Leading == nil
+	}
 }
 
 // checkTimeout bounds a check: an API server that cannot be reached does not keep the operator from starting.
@@ -146,8 +164,11 @@ func (r *Registrar) Check(ctx context.Context) error {
 
 // wake wakes the keepers when what they desire changes: then one of the channels is closed.
 func (r *Registrar) wake(ctx context.Context, bundle, paths, ready <-chan struct{}) {
+	leading := r.opts.Leading
 	for {
 		select {
+		case <-leading:
+			leading = nil
 		case <-bundle:
 		case <-paths:
 		case <-ready:

@@ -77,7 +77,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	report := func(result string) {
 		h.opts.Meter.AdmissionReviewed(hook.hook.Name, hook.binding.Name, result, time.Since(start))
 	}
-	entered := h.limiters[hook.hook].Enter(httpserver.CallerOf(r.Context(), h.opts.Knowable()), httpserver.AbortRead(w))
+	entered := h.limiters[hook.hook].Enter(httpserver.CallerOf(r.Context()), httpserver.AbortRead(w))
 	if entered == nil {
 		h.refuse(hook, "A review is refused, too many are waiting for the hook: make it faster, or let it review less")
 		report(ResultFailed)

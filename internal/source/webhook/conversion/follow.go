@@ -91,13 +91,12 @@ func (f *follower) report(err error) {
 
 // reconcile makes the CRD as registered. It returns when to try again, 0 for the next signal.
 func (f *follower) reconcile(ctx context.Context) time.Duration {
-	if waiting(stepsByCRD(f.opts.Hooks)[f.name], f.opts.Ready) != nil {
-		return 0
-	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	found, err := f.readCRD(ctx, f.name)
+	found, err := f.look(ctx, f.name)
 	switch {
+	case err == nil && (!f.leads() || waiting(stepsByCRD(f.opts.Hooks)[f.name], f.opts.Ready) != nil):
+		return 0
 	case err != nil:
 		f.failed(ctx, "Cannot read the CRD of a conversion hook, will try again", err)
 		return pollEvery

@@ -45,8 +45,6 @@ type Options struct {
 	Queue int
 	// Intake bounds the requests of all ports; nil means one for this Handler.
 	Intake *httpserver.Intake
-	// Knowable reports whether the API server can be known: otherwise all callers are alike. Nil means yes.
-	Knowable func() bool
 	// MaxBytes limits the size of a review, by default 100 MiB: the API server sends whole lists.
 	MaxBytes int64
 	// Timeout is the time limit of reviews without one, by default 30 s, the maximum of the API server.
@@ -63,9 +61,6 @@ func (o *Options) setDefaults() {
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	if o.Intake == nil {
 		o.Intake = httpserver.NewIntake(0)
-	}
-	if o.Knowable == nil {
-		o.Knowable = func() bool { return true }
 	}
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
@@ -133,7 +128,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	limit := httpserver.TimeLimit(r, h.opts.Timeout, h.opts.Timeout)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
 	defer cancel()
-	entered := limiter.Enter(httpserver.CallerOf(r.Context(), h.opts.Knowable()), httpserver.AbortRead(w))
+	entered := limiter.Enter(httpserver.CallerOf(r.Context()), httpserver.AbortRead(w))
 	if entered == nil {
 		text := fmt.Sprintf("The operator is busy with %d conversions of this CRD, and %d more wait: try again later", h.opts.Parallel,
 			h.opts.Queue)

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -31,6 +33,11 @@ type RegistrarOptions struct {
 	// Token returns the secret last segment of a registered path, and changes with PathsChanged. Nil means that paths have none.
 	Token        func(path string) string
 	PathsChanged func() <-chan struct{}
+	// Seen, if set, receives the path or URL in a CRD, whenever it is read. Open means that a permission to read it is missing: then the
+	// path is that without a token.
+	Seen func(crd string, paths []string, open bool)
+	// Leading is closed when this process registers; until then it only reads. Nil means from the beginning.
+	Leading <-chan struct{}
 	// CertManager is the "<namespace>/<name>" of a Certificate of cert-manager, which then fills in caBundle.
 	CertManager string
 	// Report, if set, receives why hooks do not convert the objects of a CRD, after each attempt; nil if they do, and at the end of Run.
@@ -67,6 +74,9 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.Report == nil {
 		o.Report = func([]string, string, error) {}
 	}
+	if o.Seen == nil {
+		o.Seen = func(string, []string, bool) {}
+	}
 	if err := checkTarget(&o); err != nil {
 		return nil, err
 	}
@@ -78,6 +88,7 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 func (r *Registrar) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
+	leading := r.opts.Leading
 	var followers []*follower
 	for _, name := range r.crds {
 		f := newFollower(r, name)
@@ -92,10 +103,50 @@ func (r *Registrar) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-leading:
+			leading = nil
 		case <-changed:
 		case <-paths:
 		case <-ready:
 		}
+	}
+}
+
+// lookTimeout bounds the first reading: an API server that cannot be reached does not keep the operator from starting.
+const lookTimeout = 10 * time.Second
+
+// Look reads the CRDs once, for Seen. What fails is read again by Run.
+func (r *Registrar) Look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	for _, name := range r.crds {
+		_, _ = r.look(ctx, name)
+	}
+}
+
+// look returns the definition of a CRD, or nil if there is none, and reports its path.
+func (r *Registrar) look(ctx context.Context, name string) (definition []byte, err error) {
+	definition, err = r.readCRD(ctx, name)
+	var paths []string
+	switch {
+	case apierrors.IsForbidden(err):
+		paths = []string{"/" + name}
+	case err != nil:
+		return nil, err
+	case definition != nil:
+		paths = pathsOf(definition)
+	}
+	r.opts.Seen(name, paths, err != nil)
+	return definition, err
+}
+
+// leads reports whether this process registers.
+func (r *Registrar) leads() bool {
+	select {
+	case <-r.opts.Leading:
+		return true
+	default:
+		return r.opts.Leading == nil
 	}
 }
 

@@ -71,6 +71,29 @@ func registration(o *RegistrarOptions, crd string) ([]byte, error) {
 	return json.Marshal(patch, json.Deterministic(true))
 }
 
+// pathsOf returns the path or URL to which a definition leads.
+func pathsOf(raw []byte) []string {
+	var d struct {
+		Spec struct {
+			Conversion struct {
+				Webhook struct {
+					ClientConfig struct {
+						URL     string `json:"url"`
+						Service struct {
+							Path string `json:"path"`
+						} `json:"service"`
+					} `json:"clientConfig"`
+				} `json:"webhook"`
+			} `json:"conversion"`
+		} `json:"spec"`
+	}
+	_ = json.Unmarshal(raw, &d, lenient)
+	if c := d.Spec.Conversion.Webhook.ClientConfig; c.URL+c.Service.Path != "" {
+		return []string{c.URL + c.Service.Path} // one of them is empty
+	}
+	return nil
+}
+
 // changes reports whether a patch would change the definition of a CRD.
 func changes(seen, patch []byte) (bool, error) {
 	patched, err := jsonpatch.MergePatch(seen, patch)
