@@ -208,7 +208,7 @@ func setRecords(h *hook.Hook, own string, tested bool) need {
 // sets is what sets need whose owners may be the watched objects.
 func sets(h *hook.Hook, watched []need) (all []need) {
 	for _, w := range watched {
-		if w.group == "" && w.resource == "namespaces" {
+		if w.group == "" && w.resource == "namespaces" || strings.Contains(w.resource, "/") {
 			continue
 		}
 		all = append(all, need{w.namespace, w.group, w.resource + "/finalizers", w.name,

@@ -103,10 +103,11 @@ func TestSets(t *testing.T) {
 		"startup": {hook.Hook{Name: "h"}, "own: configmaps [] create,delete,get,list,patch (" + why + ")\n"},
 		"owners": {
 			hook.Hook{Name: "h",
-				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "a"}, Kind: "Pod", Namespaces: hook.Namespaces{Names: []string{"x"}}}}},
+				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "a"}, Kind: "Pod", Condition: "Ready",
+					Namespaces: hook.Namespaces{Names: []string{"x"}}}}},
 			"own: configmaps [] create,delete,get,list,patch (" + why + ")\n" +
 				"x: pods [] get,list,watch (h, kubernetes \"a\")\nx: pods/finalizers [] update (h, objects of sets block the deletion of " +
-				"their owner)\n",
+				"their owner)\nx: pods/status [] patch (h, kubernetes \"a\" reports its runs in the condition Ready)\n",
 		},
 	} {
 		roles, err := Plan([]*hook.Hook{&test.hook}, Known, Options{Namespace: "own", Syncs: func(*hook.Hook) bool { return true }})
