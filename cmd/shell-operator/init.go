@@ -23,7 +23,8 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 		Example: `  shell-operator init
   shell-operator init hooks/pods.py --worker
   shell-operator init hooks/check.py --binding validating --kind Deployment
-  shell-operator init hooks/widgets.sh --kind example.com/v1/Widget --lang bash`,
+  shell-operator init hooks/widgets.sh --kind example.com/v1/Widget --lang bash
+  shell-operator init hooks/sites.py --reconcile --kind example.com/v1/Site`,
 		Args: upToOne("one file, the hook"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -45,9 +46,12 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 	}
 	cmd.Flags().StringVar(&o.Binding, "binding", "kubernetes",
 		"type of the binding: kubernetes, schedule, startup, validating, mutating, conversion, http")
-	cmd.Flags().StringVar(&o.Kind, "kind", "", "kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod)")
+	cmd.Flags().StringVar(&o.Kind, "kind", "", "kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod; with --reconcile example.com/v1/Widget)")
 	cmd.Flags().StringVar(&o.Language, "lang", "",
 		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
+	cmd.Flags().BoolVar(&o.Reconcile, "reconcile", false,
+		"write a hook for a custom resource with children, condition and finalizer, its CRD and its Role: sh and python")
+	cmd.MarkFlagsMutuallyExclusive("reconcile", "binding")
 	cmd.Flags().BoolVar(&o.Worker, "worker", false, "start the hook once, for many runs: bash and python")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
 	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds)

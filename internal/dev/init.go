@@ -27,8 +27,9 @@ type InitOptions struct {
 	// Binding is its type, by default kubernetes; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without
 	// Language, it is that of the extension of File.
 	Binding, Kind, Language string
-	// Worker lets workers serve the runs of the hook.
-	Worker, NoTest bool
+	// Worker lets workers serve the runs of the hook. Reconcile writes, in place of a Binding, a hook for a custom resource with a set of
+	// objects, a condition and a finalizer, and beside it the CRD and the Role.
+	Worker, NoTest, Reconcile bool
 	// Path is the variable PATH.
 	Path string
 }
@@ -54,7 +55,9 @@ func Init(o InitOptions) (done Initialized, err error) {
 	if o.Worker && !l.worker {
 		return done, fmt.Errorf("init writes no hook with a worker in %s: use --lang bash or python", l.name)
 	}
-	if !slices.Contains(bindingTypes, fit.Type) {
+	if o.Reconcile {
+		fit.Type = "reconcile"
+	} else if !slices.Contains(bindingTypes, fit.Type) {
 		return done, fmt.Errorf("there is no binding of type %q: use one of %s", fit.Type, strings.Join(bindingTypes, ", "))
 	}
 	if err := nameKind(&fit, o.Kind); err != nil {
@@ -68,7 +71,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 		return done, err
 	}
 	if o.NoTest {
-		files = files[:1]
+		files = slices.DeleteFunc(files, func(f scaffoldFile) bool { return !f.Executable && f.Path != fit.source() && !f.Manifest })
 	}
 	taken := []string{fit.File} // of Go, the program
 	for _, f := range files {
@@ -131,7 +134,7 @@ var notHooks = []string{".yaml", ".yml", ".json", ".md", ".txt"}
 func nameFile(o *scaffold, l language) error {
 	if o.File == "" {
 		name := o.Type
-		if o.Type == "kubernetes" {
+		if o.Type == "kubernetes" || o.Type == "reconcile" {
 			name = o.Plural
 		}
 		o.File = filepath.Join("hooks", name+l.extensions[0])
@@ -149,12 +152,14 @@ func nameFile(o *scaffold, l language) error {
 
 // nameKind finds the kind of the objects of a scaffold.
 func nameKind(o *scaffold, kind string) error {
-	uses := slices.Contains([]string{"kubernetes", "validating", "mutating", "conversion"}, o.Type)
+	uses := slices.Contains([]string{"kubernetes", "validating", "mutating", "conversion", "reconcile"}, o.Type)
 	switch {
 	case kind != "" && !uses:
 		return fmt.Errorf("--kind is for bindings of the types kubernetes, validating, mutating and conversion, not %s", o.Type)
 	case !uses:
 		return nil
+	case o.Type == "reconcile":
+		kind = cmp.Or(kind, "example.com/v1/Widget")
 	case o.Type == "conversion":
 		kind = cmp.Or(kind, "example.com/v2/Widget")
 	default:
@@ -185,6 +190,8 @@ func nameKind(o *scaffold, kind string) error {
 		o.Group, o.Version, o.Kind, o.Plural, o.Namespaced = gv.Group, gv.Version, name, known.Resource, true
 	} else if o.Type == "conversion" {
 		return fmt.Errorf("only custom resources are converted, %s is built into Kubernetes", o.Kind)
+	} else if o.Type == "reconcile" {
+		return fmt.Errorf("--reconcile writes a CRD, and %s is built into Kubernetes: use --kind GROUP/VERSION/KIND", o.Kind)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ const schemaURL = "https://raw.githubusercontent.com/shell-operator/shell-operat
 type scaffold struct {
 	// File is the path of the hook; its name without an extension is that of the test file.
 	File string
-	// Type is one of bindingTypes, Language the name of one of languages.
+	// Type is one of bindingTypes or reconcile, Language the name of one of languages.
 	Type, Language string
 	// Worker lets workers serve its runs.
 	Worker bool
@@ -57,8 +57,8 @@ type scaffold struct {
 
 // scaffoldFile is a file to write.
 type scaffoldFile struct {
-	Path, Text string
-	Executable bool
+	Path, Text           string
+	Executable, Manifest bool
 }
 
 // source is the file to write for the hook: of Go, which is compiled, another one.
@@ -71,6 +71,14 @@ func (o scaffold) source() string {
 
 func (o scaffold) stem() string {
 	return strings.TrimSuffix(filepath.Base(o.File), filepath.Ext(o.File))
+}
+
+// manifests is the directory of what kubectl applies, from that of the hook: beside it, unless that is the working directory.
+func (o scaffold) manifests() string {
+	if filepath.Dir(o.File) == "." {
+		return "manifests"
+	}
+	return "../manifests"
 }
 
 // files returns the files of a hook; the hook is the first one.
@@ -91,16 +99,20 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 	dir := filepath.Dir(o.File)
 	var files []scaffoldFile
 	for _, part := range []struct {
-		name, path, before string
-		executable         bool
+		name, path, before   string
+		executable, manifest bool
 	}{
-		{o.Language, o.source(), "", o.Language != "go"},
-		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false},
-		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false},
-		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false},
+		{o.Language, o.source(), "", o.Language != "go", false},
+		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false, false},
+		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false, false},
+		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false, false},
+		{"crd", filepath.Join(dir, o.manifests(), stem+"-crd.yaml"), "", false, true},
+		{"role", filepath.Join(dir, o.manifests(), stem+"-rbac.yaml"), "", false, true},
 	} {
-		if optional := part.name == "fixture" || part.name == "namespace"; optional && all.Lookup(part.name) == nil ||
-			part.name == "namespace" && !o.Namespaced {
+		if all.Lookup(part.name) == nil || part.name == "namespace" && !o.Namespaced {
+			if part.name == o.Language {
+				return nil, fmt.Errorf("init writes no hook of this type in %s: use --lang sh or python", o.Language)
+			}
 			continue
 		}
 		var b strings.Builder
@@ -108,7 +120,7 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 		if err := all.ExecuteTemplate(&b, part.name, o.values(stem)); err != nil {
 			return nil, err
 		}
-		files = append(files, scaffoldFile{part.path, b.String(), part.executable})
+		files = append(files, scaffoldFile{part.path, b.String(), part.executable, part.manifest})
 	}
 	return files, nil
 }
@@ -117,7 +129,7 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 type scaffoldValues struct {
 	scaffold
 	APIVersion, OldVersion string
-	Stem, Name             string
+	Stem, Name, Manifests  string
 	Namespace, Object      string
 	// Answers: a run writes an answer. Module: the file is a JavaScript module.
 	Answers, Module bool
@@ -130,7 +142,7 @@ const longestName = 63
 
 func (o scaffold) values(stem string) scaffoldValues {
 	v := scaffoldValues{
-		scaffold: o, APIVersion: o.Version, Stem: stem, OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind),
+		scaffold: o, APIVersion: o.Version, Stem: stem, Manifests: o.manifests(), OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind),
 		Answers: slices.Contains([]string{"validating", "mutating", "conversion", "http"}, o.Type), Module: filepath.Ext(o.File) == ".mjs",
 	}
 	if o.Group != "" {

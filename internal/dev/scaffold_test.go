@@ -78,6 +78,37 @@ func TestScaffolds(t *testing.T) {
 	}
 }
 
+// TestReconcile writes a hook for a custom resource in each of its languages, with and without workers, and no hook in others.
+func TestReconcile(t *testing.T) {
+	for _, l := range languages {
+		o := InitOptions{File: filepath.Join(t.TempDir(), "hooks", "a b"+l.extensions[0]), Reconcile: true, Kind: "a.example.com/v1/On"}
+		if l.name != "sh" && l.name != "python" {
+			if _, err := Init(o); err == nil {
+				t.Errorf("%s has a hook", l.name)
+			}
+			continue
+		}
+		for _, worker := range []bool{false, l.worker} {
+			t.Run(l.name, func(t *testing.T) {
+				t.Parallel()
+				at, o := atWork(filepath.Join(t.TempDir(), "hooks")), o
+				need(t, at, l.needs)
+				at.Workers, o.Worker, o.File = true, worker, filepath.Join(at.HooksDir, "a b"+l.extensions[0])
+				done, err := Init(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				check(t, at, 2)
+				role := done.Paths[len(done.Paths)-1]
+				report, err := Test(t.Context(), at, TestOptions{Paths: []string{at.HooksDir}, Role: role, Namespace: "shell-operator"})
+				if err != nil || report.Failed > 0 || len(report.Cases) != 2 {
+					t.Errorf("as the role that is written: %+v, %v", report, err)
+				}
+			})
+		}
+	}
+}
+
 // TestScaffoldsWithWorkers does the same with workers, of which hooks in other languages have none.
 func TestScaffoldsWithWorkers(t *testing.T) {
 	for _, l := range languages {
