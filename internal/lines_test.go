@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77493
-	testLines    = 72848
+	productLines = 77516
+	testLines    = 72929
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5268,
+	"cmd/shell-operator":                 5272,
 	"docs":                               18,
 	"internal/app":                       2248,
 	"internal/console":                   2210,
 	"internal/debug":                     6706,
 	"internal/debug/history":             845,
-	"internal/dev":                       3167,
+	"internal/dev":                       3186,
 	"internal/dev/lint":                  828,
 	"internal/dev/memory":                1506,
 	"internal/dev/rbac":                  631,
