@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ import (
 type Gateway struct {
 	server *httptest.Server
 	to     *httputil.ReverseProxy
+	// between is the Interceptor, nil if there is none.
+	between atomic.Pointer[Interceptor]
 
 	mu      sync.Mutex
 	trouble Trouble
@@ -63,6 +66,12 @@ type Trouble struct {
 	// CutAfter breaks off an answer after at most so many bytes; each time it is another number.
 	CutAfter int
 }
+
+// Interceptor answers a request, itself or by next, which asks the API server.
+type Interceptor func(w http.ResponseWriter, r *http.Request, next http.Handler)
+
+// Intercept sends each request from now on through a function; those that have begun are not concerned.
+func (g *Gateway) Intercept(do Interceptor) { g.between.Store(&do) }
 
 // NewGateway returns a Gateway to the API server and a kubeconfig that leads through it. All that is random follows
 // from the seed and the order of requests.
@@ -234,7 +243,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the gateway makes trouble","code":%d}`, trouble.Status)
 		return
 	}
-	g.to.ServeHTTP(&troubled{ResponseWriter: w, gateway: g, request: r, left: limit, answered: answered}, r)
+	w = &troubled{ResponseWriter: w, gateway: g, request: r, left: limit, answered: answered}
+	if do := g.between.Load(); do != nil {
+		(*do)(w, r, g.to)
+		return
+	}
+	g.to.ServeHTTP(w, r)
 }
 
 // wake wakes the waiting tests. The caller holds mu.
