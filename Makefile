@@ -168,11 +168,12 @@ test: testcluster tools delivery-tools ## run all tests, those of concurrency wi
 # The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test, bench-smoke, older Kubernetes, chaos, test-addons, fuzz, test-clone, test-reproducible, test-site, test-browser
+long: ## run every test with its large numbers, for hours: all of test, bench-smoke, older Kubernetes, chaos, adversary, test-addons, fuzz, test-clone, test-reproducible, test-site, test-browser
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory bench-smoke
 	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes KUBERNETES=$$version; done
 	@$(MAKE) --no-print-directory chaos
+	@$(MAKE) --no-print-directory adversary
 	@$(MAKE) --no-print-directory test-addons
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory test-clone
@@ -208,6 +209,9 @@ ifndef CASE
 	@CHAOS=1 TESTCLUSTER=required go test $(RACE) -count=1 -timeout 60m -v -run 'TestShards' ./test/failover | grep -v -e '^=== '
 endif
 
+adversary: testcluster tools ## disturb workloads at each of their writes and watches; SEED=n for other plans, BUDGET=10m, CASE=name for one plan
+	@ADVERSARY=1 SEED='$(SEED)' CASE='$(CASE)' BUDGET='$(BUDGET)' TESTCLUSTER=required go test -count=1 -timeout 2h -parallel 4 -v ./test/adversary | grep -Ev '^=== |--- SKIP'
+
 bin/peers: bench/peers/main.go bench/peers/go.mod bench/peers/go.sum
 	@cd bench/peers && CGO_ENABLED=0 go build -o ../../bin/peers .
 
@@ -241,4 +245,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools site test-site dist image test-reproducible release image-shell test-image demo envtest-path stand-ins unit test long test-clone test-browser fuzz chaos bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools site test-site dist image test-reproducible release image-shell test-image demo envtest-path stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE

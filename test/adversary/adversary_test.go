@@ -1,0 +1,207 @@
+// Package adversary disturbs an operator at each place where that may matter: it kills the process between two writes, and refuses writes.
+//
+// A workload, a file of testdata, has hooks and a script of changes. It runs undisturbed first: the writes of the operator, and the states
+// in which it came to rest, are the reference. Then each plan disturbs one place of that reference, and has to reach the same states.
+// docs/explanation/failures.md has the patterns, and what they have found.
+//
+// `make adversary` runs one plan of each class, and others by SEED, within BUDGET; CASE=name runs those whose names begin with that.
+// `go test` runs a choice. ADVERSARY_PROGRAM names another program that speaks the protocol of hooks.
+package adversary
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+var (
+	// all selects all plans.
+	all = os.Getenv("ADVERSARY") != ""
+	// one selects the plans whose names begin with it.
+	one = os.Getenv("CASE")
+	// program is another one than the operator of this tree.
+	program = os.Getenv("ADVERSARY_PROGRAM")
+)
+
+// budget is the time in which plans begin.
+func budget(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("BUDGET")
+	if text == "" {
+		return 35 * time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func seed() uint64 {
+	n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+func TestAdversary(t *testing.T) {
+	cluster := testenv.Shared(t)
+	began := time.Now()
+	var mu sync.Mutex
+	var plans []*plan
+	t.Run("references", func(t *testing.T) {
+		for _, load := range loadWorkloads(t) {
+			if !wanted(load) {
+				continue
+			}
+			t.Run(load.name, func(t *testing.T) {
+				t.Parallel()
+				r := makeReference(t, load, cluster)
+				mu.Lock()
+				defer mu.Unlock()
+				plans = append(plans, r.plans()...)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	slices.SortFunc(plans, func(a, b *plan) int { return strings.Compare(a.name, b.name) })
+	plans = slices.DeleteFunc(plans, func(p *plan) bool { return !selected(p) })
+	plans, distinct := choose(plans, seed())
+	report := &report{t: t, plans: plans, distinct: distinct, ran: map[*plan]string{}}
+	limit := budget(t)
+	t.Run("plans", func(t *testing.T) {
+		for _, p := range plans {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				if time.Since(began) > limit {
+					t.SkipNow()
+				}
+				report.add(p, p.run(t, cluster))
+			})
+		}
+	})
+	report.print()
+	for _, name := range short {
+		if !all && one == "" && program == "" && !slices.ContainsFunc(plans, func(p *plan) bool { return p.name == name }) {
+			t.Errorf("there is no plan %s", name)
+		}
+	}
+}
+
+// wanted skips the workloads that no selected plan has.
+func wanted(load *workload) bool {
+	if program != "" && !load.Plain {
+		return false
+	}
+	if one != "" {
+		return strings.HasPrefix(one, load.name+"/") || strings.HasPrefix(load.name, one)
+	}
+	return all || slices.ContainsFunc(short, func(name string) bool { return strings.HasPrefix(name, load.name+"/") })
+}
+
+// short are the plans of make test.
+var short = []string{
+	"web-app/A/kill-before/patch,configmaps,NS/shell-operator-app-of-first,1",
+	"web-app/A/kill-after/delete,services,NS/first,1",
+	"web-app/F/409-500/apply,services,NS/first,1",
+	"web-app/F/429-403/delete,services,NS/first,1",
+}
+
+func selected(p *plan) bool {
+	switch {
+	case program != "" && !slices.Contains([]string{"none", "A", "B", "F"}, p.pattern):
+		return false
+	case one != "":
+		return strings.HasPrefix(p.name, one)
+	case all:
+		return true
+	}
+	return slices.Contains(short, p.name)
+}
+
+func makeReference(t *testing.T, load *workload, cluster *testenv.Cluster) *reference {
+	t.Helper()
+	w := newWorld(t, load, cluster, nil)
+	defer w.stop()
+	w.play()
+	return &reference{load: load, writes: w.last(1 << 20), states: w.made, resources: w.resources()}
+}
+
+// run is empty if the disturbance has happened, else the reason.
+func (p *plan) run(t *testing.T, cluster *testenv.Cluster) string {
+	t.Helper()
+	d := p.disturbance()
+	w := newWorld(t, p.load, cluster, d)
+	w.reference = p.reference
+	defer w.stop()
+	defer func() {
+		if t.Failed() {
+			t.Logf("repeat it with: make adversary CASE='%s'", p.name)
+		}
+	}()
+	w.play()
+	if t.Failed() {
+		return ""
+	}
+	missed := d.missed()
+	if missed == "" {
+		p.check(w)
+	}
+	return missed
+}
+
+// report counts what has run.
+type report struct {
+	t        *testing.T
+	plans    []*plan
+	distinct int
+	mu       sync.Mutex
+	ran      map[*plan]string
+}
+
+func (r *report) add(p *plan, missed string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ran[p] = missed
+}
+
+// print prints the numbers by workload and pattern.
+func (r *report) print() {
+	type row struct{ workload, pattern string }
+	numbers := map[row][3]int{}
+	missed := 0
+	for _, p := range r.plans {
+		at := row{p.load.name, p.pattern}
+		n := numbers[at]
+		n[0]++
+		if why, ran := r.ran[p]; ran {
+			n[1]++
+			if why != "" {
+				n[2]++
+				missed++
+				fmt.Printf("%s did not happen: %s\n", p.name, why)
+			}
+		}
+		numbers[at] = n
+	}
+	var rows []row
+	for at := range numbers {
+		rows = append(rows, at)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.workload+a.pattern, b.workload+b.pattern) })
+	for _, at := range rows {
+		n := numbers[at]
+		fmt.Printf("%-16s %-5s ran %3d of %3d, of which %d did not happen\n", at.workload, at.pattern, n[1], n[0], n[2])
+	}
+	fmt.Printf("seed %d: ran %d of %d plans, which have %d classes; %d did not happen\n", seed(), len(r.ran), len(r.plans), r.distinct, missed)
+}

@@ -1,0 +1,144 @@
+package adversary
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// reference is what an undisturbed run of a workload has written, and the states in which it came to rest.
+type reference struct {
+	load      *workload
+	writes    []write
+	states    []state
+	resources []schema.GroupVersionResource
+}
+
+// plan is one run of a workload with one disturbance.
+type plan struct {
+	*reference
+	pattern string
+	// name repeats it, class is what it is an example of.
+	name, class string
+	disturbance func() disturbance
+	// check finds what differs beside the states.
+	check func(*world)
+}
+
+func (r *reference) plan(pattern, name, class string, d func() disturbance) *plan {
+	return &plan{reference: r, pattern: pattern, name: r.load.name + "/" + pattern + "/" + name,
+		class: strings.Join([]string{r.load.name, pattern, class}, " "), disturbance: d, check: (*world).checkEffects}
+}
+
+// plans are all of a workload.
+func (r *reference) plans() (all []*plan) {
+	all = append(all, r.plan("none", "undisturbed", "", func() disturbance { return nothing{} }))
+	for _, w := range r.writes {
+		if w.effect != "" {
+			all = append(all, r.intermediate(w)...)
+		}
+		if !w.hooks && w.status/100 == 2 {
+			all = append(all, r.refusals(w)...)
+		}
+	}
+	return all
+}
+
+// intermediate are the plans of pattern A: the state between two writes is the last one of a process.
+func (r *reference) intermediate(w write) (all []*plan) {
+	for _, after := range []bool{false, true} {
+		for _, stop := range []bool{false, true} {
+			if stop && r.load.Replicas == 1 {
+				continue
+			}
+			how := map[bool]string{false: "kill", true: "stop"}[stop] + map[bool]string{false: "-before", true: "-after"}[after]
+			all = append(all, r.plan("A", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
+				return &loseProcess{atPlace: atPlace{at: w.place}, after: after, stop: stop}
+			}))
+		}
+	}
+	return all
+}
+
+// refusals are the plans of pattern F.
+func (r *reference) refusals(w write) (all []*plan) {
+	for _, statuses := range [][2]int{
+		{http.StatusConflict, http.StatusInternalServerError}, {http.StatusTooManyRequests, http.StatusForbidden},
+	} {
+		how := fmt.Sprintf("%d-%d", statuses[0], statuses[1])
+		all = append(all, r.plan("F", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
+			return &refuse{atPlace: atPlace{at: w.place}, with: statuses}
+		}))
+	}
+	return all
+}
+
+// class is the same for writes that are alike.
+func (w write) class() string { return w.verb + " " + w.kind + " " + w.effect + " " + w.fields }
+
+// choose orders plans: those that are alone in their class first, then the others, at random.
+func choose(plans []*plan, seed uint64) (ordered []*plan, distinct int) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	plans = slices.Clone(plans)
+	random.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
+	classes := map[string]bool{}
+	var others []*plan
+	for _, p := range plans {
+		if classes[p.class] {
+			others = append(others, p)
+			continue
+		}
+		classes[p.class] = true
+		ordered = append(ordered, p)
+	}
+	return append(ordered, others...), len(ordered)
+}
+
+// checkEffects compares how often each object was created and deleted, whatever the order. What came and went between two states of the
+// reference may be missing: the next process did not see why. What was created and is gone in the next state was collected with its owner,
+// which went while it was created.
+func (w *world) checkEffects() {
+	w.t.Helper()
+	is, wanted := effects(w.writes), effects(w.reference.writes)
+	fewer, more := map[string]int{}, map[string]int{}
+	for i, next := range w.reference.states {
+		here, there := effects(during(w.writes, i)), effects(during(w.reference.writes, i))
+		for key, n := range here {
+			if object, created := strings.CutSuffix(key, " was created"); created && next[object] == "" {
+				more[key] += max(0, n-there[key])
+			}
+		}
+		for key, n := range there {
+			object, _, _ := strings.Cut(key, " was ")
+			fewer[key] += min(n, there[object+" was deleted"], there[object+" was created"])
+		}
+	}
+	all := maps.Clone(is)
+	maps.Copy(all, wanted)
+	for key := range all {
+		if is[key] < wanted[key]-fewer[key] || is[key] > wanted[key]+more[key] {
+			w.t.Errorf("%s %d times, in the reference %d times", key, is[key], wanted[key])
+		}
+	}
+}
+
+// during are the writes between two states.
+func during(writes []write, interval int) []write {
+	return slices.DeleteFunc(slices.Clone(writes), func(w write) bool { return w.settled != interval })
+}
+
+// effects counts creations and deletions.
+func effects(writes []write) map[string]int {
+	counts := map[string]int{}
+	for _, w := range writes {
+		if w.effect == "created" || w.effect == "deleted" {
+			counts[w.kind+" "+w.object+" was "+w.effect]++
+		}
+	}
+	return counts
+}

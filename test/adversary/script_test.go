@@ -1,0 +1,314 @@
+package adversary
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// patience is for a state that takes a moment: an operator starts, a Lease runs out. It is that of a busy machine.
+const patience = 30 * time.Second
+
+// play runs the script. Each settle waits for the state of the reference, or makes it.
+func (w *world) play() {
+	w.t.Helper()
+	for i, s := range w.load.steps {
+		w.mu.Lock()
+		w.step = i
+		w.mu.Unlock()
+		switch {
+		case s.Do == "settle":
+			w.settle(w.settled)
+			w.mu.Lock()
+			w.settled++
+			w.mu.Unlock()
+		case w.disturbance != nil:
+			w.disturbance.change(w, i, func() { w.do(s) })
+		default:
+			w.do(s)
+		}
+		if w.t.Failed() {
+			return
+		}
+	}
+	w.rest()
+}
+
+// do does one step.
+func (w *world) do(s step) {
+	w.t.Helper()
+	switch s.Do {
+	case "start":
+		w.launch()
+	case "terminate":
+		w.terminate(s.Shard)
+	case "request":
+		w.try(s, func() error { return w.request(s) })
+	case "create", "patch", "delete":
+		w.try(s, func() error { return w.change(s) })
+	default:
+		w.t.Fatalf("%s: unknown step %q", w.load.name, s.Do)
+	}
+}
+
+// try repeats a step until it succeeds, as a client does: webhooks are not served, or the object is still being deleted.
+func (w *world) try(s step, do func() error) {
+	w.t.Helper()
+	var err error
+	if !w.await(patience, func() bool {
+		err = do()
+		if s.Denied != "" {
+			return err != nil && strings.Contains(err.Error(), s.Denied)
+		}
+		return err == nil
+	}) {
+		w.t.Fatalf("step %s of %v: %v", s.Do, s.Object, err)
+	}
+}
+
+// resourceOf is the resource of a manifest.
+func resourceOf(o map[string]any) schema.GroupVersionResource {
+	gvr, _ := meta.UnsafeGuessKindToResource((&unstructured.Unstructured{Object: o}).GroupVersionKind())
+	return gvr
+}
+
+// change does a step on an object.
+func (w *world) change(s step) error {
+	text, err := json.Marshal(s.Object)
+	if err != nil {
+		return err
+	}
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(w.words.Replace(string(text))), &o.Object); err != nil {
+		return err
+	}
+	namespace := o.GetNamespace()
+	if namespace == "" {
+		namespace = w.namespace
+	}
+	resources := w.client.Resource(resourceOf(o.Object))
+	client := resources.Namespace(namespace)
+	if slices.Contains([]string{"Namespace", "CustomResourceDefinition"}, o.GetKind()) {
+		client = resources
+	}
+	ctx, options := context.Background(), "script"
+	switch s.Do {
+	case "create":
+		_, err = client.Create(ctx, o, metav1.CreateOptions{FieldManager: options})
+	case "delete":
+		if err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+			err = nil
+		}
+	case "patch":
+		text, _ = o.MarshalJSON()
+		var sub []string
+		if s.Status {
+			sub = []string{"status"}
+		}
+		_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: options}, sub...)
+	}
+	return err
+}
+
+// settle waits until the cluster is in the state of the reference. In the reference it waits until nothing is written.
+func (w *world) settle(n int) {
+	w.t.Helper()
+	if w.reference == nil {
+		w.quiet()
+		s, err := w.state()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.made = append(w.made, s)
+		return
+	}
+	if w.reaches(n, patience) {
+		return
+	}
+	if d := w.disturbance; d != nil { // as late as it may last
+		d.end(w)
+	}
+	if w.reaches(n, patience) {
+		return
+	}
+	w.t.Errorf("the state after step %d is not that of the reference:\n%s", w.step, w.differs)
+}
+
+// reaches reports whether the cluster gets into a state of the reference in time.
+func (w *world) reaches(n int, within time.Duration) bool {
+	return w.await(within, func() bool {
+		s, err := w.state()
+		if err != nil {
+			w.differs = err.Error()
+			return false
+		}
+		w.differs = s.difference(w.reference.states[n])
+		return w.differs == ""
+	})
+}
+
+// quiet waits until queues are empty and nothing was written for a while.
+func (w *world) quiet() {
+	w.t.Helper()
+	count := -1
+	since := time.Now()
+	if !w.await(patience, func() bool {
+		w.mu.Lock()
+		now := len(w.writes)
+		w.mu.Unlock()
+		if now != count || !w.idle() {
+			count, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second
+	}) {
+		w.t.Errorf("the operator does not come to rest; the last writes are %v", w.last(10))
+	}
+}
+
+func (w *world) last(n int) []write {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.writes[max(0, len(w.writes)-n):])
+}
+
+// idle reports whether no replica has a task.
+func (w *world) idle() bool {
+	if program != "" {
+		return true // it cannot be asked
+	}
+	for _, r := range w.replicas() {
+		out, err := r.op.Command("queues", "-o", "json").Output()
+		var queues []struct{ Tasks int }
+		if err == nil {
+			err = json.Unmarshal(out, &queues)
+		}
+		if err != nil || slices.ContainsFunc(queues, func(q struct{ Tasks int }) bool { return q.Tasks > 0 }) {
+			return false
+		}
+	}
+	return true
+}
+
+// rest checks the end: what was reached stays, and each replica is healthy.
+func (w *world) rest() {
+	w.t.Helper()
+	if w.disturbance != nil {
+		w.disturbance.end(w)
+	}
+	w.quiet()
+	if w.reference != nil && !w.reaches(len(w.reference.states)-1, patience) {
+		w.t.Errorf("the end is not that of the reference:\n%s", w.differs)
+	}
+	if program != "" {
+		return
+	}
+	for _, r := range w.replicas() {
+		var out []byte
+		if !w.await(patience, func() bool {
+			var err error
+			out, err = r.op.Command("status").CombinedOutput()
+			return err == nil
+		}) {
+			w.t.Errorf("a replica is not healthy at the end:\n%s", out)
+		}
+		if text := r.op.Ask("parked"); strings.TrimSpace(text) != "no parked tasks" {
+			w.t.Errorf("contexts are parked at the end:\n%s", text)
+		}
+	}
+}
+
+// request asks an HTTP hook of a replica.
+func (w *world) request(s step) error {
+	w.mu.Lock()
+	r := w.live[s.Replica]
+	w.mu.Unlock()
+	var base string
+	for _, record := range r.op.Records() {
+		if record.Has("HTTP hooks are served") {
+			base = "http://" + record.Fields["address"]
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, s.Method, base+s.Path, bytes.NewBufferString(w.words.Replace(s.Body)))
+	if err != nil {
+		return err
+	}
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %s", res.Status, text)
+	}
+	return err
+}
+
+const servesShard = "This replica serves a shard"
+
+// terminate ends the replica that serves a shard, in peace.
+func (w *world) terminate(shard string) {
+	w.t.Helper()
+	var owner *replica
+	if !w.await(patience, func() bool {
+		for _, r := range w.replicas() {
+			for _, record := range r.op.Records() {
+				if record.Has(servesShard, "shard", shard) {
+					owner = r
+				}
+			}
+		}
+		return owner != nil
+	}) {
+		w.t.Fatalf("no replica serves shard %s", shard)
+	}
+	owner.expected.Store(true)
+	owner.op.Signal(syscall.SIGTERM)
+}
+
+// installCRDs makes the kinds of a workload, once for all plans unless they are isolated.
+func (w *world) installCRDs() {
+	w.t.Helper()
+	for _, document := range strings.Split(w.text(w.load.CRDs), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := sigsyaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			w.t.Fatal(err)
+		}
+		crds := w.client.Resource(resourceOf(o.Object))
+		if _, err := crds.Create(w.t.Context(), o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			w.t.Fatal(err)
+		}
+		if w.load.Isolated {
+			w.t.Cleanup(func() { _ = crds.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}) })
+		}
+		if !w.await(patience, func() bool {
+			got, err := crds.Get(w.t.Context(), o.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return false
+			}
+			text, _ := got.MarshalJSON()
+			return bytes.Contains(text, []byte(`"status":"True","type":"Established"`))
+		}) {
+			w.t.Fatalf("%s of %s is not established", o.GetName(), filepath.Base(w.load.CRDs))
+		}
+	}
+}
