@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77516
-	testLines    = 74667
+	productLines = 77561
+	testLines    = 75013
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -46,7 +46,7 @@ var packageLines = map[string]int{
 	"internal/httpserver":                1063,
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
-	"internal/lifecycle":                 1836,
+	"internal/lifecycle":                 1864,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
@@ -61,7 +61,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5498,
+	"internal/source/watch":              5515,
 	"internal/source/webhook":            1123,
 	"internal/source/webhook/admission":  2017,
 	"internal/source/webhook/cert":       1149,

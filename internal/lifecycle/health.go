@@ -12,9 +12,9 @@ import (
 
 // Health is the state behind /readyz: whether the operator answers correctly, and what it is waiting for.
 //
-//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and its snapshots are filled. It holds up
-//     no other.
-//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: a kind or a permission is missing,
+//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and the snapshots that they include are
+//     filled. A snapshot whose kind or permission is missing is empty, as upstream: a policy must not be off. It holds up no other hook.
+//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: the API server does not answer,
 //     or an onStartup run fails. Other hooks that wait are notes.
 //   - A ready operator stays ready, and a hook that answers does so: a hook that is added later does not take the others out of service.
 //   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
@@ -49,6 +49,8 @@ type progress struct {
 	held string
 	// enabling: its kubernetes bindings are not all enabled yet. starting: it serves, and its onStartup run has not succeeded.
 	enabling, starting bool
+	// filling are the kubernetes bindings that requests include and whose initial lists are on their way.
+	filling map[int]bool
 	// failing: its onStartup run fails. Hooks that start later wait for it.
 	failing bool
 }
@@ -71,7 +73,12 @@ func (s *Health) Expect(hooks []*hook.Hook) {
 	active := map[*hook.Hook]*progress{}
 	for _, h := range hooks {
 		if active[h] = s.active[h]; active[h] == nil {
-			active[h] = &progress{enabling: len(h.Kubernetes) > 0, starting: h.OnStartup != nil && serves(h)}
+			active[h] = &progress{enabling: len(h.Kubernetes) > 0, starting: h.OnStartup != nil && serves(h), filling: map[int]bool{}}
+			for i := range h.Kubernetes {
+				if h.Answering(i) {
+					active[h].filling[i] = true
+				}
+			}
 		}
 	}
 	s.active = active
@@ -107,8 +114,15 @@ func (s *Health) Started(h *hook.Hook) {
 // StartupFailed records that the onStartup run of a hook has failed, and is retried.
 func (s *Health) StartupFailed(h *hook.Hook) { s.record(h, func(p *progress) { p.failing = true }) }
 
+// Answerable records that requests do not wait for a kubernetes binding any more: it is enabled, or it cannot be.
+func (s *Health) Answerable(h *hook.Hook, index int) {
+	s.record(h, func(p *progress) { delete(p.filling, index) })
+}
+
 // Enabled records that all kubernetes bindings of a hook are enabled.
-func (s *Health) Enabled(h *hook.Hook) { s.record(h, func(p *progress) { p.enabling = false }) }
+func (s *Health) Enabled(h *hook.Hook) {
+	s.record(h, func(p *progress) { p.enabling, p.filling = false, nil })
+}
 
 // Enabling records that more kubernetes bindings of a hook are being enabled. It answers as before.
 func (s *Health) Enabling(h *hook.Hook) {
@@ -163,7 +177,7 @@ func (s *Health) check() {
 	for h, p := range s.active {
 		switch {
 		case !serves(h) || s.answering[h]:
-		case p.enabling || p.starting && !s.standby:
+		case len(p.filling) > 0 || p.starting && !s.standby:
 			waiting = true
 		default:
 			s.answering[h], more = true, true
@@ -217,10 +231,10 @@ func (s *Health) Ready() (notes []string, err error) {
 	}
 	// begin counts the serving hooks that only begin: no trouble is known that they wait for.
 	begin, failing := 0, false
-	var enabling []*hook.Hook
+	enabling := map[*hook.Hook]bool{} // and whether it counts in begin for that
 	for h, p := range s.active {
 		starting := p.starting && !s.standby
-		if starting || p.enabling && serves(h) {
+		if starting || len(p.filling) > 0 {
 			begin++
 		}
 		failing = failing || p.failing
@@ -230,17 +244,17 @@ func (s *Health) Ready() (notes []string, err error) {
 		case starting:
 			notes = append(notes, waitingNote(h, isStarting))
 		case p.enabling:
-			enabling = append(enabling, h)
+			enabling[h] = len(p.filling) > 0
 		}
 	}
 	role, settled := s.role, s.settled
 	s.mu.Unlock()
 
-	for _, h := range enabling {
+	for h, begins := range enabling {
 		why := isEnabling
 		if missing := s.missing(h); len(missing) > 0 {
 			why = strings.Join(missing, "; ")
-			if serves(h) {
+			if begins {
 				begin--
 			}
 		}

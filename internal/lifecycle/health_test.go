@@ -49,7 +49,7 @@ func TestReadyStaysReady(t *testing.T) {
 	}
 	<-s.Answering()
 	s.SetRole("leader", false)
-	added := &hook.Hook{Name: "b.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}
+	added := including("b.sh")
 	s.Expect([]*hook.Hook{added})
 	if s.Reloaded(map[string]string{"c.sh": "x"}); s.Rejected()["c.sh"] != "x" {
 		t.Error("the rejected hook is not known")
@@ -75,11 +75,38 @@ func TestReadyStaysReady(t *testing.T) {
 	}
 }
 
+// including returns a hook with two kubernetes bindings, the first of which its reviews include.
+func including(name string) *hook.Hook {
+	return &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 2), Validating: []hook.Admission{{Binding: hook.Binding{Includes: []int{0}}}}}
+}
+
+// A hook answers as soon as each snapshot that its requests include is filled or cannot be. Its other bindings are waited for by its runs only.
+func TestAnswersWithoutWhatIsMissing(t *testing.T) {
+	s := NewHealth(func(*hook.Hook) []string { return nil })
+	h := including("a.sh")
+	h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{})
+	h.Validating[0].Includes = []int{0, 2}
+	s.Expect([]*hook.Hook{h})
+	s.Answerable(h, 1)
+	s.Answerable(h, 0) // its kind is missing
+	if s.Answers(h) {
+		t.Error("it answers while the list of binding 2 is on its way")
+	}
+	if _, err := s.Ready(); err == nil {
+		t.Error("the operator is ready")
+	}
+	s.Answerable(h, 2)
+	<-s.Answering()
+	if notes, err := s.Ready(); err != nil || s.Waiting(h) != isEnabling || !slices.Equal(notes, []string{`hook "a.sh" waits: ` + isEnabling}) {
+		t.Errorf("events of the hook wait for %q, notes %q, error %v", s.Waiting(h), notes, err)
+	}
+}
+
 // A hook that waits holds up no other. The operator is ready when nothing only begins.
 func TestHookByHook(t *testing.T) {
 	one := 1
 	plain := &hook.Hook{Name: "plain.sh", Validating: make([]hook.Admission, 1)}
-	waits := &hook.Hook{Name: "waits.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}
+	waits := including("waits.sh")
 	starts := &hook.Hook{Name: "starts.sh", OnStartup: &one}
 	behind := &hook.Hook{Name: "behind.sh", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
 	var missing []string
@@ -111,7 +138,7 @@ func TestHookByHook(t *testing.T) {
 	<-changed
 	s.Started(behind)
 	expect(true, plain, waits, behind)
-	next := &hook.Hook{Name: "waits.sh", Kubernetes: make([]hook.Kubernetes, 1), Validating: make([]hook.Admission, 1)}
+	next := including("waits.sh")
 	s.Expect([]*hook.Hook{plain, next})
 	expect(true, plain, waits, behind) // those that leave, too
 	if s.Answers(next) {

@@ -37,13 +37,20 @@ import (
 
 // Watcher watches for kubernetes bindings. See package watch.
 type Watcher interface {
-	Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
+	// Enable reports nil for a binding that is enabled, and before that why it is not; see missing.
+	Enable(ctx context.Context, h *hook.Hook, report func(index int, err error)) error
 	// Finalize adds the finalizers of the bindings to their objects, and returns when that has been tried. It does nothing for bindings that
 	// have theirs.
 	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)
 	Lead()
+}
+
+// missing is an error of Enable that says which kind or permission is missing: only a change of the cluster ends it.
+type missing interface {
+	error
+	Missing()
 }
 
 // Objects delivers those that bindings have.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -189,6 +190,12 @@ func (l *Lifecycle) enableBindings(ctx context.Context, x *life, n int) bool {
 	log.Info("Enable kubernetes binding for hook")
 	var failures atomic.Int32
 	err := l.o.Watcher.Enable(ctx, h, func(index int, err error) {
+		if err == nil || errors.As(err, new(missing)) {
+			l.o.Health.Answerable(h, index)
+		}
+		if err == nil {
+			return
+		}
 		l.o.Meter.BindingsFailed(h.Name)
 		log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.",
 			"failedCount", failures.Add(1), "kubernetes", h.Kubernetes[index].Name, "error", err.Error())

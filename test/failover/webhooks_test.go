@@ -21,28 +21,30 @@ if [ "$1" = --config ]; then
     rules: [{apiGroups: [""], apiVersions: [v1], resources: [%s], operations: [CREATE]}]}]}'
   exit
 fi
+if [ "$(jq -r '.[0].binding' "$BINDING_CONTEXT_PATH")" = onStartup ]; then test -e "$PREPARED"; exit; fi
 echo '{"allowed": false, "message": "denied by %[2]s"}' >$VALIDATING_RESPONSE_PATH
 `
 
-// After a kill, a hook whose kind is gone keeps no other from answering, and what is registered for it stays until it is ready.
+// After a kill, a hook whose onStartup run fails keeps no other from answering, and what is registered for it stays until it is ready.
 func TestKilledBesideAHookThatWaits(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
-	group := ns + ".example.com"
-	hooks := t.TempDir()
+	hooks, prepared := t.TempDir(), filepath.Join(t.TempDir(), "prepared")
+	prepare := func() {
+		t.Helper()
+		if err := os.WriteFile(prepared, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepare()
 	for name, text := range map[string]string{
 		"healthy": fmt.Sprintf(reviewer, "", "healthy."+ns, ns, "configmaps"),
-		"waits":   fmt.Sprintf(reviewer, "kubernetes: [{name: widgets, apiVersion: "+group+"/v1, kind: Widget}],", "waits."+ns, ns, "secrets"),
+		"waits":   fmt.Sprintf(reviewer, "onStartup: 1,", "waits."+ns, ns, "secrets"),
 	} {
 		if err := os.WriteFile(filepath.Join(hooks, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	crd := fmt.Sprintf(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.%[1]s"},
-		"spec": {"group": %[1]q, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`, group)
-	cluster.KubectlInput(t, crd, "apply", "-f", "-")
-	cluster.Kubectl(t, "wait", "--for=condition=Established", "crd/widgets."+group, "--timeout=60s")
 	denied := func(kind, by string) {
 		t.Helper()
 		args := []string{"-n", ns, "create", kind, "x", "--dry-run=server"}
@@ -60,9 +62,9 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 		}
 	}
 	start := func(port string) *testenv.Operator {
-		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Args: []string{
-			"--validating-webhook-configuration-name", ns, "--validating-webhook-listen-port", port,
-		}})
+		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Env: []string{"PREPARED=" + prepared},
+			Args: []string{"--validating-webhook-configuration-name", ns, "--validating-webhook-listen-port", port,
+				"--retry-min-delay", "100ms", "--retry-max-delay", "100ms"}})
 	}
 	registered := func() string {
 		return cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",
@@ -76,7 +78,9 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 	first.Expect(-1)
 	first.Signal(syscall.SIGKILL)
 	first.Wait()
-	cluster.Kubectl(t, "delete", "crd", "widgets."+group)
+	if err := os.Remove(prepared); err != nil {
+		t.Fatal(err)
+	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +97,6 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 		t.Errorf("registered are %q, before %q", after, before)
 	}
 
-	cluster.KubectlInput(t, crd, "apply", "-f", "-")
+	prepare()
 	denied("secret", "waits")
 }

@@ -154,7 +154,11 @@ type trouble struct {
 func (o *observer) begin(h *hook.Hook) (stuck <-chan trouble, done <-chan error) {
 	troubles, result := make(chan trouble, 1000), make(chan error, 1)
 	o.enabling.Go(func() {
-		result <- o.Enable(o.ctx, h, func(index int, err error) { troubles <- trouble{index, err.Error()} })
+		result <- o.Enable(o.ctx, h, func(index int, err error) {
+			if err != nil {
+				troubles <- trouble{index, err.Error()}
+			}
+		})
 	})
 	return troubles, result
 }

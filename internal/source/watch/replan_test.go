@@ -34,7 +34,11 @@ func TestFailedAccessReviewIsRepeated(t *testing.T) {
 		h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"),
 			Names: []string{"a", "b", "c", "d", "first"}})
 		troubles := 0
-		if err := w.Enable(seen.t.Context(), h, func(int, error) { troubles++ }); err != nil {
+		if err := w.Enable(seen.t.Context(), h, func(_ int, err error) {
+			if err != nil {
+				troubles++
+			}
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.Streams(); n != 1 || troubles == 0 {

@@ -49,6 +49,17 @@ const (
 	expired troubleKind = "expired"
 )
 
+// missingError reports that the API server does not serve a kind, or that a permission is missing.
+type missingError struct {
+	kind troubleKind
+	text string
+}
+
+func (e *missingError) Error() string { return e.text }
+
+// Missing distinguishes the error from those that end by themselves.
+func (e *missingError) Missing() {}
+
 func kindOfTrouble(err error) troubleKind {
 	var unknown *kube.UnknownKindError
 	var netErr net.Error
@@ -74,12 +85,12 @@ func kindOfTrouble(err error) troubleKind {
 func explain(s scope, verb string, err error) error {
 	switch kindOfTrouble(err) {
 	case forbidden:
-		return fmt.Errorf("no permission to %s %s: %s", verb, s, s.rule())
+		return &missingError{forbidden, fmt.Sprintf("no permission to %s %s: %s", verb, s, s.rule())}
 	case unauthorized:
 		return fmt.Errorf("the API server does not accept the operator's credentials for %s: check the kubeconfig or the "+
 			"ServiceAccount token: %w", s, err)
 	case notServed:
-		return fmt.Errorf("the API server does not serve %s: is its CRD missing?", s)
+		return &missingError{notServed, fmt.Sprintf("the API server does not serve %s: is its CRD missing?", s)}
 	case unreachable:
 		return fmt.Errorf("cannot %s %s, the API server cannot be reached: %w", verb, s, err)
 	}

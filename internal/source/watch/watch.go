@@ -172,10 +172,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. Until then it calls stuck with each
-// new reason for the delay and retries until ctx ends. Events are held until Unlock or Announce. It may be called again: with shards it
-// starts those that this replica needs by then, and it replaces muted ones, whose snapshots stay until the new list is complete.
-func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error {
+// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. It reports each new reason for the delay
+// of one, an error with the method Missing if only a change of the cluster ends it, retries until ctx ends, and reports nil when its list is complete. Events are held until Unlock
+// or Announce. It may be called again: with shards it starts those that this replica needs by then, and it replaces muted ones, whose
+// snapshots stay until the new list is complete.
+func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
 	for i := range h.Kubernetes {
@@ -183,7 +184,9 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, stuck func(index int
 			continue
 		}
 		enabling.Go(func() {
-			errs[i] = w.enable(ctx, h, i, func(err error) { stuck(i, err) })
+			if errs[i] = w.enable(ctx, h, i, func(err error) { report(i, err) }); errs[i] == nil {
+				report(i, nil)
+			}
 		})
 	}
 	enabling.Wait()
@@ -340,6 +343,9 @@ func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try f
 	defer w.note(a, "")
 	return retry(ctx, 5*time.Second, func(err error) {
 		w.note(a, err.Error())
+		if kind := kindOfTrouble(err); kind == forbidden || kind == notServed {
+			err = &missingError{kind, err.Error()}
+		}
 		stuck(err)
 	}, try)
 }
