@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77561
-	testLines    = 75013
+	productLines = 77605
+	testLines    = 75527
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -42,7 +42,7 @@ var packageLines = map[string]int{
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      642,
-	"internal/hookset":                   1601,
+	"internal/hookset":                   1637,
 	"internal/httpserver":                1063,
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
@@ -70,7 +70,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1360,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5406,
+	"internal/wire":                      5414,
 	"sdk":                                67,
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -66,8 +67,11 @@ func (p *parser) admission(o *object, mutating bool) hook.Admission {
 	return a
 }
 
-// mostConditions is the limit of the API server; one is kept for that of excluded clients.
-const mostConditions = 64
+// These are limits of the API server; one condition is kept for that of excluded clients.
+const (
+	mostConditions = 64
+	mostExpression = 100_000 // characters
+)
 
 // checkConditions rejects what the API server would reject for the webhooks of all hooks; expressions are for the API server.
 func checkConditions(o *object, all []hook.MatchCondition) {
@@ -81,6 +85,10 @@ func checkConditions(o *object, all []hook.MatchCondition) {
 		}
 		if names[c.Name] && c.Name != "" {
 			o.violation("matchConditions", fmt.Sprintf("has two conditions with the name %q", c.Name), "give each a name of its own")
+		}
+		if n := utf8.RuneCountInString(c.Expression); n > mostExpression {
+			o.violation("matchConditions", fmt.Sprintf("has an expression of %d characters in %q", n, c.Name),
+				fmt.Sprintf("use at most %d", mostExpression))
 		}
 		names[c.Name] = true
 	}
