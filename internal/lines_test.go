@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77605
-	testLines    = 75527
+	productLines = 79045
+	testLines    = 75803
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -29,7 +29,7 @@ var packageLines = map[string]int{
 	"internal/debug/history":             845,
 	"internal/dev":                       3186,
 	"internal/dev/lint":                  828,
-	"internal/dev/memory":                1506,
+	"internal/dev/memory":                2946,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2636,
 	"internal/dev/testfile":              2050,

@@ -18,7 +18,31 @@ const (
 		"customresourcedefinitions" +
 		" apiservices certificatesigningrequests flowschemas prioritylevelconfigurations validatingadmissionpolicies "
 	withScale = " deployments statefulsets replicasets replicationcontrollers "
+	// withoutGeneration have a status, and no generation.
+	withoutGeneration = " namespaces nodes services persistentvolumes persistentvolumeclaims resourcequotas horizontalpodautoscalers " +
+		"volumeattachments apiservices certificatesigningrequests "
 )
+
+// selectable are the fields of built-in resources that field selectors may name.
+var selectable = map[schema.GroupResource][]string{
+	{Resource: "pods"}: {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+		"status.phase", "status.podIP", "status.nominatedNodeName"},
+	{Resource: "events"}: {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+		"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+	{Resource: "namespaces"}:                                               {"status.phase", "name"},
+	{Resource: "nodes"}:                                                    {"spec.unschedulable"},
+	{Resource: "secrets"}:                                                  {"type"},
+	{Resource: "replicationcontrollers"}:                                   {"status.replicas"},
+	{Group: "apps", Resource: "replicasets"}:                               {"status.replicas"},
+	{Group: "batch", Resource: "jobs"}:                                     {"status.successful"},
+	{Group: "events.k8s.io", Resource: "events"}:                           {"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type"},
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {"spec.signerName"},
+}
+
+// generated reports whether objects of a kind have a generation.
+func (k *Kind) generated() bool {
+	return k.Custom || k.Status && !strings.Contains(withoutGeneration, " "+k.GroupVersionResource.Resource+" ")
+}
 
 // BuiltIns are the kinds that every API server has.
 func BuiltIns() []Kind {
@@ -35,6 +59,7 @@ func BuiltIns() []Kind {
 				Namespaced: b.Namespaced,
 			},
 			ShortNames: b.Short, Status: isIn(withStatus), Scale: isIn(withScale),
+			Selectable: selectable[schema.GroupResource{Group: b.Group, Resource: b.Resource}],
 		})
 	}
 	return kinds
@@ -51,8 +76,11 @@ func CRDKinds(text []byte) (kinds []Kind) {
 				ShortNames   []string
 			}
 			Versions []struct {
-				Name         string
-				Subresources struct{ Status, Scale *struct{} }
+				Name             string
+				Served           *bool
+				Subresources     struct{ Status, Scale *struct{} }
+				SelectableFields []struct{ JSONPath string }
+				Schema           struct{ OpenAPIV3Schema map[string]any }
 			}
 		}
 	}
@@ -60,11 +88,19 @@ func CRDKinds(text []byte) (kinds []Kind) {
 		return nil
 	}
 	for _, v := range crd.Spec.Versions {
+		if v.Served != nil && !*v.Served {
+			continue
+		}
 		gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
-		kinds = append(kinds, Kind{
+		k := Kind{
 			Resource:   kube.Resource{GroupVersionResource: gvr, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope != "Cluster"},
-			ShortNames: crd.Spec.Names.ShortNames, Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil,
-		})
+			ShortNames: crd.Spec.Names.ShortNames, Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil, Custom: true,
+			schema: customType(v.Schema.OpenAPIV3Schema),
+		}
+		for _, field := range v.SelectableFields {
+			k.Selectable = append(k.Selectable, strings.TrimPrefix(field.JSONPath, "."))
+		}
+		kinds = append(kinds, k)
 	}
 	return kinds
 }

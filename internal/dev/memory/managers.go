@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -137,23 +139,38 @@ func (q *request) split(o runtime.Object) (*stored, *apierrors.StatusError) {
 		return nil, failed(fmt.Errorf("a %T is no object of this server", o))
 	}
 	s := &stored{kind: q.kind, tree: u.Object}
-	s.takeManagers()
+	s.takeManagers(!q.live)
 	return s, nil
 }
 
-// takeManagers moves the managers out of the metadata. Their time is that of everything here.
-func (o *stored) takeManagers() (found bool) {
+// takeManagers moves the managers out of the metadata. Their time is that of everything here, if times are counted.
+func (o *stored) takeManagers(counted bool) (found bool) {
 	metadata := metadataOf(o.tree)
 	list, found := metadata["managedFields"].([]any)
 	delete(metadata, "managedFields")
+	o.managed = list
+	if !counted {
+		return found
+	}
 	for _, entry := range list {
 		if entry, ok := entry.(map[string]any); ok {
 			entry["time"] = moment
 		}
 	}
 	slices.SortStableFunc(list, func(a, b any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
-	o.managed = list
 	return found
+}
+
+// sameManagers reports whether managers differ in nothing but their times.
+func sameManagers(a, b []any) bool {
+	return slices.EqualFunc(a, b, func(a, b any) bool {
+		x, _ := a.(map[string]any)
+		y, _ := b.(map[string]any)
+		x, y = maps.Clone(x), maps.Clone(y)
+		delete(x, "time")
+		delete(y, "time")
+		return reflect.DeepEqual(x, y)
+	})
 }
 
 func nameOf(entry any) string {
@@ -161,12 +178,14 @@ func nameOf(entry any) string {
 	return fmt.Sprint(of["manager"], of["operation"], of["subresource"])
 }
 
-// shown is the object as requests read it.
+// shown is the object as requests read it; the caller does not change it.
 func (o *stored) shown() map[string]any {
-	tree := runtime.DeepCopyJSON(o.tree)
-	if len(o.managed) > 0 {
-		metadataOf(tree)["managedFields"] = runtime.DeepCopyJSONValue(o.managed)
+	if len(o.managed) == 0 {
+		return o.tree
 	}
+	tree, metadata := maps.Clone(o.tree), maps.Clone(metadataOf(o.tree))
+	metadata["managedFields"] = o.managed
+	tree["metadata"] = metadata
 	return tree
 }
 
@@ -174,18 +193,26 @@ func (o *stored) shown() map[string]any {
 func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusError) {
 	config, err := decode(q.body)
 	if err != nil {
-		return nil, q.bad(err)
+		return nil, q.bad(fmt.Errorf("error decoding YAML: %w", err))
 	}
 	before := q.empty()
 	if live != nil {
 		before = live.shown()
 	}
-	if err := q.precondition(config, before, live != nil); err != nil {
-		return nil, err
-	}
 	metadata := metadataOf(config)
-	if metadata["name"] = q.at.name; q.kind.Namespaced {
-		metadata["namespace"] = q.at.namespace
+	uid, _ := metadata["uid"].(string)
+	switch {
+	case q.live && q.URL.Query().Get("fieldManager") == "":
+		return nil, invalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "",
+			field.Required(field.NewPath("fieldManager"), "is required for apply patch"))
+	case live == nil && uid != "":
+		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	case metadata["managedFields"] != nil:
+		return nil, q.bad(errors.New("metadata.managedFields must be nil"))
+	}
+	if err := q.matches(config); err != nil {
+		return nil, err
 	}
 	if err := s.check(q, before, config); err != nil {
 		return nil, err
@@ -195,34 +222,19 @@ func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusErro
 	if failure != nil {
 		return nil, failure
 	}
-	next.tree = q.merge(before, next.tree)
-	delete(metadataOf(next.tree), "managedFields")
+	if failure := q.canonical(next.tree); failure != nil {
+		return nil, failure
+	}
+	if live != nil {
+		if failure := q.current(live, next.tree); failure != nil {
+			return nil, failure
+		}
+		next.tree = q.merge(live.tree, next.tree)
+	}
 	if deduced && !q.dryRun && !replacesNone(before, config, nil, last(before, q.manager())) {
 		s.approximate[(&Object{Kind: q.kind, Namespace: q.at.namespace, Name: q.at.name}).Ref()] = true
 	}
 	return next, nil
-}
-
-// precondition checks the uid and the resource version of what is applied, and removes them.
-func (q *request) precondition(config, before map[string]any, exists bool) *apierrors.StatusError {
-	given, is := metadataOf(config), metadataOf(before)
-	uid, _ := given["uid"].(string)
-	switch {
-	case !exists && uid != "":
-		return apierrors.NewConflict(q.at.GroupResource, q.at.name,
-			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
-	case exists && given["uid"] != nil && given["uid"] != is["uid"]:
-		failure := apierrors.NewInvalid(q.kind.GroupVersion().WithKind(q.kind.Kind).GroupKind(), q.at.name, nil)
-		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid",
-			Message: "field is immutable"}}
-		return failure
-	case exists && given["resourceVersion"] != nil && given["resourceVersion"] != is["resourceVersion"]:
-		return q.modified()
-	}
-	for _, field := range []string{"uid", "resourceVersion"} {
-		delete(given, field)
-	}
-	return nil
 }
 
 // last returns the fields that a manager has applied to an object.

@@ -2,20 +2,22 @@
 //
 // Callers may rely on this:
 //   - Objects get a uid, a resource version and a generation as from an API server. Writes that change nothing are no changes.
-//   - Create, get, list, update, merge patch, JSON patch, server-side apply and delete return the statuses of an API server, as far as they
-//     do not depend on admission or permissions. Unknown and mistyped fields of built-in kinds are rejected, as with
-//     fieldValidation=Strict.
+//   - Create, get, list, update, all patches and delete return the statuses of an API server, as far as they do not depend on admission or
+//     permissions, and metadata is validated. Unknown and mistyped fields of built-in kinds are rejected, as with fieldValidation=Strict.
+//   - Objects, managers and watch events of ConfigMaps, Secrets, Leases, Namespaces and custom resources are those of an API server.
 //   - Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where
 //     the kind has one.
-//   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random.
+//   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random, unless the server is live.
+//   - A watch whose client does not read ends, and holds back nothing: 4096 changes or more are kept.
 //   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
-// Not attempted: defaulting, validation of values, admission, controllers (garbage collection, Namespaces), conversion between versions,
-// watches. Server-side apply of kinds that are not built in merges maps and replaces lists; Approximate names the objects where that can
-// differ.
+// Not attempted: defaults, exact types and validation of values of other kinds, admission, controllers (garbage collection), permissions,
+// conversion between versions, tables. Server-side apply of kinds whose fields are not known merges maps and replaces lists; Approximate names
+// the objects where that can differ.
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -27,9 +29,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -38,8 +42,12 @@ import (
 type Kind struct {
 	kube.Resource
 	ShortNames []string
-	// Status and Scale report the subresources. A guessed kind has both.
-	Status, Scale, Guessed bool
+	// Status and Scale report the subresources. A guessed kind has both. Custom: a CRD defines it.
+	Status, Scale, Guessed, Custom bool
+	// Selectable are the fields that field selectors may name, but for those that all kinds have.
+	Selectable []string
+	// schema is the type of a custom kind, if its CRD says more than that it is an object.
+	schema *typed.ParseableType
 }
 
 func (k *Kind) called(text string) bool {
@@ -80,7 +88,7 @@ type key struct {
 	namespace, name string
 }
 
-// stored is an object, and the managers of its fields as in its metadata.
+// stored is an object, and the managers of its fields as in its metadata. It is immutable once the Server has it.
 type stored struct {
 	kind    Kind
 	tree    map[string]any
@@ -89,30 +97,50 @@ type stored struct {
 	given bool
 }
 
+// event is an entry of the log: a change of an object, whose state before is nil if there was none.
+type event struct {
+	version       int
+	at            key
+	before, after *stored
+	deleted       bool
+}
+
 // Options of a Server.
 type Options struct {
 	Kinds []Kind
 	// Lenient accepts unknown and mistyped fields of built-in kinds; Mistakes has them.
 	Lenient bool
+	// Live: clients see what they see of an API server that runs: real times, random uids, Namespaces that must exist and that end, CRDs that
+	// are served when they are posted. The log is bounded; Changes returns nothing.
+	Live bool
 }
 
 // Server is an API server in memory. It is safe for concurrent use.
 type Server struct {
-	lenient bool
+	lenient, live bool
+	// patience is how long a client may leave what a watch sends before its connection is closed.
+	patience time.Duration
 
 	mu          sync.Mutex
 	kinds       []Kind
 	objects     map[key]*stored
 	version     int
 	uids        int
-	changes     []Change
+	log         []event
+	changed     chan struct{} // closed at the next change
+	forgotten   int           // the newest version that the log has no more
 	approximate map[string]bool
 	mistakes    []string
 }
 
 // New returns a Server that serves kinds.
 func New(o Options) *Server {
-	return &Server{lenient: o.Lenient, kinds: slices.Clone(o.Kinds), objects: map[key]*stored{}, approximate: map[string]bool{}}
+	s := &Server{lenient: o.Lenient, live: o.Live, patience: 10 * time.Second, kinds: slices.Clone(o.Kinds), objects: map[key]*stored{}, changed: make(chan struct{}),
+		approximate: map[string]bool{}}
+	if s.live {
+		s.initialNamespaces()
+	}
+	return s
 }
 
 // Resolve returns a kind as bindings and operations name it.
@@ -207,8 +235,8 @@ func (s *Server) Replace(manifest []byte) (Object, error) {
 	if err := s.checked(at, o, live.tree); err != nil {
 		return Object{}, err
 	}
-	s.update(at, live, o.tree)
-	return s.object(at, live), nil
+	delete(metadataOf(o.tree), "uid")
+	return s.object(at, s.update(at, live, o)), nil
 }
 
 // checked returns the mistakes in an object as an error, or keeps them as a note. It requires mu.
@@ -242,15 +270,11 @@ func (s *Server) Mirror(text []byte) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
-	before := []byte(nil)
-	if live := s.objects[at]; live != nil {
-		if reflect.DeepEqual(live.tree, o.tree) && reflect.DeepEqual(live.managed, o.managed) {
-			return s.object(at, live), nil
-		}
-		before = s.object(at, live).JSON
+	live := s.objects[at]
+	if live != nil && reflect.DeepEqual(live.tree, o.tree) && reflect.DeepEqual(live.managed, o.managed) {
+		return s.object(at, live), nil
 	}
-	s.objects[at] = o
-	s.changes = append(s.changes, Change{Object: s.object(at, o), Before: before})
+	s.record(event{at: at, before: live, after: o})
 	return s.object(at, o), nil
 }
 
@@ -276,7 +300,7 @@ func (s *Server) manifest(text []byte) (key, *stored, error) {
 		delete(metadata, "namespace")
 	}
 	o := &stored{kind: k, tree: tree}
-	o.given = o.takeManagers()
+	o.given = o.takeManagers(!s.live)
 	return keyOf(k, tree), o, nil
 }
 
@@ -286,10 +310,7 @@ func (s *Server) MarkDeleted(o Object) Object {
 	defer s.mu.Unlock()
 	at := o.key()
 	live := s.objects[at]
-	tree := runtime.DeepCopyJSON(live.tree)
-	metadataOf(tree)["deletionTimestamp"] = moment
-	s.update(at, live, tree)
-	return s.object(at, live)
+	return s.object(at, s.update(at, live, s.deleting(live)))
 }
 
 // Remove removes an object, whatever finalizers it has.
@@ -297,9 +318,9 @@ func (s *Server) Remove(o Object) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := o.key()
-	last := s.object(at, s.objects[at])
-	s.remove(at)
-	return last
+	live := s.objects[at]
+	s.remove(at, live)
+	return s.object(at, live)
 }
 
 func (o *Object) key() key { return key{o.Kind.GroupResource(), o.Namespace, o.Name} }
@@ -426,8 +447,17 @@ func (s *Server) Objects() []Object {
 func (s *Server) Changes() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changes := s.changes
-	s.changes = nil
+	if s.live || len(s.log) == 0 {
+		return nil
+	}
+	changes := make([]Change, len(s.log))
+	for i, e := range s.log {
+		changes[i] = Change{Object: s.object(e.at, e.after), Deleted: e.deleted}
+		if e.before != nil {
+			changes[i].Before = s.object(e.at, e.before).JSON
+		}
+	}
+	s.log, s.forgotten = nil, s.version
 	return changes
 }
 
@@ -438,86 +468,149 @@ func (s *Server) Approximate() []string {
 	return slices.Sorted(maps.Keys(s.approximate))
 }
 
-// moment is the time of everything that happens here.
+// moment is the time of everything that happens here, unless the Server is live.
 const moment = "2024-01-01T00:00:00Z"
 
 // Now returns this time.
 func Now() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) }
 
+func (s *Server) now() string {
+	if s.live {
+		return time.Now().UTC().Format(time.RFC3339)
+	}
+	return moment
+}
+
+// history is how many changes the log of a live server keeps: a client that is further behind has to list again.
+const history = 4096
+
+// record stores what an event says, and wakes the watches. It requires mu.
+func (s *Server) record(e event) {
+	if e.deleted {
+		delete(s.objects, e.at)
+	} else {
+		s.objects[e.at] = e.after
+	}
+	e.version = s.version
+	s.log = append(s.log, e)
+	if excess := len(s.log) - history; s.live && excess >= history {
+		s.forgotten = s.log[excess-1].version
+		s.log = slices.Delete(s.log, 0, excess)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// commit gives an object that is not shared yet the next version, and records it. It requires mu.
+func (s *Server) commit(at key, before, after *stored, deleted bool) {
+	s.version++
+	metadataOf(after.tree)["resourceVersion"] = fmt.Sprint(s.version)
+	s.record(event{at: at, before: before, after: after, deleted: deleted})
+}
+
 // store adds an object. It requires mu.
 func (s *Server) store(at key, o *stored) {
+	s.complete(at, o)
+	s.commit(at, nil, o, false)
+	s.defined(at, o)
+}
+
+// complete adds what an API server adds to a new object. It requires mu.
+func (s *Server) complete(at key, o *stored) {
 	s.uids++
 	metadata := metadataOf(o.tree)
 	if metadata["uid"] == nil {
 		metadata["uid"] = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)
+		if s.live {
+			metadata["uid"] = string(uuid.NewUUID())
+		}
 	}
 	if metadata["creationTimestamp"] == nil {
-		metadata["creationTimestamp"] = moment
+		metadata["creationTimestamp"] = s.now()
 	}
-	if o.kind.Status && metadata["generation"] == nil {
+	if o.kind.generated() && metadata["generation"] == nil {
 		metadata["generation"] = int64(1)
 	}
 	if at.GroupResource == crds {
-		o.tree["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
+		o.tree["status"] = established(o.tree)
 	}
-	s.objects[at] = o
-	s.stamp(o)
-	s.changes = append(s.changes, Change{Object: s.object(at, o)})
 }
 
-// crds are established when they are created.
-var crds = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+// kept are fields of metadata that no update changes.
+var kept = []string{"uid", "creationTimestamp", "resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"}
 
-func (s *Server) stamp(o *stored) {
-	s.version++
-	metadataOf(o.tree)["resourceVersion"] = fmt.Sprint(s.version)
-}
-
-// update replaces the content of an object, unless it is equal. It requires mu.
-func (s *Server) update(at key, o *stored, tree map[string]any) {
-	before, after := metadataOf(o.tree), metadataOf(tree)
-	for _, field := range []string{"uid", "creationTimestamp", "resourceVersion", "generation", "deletionTimestamp"} {
-		if field == "deletionTimestamp" && after[field] != nil {
-			continue
-		}
-		delete(after, field)
-		if value, ok := before[field]; ok {
+// revised completes what replaces an object by what an API server keeps of it.
+func revised(live, next *stored) {
+	before, after := metadataOf(live.tree), metadataOf(next.tree)
+	for _, field := range kept {
+		value, had := before[field]
+		switch {
+		case field == "uid" && after[field] != nil: // it has to be the same
+		case had:
 			after[field] = value
+		case !strings.HasPrefix(field, "deletion"):
+			delete(after, field)
 		}
 	}
-	if reflect.DeepEqual(o.tree, tree) {
-		return
-	}
-	if generation, ok := before["generation"].(int64); ok && !reflect.DeepEqual(desired(o.tree), desired(tree)) {
+	generation, ok := before["generation"].(int64)
+	if ok && !reflect.DeepEqual(next.kind.desired(live.tree), next.kind.desired(next.tree)) || after["deletionTimestamp"] != before["deletionTimestamp"] && ok {
 		after["generation"] = generation + 1
 	}
-	was := s.object(at, o).JSON
-	o.tree = tree
-	s.stamp(o)
-	finalizers, _ := after["finalizers"].([]any)
-	_, hadFinalizers := before["finalizers"]
-	if before["deletionTimestamp"] != nil && hadFinalizers && len(finalizers) == 0 {
-		s.remove(at)
-		return
-	}
-	s.changes = append(s.changes, Change{Object: s.object(at, o), Before: was})
 }
 
-// desired is an object without metadata and status.
-func desired(tree map[string]any) map[string]any {
-	rest := maps.Clone(tree)
-	delete(rest, "metadata")
-	delete(rest, "status")
-	return rest
+// update replaces an object, and returns what is stored then: the same if they are equal. It requires mu.
+func (s *Server) update(at key, live, next *stored) *stored {
+	revised(live, next)
+	switch equal := reflect.DeepEqual(live.tree, next.tree); {
+	case equal && s.live && sameManagers(live.managed, next.managed):
+		return live
+	case equal && !s.live: // managers alone are no change
+		s.objects[at] = next
+		return next
+	}
+	before, after := metadataOf(live.tree), metadataOf(next.tree)
+	finalizers, _ := after["finalizers"].([]any)
+	if _, had := before["finalizers"]; before["deletionTimestamp"] != nil && had && len(finalizers) == 0 && !s.contains(at) {
+		s.remove(at, live)
+		return next
+	}
+	s.commit(at, live, next, false)
+	s.defined(at, next)
+	return next
 }
 
 // remove requires mu.
-func (s *Server) remove(at key) {
-	o := s.objects[at]
-	delete(s.objects, at)
-	was := s.object(at, o).JSON
-	s.stamp(o)
-	s.changes = append(s.changes, Change{Object: s.object(at, o), Deleted: true, Before: was})
+func (s *Server) remove(at key, live *stored) {
+	last := *live
+	last.tree = maps.Clone(live.tree)
+	last.tree["metadata"] = maps.Clone(metadataOf(live.tree))
+	s.commit(at, live, &last, true)
+	s.emptied(at)
+}
+
+// deleting is an object with the time of its deletion.
+func (s *Server) deleting(live *stored) *stored {
+	next := *live
+	next.tree = maps.Clone(live.tree)
+	metadata := maps.Clone(metadataOf(live.tree))
+	next.tree["metadata"] = metadata
+	if metadata["deletionTimestamp"] == nil {
+		metadata["deletionTimestamp"] = s.now()
+	}
+	if at := next.kind.GroupResource(); s.live && at != namespaces {
+		metadata["deletionGracePeriodSeconds"] = int64(0)
+	}
+	return &next
+}
+
+// desired is what a change of makes a new generation: the object without metadata, and without a status that is a subresource.
+func (k *Kind) desired(tree map[string]any) map[string]any {
+	rest := maps.Clone(tree)
+	delete(rest, "metadata")
+	if k.Status || !k.Custom {
+		delete(rest, "status")
+	}
+	return rest
 }
 
 func (s *Server) object(at key, o *stored) Object {
@@ -548,6 +641,11 @@ func metadataOf(tree map[string]any) map[string]any {
 
 // decode reads numbers as an API server does.
 func decode(text []byte) (tree map[string]any, err error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		if text, err = yaml.ToJSON(text); err != nil {
+			return nil, fmt.Errorf("it is no object: %w", err)
+		}
+	}
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, fmt.Errorf("it is no object: %w", err)
 	}

@@ -163,9 +163,6 @@ var rows = []struct {
 	{"a namespace must exist", "namespaces are not checked", []string{
 		`POST missing/configmaps {"metadata": {"name": "one"}}`,
 	}},
-	{"values are validated", "values are not validated", []string{
-		`POST configmaps {"metadata": {"name": "One"}}`,
-	}},
 }
 
 // kinds are those of the requests.

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -38,6 +39,9 @@ var schemas = sync.OnceValue(func() *schema.Schema {
 
 // builtIn returns the type of a kind that is built into Kubernetes and in the schemas.
 func builtIn(k Kind) (typed.ParseableType, bool) {
+	if k.Custom {
+		return typed.ParseableType{}, false
+	}
 	group, _, isLong := strings.Cut(k.Group, ".")
 	switch {
 	case group == "":
@@ -56,6 +60,9 @@ func builtIn(k Kind) (typed.ParseableType, bool) {
 // lists belong to one manager.
 func typeOf(k Kind, objects ...map[string]any) (t typed.ParseableType, deduced bool) {
 	t, known := builtIn(k)
+	if k.schema != nil {
+		t, known = *k.schema, true
+	}
 	for _, tree := range objects {
 		if known {
 			_, err := t.FromUnstructured(tree, typed.AllowDuplicates)
@@ -123,4 +130,126 @@ func unknown(s *schema.Schema, of schema.TypeRef, value any, path string) (paths
 		}
 	}
 	return paths
+}
+
+// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. It is nil for a schema without fields.
+func customType(openAPI map[string]any) *typed.ParseableType {
+	if _, hasFields := openAPI["properties"].(map[string]any); !hasFields {
+		return nil
+	}
+	object := typeBy(openAPI)
+	metadata := "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+	text := "string"
+	object.Inlined.Map.Fields = slices.DeleteFunc(object.Inlined.Map.Fields, func(f schema.StructField) bool {
+		return slices.Contains([]string{"metadata", "apiVersion", "kind"}, f.Name)
+	})
+	scalar := schema.TypeRef{Inlined: schema.Atom{Scalar: (*schema.Scalar)(&text)}}
+	object.Inlined.Map.Fields = append(object.Inlined.Map.Fields, schema.StructField{Name: "metadata", Type: schema.TypeRef{NamedType: &metadata}},
+		schema.StructField{Name: "apiVersion", Type: scalar}, schema.StructField{Name: "kind", Type: scalar})
+	return &typed.ParseableType{Schema: schemas(), TypeRef: object}
+}
+
+// deduced is the type of values that are not described.
+var deduced = "__untyped_deduced_"
+
+// typeBy translates a schema of a CRD.
+func typeBy(openAPI map[string]any) schema.TypeRef {
+	name, _ := openAPI["type"].(string)
+	properties, _ := openAPI["properties"].(map[string]any)
+	further, describesFurther := openAPI["additionalProperties"].(map[string]any)
+	switch {
+	case openAPI["x-kubernetes-int-or-string"] == true, slices.Contains([]string{"string", "boolean", "number", "integer"}, name):
+		scalar := schema.Scalar("untyped")
+		return schema.TypeRef{Inlined: schema.Atom{Scalar: &scalar}}
+	case name == "array":
+		items, _ := openAPI["items"].(map[string]any)
+		list := &schema.List{ElementType: typeBy(items), ElementRelationship: schema.Atomic}
+		if kind := openAPI["x-kubernetes-list-type"]; kind == "map" || kind == "set" {
+			list.ElementRelationship = schema.Associative
+		}
+		keys, _ := openAPI["x-kubernetes-list-map-keys"].([]any)
+		for _, k := range keys {
+			list.Keys = append(list.Keys, fmt.Sprint(k))
+		}
+		return schema.TypeRef{Inlined: schema.Atom{List: list}}
+	case name != "object" || len(properties) == 0 && !describesFurther:
+		return schema.TypeRef{NamedType: &deduced}
+	}
+	object := &schema.Map{ElementRelationship: schema.Separable}
+	if openAPI["x-kubernetes-map-type"] == "atomic" {
+		object.ElementRelationship = schema.Atomic
+	}
+	for _, field := range slices.Sorted(maps.Keys(properties)) {
+		of, _ := properties[field].(map[string]any)
+		object.Fields = append(object.Fields, schema.StructField{Name: field, Type: typeBy(of)})
+	}
+	switch {
+	case describesFurther:
+		object.ElementType = typeBy(further)
+	case openAPI["x-kubernetes-preserve-unknown-fields"] == true:
+		object.ElementType = schema.TypeRef{NamedType: &deduced}
+	}
+	return schema.TypeRef{Inlined: schema.Atom{Map: object}}
+}
+
+// patchMeta is how a strategic merge patch merges fields: as an apply does, by the first of the keys.
+type patchMeta struct {
+	schema *schema.Schema
+	of     schema.TypeRef
+}
+
+var _ strategicpatch.LookupPatchMeta = patchMeta{}
+
+// Name implements strategicpatch.LookupPatchMeta.
+func (m patchMeta) Name() string { return "" }
+
+// LookupPatchMetadataForStruct implements strategicpatch.LookupPatchMeta.
+func (m patchMeta) LookupPatchMetadataForStruct(name string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
+	return m.field(name), strategicpatch.PatchMeta{}, nil
+}
+
+// LookupPatchMetadataForSlice implements strategicpatch.LookupPatchMeta.
+func (m patchMeta) LookupPatchMetadataForSlice(name string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
+	list, meta := m.field(name), strategicpatch.PatchMeta{}
+	atom, known := list.resolve()
+	if !known || atom.List == nil {
+		return list, meta, nil
+	}
+	if atom.List.ElementRelationship == schema.Associative {
+		meta.SetPatchStrategies([]string{"merge"})
+		if len(atom.List.Keys) > 0 {
+			meta.SetPatchMergeKey(atom.List.Keys[0])
+		}
+	}
+	return patchMeta{m.schema, atom.List.ElementType}, meta, nil
+}
+
+func (m patchMeta) resolve() (schema.Atom, bool) {
+	if m.schema == nil {
+		return schema.Atom{}, false
+	}
+	return m.schema.Resolve(m.of)
+}
+
+// field is the type of a field of a struct, or of a value of a map.
+func (m patchMeta) field(name string) patchMeta {
+	atom, known := m.resolve()
+	if !known || atom.Map == nil {
+		return patchMeta{}
+	}
+	if f, ok := atom.Map.FindField(name); ok {
+		return patchMeta{m.schema, f.Type}
+	}
+	return patchMeta{m.schema, atom.Map.ElementType}
+}
+
+// removeUnknown removes the fields that the kind does not have, and reports whether nothing else is a mistake.
+func (q *request) removeUnknown(tree map[string]any) bool {
+	t, known := builtIn(q.kind)
+	if !known {
+		return true
+	}
+	unknown(t.Schema, t.TypeRef, tree, "")
+	_, err := t.FromUnstructured(tree, typed.AllowDuplicates)
+	return err == nil
 }

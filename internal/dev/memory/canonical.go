@@ -1,0 +1,211 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// exact returns a value of the Go type of a kind whose objects are read, and written, as by an API server; nil for other kinds.
+func exact(k schema.GroupKind) any {
+	switch k {
+	case schema.GroupKind{Kind: "ConfigMap"}:
+		return &corev1.ConfigMap{}
+	case schema.GroupKind{Kind: "Secret"}:
+		return &corev1.Secret{}
+	case schema.GroupKind{Kind: "Namespace"}:
+		return &corev1.Namespace{}
+	case schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}:
+		return &coordinationv1.Lease{}
+	}
+	return nil
+}
+
+func (q *request) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: q.kind.Group, Kind: q.kind.Kind}
+}
+
+// canonical makes an object what an API server makes of it when it decodes it: fields of metadata that are not set, or unknown, are absent.
+// On a live server so are those of kinds with exact types, and they have defaults; in tests of hooks they stay as they are written.
+func (q *request) canonical(tree map[string]any) *apierrors.StatusError {
+	converter := runtime.DefaultUnstructuredConverter
+	metadata := metadataOf(tree)
+	managed, hasManaged := metadata["managedFields"]
+	delete(metadata, "managedFields") // an empty list has a meaning
+	typedValue, given := exact(q.groupKind()), tree
+	if typedValue == nil || !q.live {
+		typedValue, given = &metav1.ObjectMeta{}, metadata
+	}
+	if err := converter.FromUnstructured(given, typedValue); err != nil {
+		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %w", q.kind.Kind, q.kind.Version, q.kind.Kind, err))
+	}
+	setDefaults(typedValue)
+	after, err := converter.ToUnstructured(typedValue)
+	if err != nil {
+		return failed(err)
+	}
+	maps.DeleteFunc(given, func(string, any) bool { return true })
+	maps.Copy(given, after)
+	if metadata = metadataOf(tree); metadata["creationTimestamp"] == nil {
+		delete(metadata, "creationTimestamp")
+	}
+	if hasManaged {
+		metadata["managedFields"] = managed
+	}
+	return nil
+}
+
+// setDefaults sets those of an API server.
+func setDefaults(object any) {
+	switch o := object.(type) {
+	case *corev1.Secret:
+		if o.Type == "" {
+			o.Type = corev1.SecretTypeOpaque
+		}
+		for name, value := range o.StringData {
+			if o.Data == nil {
+				o.Data = map[string][]byte{}
+			}
+			o.Data[name] = []byte(value)
+		}
+		o.StringData = nil
+	case *corev1.Namespace:
+		if o.Name != "" {
+			if o.Labels == nil {
+				o.Labels = map[string]string{}
+			}
+			o.Labels[corev1.LabelMetadataName] = o.Name
+		}
+	}
+}
+
+// initial adds what an API server gives a new object of its kind, whose managers do not own it.
+func (q *request) initial(tree map[string]any) {
+	switch {
+	case q.at.GroupResource == namespaces && q.live:
+		spec, _ := tree["spec"].(map[string]any)
+		finalizers, _ := spec["finalizers"].([]any)
+		tree["spec"] = map[string]any{"finalizers": append(finalizers, "kubernetes")}
+		tree["status"] = map[string]any{"phase": "Active"}
+	case q.kind.Status:
+		delete(tree, "status")
+	}
+}
+
+// matches rejects an object of another name, namespace, kind or version than the path of the request, and sets what it does not have.
+func (q *request) matches(tree map[string]any) *apierrors.StatusError {
+	metadata := metadataOf(tree)
+	text := func(of map[string]any, field string) string {
+		value, _ := of[field].(string)
+		return value
+	}
+	gv := q.kind.GroupVersion().String()
+	name, namespace := text(metadata, "name"), text(metadata, "namespace")
+	switch {
+	case q.subresource == "scale":
+		return nil
+	case q.kind.Custom && text(tree, "kind") == "", q.kind.Custom && text(tree, "apiVersion") == "":
+		return q.bad(fmt.Errorf("Object 'Kind' or 'apiVersion' is missing in the body")) //nolint:staticcheck // as an API server has it
+	case text(tree, "apiVersion") != "" && text(tree, "apiVersion") != gv:
+		return q.bad(fmt.Errorf("the API version in the data (%s) does not match the expected API version (%s)", text(tree, "apiVersion"), gv))
+	case text(tree, "kind") != "" && text(tree, "kind") != q.kind.Kind:
+		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s", text(tree, "kind"), q.kind.Version, q.kind.Kind))
+	case q.kind.Namespaced && namespace != "" && namespace != q.at.namespace:
+		return q.bad(errors.New("the namespace of the provided object does not match the namespace sent on the request"))
+	case q.at.name != "" && name != "" && name != q.at.name:
+		return q.bad(fmt.Errorf("the name of the object (%s) does not match the name on the URL (%s)", name, q.at.name))
+	}
+	tree["apiVersion"], tree["kind"] = gv, q.kind.Kind
+	if q.at.name != "" {
+		metadata["name"] = q.at.name
+	}
+	if delete(metadata, "namespace"); q.kind.Namespaced {
+		metadata["namespace"] = q.at.namespace
+	}
+	return nil
+}
+
+// current rejects an object that is made for another version, or another object of its name, than the one that is stored.
+func (q *request) current(live *stored, after map[string]any) *apierrors.StatusError {
+	is := metadataOf(live.tree)
+	version, _ := metadataOf(after)["resourceVersion"].(string)
+	switch {
+	case version == "" && q.live && (q.kind.Custom || q.createsOnUpdate()):
+		return invalid(schema.GroupKind{Group: q.at.Group, Kind: q.at.Resource}, q.at.name,
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+	case version != "" && version != is["resourceVersion"]:
+		return q.modified()
+	}
+	return nil
+}
+
+// createsOnUpdate reports whether PUT creates objects of the kind.
+func (q *request) createsOnUpdate() bool {
+	return q.groupKind() == schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}
+}
+
+func invalid(k schema.GroupKind, name string, errs ...*field.Error) *apierrors.StatusError {
+	return apierrors.NewInvalid(k, name, errs)
+}
+
+// names returns the rule for names of the kind.
+func (q *request) names() validation.ValidateNameFunc {
+	switch {
+	case q.at.GroupResource == namespaces:
+		return validation.ValidateNamespaceName
+	case q.at.GroupResource == schema.GroupResource{Resource: "services"}:
+		return validation.NameIsDNS1035Label
+	case q.kind.Group == "rbac.authorization.k8s.io":
+		return path.ValidatePathSegmentName
+	}
+	return validation.NameIsDNSSubdomain
+}
+
+// validate checks metadata, and fields that are immutable. Without live the object is new.
+func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusError {
+	at := field.NewPath("metadata")
+	o := &unstructured.Unstructured{Object: tree}
+	rule := q.names()
+	if live != nil {
+		rule = path.ValidatePathSegmentName
+	}
+	errs := validation.ValidateObjectMetaAccessor(o, q.kind.Namespaced, rule, at)
+	if live != nil {
+		before := live.tree
+		errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(o, &unstructured.Unstructured{Object: before}, at)...)
+		differs := func(name string) bool { return !reflect.DeepEqual(before[name], tree[name]) }
+		if before["type"] != nil && q.at.GroupResource.String() == "secrets" && differs("type") {
+			errs = append(errs, validation.ValidateImmutableField(tree["type"], before["type"], field.NewPath("type"))...)
+		}
+		if exact(q.groupKind()) != nil && before["immutable"] == true {
+			for _, name := range []string{"immutable", "data", "binaryData"} {
+				if differs(name) {
+					errs = append(errs, field.Forbidden(field.NewPath(name), "field is immutable when `immutable` is set"))
+				}
+			}
+		}
+	}
+	if q.createsOnUpdate() {
+		spec, _ := tree["spec"].(map[string]any)
+		if seconds, given := spec["leaseDurationSeconds"].(int64); given && seconds <= 0 {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "leaseDurationSeconds"), seconds, "must be greater than 0"))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	name, _ := metadataOf(tree)["name"].(string)
+	return invalid(q.groupKind(), name, errs...)
+}

@@ -1,0 +1,219 @@
+package memory
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// selection is what a request selects of the objects of its kind.
+type selection struct {
+	of     key // without a name
+	labels labels.Selector
+	fields fields.Selector
+}
+
+// selection reads the selectors of a request.
+func (q *request) selection() (sel selection, failure *apierrors.StatusError) {
+	sel.of = q.at
+	var err error
+	if sel.labels, err = labels.Parse(q.URL.Query().Get("labelSelector")); err != nil {
+		return sel, q.bad(err)
+	}
+	if sel.fields, err = fields.ParseSelector(q.URL.Query().Get("fieldSelector")); err != nil {
+		return sel, q.bad(err)
+	}
+	for _, r := range sel.fields.Requirements() {
+		if r.Field != "metadata.name" && r.Field != "metadata.namespace" && !slices.Contains(q.kind.Selectable, r.Field) {
+			return sel, q.bad(fmt.Errorf("field label not supported: %s", r.Field))
+		}
+	}
+	return sel, nil
+}
+
+// matches reports whether there is an object, and it is selected.
+func (sel selection) matches(at key, o *stored) bool {
+	if o == nil || at.GroupResource != sel.of.GroupResource || sel.of.namespace != "" && at.namespace != sel.of.namespace {
+		return false
+	}
+	if !sel.labels.Empty() {
+		of := labels.Set{}
+		given, _ := metadataOf(o.tree)["labels"].(map[string]any)
+		for name, value := range given {
+			of[name], _ = value.(string)
+		}
+		if !sel.labels.Matches(of) {
+			return false
+		}
+	}
+	return sel.fields.Empty() || sel.fields.Matches(fieldsOf{o.tree})
+}
+
+// fieldsOf are the fields of an object by their paths.
+type fieldsOf struct{ tree map[string]any }
+
+var _ fields.Fields = fieldsOf{}
+
+// Get implements fields.Fields.
+func (f fieldsOf) Get(path string) string {
+	if path == "name" {
+		path = "metadata.name"
+	}
+	value := any(f.tree)
+	for name := range strings.SplitSeq(path, ".") {
+		of, _ := value.(map[string]any)
+		value = of[name]
+	}
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// Has implements fields.Fields.
+func (f fieldsOf) Has(string) bool { return true }
+
+// expired is the answer to a request for a version that the log has no more.
+func (s *Server) expired(version int) *apierrors.StatusError {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.version))
+}
+
+// objectsAt returns the objects as they were at a version. It requires mu.
+func (s *Server) objectsAt(version int) (map[key]*stored, *apierrors.StatusError) {
+	if version == s.version {
+		return s.objects, nil
+	}
+	if version < s.forgotten {
+		return nil, s.expired(version)
+	}
+	objects := maps.Clone(s.objects)
+	for _, e := range slices.Backward(s.log) {
+		if e.version <= version {
+			break
+		}
+		if delete(objects, e.at); e.before != nil {
+			objects[e.at] = e.before
+		}
+	}
+	return objects, nil
+}
+
+// page is where a list continues.
+type page struct {
+	Version int    `json:"rv"`
+	Start   string `json:"start"`
+}
+
+// position is the place of an object in a list of all namespaces.
+func (at key) position() string { return at.namespace + "/" + at.name }
+
+// version reads the version of a request; 0 means any.
+func (q *request) version(current int) (version int, failure *apierrors.StatusError) {
+	text := q.URL.Query().Get("resourceVersion")
+	if text == "" {
+		return 0, nil
+	}
+	version, err := strconv.Atoi(text)
+	switch {
+	case err != nil || version < 0:
+		return 0, invalid(q.groupKind(), "", fieldInvalid("resourceVersion", text, "strconv.ParseUint: parsing: invalid syntax"))
+	case version > current && q.URL.Query().Get("watch") == "":
+		failure := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
+		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		return 0, failure
+	}
+	return version, nil
+}
+
+// list returns the objects that a request selects, or a page of them.
+func (s *Server) list(q *request) (answer, *apierrors.StatusError) {
+	sel, failure := q.selection()
+	if failure != nil {
+		return answer{}, failure
+	}
+	query := q.URL.Query()
+	at := page{Version: s.version}
+	version, failure := q.version(s.version)
+	if failure != nil {
+		return answer{}, failure
+	}
+	if query.Get("resourceVersionMatch") == "Exact" {
+		at.Version = version
+	}
+	if token := query.Get("continue"); token != "" {
+		text, err := base64.RawURLEncoding.DecodeString(token)
+		if err == nil {
+			err = json.Unmarshal(text, &at)
+		}
+		if err != nil || at.Version > s.version {
+			return answer{}, q.bad(errors.New("continue key is not valid"))
+		}
+	}
+	objects, failure := s.objectsAt(at.Version)
+	if failure != nil {
+		return answer{}, failure
+	}
+	var found []key
+	for one, o := range objects {
+		if sel.matches(one, o) && one.position() >= at.Start {
+			found = append(found, one)
+		}
+	}
+	slices.SortFunc(found, func(a, b key) int { return cmp.Compare(a.position(), b.position()) })
+	metadata := map[string]any{"resourceVersion": fmt.Sprint(at.Version)}
+	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && len(found) > limit {
+		text, _ := json.Marshal(page{at.Version, found[limit].position()}) // numbers and text
+		metadata["continue"] = base64.RawURLEncoding.EncodeToString(text)
+		if sel.labels.Empty() && sel.fields.Empty() {
+			metadata["remainingItemCount"] = len(found) - limit
+		}
+		found = found[:limit]
+	}
+	items := make([]any, len(found))
+	for i, one := range found {
+		items[i] = q.read(objects[one])
+	}
+	return answer{value: map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": metadata,
+		"items": items}}, nil
+}
+
+// read is an object in the version of the request.
+func (q *request) read(o *stored) map[string]any {
+	tree := o.shown()
+	if version := q.kind.GroupVersion().String(); q.kind.Custom && tree["apiVersion"] != version {
+		tree = maps.Clone(tree)
+		tree["apiVersion"] = version
+	}
+	return tree
+}
+
+// deleteCollection deletes the objects that a request selects, and returns them.
+func (s *Server) deleteCollection(q *request) (answer, *apierrors.StatusError) {
+	sel, failure := q.selection()
+	if failure != nil {
+		return answer{}, failure
+	}
+	deleted, failure := s.list(q)
+	if failure != nil || q.dryRun {
+		return deleted, failure
+	}
+	for at, live := range maps.Clone(s.objects) {
+		if sel.matches(at, live) && s.objects[at] == live {
+			s.deleteObject(at, live)
+		}
+	}
+	deleted.status = http.StatusOK
+	return deleted, nil
+}

@@ -1,0 +1,375 @@
+package memory
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func fieldInvalid(name string, value any, detail string) *field.Error {
+	return field.Invalid(field.NewPath(name), value, detail)
+}
+
+// empty is an object before it is created.
+func (q *request) empty() map[string]any {
+	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind, "metadata": map[string]any{}}
+}
+
+// check rejects unknown and mistyped fields of an object. A live server does what the parameter fieldValidation says, the others as Strict.
+func (s *Server) check(q *request, before, tree map[string]any) *apierrors.StatusError {
+	if q.subresource == "scale" {
+		return nil
+	}
+	found := mistakes(q.kind, before, tree)
+	directive := q.URL.Query().Get("fieldValidation")
+	switch {
+	case len(found) == 0:
+		return nil
+	case s.lenient:
+		s.mistakes = append(s.mistakes, (&Object{Kind: q.kind, Namespace: q.at.namespace, Name: cmp.Or(q.at.name, "(new)")}).Ref()+": "+
+			strings.Join(found, ", "))
+		return nil
+	case s.live && directive != metav1.FieldValidationStrict && q.removeUnknown(tree):
+		if directive != metav1.FieldValidationIgnore {
+			for _, text := range found {
+				q.warnings = append(q.warnings, fmt.Sprintf("299 - %q", text))
+			}
+		}
+		return nil
+	}
+	text := "strict decoding error: " + strings.Join(found, ", ")
+	if q.Method == http.MethodPatch && !q.isApply() {
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, text, 0, true)
+	}
+	return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %s", q.kind.Kind, q.kind.GroupVersion(), q.kind.Kind, text))
+}
+
+func (q *request) patchType() types.PatchType {
+	media, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	return types.PatchType(media)
+}
+
+func (q *request) isApply() bool {
+	return q.Method == http.MethodPatch && q.patchType() == types.ApplyPatchType
+}
+
+func (s *Server) create(q *request) (answer, *apierrors.StatusError) {
+	tree, failure := q.object()
+	if failure != nil {
+		return answer{}, failure
+	}
+	if failure := s.prepared(q, q.empty(), tree); failure != nil {
+		return answer{}, failure
+	}
+	o, failure := q.updated(q.empty(), tree)
+	if failure != nil {
+		return answer{}, failure
+	}
+	return s.made(q, o)
+}
+
+// prepared checks an object that a client has written, and makes it canonical.
+func (s *Server) prepared(q *request, before, tree map[string]any) *apierrors.StatusError {
+	if failure := q.matches(tree); failure != nil {
+		return failure
+	}
+	if failure := s.check(q, before, tree); failure != nil {
+		return failure
+	}
+	return q.canonical(tree)
+}
+
+// made stores a new object, unless the request is a dry run.
+func (s *Server) made(q *request, o *stored) (answer, *apierrors.StatusError) {
+	metadata := metadataOf(o.tree)
+	if version, _ := metadata["resourceVersion"].(string); version != "" && version != "0" {
+		return answer{}, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
+	}
+	for _, field := range kept {
+		delete(metadata, field)
+	}
+	if prefix, _ := metadata["generateName"].(string); prefix != "" && metadata["name"] == nil {
+		metadata["name"] = fmt.Sprintf("%s%05d", prefix, s.uids+1)
+		if s.live {
+			metadata["name"] = prefix + rand.String(5)
+		}
+	}
+	q.initial(o.tree)
+	q.at = keyOf(q.kind, o.tree)
+	if failure := s.accepts(q); failure != nil {
+		return answer{}, failure
+	}
+	if failure := q.validate(nil, o.tree); failure != nil {
+		return answer{}, failure
+	}
+	if s.objects[q.at] != nil {
+		return answer{}, apierrors.NewAlreadyExists(q.at.GroupResource, q.at.name)
+	}
+	if q.dryRun {
+		s.complete(q.at, o)
+	} else {
+		s.store(q.at, o)
+	}
+	return answer{http.StatusCreated, o.shown(), nil}, nil
+}
+
+// one serves a request for one object.
+func (s *Server) one(q *request) (answer, *apierrors.StatusError) {
+	live := s.objects[q.at]
+	change := s.edit
+	if q.isApply() {
+		change = s.apply
+	}
+	creates := q.subresource == "" && (q.isApply() || q.Method == http.MethodPut && q.createsOnUpdate())
+	switch {
+	case q.subresource != "" && !q.serves():
+		return answer{}, missing(q.Request, q.at.Resource+"/"+q.subresource, q.at.name)
+	case q.Method == http.MethodGet && live != nil:
+		return answer{value: q.view(q.read(live))}, nil
+	case q.Method == http.MethodDelete && live != nil:
+		return s.delete(q, live)
+	case live == nil && !creates:
+		return answer{}, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
+	}
+	next, err := change(q, live)
+	if err != nil {
+		return answer{}, err
+	}
+	if live == nil {
+		return s.made(q, next)
+	}
+	revised(live, next)
+	if err := q.validate(live, next.tree); err != nil {
+		return answer{}, err
+	}
+	if !q.dryRun {
+		next = s.update(q.at, live, next)
+	}
+	return answer{value: q.view(q.read(next))}, nil
+}
+
+func (q *request) serves() bool {
+	switch q.subresource {
+	case "status":
+		return q.kind.Status || q.kind.Guessed
+	case "scale":
+		return q.kind.Scale || q.kind.Guessed
+	}
+	return false
+}
+
+// view is what a request reads: the object, or its Scale.
+func (q *request) view(tree map[string]any) map[string]any {
+	if q.subresource != "scale" {
+		return tree
+	}
+	spec, _ := tree["spec"].(map[string]any)
+	replicas, ok := spec["replicas"]
+	if !ok {
+		replicas = int64(1)
+	}
+	metadata := metadataOf(tree)
+	status, _ := tree["status"].(map[string]any)
+	current, ok := status["replicas"]
+	if !ok {
+		current = int64(0)
+	}
+	return map[string]any{
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas},
+		"status": map[string]any{"replicas": current},
+		"metadata": map[string]any{"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+			"resourceVersion": metadata["resourceVersion"]},
+	}
+}
+
+// merge takes from after what a request may write.
+func (q *request) merge(live, after map[string]any) map[string]any {
+	take := func(from, to map[string]any, field string) {
+		delete(to, field)
+		if value, ok := from[field]; ok {
+			to[field] = value
+		}
+	}
+	switch {
+	case q.subresource == "status":
+		tree := runtime.DeepCopyJSON(live)
+		take(after, tree, "status")
+		if !q.kind.Custom && !q.kind.Guessed {
+			take(after, tree, "metadata")
+		}
+		return tree
+	case q.subresource == "scale":
+		tree := runtime.DeepCopyJSON(live)
+		spec, _ := tree["spec"].(map[string]any)
+		if spec == nil {
+			spec = map[string]any{}
+			tree["spec"] = spec
+		}
+		scaled, _ := after["spec"].(map[string]any)
+		take(scaled, spec, "replicas")
+		return tree
+	case q.at.GroupResource == namespaces && q.live:
+		take(live, after, "spec")
+		take(live, after, "status")
+	case q.kind.Status:
+		take(live, after, "status")
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		take(live, after, field)
+	}
+	return after
+}
+
+// edit returns what a request that is no apply makes of an object; without live, the object is new.
+func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError) {
+	if live == nil {
+		tree, failure := q.object()
+		if failure == nil {
+			failure = s.prepared(q, q.empty(), tree)
+		}
+		if uid, _ := metadataOf(tree)["uid"].(string); failure == nil && uid != "" {
+			failure = q.uidMismatch(uid, "")
+		}
+		if failure != nil {
+			return nil, failure
+		}
+		return q.updated(q.empty(), tree)
+	}
+	before := q.read(live)
+	seen := q.view(before)
+	after, failure := q.edited(seen)
+	if failure != nil {
+		return nil, failure
+	}
+	if uid, _ := metadataOf(after)["uid"].(string); q.Method == http.MethodPut && uid != "" && uid != metadataOf(seen)["uid"] {
+		return nil, q.uidMismatch(uid, metadataOf(seen)["uid"])
+	}
+	if q.subresource == "scale" {
+		after = q.merge(before, after)
+	} else if failure := s.prepared(q, live.tree, after); failure != nil {
+		return nil, failure
+	}
+	if failure := q.current(live, after); failure != nil {
+		return nil, failure
+	}
+	managed, reset := metadataOf(after)["managedFields"]
+	tree := q.merge(before, after)
+	if reset && q.subresource == "" {
+		metadataOf(tree)["managedFields"] = managed
+	}
+	return q.updated(before, tree)
+}
+
+func (q *request) uidMismatch(given string, is any) *apierrors.StatusError {
+	return apierrors.NewConflict(q.at.GroupResource, q.at.name,
+		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %v", given, is)) //nolint:staticcheck // as an API server has it
+}
+
+// edited returns what a request makes of what it reads.
+func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.StatusError) {
+	before, _ := json.Marshal(seen) // it came from JSON
+	unprocessable := func(err error) *apierrors.StatusError {
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, err.Error(), 0, true)
+	}
+	switch kind := q.patchType(); {
+	case q.Method == http.MethodPut:
+		return q.object()
+	case q.Method != http.MethodPatch:
+		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
+	case kind == types.MergePatchType:
+		text, err := jsonpatch.MergePatch(before, q.body)
+		if err != nil {
+			return nil, q.bad(err)
+		}
+		return q.decoded(text)
+	case kind == types.JSONPatchType:
+		patch, err := jsonpatch.DecodePatch(q.body)
+		if err != nil {
+			return nil, q.bad(err)
+		}
+		text, err := patch.Apply(before)
+		if err != nil {
+			return nil, unprocessable(err)
+		}
+		return q.decoded(text)
+	case kind == types.StrategicMergePatchType && !q.kind.Custom && !q.kind.Guessed:
+		patch, failure := q.decoded(q.body)
+		if failure != nil {
+			return nil, failure
+		}
+		t, _ := builtIn(q.kind)
+		tree, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(seen), patch, patchMeta{t.Schema, t.TypeRef})
+		if err != nil {
+			return nil, unprocessable(err)
+		}
+		return tree, nil
+	}
+	return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", q.at.GroupResource, q.at.name,
+		"the body of the request was in an unknown format", 0, true)
+}
+
+// object is the object in the body of the request.
+func (q *request) object() (map[string]any, *apierrors.StatusError) { return q.decoded(q.body) }
+
+func (q *request) decoded(text []byte) (map[string]any, *apierrors.StatusError) {
+	tree, err := decode(text)
+	if err != nil {
+		return nil, q.bad(err)
+	}
+	return tree, nil
+}
+
+func (s *Server) delete(q *request, live *stored) (answer, *apierrors.StatusError) {
+	var options metav1.DeleteOptions
+	if len(q.body) > 0 {
+		if err := json.Unmarshal(q.body, &options); err != nil {
+			return answer{}, q.bad(err)
+		}
+	}
+	metadata := metadataOf(live.tree)
+	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] ||
+		p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
+		return answer{}, apierrors.NewConflict(q.at.GroupResource, q.at.name, errors.New("the preconditions of the deletion are not met"))
+	}
+	if q.at.GroupResource == namespaces && slices.Contains(protected, q.at.name) {
+		return answer{}, apierrors.NewForbidden(namespaces, q.at.name, errors.New("this namespace may not be deleted"))
+	}
+	if q.dryRun = q.dryRun || len(options.DryRun) > 0; !q.dryRun {
+		if next := s.deleteObject(q.at, live); next != nil {
+			return answer{value: q.read(next)}, nil
+		}
+	} else if finalizers, _ := metadata["finalizers"].([]any); len(finalizers) > 0 {
+		return answer{value: q.read(live)}, nil
+	}
+	uid, _ := metadata["uid"].(string)
+	return answer{value: &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: q.at.name, Group: q.at.Group, Kind: q.at.Resource, UID: types.UID(uid)},
+	}}, nil
+}
+
+// deleteObject deletes an object, or returns it with the time of its deletion if something keeps it. It requires mu.
+func (s *Server) deleteObject(at key, live *stored) *stored {
+	finalizers, _ := metadataOf(live.tree)["finalizers"].([]any)
+	switch {
+	case s.live && (at.GroupResource == namespaces || at.GroupResource == crds && s.contains(at)):
+		return s.terminate(at, live)
+	case len(finalizers) > 0:
+		return s.update(at, live, s.deleting(live))
+	}
+	s.remove(at, live)
+	return nil
+}
