@@ -77,7 +77,7 @@ func TestQuotedMessages(t *testing.T) {
 	for path, text := range pageTexts(t, "..") {
 		seen := map[string]bool{}
 		for _, quote := range quotes(text) {
-			if !slices.ContainsFunc(messages, func(m message) bool { return says(m.text, quote) || m.isExample(quote) }) {
+			if !slices.ContainsFunc(messages, func(m message) bool { return contains(m.text, quote) || m.isExample(quote) }) {
 				t.Errorf("%s: no message of the program is %q: change or remove the row", path, quote)
 			}
 			if seen[quote] && strings.HasSuffix(path, "errors.md") {
@@ -86,19 +86,6 @@ func TestQuotedMessages(t *testing.T) {
 			seen[quote] = true
 		}
 	}
-}
-
-// says reports whether a message has the fixed parts of a row, in order.
-func says(message, row string) bool {
-	for part := range strings.SplitSeq(row, "…") {
-		part = strings.Trim(part, ` "[]`)
-		_, rest, ok := strings.Cut(message, part)
-		if !ok {
-			return false
-		}
-		message = rest
-	}
-	return true
 }
 
 // literals are the string literals of the program; parts of a sum are one.

@@ -1,6 +1,10 @@
 package docs
 
-import _ "embed"
+import (
+	"embed"
+	"regexp"
+	"strings"
+)
 
 // HookSchema and TestSchema are the JSON Schemas of the configuration of hooks and of test files; OperationSchema, ContextSchema and
 // ResultSchema those of one operation, of one binding context and of the result file of a run.
@@ -16,3 +20,46 @@ var (
 	//go:embed reference/result-file.schema.json
 	ResultSchema []byte
 )
+
+// Pages are reference pages that the program explains.
+//
+//go:embed reference/shell-library.md reference/python-library.md reference/hook-process.md reference/hook-metrics.md
+//go:embed reference/webhooks.md reference/http-hooks.md
+var Pages embed.FS
+
+var (
+	commented = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+	blank     = regexp.MustCompile(`\n{3,}`)
+)
+
+// Page returns a page as text for a terminal: without comments and addresses of links. With a word, only the paragraphs and rows that
+// have it, below their headings.
+func Page(name, word string) string {
+	text, _ := Pages.ReadFile("reference/" + name)
+	page := blank.ReplaceAllString(linked.ReplaceAllString(commented.ReplaceAllString(string(text), ""), "$1"), "\n\n")
+	if word == "" {
+		return page
+	}
+	var b strings.Builder
+	heading := ""
+	for part := range strings.SplitSeq(page, "\n\n") {
+		if strings.HasPrefix(part, "#") {
+			heading = part + "\n\n"
+			continue
+		}
+		if strings.HasPrefix(part, "|") {
+			var rows []string
+			for row := range strings.SplitSeq(part, "\n") {
+				if strings.Contains(row, word) {
+					rows = append(rows, row)
+				}
+			}
+			part = strings.Join(rows, "\n")
+		}
+		if strings.Contains(part, word) {
+			b.WriteString(heading + part + "\n\n")
+			heading = ""
+		}
+	}
+	return b.String()
+}

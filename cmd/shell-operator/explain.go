@@ -15,34 +15,89 @@ import (
 )
 
 func newExplainCommand(stdout io.Writer) *cobra.Command {
-	return &cobra.Command{
-		Use:   "explain [KEY]",
-		Short: "Explain a key of the files that hooks read and write",
+	output := string(formatText)
+	cmd := &cobra.Command{
+		Use:   "explain [KEY|PAGE [WORD]|CODE]",
+		Short: "Explain keys of the files that hooks read and write, the libraries, and codes of errors",
 		Long: `Explain a key of the configuration of a hook (hook…), of an operation (operation…), of a binding context (context…), of the
 result file of a run (result…) or of a test file (test…): its type, default, meaning and children. Lists have no place in KEY.
-Without a key, list the words that keys begin with.`,
+
+Print a page of the reference: files (variables and files of a run), metrics, webhooks, http, shell and python (the libraries); with a
+WORD, such as the name of a function, what the page says about it.
+
+Explain the code that findings of lint, test and run have with -o json: what the message means, and the fix.
+Without an argument, list the words that keys begin with, and the pages.`,
 		Example: `  shell-operator explain hook.kubernetes.queue
   shell-operator explain operation.Sync
   shell-operator explain context.Event.object
-  shell-operator explain result
-  shell-operator explain test.cases.expect`,
-		Args: upToOne("one key, such as hook.kubernetes"),
-		ValidArgsFunction: func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+  shell-operator explain test.cases.expect
+  shell-operator explain shell kubernetes::sync
+  shell-operator explain concurrency-without-key
+  shell-operator explain hook -o json-schema`,
+		Args: cobra.MaximumNArgs(2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
 			return completeKey(begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				_, err := fmt.Fprintf(stdout, "keys begin with:\n  %s\n", strings.Join(schemaWords(), "\n  "))
-				return err
-			}
-			s, err := findSchema(args[0])
+			text, err := explained(output, args)
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(stdout, s.explanation(args[0]))
+			_, err = io.WriteString(stdout, text)
 			return err
 		},
 	}
+	addFormat(cmd, &output, formatText, formatSchema)
+	return cmd
+}
+
+// explainedPages are the pages that can be explained, by their word.
+var explainedPages = map[string]string{
+	"files": "hook-process.md", "metrics": "hook-metrics.md", "webhooks": "webhooks.md", "http": "http-hooks.md", "shell": "shell-library.md",
+	"python": "python-library.md",
+}
+
+func pageWords() []string { return slices.Sorted(maps.Keys(explainedPages)) }
+
+func explained(output string, args []string) (string, error) {
+	if len(args) == 0 {
+		return fmt.Sprintf("keys begin with:\n  %s\npages:\n  %s\n", strings.Join(schemaWords(), "\n  "), strings.Join(pageWords(), "\n  ")), nil
+	}
+	word := ""
+	if len(args) == 2 {
+		word = args[1]
+	}
+	page, isPage := explainedPages[args[0]]
+	switch {
+	case output == string(formatSchema):
+		text, ok := schemas[args[0]]
+		if !ok || word != "" {
+			return "", fmt.Errorf("-o %s prints a whole schema: name one of %s", formatSchema, strings.Join(schemaWords(), ", "))
+		}
+		return string(text), nil
+	case isPage:
+		text := docs.Page(page, word)
+		if text == "" {
+			return "", fmt.Errorf("the page %s has nothing about %q: shell-operator explain %s prints all of it", args[0], word, args[0])
+		}
+		return text, nil
+	case word != "":
+		return "", &hinted{fmt.Errorf("there is no page %q%s", args[0], didYouMean(args[0], pageWords())),
+			"a second word is searched in a page: " + strings.Join(pageWords(), ", ")}
+	}
+	for _, e := range docs.Errors() {
+		if e.Code == args[0] {
+			return fmt.Sprintf("%s: %s\n\ncause: %s\nfix: %s\n", e.Code, strings.Join(e.Messages, ", "), e.Cause, e.Fix), nil
+		}
+	}
+	s, err := findSchema(args[0])
+	if err != nil {
+		return "", err
+	}
+	return s.explanation(args[0]), nil
 }
 
 // schema is a part of a JSON Schema.
@@ -77,8 +132,12 @@ func findSchema(key string) (schema, error) {
 	words := strings.Split(key, ".")
 	s, ok := rootSchema(words[0])
 	if !ok {
-		return s, &hinted{fmt.Errorf("there is no key %q%s", key, didYouMean(words[0], schemaWords())),
-			"keys begin with " + strings.Join(schemaWords(), ", ") + ": for instance hook.kubernetes.queue"}
+		known := append(schemaWords(), pageWords()...)
+		for _, e := range docs.Errors() {
+			known = append(known, e.Code)
+		}
+		return s, &hinted{fmt.Errorf("there is no key, page or code %q%s", key, didYouMean(words[0], known)),
+			"keys begin with " + strings.Join(schemaWords(), ", ") + ", for instance hook.kubernetes.queue; pages are " + strings.Join(pageWords(), ", ")}
 	}
 	for i, word := range words[1:] {
 		children := s.children()
@@ -99,7 +158,7 @@ func findSchema(key string) (schema, error) {
 func completeKey(begun string) (keys []string) {
 	parent, _, below := cutLast(begun)
 	if !below {
-		return schemaWords()
+		return append(schemaWords(), pageWords()...)
 	}
 	s, err := findSchema(parent)
 	if err != nil {

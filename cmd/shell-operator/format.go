@@ -21,6 +21,7 @@ const (
 	// formatGitHub are workflow commands that annotate lines, formatJUnit is the XML that CI systems read.
 	formatGitHub format = "github"
 	formatJUnit  format = "junit"
+	formatSchema format = "json-schema"
 )
 
 // addFormat adds -o to a command. The first of the formats is the default.

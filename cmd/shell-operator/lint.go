@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/shell-operator/shell-operator/docs"
 	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 )
@@ -73,6 +75,11 @@ func printReport(w io.Writer, output string, quiet, strict bool, report dev.Lint
 	}
 	switch format(output) {
 	case formatJSON, formatYAML:
+		for i, f := range report.Findings {
+			if f.Level != lint.Note {
+				report.Findings[i].Code = cmp.Or(f.Code, docs.CodeOf(f.Message))
+			}
+		}
 		return printValue(w, output, report)
 	case formatGitHub:
 		return printAnnotations(w, annotationsOfFindings(report))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shell-operator/shell-operator/docs"
 	"github.com/shell-operator/shell-operator/internal/dev"
 )
 
@@ -95,6 +96,9 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			defer stop()
 			report, err := dev.Try(ctx, o, t)
 			if format(output) != formatText {
+				if report.Error != "" {
+					report.Code = docs.CodeOf(report.Error)
+				}
 				err = errors.Join(err, printValue(stdout, output, report))
 			} else {
 				err = errors.Join(err, printTrial(stdout, report, apply))

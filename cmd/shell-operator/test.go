@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shell-operator/shell-operator/docs"
 	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
@@ -112,6 +113,11 @@ func addCase(w io.Writer, args []string, name, from string) error {
 func printTests(w io.Writer, output string, r dev.TestReport, verbose bool) error {
 	switch format(output) {
 	case formatJSON:
+		for _, c := range r.Cases {
+			for i := range c.Failures {
+				c.Failures[i].Code = docs.CodeOf(c.Failures[i].Message)
+			}
+		}
 		return printValue(w, output, r)
 	case formatGitHub:
 		return printAnnotations(w, annotationsOf(r))

@@ -75,6 +75,12 @@ type TestFailure struct {
 	Message string   `json:"message"`
 	Hint    string   `json:"hint,omitempty"`
 	Diff    []string `json:"diff,omitempty"`
+	// Code names the kind of failure, whatever its message.
+	Code string `json:"code,omitempty"`
+	// Path is the place of an expectation in the case, such as expect.after, Expected and Actual are its values.
+	Path     string `json:"path,omitempty"`
+	Expected any    `json:"expected,omitempty"`
+	Actual   any    `json:"actual,omitempty"`
 }
 
 // defaultCaseTimeout limits a run of a hook without executionTimeout.
@@ -179,7 +185,7 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 	f, problems := testfile.Parse(absolute, text)
 	broken := TestCase{File: path, Line: 1}
 	for _, p := range problems {
-		broken.Failures = append(broken.Failures, TestFailure{p.Line, p.Column, p.Message, p.Hint, nil})
+		broken.Failures = append(broken.Failures, TestFailure{Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint})
 	}
 	if len(problems) > 0 {
 		broken.Line = problems[0].Line
@@ -327,7 +333,7 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 
 func failuresOf(c *testfile.Case, actual *testfile.Actual) (failures []TestFailure) {
 	for _, f := range c.Expect.Compare(actual, c.Line) {
-		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff})
+		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff, Path: f.Path, Expected: f.Expected, Actual: f.Actual})
 	}
 	return failures
 }

@@ -19,6 +19,8 @@ type TrialReport struct {
 	Runs int `json:"runs,omitempty"`
 	// Error is why the run failed; empty means that it did not.
 	Error string `json:"error,omitempty"`
+	// Code names the kind of error, whatever its message.
+	Code string `json:"code,omitempty"`
 	// Notes are what is worth knowing and no mistake.
 	Notes       []string         `json:"notes,omitempty"`
 	Seconds     float64          `json:"seconds"`

@@ -44,7 +44,12 @@ type Finding struct {
 	Message string `json:"message"`
 	// Hint is the next step; it may be empty.
 	Hint string `json:"hint,omitempty"`
+	// Code names the kind of problem, whatever its message. Codes are those of the page of errors; notes have none.
+	Code string `json:"code,omitempty"`
 }
+
+// SyntaxCode is the code of messages of parsers of hooks, which are not ours.
+const SyntaxCode = "syntax"
 
 func finding(s script.Source, line, column int, level Level, message, hint string) Finding {
 	return Finding{Path: s.Path, Line: line, Column: column, Level: level, Message: message, Hint: hint}

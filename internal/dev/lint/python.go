@@ -36,5 +36,7 @@ func Python(ctx context.Context, s script.Source, file string, check Check) []Fi
 	}
 	line, _ := strconv.Atoi(parts[0])
 	column, _ := strconv.Atoi(parts[1])
-	return []Finding{finding(s, line, max(column, 0), Error, parts[2], "")}
+	found := finding(s, line, max(column, 0), Error, parts[2], "")
+	found.Code = SyntaxCode
+	return []Finding{found}
 }

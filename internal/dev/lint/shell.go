@@ -33,6 +33,7 @@ func Shell(ctx context.Context, s script.Source, file string, check Check) []Fin
 	}
 	line, column, message := describe(err)
 	found := finding(s, line, column, Error, message, "")
+	found.Code = SyntaxCode
 	if dialect == syntax.LangPOSIX {
 		if _, err := s.Parse(syntax.LangBash); err == nil {
 			found.Level, found.Hint = Warning, writeBash(s, name)

@@ -1,6 +1,7 @@
 package testfile
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -201,12 +202,15 @@ type Failure struct {
 	Message string
 	// Diff has the lines of both sides, with "-" before what is expected and "+" before what is there; it may be empty.
 	Diff []string
+	// Path is the place of the expectation in its case; Expected and Actual are the values, for other programs.
+	Path             string
+	Expected, Actual any
 }
 
 // Compare returns the failures of a case. line is that of the case.
 func (e *Expect) Compare(a *Actual, line int) (failures []Failure) {
 	fail := func(line int, message string, diff ...string) {
-		failures = append(failures, Failure{line, message, diff})
+		failures = append(failures, Failure{Line: line, Message: message, Diff: diff})
 	}
 	if a.Failed != "" {
 		fail(line, "a run failed and had no further attempt: "+a.Failed)
@@ -234,10 +238,10 @@ func (e *Expect) met(x Expected, a *Actual) bool { return len(e.compare(x, a)) =
 
 // compare returns the failures of one expectation.
 func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
-	fail := func(message string, diff ...string) {
-		failures = append(failures, Failure{x.Line, message, diff})
-	}
 	actual, expected := a.of(x), x.Value
+	fail := func(message string, diff ...string) {
+		failures = append(failures, Failure{x.Line, message, diff, "expect." + x.Key, expected, actual})
+	}
 	switch x.Key {
 	case "error":
 		if a.Error == "" {
@@ -285,7 +289,7 @@ func (a *Actual) missing(x Expected, expected, actual []any) (wanted, there []an
 	wanted, there = []any{}, []any{}
 	for i, object := range expected {
 		if actual[i] == nil {
-			failures = append(failures, Failure{x.Line, a.Missing(object.(map[string]any)), nil})
+			failures = append(failures, Failure{x.Line, a.Missing(object.(map[string]any)), nil, fmt.Sprintf("expect.%s[%d]", x.Key, i), object, nil})
 			continue
 		}
 		wanted, there = append(wanted, object), append(there, actual[i])
