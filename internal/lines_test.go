@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79045
-	testLines    = 75803
+	productLines = 79253
+	testLines    = 75847
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,18 +21,18 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5272,
-	"docs":                               18,
+	"cmd/shell-operator":                 5349,
+	"docs":                               129,
 	"internal/app":                       2248,
 	"internal/console":                   2210,
 	"internal/debug":                     6706,
 	"internal/debug/history":             845,
-	"internal/dev":                       3186,
-	"internal/dev/lint":                  828,
+	"internal/dev":                       3194,
+	"internal/dev/lint":                  836,
 	"internal/dev/memory":                2946,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2636,
-	"internal/dev/testfile":              2050,
+	"internal/dev/testfile":              2054,
 	"internal/effect":                    348,
 	"internal/effect/apply":              760,
 	"internal/effect/applyset":           3945,
