@@ -371,7 +371,8 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	}
 }
 
-// restoration restores one member.
+// restoration restores one member. A Sync of the whole set would do without it, and sends 8 requests instead of 3 for one changed member of
+// 100, 15 for one of 1,000; and a member that another client changes again and again would delay the restores of all.
 type restoration struct {
 	*session
 	ref  ref
@@ -595,6 +596,10 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 		return err
 	case uid == "" && !created && !c.meets(answer):
 		return errors.Join(errForeign, c.undo(ctx, c.ref, res, answer))
+	case uid == "":
+		if err := c.stays(ctx, res, answer); err != nil {
+			return err
+		}
 	}
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
@@ -602,6 +607,24 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 	c.restores().made(c.opts.Now())
 	delete(c.state.differing, c.ref)
 	return nil
+}
+
+// stays removes a member that was created again if another process has changed the set since it was counted: that has perhaps read the
+// members before there was this one.
+func (c *restoration) stays(ctx context.Context, res kube.Resource, created *live) error {
+	err := c.readParent(ctx)
+	if err == nil && c.isLast() {
+		return nil
+	}
+	removed := c.deleteObject(ctx, append(res.Path(c.ref.namespace), c.ref.name), created)
+	if apierrors.IsNotFound(removed) || apierrors.IsConflict(removed) { // the other process has it now
+		removed = nil
+	}
+	if err = errors.Join(err, removed); err == nil {
+		c.drop(c.state)
+		return errStopped
+	}
+	return err
 }
 
 // keep makes a member that must be kept independent of the owner.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +125,48 @@ func TestAnotherProcessSyncs(t *testing.T) {
 				expect("some time after the standby's Sync", c.standby)
 			}
 		})
+	}
+}
+
+// A restore creates a member that another process has given up meanwhile: it is removed again.
+func TestRestoreMeetsSync(t *testing.T) {
+	cluster := testenv.Shared(t)
+	namespace := cluster.Namespace(t)
+	leader := newRestorer(t, cluster, namespace)
+	leader.ignoreReports(t)
+	standby := newOperator(t, cluster.Config(t), namespace, namespace, false)
+	client := testenv.Client(t, cluster.Config(t))
+	for _, want := range []map[string]string{{"a": "1"}, {}} {
+		if err := leader.sync(t.Context(), "web.sh", documentOf(map[string]string{"a": "1", "b": "1"})); err != nil {
+			t.Fatal(err)
+		}
+		idle(t, leader)
+		applied := make(chan error, 1)
+		leader.traffic.mu.Lock()
+		leader.traffic.before = func(_ int, r *http.Request) error {
+			if r.Method == http.MethodPatch && path.Base(r.URL.Path) == "b" { // the restore, after all that it has read
+				leader.traffic.mu.Lock()
+				leader.traffic.before = nil
+				leader.traffic.mu.Unlock()
+				applied <- standby.sync(t.Context(), "web.sh", documentOf(want))
+			}
+			return nil
+		}
+		leader.traffic.mu.Unlock()
+		if _, err := kube.Send(t.Context(), client.Delete().AbsPath("/api/v1/namespaces", namespace, "configmaps", "b")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-applied; err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the restore has not ended", func() bool {
+			is, recorded := setOfCluster(t, client, namespace)
+			return maps.Equal(is, want) && recorded == (len(want) > 0)
+		})
+		idle(t, leader)
+		if is, _ := setOfCluster(t, client, namespace); !maps.Equal(is, want) {
+			t.Errorf("there is %v; want %v", is, want)
+		}
 	}
 }
 
