@@ -42,8 +42,8 @@ type setWorld struct {
 	namespace string
 	replicas  [2]*testenv.Operator
 	hooks     string
-	// wanted are what the set may be now: what was answered last, or both of two requests at the same time; none after a request that was not
-	// answered.
+	// wanted are what the set may be now: what was answered last, or both of two requests at the same time; none after a request without
+	// an answer.
 	wanted []members
 	// strayed counts how often a stranger has changed a member: further restores of it are delayed.
 	strayed map[string]int
@@ -94,7 +94,8 @@ func (w *setWorld) put(to *testenv.Operator, want members) error {
 			w.namespace, value, more))
 	}
 	document := fmt.Sprintf("{operation: Sync, set: web, allowEmpty: true, objects: [%s]}", strings.Join(objects, ", "))
-	res, err := http.Post("http://"+to.UntilLog("HTTP hooks are served").Fields["address"]+"/sets", "text/plain", strings.NewReader(document))
+	url := "http://" + to.UntilLog("HTTP hooks are served").Fields["address"] + "/sets"
+	res, err := http.Post(url, "text/plain", strings.NewReader(document))
 	if err == nil {
 		res.Body.Close()
 		if res.StatusCode != http.StatusNoContent {
@@ -247,8 +248,8 @@ func TestSetsByRequests(t *testing.T) {
 	wanted(t, name)
 	together(t)
 	cluster := testenv.Shared(t)
-	w := &setWorld{t: t, cluster: cluster, client: clientOf(t, cluster), random: rand.New(rand.NewPCG(seed(), 600)), namespace: cluster.Namespace(t),
-		strayed: map[string]int{}, wanted: []members{{}}, hooks: t.TempDir()}
+	w := &setWorld{t: t, cluster: cluster, client: clientOf(t, cluster), random: rand.New(rand.NewPCG(seed(), 600)),
+		namespace: cluster.Namespace(t), strayed: map[string]int{}, wanted: []members{{}}, hooks: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(w.hooks, "put.sh"), []byte(setsHook), 0o755); err != nil {
 		t.Fatal(err)
 	}
