@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79253
-	testLines    = 75847
+	productLines = 79326
+	testLines    = 75989
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              2054,
 	"internal/effect":                    348,
 	"internal/effect/apply":              760,
-	"internal/effect/applyset":           3945,
+	"internal/effect/applyset":           3968,
 	"internal/effect/finalizer":          841,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              877,
@@ -50,13 +50,13 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2509,
+	"internal/run":                       2523,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               888,
 	"internal/run/process":               1870,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
-	"internal/run/workspace":             972,
+	"internal/run/workspace":             1008,
 	"internal/script":                    415,
 	"internal/shard":                     157,
 	"internal/source/http":               960,
