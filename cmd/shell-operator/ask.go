@@ -42,12 +42,13 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 		return clients[name]
 	}
 	for name, make := range map[string]func(*asking) *cobra.Command{
-		"status": newStatusCommand, "runs": newRunsCommand, "tail": newTailCommand, "hook": newHookCommand, "queue": newQueueCommand,
-		"config": newConfigCommand, "raw": newRawCommand, "console": newConsoleCommand,
+		"status": newStatusCommand, "tail": newTailCommand, "raw": newRawCommand, "console": newConsoleCommand,
 	} {
 		parents[name] = make(client(name))
 	}
 	addRouteCommands(parents, client)
+	parents["queue"].AddCommand(newQueueListCommand(client("queue")))
+	parents["runs"].AddCommand(newRunsSaveCommand(client("runs")))
 	commands := []*cobra.Command{}
 	for _, name := range slices.Sorted(maps.Keys(parents)) {
 		c := uses(parents[name], "debug-unix-socket")

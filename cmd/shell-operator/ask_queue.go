@@ -7,16 +7,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newQueueCommand(a *asking) *cobra.Command {
-	c := &cobra.Command{
-		Use:     "queue",
-		Aliases: []string{"queues"},
-		Short:   "Show queues and their tasks, retry, skip, pause and resume",
-	}
-	c.AddCommand(newQueueListCommand(a), newQueueMainCommand(a)) // the list of a noun alone is a route
-	return c
-}
-
 func newQueueListCommand(a *asking) *cobra.Command {
 	var showEmpty, watch bool
 	var interval string
@@ -50,19 +40,5 @@ shown if they are paused.
 	c.Flags().BoolVarP(&showEmpty, "show-empty", "e", false, "include empty queues")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "refresh until Ctrl-C")
 	c.Flags().StringVarP(&interval, "watchInterval", "t", "1s", "refresh interval")
-	return c
-}
-
-func newQueueMainCommand(a *asking) *cobra.Command {
-	c := &cobra.Command{
-		Use:     "main",
-		Short:   "Show the main queue with its tasks",
-		Example: "  shell-operator queue main\n  shell-operator queue main -o yaml",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.show(cmd.Context(), "/queue/main", "")
-		},
-	}
-	a.addOutput(c)
 	return c
 }

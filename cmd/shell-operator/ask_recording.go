@@ -23,7 +23,12 @@ default, and never overwritten; "-" is standard output. "shell-operator run HOOK
 
 By default the last failed run of each hook is recorded; "shell-operator hook record" records all runs of a hook for a while.`,
 		Example: "  shell-operator runs save 17-2\n  shell-operator runs save 17-2 - >failed.json",
-		Args:    oneRun(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return errors.New("runs save takes the id of one run: shell-operator runs lists them")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := a.recording(cmd.Context(), args[0])
 			if err != nil {
@@ -50,20 +55,6 @@ By default the last failed run of each hook is recorded; "shell-operator hook re
 			}
 			_, err = fmt.Fprintf(a.stdout, "saved %s\nnext: shell-operator run %s --from %s\n", file, saved.Hook, file)
 			return err
-		},
-	}
-}
-
-func newRunsContextCommand(a *asking) *cobra.Command {
-	return &cobra.Command{
-		Use:     "context RUN",
-		Short:   "Show the binding contexts of a recorded run",
-		Long:    `Show the binding contexts of a recorded run as JSON. "shell-operator runs save" describes which runs are recorded.`,
-		Example: "  shell-operator runs context 17-2\n  shell-operator runs context 17-2 | jq '.[].object.metadata.name'",
-		Args:    oneRun(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a.output = "json"
-			return a.show(cmd.Context(), "/run/"+debug.Name(args[0])+"/context", "")
 		},
 	}
 }

@@ -15,10 +15,13 @@ import (
 
 // addRouteCommands makes the commands of routes: below the parents that are there, those of topics, or new ones.
 func addRouteCommands(parents map[string]*cobra.Command, client func(name string) *asking) {
-	for _, t := range app.Topics() {
-		if t.Name != "" {
-			parents[t.Name] = &cobra.Command{Use: t.Name, Short: t.About}
+	topics := app.Topics()
+	for _, t := range topics {
+		if names := strings.Fields(t.Name); len(names) > 0 {
+			parents[names[0]] = &cobra.Command{Use: names[0], Aliases: names[1:], Short: t.About}
 		}
+	}
+	for _, t := range topics {
 		for _, r := range t.Routes {
 			if r.Command == nil {
 				continue
@@ -51,7 +54,7 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		}
 	}
 	dryRun, watched := false, false
-	if r.Method == http.MethodPost {
+	if r.Acts() {
 		c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done")
 	}
 	if is.List == nil {
@@ -94,7 +97,7 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		if dryRun {
 			form.Set("dryRun", "true")
 		}
-		answer, err := a.client().Post(cmd.Context(), path+"."+a.output, form)
+		answer, err := a.client().Post(cmd.Context(), strings.TrimSuffix(path+"."+a.output, ".text"), form)
 		if err != nil {
 			return err
 		}

@@ -118,10 +118,20 @@ func (l *LogLevel) dump() parameterDump {
 
 // Topic shows and changes the parameter.
 func (l *LogLevel) Topic() Topic {
-	return Topic{Routes: []Route{
-		{Method: "GET", Path: "/config/list", About: "runtime parameters", show: l.list, upstream: true},
+	return Topic{Name: "config", About: "Show and change runtime parameters", Routes: []Route{
+		{Method: "GET", Path: "/config/list", About: "runtime parameters", show: l.list, upstream: true, Command: &Command{
+			Use: "config list", Short: "List the runtime parameters",
+			Example: "  shell-operator config list\n  shell-operator config list -o json",
+		}},
 		{Method: "POST", Path: "/config/set", About: "change a parameter: form fields `name`, `value` and optionally `duration`", show: l.set,
-			upstream: true},
+			upstream: true, Command: &Command{
+				Use: "config set NAME VALUE [DURATION]", Short: "Change a runtime parameter, temporarily or until the operator ends",
+				Args:  [][]string{{"name", "value"}, {"name", "value", "duration"}},
+				Takes: "a name, a value and perhaps a duration, such as log.level debug 10m",
+				Long: `Change a runtime parameter. With a duration the previous value is restored afterwards; without one the
+new value stays until the operator ends. The log level debug without a duration is restored after 30 minutes.`,
+				Example: "  shell-operator config set log.level debug 10m\n  shell-operator config set log.level warn",
+			}},
 	}}
 }
 

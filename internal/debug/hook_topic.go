@@ -32,10 +32,20 @@ type hookTopic struct {
 func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne func(*hook.Hook) string) Topic {
 	t := &hookTopic{hooks, bindings, do, oneByOne}
 	return Topic{
+		Name: "hook hooks", About: "Show hooks, their configurations and snapshots, pause, resume, record and trigger",
 		Routes: []Route{
-			{Method: "GET", Path: "/hook/list", About: "names of the hooks, in the order in which they were loaded", show: t.list, upstream: true},
+			{Method: "GET", Path: "/hook/list", About: "names of the hooks, in the order in which they were loaded", show: t.list, upstream: true,
+				Command: &Command{
+					Use: "hook list", Short: "List the names of hooks", Example: "  shell-operator hook list\n  shell-operator hook list -o json",
+				}},
 			{Method: "GET", Path: "/hook/*/snapshots", About: "what the hook's `kubernetes` bindings see", show: onHook(hooks, t.snapshots),
-				upstream: true},
+				upstream: true, Command: &Command{
+					Use: "hook snapshot HOOK", Short: "Show the snapshots of a hook", Args: ofOne, Takes: oneHook,
+					Long: `Show the snapshots of a hook, one for each kubernetes binding, and how many objects have been
+added, modified and deleted since the start and since the last run.`,
+					Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot " +
+						"pods.sh -o json | jq '.pods.snapshot[].filterResult'",
+				}},
 			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it",
 				show: onHook(hooks, t.config), Command: &Command{
 					Use: "hook config HOOK", Short: "Show the configuration of a hook as the operator has parsed it", Args: ofOne, Takes: oneHook,
@@ -107,11 +117,16 @@ func (t *hookTopic) trigger(r request, h *hook.Hook) (acted, error) {
 	return queued, nil
 }
 
+// triggerable reports whether a person can run bindings of a type.
+func triggerable(k hook.Kind) bool {
+	return k == hook.OnStart || k == hook.OnKubernetes || k == hook.OnSchedule
+}
+
 // triggered finds the binding by name: the only one if the name is empty.
 func triggered(h *hook.Hook, name string) (at hook.Address, found string, err error) {
 	var names []string
 	for a, b := range h.Bindings() {
-		if a.Kind != hook.OnStart && a.Kind != hook.OnKubernetes && a.Kind != hook.OnSchedule {
+		if !triggerable(a.Kind) {
 			continue
 		}
 		own := cmp.Or(b.Name, string(a.Kind))

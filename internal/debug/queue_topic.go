@@ -29,8 +29,12 @@ func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeo
 	q := &queueTopic{queues, do}
 	key := []Flag{{Name: "key", Field: "key", Usage: "lane of a keyed queue"}}
 	return Topic{
+		Name: "queue queues", About: "Show queues and their tasks, retry, skip, pause and resume",
 		Routes: []Route{
-			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true},
+			{Method: "GET", Path: "/queue/main", About: "the main queue", show: q.main, upstream: true, Command: &Command{
+				Use: "queue main", Short: "Show the main queue with its tasks",
+				Example: "  shell-operator queue main\n  shell-operator queue main -o yaml",
+			}},
 			{Method: "GET", Path: "/queue/list", About: "all queues; `?showEmpty=true` includes empty ones", show: q.list, upstream: true},
 			{Method: "GET", Path: "/queue/*/lanes",
 				About: "the lanes of a keyed queue, at most 200: those in trouble first, or with `?key=` those " +

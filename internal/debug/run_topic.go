@@ -31,6 +31,7 @@ type runTopic struct {
 func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic {
 	t := &runTopic{hooks, runs, recordings}
 	return Topic{
+		Name: "runs history", About: "Show the last runs: cause, time, duration, outcome",
 		Routes: []Route{
 			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook, as below", show: t.list},
 			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, " +
@@ -52,7 +53,11 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 					"shell-operator runs show 17-2\n  shell-operator runs -o json",
 			}},
 			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
-			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context},
+			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context, Command: &Command{
+				Use: "runs context RUN", Short: "Show the binding contexts of a recorded run", Args: ofOne, Takes: "the id of one run",
+				Long:    `Show the binding contexts of a recorded run as JSON. "shell-operator runs save" describes which runs are recorded.`,
+				Example: "  shell-operator runs context 17-2\n  shell-operator runs context 17-2 | jq '.[].object.metadata.name'",
+			}},
 			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show,
 				Command: &Command{
 					Use: "runs show RUN", Short: "Show one run: events, output, error, operations", Args: ofOne, Takes: "the id of one run",

@@ -13,7 +13,8 @@ import (
 // Topic is a capability of an operator as its users see it: what it shows, what commands do, what it reports when it does not work. All
 // fields may be left out.
 type Topic struct {
-	// Name and About are those of the command whose subcommands call the routes; empty if there is none, or it has further ones.
+	// Name and About are those of the command whose subcommands call the routes; empty if there is none. Name may have further names behind
+	// it.
 	Name, About string
 	Routes      []Route
 	// Reasons are why a hook runs or does not: its verdict is made of them, wherever it is shown. Notes are what else why shows, Left is what
@@ -59,6 +60,9 @@ type Route struct {
 	// upstream has the route, too: its errors are text, unless the client accepts JSON only.
 	upstream bool
 }
+
+// Acts reports that the route can be a dry run.
+func (r *Route) Acts() bool { return r.act != nil }
 
 // All are the topics of an API that shows these: its own come first.
 func All(topics []Topic) []Topic { return slices.Concat((&API{}).own(), topics) }
