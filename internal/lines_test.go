@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79326
-	testLines    = 75989
+	productLines = 79364
+	testLines    = 75994
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5349,
+	"cmd/shell-operator":                 5182,
 	"docs":                               129,
 	"internal/app":                       2248,
-	"internal/console":                   2210,
-	"internal/debug":                     6706,
+	"internal/console":                   2159,
+	"internal/debug":                     6962,
 	"internal/debug/history":             845,
 	"internal/dev":                       3194,
 	"internal/dev/lint":                  836,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shell-operator/shell-operator/internal/app"
 	"github.com/shell-operator/shell-operator/internal/console"
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
@@ -75,7 +76,7 @@ func (a *asking) socketFlag() string {
 
 // serve serves until the context ends.
 func (f *consoleFlags) serve(ctx context.Context, in io.Reader, out io.Writer, page string, o console.Options) error {
-	o.Version, o.Listen = version, f.listen
+	o.Version, o.Listen, o.Routes = version, f.listen, app.Routes()
 	c, err := console.Listen(o)
 	if err != nil {
 		return err

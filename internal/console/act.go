@@ -9,43 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 )
-
-// action is what a person can do on a page: a route of the debug API, and the command that calls it.
-type action struct {
-	// name is that of the action in addresses: that of the route without the name in its path.
-	name string
-	// route may have a "*": the field "name".
-	route string
-	verb  string
-	// words are those of the command, before the name; flags are those of its other fields, "" for an argument.
-	words []string
-	flags []field
-	back  string
-}
-
-// field is one of a form, and the flag of the command that sets it.
-type field struct{ name, flag string }
-
-var actions = []action{
-	{"hook/trigger", "/hook/*/trigger", "Run the hook", []string{"hook", "trigger"}, []field{{"binding", ""}}, "/hooks/*"},
-	{"hook/pause", "/hook/*/pause", "Pause the hook", []string{"hook", "pause"}, nil, "/hooks/*"},
-	{"hook/resume", "/hook/*/resume", "Resume the hook", []string{"hook", "resume"}, nil, "/hooks/*"},
-	{"hook/record", "/hook/*/record", "Record all runs", []string{"hook", "record"}, []field{{"for", "--for"}}, "/hooks/*"},
-	{"queue/retry", "/queue/*/retry", "Begin the next attempt", []string{"queue", "retry"}, []field{{"key", "--key"}}, "/queues/*"},
-	{"queue/skip", "/queue/*/skip", "Drop the failed task", []string{"queue", "skip"}, []field{{"key", "--key"}}, "/queues/*"},
-	{"queue/pause", "/queue/*/pause", "Pause the queue", []string{"queue", "pause"}, nil, "/queues/*"},
-	{"queue/resume", "/queue/*/resume", "Resume the queue", []string{"queue", "resume"}, nil, "/queues/*"},
-	{"parked/retry", "/parked/retry", "Queue it again", []string{"parked", "retry"}, []field{{"id", ""}, {"all", "--all"}}, "/parked"},
-	{"parked/drop", "/parked/drop", "Drop it", []string{"parked", "drop"}, []field{{"id", ""}, {"all", "--all"}}, "/parked"},
-	{"sets/delete", "/sets/delete", "Delete the set", []string{"sets", "delete"}, []field{{"set", ""}, {"force", "--force"}}, "/sets"},
-	{"sets/adopt", "/sets/adopt", "Move the set", []string{"sets", "adopt"},
-		[]field{{"set", ""}, {"toHook", "--to-hook"}, {"toSet", "--to-set"}, {"force", "--force"}}, "/sets"},
-	{"finalizers/remove", "/finalizers/remove", "Remove the finalizer", []string{"finalizers", "remove"},
-		[]field{{"name", ""}, {"instance", "--instance"}, {"yes", "--yes"}}, "/finalizers"},
-}
 
 // actData is what the page shows that asks before an action, and the one after it.
 type actData struct {
@@ -74,41 +39,36 @@ type acted struct {
 // chosen is the action that a request names, with its form.
 func (c *Console) chosen(r *http.Request) (page, *actData, error) {
 	name := r.PathValue("action")
-	i := slices.IndexFunc(actions, func(a action) bool { return a.name == name })
-	if i < 0 {
+	route := c.actionRoute(name)
+	if route == nil {
 		return page{Title: "Not found"}, nil, errors.New("there is no such action")
 	}
-	a, form := actions[i], url.Values{}
+	p := page{Title: route.Command.Short, content: "act", Still: true}
 	if err := r.ParseForm(); err != nil {
-		return page{Title: a.verb}, nil, err
+		return p, nil, err
 	}
-	words, of := slices.Clone(a.words), r.Form.Get("name")
-	if strings.Contains(a.route, "*") {
-		words = append(words, of)
-	}
-	for _, f := range a.flags {
-		value := r.Form.Get(f.name)
-		if value == "" && (f.name != "key" || !r.Form.Has(f.name)) { // a lane may have an empty key
-			continue
-		}
-		form.Set(f.name, value)
-		switch {
-		case f.flag == "":
-			words = append(words, value)
-		case value == "true":
-			words = append(words, f.flag)
-		default:
-			words = append(words, f.flag, value)
-		}
-	}
-	fields := maps.Clone(form)
-	if of != "" {
+	asked, back := maps.Clone(r.Form), "/"+strings.Split(name, "/")[0]
+	path, fields := route.Path, url.Values{}
+	if of := r.Form.Get("name"); strings.Contains(path, "*") {
+		asked.Set("*", of)
 		fields.Set("name", of)
+		path, back = strings.Replace(path, "*", segments(of), 1), back+"s/"+segments(of) // the page of the hook or queue
 	}
-	d := &actData{Verb: a.verb, Command: c.command(words...), Action: c.access.base + "/act/" + a.name + "?" + fields.Encode(),
-		Back:  c.access.base + strings.Replace(a.back, "*", segments(of), 1),
-		route: strings.Replace(a.route, "*", segments(of), 1), form: form}
-	return page{Title: a.verb, content: "act", Data: d, Still: true}, d, nil
+	words, form := route.Command.Line(asked)
+	form.Del("*")
+	for field := range form {
+		fields[field] = form[field]
+	}
+	d := &actData{Verb: label(name), Command: c.command(words...), Action: c.access.base + "/act/" + name + "?" + fields.Encode(),
+		Back: c.access.base + back, route: path, form: form}
+	p.Data = d
+	return p, d, nil
+}
+
+// label is the verb of an action.
+func label(action string) string {
+	_, verb, _ := strings.Cut(action, "/")
+	return strings.ToUpper(verb[:1]) + verb[1:]
 }
 
 // ask shows what an action would do, before it is done.

@@ -20,6 +20,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
 // Options of a console.
@@ -32,6 +34,8 @@ type Options struct {
 	Version string
 	// Program and Flags are the words around a command of the operator: "kubectl shell-operator" and "-n shop".
 	Program, Flags string
+	// Routes are those of the operator that have commands: pages show their lists and offer their actions.
+	Routes []debug.Route
 	// Listen is a loopback address and a port, 0 for a free one.
 	Listen string
 

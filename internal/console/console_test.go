@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/app"
 )
 
 // fake is an operator at the edge of the console: answers by path, errors that are answers, and none at all.
@@ -197,6 +199,7 @@ func listening(t *testing.T) (*browser, *fake, *clock) {
 			defer f.mu.Unlock()
 			return &Connection{Operator: f, Pod: "operator-0", Flags: "--pod operator-0"}, f.down
 		},
+		Routes:  app.Routes(),
 		Version: "v10", Program: "kubectl shell-operator", Flags: "-n shop", Listen: "127.0.0.1:0", now: at.Now,
 	})
 	if err != nil {
@@ -406,7 +409,7 @@ func TestSlowRoute(t *testing.T) {
 		has(t, b.poll("/sets"), late, "The page shows what was known then, and is requested again by itself")
 		has(t, b.get("/"), "<h2 id=\"problems\">") // over the same connection
 		f.hang(nil)
-		has(t, b.poll("/sets"), `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`, "<table>")
+		has(t, b.poll("/sets"), `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`, "<table class=")
 
 		f.hang(func(path string) bool { return strings.HasSuffix(path, "/lanes.json") })
 		has(t, b.get("/"), "<h2 id=\"problems\">", "the operator needs more than 10s for /queue/4/lanes")

@@ -9,13 +9,13 @@ import (
 // objectData is what the page of an object shows.
 type objectData struct {
 	debug.ObjectState
-	Span span
+	Runs runsData
 }
 
 func (c *Console) object(r *http.Request) (page, error) {
 	name := r.PathValue("object")
 	var d objectData
 	err := c.link.get(r.Context(), "/object/"+segments(name)+".json", &d.ObjectState)
-	d.Span = spanOf(d.Runs, spanLimit)
-	return page{Title: plain(name), content: "object", Data: d}, err
+	d.Runs = runsOf(d.ObjectState.Runs)
+	return page{Title: plain(name), content: "object", Data: &d}, err
 }

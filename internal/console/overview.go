@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
@@ -19,22 +18,15 @@ type overviewData struct {
 	debug.Status
 	Problems, Notices []debug.Trouble
 	// Standby reports that another replica runs hooks.
-	Standby  bool
-	Webhooks []webhook
-	Delayed  []delayed
+	Standby bool
+	Delayed []delayed
 	// More are queues with lanes in trouble beyond those.
 	More int
 }
 
-// webhook is a binding that answers the API server.
-type webhook struct{ Hook, Type, Name, About, State string }
-
 // delayed are the lanes in trouble of a queue.
 type delayed struct {
-	Queue   string
-	Keyed   bool
-	Lanes   []debug.LaneOfQueue
-	More    int
+	debug.Lanes
 	Problem *problem
 }
 
@@ -51,14 +43,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		}
 	}
 	for i := range d.Hooks {
-		h := &d.Hooks[i]
-		d.Standby = d.Standby || h.State == "standby"
-		for _, b := range h.Bindings {
-			if strings.HasPrefix(b.Type, "kubernetesValidating") || strings.HasPrefix(b.Type, "kubernetesMutating") ||
-				strings.HasPrefix(b.Type, "kubernetesCustomResourceConversion") {
-				d.Webhooks = append(d.Webhooks, webhook{h.Name, b.Type, b.Name, b.About, b.State})
-			}
-		}
+		d.Standby = d.Standby || d.Hooks[i].State == "standby"
 	}
 	for _, q := range d.Queues {
 		if q.Delayed == 0 {
@@ -75,7 +60,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		d.Delayed = append(d.Delayed, of)
 	}
 	slices.SortStableFunc(d.Hooks, func(a, b debug.HookStatus) int { return rank(a.State) - rank(b.State) })
-	return page{Title: "Overview", content: "overview", Data: d}, nil
+	return page{Title: "Overview", content: "overview", Data: &d}, nil
 }
 
 // rank puts hooks in trouble first.
@@ -88,18 +73,12 @@ func rank(state string) int {
 
 // lanesOf are the lanes in trouble of a queue for the overview.
 func (c *Console) lanesOf(r *http.Request, queue, key string) (d delayed, err error) {
-	var all debug.Lanes
+	d.Problem, err = c.part(r, "/queue/"+segments(queue)+"/lanes.json"+queryOf("key", key), &d.Lanes)
 	d.Queue = queue
-	d.Problem, err = c.part(r, "/queue/"+segments(queue)+"/lanes.json"+queryOf("key", key), &all)
-	d.Keyed = all.Keyed
-	for _, l := range all.Lanes {
-		if l.Failures > 0 || key != "" {
-			d.Lanes = append(d.Lanes, l)
-		}
+	if key == "" {
+		d.Lanes.Lanes = slices.DeleteFunc(d.Lanes.Lanes, func(l debug.LaneOfQueue) bool { return l.Failures == 0 })
 	}
-	if len(d.Lanes) > shownLanes {
-		d.Lanes, d.More = d.Lanes[:shownLanes], len(d.Lanes)-shownLanes
-	}
+	d.Lanes.Lanes = d.Lanes.Lanes[:min(shownLanes, len(d.Lanes.Lanes))]
 	return d, err
 }
 
@@ -125,7 +104,7 @@ func (c *Console) queue(r *http.Request) (page, error) {
 	}
 	problem, err := c.part(r, "/queue/"+segments(name)+"/lanes.json"+queryOf("key", d.Key), &d.All)
 	d.Problem = problem
-	p.Data = d
+	p.Data = &d
 	if problem != nil && !known { // it is not idle: there is none
 		p.content, p.Data = "problem", problem
 	}

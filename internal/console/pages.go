@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -46,8 +47,11 @@ func (c *Console) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, show := range map[string]func(*http.Request) (page, error){
 		"GET /{$}": c.overview, "GET /hooks/{name...}": c.hook, "GET /queues/{name...}": c.queue, "GET /runs/{id...}": c.run,
-		"GET /objects/{object...}": c.object, "GET /parked": c.parked, "GET /sets": c.sets, "GET /sets/{id...}": c.set,
-		"GET /finalizers": c.finalizers, "GET /live": c.live, "GET /search": c.search, "GET /act/{action...}": c.ask,
+		"GET /objects/{object...}": c.object, "GET /sets/{id...}": c.set,
+		"GET /parked":     c.list("Parked tasks", "/parked/list", false, "parked/retry", "parked/drop"),
+		"GET /sets":       c.list("Sets of objects", "/sets/list", true),
+		"GET /finalizers": c.list("Finalizers", "/finalizers/list", true),
+		"GET /live":       c.live, "GET /search": c.search, "GET /act/{action...}": c.ask,
 		"POST /act/{action...}": c.act,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -72,14 +76,34 @@ func (c *Console) parse() *template.Template {
 		// A page may wait for the operator, and then for the answer whether it is there.
 		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
 		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String,
-		"bars":  bars,
+		"bars": bars, "lower": strings.ToLower,
 		"brief": debug.OneLine,
 		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
 		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "times": times, "word": word, "waterfall": waterfall,
-		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "triggerable": triggerable,
-		"queueState": queueState, "laneState": laneState,
+		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "queueState": queueState, "laneState": laneState, "label": label,
+		"named": func(a debug.Action, of string) any {
+			asks := ""
+			if a.Ask != "" {
+				for _, f := range c.actionRoute(a.Name).Command.Flags {
+					if f.Field == a.Ask {
+						asks = strings.ReplaceAll(f.Name, "-", " ")
+					}
+				}
+			}
+			return struct {
+				debug.Action
+				Of, Asks, Href string
+			}{a, of, asks, c.access.base + "/act/" + a.Name + queryAs(a.Form)}
+		},
+		"first": func(words string) string { return strings.Split(words, " ")[0] },
+		"ageOf": func(age any) string {
+			if t, ok := age.(time.Time); ok {
+				return ago(c.o.now().Sub(t))
+			}
+			return fmt.Sprint(age)
+		},
 		"more":  func(all, shown int) int { return max(0, all-shown) },
 		"query": queryOf,
 		"tab": func(path, name, current string) any {

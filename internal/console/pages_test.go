@@ -54,6 +54,8 @@ func everywhere(f *fake, text string) {
 		"reasons": []any{map[string]any{"kind": "queue", "blocks": true, "text": text, "hint": text}}})
 	f.set("/hook/"+escaped+"/runs.json", []any{run})
 	f.set("/run/list.json?all=true", []any{run})
+	f.set("/operation/list.json", map[string]any{"operations": []any{map[string]any{"hook": text, "operation": "MergePatch", "namespace": text,
+		"group": text, "resource": text, "verbs": []string{"patch"}, "first": at}}})
 	f.set("/run/"+escaped+".json", run)
 	f.set("/run/"+escaped+"/context.json", []any{map[string]any{"binding": text, "type": "Event", "object": map[string]any{text: text}}})
 	f.set("/hook/list.json", []string{text})
@@ -184,14 +186,15 @@ func TestPages(t *testing.T) {
 		"/": {"<title>Overview", "✕ blue", "‖ <strong>blue", "last 60 minutes: 8 runs, 5 failed", "Order/shop/blue",
 			"in 7s", "12 objects are delivered again, the next in 2.5s", "not registered", "/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue"},
 		"/hooks/blue": {"<title>Hook blue", "blocked", "/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
-			"MergePatch", "<td>patch</td>", "kubectl shell-operator rbac --from-runs -n shop", "Resume…"},
-		"/queues/blue": {"1 of 900 lanes are shown", "12 objects are delivered again, the next in 2.5s", "Order/shop/blue", "failed, 2 times",
+			"MergePatch", ">patch</td>", "kubectl shell-operator rbac --from-runs -n shop", "Resume…"},
+		"/queues/blue": {"1 of 900 lanes", "12 objects are delivered again, the next in 2.5s", "Order/shop/blue", "sleeping",
 			"kubectl shell-operator console /queues/blue -n shop"},
 		"/runs/blue": {"attempt 2 of task blue", "and 7 more", "The end of it", "and 29 more", "3 × blue", "runs save blue",
 			"<summary>Context 1"},
 		"/runs/blue?find=nothing": {"1 context not shown"},
 		"/runs/blue?find=BLUE":    {"<mark>blue</mark>"},
-		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task", "Parked task blue",
+		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task",
+			"/act/parked/drop?id=blue",
 			"drifted", "All runs of"},
 		"/parked":                 {"gave up: blue", "/act/parked/drop?id=blue"},
 		"/sets":                   {"its record blue", "/act/sets/delete?set=blue"},
@@ -267,11 +270,7 @@ func TestLaneWithoutKey(t *testing.T) {
 	for keyed, want := range map[bool]string{true: "/act/queue/retry?key=&amp;name=blue\"", false: "/act/queue/retry?name=blue\""} {
 		f.set("/queue/blue/lanes.json", map[string]any{"queue": "blue", "keyed": keyed, "count": 1, "matching": 1,
 			"lanes": []any{map[string]any{"key": "", "phase": "sleeping", "failures": 1, "tasks": 1}}})
-		text := b.get("/queues/blue")
-		has(t, text, want)
-		if lane := "<th scope=\"row\">empty key"; strings.Contains(text, lane) != keyed {
-			t.Errorf("keyed %t: %s", keyed, text)
-		}
+		has(t, b.get("/queues/blue"), want)
 	}
 }
 
@@ -293,7 +292,7 @@ func TestOlderOperator(t *testing.T) {
 func TestActions(t *testing.T) {
 	b, f, _ := started(t)
 	everywhere(f, "4")
-	has(t, b.get("/act/parked/retry?id=4"), "This would happen", "Queue it again")
+	has(t, b.get("/act/parked/retry?id=4"), "This would happen", "Queue parked tasks again")
 	if want := []string{"/parked/retry.json?dryRun=true&id=4"}; !slices.Equal(f.posts, want) {
 		t.Errorf("%v", f.posts)
 	}
@@ -305,7 +304,7 @@ func TestActions(t *testing.T) {
 	address := b.form("/act/parked/retry?id=4")
 	f.set("/parked/retry.json dry", map[string]any{"count": 1, "message": "dry run: another task is queued again"})
 	has(t, b.request("POST", address, url.Values{}, nil).Body.String(), "something else now than what was on the page",
-		"another task is queued again", "Queue it again")
+		"another task is queued again", "Queue parked tasks again")
 	has(t, b.request("POST", "/act/parked/retry?id=4", url.Values{}, nil).Body.String(), "something else now")
 	if last := f.posts[len(f.posts)-1]; last != "/parked/retry.json?dryRun=true&id=4" {
 		t.Errorf("%v", f.posts)

@@ -2,22 +2,18 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-// searchData is what the page of a search shows.
+// searchData is what the page of a search shows: lists of what is found, without those that are empty.
 type searchData struct {
-	Query   string
-	Hooks   []string
-	Runs    []history.Run
-	Object  string
-	Queues  []string
-	Lanes   []delayed
-	Problem *problem
-	Nothing bool
+	Query, Object string
+	Found         []debug.Table
+	Problem       *problem
 }
 
 // shownFound limits each list of a search.
@@ -25,9 +21,8 @@ const shownFound = 50
 
 func (c *Console) search(r *http.Request) (page, error) {
 	d := searchData{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
-	p := page{Title: "Search", content: "search", Still: true}
+	p := page{Title: "Search", content: "search", Still: true, Data: &d}
 	if d.Query == "" {
-		p.Data = d
 		return p, nil
 	}
 	p.Title = "Search for " + plain(d.Query)
@@ -39,37 +34,33 @@ func (c *Console) search(r *http.Request) (page, error) {
 		return p, err
 	}
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(d.Query)) }
-	for _, h := range s.Hooks {
-		if has(h.Name) && len(d.Hooks) < shownFound {
-			d.Hooks = append(d.Hooks, h.Name)
+	add := func(t debug.Table) {
+		if t.Rows = t.Rows[:min(shownFound, len(t.Rows))]; len(t.Rows) > 0 {
+			d.Found = append(d.Found, t)
 		}
+	}
+	named := func(t debug.Table) {
+		t.Rows = slices.DeleteFunc(t.Rows, func(row []debug.Cell) bool { return !has(row[0].Text(c.o.now())) })
+		add(t)
+	}
+	named(s.HookTable())
+	named(s.QueueTable())
+	for i, keyed := 0, 0; i < len(s.Queues) && keyed < shownKeyed; i++ {
+		if s.Queues[i].Lanes == 0 {
+			continue
+		}
+		keyed++
+		of, err := c.lanesOf(r, s.Queues[i].Name, d.Query)
+		if err != nil {
+			return p, err
+		}
+		add(of.Table())
 	}
 	var runs []history.Run
-	problem, err := c.part(r, "/run/list.json?all=true", &runs)
-	if err != nil {
-		return p, err
-	}
-	d.Problem = problem
-	for _, one := range runs {
-		if (one.ID == d.Query || one.Task == d.Query || has(strings.Join(one.Why, "\n"))) && len(d.Runs) < shownFound {
-			d.Runs = append(d.Runs, one)
-		}
-	}
-	for _, q := range s.Queues {
-		if has(q.Name) && len(d.Queues) < shownFound {
-			d.Queues = append(d.Queues, q.Name)
-		}
-		if q.Lanes > 0 && len(d.Lanes) < shownKeyed {
-			of, err := c.lanesOf(r, q.Name, d.Query)
-			if err != nil {
-				return p, err
-			}
-			if len(of.Lanes) > 0 {
-				d.Lanes = append(d.Lanes, of)
-			}
-		}
-	}
-	d.Nothing = d.Object == "" && len(d.Hooks)+len(d.Runs)+len(d.Queues)+len(d.Lanes) == 0
-	p.Data = d
-	return p, nil
+	var err error
+	d.Problem, err = c.part(r, "/run/list.json?all=true", &runs)
+	add(runsOf(slices.DeleteFunc(runs, func(one history.Run) bool {
+		return one.ID != d.Query && one.Task != d.Query && !has(strings.Join(one.Why, "\n"))
+	})).Table)
+	return p, err
 }

@@ -126,7 +126,15 @@ func times(n int) string {
 // word is a state as a class of the style sheet.
 func word(state string) string {
 	first, _, _ := strings.Cut(state, ",")
-	return strings.ReplaceAll(first, " ", "-")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case visible(r):
+			return r
+		}
+		return -1
+	}, first)
 }
 
 // queueState is that of a queue in words.
@@ -171,9 +179,4 @@ func objectOf(key string) string {
 func outcomeMark(text string) string {
 	status, _, _ := strings.Cut(text, " ")
 	return mark(strings.TrimSuffix(status, ","))
-}
-
-// triggerable reports whether a binding of a type can be run by a person.
-func triggerable(typ string) bool {
-	return typ == "onStartup" || typ == "kubernetes" || typ == "schedule"
 }

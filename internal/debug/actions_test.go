@@ -361,7 +361,7 @@ func TestParkedAndPauses(t *testing.T) {
 			t.Errorf("status: %s\nwant %s", got, want)
 		}
 	}
-	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 4 in all", "parked task p2 in queue"} {
+	for _, want := range []string{"1 run in flight, of 8 at most", "1 lane wait for a free place, of 4 in all", "parked task p2  big.py"} {
 		if got := ask(api, "GET", "/hook/big.py/why", nil).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("why: %s\nwant %s", got, want)
 		}
@@ -372,8 +372,9 @@ func TestParkedAndPauses(t *testing.T) {
 	page := httptest.NewRecorder()
 	operate(busyOperator()).page().ServeHTTP(page, httptest.NewRequest("GET", "/", nil))
 	for _, want := range []string{
-		"is paused with 4 tasks", "is paused with 0 tasks", `<td class="number">4 in 4 lanes</td>`, ", 1 running, 1 delayed",
+		"is paused with 4 tasks", "is paused with 0 tasks", `<td class="number">4</td><td class="number">1</td><td class="number">1</td>`,
 		`<td class="number">3</td><td>in 2s</td>`, `<span class="state paused">paused</span>`,
+		`<span class="state running">running, paused</span>`,
 	} {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("%s is missing in %s", want, page.Body)

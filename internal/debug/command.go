@@ -3,6 +3,8 @@ package debug
 import (
 	"errors"
 	"net/url"
+	"slices"
+	"strings"
 )
 
 // Command is how the command line calls a route.
@@ -21,6 +23,40 @@ type Command struct {
 	List *List
 	// Check rejects a form.
 	Check func(form url.Values) error
+}
+
+// Line are the words of the command that sends a form, and what of the form it sends: other fields are none of the command.
+func (c *Command) Line(form url.Values) (words []string, sent url.Values) {
+	for _, word := range strings.Fields(c.Use) {
+		if word != strings.ToLower(word) || strings.HasPrefix(word, "[") {
+			break // an argument
+		}
+		words = append(words, word)
+	}
+	sent = url.Values{}
+	var args []string
+	for _, fields := range append([][]string{{c.Many}}, c.Args...) {
+		if len(fields) > len(args) && !slices.ContainsFunc(fields, func(f string) bool { return form.Get(f) == "" }) {
+			args = fields
+		}
+	}
+	for _, field := range args {
+		words, sent[field] = append(words, form[field]...), form[field]
+	}
+	for _, f := range c.Flags {
+		switch {
+		case !form.Has(f.Field):
+			continue
+		case f.Default != "false":
+			words = append(words, "--"+f.Name, form.Get(f.Field))
+		case form.Get(f.Field) != "true":
+			continue
+		default:
+			words = append(words, "--"+f.Name)
+		}
+		sent.Set(f.Field, form.Get(f.Field))
+	}
+	return words, sent
 }
 
 // Flag is a flag of a command, which sets a field of the form.

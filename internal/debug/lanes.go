@@ -66,14 +66,24 @@ func laneOfQueue(l *Lane, now time.Time) LaneOfQueue {
 func (l *LaneOfQueue) Cells() []Cell {
 	return []Cell{
 		asKey.of("KEY", l.Key), asNumber.of("TASKS", l.Tasks), asState.of("STATE", cmp.Or(l.Phase, "idle")), asAge.of("FOR", l.For),
-		asNumber.of("FAILURES", some(l.Failures)), asLeft.of("NEXT ATTEMPT", l.RetryIn), asText.wide("FIRST TASK", l.About),
+		asNumber.of("FAILURES", some(l.Failures)), asLeft.of("NEXT ATTEMPT", l.RetryIn), asText.hidden("FIRST TASK", l.About),
 		asHook.of("HOOK", l.Hook), asFault.of("ERROR", l.Error),
 	}
 }
 
 // Table are the lanes as rows.
 func (l *Lanes) Table() Table {
-	t := TableOf("lanes", l.Lanes)
+	t := TableOf("lanes of queue "+l.Queue, l.Lanes)
+	t.Add(asActions, "ACTIONS", func(row int) any {
+		lane, of := &l.Lanes[row], []string{"name", l.Queue}
+		if lane.Failures == 0 {
+			return nil
+		}
+		if l.Keyed { // without a key it would be an action on all lanes
+			of = append(of, "key", lane.Key)
+		}
+		return []Action{acts("queue/retry", of...), acts("queue/skip", of...)}
+	})
 	switch {
 	case len(l.Lanes) == l.Count:
 	case l.Matching < l.Count:

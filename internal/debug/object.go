@@ -140,6 +140,9 @@ type ObjectBinding struct {
 	Requeue   *ObjectRequeue `json:"requeue,omitempty"`
 }
 
+// ParkedTable are the parked tasks with contexts of the object.
+func (o *ObjectBinding) ParkedTable() Table { return TableOf("parked tasks", o.Parked) }
+
 // ObjectRequeue is when an object is delivered again: at a time, or when there is room among the parked contexts.
 type ObjectRequeue struct {
 	Due        *time.Time `json:"due,omitempty"`

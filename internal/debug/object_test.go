@@ -51,7 +51,7 @@ func TestObject(t *testing.T) {
 		f.sights = map[string]Sight{"orders.sh 0 eu/o-17": {Sees: true, Deleting: true, Finalizer: true, Queue: "orders", Key: "Order/eu/o-17",
 			InLane: InLane{Lane: &Lane{Phase: Sleeping, Left: 4 * time.Second, Failures: 3, LastError: "boom\nbang", Length: 2},
 				Events: 2, Before: 1},
-			Parked:   []pending.ParkedTask{{ID: "9", Hook: f.hooks[0], Queue: "orders", Key: "Order/eu/o-17", Contexts: 2,
+			Parked: []pending.ParkedTask{{ID: "9", Hook: f.hooks[0], Queue: "orders", Key: "Order/eu/o-17", Contexts: 2,
 				Attempts: 5, Since: time.Now().Add(-time.Hour), Error: "no\nway"}},
 			Requeued: true, Due: time.Now().Add(30 * time.Second)}}
 		f.parts = map[string][]applyset.Part{"Order eu/o-17": {
@@ -74,7 +74,7 @@ func TestObject(t *testing.T) {
 orders.sh, binding "orders": sees it: the hook is paused
   it is being deleted and has the finalizer example.com/order
   queue "orders", key "Order/eu/o-17": 2 events of it, behind 1 task; the next attempt is in 4s, it has failed 3 times: boom bang
-  parked task 9 in queue "orders", key "Order/eu/o-17": 2 contexts of orders, given up after 5 attempts, 60m ago: no way
+  parked task 9  shop/watch.sh, queue "orders", key "Order/eu/o-17": 2 contexts of orders, given up after 5 attempts, 60m ago: no way
   it is delivered again in 20s
 audit.sh, binding "audit": does not see it: there is no such object, or the selectors of the binding leave it out
 set pages-1 of hook "sites.sh": member, drifted: changed by kubectl

@@ -14,9 +14,12 @@ import (
 var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"now": time.Now, "lower": strings.ToLower,
+	"title": func(about string) string { return strings.ToUpper(about[:1]) + about[1:] },
 	// word turns a state into a class name.
 	"word": func(state any) string {
-		return strings.NewReplacer(" ", "-", ",", "").Replace(fmt.Sprint(state))
+		first, _, _ := strings.Cut(fmt.Sprint(state), ",")
+		return strings.ReplaceAll(first, " ", "-")
 	},
 }).ParseFS(pageFiles, "page/page.html"))
 
@@ -31,7 +34,7 @@ func NewPage(a *API, profiling bool) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
 		var b bytes.Buffer
-		err := pageTemplate.Execute(&b, struct {
+		err := pageTemplate.Execute(&b, &struct {
 			Status
 			Profiling bool
 			Now       string

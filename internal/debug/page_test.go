@@ -21,7 +21,7 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"<title>Shell operator</title>", "shell-operator v1.2.3", `href="/metrics"`, `href="/discovery"`,
 		"big.py · kubernetes · cms", "in 3s", "0 3 * * *", "&lt;b&gt;ärger 100%.sh", "<td>17-1</td>",
-		"no permission to watch configmaps (v1)", "synchronizing", "exit status 1 (allowed)", `<td class="number">2</td><td><span ` +
+		"no permission to watch configmaps (v1)", "synchronizing", "exit status 1 (allowed)", `<td class="number">2</td><td>main</td><td><span ` +
 			`class="state watching">`,
 	} {
 		if !strings.Contains(body, want) {

@@ -133,14 +133,14 @@ func (t parkedTopic) tasks() []ParkedTask {
 
 func (t parkedTopic) list(request) (answer, error) { return answer{value: t.tasks()}, nil }
 
-// text is the task of a hook in a sentence.
+// text is the task on a line.
 func (p *ParkedTask) text(now time.Time) string {
 	end := "given up after"
 	if p.GaveUp {
 		end = "the hook gave up after"
 	}
-	return fmt.Sprintf("parked task %s in %s: %s of %s, %s %s, %s ago: %s", p.ID, laneText(p.Queue, p.Key), count(p.Contexts, "context"),
-		strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
+	return fmt.Sprintf("parked task %s  %s, %s: %s of %s, %s %s, %s ago: %s", p.ID, p.Hook, laneText(p.Queue, p.Key),
+		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
 }
 
 // laneText names a lane.

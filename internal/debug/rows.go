@@ -28,8 +28,8 @@ type Cell struct {
 	Kind   Kind
 	// Value is a text, a number, a time, a duration, *history.Minutes or []Action.
 	Value any
-	// Wide columns are in the wide table of a command only. Pages show all.
-	Wide bool
+	// Wide columns are not in the narrow table of a command. Hidden ones are not on pages, either.
+	Wide, Hidden bool
 }
 
 // Kind is what a column is for: how it is shown, and what pages link it to.
@@ -46,12 +46,16 @@ const (
 	asRun   Kind = "run"
 	asSet   Kind = "set"
 	asKey   Kind = "key"
+	// asObject is Kind/namespace/name.
+	asObject Kind = "object"
 	// asTime is a time, asAge how long ago it was, or how long something lasts. asTook is an exact duration, asLeft one until something.
 	asTime    Kind = "time"
 	asAge     Kind = "age"
 	asTook    Kind = "took"
 	asLeft    Kind = "left"
 	asMinutes Kind = "minutes"
+	// asPlot is a picture, on pages only.
+	asPlot Kind = "plot"
 	// asActions are what a person can do with the object, on pages.
 	asActions Kind = "actions"
 )
@@ -59,8 +63,13 @@ const (
 // changing reports that the column changes without an event.
 func (k Kind) changing() bool { return k == asAge || k == asTook || k == asLeft || k == asMinutes }
 
-func (k Kind) of(column string, value any) Cell   { return Cell{column, k, value, false} }
-func (k Kind) wide(column string, value any) Cell { return Cell{column, k, value, true} }
+func (k Kind) of(column string, value any) Cell { return Cell{Column: column, Kind: k, Value: value} }
+func (k Kind) wide(column string, value any) Cell {
+	return Cell{Column: column, Kind: k, Value: value, Wide: true}
+}
+func (k Kind) hidden(column string, value any) Cell {
+	return Cell{Column: column, Kind: k, Value: value, Wide: true, Hidden: true}
+}
 
 // Action is a route that changes something, with its form.
 type Action struct {
@@ -142,13 +151,31 @@ func TableOf[T any, P rowOf[T]](about string, objects []T) Table {
 	return t
 }
 
+// Add adds a column: its values by row.
+func (t *Table) Add(kind Kind, column string, value func(row int) any) {
+	t.Columns = append(t.Columns, kind.of(column, nil))
+	for i := range t.Rows {
+		t.Rows[i] = append(t.Rows[i], kind.of(column, value(i)))
+	}
+}
+
+// Without are the rows without a column.
+func (t Table) Without(column string) Table {
+	is := func(c Cell) bool { return c.Column == column }
+	t.Columns = slices.DeleteFunc(t.Columns, is)
+	for i := range t.Rows {
+		t.Rows[i] = slices.DeleteFunc(t.Rows[i], is)
+	}
+	return t
+}
+
 // Texts are the lines of the table with the header first, and their keys: the lines without the cells that change without an event.
 func (t *Table) Texts(wide bool, now time.Time) (lines [][]string, keys []string) {
 	for i, row := range slices.Insert(slices.Clone(t.Rows), 0, t.Columns) {
 		var line, key []string
 		for j := range row {
 			c := &row[j]
-			if c.Wide && !wide || c.Kind == asActions {
+			if c.Wide && !wide || c.Kind == asActions || c.Kind == asPlot {
 				continue
 			}
 			text := c.Column

@@ -18,9 +18,20 @@ func (r *RunRow) Cells() []Cell {
 	return []Cell{
 		asRun.of("ID", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asTook.of("TOOK", r.Took),
 		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", ending(&r.Run)+r.Verdict()+cause(&r.Run)),
-		asTime.wide("STARTED", r.Started), asText.wide("WAITED", r.Waited), asQueue.wide("QUEUE", r.Queue),
-		asNumber.wide("OPERATIONS", some(r.PatchCount)), asText.of("WHY", r.Reason()),
+		asTime.hidden("STARTED", r.Started), asText.hidden("WAITED", r.Waited), asQueue.hidden("QUEUE", r.Queue), asKey.wide("KEY", r.Key),
+		asState.wide("STATUS", r.Status), asNumber.hidden("OPERATIONS", some(r.PatchCount)), asText.of("WHY", r.Reason()),
 	}
+}
+
+// RunTable are runs as rows. Plot is the picture of a run, for pages.
+func RunTable(runs []history.Run, plot func(*history.Run) any) Table {
+	rows := make([]RunRow, len(runs))
+	for i := range runs {
+		rows[i].Run = runs[i]
+	}
+	t := TableOf("runs", rows)
+	t.Add(asPlot, "PHASES", func(row int) any { return plot(&runs[row]) })
+	return t
 }
 
 // ending is short for tables.

@@ -1,12 +1,36 @@
 package debug
 
-import "github.com/shell-operator/shell-operator/internal/effect/apply"
+import (
+	"strings"
+
+	"github.com/shell-operator/shell-operator/internal/effect/apply"
+)
 
 // SentList is the answer about all of them.
 type SentList struct {
 	Operations []apply.Sent `json:"operations"`
 	// Dropped is the number of operations of further kinds.
 	Dropped int `json:"dropped"`
+}
+
+// SentRow is a kind of operations in a list.
+type SentRow struct{ apply.Sent }
+
+// Cells are those of the operations.
+func (s *SentRow) Cells() []Cell {
+	return []Cell{asText.of("OPERATION", s.Operation), asText.of("RESOURCE", strings.TrimSuffix(s.Resource+"."+s.Group, ".")),
+		asText.of("NAMESPACE", s.Namespace), asText.of("VERBS", strings.Join(s.Verbs, ", ")), asAge.of("FIRST", s.First)}
+}
+
+// Table are the operations of a hook as rows.
+func (l *SentList) Table(hook string) Table {
+	var rows []SentRow
+	for _, s := range l.Operations {
+		if s.Hook == hook {
+			rows = append(rows, SentRow{s})
+		}
+	}
+	return TableOf("operations", rows)
 }
 
 // OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further

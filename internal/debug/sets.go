@@ -141,6 +141,13 @@ type Set struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// Actions are what can be done with the set.
+func (s *Set) Actions() []Action {
+	move := acts("sets/adopt", "set", s.ID)
+	move.Ask = "toHook"
+	return []Action{acts("sets/delete", "set", s.ID), move}
+}
+
 // Cells are those of the set in a list.
 func (s *Set) Cells() []Cell {
 	var members any
@@ -154,17 +161,30 @@ func (s *Set) Cells() []Cell {
 	case s.HookAbsent:
 		problem = "the hook is gone"
 	}
-	move := acts("sets/adopt", "set", s.ID)
-	move.Ask = "toHook"
 	return []Cell{asSet.of("SET", s.ID), asText.of("NAME", s.Name), asHook.of("HOOK", s.Hook), asText.of("OWNER", s.Owner),
-		asNumber.of("OBJECTS", members), asFault.of("PROBLEM", problem),
-		asActions.of("ACTIONS", []Action{acts("sets/delete", "set", s.ID), move})}
+		asNumber.of("OBJECTS", members), asFault.of("PROBLEM", problem), asActions.of("ACTIONS", s.Actions())}
 }
 
 // ShownSet is a set with its objects.
 type ShownSet struct {
 	Set
-	Objects []applyset.MemberState `json:"objects"`
+	Objects []SetMember `json:"objects"`
+}
+
+// Table are the objects as rows.
+func (s *ShownSet) Table() Table { return TableOf("objects", s.Objects) }
+
+// SetMember is an object of a set.
+type SetMember struct{ applyset.MemberState }
+
+// Cells are those of the object in a list.
+func (m *SetMember) Cells() []Cell {
+	state := string(m.State)
+	if m.Kept {
+		state += ", not deleted with the set"
+	}
+	return []Cell{asObject.of("OBJECT", strings.ReplaceAll(m.Kind+"/"+m.Namespace+"/"+m.Name, "//", "/")), asState.of("STATE", state),
+		asText.of("REASON", m.Reason)}
 }
 
 func (s *Set) line() string {
@@ -268,19 +288,19 @@ func (t *setTopic) show(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var b strings.Builder
-	b.WriteString(s.line())
+	shown, text := ShownSet{s, []SetMember{}}, s.line()
 	for _, m := range members {
-		fmt.Fprintf(&b, "  %s %s: %s", m.Kind, strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), m.State)
+		shown.Objects = append(shown.Objects, SetMember{m})
+		text += fmt.Sprintf("  %s %s: %s", m.Kind, strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), m.State)
 		if m.Reason != "" {
-			b.WriteString(", " + OneLine(m.Reason))
+			text += ", " + OneLine(m.Reason)
 		}
 		if m.Kept {
-			b.WriteString(", not deleted with the set")
+			text += ", not deleted with the set"
 		}
-		b.WriteString("\n")
+		text += "\n"
 	}
-	return answer{value: ShownSet{s, append([]applyset.MemberState{}, members...)}, text: b.String()}, nil
+	return answer{value: shown, text: text}, nil
 }
 
 // remove prunes a set, or all sets of a hook.

@@ -77,7 +77,6 @@ type runStatus struct {
 	ID      string           `json:"id"`
 	Hook    string           `json:"hook"`
 	Started time.Time        `json:"started"`
-	Ago     string           `json:"-"`
 	Took    history.Duration `json:"took"`
 	Attempt int              `json:"attempt"`
 	Status  history.Status   `json:"status"`
@@ -110,7 +109,7 @@ func (a *API) statusAt(now time.Time) Status {
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		verdict, _, _ := strings.Cut(r.Verdict(), ":") // a page without a password has no text about an object
-		brief := runStatus{r.ID, r.Hook, r.Started, ago(now.Sub(r.Started)), r.Took, r.Attempt, r.Status, r.Exit + verdict + message(&r)}
+		brief := runStatus{r.ID, r.Hook, r.Started, r.Took, r.Attempt, r.Status, r.Exit + verdict + message(&r)}
 		if last[r.Hook] == nil {
 			last[r.Hook] = &brief
 		}
@@ -142,7 +141,7 @@ func (a *API) statusAt(now time.Time) Status {
 		s.Bindings = append(s.Bindings, otherBindings(h, p, d.Troubles)...)
 		if h.Settings.Worker != nil {
 			state, _ := o.Workers.Workers(h)
-			s.Workers = workersOf(state, now)
+			s.Workers = workersOf(state)
 		}
 		if len(s.Bindings) == 0 {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})

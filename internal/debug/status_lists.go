@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // Cells are those of the hook in a list.
@@ -23,25 +26,110 @@ func (h *HookStatus) Cells() []Cell {
 	return []Cell{
 		asHook.of("HOOK", h.Name), asState.of("STATE", h.State), asNumber.of("OBJECTS", h.Objects),
 		asRun.of("LAST RUN", strings.TrimSpace(last.ID+" "+string(last.Status))), asAge.of("AGO", last.Started),
-		asTook.wide("TOOK", took), asText.wide("HOW IT ENDED", last.Exit), asMinutes.wide("LAST 60 MINUTES", h.Minutes),
+		asTook.hidden("TOOK", took), asText.hidden("HOW IT ENDED", last.Exit), asMinutes.wide("LAST 60 MINUTES", h.Minutes),
 		asText.of("BINDINGS", strings.Join(bindings, ", ")),
 	}
 }
 
 // Cells are those of the queue in a list.
 func (q *QueueStatus) Cells() []Cell {
-	state, next := cmp.Or(string(q.Phase), "idle"), q.Head
+	state, next, lasts := cmp.Or(string(q.Phase), "idle"), q.Head, any(nil)
+	if q.Tasks > 0 {
+		lasts = q.For
+	}
 	if q.Paused {
 		state += ", paused"
 	}
-	if next == "" && q.Requeues != nil {
-		next = q.Requeues.String()
+	if q.Requeues != nil {
+		next = strings.TrimPrefix(next+"; "+q.Requeues.String(), "; ")
 	}
 	return []Cell{
 		asQueue.of("QUEUE", q.Name), asNumber.of("TASKS", q.Tasks), asState.of("STATE", state), asNumber.of("FAILURES", some(q.Failures)),
-		asLeft.of("NEXT ATTEMPT", q.RetryIn), asNumber.wide("LANES", some(q.Lanes)), asNumber.wide("RUNNING", some(q.Running)),
-		asNumber.wide("DELAYED", some(q.Delayed)), asText.of("FIRST TASK", next),
+		asLeft.of("NEXT ATTEMPT", q.RetryIn), asAge.wide("FOR", lasts), asNumber.wide("LANES", some(q.Lanes)),
+		asNumber.wide("RUNNING", some(q.Running)), asNumber.wide("DELAYED", some(q.Delayed)), asText.of("FIRST TASK", next),
 	}
+}
+
+// bindingRow is a binding of a hook in a list.
+type bindingRow struct {
+	hook string
+	bindingStatus
+}
+
+// Cells are those of the binding.
+func (b *bindingRow) Cells() []Cell {
+	var objects any
+	if b.Objects != nil {
+		objects = *b.Objects
+	}
+	var can []Action
+	if triggerable(hook.Kind(b.Type)) {
+		can = []Action{acts("hook/trigger", "name", b.hook, "binding", b.Name)}
+	}
+	return []Cell{asText.of("BINDING", b.Name), asHook.of("HOOK", b.hook), asText.of("TYPE", b.Type), asText.of("WATCHES", b.About),
+		asNumber.of("OBJECTS", objects), asQueue.of("QUEUE", b.Queue), asState.of("STATE", b.State), asActions.of("ACTIONS", can)}
+}
+
+// workerRow is a worker of a hook in a list.
+type workerRow struct {
+	hook string
+	workerStatus
+}
+
+// Cells are those of the worker.
+func (w *workerRow) Cells() []Cell {
+	serves := "events"
+	if w.Requests {
+		serves = "requests"
+	}
+	return []Cell{asNumber.of("WORKER", w.Worker), asHook.of("HOOK", w.hook), asText.of("SERVES", serves), asState.of("STATE", w.State),
+		asNumber.of("PID", some(w.PID)), asAge.of("STARTED", w.Started), asNumber.of("RUNS", w.Runs)}
+}
+
+// Cells are those of the run in a list.
+func (r *runStatus) Cells() []Cell {
+	ended := r.Exit
+	if r.Status == history.Allowed {
+		ended += " (allowed)"
+	}
+	return []Cell{asRun.of("RUN", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asNumber.of("ATTEMPT", r.Attempt),
+		asTook.of("TOOK", r.Took), asFault.of("HOW IT ENDED", ended)}
+}
+
+// These are parts of the status as rows.
+func (s *Status) HookTable() Table    { return TableOf("hooks", s.Hooks) }
+func (s *Status) QueueTable() Table   { return TableOf("queues", s.Queues) }
+func (s *Status) FailureTable() Table { return TableOf("failed runs", s.Failures) }
+func (s *Status) BindingTable() Table {
+	return bindings("bindings", s.Hooks, func(hook.Kind) bool { return true })
+}
+
+// WebhookTable has the bindings that answer the API server.
+func (s *Status) WebhookTable() Table {
+	return bindings("webhooks", s.Hooks, reviews).Without("ACTIONS")
+}
+
+// WorkerTable has the workers of all hooks.
+func (s *Status) WorkerTable() Table {
+	var rows []workerRow
+	for _, h := range s.Hooks {
+		for _, w := range h.Workers {
+			rows = append(rows, workerRow{h.Name, w})
+		}
+	}
+	return TableOf("workers", rows)
+}
+
+func bindings(about string, hooks []HookStatus, have func(hook.Kind) bool) Table {
+	var rows []bindingRow
+	for _, h := range hooks {
+		for _, b := range h.Bindings {
+			if have(hook.Kind(b.Type)) {
+				rows = append(rows, bindingRow{h.Name, b})
+			}
+		}
+	}
+	return TableOf(about, rows)
 }
 
 // lists are routes to parts of the status.

@@ -26,9 +26,14 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, rev
 	}}
 }
 
-func failingReviews(h *hook.Hook, reviews *Reviews) (all []Trouble) {
+// reviews reports whether bindings of a type answer the API server.
+func reviews(k hook.Kind) bool {
+	return k == hook.OnValidating || k == hook.OnMutating || k == hook.OnConversion
+}
+
+func failingReviews(h *hook.Hook, known *Reviews) (all []Trouble) {
 	for a, b := range h.Bindings() {
-		if a.Kind != hook.OnValidating && a.Kind != hook.OnMutating && a.Kind != hook.OnConversion {
+		if !reviews(a.Kind) {
 			continue
 		}
 		of, subject := Reviewed{Hook: h.Name, Binding: b.Name}, inHook(h.Name, b.Name)
@@ -36,7 +41,7 @@ func failingReviews(h *hook.Hook, reviews *Reviews) (all []Trouble) {
 			of = Reviewed{Binding: h.Conversions[a.Index].CRDName}
 			subject += " (" + of.Binding + ")"
 		}
-		if failed, of := reviews.Failing(of); failed > 0 {
+		if failed, of := known.Failing(of); failed > 0 {
 			all = append(all, Trouble{Kind: InReviews, Hooks: []string{h.Name}, Type: a.Kind, Binding: b.Name, Subject: subject,
 				Problem: fmt.Sprintf("%d of its last %d reviews have failed", failed, of), Hint: "shell-operator runs " + h.Name + " --failed"})
 		}

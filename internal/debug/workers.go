@@ -50,20 +50,19 @@ type workerStatus struct {
 	// Requests reports that it serves reviews and HTTP requests, which have workers of their own.
 	Requests bool      `json:"requests,omitempty"`
 	Started  time.Time `json:"started"`
-	// Ago is the time since then. Runs are those that it has served.
-	Ago  string `json:"-"`
-	Runs int    `json:"runs"`
+	// Runs are those that it has served.
+	Runs int `json:"runs"`
 }
 
-func workersOf(state worker.State, now time.Time) (all []workerStatus) {
+func workersOf(state worker.State) (all []workerStatus) {
 	for _, w := range state.Workers {
-		all = append(all, workerStatus{w.Number, w.Phase, w.PID, w.Client, w.Started, ago(now.Sub(w.Started)), w.Runs})
+		all = append(all, workerStatus{w.Number, w.Phase, w.PID, w.Client, w.Started, w.Runs})
 	}
 	return all
 }
 
-// String is the worker on one line.
-func (w workerStatus) String() string {
+// text is the worker on one line.
+func (w *workerStatus) text(now time.Time) string {
 	text := fmt.Sprintf("worker %d", w.Worker)
 	if w.Requests {
 		text += ", for requests"
@@ -72,10 +71,10 @@ func (w workerStatus) String() string {
 	if w.PID != 0 {
 		text += fmt.Sprintf("pid %d, ", w.PID)
 	}
-	return text + fmt.Sprintf("started %s ago, %s", w.Ago, count(w.Runs, "run"))
+	return text + fmt.Sprintf("started %s ago, %s", ago(now.Sub(w.Started)), count(w.Runs, "run"))
 }
 
-// shownWorkers limits the workers of a hook in why and on the page.
+// shownWorkers limits the workers of a hook in why.
 const shownWorkers = 5
 
 // servedBy covers the workers of a hook.
@@ -87,8 +86,12 @@ func servedBy(state worker.State, used bool, now time.Time) (reasons []Reason) {
 		text, hint := describeProblem(p, now)
 		reasons = append(reasons, Reason{ByWorker, true, text, hint})
 	}
-	for _, line := range (HookStatus{Workers: workersOf(state, now)}).ShownWorkers() {
-		reasons = append(reasons, Reason{ByWorker, false, line, ""})
+	for i, w := range workersOf(state) {
+		if i == shownWorkers {
+			reasons = append(reasons, Reason{ByWorker, false, count(len(state.Workers)-i, "more worker"), ""})
+			break
+		}
+		reasons = append(reasons, Reason{ByWorker, false, w.text(now), ""})
 	}
 	if len(reasons) == 0 {
 		reasons = append(reasons, Reason{ByWorker, false, "no worker is there: the next run starts one", ""})
@@ -116,17 +119,6 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 		have = "has"
 	}
 	return fmt.Sprintf("%s %s %s failed, %s: %s", count(p.Failed, "start"), of, have, next, OneLine(p.Cause)), "the log has what it printed"
-}
-
-// ShownWorkers are those on the page.
-func (h HookStatus) ShownWorkers() (lines []string) {
-	for _, w := range h.Workers[:min(shownWorkers, len(h.Workers))] {
-		lines = append(lines, w.String())
-	}
-	if more := len(h.Workers) - shownWorkers; more > 0 {
-		lines = append(lines, count(more, "more worker"))
-	}
-	return lines
 }
 
 // tallyWorkers is the line about all workers; empty without any.

@@ -95,7 +95,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	b.TabTo("Retry all")
 	b.Keys("\r")
 	b.Says("This would happen:")
-	b.TabTo("Queue it again")
+	b.TabTo("Retry")
 	b.Keys("\r")
 	b.Says("Done:")
 	b.Visit(c.base + "/parked")

@@ -197,9 +197,9 @@ func TestPages(t *testing.T) {
 	object := "ConfigMap/" + s.namespace + "/o-2"
 	for path, want := range map[string][]string{
 		"/":                {"Lanes in trouble of queue", object, "invoices.sh, queue", "1 task parked", "last 60 minutes: "},
-		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", "<td>patch</td>", "Follow its runs", "waiting ", "process "},
+		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", ">patch</td>", "Follow its runs", "waiting ", "process "},
 		"/hooks/report.sh": {"0 3 1 1 *", "/act/hook/trigger?binding=nightly"},
-		"/queues/orders":   {object, "failed, once", "✕", "/act/queue/skip?key=ConfigMap%2F"},
+		"/queues/orders":   {object, "sleeping", "✕", "/act/queue/skip?key=ConfigMap%2F"},
 		"/runs/" + runs[0]: {"the printer is out of paper", "exit status 1", "Context 1 · invoices", "runs save " + runs[0],
 			"applying"},
 		"/objects/" + object:         {"orders.sh", "sees the object", "failed, once", "1 event of it", "All runs of"},

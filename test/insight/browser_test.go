@@ -35,7 +35,7 @@ func TestStatusPage(t *testing.T) {
 	b.Picture(filepath.Join("docs", "reference", "status-page.png"))
 
 	// It follows what happens.
-	const objects = `[...document.querySelectorAll("tbody")].find(b => b.innerText.includes("shop/ok.sh") && ` +
+	const objects = `[...document.querySelectorAll("tbody tr")].find(b => b.innerText.includes("shop/ok.sh") && ` +
 		`b.innerText.includes("prices")).querySelector(".number").innerText`
 	if got := browser.Value[string](b, objects); got != "1" {
 		t.Errorf("%s objects", got)
