@@ -4,7 +4,7 @@
 // The first words of a fenced block are its kind: "yaml patch" and "json patch" are files for $KUBERNETES_PATCH_PATH, "json metrics" is one
 // for $METRICS_PATH; "json admission", "json conversion" and "json http" are answers, and "yaml result" is a result file. YAML that
 // begins with configVersion is a configuration. test/tutorial reads all other blocks, and checks that none is left over.
-package docs
+package docs_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package docs
+package docs_test
 
 import (
 	"go/ast"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/docs"
 )
 
 // TestErrorsWithHints finds the errors of commands that name a next step: each has a row on the page of errors.
@@ -19,7 +21,7 @@ func TestErrorsWithHints(t *testing.T) {
 	texts := hinted(t, "../cmd/shell-operator", "../internal/debug")
 	for _, text := range texts {
 		m := message{text, verb.Split(text, -1)}
-		if !slices.ContainsFunc(rows, func(row string) bool { return contains(text, row) || m.isExample(row) }) {
+		if !slices.ContainsFunc(rows, func(row string) bool { return docs.Contains(text, row) || m.isExample(row) }) {
 			t.Errorf("docs/reference/errors.md has no row for %q", text)
 		}
 	}
@@ -32,13 +34,13 @@ func TestErrorsWithHints(t *testing.T) {
 func TestCodes(t *testing.T) {
 	page := pageTexts(t, "..")["../docs/reference/errors.md"]
 	seen := map[string]bool{}
-	for _, e := range Errors() {
+	for _, e := range docs.Errors() {
 		if seen[e.Code] || !regexp.MustCompile(`^[a-z][a-z0-9-]*$`).MatchString(e.Code) {
 			t.Errorf("%q: a code is of one row, and lower-case words with hyphens", e.Code)
 		}
 		seen[e.Code] = true
 		for _, m := range e.Messages {
-			if example := strings.ReplaceAll(m, "…", "x"); CodeOf(example) == "" {
+			if example := strings.ReplaceAll(m, "…", "x"); docs.CodeOf(example) == "" {
 				t.Errorf("%q has no code", example)
 			}
 		}
@@ -50,7 +52,7 @@ func TestCodes(t *testing.T) {
 		`after is different`: "expectation-differs", `error is different`: "error-differs", `nothing of this`: "",
 		`kubernetes[0].queue: is set for the queue main, which cannot have one`: "set-queue-main",
 	} {
-		if got := CodeOf(message); got != want {
+		if got := docs.CodeOf(message); got != want {
 			t.Errorf("%q: the code is %q, not %q", message, got, want)
 		}
 	}
@@ -69,7 +71,7 @@ func TestCodesOfFindings(t *testing.T) {
 			}
 			for _, m := range found.FindAllSubmatch(text, -1) {
 				seen++
-				if message := string(m[1]); CodeOf(message) == "" && !ofParser.MatchString(message) {
+				if message := string(m[1]); docs.CodeOf(message) == "" && !ofParser.MatchString(message) {
 					t.Errorf("%s: docs/reference/errors.md has no row for %q, so it has no code", path, message)
 				}
 			}

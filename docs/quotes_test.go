@@ -1,4 +1,4 @@
-package docs
+package docs_test
 
 import (
 	"go/ast"
@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/docs"
 )
 
 var quoted = regexp.MustCompile("`([^`]+)`")
@@ -77,7 +79,7 @@ func TestQuotedMessages(t *testing.T) {
 	for path, text := range pageTexts(t, "..") {
 		seen := map[string]bool{}
 		for _, quote := range quotes(text) {
-			if !slices.ContainsFunc(messages, func(m message) bool { return contains(m.text, quote) || m.isExample(quote) }) {
+			if !slices.ContainsFunc(messages, func(m message) bool { return docs.Contains(m.text, quote) || m.isExample(quote) }) {
 				t.Errorf("%s: no message of the program is %q: change or remove the row", path, quote)
 			}
 			if seen[quote] && strings.HasSuffix(path, "errors.md") {

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79364
-	testLines    = 75994
+	productLines = 79276
+	testLines    = 76251
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -57,6 +57,7 @@ var packageLines = map[string]int{
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,
+	"internal/schema":                    246,
 	"internal/script":                    415,
 	"internal/shard":                     157,
 	"internal/source/http":               960,
@@ -70,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1360,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5414,
+	"internal/wire":                      5080,
 	"sdk":                                67,
 }
 

@@ -134,9 +134,11 @@ func printable(text string) string {
 func ParseConfig(name, path string, output []byte, opts ConfigOptions) (hook.Hook, []Warning, error) {
 	p := &parser{ConfigOptions: opts, document: configDocument, hook: hook.Hook{Name: name, Path: path}}
 	if root, ok := p.decode(output); ok {
-		p.root(root)
+		p.tree = root
+		p.root()
 	}
 	if len(p.violations) > 0 {
+		inOrder(output, p.violations)
 		return hook.Hook{}, p.warnings, &ConfigError{Hook: name, Violations: p.violations, Output: string(output)}
 	}
 	return p.hook, p.warnings, nil
@@ -148,9 +150,12 @@ type parser struct {
 	document   document
 	violations []Violation
 	warnings   []Warning
-	// hook is that of a configuration. The includes of its bindings are pending until all kubernetes bindings are parsed.
-	hook    hook.Hook
-	pending []pendingIncludes
+	// tree is the document; what violates the schema is removed. bindings are those of a configuration, complete, by their path.
+	tree     map[string]any
+	bindings map[string]map[string]any
+	// hook is that of a configuration; includes are the names in includeSnapshotsFrom, by the path of the binding.
+	hook     hook.Hook
+	includes map[string][]string
 }
 
 // warn adds a warning unless it is there: several bindings can cause the same one.
@@ -161,23 +166,25 @@ func (p *parser) warn(path, format string, args ...any) {
 }
 
 // root dispatches on the version.
-func (p *parser) root(fields map[string]any) {
-	o := &object{p: p, fields: fields}
-	value, given := fields["configVersion"]
+func (p *parser) root() {
+	value, given := p.tree["configVersion"]
 	text, isText := value.(string)
+	s, err := configSchema()
 	switch {
+	case err != nil:
+		p.violation("", err.Error(), "")
 	case !given, text == "v0":
-		delete(fields, "configVersion")
-		p.v0(o)
+		delete(p.tree, "configVersion")
+		p.v0(s)
 	case value == nil:
-		o.violation("configVersion", "has no value", `write "configVersion: v1"`)
+		p.violation("configVersion", "has no value", `write "configVersion: v1"`)
 	case !isText:
-		o.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", jq.TypeOf(value)),
+		p.violation("configVersion", fmt.Sprintf("must be of type string: string expected, found %s", jq.TypeOf(value)),
 			`write "configVersion: v1"`)
 	case text == "v1":
-		p.v1(o)
+		p.v1(s)
 	default:
-		o.violation("configVersion", fmt.Sprintf("%q is not supported", text), `use "v1"`)
+		p.violation("configVersion", fmt.Sprintf("%q is not supported", text), `use "v1"`)
 	}
 }
 

@@ -18,14 +18,11 @@ import (
 type document struct {
 	// name is that of the text, key one that it can have, hint how to write it.
 	name, key, hint string
-	// ignored are keys that are accepted everywhere: editors and schema tools add them.
-	ignored []string
 }
 
 var (
-	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr",
-		[]string{"id", "$schema"}}
-	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m", nil}
+	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr"}
+	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m"}
 )
 
 // decode reads a mapping, which a text of comments only is, too.

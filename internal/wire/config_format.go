@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,8 +11,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
-// Config is a configuration in the form in which hooks print it, with its defaults: ParseConfig of its JSON is the hook. Hooks of version 0
-// are in the keys of version 1, without a version.
+// Config is a configuration in the form in which hooks print it. FormatConfig writes it with its defaults: ParseConfig of its JSON is the
+// hook. Hooks of version 0 are in the keys of version 1, without a version.
 type Config struct {
 	Version     string             `json:"configVersion,omitempty"`
 	OnStartup   *int               `json:"onStartup,omitempty"`
@@ -34,25 +35,25 @@ type bindingConfig struct {
 type ScheduleConfig struct {
 	bindingConfig
 	Crontab      string       `json:"crontab"`
-	Queue        string       `json:"queue"`
+	Queue        *queueConfig `json:"queue"`
 	AllowFailure bool         `json:"allowFailure,omitempty"`
 	Retry        *retryConfig `json:"retry,omitempty"`
 }
 
 type kubernetesConfig struct {
 	bindingConfig
-	// Queue is a name, or a queueConfig.
-	Queue           any              `json:"queue"`
+	Queue           *queueConfig     `json:"queue"`
 	AllowFailure    bool             `json:"allowFailure,omitempty"`
 	Retry           *retryConfig     `json:"retry,omitempty"`
 	APIVersion      string           `json:"apiVersion,omitempty"`
 	Kind            string           `json:"kind"`
 	Events          []string         `json:"executeHookOnEvent"`
+	WatchEvents     []string         `json:"watchEvent,omitempty"`
 	Initial         string           `json:"initialObjects,omitempty"`
 	Condition       string           `json:"conditions,omitempty"`
-	Synchronization bool             `json:"executeHookOnSynchronization"`
-	Wait            bool             `json:"waitForSynchronization"`
-	FullObjects     bool             `json:"keepFullObjectsInMemory"`
+	Synchronization *bool            `json:"executeHookOnSynchronization"`
+	Wait            *bool            `json:"waitForSynchronization"`
+	FullObjects     *bool            `json:"keepFullObjectsInMemory"`
 	ManagedFields   *bool            `json:"keepManagedFields,omitempty"`
 	Previous        bool             `json:"includePrevious,omitempty"`
 	Finalizer       string           `json:"finalizer,omitempty"`
@@ -64,10 +65,35 @@ type kubernetesConfig struct {
 	Resync          string           `json:"resynchronizationPeriod,omitempty"`
 }
 
+// queueConfig is an object, or a text with the name only.
 type queueConfig struct {
 	Name        string   `json:"name"`
 	Key         hook.Key `json:"key"`
 	Concurrency int      `json:"concurrency"`
+}
+
+func (c *queueConfig) UnmarshalJSON(text []byte) error {
+	if text[0] == '"' {
+		return json.Unmarshal(text, &c.Name)
+	}
+	type plain queueConfig
+	c.Name = hook.MainQueue
+	return json.Unmarshal(text, (*plain)(c))
+}
+
+func (c *queueConfig) MarshalJSON() ([]byte, error) {
+	if c.Key == "" {
+		return json.Marshal(c.Name)
+	}
+	type plain queueConfig
+	return json.Marshal((*plain)(c))
+}
+
+func (c *queueConfig) name() string {
+	if c == nil || c.Name == "" {
+		return hook.MainQueue
+	}
+	return c.Name
 }
 
 type retryConfig struct {
@@ -148,25 +174,52 @@ type allowConfig struct {
 }
 
 type settingsConfig struct {
-	MinInterval      string `json:"executionMinInterval,omitempty"`
-	Burst            int    `json:"executionBurst,omitempty"`
-	ExecutionTimeout string `json:"executionTimeout,omitempty"`
-	// ContextsPerRun is a number above 0, or auto.
-	ContextsPerRun any           `json:"contextsPerRun,omitempty"`
-	Retry          *retryConfig  `json:"retry,omitempty"`
-	Kubectl        string        `json:"kubectl,omitempty"`
-	Record         hook.Record   `json:"record,omitempty"`
-	Worker         *workerConfig `json:"worker,omitempty"`
-	MaxFileBytes   int           `json:"maxFileBytes,omitempty"`
-	MaxLogBytes    int           `json:"maxLogBytes,omitempty"`
-	ShardBy        shard.By      `json:"shardBy,omitempty"`
+	MinInterval      string          `json:"executionMinInterval,omitempty"`
+	Burst            int             `json:"executionBurst,omitempty"`
+	ExecutionTimeout string          `json:"executionTimeout,omitempty"`
+	ContextsPerRun   *contextsPerRun `json:"contextsPerRun,omitempty"`
+	Retry            *retryConfig    `json:"retry,omitempty"`
+	Kubectl          string          `json:"kubectl,omitempty"`
+	Record           hook.Record     `json:"record,omitempty"`
+	Worker           *workerConfig   `json:"worker,omitempty"`
+	MaxFileBytes     int             `json:"maxFileBytes,omitempty"`
+	MaxLogBytes      int             `json:"maxLogBytes,omitempty"`
+	ShardBy          shard.By        `json:"shardBy,omitempty"`
+}
+
+// contextsPerRun is a number, or auto.
+type contextsPerRun int
+
+func (c *contextsPerRun) UnmarshalJSON(text []byte) error {
+	if *c = hook.AutoContexts; text[0] == '"' {
+		return nil
+	}
+	return json.Unmarshal(text, (*int)(c))
+}
+
+func (c *contextsPerRun) MarshalJSON() ([]byte, error) {
+	if *c == hook.AutoContexts {
+		return []byte(`"auto"`), nil
+	}
+	return json.Marshal(int(*c))
 }
 
 // workerConfig are the limits of a worker. All are written, because 0 is no default.
 type workerConfig struct {
+	Off         bool   `json:"-"`
 	MaxAge      string `json:"maxAge"`
 	MaxRuns     int    `json:"maxRuns"`
 	IdleTimeout string `json:"idleTimeout"`
+}
+
+// UnmarshalJSON reads the limits, true or false.
+func (c *workerConfig) UnmarshalJSON(text []byte) error {
+	type plain workerConfig
+	*c = workerConfig{string(text) == "false", "1h", 10_000, "10m"}
+	if text[0] != '{' {
+		return nil
+	}
+	return json.Unmarshal(text, (*plain)(c))
 }
 
 // FormatConfig returns the form of a configuration.
@@ -177,7 +230,8 @@ func FormatConfig(h *hook.Hook) Config {
 	}
 	for i := range h.Schedules {
 		s := &h.Schedules[i]
-		c.Schedules = append(c.Schedules, ScheduleConfig{formatBinding(h, &s.Binding), s.Crontab, s.Queue, s.AllowFailure, formatRetry(s.Retry)})
+		c.Schedules = append(c.Schedules, ScheduleConfig{formatBinding(h, &s.Binding), s.Crontab, &queueConfig{Name: s.Queue}, s.AllowFailure,
+			formatRetry(s.Retry)})
 	}
 	for i := range h.Kubernetes {
 		c.Kubernetes = append(c.Kubernetes, formatKubernetes(h, &h.Kubernetes[i]))
@@ -225,18 +279,15 @@ func formatBinding(h *hook.Hook, b *hook.Binding) bindingConfig {
 
 func formatKubernetes(h *hook.Hook, k *hook.Kubernetes) kubernetesConfig {
 	c := kubernetesConfig{
-		bindingConfig: formatBinding(h, &k.Binding), Queue: k.Queue, AllowFailure: k.AllowFailure, Retry: formatRetry(k.Retry),
+		bindingConfig: formatBinding(h, &k.Binding), Queue: &queueConfig{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}, AllowFailure: k.AllowFailure, Retry: formatRetry(k.Retry),
 		APIVersion: k.APIVersion,
-		Kind:       k.Kind, Events: EventsOf(k), Synchronization: k.Initial == hook.InitialList, Wait: k.WaitForSynchronization,
-		FullObjects: k.KeepFullObjects, ManagedFields: k.KeepManagedFields, Previous: k.IncludePrevious, Finalizer: k.Finalizer,
+		Kind:       k.Kind, Events: EventsOf(k), Synchronization: new(k.Initial == hook.InitialList), Wait: new(k.WaitForSynchronization),
+		FullObjects: new(k.KeepFullObjects), ManagedFields: k.KeepManagedFields, Previous: k.IncludePrevious, Finalizer: k.Finalizer,
 		JQFilter:  k.JQFilter,
 		Condition: k.Condition, Names: formatNames(k.Names), Fields: formatFields(k.Fields),
 	}
-	if k.Lanes.Keyed() {
-		c.Queue = queueConfig{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}
-	}
 	if k.Initial == hook.InitialEvents && !k.WaitForSynchronization { // version 0 waits
-		c.Initial, c.Synchronization = "added", true
+		c.Initial, *c.Synchronization = "added", true
 	}
 	if k.Labels != "" {
 		c.Labels = formatLabels(k.Labels)
@@ -342,13 +393,10 @@ func formatSettings(s *hook.Settings) *settingsConfig {
 		c.MinInterval = formatDuration(&s.MinInterval)
 	}
 	if w := s.Worker; w != nil {
-		c.Worker = &workerConfig{formatDuration(&w.MaxAge), w.MaxRuns, formatDuration(&w.IdleTimeout)}
+		c.Worker = &workerConfig{false, formatDuration(&w.MaxAge), w.MaxRuns, formatDuration(&w.IdleTimeout)}
 	}
-	switch {
-	case s.ContextsPerRun == hook.AutoContexts:
-		c.ContextsPerRun = "auto"
-	case s.ContextsPerRun > 0:
-		c.ContextsPerRun = s.ContextsPerRun
+	if s.ContextsPerRun != 0 {
+		c.ContextsPerRun = new(contextsPerRun(s.ContextsPerRun))
 	}
 	if c == (settingsConfig{}) {
 		return nil

@@ -4,80 +4,41 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // openAPIPath is the path of the document that the operator generates.
 const openAPIPath = "/openapi.json"
 
-// https parses the list http.
-func (p *parser) https(root *object) (list []hook.HTTP) {
-	routes := map[string]int{}
-	parseEach(root, "http", 1, &list, func(o *object) hook.HTTP {
-		before := len(p.violations)
-		b := p.http(o)
-		if len(p.violations) > before {
-			return b
-		}
-		route := b.Method + " " + shape(b.Segments)
-		if first, ok := routes[route]; ok {
-			o.violation("path", fmt.Sprintf("%q answers the same requests as %s", b.Method+" "+b.Path, indexed("http", first)),
-				"one request runs one hook: give one of them another method or path, or make one binding of both")
-		} else {
-			routes[route] = len(list) - 1
-		}
-		return b
-	})
-	return list
-}
-
-func (p *parser) http(o *object) hook.HTTP {
-	var b hook.HTTP
-	b.Name = p.bindingName(o, "http")
-	b.Method = o.method()
-	b.Path = o.requiredText("path")
-	if jq.TypeOf(o.fields["path"]) == "string" {
-		b.Segments = o.segments(b.Path)
+func (p *parser) http(at string, c *httpConfig) hook.HTTP {
+	b := hook.HTTP{Binding: p.common(at, &c.bindingConfig, "http"), Method: c.Method, Path: c.Path, Timeout: duration(c.Timeout), Allow: (*hook.Allow)(c.Allow)}
+	b.Segments, _ = segments(c.Path)
+	for _, name := range c.Headers {
+		b.Headers = append(b.Headers, http.CanonicalHeaderKey(name))
 	}
-	for i, name := range o.texts("headers", 1) {
-		b.Headers = append(b.Headers, o.requestHeader(indexed("headers", i), name))
+	if b.Timeout != nil && *b.Timeout == 0 {
+		p.violation(at+".timeout", "is 0", "a request must have a time limit: use a duration such as \"30s\", or omit the key for 30s")
 	}
-	if b.Timeout = o.duration("timeout"); b.Timeout != nil && *b.Timeout == 0 {
-		o.violation("timeout", "is 0", "a request must have a time limit: use a duration such as \"30s\", or omit the key for 30s")
+	if b.Allow != nil && len(b.Allow.Users)+len(b.Allow.Groups) == 0 {
+		p.violation(at+".allow", "is empty", "list users or groups, or omit the key to use RBAC")
 	}
-	if a := o.object("allow"); a != nil {
-		b.Allow = &hook.Allow{Users: a.texts("users", 0), Groups: a.texts("groups", 0)}
-		notEmpty(a, "users", b.Allow.Users)
-		notEmpty(a, "groups", b.Allow.Groups)
-		a.close()
-		if len(b.Allow.Users)+len(b.Allow.Groups) == 0 {
-			a.violation("", "is empty", "list users or groups, or omit the key to use RBAC")
-		}
-	}
-	p.includes(o, &b.Binding)
-	o.close()
 	return b
 }
 
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-
-func (o *object) method() string {
-	method := o.requiredText("method")
-	if jq.TypeOf(o.fields["method"]) != "string" || slices.Contains(methods, method) {
-		return method
+// routes checks that a request matches one binding.
+func (p *parser) routes() {
+	routes := map[string]int{}
+	for i, b := range p.hook.HTTP {
+		route := b.Method + " " + shape(b.Segments)
+		if first, ok := routes[route]; ok && b.Path != "" {
+			p.violation(indexed("http", i)+".path", fmt.Sprintf("%q answers the same requests as %s", b.Method+" "+b.Path, indexed("http", first)),
+				"one request runs one hook: give one of them another method or path, or make one binding of both")
+		} else {
+			routes[route] = i
+		}
 	}
-	hint := ""
-	if upper := strings.ToUpper(method); slices.Contains(methods, upper) {
-		hint = "write it in upper case"
-	} else if upper == http.MethodOptions {
-		hint = "the operator answers OPTIONS itself"
-	}
-	o.violation("method", notOneOf(method, methods), hint)
-	return method
 }
 
 var (
@@ -85,21 +46,18 @@ var (
 	literal  = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=:@-]+$`)
 )
 
-// segments splits a path.
-func (o *object) segments(path string) []hook.Segment {
-	const hint = `write a path such as "/nodes/{name}"`
-	wrong := func(format string, args ...any) []hook.Segment {
-		o.violation("path", fmt.Sprintf("%q ", path)+fmt.Sprintf(format, args...), hint)
-		return nil
+// segments splits a path, or returns what is wrong with it.
+func segments(path string) (list []hook.Segment, problem string) {
+	wrong := func(format string, args ...any) ([]hook.Segment, string) {
+		return nil, fmt.Sprintf("%q ", path) + fmt.Sprintf(format, args...)
 	}
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
 		return wrong("does not begin with a slash")
 	}
 	if rest == "" {
-		return nil
+		return nil, ""
 	}
-	var list []hook.Segment
 	names := map[string]bool{}
 	for text := range strings.SplitSeq(rest, "/") {
 		switch {
@@ -125,7 +83,7 @@ func (o *object) segments(path string) []hook.Segment {
 	if path == openAPIPath {
 		return wrong("is reserved for the document of the operator")
 	}
-	return list
+	return list, ""
 }
 
 // shape is equal for paths that match the same requests.
@@ -140,20 +98,4 @@ func shape(segments []hook.Segment) string {
 		}
 	}
 	return b.String()
-}
-
-var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
-// secretHeaders are never passed to a hook.
-var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
-
-func (o *object) requestHeader(key, name string) string {
-	canonical := http.CanonicalHeaderKey(name)
-	switch {
-	case !token.MatchString(name):
-		o.violation(key, fmt.Sprintf("%q is not the name of a header", name), `write for instance "X-Signature"`)
-	case slices.Contains(secretHeaders, canonical):
-		o.violation(key, fmt.Sprintf("%q is never passed to a hook", name), "the client is in request.user")
-	}
-	return canonical
 }

@@ -1,95 +1,156 @@
 package wire
 
 import (
+	"cmp"
+	"encoding/json"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
+type legacyConfig struct {
+	OnStartup  *int               `json:"onStartup"`
+	Schedules  []ScheduleConfig   `json:"schedule"`
+	Kubernetes []legacyKubernetes `json:"onKubernetesEvent"`
+}
+
+type legacyKubernetes struct {
+	Name      string        `json:"name"`
+	Kind      string        `json:"kind"`
+	Events    []string      `json:"event"`
+	Object    string        `json:"objectName"`
+	Labels    *labelsConfig `json:"selector"`
+	Namespace struct {
+		Any   bool     `json:"any"`
+		Names []string `json:"matchNames"`
+	} `json:"namespaceSelector"`
+	JQFilter     string `json:"jqFilter"`
+	AllowFailure bool   `json:"allowFailure"`
+}
+
 // v0 parses a configuration without configVersion. Items are checked leniently: such hooks are old and no longer maintained.
-func (p *parser) v0(o *object) {
-	h := &p.hook
-	h.Contexts = hook.NameContexts
-	h.Settings = hook.Settings{ContextsPerRun: 1}
-	h.OnStartup = o.integer("onStartup")
-	parseEach(o, "schedule", 0, &h.Schedules, p.legacySchedule)
-	parseEach(o, "onKubernetesEvent", 0, &h.Kubernetes, p.legacyKubernetes)
-	if len(o.fields) == 0 {
-		o.violation("configuration", "should have at least 1 property",
-			`print a configuration that begins with "configVersion: v1"; a configuration with settings only disables the hook`)
-	}
-	p.newerKeys(o)
-	o.close()
-}
-
-// newerKeys reports a configuration that has keys of v1 and no configVersion.
-func (p *parser) newerKeys(o *object) {
-	o.lookup("configVersion") // so that a mistyped one gets a suggestion
-	var newer []string
+func (p *parser) v0(root *schema.Schema) {
+	s, newer := root.Defs["v0"], root.Defs["v1"].Properties
+	var misplaced []string
 	for _, kind := range append(hook.Kinds(), "settings") {
-		key := string(kind)
-		if slices.Contains(o.known, key) {
-			continue // version 0 has it, too
-		}
-		if _, ok := o.fields[key]; ok {
-			o.lookup(key)
-			newer = append(newer, key)
+		if _, has := p.tree[string(kind)]; has && s.Properties[string(kind)] == nil {
+			misplaced = append(misplaced, string(kind))
+			delete(p.tree, string(kind))
 		}
 	}
-	if len(newer) > 0 {
-		o.violation("configVersion", "must be v1 for "+strings.Join(newer, ", "), `write "configVersion: v1"`)
+	if len(misplaced) > 0 {
+		p.violation("configVersion", "must be v1 for "+strings.Join(misplaced, ", "), `write "configVersion: v1"`)
+	}
+	written := maps.Clone(p.tree)
+	for _, key := range []string{"schedule", "onKubernetesEvent"} {
+		if list, ok := p.tree[key].([]any); ok {
+			p.tree[key] = fold(s.Properties[key], slices.Clone(list))
+		}
+	}
+	p.remember()
+	for _, key := range []string{"schedule", "onKubernetesEvent"} {
+		list, _ := written[key].([]any)
+		for i, item := range list {
+			p.newerKeys(newer["kubernetes"].Items, indexed(key, i), item)
+		}
+	}
+	var c legacyConfig
+	p.structure(s, &c)
+	p.hook.Contexts = hook.NameContexts
+	p.hook.Settings = hook.Settings{ContextsPerRun: 1}
+	p.hook.OnStartup = c.OnStartup
+	for i := range c.Schedules {
+		p.hook.Schedules = append(p.hook.Schedules, hook.Schedule{
+			Binding: hook.Binding{Name: cmp.Or(c.Schedules[i].Name, "schedule")}, Crontab: c.Schedules[i].Crontab, Queue: hook.MainQueue,
+			AllowFailure: c.Schedules[i].AllowFailure,
+		})
+	}
+	for i := range c.Kubernetes {
+		p.hook.Kubernetes = append(p.hook.Kubernetes, p.legacyKubernetes(indexed("onKubernetesEvent", i), &c.Kubernetes[i]))
 	}
 }
 
-func (p *parser) legacySchedule(o *object) hook.Schedule {
-	o.lenient = true
-	var s hook.Schedule
-	s.Name = p.bindingName(o, "schedule")
-	newerFields(o)
-	s.Crontab = o.text("crontab")
-	p.crontab(o, s.Crontab)
-	s.AllowFailure = o.truth("allowFailure", false)
-	s.Queue = hook.MainQueue
-	return s
-}
-
-func (p *parser) legacyKubernetes(o *object) hook.Kubernetes {
-	o.lenient = true
-	k := hook.Kubernetes{Queue: hook.MainQueue, Initial: hook.InitialEvents, WaitForSynchronization: true}
+func (p *parser) legacyKubernetes(at string, c *legacyKubernetes) hook.Kubernetes {
+	k := hook.Kubernetes{
+		Binding: hook.Binding{Name: cmp.Or(c.Name, "onKubernetesEvent")}, Queue: hook.MainQueue, Kind: c.Kind, JQFilter: c.JQFilter,
+		AllowFailure: c.AllowFailure, Initial: hook.InitialEvents, WaitForSynchronization: true,
+	}
 	if p.SkipExistingV0 {
 		k.Initial = hook.InitialNone
 	}
-	k.Name = p.bindingName(o, "onKubernetesEvent")
-	k.Kind = o.text("kind")
-	if kind, ok := o.lookup("kind"); !ok || kind == "" {
-		o.violation("kind", "is required", `name a kind such as "Pod", a plural or a short name`)
+	has := func(event string) bool { return c.Events == nil || slices.Contains(c.Events, event) }
+	k.Added, k.Modified, k.Deleted = has("add"), has("update"), has("delete")
+	if c.Object != "" {
+		k.Names = []string{c.Object}
 	}
-	newerFields(o)
-	p.legacyEvents(o, &k)
-	if name := o.text("objectName"); name != "" {
-		k.Names = []string{name}
+	_, k.Labels = p.labelSelector(joined(at, "selector"), c.Labels)
+	if !c.Namespace.Any {
+		for i, name := range c.Namespace.Names {
+			if problem, hint := checkNamespace(name); problem != "" {
+				p.violation(indexed(at+".namespaceSelector.matchNames", i), problem, hint)
+			}
+		}
+		k.Namespaces.Names = unique(c.Namespace.Names)
 	}
-	_, k.Labels = p.labelSelector(o, "selector")
-	if ns := o.object("namespaceSelector"); ns != nil && !ns.truth("any", false) {
-		k.Namespaces.Names = ns.texts("matchNames", 0)
-		slices.Sort(k.Namespaces.Names)
-		k.Namespaces.Names = slices.Compact(k.Namespaces.Names)
-		ns.partsOfPath("matchNames", k.Namespaces.Names)
-	}
-	k.JQFilter = o.text("jqFilter")
-	p.filter(o, k.JQFilter)
-	k.AllowFailure = o.truth("allowFailure", false)
 	return k
 }
 
-func (p *parser) legacyEvents(o *object, k *hook.Kubernetes) {
-	if !o.has("event") {
-		k.Added, k.Modified, k.Deleted = true, true, true
-		return
+// fold returns a value without what version 0 ignores: unknown keys and null. Keys can be in any case, and texts any scalars.
+func fold(s *schema.Schema, value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		folded := map[string]any{}
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			name, child := key, cmp.Or(s.Properties[key], s.Additional)
+			for known, as := range s.Properties {
+				if _, exact := value[known]; child == nil && !exact && strings.EqualFold(known, key) {
+					name, child = known, as
+				}
+			}
+			if child != nil && value[key] != nil {
+				folded[name] = fold(child, value[key])
+			}
+		}
+		return folded
+	case []any:
+		for i := range value {
+			if s.Items != nil {
+				value[i] = fold(s.Items, value[i])
+			}
+		}
+	case bool:
+		if slices.Contains(s.Types, "string") {
+			return strconv.FormatBool(value)
+		}
+	case json.Number:
+		if slices.Contains(s.Types, "string") {
+			return value.String()
+		}
 	}
-	events := o.texts("event", 0, "add", "update", "delete")
-	k.Added = slices.Contains(events, "add")
-	k.Modified = slices.Contains(events, "update")
-	k.Deleted = slices.Contains(events, "delete")
+	return value
+}
+
+// upstreamFields are the keys of kubernetes bindings that upstream has, too.
+var upstreamFields = []string{
+	"$schema", "id", "queue", "allowFailure", "apiVersion", "kind", "executeHookOnEvent", "executeHookOnSynchronization",
+	"waitForSynchronization", "watchEvent", "name", "group", "includeSnapshotsFrom", "keepFullObjectsInMemory", "jqFilter", "nameSelector",
+	"namespace", "labelSelector", "fieldSelector", "resynchronizationPeriod",
+}
+
+// newerKeys rejects the other ones in a binding of version 0, which ignores unknown ones otherwise.
+func (p *parser) newerKeys(newer *schema.Schema, at string, item any) {
+	fields, _ := item.(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(newer.Properties)) {
+		for name, value := range fields {
+			if strings.EqualFold(name, key) && value != nil &&
+				(key == "queue" && jq.TypeOf(value) == "object" || !slices.Contains(upstreamFields, key)) {
+				p.violation(joined(at, key), "needs configVersion v1", `write "configVersion: v1", or remove it`)
+			}
+		}
+	}
 }

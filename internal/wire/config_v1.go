@@ -1,200 +1,144 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
 // v1 parses configuration version 1.
-func (p *parser) v1(o *object) {
+func (p *parser) v1(root *schema.Schema) {
+	var c Config
+	p.remember()
+	p.structure(root.Defs["v1"], &c)
 	h := &p.hook
-	o.lookup("configVersion")
-	if len(o.fields) < 2 {
-		o.violation("configuration", "should have at least 2 properties", "add a binding, such as onStartup, schedule or kubernetes")
-	}
-	h.OnStartup = o.integer("onStartup")
-	p.settings(o, h)
-	parseEach(o, "schedule", 1, &h.Schedules, p.schedule)
-	parseEach(o, "kubernetes", 1, &h.Kubernetes, p.kubernetes)
-	h.Validating = p.admissions(o, "kubernetesValidating")
-	h.Mutating = p.admissions(o, "kubernetesMutating")
-	parseEach(o, "kubernetesCustomResourceConversion", 1, &h.Conversions, p.conversion)
-	h.HTTP = p.https(o)
-	o.close()
-	p.link(h)
+	p.includes = map[string][]string{}
+	h.OnStartup = c.OnStartup
+	p.settings(c.Settings)
+	each(p, "schedule", c.Schedules, &h.Schedules, p.schedule)
+	each(p, "kubernetes", c.Kubernetes, &h.Kubernetes, p.kubernetes)
+	each(p, "kubernetesValidating", c.Validating, &h.Validating, p.admission)
+	each(p, "kubernetesMutating", c.Mutating, &h.Mutating, p.admission)
+	each(p, "kubernetesCustomResourceConversion", c.Conversions, &h.Conversions, func(at string, c *conversionConfig) hook.Conversion {
+		b := hook.Conversion{Binding: p.common(at, &c.bindingConfig, ""), CRDName: c.CRDName}
+		for _, s := range c.Steps {
+			b.Steps = append(b.Steps, hook.ConversionStep(s))
+		}
+		return b
+	})
+	each(p, "http", c.HTTP, &h.HTTP, p.http)
+	p.unique("kubernetesValidating", h.Validating)
+	p.unique("kubernetesMutating", h.Mutating)
+	p.routes()
+	p.link()
 }
 
-func (p *parser) settings(root *object, h *hook.Hook) {
-	h.Settings.ContextsPerRun = p.ContextsPerRun
-	o := root.object("settings")
-	if o == nil {
+// each appends what parse makes of each item of a list. An invalid one becomes a zero value, so that indexes are those of the configuration.
+func each[C, B any](p *parser, key string, list []C, into *[]B, parse func(at string, c *C) B) {
+	for i := range list {
+		*into = append(*into, *new(B))
+		if at := indexed(key, i); p.valid(at) {
+			(*into)[i] = parse(at, &list[i])
+		}
+	}
+}
+
+// common returns what all bindings have. link adds the includes.
+func (p *parser) common(at string, c *bindingConfig, def string) hook.Binding {
+	p.includes[at] = c.Includes
+	return hook.Binding{Name: cmp.Or(c.Name, def), Group: c.Group}
+}
+
+func (p *parser) settings(c *settingsConfig) {
+	s := &p.hook.Settings
+	s.ContextsPerRun = p.ContextsPerRun
+	if c == nil {
 		return
 	}
-	if d := o.duration("executionMinInterval"); d != nil {
-		h.Settings.MinInterval = *d
+	if d := duration(c.MinInterval); d != nil && *d > 0 {
+		s.MinInterval, s.Burst = *d, max(1, c.Burst)
 	}
-	burst := o.integer("executionBurst")
-	if burst != nil && *burst < 0 {
-		o.violation("executionBurst", fmt.Sprintf("is %d", *burst), "use 1 or more")
+	if c.ContextsPerRun != nil {
+		s.ContextsPerRun = int(*c.ContextsPerRun)
 	}
-	if h.Settings.MinInterval > 0 {
-		h.Settings.Burst = 1
-		if burst != nil {
-			h.Settings.Burst = max(1, *burst)
-		}
+	if w := c.Worker; w != nil && !w.Off {
+		s.Worker = &hook.Worker{MaxAge: *duration(w.MaxAge), MaxRuns: w.MaxRuns, IdleTimeout: *duration(w.IdleTimeout)}
 	}
-	h.Settings.ExecutionTimeout = o.duration("executionTimeout")
-	o.contextsPerRun(&h.Settings.ContextsPerRun)
-	h.Settings.Kubectl = o.oneOf("kubectl", "auto", "process")
-	h.Settings.Record = hook.Record(o.oneOf("record", "failures", "all", "none"))
-	h.Settings.MaxFileBytes, h.Settings.MaxLogBytes = o.size("maxFileBytes"), o.size("maxLogBytes")
-	h.Settings.Retry = p.retry(o, nil)
-	h.Settings.Worker = o.worker()
-	h.Settings.ShardBy = shard.By(o.oneOf("shardBy", string(shard.ByNamespace), string(shard.ByObject)))
-	o.close()
+	s.ExecutionTimeout, s.Retry = duration(c.ExecutionTimeout), p.retry("settings", c.Retry, nil, false)
+	s.Kubectl, s.Record, s.ShardBy, s.MaxFileBytes, s.MaxLogBytes = c.Kubectl, c.Record, c.ShardBy, c.MaxFileBytes, c.MaxLogBytes
 }
 
-// size reads a number of bytes above 0; 0 stands for none.
-func (o *object) size(key string) int {
-	n := o.integer(key)
-	if n == nil {
-		return 0
-	}
-	if *n < 1 {
-		o.violation(key, fmt.Sprintf("is %d", *n), "use a number of bytes, such as 104857600 for 100 MiB")
-	}
-	return *n
-}
-
-// worker reads true, false, or limits.
-func (o *object) worker() *hook.Worker {
-	v, ok := o.lookup("worker")
-	w := &hook.Worker{MaxAge: time.Hour, MaxRuns: 10_000, IdleTimeout: 10 * time.Minute}
-	on, isBool := v.(bool)
-	switch {
-	case !ok, isBool && !on:
-		return nil
-	case isBool:
-		return w
-	case jq.TypeOf(v) != "object":
-		o.violation("worker", fmt.Sprintf("must be of type boolean or object: %q", jq.TypeOf(v)),
-			"write true, or {maxAge: 1h, maxRuns: 10000, idleTimeout: 10m}")
+// retry checks a retry policy that overrides fields of another one, which may be nil.
+func (p *parser) retry(at string, c *retryConfig, defaults *hook.Retry, allowFailure bool) *hook.Retry {
+	if c == nil {
 		return nil
 	}
-	limits := o.object("worker")
-	if d := limits.duration("maxAge"); d != nil {
-		w.MaxAge = *d
+	at += ".retry"
+	if allowFailure {
+		p.violation(at, "is set together with allowFailure", "keep one of them: allowFailure: true is limit: 1, exhausted: drop")
 	}
-	if d := limits.duration("idleTimeout"); d != nil {
-		w.IdleTimeout = *d
+	r := &hook.Retry{MinDelay: duration(c.MinDelay), MaxDelay: duration(c.MaxDelay), Limit: c.Limit, Exhausted: c.Exhausted}
+	if all := defaults.Override(r); all.MinDelay != nil && all.MaxDelay != nil && *all.MinDelay > *all.MaxDelay {
+		key, hint := ".minDelay", "raise maxDelay or lower minDelay"
+		if r.MinDelay == nil {
+			key = ".maxDelay"
+		}
+		if r.MinDelay == nil || r.MaxDelay == nil {
+			hint += ": the other one is in settings.retry"
+		}
+		p.violation(at+key, fmt.Sprintf("makes minDelay %s longer than maxDelay %s", shortDuration(*all.MinDelay), shortDuration(*all.MaxDelay)), hint)
 	}
-	if n := limits.integer("maxRuns"); n != nil {
-		if w.MaxRuns = *n; *n < 0 {
-			limits.violation("maxRuns", fmt.Sprintf("is %d", *n), "use 0 for no limit, or the number of runs after which a worker is replaced")
+	return r
+}
+
+func (p *parser) schedule(at string, c *ScheduleConfig) hook.Schedule {
+	return hook.Schedule{
+		Binding: p.common(at, &c.bindingConfig, "schedule"), Crontab: c.Crontab, Queue: c.Queue.name(), AllowFailure: c.AllowFailure,
+		Retry: p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
+	}
+}
+
+// link resolves names of snapshots to bindings and expands groups: a binding with a group also includes the group's kubernetes bindings.
+func (p *parser) link() {
+	if slices.ContainsFunc(p.violations, hidesNames) {
+		return
+	}
+	for i := range p.hook.Kubernetes {
+		if b := &p.hook.Kubernetes[i]; b.Name == "" { // an invalid one has a name nevertheless
+			b.Name, _ = p.bindings[indexed("kubernetes", i)]["name"].(string)
+			b.Name = cmp.Or(b.Name, "kubernetes")
 		}
 	}
-	limits.close()
-	return w
-}
-
-// contextsPerRun reads auto or a number.
-func (o *object) contextsPerRun(limit *int) {
-	const hint = "use auto, 0 for all contexts, or the maximum per run"
-	v, _ := o.lookup("contextsPerRun")
-	if word, ok := v.(string); ok {
-		*limit = hook.AutoContexts
-		if word != "auto" {
-			o.violation("contextsPerRun", fmt.Sprintf("is %q", word), hint)
+	for a, b := range p.hook.Bindings() {
+		if a.Kind == hook.OnStart {
+			continue
 		}
-	} else if n := o.integer("contextsPerRun"); n != nil {
-		*limit = *n
-		if *n < 0 {
-			o.violation("contextsPerRun", fmt.Sprintf("is %d", *n), hint)
-		}
-	}
-}
-
-func (p *parser) schedule(o *object) hook.Schedule {
-	var s hook.Schedule
-	s.Name = p.bindingName(o, "schedule")
-	s.Crontab = o.requiredText("crontab")
-	if jq.TypeOf(o.fields["crontab"]) == "string" {
-		p.crontab(o, s.Crontab)
-	}
-	s.AllowFailure = o.truth("allowFailure", false)
-	s.Retry = p.retry(o, p.hook.Settings.Retry)
-	s.Queue = p.plainQueue(o)
-	p.includes(o, &s.Binding)
-	o.close()
-	return s
-}
-
-func (p *parser) crontab(o *object, crontab string) {
-	if err := p.CheckCrontab(crontab); err != nil {
-		o.violation("crontab", fmt.Sprintf("%q is invalid: %v", crontab, err), "")
-	}
-}
-
-// bindingName parses the name and adds it to messages about the binding.
-func (p *parser) bindingName(o *object, def string) string {
-	name := o.text("name")
-	o.binding = name
-	if name == "" {
-		return def
-	}
-	return name
-}
-
-func queueName(o *object) string { return queueNameAt(o, "queue") }
-
-func queueNameAt(o *object, key string) string {
-	if name := o.text(key); name != "" {
-		return name
-	}
-	return hook.MainQueue
-}
-
-type pendingIncludes struct {
-	at    *object
-	names []string
-}
-
-// includes parses group and includeSnapshotsFrom; link resolves them.
-func (p *parser) includes(o *object, b *hook.Binding) {
-	b.Group = o.text("group")
-	p.pending = append(p.pending, pendingIncludes{o, o.texts("includeSnapshotsFrom", 1)})
-}
-
-// link resolves names of snapshots to bindings and expands groups: a binding with a group also includes the
-// group's kubernetes bindings.
-func (p *parser) link(h *hook.Hook) {
-	var targets []*hook.Binding
-	for a, b := range h.Bindings() {
-		if a.Kind != hook.OnStart {
-			targets = append(targets, b.Binding)
-		}
-	}
-	if len(targets) != len(p.pending) {
-		return // an item is not an object, which has been reported
-	}
-	for i, pending := range p.pending {
-		for j, name := range pending.names {
-			index, ok := p.included(pending.at, indexed("includeSnapshotsFrom", j), name, h)
-			if ok && !slices.Contains(targets[i].Includes, index) {
-				targets[i].Includes = append(targets[i].Includes, index)
+		at := indexed(string(a.Kind), a.Index)
+		for j, name := range p.includes[at] {
+			index, ok := p.included(at+indexed(".includeSnapshotsFrom", j), name)
+			if ok && !slices.Contains(b.Includes, index) {
+				b.Includes = append(b.Includes, index)
 			}
 		}
-		p.expandGroup(pending.at, targets[i], h)
+		p.expandGroup(b.Binding)
 	}
 }
 
-func (p *parser) included(o *object, key, name string, h *hook.Hook) (int, bool) {
-	index, count := 0, 0
+// hidesNames reports whether the name of a binding may be missing because of a violation.
+func hidesNames(v Violation) bool {
+	at, key, inside := strings.Cut(v.Path, "].")
+	if !inside {
+		return !strings.Contains(at, ".")
+	}
+	return strings.HasPrefix(at, "kubernetes[") && (key == "name" || v.Problem == unknownKey)
+}
+
+func (p *parser) included(at, name string) (int, bool) {
+	h, index, count := &p.hook, 0, 0
 	for i := range h.Kubernetes {
 		if h.Kubernetes[i].Name == name {
 			index, count = i, count+1
@@ -202,16 +146,17 @@ func (p *parser) included(o *object, key, name string, h *hook.Hook) (int, bool)
 	}
 	switch count {
 	case 0:
-		o.violation(key, fmt.Sprintf("names %q, which is not found among the kubernetes bindings", name),
+		p.violation(at, fmt.Sprintf("names %q, which is not found among the kubernetes bindings", name),
 			"use the name of a kubernetes binding of this hook")
 	case 1:
 	default:
-		o.violation(key, fmt.Sprintf("is ambiguous: %d kubernetes bindings have the name %q", count, name), "give each a unique name")
+		p.violation(at, fmt.Sprintf("is ambiguous: %d kubernetes bindings have the name %q", count, name), "give each a unique name")
 	}
 	return index, count == 1
 }
 
-func (p *parser) expandGroup(o *object, b *hook.Binding, h *hook.Hook) {
+func (p *parser) expandGroup(b *hook.Binding) {
+	h := &p.hook
 	if b.Group == "" {
 		return
 	}

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,11 +18,11 @@ func Locate(output []byte, path, problem string) (line, column int) {
 		line, _ = strconv.Atoi(m[1])
 		return line, 1
 	}
-	var doc yaml.Node
-	if yaml.Unmarshal(output, &doc) != nil || len(doc.Content) == 0 {
+	doc, ok := firstDocument(output)
+	if !ok {
 		return 0, 0
 	}
-	key, value, found := step(doc.Content[0], path)
+	key, value, found := step(doc, path)
 	if found && value.Kind == yaml.ScalarNode {
 		if m := inFilter.FindStringSubmatch(problem); m != nil && (strings.HasSuffix(path, "jqFilter") || strings.HasSuffix(path, "queue.key")) {
 			l, _ := strconv.Atoi(m[1])
@@ -29,6 +31,29 @@ func Locate(output []byte, path, problem string) (line, column int) {
 		}
 	}
 	return key.Line, key.Column
+}
+
+func firstDocument(output []byte) (*yaml.Node, bool) {
+	var doc yaml.Node
+	if yaml.Unmarshal(output, &doc) != nil || len(doc.Content) == 0 {
+		return nil, false
+	}
+	return doc.Content[0], true
+}
+
+// inOrder sorts violations by their place in a text.
+func inOrder(output []byte, violations []Violation) {
+	doc, ok := firstDocument(output)
+	if !ok || len(violations) < 2 {
+		return
+	}
+	place := map[string]*yaml.Node{}
+	for _, v := range violations {
+		place[v.Path], _, _ = step(doc, v.Path)
+	}
+	slices.SortStableFunc(violations, func(a, b Violation) int {
+		return cmp.Or(place[a.Path].Line-place[b.Path].Line, place[a.Path].Column-place[b.Path].Column)
+	})
 }
 
 // inOutput matches the line in errors about the whole output: a syntax error, a second document.

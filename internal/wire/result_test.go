@@ -81,14 +81,14 @@ func TestResultBounds(t *testing.T) {
 			t.Errorf("%d bytes become %d: %v", len(message), len(r.Message), err)
 		}
 	}
-	list := "requeue:" + strings.Repeat("\n- {name: c, after: 1m}", maxRequeues)
+	list := "requeue:" + strings.Repeat("\n- {name: c, after: 1m}", 1000)
 	everything := ResultRules{Contains: func(string, string) bool { return true }}
-	if r, err := ParseResult([]byte(list), everything); err != nil || len(r.Requeue) != maxRequeues ||
+	if r, err := ParseResult([]byte(list), everything); err != nil || len(r.Requeue) != 1000 ||
 		r.Requeue[0] != (effect.Requeue{Name: "c", After: time.Minute}) {
 		t.Errorf("%d objects: %v", len(r.Requeue), err)
 	}
 	for text, want := range map[string]string{
-		list + "\n- {name: c, after: 1m}":                     "requeue has 1001 objects: list at most 1000, and use requeueAfter for the rest",
+		list + "\n- {name: c, after: 1m}":                     "requeue has 1001 items: list at most 1000, and use requeueAfter for the rest",
 		"message: " + strings.Repeat("x", maxResult):          "it has more than 1048576 bytes: write one short mapping",
 		"message: a\n---\nmessage: b\n":                       "only the first YAML document is read",
 		"message: a\nmessage: b\n":                            "message duplicate key, in lines 1 and 2: the last one counts",
