@@ -616,7 +616,7 @@ func (c *restoration) stays(ctx context.Context, res kube.Resource, created *liv
 	if err == nil && c.isLast() {
 		return nil
 	}
-	removed := c.deleteObject(ctx, append(res.Path(c.ref.namespace), c.ref.name), created)
+	removed := c.deleteObject(ctx, res, append(res.Path(c.ref.namespace), c.ref.name), created)
 	if apierrors.IsNotFound(removed) || apierrors.IsConflict(removed) { // the other process has it now
 		removed = nil
 	}
@@ -630,10 +630,10 @@ func (c *restoration) stays(ctx context.Context, res kube.Resource, created *liv
 // keep makes a member that must be kept independent of the owner.
 func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live) error {
 	// The parent first, so that it is not gone before its members.
-	if _, err := c.disown(ctx, c.parentPath(), &c.parent.live); err != nil {
+	if _, err := c.disown(ctx, parentResource, c.parentPath(), &c.parent.live); err != nil {
 		return fmt.Errorf("cannot change its parent: %w", explain(err, parentResource, c.namespace, "patch"))
 	}
-	answer, err := c.disown(ctx, append(res.Path(c.ref.namespace), c.ref.name), current)
+	answer, err := c.disown(ctx, res, append(res.Path(c.ref.namespace), c.ref.name), current)
 	if err != nil {
 		return err
 	}
@@ -655,12 +655,13 @@ func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live
 }
 
 // disown removes the reference to the owner.
-func (c *restoration) disown(ctx context.Context, path []string, current *live) (*live, error) {
+func (c *restoration) disown(ctx context.Context, res kube.Resource, path []string, current *live) (*live, error) {
 	at := slices.IndexFunc(current.OwnerReferences, c.isOwner)
 	if at < 0 {
 		return current, nil
 	}
-	return c.patchJSON(ctx, path, append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)}))
+	steps := append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
+	return c.patchJSON(ctx, res, path, steps)
 }
 
 // disowned returns a manifest without the reference to the owner.

@@ -23,7 +23,7 @@ func (s *session) migrate(ctx context.Context, o *object, current *live) error {
 		return err
 	}
 	steps := append(testsOf(current), step{"replace", "/metadata/managedFields", entries})
-	_, err = s.patchJSON(ctx, append(o.resource.Path(o.namespace), o.name), steps)
+	_, err = s.patchJSON(ctx, o.resource, append(o.resource.Path(o.namespace), o.name), steps)
 	if apierrors.IsInvalid(err) { // a test has failed
 		return apierrors.NewConflict(o.resource.GroupResource(), o.name, err)
 	}

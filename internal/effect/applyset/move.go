@@ -140,7 +140,7 @@ func (m *move) try(ctx context.Context) error {
 	}
 	if m.old.parent != nil {
 		// In the version that was written above: a later one may have more members.
-		err := m.old.deleteObject(ctx, m.old.parentPath(), &m.old.parent.live)
+		err := m.old.deleteObject(ctx, parentResource, m.old.parentPath(), &m.old.parent.live)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("cannot delete the old parent: %w", explain(err, parentResource, m.old.namespace, "delete"))
 		}
@@ -175,7 +175,7 @@ func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err e
 		}
 		// The API server makes the label an update by the new manager.
 		steps := append(testsOf(current), step{"replace", labelPath, m.next.id}, step{"replace", "/metadata/managedFields", entries})
-		_, err := m.next.patchJSON(ctx, path, steps)
+		_, err := m.next.patchJSON(ctx, res, path, steps)
 		if err == nil {
 			moved = true
 		}

@@ -418,6 +418,7 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 	if err := decode(text, &answer); err != nil {
 		return nil, false, err
 	}
+	s.reportAnswer(ctx, res, namespace, name, text, manifest)
 	if isCRD && !established(text) && !s.restoring && !s.opts.DryRun {
 		err = s.untilEstablished(ctx, res, name)
 	}

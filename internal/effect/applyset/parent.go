@@ -253,7 +253,7 @@ func (s *session) deleteParent(ctx context.Context) error {
 	if s.parent == nil {
 		return nil
 	}
-	err := s.deleteObject(ctx, s.parentPath(), &s.parent.live)
+	err := s.deleteObject(ctx, parentResource, s.parentPath(), &s.parent.live)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("cannot delete its parent: %w", overtaken(explain(err, parentResource, s.namespace, "delete")))
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -40,16 +41,17 @@ func (s *session) prune(ctx context.Context) error {
 
 // remove deletes or releases a member.
 func (s *session) remove(ctx context.Context, r ref, current *live) error {
-	path := append(s.resources[r.GroupKind].Path(r.namespace), r.name)
+	res := s.resources[r.GroupKind]
+	path := append(res.Path(r.namespace), r.name)
 	return s.unlessReplaced(ctx, r, current, func(current *live) error {
 		if s.keeps(r, current.Annotations) {
-			err := s.release(ctx, r, path, current)
+			err := s.release(ctx, r, res, path, current)
 			if err == nil {
 				s.released.Add(1)
 			}
 			return err
 		}
-		err := s.deleteObject(ctx, path, current)
+		err := s.deleteObject(ctx, res, path, current)
 		if err == nil {
 			s.deleted.Add(1)
 			s.log.Info("An object of a set is pruned", "object", r.String())
@@ -81,7 +83,7 @@ func (s *session) unlessReplaced(ctx context.Context, r ref, current *live, chan
 }
 
 // deleteObject deletes the object that was read, in this version only.
-func (s *session) deleteObject(ctx context.Context, path []string, current *live) error {
+func (s *session) deleteObject(ctx context.Context, res kube.Resource, path []string, current *live) error {
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -90,8 +92,19 @@ func (s *session) deleteObject(ctx context.Context, path []string, current *live
 	if s.opts.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	_, err := kube.SendJSON(ctx, s.opts.Client.Delete().AbsPath(path...), options)
+	text, err := kube.SendJSON(ctx, s.opts.Client.Delete().AbsPath(path...), options)
+	if err == nil {
+		s.reportAnswer(ctx, res, current.Namespace, current.Name, text, nil)
+	}
 	return err
+}
+
+// reportAnswer reports to the run what was answered to a request that changed an object.
+func (s *session) reportAnswer(ctx context.Context, res kube.Resource, namespace, name string, text, sent []byte) {
+	if !s.opts.DryRun {
+		effect.Report(ctx, effect.Answered{Group: res.Group, Resource: res.Resource, Kind: res.Kind, Namespace: namespace, Name: name,
+			Text: text, Sent: sent})
+	}
 }
 
 // step is one of a JSON patch.
@@ -110,7 +123,7 @@ func testsOf(o *live) []step {
 }
 
 // release makes an object that is not pruned independent of the set.
-func (s *session) release(ctx context.Context, r ref, path []string, current *live) error {
+func (s *session) release(ctx context.Context, r ref, res kube.Resource, path []string, current *live) error {
 	steps := testsOf(current)
 	if current.Labels[partOfLabel] == s.id {
 		steps = append(steps, step{Op: "remove", Path: labelPath})
@@ -123,7 +136,7 @@ func (s *session) release(ctx context.Context, r ref, path []string, current *li
 	} else if at >= 0 { // the API server ignores an empty list
 		steps = append(steps, step{"replace", "/metadata/managedFields", []struct{}{{}}})
 	}
-	if _, err := s.patchJSON(ctx, path, steps); err != nil {
+	if _, err := s.patchJSON(ctx, res, path, steps); err != nil {
 		return err
 	}
 	s.log.Info("An object of a set is released and not pruned", "object", r.String())
@@ -131,7 +144,7 @@ func (s *session) release(ctx context.Context, r ref, path []string, current *li
 }
 
 // patchJSON returns the metadata of the object, with all others.
-func (s *session) patchJSON(ctx context.Context, path []string, steps []step) (*live, error) {
+func (s *session) patchJSON(ctx context.Context, res kube.Resource, path []string, steps []step) (*live, error) {
 	body, err := json.Marshal(steps)
 	if err != nil {
 		return nil, err
@@ -142,5 +155,8 @@ func (s *session) patchJSON(ctx context.Context, path []string, steps []step) (*
 		return nil, err
 	}
 	answer := &live{}
-	return answer, decode(text, answer)
+	if err = decode(text, answer); err == nil {
+		s.reportAnswer(ctx, res, answer.Namespace, answer.Name, text, nil)
+	}
+	return answer, err
 }

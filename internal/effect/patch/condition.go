@@ -72,6 +72,7 @@ func (r *request) patchStatus(ctx context.Context, body []byte) (version string,
 	if err != nil || r.DryRun || json.Unmarshal(text, &answer) != nil {
 		return "", err
 	}
+	r.report(ctx, text)
 	return answer.Metadata.ResourceVersion, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -29,6 +30,7 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 	if err != nil {
 		return "", err
 	}
+	r.report(ctx, text)
 	// The response is the object while finalizers hold it, or a status that names it once it is gone.
 	var answer struct {
 		Metadata struct{ UID types.UID }
@@ -41,6 +43,13 @@ func (r *request) delete(ctx context.Context, propagation metav1.DeletionPropaga
 		return answer.Metadata.UID, nil
 	}
 	return "", nil
+}
+
+// reportGone reports to the run that the object of a uid is gone.
+func (r *request) reportGone(ctx context.Context, uid types.UID) {
+	a := r.answered()
+	a.Gone = string(uid)
+	effect.Report(ctx, a)
 }
 
 // deletePause is the longest time between two reads of an object that is being deleted. The first reads follow quickly:
@@ -72,6 +81,7 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 		text, err := kube.Send(reads, r.Client.Get().AbsPath(r.object("")...))
 		switch {
 		case apierrors.IsNotFound(err):
+			r.reportGone(ctx, uid)
 			return nil
 		case err != nil && ctx.Err() == nil:
 			return fmt.Errorf("cannot read whether it is gone: %w", err)
@@ -80,6 +90,7 @@ func (r *request) deleteAndWait(ctx context.Context) error {
 				return err
 			}
 			if live.UID != uid {
+				r.reportGone(ctx, uid)
 				return nil
 			}
 			finalizers = live.Finalizers

@@ -110,12 +110,34 @@ func (r *request) object(subresource string) []string {
 	return path
 }
 
+// write sends a request that changes the object, and reports the answer to the run.
+func (r *request) write(ctx context.Context, req *rest.Request) error {
+	text, err := kube.Send(ctx, req)
+	if err == nil {
+		r.report(ctx, text)
+	}
+	return err
+}
+
+func (r *request) report(ctx context.Context, text []byte) {
+	if !r.DryRun {
+		a := r.answered()
+		a.Text = text
+		effect.Report(ctx, a)
+	}
+}
+
+func (r *request) answered() effect.Answered {
+	return effect.Answered{Group: r.resource.Group, Resource: r.resource.Resource, Kind: r.resource.Kind, Namespace: r.patch.Namespace,
+		Name: r.patch.Name}
+}
+
 func (r *request) create(ctx context.Context) error {
 	path := r.collection()
 	if r.patch.Subresource != "" {
 		path = r.object(r.patch.Subresource)
 	}
-	return r.to(r.Client.Post(), path).SetHeader("Content-Type", "application/json").Body(r.patch.Object).Do(ctx).Error()
+	return r.write(ctx, r.to(r.Client.Post(), path).SetHeader("Content-Type", "application/json").Body(r.patch.Object))
 }
 
 // retry retries do when another client has changed the object at the same time.
@@ -157,7 +179,7 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+		return r.write(ctx, r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body))
 	})
 }
 
@@ -182,7 +204,7 @@ func (r *request) apply(ctx context.Context) error {
 		if r.patch.Force {
 			req = req.Param("force", "true")
 		}
-		err := req.Do(ctx).Error()
+		err := r.write(ctx, req)
 		if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 			return fmt.Errorf("%w: set \"force: true\" to take ownership of the fields", err)
 		}
@@ -192,7 +214,7 @@ func (r *request) apply(ctx context.Context) error {
 
 func (r *request) send(ctx context.Context, kind types.PatchType) error {
 	return r.retry(ctx, func() error {
-		err := r.to(r.Client.Patch(kind), r.object(r.patch.Subresource)).Body(r.patch.Body).Do(ctx).Error()
+		err := r.write(ctx, r.to(r.Client.Patch(kind), r.object(r.patch.Subresource)).Body(r.patch.Body))
 		return r.forgive(err)
 	})
 }
@@ -240,7 +262,7 @@ func (r *request) filter(ctx context.Context) error {
 		if bytes.Equal(before, after) {
 			return nil
 		}
-		err = r.to(r.Client.Put(), r.object(r.patch.Subresource)).SetHeader("Content-Type", "application/json").Body(after).Do(ctx).Error()
+		err = r.write(ctx, r.to(r.Client.Put(), r.object(r.patch.Subresource)).SetHeader("Content-Type", "application/json").Body(after))
 		return r.forgive(err)
 	})
 }

@@ -1,0 +1,42 @@
+package effect
+
+import (
+	"context"
+	"time"
+)
+
+// Answered is what the API server has answered to a request of a run that changed an object.
+type Answered struct {
+	// Group, Resource and Kind are those of the request, whatever its version.
+	Group, Resource, Kind string
+	Namespace, Name       string
+	// Text is the object, or its metadata only, or the Status of a deletion. Sent is the manifest, if there is one and Text lacks it.
+	Text, Sent []byte
+	// Gone is the uid of an object that was seen to be gone, without Text.
+	Gone string
+}
+
+// Write is a change by a run in the eyes of a stream of objects.
+type Write struct {
+	// Stream delivers the change. Version is that of the object; 0 means that it is gone, and Stream is its resource.
+	Stream               string
+	Namespace, Name, UID string
+	Version              uint64
+	// At is when the change was answered.
+	At time.Time
+}
+
+// answers is the key of what receives answers.
+type answers struct{}
+
+// WithAnswers makes receive get the answers to requests with the context that changed an object. It may be called concurrently.
+func WithAnswers(ctx context.Context, receive func(Answered)) context.Context {
+	return context.WithValue(ctx, answers{}, receive)
+}
+
+// Report hands an answer to its receiver, if there is one.
+func Report(ctx context.Context, a Answered) {
+	if receive, ok := ctx.Value(answers{}).(func(Answered)); ok {
+		receive(a)
+	}
+}
