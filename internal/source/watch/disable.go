@@ -74,6 +74,7 @@ func (m *monitor) end() []*subscription {
 	m.held, m.phase = event.Log{}, ended
 	clear(m.subs)
 	clear(m.keys)
+	m.settleWaits()
 	return subs
 }
 

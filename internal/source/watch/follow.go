@@ -49,6 +49,8 @@ func (f *follower) answered(sub *subscription, verb string, err error) {
 	f.monitor.answered(sub, verb, err)
 }
 
+func (f *follower) processed(*subscription, uint64, bool) {}
+
 func (f *follower) dropped(sub *subscription, changes int) { f.monitor.dropped(sub, changes) }
 
 func (f *follower) add(namespace string) {

@@ -88,6 +88,8 @@ type change struct {
 	// answered, the watch follows. left: the binding does not select it any more.
 	sub                  *subscription
 	awaited, added, left bool
+	// since is the version in which it came.
+	since uint64
 }
 
 type floor struct {
@@ -188,7 +190,7 @@ func (m *monitor) lack(sub *subscription, o *object, delay time.Duration) *chang
 		m.dismiss(l)
 	}
 	g.meet(o.uid)
-	l = &change{request: request{key: o.key, uid: o.uid}, sub: sub, object: g.finalized(o)}
+	l = &change{request: request{key: o.key, uid: o.uid}, sub: sub, object: g.finalized(o), since: version(o.resourceVersion)}
 	g.lacking[o.key] = l
 	g.todo.AddAfter(l.request, delay)
 	return l

@@ -114,6 +114,9 @@ type monitor struct {
 	// generation counts replacements of all subscriptions.
 	generation int
 
+	// waits are for the binding to show changes by runs of the hook.
+	waits []*showing
+
 	failures filterFailures
 	// gate is nil without a finalizer.
 	gate *gate
@@ -124,6 +127,7 @@ type monitor struct {
 type failure struct {
 	kind troubleKind
 	text string
+	of   *subscription
 }
 
 type requestKey struct {
@@ -303,6 +307,7 @@ func (m *monitor) update(change func()) {
 func (m *monitor) locked(do func()) {
 	m.mu.Lock()
 	do()
+	m.settleWaits()
 	records := m.records
 	m.records = nil
 	m.mu.Unlock()
@@ -698,8 +703,9 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	if kind == noTrouble {
 		delete(m.troubles, key)
 	} else {
-		m.troubles[key] = failure{kind, explain(sub.stream.scope, verb, err).Error()}
+		m.troubles[key] = failure{kind, explain(sub.stream.scope, verb, err).Error(), sub}
 	}
+	m.settleWaits()
 	m.mu.Unlock()
 
 	if kind == notServed && replan != nil {

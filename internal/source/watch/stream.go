@@ -277,7 +277,7 @@ func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arriva
 	}
 	s.reuse(list)
 	for i, sub := range subs {
-		sub.merge(ctx, s, delivery{isList: true, list: list, index: i}, v)
+		sub.merge(ctx, s, delivery{isList: true, list: list, version: v, index: i}, v)
 	}
 }
 
@@ -368,8 +368,9 @@ type feed struct {
 	*stream
 	cache.ListerWatcher // nil: the reflector calls the variants with a context
 	ctx                 context.Context
-	// listed are the consumers of the list that the reflector makes.
-	listed []*subscription
+	// listed are the consumers of the list that the reflector makes. changedTo is the version of the last change.
+	listed    []*subscription
+	changedTo uint64
 }
 
 var _ interface {
@@ -402,17 +403,29 @@ func (f *feed) Delete(obj any) error { return f.changed(obj, true) }
 func (f *feed) changed(obj any, deleted bool) error {
 	if a, ok := obj.(*arrival); ok && f.ctx.Err() == nil {
 		f.reached(a.version)
+		f.changedTo = a.version
 		for i, sub := range a.subs {
 			if sub.wants(a.object) {
 				sub.deliver(f.ctx, f.stream, delivery{changed: a, index: i, isDeletion: deleted})
+			} else {
+				sub.bookmark(f.ctx, f.stream, a.version)
 			}
 		}
 	}
 	return nil
 }
 
-// UpdateResourceVersion is called for bookmarks, too.
-func (f *feed) UpdateResourceVersion(text string) { f.reached(version(text)) }
+// UpdateResourceVersion is called after each change and for bookmarks, also in place of objects of other shards.
+func (f *feed) UpdateResourceVersion(text string) {
+	v := version(text)
+	f.reached(v)
+	if v == 0 || v == f.changedTo || f.ctx.Err() != nil {
+		return
+	}
+	for _, sub := range f.consumers() {
+		sub.bookmark(f.ctx, f.stream, v)
+	}
+}
 
 // reached is called before a change is delivered: a resync that begins in between lists what contains it. Delivered later, it changes
 // nothing.
@@ -434,7 +447,7 @@ func (f *feed) Replace(objects []any, text string) error {
 		}
 	}
 	for i, sub := range f.listed {
-		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, index: i})
+		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, version: version(text), index: i})
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

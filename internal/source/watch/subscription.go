@@ -27,6 +27,8 @@ type consumer interface {
 	remove(*subscription, *object)
 	// answered reports the outcome of a request; nil is success.
 	answered(sub *subscription, verb string, err error)
+	// processed reports that everything up to a version has been processed; of a list that is not merged, it may be lower than before.
+	processed(sub *subscription, version uint64, listed bool)
 	// dropped reports that changes were dropped because the consumer is too slow. A list follows.
 	dropped(sub *subscription, changes int)
 }
@@ -44,8 +46,9 @@ type entry struct {
 type subscription struct {
 	consumer
 	stream *stream
-	// scope is what the binding needs.
-	scope scope
+	// scope is what the binding needs, selection its text without what may differ between versions of a hook.
+	scope     scope
+	selection string
 	// part is to be delivered from a stream that serves others, too.
 	part part
 	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
@@ -76,13 +79,20 @@ type subscription struct {
 	touched map[string]bool
 	// due is the time of the next resync.
 	due time.Time
+
+	// applied is the version up to which the consumer has processed everything. setBack is when a list was older than that. The monitor's mu
+	// guards them.
+	applied uint64
+	setBack time.Time
 }
 
-// delivery is a list, or a change of an object.
+// delivery is a list, a change of an object, or else a bookmark.
 type delivery struct {
 	isList, isDeletion bool
 	list               []*arrival
 	changed            *arrival
+	// version is that of the list, or of the bookmark.
+	version uint64
 	// index is the consumer's place among the results of the arrivals.
 	index int
 	// except has the keys that changed since the list was made.
@@ -172,6 +182,19 @@ func (s *subscription) receive(ctx context.Context, from *stream, d delivery) (d
 	return dropped
 }
 
+// bookmark notes that the stream has come up to a version, behind the changes that wait.
+func (s *subscription) bookmark(ctx context.Context, from *stream, version uint64) {
+	s.mu.Lock()
+	ignored, idle := s.source != from || s.waiting, len(s.queue) == 0 && !s.busy
+	if !ignored && !idle {
+		s.enqueue(ctx, from, delivery{version: version})
+	}
+	s.mu.Unlock()
+	if !ignored && idle {
+		s.processed(s, version, false)
+	}
+}
+
 func (s *subscription) setQueue(queue []delivery) {
 	s.queue, s.bytes = queue, 0
 	for i := range queue {
@@ -241,6 +264,10 @@ func (s *subscription) drain(ctx context.Context) {
 		s.bytes -= d.size()
 		s.mu.Unlock()
 		s.apply(ctx, d, &decoder)
+		if d.changed != nil {
+			d.version = d.changed.version
+		}
+		s.processed(s, d.version, d.isList && d.except == nil)
 	}
 }
 
@@ -248,6 +275,7 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 	switch {
 	case d.isDeletion:
 		s.remove(s, d.changed.object)
+	case !d.isList && d.changed == nil:
 	case !d.isList:
 		if e, ok := s.entry(ctx, d.changed, d.index, decoder); ok {
 			s.change(s, e)

@@ -389,7 +389,8 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 func (w *Watcher) subscribe(m *monitor, generation int, c consumer, p plan, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
-		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync}
+		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync,
+			selection: p.scopes[i].selection()}
 		if !m.expect(subs[i], generation) {
 			return nil
 		}

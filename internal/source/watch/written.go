@@ -1,0 +1,220 @@
+package watch
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// showing is a wait for a binding to show changes by runs of the hook.
+type showing struct {
+	writes []effect.Write
+	shown  chan struct{}
+}
+
+// Delivers returns what the streams of a hook's bindings will deliver of a change by one of its runs; nothing if they select other objects.
+func (b *bindingSet) Delivers(h *hook.Hook, a effect.Answered) (all []effect.Write) {
+	var o *answeredObject
+	for i := range h.Kubernetes {
+		m := b.monitor(h, i)
+		if m == nil || !m.isOf(a) {
+			continue
+		}
+		if o == nil {
+			o = readAnswer(a)
+		}
+		all = append(all, m.writesOf(o)...)
+	}
+	return all
+}
+
+// isOf reports whether the binding is of the resource of a change.
+func (m *monitor) isOf(a effect.Answered) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resource.Group == a.Group && m.resource.Resource == a.Resource
+}
+
+// answeredObject is the object of an answer. Its fields are those of the answer; of what that lacks, those of the manifest.
+type answeredObject struct {
+	simulatedObject
+	object
+	// gone: it does not exist any more.
+	gone bool
+}
+
+// readAnswer returns an object without a version if the answer is about another kind.
+func readAnswer(a effect.Answered) *answeredObject {
+	o := &answeredObject{object: object{namespace: a.Namespace, name: a.Name, uid: a.Gone}, gone: a.Gone != ""}
+	if o.gone || json.Unmarshal(a.Text, &o.tree) != nil {
+		return o
+	}
+	switch kind := o.Get("kind"); {
+	case kind == "Status":
+		o.uid = o.Get("details.uid")
+		o.gone = o.uid != ""
+		return o
+	case kind == "PartialObjectMetadata" && a.Sent != nil:
+		metadata := o.tree["metadata"]
+		if json.Unmarshal(a.Sent, &o.tree) == nil {
+			o.tree["metadata"] = metadata
+		}
+	case kind != a.Kind && kind != "PartialObjectMetadata":
+		return o
+	}
+	o.namespace, o.name, o.uid = o.Get("metadata.namespace"), o.Get("metadata.name"), o.Get("metadata.uid")
+	finalizers, _, _ := unstructured.NestedSlice(o.tree, "metadata", "finalizers")
+	if o.Has("metadata.deletionTimestamp") && o.Get("metadata.deletionGracePeriodSeconds") == "0" && len(finalizers) == 0 {
+		o.gone = true // with its last finalizer
+		return o
+	}
+	o.resourceVersion = o.Get("metadata.resourceVersion")
+	return o
+}
+
+// writesOf returns what the streams of the binding will deliver of a change: because they select the object as it is now, or as it was.
+func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.namespace, Name: o.name, UID: o.uid, At: time.Now()}
+	if o.gone {
+		return []effect.Write{w}
+	}
+	if w.Version = version(o.resourceVersion); w.Version == 0 {
+		return nil
+	}
+	it, has := m.items.Get(objectKey(o.namespace, o.name))
+	for sub := range m.subs {
+		if sub.consumer == consumer(m) && (has && it.from == sub || sub.selects(o)) {
+			w.Stream = sub.selection
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// selection names a scope in records that outlive versions of a hook and of a kind.
+func (s scope) selection() string {
+	return fmt.Sprintf("%s in %q with labels %q, fields %q", s.GroupResource(), s.namespace, s.labels, s.fields)
+}
+
+// selects reports whether the subscription delivers an object.
+func (s *subscription) selects(o *answeredObject) bool {
+	if s.scope.namespace != "" && s.scope.namespace != o.namespace || !s.wants(&o.object) || !s.scope.part.has(&o.object) {
+		return false
+	}
+	byLabels, err := labels.Parse(s.scope.labels)
+	byFields, failed := fields.ParseSelector(s.scope.fields)
+	return err == nil && failed == nil && byLabels.Matches(o.labels()) && byFields.Matches(o)
+}
+
+// Processed returns a change that the snapshots of a binding lack, and what returns a channel that is closed when they lack none of them
+// any more, or cannot be expected to show them; nil if that is so now.
+func (b *bindingSet) Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write, shown func() <-chan struct{}) {
+	m := b.monitor(h, index)
+	if m == nil {
+		return lacking, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lacking, lacks := m.lacks(writes)
+	if !lacks {
+		return lacking, nil
+	}
+	return lacking, func() <-chan struct{} { return m.await(slices.Collect(writes)) }
+}
+
+func (m *monitor) await(writes []effect.Write) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := &showing{writes, make(chan struct{})}
+	m.waits = append(m.waits, w)
+	m.settleWaits()
+	return w.shown
+}
+
+// settleWaits ends the waits for what is shown now. It requires mu.
+func (m *monitor) settleWaits() {
+	if len(m.waits) == 0 {
+		return
+	}
+	m.waits = slices.DeleteFunc(m.waits, func(w *showing) bool {
+		_, lacks := m.lacks(slices.Values(w.writes))
+		if !lacks {
+			close(w.shown)
+		}
+		return !lacks
+	})
+}
+
+// lacks returns a change that the snapshots lack. It requires mu.
+func (m *monitor) lacks(writes iter.Seq[effect.Write]) (effect.Write, bool) {
+	if m.phase == ended {
+		return effect.Write{}, false
+	}
+	for w := range writes {
+		if w.Version > 0 && m.lags(&w) || w.Version == 0 && m.hasStill(&w) {
+			return w, true
+		}
+	}
+	return effect.Write{}, false
+}
+
+func (m *monitor) hasStill(w *effect.Write) bool {
+	it, ok := m.items.Get(objectKey(w.Namespace, w.Name))
+	return ok && it.object.uid == w.UID && w.Stream == m.resource.GroupResource().String() && !m.fails(it.from)
+}
+
+// lags reports whether a stream has not been processed up to a change, or objects of it up to there still wait for the finalizer.
+func (m *monitor) lags(w *effect.Write) bool {
+	for sub := range m.subs {
+		if sub.selection == w.Stream && sub.consumer == consumer(m) && sub.applied < w.Version && !m.fails(sub) &&
+			!(sub.optional && m.awaited[sub]) && !w.At.Before(sub.setBack) {
+			return true
+		}
+	}
+	if m.gate == nil || m.gate.forbidden != "" {
+		return false
+	}
+	for _, l := range m.gate.lacking {
+		if l.err == "" && l.since <= w.Version && l.sub.selection == w.Stream {
+			return true
+		}
+	}
+	return false
+}
+
+// fails reports whether a request of the subscription fails now.
+func (m *monitor) fails(sub *subscription) bool {
+	for _, f := range m.troubles {
+		if f.of == sub {
+			return true
+		}
+	}
+	return false
+}
+
+// processed notes how far a subscription has come.
+func (m *monitor) processed(sub *subscription, version uint64, listed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !listed:
+		sub.applied = max(sub.applied, version)
+	case version < sub.applied:
+		sub.setBack = time.Now()
+		fallthrough
+	default:
+		sub.applied = version
+	}
+	m.settleWaits()
+}

@@ -1,0 +1,325 @@
+package watch
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/shard"
+)
+
+// author is a hook that changes the objects that it watches, and what it remembers of that: all of it, and what streams deliver.
+type author struct {
+	s       *server
+	w       *Watcher
+	seen    *witness
+	hook    *hook.Hook
+	streams map[string]effect.Write
+	// written are the last versions of objects, by name, deleted the uids that have to be gone.
+	written map[string]int
+	deleted map[string]bool
+}
+
+// answer reports what the server has answered: the object of the last version.
+func (w *author) answer(labels string) {
+	v := len(w.s.history)
+	text := strings.Replace(w.s.json(v), `"metadata":{`, `"metadata":{"labels":{`+labels+`},`, 1)
+	w.report(effect.Answered{Resource: "configmaps", Kind: "ConfigMap", Text: []byte(text)})
+}
+
+func (w *author) report(a effect.Answered) {
+	for _, one := range w.w.Delivers(w.hook, a) {
+		if one.Version == 0 {
+			w.streams[one.UID] = one
+		} else if w.streams[one.Stream].Version < one.Version {
+			w.streams[one.Stream] = one
+		}
+	}
+}
+
+func (w *author) uid(name string) string {
+	v, ok := w.s.at(len(w.s.history))[name]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(w.s.history[v-1].uid)
+}
+
+const isOwn = `"role":"own"`
+
+// do makes one change.
+func (w *author) do(kind, name string) {
+	switch uid := w.uid(name); kind {
+	case "write":
+		w.s.write(name, false)
+		w.written[name] = len(w.s.history)
+		w.answer(isOwn)
+	case "leave": // the label is removed: the watch reports a deletion, the answer is the object
+		if uid != "" {
+			w.s.write(name, true)
+			w.deleted[uid] = true
+			w.answer("")
+		}
+	case "delete":
+		if uid != "" {
+			w.s.write(name, true)
+			w.deleted[uid] = true
+			w.report(effect.Answered{Resource: "configmaps", Kind: "ConfigMap", Namespace: "n", Name: name,
+				Text: fmt.Appendf(nil, `{"kind":"Status","details":{"uid":%q}}`, uid)})
+		}
+	case "other writes":
+		w.s.write(name, false)
+	case "other deletes":
+		w.s.write(name, true)
+	case "compact":
+		w.s.compact()
+	case "reload":
+		old := w.hook
+		w.hook = w.seen.enter(w.w, "writer", 0)
+		w.w.Disable(old, 0)
+	case "resync":
+		w.seen.enter(w.w, "other", 10*time.Millisecond)
+	case "pause":
+		time.Sleep(15 * time.Millisecond)
+	}
+}
+
+// await waits for the snapshot to be complete, and returns what it lacks after 5 s.
+func (w *author) await() (lacking effect.Write, ok bool) {
+	late := time.After(5 * time.Second)
+	for {
+		lacking, shown := w.w.Processed(w.hook, 0, maps.Values(w.streams))
+		if shown == nil {
+			return lacking, true
+		}
+		select {
+		case <-shown():
+		case <-late:
+			return lacking, false
+		}
+	}
+}
+
+// check compares the snapshot with all that was ever written.
+func (w *author) check() (problems []string) {
+	snapshot := map[string]object{}
+	m := w.w.monitor(w.hook, 0)
+	m.mu.Lock()
+	m.items.Scan(func(_ string, it item) bool {
+		snapshot[it.object.name] = *it.object
+		return true
+	})
+	m.mu.Unlock()
+	for name, v := range w.written {
+		gone := slices.ContainsFunc(w.s.history[v:], func(r revision) bool { return r.name == name && r.deleted })
+		if version(snapshot[name].resourceVersion) < uint64(v) && !gone {
+			problems = append(problems, fmt.Sprintf("%s is seen as of version %q, it was written as %d", name, snapshot[name].resourceVersion, v))
+		}
+	}
+	for _, o := range snapshot {
+		if w.deleted[o.uid] {
+			problems = append(problems, fmt.Sprintf("%s is seen with the uid %s, it was deleted", o.name, o.uid))
+		}
+	}
+	return problems
+}
+
+// TestWrittenAgainstHistory compares, after each wait, the snapshot of a hook with the history of all that it has written, while objects
+// leave the selectors, are deleted and made again, watches expire, hooks are reloaded and other clients write.
+func TestWrittenAgainstHistory(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [2]string {
+			return [2]string{
+				rapid.SampledFrom([]string{"write", "write", "write", "leave", "delete", "other writes", "other deletes", "compact", "reload",
+					"resync", "pause", "await", "await", "await"}).Draw(t, "kind"),
+				rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"),
+			}
+		}), 1, 30).Draw(rt, "steps")
+		s := newServer(rapid.Uint64().Draw(rt, "seed"))
+		problem := ""
+		follow(t, s, func(watcher *Watcher, seen *witness) {
+			w := &author{s: s, w: watcher, seen: seen, streams: map[string]effect.Write{}, written: map[string]int{}, deleted: map[string]bool{}}
+			w.hook = seen.enter(watcher, "writer", 0)
+			for i, step := range append(steps, [2]string{"await", ""}) {
+				if step[0] != "await" {
+					w.do(step[0], step[1])
+					continue
+				}
+				lacking, ok := w.await()
+				if problems := w.check(); !ok || len(problems) > 0 {
+					problem = fmt.Sprintf("step %d: lacks %v: %q", i, lacking, problems)
+					return
+				}
+			}
+		})
+		if problem != "" {
+			rt.Fatal(problem)
+		}
+	})
+}
+
+// waitStage is a binding with a stream that has come up to version 10.
+type waitStage struct {
+	*monitor
+	sub *subscription
+	set *bindingSet
+}
+
+func newWaitStage() *waitStage {
+	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, quietSink{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+	sub := &subscription{consumer: m, stream: &stream{}, selection: "all"}
+	m.expect(sub, 0)
+	m.processed(sub, 10, true)
+	return &waitStage{m, sub, &bindingSet{monitors: map[address]*monitor{m.address: m}}}
+}
+
+// wait returns a wait for a version; nil if it is there.
+func (s *waitStage) wait(version uint64) <-chan struct{} {
+	_, shown := s.set.Processed(s.hook, 0, slices.Values([]effect.Write{{Stream: "all", Version: version, At: time.Now()}}))
+	if shown == nil {
+		return nil
+	}
+	return shown()
+}
+
+func isOver(wait <-chan struct{}) bool {
+	select {
+	case <-wait:
+		return true
+	default:
+		return false
+	}
+}
+
+// A wait is over when the watch has come so far, or when it cannot be expected to: the watch fails, the binding ends, or the API server was
+// set back to a time before.
+func TestEndsOfAWait(t *testing.T) {
+	for name, end := range map[string]func(*waitStage){
+		"a bookmark":             func(s *waitStage) { s.processed(s.sub, 12, false) },
+		"a newer list":           func(s *waitStage) { s.processed(s.sub, 15, true) },
+		"a failing watch":        func(s *waitStage) { s.answered(s.sub, "watch", errUnreachable) },
+		"the end of the binding": func(s *waitStage) { s.end() },
+		"an older server":        func(s *waitStage) { s.processed(s.sub, 3, true) },
+	} {
+		s := newWaitStage()
+		wait := s.wait(12)
+		if s.processed(s.sub, 11, false); wait == nil || isOver(wait) {
+			t.Errorf("%s: nothing is waited for", name)
+			continue
+		}
+		if end(s); !isOver(wait) {
+			t.Errorf("%s: the wait is not over", name)
+		}
+	}
+	s := newWaitStage()
+	s.processed(s.sub, 3, true)
+	wait := s.wait(4)
+	if wait == nil {
+		t.Fatal("what is written to the older server is not waited for")
+	}
+	if s.processed(s.sub, 4, false); !isOver(wait) {
+		t.Error("what is written to the older server is not seen")
+	}
+}
+
+// Delivers knows what each binding selects, by the answer and by the objects that the binding has.
+func TestDelivers(t *testing.T) {
+	at := shard.Shard{Index: 0, Count: 2}
+	var uid [2]string // of each shard
+	for i := 0; uid[0] == "" || uid[1] == ""; i++ {
+		text := fmt.Sprint("uid-", i)
+		if (part{Part: at.Part(shard.ByObject)}).has(&object{uid: text}) {
+			uid[0] = text
+		} else {
+			uid[1] = text
+		}
+	}
+	for _, row := range []struct {
+		name   string
+		scope  scope
+		only   string
+		answer string
+		want   bool
+	}{
+		{"all", scope{}, "", `"namespace":"n","name":"a"`, true},
+		{"another namespace", scope{namespace: "m"}, "", `"namespace":"n","name":"a"`, false},
+		{"a name among others", scope{}, "a", `"namespace":"n","name":"a"`, true},
+		{"another name", scope{}, "b", `"namespace":"n","name":"a"`, false},
+		{"a label", scope{labels: "role=own"}, "", `"namespace":"n","name":"a","labels":{"role":"own"}`, true},
+		{"another label", scope{labels: "role=own"}, "", `"namespace":"n","name":"a","labels":{"role":"x"}`, false},
+		{"a field of the answer", scope{fields: "metadata.name=a"}, "", `"namespace":"n","name":"a"`, true},
+		{"another field", scope{fields: "data.x=1"}, "", `"namespace":"n","name":"a"`, false},
+		{"of the shard", scope{part: part{Part: at.Part(shard.ByObject)}}, "", `"namespace":"n","name":"a","uid":"` + uid[0] + `"`, true},
+		{"of another shard", scope{part: part{Part: at.Part(shard.ByObject)}}, "", `"namespace":"n","name":"a","uid":"` + uid[1] + `"`, false},
+		{"an object that the binding has", scope{labels: "role=own"}, "", `"namespace":"n","name":"had"`, true},
+	} {
+		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, quietSink{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+		m.resource.Resource = "configmaps"
+		sub := &subscription{consumer: m, stream: &stream{scope: row.scope}, scope: row.scope, selection: row.scope.selection()}
+		if row.only != "" {
+			sub.only = map[string]bool{row.only: true}
+		}
+		m.expect(sub, 0)
+		m.replace(sub, []entry{{object: &object{key: objectKey("n", "had"), namespace: "n", name: "had", uid: "7"}}}, nil)
+		set := &bindingSet{monitors: map[address]*monitor{m.address: m}}
+		got := set.Delivers(m.hook, effect.Answered{Resource: "configmaps", Kind: "ConfigMap",
+			Text: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{%s,"resourceVersion":"5"}}`, row.answer)})
+		if (len(got) == 1) != row.want || len(got) > 0 && (got[0].Version != 5 || got[0].Stream != sub.selection) {
+			t.Errorf("%s: %+v", row.name, got)
+		}
+		for _, other := range []effect.Answered{
+			{Resource: "secrets", Kind: "Secret", Text: []byte(`{"kind":"Secret","metadata":{"resourceVersion":"5"}}`)},
+			{Resource: "configmaps", Kind: "ConfigMap", Text: []byte(`{"kind":"Scale","metadata":{"name":"had","resourceVersion":"5"}}`)},
+			{Resource: "configmaps", Kind: "ConfigMap", Text: []byte(`{"kind":"ConfigMap","metadata":{"name":"had","resourceVersion":"v5"}}`)},
+			{Resource: "configmaps", Kind: "ConfigMap", Text: []byte(`{"kind":"Status","status":"Success"}`)},
+		} {
+			if got := set.Delivers(m.hook, other); got != nil {
+				t.Errorf("%s: %s is delivered: %+v", row.name, other.Text, got)
+			}
+		}
+	}
+}
+
+// What is gone with its last finalizer is answered as an object.
+func TestAnswerOfTheLastFinalizer(t *testing.T) {
+	for _, row := range []struct {
+		metadata string
+		gone     bool
+	}{
+		{`"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0`, true},
+		{`"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0,"finalizers":["a/b"]`, false},
+		{`"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30`, false},
+		{`"name":"a"`, false},
+	} {
+		o := readAnswer(effect.Answered{Kind: "Pod", Text: []byte(`{"kind":"Pod","metadata":{"uid":"1",` + row.metadata + `}}`)})
+		if o.gone != row.gone || o.uid != "1" {
+			t.Errorf("%s: %+v", row.metadata, o)
+		}
+	}
+}
+
+// The fields of metadata alone are those of the manifest that was sent.
+func TestAnswerOfMetadata(t *testing.T) {
+	o := readAnswer(effect.Answered{Kind: "Secret", Sent: []byte(`{"metadata":{"name":"a"},"type":"x"}`),
+		Text: []byte(`{"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n","resourceVersion":"3"}}`)})
+	if o.resourceVersion != "3" || o.namespace != "n" || o.Get("type") != "x" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// quietSink drops events.
+type quietSink struct{}
+
+func (quietSink) Event(event.Event)                  {}
+func (quietSink) Keep(b []byte) event.Payload        { return event.Memory(b) }
+func (quietSink) Objects(*hook.Hook, int, int)       {}
+func (quietSink) Gone(*hook.Hook, int, event.Object) {}
