@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79276
-	testLines    = 76251
+	productLines = 79956
+	testLines    = 77181
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,22 +23,22 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 5182,
 	"docs":                               129,
-	"internal/app":                       2248,
+	"internal/app":                       2249,
 	"internal/console":                   2159,
-	"internal/debug":                     6962,
-	"internal/debug/history":             845,
+	"internal/debug":                     6965,
+	"internal/debug/history":             865,
 	"internal/dev":                       3194,
 	"internal/dev/lint":                  836,
 	"internal/dev/memory":                2946,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2636,
 	"internal/dev/testfile":              2054,
-	"internal/effect":                    348,
+	"internal/effect":                    390,
 	"internal/effect/apply":              760,
-	"internal/effect/applyset":           3968,
+	"internal/effect/applyset":           3986,
 	"internal/effect/finalizer":          841,
 	"internal/effect/metric":             635,
-	"internal/effect/patch":              877,
+	"internal/effect/patch":              911,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      642,
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2523,
+	"internal/run":                       2807,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               888,
 	"internal/run/process":               1870,
@@ -62,13 +62,13 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5515,
+	"internal/source/watch":              5788,
 	"internal/source/webhook":            1123,
 	"internal/source/webhook/admission":  2017,
 	"internal/source/webhook/cert":       1149,
 	"internal/source/webhook/conversion": 1308,
 	"internal/spelling":                  40,
-	"internal/telemetry":                 1360,
+	"internal/telemetry":                 1365,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      5080,

@@ -236,6 +236,7 @@ func (i *insight) begin(b run.Begun) run.Record {
 		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Key: b.Key, Binding: b.Binding,
 		Event: b.Event,
 		Why:   b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
+		OwnWrites: history.Duration(b.OwnWrites), Lacking: b.Lacking,
 	})}
 }
 

@@ -101,6 +101,9 @@ func runText(r *history.Run) string {
 	if len(phases) > 0 {
 		line("phases", "%s", strings.Join(phases, ", "))
 	}
+	if r.Lacking != "" {
+		line("lacking", "%s", r.Lacking)
+	}
 	if r.Worker != "" {
 		line("worker", "%s", r.Worker)
 	}

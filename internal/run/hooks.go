@@ -91,9 +91,6 @@ func (r *Runner) Forget(h *hook.Hook) {
 
 // Rejected releases what config calls of hooks have kept, unless there is a version of the hook.
 func (r *Runner) Rejected(names []string) {
-	if r.opts.Workspace == nil { // in tests
-		return
-	}
 	r.hooks.mu.Lock()
 	defer r.hooks.mu.Unlock()
 	kept := map[string]bool{}
@@ -101,7 +98,10 @@ func (r *Runner) Rejected(names []string) {
 		kept[h.Name] = true
 	}
 	for _, name := range names {
-		if !kept[name] {
+		if kept[name] {
+			continue
+		}
+		if r.own.forget(name); r.opts.Workspace != nil { // it is in tests
 			r.opts.Workspace.Leave(name)
 		}
 	}

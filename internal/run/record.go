@@ -28,6 +28,9 @@ type Begun struct {
 	Why    []string
 	Events int
 	Waited time.Duration
+	// OwnWrites is the part of Waited for what earlier runs have written. Lacking is what a snapshot lacks nevertheless; empty for nothing.
+	OwnWrites time.Duration
+	Lacking   string
 }
 
 // Record receives the output and the end of one run. Its methods must not block.
@@ -150,14 +153,17 @@ func ending(err error) (exit, reason string) {
 	return "", "its output could not be applied; the operator's log has the error"
 }
 
-func (r *Runner) begin(t *Task) Record {
+func (r *Runner) begin(t *Task, own *ownWait) Record {
 	if r.opts.Begin == nil {
 		return noRecord{}
+	}
+	if own == nil {
+		own = &ownWait{}
 	}
 	return r.opts.Begin(Begun{
 		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Key: t.readExtra().key,
 		Binding: t.Binding(), Event: t.EventType(),
-		Why: t.Describe(), Events: t.events.Len(), Waited: t.readExtra().waited,
+		Why: t.Describe(), Events: t.events.Len(), Waited: t.readExtra().waited, OwnWrites: own.took, Lacking: own.lacking,
 	})
 }
 

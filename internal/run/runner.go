@@ -1,7 +1,8 @@
 // Package run delivers events to hooks: it makes the tasks that queues order, and runs them.
 //
 // Callers may rely on this:
-//   - A run gets snapshots taken at its start, each taken once and equal in all its contexts.
+//   - A run gets snapshots taken at its start, each taken once and equal in all its contexts. It begins when they contain what earlier runs
+//     of its lane have written, but waits for that no longer than 5 s.
 //   - The output of a failed run is not applied, except patches with ignoreHookError. Its events stay in the task for
 //     the next attempt.
 //   - A binding is unlocked once its Synchronization run has succeeded, was allowed to fail, or has no attempt left.
@@ -105,9 +106,13 @@ type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
 	Objects   Objects
-	Effects   Effects
-	Workspace *workspace.Workspace
-	Log       *slog.Logger
+	// Writes, if set, makes runs wait for what earlier runs of their lanes have written. WritesLate receives the hook of one that has waited
+	// in vain.
+	Writes     Writes
+	WritesLate func(hook string)
+	Effects    Effects
+	Workspace  *workspace.Workspace
+	Log        *slog.Logger
 	// Env is the environment of every run, without the variables of its files.
 	Env []string
 	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
@@ -155,6 +160,7 @@ type Runner struct {
 	lastRun atomic.Uint64
 	hooks   hooks
 	turns   turns
+	own     ownWrites
 	// large has a place for the run whose large files are in memory, from reading them until they are applied and recorded. A run that
 	// answers a client does not wait for it.
 	large chan struct{}
@@ -167,6 +173,9 @@ func New(opts Options) *Runner {
 	}
 	if opts.Finalizers == nil {
 		opts.Finalizers = noFinalizers{}
+	}
+	if opts.Writes == nil {
+		opts.Writes = noWrites{}
 	}
 	if opts.Random == nil {
 		opts.Random = rand.Float64
@@ -200,12 +209,13 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	m.attempts++
 	m.runs++
 	m.run = r.lastRun.Add(1)
-	ctx, endTrace := r.startRunSpan(ctx, t)
+	ctx, endTrace := r.startRunSpan(r.noteWrites(ctx, t), t)
 	log := r.opts.Log.With(t.LogFields()...)
 	if r.opts.Tracers != nil {
 		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
 	}
-	merged := m.merged
+	merged, own := m.merged, m.own
+	m.own = nil
 	r.logMerge(log, m)
 	t.refresh()
 	started := time.Now()
@@ -216,7 +226,7 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	var err error
 	if t.events.Len() > 0 {
 		log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
-		a.record = r.begin(t)
+		a.record = r.begin(t, own)
 		err = r.recovered(ctx, &a)
 	}
 	if review := t.readExtra().review; review != nil && err != nil {

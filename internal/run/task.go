@@ -85,6 +85,8 @@ type extra struct {
 	key, keyValue string
 	// run is the number of the last run.
 	run uint64
+	// own is the wait for what earlier runs have written; nil without one.
+	own *ownWait
 }
 
 // Task returns a task for one event.
@@ -266,6 +268,11 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	m := t.ensureExtra()
 	if m.review != nil {
 		return t.runner.run(ctx, t)
+	}
+	if !t.runner.hooks.removed(t.Hook()) {
+		if err := t.runner.awaitWrites(t); err != nil {
+			return err
+		}
 	}
 	if !t.runner.hooks.enter(t.Hook()) {
 		t.Forget()

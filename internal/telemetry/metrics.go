@@ -204,6 +204,9 @@ func (m *Metrics) RunEnded(r Run) {
 	m.add(outcome, 1, labels...)
 }
 
+// WritesLate counts a run that has waited in vain for what an earlier one has written.
+func (m *Metrics) WritesLate(hook string) { m.add("hook_own_writes_late_total", 1, hook) }
+
 // Warned counts a warning of the API server.
 func (m *Metrics) Warned(hook string) { m.add("hook_api_warnings_total", 1, hook) }
 

@@ -117,6 +117,8 @@ var definitions = []definition{
 		help: "Failed runs of bindings with allowFailure."},
 	{name: "hook_run_success_total", typ: counter, labels: bindingLabels,
 		help: "Successful runs."},
+	{name: "hook_own_writes_late_total", typ: counter, labels: hookLabels,
+		help: "Runs that have waited 5 s for what an earlier run has written, and begun although a snapshot lacked it."},
 	{name: "hook_api_warnings_total", typ: counter, labels: hookLabels,
 		help: "Warnings of the API server to requests for a hook: operations, conditions, sets and finalizers. runs show and the log have them."},
 	{name: "hook_kubectl_calls_total", typ: counter, labels: []string{"hook", "verb", "way"},

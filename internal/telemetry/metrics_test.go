@@ -79,6 +79,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	m.RunEnded(run)
 	m.RunEnded(Run{Hook: "b\xff.sh", Wall: time.Millisecond})
 	m.Warned("b\xff.sh")
+	m.WritesLate("a.sh")
 	m.KubectlCalled("b\xff.sh", "get", "trimmed", 2)
 	m.Workers("b\xff.sh", 3)
 	m.WorkerStarted("b\xff.sh", "demand", 20*time.Millisecond)

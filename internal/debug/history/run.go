@@ -32,6 +32,9 @@ type Run struct {
 	// Waited is the time in the queue, Took the time of the run so far.
 	Waited Duration `json:"waited"`
 	Took   Duration `json:"took"`
+	// OwnWrites is the part of Waited for what earlier runs have written to be in the snapshots. Lacking is what they lack nevertheless.
+	OwnWrites Duration `json:"ownWrites,omitempty"`
+	Lacking   string   `json:"lacking,omitempty"`
 	// Phases are the parts of the run so far, in order.
 	Phases []Phase `json:"phases,omitempty"`
 	// processed is when the process had ended, since the start; 0 if it has not.
@@ -80,6 +83,8 @@ type PhaseName string
 const (
 	// Waiting is the time in the queue.
 	Waiting PhaseName = "waiting"
+	// OwnWrites is the time until the snapshots contained what earlier runs have written.
+	OwnWrites PhaseName = "own changes"
 	// InProcess is the time of the hook's process, with writing its files.
 	InProcess PhaseName = "process"
 	// Applying is what follows: checking the outputs, waiting for the turn, operations, conditions, a recording.
@@ -92,7 +97,10 @@ func (r *Run) Parts() (all []Phase) {
 		return r.Phases
 	}
 	if r.Queue != "" {
-		all = append(all, Phase{Waiting, r.Started.Add(-time.Duration(r.Waited)), r.Waited})
+		all = append(all, Phase{Waiting, r.Started.Add(-time.Duration(r.Waited)), r.Waited - r.OwnWrites})
+	}
+	if r.OwnWrites > 0 {
+		all = append(all, Phase{OwnWrites, r.Started.Add(-time.Duration(r.OwnWrites)), r.OwnWrites})
 	}
 	if r.processed == 0 {
 		return append(all, Phase{InProcess, r.Started, r.Took})
@@ -204,6 +212,18 @@ func (r *Run) Verdict() string {
 		return ""
 	}
 	return ", " + strings.Join(strings.Fields(r.Answer), " ")
+}
+
+// Awaited is the wait for what earlier runs have written, to follow how the run ended; empty without one.
+func (r *Run) Awaited() string {
+	if r.OwnWrites == 0 {
+		return ""
+	}
+	text := ", waited " + r.OwnWrites.String() + " for its own changes"
+	if r.Lacking != "" {
+		text += " and began without one: " + r.Lacking
+	}
+	return text
 }
 
 // operations names the operations of a run, the first ones of many.

@@ -60,6 +60,8 @@ type Change struct {
 type Trouble struct {
 	// Delay is added to each request, and to each piece of an answer.
 	Delay time.Duration
+	// WatchDelay is added to each piece of the answer to a watch: what comes meanwhile follows as one piece.
+	WatchDelay time.Duration
 	// Status is answered to a share of the requests, instead of asking the API server.
 	Status int
 	Share  float64
@@ -295,7 +297,9 @@ func (t *troubled) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 func (t *troubled) Write(b []byte) (int, error) {
 	trouble, _, limit := t.gateway.now()
-	pause(t.request, trouble.Delay)
+	if pause(t.request, trouble.Delay); t.request.URL.Query().Get("watch") != "" {
+		pause(t.request, trouble.WatchDelay)
+	}
 	if trouble.CutAfter == 0 {
 		t.left = 0
 		return t.ResponseWriter.Write(b)

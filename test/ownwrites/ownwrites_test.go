@@ -1,0 +1,334 @@
+// Package ownwrites runs hooks that decide by their snapshots and write what they include, behind watches that are late.
+package ownwrites
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// config is that of all hooks: objects to work for, and the objects that the hook writes. Of the latter only snapshots are read.
+const config = `configVersion: v1
+settings: {contextsPerRun: 1}
+kubernetes:
+- {name: wants, kind: ConfigMap, namespace: {nameSelector: {matchNames: [%[1]s]}}, labelSelector: {matchLabels: {role: want}},
+   jqFilter: '"want-" + .metadata.name + "-" + .data.n', executeHookOnSynchronization: false, includeSnapshotsFrom: [own], queue: %[2]s}
+- {name: own, kind: %[3]s, namespace: {nameSelector: {matchNames: [%[1]s]}}, %[4]s,
+   jqFilter: '%[5]s', executeHookOnEvent: [], executeHookOnSynchronization: false}
+`
+
+// script is a hook. WANT is the object that it works for, and OWN are the filter results of the snapshot, one a line.
+const script = `#!/bin/sh
+if [ "$1" = --config ]; then cat <<'END'
+%[1]sEND
+exit; fi
+results=$(tr '{},' '\n' <"$BINDING_CONTEXT_PATH" | sed -n 's/.*"filterResult": *"\([^"]*\)".*/\1/p')
+WANT=$(echo "$results" | sed -n 's/^want-\(.*\)-[0-9]*$/\1/p')
+OWN=$(echo "$results" | sed -n 's/^own-//p')
+%[2]s
+`
+
+// behavior is a hook that goes wrong if a snapshot lacks what an earlier run has written.
+type behavior struct {
+	name string
+	// kind, selector and filter are those of the objects that it writes, queue that of its runs.
+	kind, selector, filter, queue string
+	script                        string
+	// prepare makes objects before, check compares what is there after so many runs for so many objects.
+	prepare, check func(w *world)
+	// many is the number of objects that the hook works for if they are more than in the other tests.
+	many int
+}
+
+// world is a namespace with a running hook.
+type world struct {
+	*testing.T
+	client        *kubernetes.Clientset
+	cluster       *testenv.Cluster
+	gateway       *testenv.Gateway
+	op            *testenv.Operator
+	namespace     string
+	objects, runs int
+}
+
+func start(t *testing.T, b behavior, objects, runs int, trouble testenv.Trouble, between ...testenv.Interceptor) *world {
+	cluster := testenv.Shared(t)
+	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t), objects: objects, runs: runs}
+	var err error
+	if w.client, err = kubernetes.NewForConfig(cluster.Config(t)); err != nil {
+		t.Fatal(err)
+	}
+	if b.prepare != nil {
+		b.prepare(w)
+	}
+	b.queue, b.kind = cmp.Or(b.queue, "main"), cmp.Or(b.kind, "ConfigMap")
+	hooks := t.TempDir()
+	text := fmt.Sprintf(script, fmt.Sprintf(config, w.namespace, b.queue, b.kind, b.selector, b.filter), b.script)
+	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gateway, kubeconfig := testenv.NewGateway(t, cluster.Kubeconfig, 1)
+	gateway.Make(trouble)
+	for _, do := range between {
+		gateway.Intercept(do)
+	}
+	w.gateway = gateway
+	w.op = testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Args: []string{"--namespace", w.namespace, "--log-level", "debug"},
+		Env: []string{"NS=" + w.namespace}})
+	w.op.UntilLog("Kubernetes bindings for hook are enabled successfully")
+	return w
+}
+
+// work makes each object change until the hook has run so often, and waits for the runs.
+func (w *world) work() (took time.Duration) {
+	w.Helper()
+	began := time.Now()
+	for i := range w.objects {
+		w.change(fmt.Sprint("w", i), w.runs/w.objects)
+	}
+	w.untilRuns(w.runs)
+	return time.Since(began)
+}
+
+// change makes an object of the test, and changes it, so that the hook runs so often.
+func (w *world) change(name string, times int) {
+	w.Helper()
+	for n := range times {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role": "want"}},
+			Data: map[string]string{"n": strconv.Itoa(n)}}
+		var err error
+		if n == 0 {
+			_, err = w.client.CoreV1().ConfigMaps(w.namespace).Create(context.Background(), o, metav1.CreateOptions{})
+		} else {
+			_, err = w.client.CoreV1().ConfigMaps(w.namespace).Update(context.Background(), o, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// untilRuns waits until the hook has run so often since its start.
+func (w *world) untilRuns(n int) {
+	w.Helper()
+	w.op.Until(fmt.Sprint(n, " runs"), func(records []testenv.Record) bool { return count(records, "Hook executed successfully") >= n })
+}
+
+func count(records []testenv.Record, message string) (n int) {
+	for _, r := range records {
+		if strings.HasPrefix(r.Fields["msg"], message) {
+			n++
+		}
+	}
+	return n
+}
+
+// oneForEach checks that the hook has created an object for each object of the test, and no other.
+func oneForEach(w *world) {
+	w.Helper()
+	if n := len(w.owned("role=own")); n != w.objects {
+		w.Errorf("%d objects were created for %d", n, w.objects)
+	}
+}
+
+// owned are the ConfigMaps with a label.
+func (w *world) owned(selector string) []corev1.ConfigMap {
+	w.Helper()
+	list, err := w.client.CoreV1().ConfigMaps(w.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return list.Items
+}
+
+// counted checks that each run has added 1 to what the one before has written.
+func counted(w *world) {
+	w.Helper()
+	for _, o := range w.owned("role=own") {
+		if o.Data["n"] != strconv.Itoa(w.runs) {
+			w.Errorf("%s was counted up to %s in %d runs", o.Name, o.Data["n"], w.runs)
+		}
+	}
+}
+
+// create makes so many objects for the hook before it starts.
+func create(n int, finalizers ...string) func(*world) {
+	return func(w *world) {
+		for i := range n {
+			_, err := w.client.CoreV1().ConfigMaps(w.namespace).Create(context.Background(), &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("own", i), Labels: map[string]string{"role": "own"}, Finalizers: finalizers},
+				Data:       map[string]string{"n": "0"},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+}
+
+// eachOnce checks that no two runs have taken the same object.
+func eachOnce(w *world) {
+	w.Helper()
+	taken := map[string]int{}
+	for _, r := range w.op.Records() {
+		if name, ok := strings.CutPrefix(r.Fields["msg"], "takes "); ok {
+			taken[name]++
+		}
+	}
+	if len(taken) != w.runs {
+		w.Errorf("%d objects were taken in %d runs: %v", len(taken), w.runs, taken)
+	}
+}
+
+// take is a hook that takes the first object of the snapshot.
+func take(operation string) string {
+	return `name=$(echo "$OWN" | head -1); echo "takes $name"
+cat >"$KUBERNETES_PATCH_PATH" <<END
+{kind: ConfigMap, namespace: $NS, name: $name, ` + operation + `}
+END`
+}
+
+const (
+	labelled = `labelSelector: {matchLabels: {role: own}}`
+	ofWhom   = `"own-" + .metadata.labels.of`
+	byName   = `if .metadata.deletionTimestamp then "deleted" else "own-" + .metadata.name end`
+	count1   = `"own-" + .data.n`
+	inLanes  = "{name: lanes, key: object, concurrency: 8}"
+)
+
+// createIfAbsent is a hook that creates an object unless there is one.
+func createIfAbsent(kind, more string) string {
+	return `echo "$OWN" | grep -qx "$WANT" && exit
+cat >"$KUBERNETES_PATCH_PATH" <<END
+{operation: Create, object: {apiVersion: v1, kind: ` + kind + `, ` + more + `metadata:
+  {generateName: own-, namespace: $NS, labels: {role: own, of: $WANT}}}}
+END`
+}
+
+var behaviors = []behavior{
+	{name: "create in a FIFO queue", selector: labelled, filter: ofWhom, script: createIfAbsent("ConfigMap", ""), check: oneForEach, many: 10},
+	{name: "create in a keyed queue", selector: labelled, filter: ofWhom, script: createIfAbsent("ConfigMap", ""), queue: inLanes,
+		check: oneForEach, many: 10},
+	{
+		name: "create what a field selector selects", kind: "Secret", filter: ofWhom,
+		selector: `fieldSelector: {matchExpressions: [{field: type, operator: Equals, value: example.com/own}]}`,
+		script:   createIfAbsent("Secret", "type: example.com/own, "),
+		check: func(w *world) {
+			list, err := w.client.CoreV1().Secrets(w.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "role=own"})
+			if err != nil || len(list.Items) != w.objects {
+				w.Errorf("%d objects were created for %d (%v)", len(list.Items), w.objects, err)
+			}
+		},
+	},
+	{name: "count by a merge patch", selector: labelled, filter: count1, prepare: create(1), check: counted,
+		script: `cat >"$KUBERNETES_PATCH_PATH" <<END
+{operation: MergePatch, kind: ConfigMap, namespace: $NS, name: own0, mergePatch: {data: {n: '$((OWN + 1))'}}}
+END`},
+	{name: "count by Sync", selector: labelled, filter: count1, check: counted, script: `cat >"$KUBERNETES_PATCH_PATH" <<END
+{operation: Sync, set: counter, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: own0, namespace: $NS, labels: {role: own}},
+  data: {n: '$((OWN + 1))'}}]}
+END`},
+	{name: "delete", selector: labelled, filter: byName, prepare: create(10), check: eachOnce, script: take("operation: DeleteInBackground")},
+	{name: "delete with a finalizer", selector: labelled, filter: byName, prepare: create(10, "example.com/kept"), check: eachOnce,
+		script: take("operation: DeleteInBackground")},
+	{name: "remove the label", selector: labelled, filter: byName, prepare: create(10), check: eachOnce,
+		script: take("operation: MergePatch, mergePatch: {metadata: {labels: {role: null}}}")},
+}
+
+// No run decides by a snapshot that lacks what an earlier one has written, although each watch is 0.2 s late.
+func TestLateWatch(t *testing.T) {
+	for _, b := range behaviors {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			objects, runs := 5, 10
+			if b.many > 0 {
+				objects, runs = b.many, 100
+			}
+			if b.many > 0 && test.Long() {
+				objects, runs = 40, 1000
+			}
+			w := start(t, b, objects, runs, testenv.Trouble{WatchDelay: 200 * time.Millisecond})
+			t.Log(w.work())
+			b.check(w)
+		})
+	}
+}
+
+// held is the answer to a watch, which waits before each piece.
+type held struct {
+	http.ResponseWriter
+	wait func()
+}
+
+func (h *held) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+func (h *held) Write(b []byte) (int, error) {
+	h.wait()
+	return h.ResponseWriter.Write(b)
+}
+
+// A watch that hangs costs one wait of 5 s, and one that fails costs none. After it has caught up, runs wait again.
+func TestHangingWatch(t *testing.T) {
+	t.Parallel()
+	var hang atomic.Pointer[chan struct{}]
+	var refuse atomic.Bool
+	w := start(t, behaviors[0], 1, 3, testenv.Trouble{}, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		q := r.URL.Query()
+		if q.Get("watch") == "" || q.Get("labelSelector") != "role=own" {
+			next.ServeHTTP(rw, r)
+			return
+		}
+		if refuse.Load() {
+			http.Error(rw, "refused", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(&held{rw, func() {
+			if until := hang.Load(); until != nil {
+				<-*until
+			}
+		}}, r)
+	})
+	const late = "The run begins although a snapshot lacks"
+	w.work()
+	until := make(chan struct{})
+	hang.Store(&until)
+	began := time.Now()
+	w.change("hanging", 6)
+	w.untilRuns(9)
+	if took, n := time.Since(began), count(w.op.Records(), late); took < 5*time.Second || took > 9*time.Second || n != 1 {
+		t.Errorf("6 runs took %s behind a watch that hangs, %d have waited in vain", took, n)
+	}
+	if why := w.op.Ask("why", "hook.sh"); !strings.Contains(why, "last run") {
+		t.Error(why)
+	}
+	hang.Store(nil)
+	close(until)
+	w.change("afterwards", 6)
+	w.untilRuns(15)
+	if n := len(w.owned("of=afterwards")); n != 1 {
+		t.Errorf("%d objects were created for one after the watch has caught up", n)
+	}
+	refuse.Store(true)
+	w.gateway.Cut()
+	w.op.UntilLog("Watch Failed")
+	w.change("failing", 6)
+	w.untilRuns(21)
+	if n := count(w.op.Records(), late); n != 1 {
+		t.Errorf("%d runs have waited in vain, one before the watch failed", n)
+	}
+}
