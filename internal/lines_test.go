@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79956
-	testLines    = 77181
+	productLines = 79670
+	testLines    = 76760
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5182,
+	"cmd/shell-operator":                 5175,
 	"docs":                               129,
 	"internal/app":                       2249,
 	"internal/console":                   2159,
@@ -31,7 +31,7 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  836,
 	"internal/dev/memory":                2946,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2636,
+	"internal/dev/simulate":              2635,
 	"internal/dev/testfile":              2054,
 	"internal/effect":                    390,
 	"internal/effect/apply":              760,
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      642,
 	"internal/hookset":                   1637,
-	"internal/httpserver":                1063,
+	"internal/httpserver":                812,
 	"internal/jq":                        1641,
 	"internal/kube":                      1594,
 	"internal/lifecycle":                 1864,
@@ -63,10 +63,10 @@ var packageLines = map[string]int{
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              5788,
-	"internal/source/webhook":            1123,
-	"internal/source/webhook/admission":  2017,
+	"internal/source/webhook":            1122,
+	"internal/source/webhook/admission":  2008,
 	"internal/source/webhook/cert":       1149,
-	"internal/source/webhook/conversion": 1308,
+	"internal/source/webhook/conversion": 1291,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1365,
 	"internal/telemetry/kubeevent":       487,

@@ -94,7 +94,6 @@ func (s *settings) check() error {
 		{"hook-home", s.hookHome, "one of " + strings.Join(homes, ", "), homes},
 		{"record", string(s.Record), "one of " + strings.Join(recordModes, ", "), recordModes},
 		{"validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail or Ignore", []string{"Fail", "Ignore"}},
-		{"review-effects", s.reviewEffects, "known or all", []string{"known", "all"}},
 	} {
 		if !slices.Contains(c.words, c.value) {
 			wrong(c.flag, "%q: use %s", c.value, c.use)

@@ -21,7 +21,6 @@ func completeSettings(root *cobra.Command) {
 		"record":                            recordModes,
 		"hook-home":                         homes,
 		"validating-webhook-failure-policy": {"Fail", "Ignore"},
-		"review-effects":                    {"known", "all"},
 	} {
 		// It fails only for flags that do not exist, or that are registered already.
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -30,7 +30,6 @@ type settings struct {
 	v0Existing                    string
 	listenAddress, listenPort     string
 	httpAddress, httpPort         string
-	reviewEffects                 string
 	validating, conversion        webhookServer
 
 	debugSocket, debugHTTP string
@@ -201,7 +200,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-parallel", bind: number(&s.Webhooks.Parallel, 0),
 				usage: "maximum of concurrent webhook requests of each hook or CRD; 0 means the default"},
 			{flag: "body-budget", bind: number(&s.Webhooks.BodyBudget, 64<<20),
-				usage: "bytes that the bodies of all webhook and HTTP requests may have together in memory; larger reviews of the API server are " +
+				usage: "bytes that the bodies of all reviews may have together in memory, and a quarter of it those of HTTP hooks; larger bodies are " +
 					"read one at a time"},
 			{flag: "webhook-exclude-namespaces", bind: texts(&s.Webhooks.ExcludeNamespaces),
 				usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves " +
@@ -213,9 +212,6 @@ func (s *settings) groups() []settingGroup {
 			{flag: "webhook-client-names", bind: texts(&s.Webhooks.ClientNames),
 				usage: "accepted names of client certificates, as their common name or a DNS name (repeatable); default: all certificates of " +
 					"the client CA"},
-			{flag: "review-effects", bind: text(&s.reviewEffects, "known"),
-				usage: "callers whose reviews change the cluster and metrics, if hooks write operations or metrics: known is the API server, " +
-					"all is every client of the port"},
 			{flag: "validating-webhook-configuration-name", env: "VALIDATING_WEBHOOK_CONFIGURATION_NAME",
 				bind: text(&s.Webhooks.ConfigurationName, "shell-operator-hooks"), usage: "prefix of the names of the webhook configurations"},
 			{flag: "validating-webhook-failure-policy", env: "VALIDATING_WEBHOOK_FAILURE_POLICY", bind: text(&s.Webhooks.FailurePolicy, "Fail"),

@@ -27,7 +27,7 @@ var special = map[string][2]string{
 	"retry-min-delay":        {"2s", "3s"}, "retry-max-delay": {"33m0s", "34m0s"}, "v0-existing-objects": {"skip", "add"},
 	"webhook-exclude-namespaces": {"[a,b]", "[c]"},
 	"kubectl":                    {"process", "auto"}, "hook-home": {"own", "inherit"},
-	"record": {"all", "none"}, "review-effects": {"all", "known"},
+	"record": {"all", "none"},
 }
 
 // with are the variables that a setting needs beside itself.

@@ -160,7 +160,6 @@ func (s *settings) options(log *slog.Logger) app.Options {
 	o.Metrics.NoQueueActions = s.env["QUEUE_ACTIONS_METRICS"] == "no"
 	w := &o.Webhooks
 	w.Admission, w.Conversion, w.Namespace = s.validating.options(), s.conversion.options(), s.Installation.Namespace
-	w.AllEffects = s.reviewEffects == "all"
 	return o
 }
 

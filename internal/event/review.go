@@ -12,6 +12,6 @@ type Review struct {
 	Step hook.ConversionStep
 	// Subject names what is reviewed, as `CREATE Pod demo/web-0`, for the record of the run; empty means the binding.
 	Subject string
-	// NoEffects drops operations and metrics, after they have been checked like others: the request is a dry run, or its caller is not known.
+	// NoEffects drops operations and metrics, after they have been checked like others: the request is a dry run.
 	NoEffects bool
 }

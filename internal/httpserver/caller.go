@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // A token is the last segment of a path: 64 hexadecimal digits that only a known caller can send. It is a secret.
@@ -45,37 +48,48 @@ type hiddenError struct{ err error }
 func (e *hiddenError) Error() string { return HideTokens(e.err.Error()) }
 func (e *hiddenError) Unwrap() error { return e.err }
 
-type knownKey struct{}
+// lastSecond is how long the rest of a rejected body may take: a client that has sent it gets its response.
+const lastSecond = time.Second
 
-// WithKnown marks the requests of a known caller.
-func WithKnown(ctx context.Context) context.Context {
-	return context.WithValue(ctx, knownKey{}, true)
-}
-
-// Known reports whether a request is that of a known caller: one that has sent the token of its path, or has a client
-// certificate of a configured CA.
-func Known(ctx context.Context) bool { return ctx.Value(knownKey{}) != nil }
-
-// identify marks known callers, and removes tokens from the paths: neither the log nor a handler gets them. It reports requests of known
-// callers.
-func (o *Options) identify(next http.Handler, report func(context.Context)) http.Handler {
+// admit passes on requests of known clients: those that know a registered path, or have a certificate of a configured CA. Neither the log
+// nor a handler gets a token. Others are not found, before their body is read. Probes need not be known.
+func (o *Options) admit(next http.Handler, report func(context.Context)) http.Handler {
+	if o.Knows == nil && o.ClientCAs == nil {
+		return next
+	}
+	strangers := logonce.Dedup{Every: time.Minute}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known := o.ClientCAs != nil && len(r.TLS.PeerCertificates) > 0 && named(r.TLS.PeerCertificates[0], o.ClientNames)
-		if o.Knows != nil {
-			token := lastToken.FindString(r.URL.Path)
-			if token != "" {
-				r.URL.Path, r.URL.RawPath = r.URL.Path[:len(r.URL.Path)-len(token)], ""
-				r.RequestURI = r.URL.RequestURI()
-			}
-			// A client CA is the stronger proof and replaces tokens, which the API server quotes in some errors.
-			known = known || o.ClientCAs == nil && o.Knows(r.URL.Path, strings.TrimPrefix(token, "/"))
+		token := lastToken.FindString(r.URL.Path)
+		if token != "" {
+			r.URL.Path, r.URL.RawPath = r.URL.Path[:len(r.URL.Path)-len(token)], ""
+			r.RequestURI = r.URL.RequestURI()
 		}
-		if known {
+		switch {
+		case o.known(r, strings.TrimPrefix(token, "/")):
 			report(r.Context())
-			r = r.WithContext(WithKnown(r.Context()))
+		case r.URL.Path != "/healthz" || token != "":
+			if suppressed, due := strangers.Due("", ""); due {
+				o.Log.Warn("A request is not answered, its client does not know what is registered", "operator.component", o.Component,
+					"path", Text(r.URL.Path), "client", r.RemoteAddr, "again", suppressed,
+					"hint", "the API server knows the path that the operator registers, or a client certificate; for a registration of your own "+
+						"set --webhook-path-secret-file")
+			}
+			w.Header().Set("Connection", "close")
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lastSecond))
+			http.NotFound(w, r)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// known reports whether the client of a request is known. A client CA is the stronger proof and replaces tokens, which the API server quotes
+// in some errors.
+func (o *Options) known(r *http.Request, token string) bool {
+	if o.ClientCAs == nil {
+		return o.Knows(r.URL.Path, token)
+	}
+	return len(r.TLS.PeerCertificates) > 0 && named(r.TLS.PeerCertificates[0], o.ClientNames)
 }
 
 // named reports whether a certificate has one of the names, as its common name or as a DNS name. Without names every
@@ -83,19 +97,5 @@ func (o *Options) identify(next http.Handler, report func(context.Context)) http
 func named(c *x509.Certificate, names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		return c.Subject.CommonName == name || slices.Contains(c.DNSNames, name)
-	})
-}
-
-// requireKnown rejects clients without an accepted certificate.
-func requireKnown(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case Known(r.Context()) || r.URL.Path == "/healthz":
-			next.ServeHTTP(w, r)
-		case len(r.TLS.PeerCertificates) == 0:
-			http.Error(w, "a client certificate is required", http.StatusUnauthorized)
-		default:
-			http.Error(w, "the client certificate has none of the allowed names", http.StatusForbidden)
-		}
 	})
 }

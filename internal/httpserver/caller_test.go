@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,51 +12,51 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// The caller of a path with its token is known, unless there is a client CA: then the certificate decides. Neither the
-// handler nor the log gets the token.
-func TestKnownCallers(t *testing.T) {
-	certificate := test.NewCertificate(t)
+// Only who knows a registered path is served or, with a client CA, who has a certificate with an allowed name; and probes. The others are not
+// found, before their body is read. Neither the handler nor the log gets a token.
+func TestKnownClients(t *testing.T) {
+	certificate, foreign := test.NewCertificate(t), test.NewCertificate(t)
 	token, other := strings.Repeat("0a", 32), strings.Repeat("1b", 32)
 	leaf, err := x509.ParseCertificate(certificate.Certificate.Certificate[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := leaf.Subject.CommonName
-	if name == "" {
-		name = leaf.DNSNames[0]
-	}
+	name := append(leaf.DNSNames, leaf.Subject.CommonName)[0]
+	own, others := []tls.Certificate{certificate.Certificate}, []tls.Certificate{foreign.Certificate}
+	const missing = "404 404 page not found"
 	for _, row := range []struct {
 		name      string
 		clientCAs *x509.CertPool
 		names     []string
 		client    []tls.Certificate
 		path      string
-		want      string
+		want      string // empty: the handshake fails
 	}{
-		{"with the token", nil, nil, nil, "/hooks/x/" + token + "?timeout=10s", "200 /hooks/x?timeout=10s true"},
-		{"without a token", nil, nil, nil, "/hooks/x?timeout=10s", "200 /hooks/x?timeout=10s false"},
-		{"with the token of another path", nil, nil, nil, "/hooks/y/" + token, "200 /hooks/y false"},
-		{"with an invalid token", nil, nil, nil, "/hooks/x/" + other, "200 /hooks/x false"},
-		{"with half a token", nil, nil, nil, "/hooks/x/" + token[:32], "200 /hooks/x/" + token[:32] + " false"},
-		{"with a certificate", certificate.Pool, nil, []tls.Certificate{certificate.Certificate}, "/hooks/x/" + other, "200 /hooks/x true"},
-		{"with an allowed name", certificate.Pool, []string{"a", name}, []tls.Certificate{certificate.Certificate}, "/hooks/x",
-			"200 /hooks/x true"},
-		{"with another name", certificate.Pool, []string{"a"}, []tls.Certificate{certificate.Certificate}, "/hooks/x/" + token,
-			"403 the client certificate has none of the allowed names"},
-		{"with the token instead of a certificate", certificate.Pool, nil, nil, "/hooks/x/" + token, "401 a client certificate is required"},
+		{"with the token", nil, nil, nil, "/hooks/x/" + token + "?timeout=10s", "200 /hooks/x?timeout=10s"},
+		{"without a token", nil, nil, nil, "/hooks/x?timeout=10s", missing},
+		{"with the token of another path", nil, nil, nil, "/hooks/y/" + token, missing},
+		{"with an invalid token", nil, nil, nil, "/hooks/x/" + other, missing},
+		{"with half a token", nil, nil, nil, "/hooks/x/" + token[:32], missing},
+		{"a probe", nil, nil, nil, "/healthz", "200 /healthz"},
+		{"a probe of another page", nil, nil, nil, "/healthz/" + token, missing},
+		{"with a certificate", certificate.Pool, nil, own, "/hooks/x/" + other, "200 /hooks/x"},
+		{"with an allowed name", certificate.Pool, []string{"a", name}, own, "/hooks/x", "200 /hooks/x"},
+		{"with another name", certificate.Pool, []string{"a"}, own, "/hooks/x/" + token, missing},
+		{"with the token instead of a certificate", certificate.Pool, nil, nil, "/hooks/x/" + token, missing},
+		{"a probe without a certificate", certificate.Pool, nil, nil, "/healthz", "200 /healthz"},
+		{"with a certificate of another CA", certificate.Pool, nil, others, "/hooks/x", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			log := &test.Text{}
 			s, err := New(Options{
 				Address: "127.0.0.1:0", ClientCAs: row.clientCAs, ClientNames: row.names, Component: "test",
-				Log: slog.New(slog.NewTextHandler(log, nil)),
-				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					_, _ = fmt.Fprint(w, r.RequestURI, " ", Known(r.Context()))
-				}),
+				Log:         slog.New(slog.NewTextHandler(log, nil)),
+				Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.RequestURI) }),
 				Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate.Certificate, nil },
 				Knows:       func(path, got string) bool { return path == "/hooks/x" && got == token },
 			})
@@ -65,26 +66,51 @@ func TestKnownCallers(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- s.Run(ctx) }()
-			client := &http.Client{Transport: &http.Transport{
-				DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: certificate.Pool, GetClientCertificate: offer(row.client)},
-			}}
-			res, err := client.Post("https://"+s.Address()+row.path, "application/json", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := io.ReadAll(res.Body)
-			res.Body.Close()
-			if got := fmt.Sprint(res.StatusCode, " ", strings.TrimSpace(string(text))); got != row.want || err != nil {
-				t.Errorf("got %q, %v, want %q", got, err, row.want)
+			got, closed := post(t, s.Address(), row.path, row.want == missing, row.client, certificate.Pool)
+			if got != row.want || closed != (got == missing) {
+				t.Errorf("got %q, want %q; the connection is to be closed: %t", got, row.want, closed)
 			}
 			stop()
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if strings.Contains(log.String(), token) || strings.Contains(log.String(), other) || !strings.Contains(log.String(), "uri=") {
-				t.Errorf("the log has a token, or no request:\n%s", log)
+			if strings.Contains(log.String(), token) || strings.Contains(log.String(), other) ||
+				strings.Contains(log.String(), "is not answered") != (got == missing) {
+				t.Errorf("the log has a token, or not what happened:\n%s", log)
 			}
 		})
+	}
+}
+
+// post sends a request, or only announces its body, and returns the status and the text of the response, and whether the server closes the
+// connection. Without a response, because of a handshake, the text is empty.
+func post(t *testing.T, address, path string, announce bool, client []tls.Certificate, roots *x509.CertPool) (response string, closed bool) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", GetClientCertificate: offer(client)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(test.Patience))
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, map[bool]int{true: 1000}[announce])
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return "", false
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, res.ContentLength))
+	if err != nil {
+		t.Error(err)
+	}
+	return fmt.Sprint(res.StatusCode, " ", strings.TrimSpace(string(text))), res.Close
+}
+
+// offer sends a certificate even if the server does not name its CA.
+func offer(certificates []tls.Certificate) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if len(certificates) == 0 {
+			return &tls.Certificate{}, nil
+		}
+		return &certificates[0], nil
 	}
 }
 

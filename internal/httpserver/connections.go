@@ -30,7 +30,7 @@ type connections struct {
 
 type connection struct {
 	conn net.Conn
-	// active: it is in a request. known: a known caller has sent one.
+	// active: it is in a request. known: a known client has sent one.
 	active, known bool
 }
 
@@ -67,7 +67,7 @@ func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, entry)
 }
 
-// victim returns the connection that is closed for the newest one; nil if there are not too many, or all others are those of known callers.
+// victim returns the connection that is closed for the newest one; nil if there are not too many, or all others are those of known clients.
 func (c *connections) victim() *connection {
 	if c.all.Len() <= c.limit {
 		return nil

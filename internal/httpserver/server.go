@@ -4,11 +4,10 @@
 // Callers may rely on this:
 //   - New binds the address; Run serves until its context ends, and then gives requests a grace period.
 //   - A server with a Component logs each request after its response, except for probes.
-//   - With client CAs every request except GET /healthz needs a client certificate signed by one of them, with an allowed name.
-//   - Known reports which requests are those of known callers. Handlers and logs never get the token of a path.
-//   - The connections of a server are bounded, and those of known callers are not closed for others.
-//   - Intake bounds the memory of all request bodies, and a Limiter the requests of a hook. Excess requests are rejected immediately,
-//     slow senders are evicted, and unknown callers cannot delay known ones.
+//   - With Knows or client CAs only known clients are served, and probes; others get 404, before their body is read. Handlers and logs
+//     never get the token of a path.
+//   - The connections of a server are bounded, and those of known clients are not closed for others.
+//   - Intake bounds the memory of all request bodies, and a Limiter the requests of a hook. Excess requests are rejected immediately.
 //   - The operator's own pages are read-only and show nothing secret.
 //
 // Handlers of hooks are in the packages below source; certificates are in source/webhook/cert.
@@ -34,13 +33,14 @@ type Options struct {
 	Handler http.Handler
 	// Certificate serves TLS; nil serves plain HTTP.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCAs must have signed the clients' certificates; nil admits every client.
+	// ClientCAs must have signed the clients' certificates; nil needs none.
 	ClientCAs *x509.CertPool
 	// ClientNames are the accepted names of their certificates; empty accepts every name.
 	ClientNames []string
-	// Knows reports whether the client of a path and its token, which may be empty, is known. Nil: paths have no tokens.
+	// Knows reports whether the client of a path and its token, which may be empty, is known, unless there are ClientCAs. Without both every
+	// client is served.
 	Knows func(path, token string) bool
-	// Connections bounds the open connections, 0 means 1000. Those of known callers stay.
+	// Connections bounds the open connections, 0 means 1000. Those of known clients stay.
 	Connections int
 	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.
 	Grace time.Duration
@@ -80,15 +80,14 @@ func New(o Options) (*Server, error) {
 		config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: o.Certificate}
 	}
 	if o.ClientCAs != nil {
-		// Probes have no certificate, so the handshake admits every client and the handler checks.
+		// Probes have no certificate, so the handshake admits every client, and admit checks.
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, o.ClientCAs
-		handler = requireKnown(handler)
 	}
 	if o.Component != "" {
 		handler = logRequests(o.Log, o.Component, handler)
 	}
 	open := newConnections(o.Connections, o.Log)
-	handler = o.identify(handler, open.markKnown)
+	handler = o.admit(handler, open.markKnown)
 	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
 		Handler: Harden(handler), TLSConfig: config,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,

@@ -82,6 +82,6 @@ func (r *Runner) check(a *attempt, out Outputs) error {
 	if out.Patch == nil && out.Large == nil && out.Metrics == nil {
 		return nil
 	}
-	a.log.Info("The operations and metrics of a review are not applied: it is a dry run, or its caller is not known to be the API server")
+	a.log.Info("The operations and metrics of a review are not applied: it is a dry run")
 	return r.opts.Effects.Check(a.task.Hook(), out)
 }

@@ -98,7 +98,7 @@ func (s *simulation) review(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner}, AllEffects: true,
+	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner},
 		Log: silent()})
 	if err != nil {
 		return err
@@ -334,8 +334,7 @@ func (s *simulation) convert(ctx context.Context) error {
 		return err
 	}
 	handler := conversion.NewHandler(conversion.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner},
-		AllEffects: true,
-		Log:        silent()})
+		Log: silent()})
 	w, err := ask(ctx, handler, http.MethodPost, "/"+crd, jsonBody, body)
 	if err != nil {
 		return err

@@ -174,7 +174,7 @@ func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path str
 // review creates a review object. An error is a *rejection.
 func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
 	busy := reject(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
-	entered := a.reviews.Enter(httpserver.HTTPClient, func() {})
+	entered := a.reviews.Enter()
 	if entered == nil {
 		return busy
 	}

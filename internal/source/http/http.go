@@ -59,7 +59,7 @@ type Options struct {
 	Log *slog.Logger
 	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting; 0 means twice as many.
 	Parallel, Queue int
-	// Intake bounds the requests of all ports; nil means one for this Handler.
+	// Intake bounds the bodies of all Handlers that share it; nil means one for this Handler.
 	Intake *httpserver.Intake
 	// BodyLimit is the size limit of bodies; 0 means 1 MiB.
 	BodyLimit int64

@@ -112,7 +112,7 @@ func readBody(ctx context.Context, entered *httpserver.Request, w http.ResponseW
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, false, reject(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
-	case errors.Is(err, httpserver.ErrEvicted), ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return nil, false, reject(http.StatusServiceUnavailable, "too many requests are being sent: try again later")
 	case err != nil:
 		return nil, false, reject(http.StatusBadRequest, "the body cannot be read")

@@ -118,7 +118,7 @@ func (c *call) identify() error {
 
 // callHook runs the hook and sends its response.
 func (c *call) callHook(to *route, segments []string) error {
-	entered := c.limiters[to.hook].Enter(httpserver.HTTPClient, httpserver.AbortRead(c.w))
+	entered := c.limiters[to.hook].Enter()
 	if entered == nil {
 		c.log.Warn("A request is refused, too many are waiting for the hook: make it faster, or raise --http-parallel")
 		return c.later("too many requests are waiting")

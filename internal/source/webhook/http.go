@@ -36,7 +36,7 @@ func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 		warnAboutAllow(hooks, w.o)
 	}
 	handler, err := httphooks.New(httphooks.Options{
-		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log, Intake: w.o.intake,
+		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log, Intake: w.o.httpIntake,
 		Parallel: w.o.HTTP.Parallel, BodyLimit: int64(w.o.HTTP.BodyLimit),
 	})
 	if err != nil {

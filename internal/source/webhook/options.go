@@ -32,10 +32,8 @@ type WebhookOptions struct {
 	NoRegistration bool
 	// ClientNames are the accepted names of client certificates; empty accepts every certificate of the client CA.
 	ClientNames []string
-	// BodyBudget is how many bytes the bodies of the requests of all ports may have together; 0 means the default.
+	// BodyBudget is how many bytes the bodies of all reviews may have together, and a quarter of it those of HTTP hooks; 0 means the default.
 	BodyBudget int
-	// AllEffects applies the operations and metrics of reviews of unknown callers, too.
-	AllEffects bool
 	// Parallel limits the reviews in flight; 0 means the default.
 	Parallel int
 }

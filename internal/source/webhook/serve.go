@@ -9,6 +9,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,8 +54,8 @@ type Options struct {
 	DryRun bool
 	Log    *slog.Logger
 
-	// intake bounds the requests of all ports.
-	intake *httpserver.Intake
+	// intake bounds the requests of the API server, httpIntake those of HTTP clients: they decide how fast they send.
+	intake, httpIntake *httpserver.Intake
 }
 
 // Servers are those of webhooks and of HTTP hooks, as far as hooks have needed them.
@@ -81,7 +82,8 @@ type Servers struct {
 
 // New listens for the hooks that need it. Requests get 503 until their hook is ready. Before Run nothing is registered.
 func New(ctx context.Context, o Options) (*Servers, error) {
-	o.intake = httpserver.NewIntake(int64(o.Webhooks.BodyBudget))
+	budget := int64(cmp.Or(max(0, o.Webhooks.BodyBudget), 64<<20))
+	o.intake, o.httpIntake = httpserver.NewIntake(budget), httpserver.NewIntake((budget+3)/4)
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	handler, err := admission.New(admission.Options{
 		Intake: o.intake,
 		Hooks:  hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
-		DefaultFailurePolicy: o.Webhooks.FailurePolicy, AllEffects: o.Webhooks.AllEffects,
+		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
 	})
 	if err != nil {
 		return err
@@ -106,7 +106,6 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	handler := conversion.NewHandler(conversion.Options{
 		Intake: o.intake,
 		Hooks:  hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
-		AllEffects: o.Webhooks.AllEffects,
 	})
 	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
 	if err != nil {

@@ -77,10 +77,8 @@ type Options struct {
 	// DefaultFailurePolicy is that of validating bindings without one: "Fail" (also when empty) or "Ignore". That of
 	// mutating bindings is always Fail.
 	DefaultFailurePolicy string
-	// Intake bounds the requests of all ports; nil means one for this Handler.
+	// Intake bounds the bodies of all Handlers that share it; nil means one for this Handler.
 	Intake *httpserver.Intake
-	// AllEffects applies the operations and metrics of hooks for unknown callers, too.
-	AllEffects bool
 }
 
 func (o *Options) setDefaults() {

@@ -14,18 +14,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 var allow = &effect.AdmissionAnswer{Allowed: true}
 
-// post sends a review of the API server to a hook, and returns the status and the body.
+// post sends a review to a hook, and returns the status and the body.
 func post(ctx context.Context, h http.Handler, path, body string) (int, string) {
-	return postUnknown(httpserver.WithKnown(ctx), h, path, body)
-}
-
-// postUnknown sends a review of any client.
-func postUnknown(ctx context.Context, h http.Handler, path, body string) (int, string) {
 	r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()

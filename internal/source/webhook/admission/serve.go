@@ -77,7 +77,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	report := func(result string) {
 		h.opts.Meter.AdmissionReviewed(hook.hook.Name, hook.binding.Name, result, time.Since(start))
 	}
-	entered := h.limiters[hook.hook].Enter(httpserver.CallerOf(r.Context()), httpserver.AbortRead(w))
+	entered := h.limiters[hook.hook].Enter()
 	if entered == nil {
 		h.refuse(hook, "A review is refused, too many are waiting for the hook: make it faster, or let it review less")
 		report(ResultFailed)
@@ -87,12 +87,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	defer entered.Leave()
 	body, review, status, err := h.read(ctx, w, r, entered)
 	if err != nil {
-		switch {
-		case errors.Is(err, httpserver.ErrEvicted):
-			h.refuse(hook,
-				"A review that arrived too slowly was aborted in favour of others: restrict the clients of this port with "+
-					"--validating-webhook-client-ca or a NetworkPolicy", "from", r.RemoteAddr)
-		case status == http.StatusServiceUnavailable:
+		if status == http.StatusServiceUnavailable {
 			h.refuse(hook, "A review is refused, no memory was free for it in time: raise --body-budget, or let hooks review less")
 		}
 		reject(w, status, err.Error())
@@ -119,9 +114,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 }
 
 // refuse logs a refused review, once a minute for each hook.
-func (h *Handler) refuse(w *webhook, message string, fields ...any) {
+func (h *Handler) refuse(w *webhook, message string) {
 	if suppressed, due := h.refused.Due(w.hook.Name+" "+message, ""); due {
-		h.opts.Log.Warn(message, append([]any{"hook", w.hook.Name, "binding", w.binding.Name, "again", suppressed}, fields...)...)
+		h.opts.Log.Warn(message, "hook", w.hook.Name, "binding", w.binding.Name, "again", suppressed)
 	}
 }
 
@@ -131,10 +126,8 @@ func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	body, err := entered.ReadBody(ctx, w, r, largestReview)
 	tooLarge := (*http.MaxBytesError)(nil)
 	switch {
-	case errors.Is(err, httpserver.ErrEvicted), ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return nil, nil, http.StatusServiceUnavailable, fmt.Errorf("too many reviews are being sent: %w", err)
-	case errors.Is(err, httpserver.ErrTooLarge):
-		return nil, nil, http.StatusRequestEntityTooLarge, err
 	case errors.As(err, &tooLarge):
 		return nil, nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is larger than %d bytes", tooLarge.Limit)
 	case err != nil:
@@ -181,7 +174,7 @@ func (h *Handler) admit(ctx context.Context, w *webhook, r *review, body []byte,
 		out.answer, out.err = h.opts.Runner.Admit(ctx, Review{
 			Review: event.Review{
 				Event: event.Event{Hook: w.hook, Type: w.typ, Index: w.index}, Body: body, Subject: r.subject(w),
-				NoEffects: r.Request.DryRun || !h.opts.AllEffects && !httpserver.Known(ctx),
+				NoEffects: r.Request.DryRun,
 			},
 			Judge: func(answer *effect.AdmissionAnswer, err error) (string, error) {
 				v := w.judge(r.Request.Operation, body, answer, err)

@@ -48,10 +48,9 @@ func (f *failure) Unwrap() error { return f.cause }
 
 // conversion converts the objects of one review to the desired version.
 type conversion struct {
-	crd       string
-	steps     []step
-	review    *review
-	noEffects bool
+	crd    string
+	steps  []step
+	review *review
 	// objects keep their order; a step replaces those that it converts.
 	objects []object
 }
@@ -116,8 +115,7 @@ func (c *conversion) do(ctx context.Context, runner Runner, s step, indexes []in
 	}
 	answer, err := runner.Convert(ctx, Review{event.Review{
 		Event: event.Event{Type: event.Conversion, Hook: s.hook, Index: s.index}, Step: s.declared, Body: c.review.forHook(given),
-		Subject:   fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
-		NoEffects: c.noEffects,
+		Subject: fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
 	}, judge})
 	if f := s.judge(c.review, answer, err); f != nil {
 		return f

@@ -43,15 +43,13 @@ type Options struct {
 	Parallel int
 	// Queue limits the reviews waiting per CRD, by default 100; further ones are rejected.
 	Queue int
-	// Intake bounds the requests of all ports; nil means one for this Handler.
+	// Intake bounds the bodies of all Handlers that share it; nil means one for this Handler.
 	Intake *httpserver.Intake
 	// MaxBytes limits the size of a review, by default 100 MiB: the API server sends whole lists.
 	MaxBytes int64
 	// Timeout is the time limit of reviews without one, by default 30 s, the maximum of the API server.
 	Timeout time.Duration
-	// AllEffects applies the operations and metrics of hooks for unknown callers, too.
-	AllEffects bool
-	Log        *slog.Logger
+	Log     *slog.Logger
 }
 
 func (o *Options) setDefaults() {
@@ -128,7 +126,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	limit := httpserver.TimeLimit(r, h.opts.Timeout, h.opts.Timeout)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, lateError(limit))
 	defer cancel()
-	entered := limiter.Enter(httpserver.CallerOf(r.Context()), httpserver.AbortRead(w))
+	entered := limiter.Enter()
 	if entered == nil {
 		text := fmt.Sprintf("The operator is busy with %d conversions of this CRD, and %d more wait: try again later", h.opts.Parallel,
 			h.opts.Queue)
@@ -141,15 +139,6 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 	rv, err := h.read(ctx, w, r, entered)
 	large := (*http.MaxBytesError)(nil)
 	switch {
-	case errors.Is(err, httpserver.ErrEvicted):
-		h.log(crd, "",
-			"slow", fmt.Errorf("a review from %s that arrived too slowly was aborted in favour of others: restrict the clients of this port with "+
-				"--conversion-webhook-client-ca or a NetworkPolicy", r.RemoteAddr))
-		http.Error(w, "too many reviews are being sent", http.StatusServiceUnavailable)
-		return
-	case errors.Is(err, httpserver.ErrTooLarge):
-		h.unreadable(w, crd, err)
-		return
 	case ctx.Err() != nil && rv == nil:
 		h.log(crd, "", "memory", errors.New("a review was refused, no memory was free for it in time: raise --body-budget"))
 		http.Error(w, "too many reviews are being sent", http.StatusServiceUnavailable)
@@ -192,21 +181,17 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) {
 
 // read reads a review while its bytes are free. Without them it returns none.
 func (h *Handler) read(ctx context.Context, w http.ResponseWriter, r *http.Request, entered *httpserver.Request) (*review, error) {
-	size := entered.Size(r, h.opts.MaxBytes)
+	size := httpserver.Size(r, h.opts.MaxBytes)
 	if err := entered.Reserve(ctx, size); err != nil {
 		return nil, err
 	}
-	rv, err := readReview(http.MaxBytesReader(w, r.Body, size))
-	if evicted := entered.Complete(size); evicted != nil && err != nil {
-		return nil, evicted
-	}
-	return rv, err
+	return readReview(http.MaxBytesReader(w, r.Body, size))
 }
 
 // unreadable rejects a body that is no review.
 func (h *Handler) unreadable(w http.ResponseWriter, crd string, err error) {
 	status, text := http.StatusBadRequest, "Invalid JSON payload"
-	if errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, httpserver.ErrTooLarge) {
+	if errors.As(err, new(*http.MaxBytesError)) {
 		status, text = http.StatusRequestEntityTooLarge, "The review is too large"
 	}
 	h.log(crd, "", text, fmt.Errorf("cannot read the review: %s", httpserver.Text(err.Error())))
@@ -229,7 +214,7 @@ func (h *Handler) log(crd, uid, message string, reason error) {
 // convert returns the objects of a review in the desired version. An error is a *failure.
 func (h *Handler) convert(ctx context.Context, r *http.Request, rv *review, entered *httpserver.Request) (_ []object, err error) {
 	crd := r.PathValue("crd")
-	c := &conversion{crd: crd, steps: h.steps[crd], review: rv, noEffects: !h.opts.AllEffects && !httpserver.Known(r.Context())}
+	c := &conversion{crd: crd, steps: h.steps[crd], review: rv}
 	if c.objects, err = readObjects(rv.Request.Objects); err != nil {
 		return nil, c.failed(err.Error())
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // runnerFunc is a Runner.
@@ -34,7 +33,7 @@ var smallAnswer = &effect.ConversionAnswer{Objects: []json.RawMessage{json.RawMe
 // ask sends a review to a handler and returns the message of its answer, empty for success.
 func ask(t *testing.T, h http.Handler, ctx context.Context, query string) string {
 	t.Helper()
-	r := httptest.NewRequestWithContext(httpserver.WithKnown(ctx), http.MethodPost, "/"+widgets+query, strings.NewReader(smallReview))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/"+widgets+query, strings.NewReader(smallReview))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -88,7 +87,7 @@ func TestQueue(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		r := httptest.NewRequestWithContext(httpserver.WithKnown(t.Context()), http.MethodPost, "/"+widgets, strings.NewReader(smallReview))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/"+widgets, strings.NewReader(smallReview))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -191,7 +190,7 @@ func TestEndlessBody(t *testing.T) {
 		beginning string
 		status    int
 	}{{`{"request":{"uid":"u","objects":["`, http.StatusOK}, {`{"request":{"objects":["`, http.StatusRequestEntityTooLarge}} {
-		r := httptest.NewRequestWithContext(httpserver.WithKnown(t.Context()), http.MethodPost, "/"+widgets,
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/"+widgets,
 			io.MultiReader(strings.NewReader(test.beginning), endless{}))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
