@@ -17,6 +17,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -121,6 +122,19 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 	return nil
 }
 
+// inMemory returns an API server in memory for a test in which clients, and no controllers, change objects; make long runs it on a real one.
+func inMemory(t testing.TB) *testenv.Cluster {
+	t.Helper()
+	testenv.Require(t) // for kubectl
+	if test.Long() {
+		return testenv.Shared(t)
+	}
+	return testenv.Memory(t)
+}
+
+// withControllers are the scripts that need controllers or permissions.
+var withControllers = []string{"foreign", "kept", "permissions"}
+
 // TestScripts runs the files of testdata: their parts are steps, in order. $NS is a namespace of the test.
 //
 //	sync [hook=NAME] [instance=NAME] [as=alice] [dry] [finalizer]   syncs the set
@@ -132,15 +146,20 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 //	restart                                    all that the processes know is lost
 //	kubectl ARGS                               with standard input; want is its output
 func TestScripts(t *testing.T) {
-	cluster := testenv.Shared(t)
+	shared := testenv.Shared(t)
 	t.Setenv("KUBECTL_APPLYSET", "true") // it is an alpha feature of kubectl
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			cluster := shared
+			if !slices.Contains(withControllers, name) {
+				cluster = inMemory(t)
+			}
 			archive, err := txtar.ParseFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -152,6 +171,9 @@ func TestScripts(t *testing.T) {
 
 func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 	namespace := cluster.Namespace(t)
+	if cluster != testenv.Shared(t) { // as a controller does it
+		post(t, testenv.Client(t, cluster.Config(t)), namespace, "configmaps", `{"metadata": {"name": "kube-root-ca.crt"}}`)
+	}
 	operators := map[string]*operator{}
 	var last *operator
 	var failure, output string

@@ -84,7 +84,7 @@ func post(t testing.TB, client rest.Interface, namespace, resource, manifest str
 
 // A process that is killed at any request leaves what the next one completes: exactly the wanted set, and nothing else is touched.
 func TestKilledAtEachRequest(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	members := 2
 	if test.Long() {
 		members = 100
@@ -158,7 +158,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 // A move that is killed at any request leaves what the next one completes. The renamed hook then has exactly the wanted set, and nothing
 // was deleted or created meanwhile: all objects keep their uid and their values.
 func TestMoveKilledAtEachRequest(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	client := testenv.Client(t, cluster.Config(t))
 	for _, test := range []struct {
 		name     string
@@ -246,7 +246,7 @@ func TestMoveKilledAtEachRequest(t *testing.T) {
 // Another client creates an object between our read and our apply. It keeps what it has created, also if the response to our apply is
 // lost, and a later empty set does not delete it.
 func TestAppearsBetweenReadAndApply(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	client := testenv.Client(t, cluster.Config(t))
 	for _, test := range []struct {
 		name, theirs string
@@ -319,7 +319,7 @@ func TestAppearsBetweenReadAndApply(t *testing.T) {
 
 // A controller changes a member in the second in which it is created, and the response is lost: it stays a member.
 func TestTouchedAndLost(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	client := testenv.Client(t, cluster.Config(t))
 	for _, test := range []struct {
 		name   string
@@ -367,7 +367,7 @@ func TestTouchedAndLost(t *testing.T) {
 
 // A Sync that finds an object created by another process of its installation between its read and its apply keeps it.
 func TestMeetsOwnCreate(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	for name, theirs := range map[string]string{"the same": "1", "another value": "2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -295,7 +295,7 @@ func TestWatchesEnd(t *testing.T) {
 
 // What was left alone during a pause is restored after it, and what could not be restored is tried again.
 func TestRestoresLater(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, `+
@@ -343,7 +343,7 @@ func TestBackOffOfRestores(t *testing.T) {
 
 // A member whose label gets another value is changed, whether the other set exists or not.
 func TestRelabelled(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	label := func(value string) {
@@ -403,7 +403,7 @@ func TestRelabelled(t *testing.T) {
 
 // While a set waits, the members of others are restored, also if many of its own have changed. They are restored when it has ended.
 func TestDriftWaitsForNoOtherSet(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	document := func(set string, members int, value string) string {
@@ -449,7 +449,7 @@ func TestDriftWaitsForNoOtherSet(t *testing.T) {
 
 // The objects of a kind that the set itself defines are watched from the first Sync on.
 func TestDefinedKindsAreWatched(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	err := r.sync(t.Context(), "web.sh", fmt.Sprintf(`{operation: Sync, set: web, objects: [
@@ -526,7 +526,7 @@ func TestKeptByAnnotation(t *testing.T) {
 
 // A change of a member between the list and the end of a Sync is not forgotten where changes are left to the next Sync.
 func TestIgnoredChangeDuringSync(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	apply := func(b string) {
@@ -559,7 +559,7 @@ func TestIgnoredChangeDuringSync(t *testing.T) {
 
 // Nothing is kept of the sets of a hook that is gone, also if its last Sync ends later.
 func TestHookIsGone(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
 	for range 2 {

@@ -90,7 +90,7 @@ func TestParentsAreDeleted(t *testing.T) {
 // Records outside the operator's namespace are not read: their users can write them. Of one with more places than a Sync records, nothing
 // is read.
 func TestForgedRecords(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	client := testenv.Client(t, cluster.Config(t))
 	own, namespace := cluster.Namespace(t), cluster.Namespace(t)
 	post(t, client, namespace, "configmaps", `{"metadata": {"name": "owner"}}`)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -35,6 +36,8 @@ type randomSets struct {
 	minutes     atomic.Int64
 	owners      []*randomOwner
 	made        int
+	// ended are the uids of owners that ended alone, by namespace.
+	ended map[string]string
 
 	// mu is held by changes of the stranger. foreign are the objects of the stranger, by namespace and name: their uid and data.
 	mu      sync.Mutex
@@ -60,7 +63,7 @@ func (w *randomSets) fail(namespace, problem string) {
 
 // randomOwner is the owner of one set.
 type randomOwner struct {
-	namespace string
+	namespace, uid string
 	// want are the values of the members, by name; those that begin with "common" are in the common namespace.
 	want map[string]string
 	// common: there may be a member in the common namespace.
@@ -88,8 +91,9 @@ func (w *randomSets) addOwner() {
 	o := &randomOwner{namespace: fmt.Sprintf("%s-%d", w.own, w.made), want: map[string]string{}}
 	_, err := w.post("/api/v1/namespaces", fmt.Sprintf(`{"metadata": {"name": %q}}`, o.namespace))
 	w.must(err)
-	_, err = w.post("/api/v1/namespaces/"+o.namespace+"/configmaps", `{"metadata": {"name": "owner"}}`)
+	made, err := w.post("/api/v1/namespaces/"+o.namespace+"/configmaps", `{"metadata": {"name": "owner"}}`)
 	w.must(err)
+	o.uid = made.Metadata.UID
 	w.owners = append(w.owners, o)
 }
 
@@ -241,9 +245,23 @@ func (w *randomSets) end() {
 			delete(w.foreign, place)
 		}
 	}
+	if !whole {
+		w.ended[o.namespace] = o.uid
+	}
 	w.note("%s: it is deleted", strings.Join(path, "/"))
 	w.owners = slices.Delete(w.owners, at, at+1)
 	w.addOwner()
+}
+
+// collect deletes the objects of owners that have ended, as the garbage collector does: an API server in memory has none.
+func (w *randomSets) collect() {
+	for namespace, uid := range w.ended {
+		for name, o := range configMaps(w.t, w.client, namespace) {
+			if slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return string(r.UID) == uid }) {
+				_, _ = kube.Send(w.t.Context(), w.client.Delete().AbsPath("/api/v1/namespaces", namespace, "configmaps", name))
+			}
+		}
+	}
 }
 
 // quiet waits until everything is as wanted, and nothing else is kept or left.
@@ -263,6 +281,7 @@ func (w *randomSets) quiet() {
 	}
 	problem := ""
 	for deadline := time.Now().Add(test.Patience); ; {
+		w.collect()
 		if problem = w.problem(living); problem == "" {
 			return
 		}
@@ -340,8 +359,8 @@ func (w *randomSets) problem(living int) string {
 // Whatever a stranger does to members, and whichever owners and namespaces end: afterwards there are exactly the wanted objects and those
 // of the stranger, as it has made them, and nothing is kept of what has ended.
 func TestRandomSets(t *testing.T) {
-	cluster := testenv.Shared(t)
-	rounds := 30
+	cluster := inMemory(t)
+	rounds := 100
 	if test.Long() {
 		rounds = 1000
 	}
@@ -352,7 +371,7 @@ func TestRandomSets(t *testing.T) {
 	t.Logf("SEED=%d", seed)
 	own, common := cluster.Namespace(t), cluster.Namespace(t)
 	w := &randomSets{t: t, cluster: cluster, client: testenv.Client(t, cluster.Config(t)), random: rand.New(rand.NewPCG(seed, 0)), own: own,
-		common: common, foreign: map[[2]string][2]string{}}
+		common: common, foreign: map[[2]string][2]string{}, ended: map[string]string{}}
 	start := func() {
 		// Time is that of a day in which no restore is delayed.
 		w.process = newRestorerAt(t, cluster, own, func() time.Time {

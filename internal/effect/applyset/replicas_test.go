@@ -83,54 +83,9 @@ func idle(t *testing.T, r *restorer) {
 	})
 }
 
-// One process restores, another one answers requests, and each syncs the same set: what was answered last stays.
-func TestAnotherProcessSyncs(t *testing.T) {
-	cluster := testenv.Shared(t)
-	one := map[string]string{"a": "1", "b": "1"}
-	for name, c := range map[string]struct {
-		leader, standby map[string]string
-	}{
-		"other values":   {one, map[string]string{"a": "4", "b": "1"}},
-		"other objects":  {one, map[string]string{"a": "2", "c": "2"}},
-		"fewer objects":  {one, map[string]string{"a": "1"}},
-		"none":           {one, map[string]string{}},
-		"none before it": {map[string]string{}, one},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			namespace := cluster.Namespace(t)
-			leader := newRestorer(t, cluster, namespace)
-			leader.ignoreReports(t)
-			standby := newOperator(t, cluster.Config(t), namespace, namespace, false)
-			client := testenv.Client(t, cluster.Config(t))
-			expect := func(when string, want map[string]string) {
-				t.Helper()
-				idle(t, leader)
-				if is, recorded := setOfCluster(t, client, namespace); !maps.Equal(is, want) || recorded != (len(want) > 0) {
-					t.Fatalf("%s there is %v, with a record: %t; want %v", when, is, recorded, want)
-				}
-			}
-			sync := func(by *operator, want map[string]string) {
-				t.Helper()
-				if err := by.sync(t.Context(), "web.sh", documentOf(want)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 2 {
-				sync(leader.operator, c.leader)
-				expect("after the leader's Sync", c.leader)
-				sync(standby, c.standby)
-				expect("after the standby's Sync", c.standby)
-				time.Sleep(200 * time.Millisecond) // in which the leader would undo it
-				expect("some time after the standby's Sync", c.standby)
-			}
-		})
-	}
-}
-
 // A restore creates a member that another process has given up meanwhile: it is removed again.
 func TestRestoreMeetsSync(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	leader := newRestorer(t, cluster, namespace)
 	leader.ignoreReports(t)
@@ -173,8 +128,8 @@ func TestRestoreMeetsSync(t *testing.T) {
 // Processes sync one set in random order, also at the same time, while one of them restores and others are killed. The last Sync that was
 // answered is what the cluster has, and nothing is there without a record.
 func TestRandomProcesses(t *testing.T) {
-	cluster := testenv.Shared(t)
-	rounds := 60
+	cluster := inMemory(t)
+	rounds := 200
 	if test.Long() {
 		rounds = 2000
 	}
