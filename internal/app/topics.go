@@ -53,7 +53,7 @@ func (i *insight) topics() []debug.Topic {
 			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
 			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
-		debug.BindingsTopic(i.hooks, i, queues),
+		debug.BindingsTopic(i.hooks, i, queues, i.names),
 		debug.ReloadTopic(op.health.Rejected, i.names),
 		debug.HooksTopic(i.hooks, i, op.life, i.oneByOne),
 		debug.RunsTopic(i.hooks, i.history, op.recorder),

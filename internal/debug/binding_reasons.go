@@ -6,15 +6,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // BindingsTopic reports the start of hooks, and what keeps their bindings from events.
-func BindingsTopic(hooks *Hooks, bindings bindingReader, queues queueReader) Topic {
+func BindingsTopic(hooks *Hooks, bindings bindingReader, queues queueReader, names telemetry.Names) Topic {
 	return Topic{
+		Metrics: []prometheus.Collector{names.Gauge("binding_not_installed", func(set telemetry.Set) { notInstalled(hooks, bindings, set) })},
 		Reasons: func(h *hook.Hook, at *Moment) []Reason { return factsOf(h, bindings, at.of(queues), at.Time).reasons() },
 		Troubles: func() (all []Trouble) {
 			for _, h := range hooks.Active() {
@@ -24,6 +28,25 @@ func BindingsTopic(hooks *Hooks, bindings bindingReader, queues queueReader) Top
 			}
 			return all
 		},
+	}
+}
+
+// notInstalled measures optional bindings. Those of a hook with the same name count as one.
+func notInstalled(hooks *Hooks, bindings bindingReader, set telemetry.Set) {
+	for _, h := range hooks.Active() {
+		of := map[string]int{}
+		for i := range h.Kubernetes {
+			switch k := &h.Kubernetes[i]; {
+			case !k.Optional:
+			case bindings.Binding(h, i).NotInstalled:
+				of[k.Name] = 1
+			default:
+				of[k.Name] |= 0
+			}
+		}
+		for name, is := range of {
+			set(is, h.Name, name)
+		}
 	}
 }
 
@@ -133,6 +156,10 @@ func (f *facts) watching() (reasons []Reason) {
 		name := f.hook.Kubernetes[i].Name
 		for _, t := range b.Troubles {
 			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, OneLine(t)), ""})
+		}
+		if b.NotInstalled {
+			reasons = append(reasons, Reason{ByWatch, false, fmt.Sprintf("binding %q: the kind %s of %s is not installed, its snapshot is empty", name,
+				f.hook.Kubernetes[i].Kind, f.hook.Kubernetes[i].APIVersion), ""})
 		}
 		for _, namespace := range b.Absent {
 			reasons = append(reasons, Reason{ByWatch, false,

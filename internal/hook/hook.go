@@ -182,6 +182,8 @@ type Kubernetes struct {
 
 	// Initial is how the initial list is delivered.
 	Initial Initial
+	// Optional: a kind that is not installed is an empty snapshot, and holds up nothing. It has an APIVersion and no Finalizer.
+	Optional bool
 	// WaitForSynchronization runs the Synchronization in the main queue, otherwise in Queue.
 	WaitForSynchronization bool
 	// Condition is the type of the condition in which the operator reports the outcome of runs, in the status of the objects; empty means

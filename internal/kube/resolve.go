@@ -185,6 +185,11 @@ func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Reso
 	return Resource{}, &UnknownKindError{APIVersion: kind.Group, Kind: kind.Kind, Simulated: r.Simulated}
 }
 
+// Find is Resolve without a second attempt and without the advice: it reads what is not cached.
+func (r *Resolver) Find(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
+	return r.search(ctx, apiVersion, kind, verbs)
+}
+
 // ResolveAgain is Resolve without what is cached.
 func (r *Resolver) ResolveAgain(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	r.Forget()

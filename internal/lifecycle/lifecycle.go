@@ -44,13 +44,15 @@ type Watcher interface {
 	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)
+	// Installed is false for an optional binding whose kind is not installed; see Lifecycle.Installed.
+	Installed(h *hook.Hook, index int) bool
 	Lead()
 }
 
-// missing is an error of Enable that says which kind or permission is missing: only a change of the cluster ends it.
+// missing is an error of Enable that says which kind, or which permission, is missing: only a change of the cluster ends it.
 type missing interface {
 	error
-	Missing()
+	Missing() (kind bool)
 }
 
 // Objects delivers those that bindings have.
@@ -164,6 +166,8 @@ type life struct {
 	// stopped is set when the hook has been retired or paused, pauses counts its pauses.
 	stopped bool
 	pauses  int
+	// absent are the optional bindings whose initial lists were not queued, because their kinds are not installed.
+	absent map[int]bool
 	// running is set while a run of a stopped hook has not ended, since then; answering until no request is at the hook.
 	running, answering bool
 	since              time.Time
@@ -319,7 +323,7 @@ func (l *Lifecycle) add(all, fresh []*hook.Hook) {
 		lives[x.hook] = x
 	}
 	for _, h := range fresh {
-		x := &life{hook: h}
+		x := &life{hook: h, absent: map[int]bool{}}
 		x.ctx, x.end = context.WithCancel(l.ctx)
 		lives[h] = x
 	}

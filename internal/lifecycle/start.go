@@ -190,10 +190,15 @@ func (l *Lifecycle) enableBindings(ctx context.Context, x *life, n int) bool {
 	log.Info("Enable kubernetes binding for hook")
 	var failures atomic.Int32
 	err := l.o.Watcher.Enable(ctx, h, func(index int, err error) {
-		if err == nil || errors.As(err, new(missing)) {
+		cause := (missing)(nil)
+		if err == nil || errors.As(err, &cause) {
 			l.o.Health.Answerable(h, index)
 		}
-		if err == nil {
+		switch {
+		case err == nil:
+			return
+		case h.Kubernetes[index].Optional && cause != nil && cause.Missing():
+			l.pass(x)
 			return
 		}
 		l.o.Meter.BindingsFailed(h.Name)
@@ -240,8 +245,13 @@ func (l *Lifecycle) release() {
 
 func (l *Lifecycle) queueTasks(x *life) {
 	h := x.hook
+	clear(x.absent)
 	for i := range h.Kubernetes {
-		l.queueInitial(h, i)
+		if h.Kubernetes[i].Optional && !l.o.Watcher.Installed(h, i) {
+			x.absent[i] = true
+			continue
+		}
+		l.queueInitial(h, i, false)
 	}
 	if len(h.Schedules) > 0 {
 		ctx := x.ctx
@@ -250,10 +260,27 @@ func (l *Lifecycle) queueTasks(x *life) {
 	}
 }
 
-// queueInitial queues the initial list of a binding.
-func (l *Lifecycle) queueInitial(h *hook.Hook, i int) {
+// Installed records that the kind of an optional binding has come, or that it is gone, for a Watcher.
+func (l *Lifecycle) Installed(h *hook.Hook, index int, is bool) {
+	l.post(l.ctx, func() {
+		for _, x := range l.lives {
+			switch {
+			case x.hook != h || x.state != Released && x.state != Ticking:
+			case !is:
+				x.absent[index] = true
+				l.o.Runner.Pending().EndBinding(h, index)
+			case x.absent[index]: // otherwise queueTasks has queued it
+				delete(x.absent, index)
+				l.queueInitial(h, index, true)
+			}
+		}
+	})
+}
+
+// queueInitial queues the initial list of a binding. Late means that the start of the hook does not wait for it.
+func (l *Lifecycle) queueInitial(h *hook.Hook, i int, late bool) {
 	switch k := &h.Kubernetes[i]; {
-	case k.Initial == hook.InitialEvents && !k.WaitForSynchronization:
+	case k.Initial == hook.InitialEvents && (late || !k.WaitForSynchronization):
 		l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
 		return
 	case k.Initial == hook.InitialEvents:
@@ -261,6 +288,9 @@ func (l *Lifecycle) queueInitial(h *hook.Hook, i int) {
 		return
 	}
 	t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
+	if late {
+		t.In(h.Kubernetes[i].Queue)
+	}
 	l.o.Queues.AddFirst(t.Queue(), key, t)
 }
 

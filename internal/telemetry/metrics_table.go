@@ -87,7 +87,7 @@ var definitions = []definition{
 	{name: "tasks_parked_total", typ: counter, labels: bindingLabels,
 		help: "Tasks that were parked."},
 	{name: "parked_contexts_dropped_total", typ: counter, labels: []string{"hook", "binding", "queue", "reason"},
-		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload."},
+		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload, kind."},
 	{name: "events_replaced_total", typ: counter, labels: bindingLabels,
 		help: "Waiting Modified events that were dropped for a later one of their object, because more than --spool-limit waits on the disk."},
 
@@ -152,6 +152,8 @@ var definitions = []definition{
 
 	{name: "kube_snapshot_objects", typ: gauge, labels: bindingLabels,
 		help: "Objects of a binding."},
+	{name: "binding_not_installed", typ: gauge, scraped: true, labels: []string{"hook", "binding"},
+		help: "1 for an optional binding whose kind is not installed, 0 for other optional bindings."},
 	{name: "kube_jq_filter_duration_seconds", typ: histogram, labels: bindingLabels, buckets: kubeBuckets,
 		help: "Duration of jqFilter for one object."},
 	{name: "kube_jq_filter_errors_total", typ: counter, labels: bindingLabels,

@@ -18,7 +18,7 @@ func (p *parser) kubernetes(at string, c *kubernetesConfig) hook.Kubernetes {
 	k := hook.Kubernetes{
 		Binding: p.common(at, &c.bindingConfig, "kubernetes"), Queue: c.Queue.name(), AllowFailure: c.AllowFailure, APIVersion: c.APIVersion, Kind: c.Kind,
 		Retry:     p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
-		Finalizer: c.Finalizer, Condition: c.Condition, JQFilter: c.JQFilter, IncludePrevious: c.Previous,
+		Finalizer: c.Finalizer, Condition: c.Condition, JQFilter: c.JQFilter, IncludePrevious: c.Previous, Optional: c.Optional,
 		KeepFullObjects: or(c.FullObjects, true), KeepManagedFields: c.ManagedFields, Initial: hook.InitialList, WaitForSynchronization: true,
 	}
 	p.lanes(at+".queue", c.Queue, &k)
@@ -37,6 +37,15 @@ func (p *parser) kubernetes(at string, c *kubernetesConfig) hook.Kubernetes {
 		p.violation(at+".includePrevious", "is set together with group", "remove one of them: the contexts of a group have no object")
 	}
 	p.finalizer(at, &k)
+	switch {
+	case !k.Optional:
+	case k.APIVersion == "":
+		p.violation(at+".optional", "is set without apiVersion",
+			"add apiVersion: without it no answer of the API server says that a kind is not installed")
+	case k.Finalizer != "":
+		p.violation(at+".optional", "is set together with finalizer",
+			"remove one of them: a kind that goes while its objects have the finalizer cannot be cleaned up")
+	}
 	return k
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // origin is a real cluster that is read for a simulation: the objects of the bindings at its start, any other object before the first
@@ -32,6 +34,9 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 	for i := range h.Kubernetes {
 		b := &h.Kubernetes[i]
 		res, err := o.cluster.ResourceOf(ctx, b)
+		if b.Optional && errors.As(err, new(*kube.UnknownKindError)) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("binding %q: %w", b.Name, err)
 		}

@@ -182,6 +182,9 @@ func (p *permissions) checkBindings(h *hook.Hook, resolve func(apiVersion, kind 
 	}
 	watching := &hook.Hook{Name: h.Name}
 	for _, k := range h.Kubernetes {
+		if _, err := resolve(k.APIVersion, k.Kind); k.Optional && errors.As(err, new(*kube.UnknownKindError)) {
+			continue
+		}
 		k.Condition, k.Finalizer = "", "" // their requests are sent
 		watching.Kubernetes = append(watching.Kubernetes, k)
 	}

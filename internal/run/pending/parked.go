@@ -91,6 +91,7 @@ const (
 	BeyondMax  Reason = "there are more than --max-parked contexts"
 	OnRequest  Reason = "parked drop"
 	HookGone   Reason = "the hook was changed, removed or paused"
+	KindGone   Reason = "the kind of the optional binding is not installed any more"
 )
 
 // NewParked returns Parked for at most limit contexts; 0 means no limit. Dropped is called, with a lock held, for each context
@@ -324,6 +325,17 @@ func (p *Parked) Retain(keep func(*hook.Hook) bool) {
 	}
 	maps.DeleteFunc(p.revived, func(of Subject, _ *revival) bool { return !keep(of.hook) })
 	maps.DeleteFunc(p.lost, func(h *hook.Hook, _ int) bool { return !keep(h) })
+}
+
+// End drops the contexts of a binding whose kind is gone, except those with the Deleted of an object.
+func (p *Parked) End(h *hook.Hook, index int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range each(p.contexts) {
+		if c.event.Of(h, index) && c.event.Watch != event.Deleted {
+			p.drop(c, KindGone)
+		}
+	}
 }
 
 // List returns the parked tasks, the oldest first, with at most so many of their events.

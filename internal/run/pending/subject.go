@@ -47,6 +47,12 @@ func (p *Pending) Retain(keep func(*hook.Hook) bool) {
 	p.Previous.Retain(keep)
 }
 
+// EndBinding drops what would be delivered of a binding whose kind is gone.
+func (p *Pending) EndBinding(h *hook.Hook, index int) {
+	p.Parked.End(h, index)
+	p.Requeues.removeAll(func(q *requeue) bool { return q.event.Of(h, index) })
+}
+
 // Subject is what a context is about: an object of a binding, a Synchronization, a schedule, or a group of a hook.
 type Subject struct {
 	hook            *hook.Hook

@@ -71,6 +71,9 @@ type monitor struct {
 
 	// replan is called when other requests may serve the binding: its kind is not served, or a wider watch is forbidden.
 	replan func(troubleKind)
+	// Of an optional binding: vanished ends the wait for its initial list, doubt waits until it is known whether its kind is gone.
+	vanished context.CancelCauseFunc
+	doubt    func(run context.Context)
 
 	// order serializes changes of the set together with the events that they make. It is locked before mu, and held while the sink stores
 	// an event: a slow disk must not delay snapshots.

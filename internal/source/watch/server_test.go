@@ -33,6 +33,8 @@ type server struct {
 	history []revision    // its index plus one is the version
 	// oldest is the oldest version that a watch or an exact list may begin with.
 	oldest int
+	// cuts counts how often all watches were ended.
+	cuts   int
 	opaque bool    // versions are no numbers
 	listed *string // is the version of lists, unless it is nil
 	// requests are all lists and watches.
@@ -73,6 +75,15 @@ func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.oldest = len(s.history)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// cut ends all watches.
+func (s *server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cuts++
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -187,10 +198,16 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (s *server) watch(ctx context.Context, from int, selector string, body *io.PipeWriter) {
 	defer body.Close()
+	s.mu.Lock()
+	cuts := s.cuts
+	s.mu.Unlock()
 	for at, began := from, from; ; {
 		s.mu.Lock()
 		text, changed := "", s.changed
 		switch {
+		case s.cuts != cuts:
+			s.mu.Unlock()
+			return
 		case at < s.oldest && at == began:
 			text = `{"type":"ERROR","object":` + gone + `}`
 		case at < s.oldest:

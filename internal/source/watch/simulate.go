@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -107,6 +108,9 @@ func NewSimulation(opts SimulationOptions) *Simulation {
 func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 	for i := range h.Kubernetes {
 		b, err := s.binding(h, i)
+		if h.Kubernetes[i].Optional && errors.As(err, new(*kube.UnknownKindError)) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("binding %q: %w", h.Kubernetes[i].Name, err)
 		}
@@ -122,6 +126,9 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 	}
 	return nil
 }
+
+// Installed reports whether the kind of a binding is known.
+func (s *Simulation) Installed(h *hook.Hook, index int) bool { return s.monitor(h, index) != nil }
 
 // immediate is a queue of requests without a goroutine. One that has failed is not repeated.
 type immediate struct{ *workqueue.Typed[request] }

@@ -33,6 +33,8 @@ type State struct {
 	Troubles []string
 	// Finalizing is why objects lack the finalizer of the binding, or keep it.
 	Finalizing []string
+	// NotInstalled: the binding is optional, and its kind is not installed.
+	NotInstalled bool
 	// Absent are namespaces of the binding that did not exist when it was enabled, and of which it has no objects.
 	Absent []string
 }
@@ -41,7 +43,7 @@ type State struct {
 func (w *Watcher) State(h *hook.Hook, index int) State {
 	m := w.monitor(h, index)
 	if m == nil {
-		return State{Objects: event.NoObjects{}, Troubles: w.Troubles(h, index)}
+		return State{Objects: event.NoObjects{}, Troubles: w.Troubles(h, index), NotInstalled: !w.Installed(h, index)}
 	}
 	return m.state()
 }

@@ -57,8 +57,8 @@ type missingError struct {
 
 func (e *missingError) Error() string { return e.text }
 
-// Missing distinguishes the error from those that end by themselves.
-func (e *missingError) Missing() {}
+// Missing reports whether a kind is missing, rather than a permission.
+func (e *missingError) Missing() (kind bool) { return e.kind == notServed }
 
 func kindOfTrouble(err error) troubleKind {
 	var unknown *kube.UnknownKindError

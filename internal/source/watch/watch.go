@@ -108,6 +108,9 @@ type Options struct {
 	Shards int
 	// SetBack, if set, receives an ErrSetBack, from several streams.
 	SetBack func(error)
+	// Installed, if set, receives that the kind of an optional binding has come, with its initial list, or that it is gone, after the events
+	// about its objects. It may block.
+	Installed func(h *hook.Hook, index int, is bool)
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -116,6 +119,7 @@ type Watcher struct {
 	opts     Options
 	client   rest.Interface
 	resolver *kube.Resolver
+	kinds    *kinds
 	// start hands work to Run, stopped is closed when Run takes no more.
 	start   chan func(context.Context)
 	stopped chan struct{}
@@ -124,6 +128,8 @@ type Watcher struct {
 	streams map[scope]*stream
 	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
+	// absent are the optional bindings whose kind is not installed, until the context ends.
+	absent map[address]context.Context
 	// resting is the initial state of new monitors.
 	resting bool
 	// shard is that of this replica; Waiting until Take.
@@ -145,14 +151,18 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Meter == nil {
 		opts.Meter = noMeter{}
 	}
+	if opts.Installed == nil {
+		opts.Installed = func(*hook.Hook, int, bool) {}
+	}
 	own := shard.Shard{}
 	if opts.Shards > 0 {
 		own = shard.Shard{Index: shard.Waiting, Count: opts.Shards}
 	}
 	return &Watcher{
-		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client),
+		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client), kinds: newKinds(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		bindingSet: bindingSet{monitors: map[address]*monitor{}}, streams: map[scope]*stream{}, unresolved: map[address]string{},
+		absent:  map[address]context.Context{},
 		resting: opts.Standby,
 	}, nil
 }
@@ -194,7 +204,18 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index in
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
+	if h.Kubernetes[index].Optional {
+		return w.enableOptional(ctx, h, index, stuck)
+	}
+	return w.enableServed(ctx, h, index, stuck, nil)
+}
+
+// enableServed enables a binding. The kind of an optional one is known; an error is errVanished if it is gone again.
+func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stuck func(error), known *kube.Resource) error {
 	b := &h.Kubernetes[index]
+	hookEnds := ctx
+	ctx, vanished := context.WithCancelCause(ctx)
+	defer vanished(nil)
 	m := newMonitor(h, index, w.opts.Sink, w.opts.Failures, w.opts.Meter, w.opts.Log.With("hook", h.Name, "binding", b.Name))
 	m.stuck = stuck
 	if err := m.compile(w.opts.JQ); err != nil {
@@ -207,10 +228,13 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	var res kube.Resource
 	var p plan
 	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {
-		if res, err = w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch"); err == nil {
-			m.setResource(res)
-			p, err = w.plan(ctx, m, res)
+		if known != nil {
+			res = *known
+		} else if res, err = w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch"); err != nil {
+			return err
 		}
+		m.setResource(res)
+		p, err = w.plan(ctx, m, res)
 		return err
 	})
 	if err != nil {
@@ -220,11 +244,17 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 	}
 	m.replan = w.replanner(m, res)
+	if b.Optional {
+		m.vanished, m.doubt = vanished, func(run context.Context) { w.doubt(hookEnds, run, m) }
+	}
 	muted := w.place(m, nil)
 	w.follow(m, &p)
 	if err := m.wait(ctx); err != nil {
 		w.end(m)
-		return err
+		return context.Cause(ctx)
+	}
+	if b.Optional {
+		w.kinds.watches(ctx, kindName{b.APIVersion, b.Kind}, res)
 	}
 	if muted != nil {
 		w.place(m, muted)
@@ -295,6 +325,9 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 			return
 		}
 		found, err := w.resolver.ResolveAgain(ctx, m.binding.APIVersion, m.binding.Kind, "list", "watch")
+		if err != nil && m.doubt != nil && errors.As(err, new(*kube.UnknownKindError)) {
+			m.doubt(ctx)
+		}
 		if err != nil || found == res {
 			return
 		}
@@ -342,7 +375,9 @@ func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []st
 func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
 	defer w.note(a, "")
 	return retry(ctx, 5*time.Second, func(err error) {
-		w.note(a, err.Error())
+		if err != errMissing { // which is no trouble
+			w.note(a, err.Error())
+		}
 		if kind := kindOfTrouble(err); kind == forbidden || kind == notServed {
 			err = &missingError{kind, err.Error()}
 		}
