@@ -46,6 +46,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 		names.Gauge("orphaned_finalizer_objects", func(set Set) { set(3, "example.com/a", "databases") }),
 		names.Gauge("orphaned_sets", func(set Set) { set(2, "gone.sh") }),
 		names.Gauge("troubles", func(set Set) { set(1, "reviews", "deny.sh"); set(1, "api", "") }),
+		names.Gauge("binding_not_installed", func(set Set) { set(1, "a.sh", "pods") }),
 		names.Gauge("hooks_rejected", func(set Set) { set(1) }),
 		names.Gauge("shard_info", func(set Set) { set(1, "0", "2", "1a2b3c4d"); set(0, "1", "2", "1a2b3c4d") }),
 		names.Gauge("tasks_queue_length", func(set Set) { set(2, "main"); set(31, "slow") }),
