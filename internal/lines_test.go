@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79670
-	testLines    = 76756
+	productLines = 80099
+	testLines    = 77086
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,15 +23,15 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 5175,
 	"docs":                               129,
-	"internal/app":                       2249,
+	"internal/app":                       2250,
 	"internal/console":                   2159,
-	"internal/debug":                     6965,
+	"internal/debug":                     6992,
 	"internal/debug/history":             865,
 	"internal/dev":                       3194,
 	"internal/dev/lint":                  836,
 	"internal/dev/memory":                2946,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2635,
+	"internal/dev/simulate":              2646,
 	"internal/dev/testfile":              2054,
 	"internal/effect":                    390,
 	"internal/effect/apply":              760,
@@ -41,18 +41,18 @@ var packageLines = map[string]int{
 	"internal/effect/patch":              911,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
-	"internal/hook":                      642,
+	"internal/hook":                      644,
 	"internal/hookset":                   1637,
 	"internal/httpserver":                812,
 	"internal/jq":                        1641,
-	"internal/kube":                      1594,
-	"internal/lifecycle":                 1864,
+	"internal/kube":                      1599,
+	"internal/lifecycle":                 1898,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2807,
+	"internal/run":                       2810,
 	"internal/run/kubectl":               208,
-	"internal/run/pending":               888,
+	"internal/run/pending":               906,
 	"internal/run/process":               1870,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
@@ -62,16 +62,16 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5788,
+	"internal/source/watch":              6104,
 	"internal/source/webhook":            1122,
 	"internal/source/webhook/admission":  2008,
 	"internal/source/webhook/cert":       1149,
 	"internal/source/webhook/conversion": 1291,
 	"internal/spelling":                  40,
-	"internal/telemetry":                 1365,
+	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5080,
+	"internal/wire":                      5090,
 	"sdk":                                67,
 }
 

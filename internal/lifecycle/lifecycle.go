@@ -44,8 +44,6 @@ type Watcher interface {
 	Finalize(ctx context.Context, h *hook.Hook, stuck func(index int, err error)) error
 	Mute(h *hook.Hook)
 	Disable(h *hook.Hook, index int)
-	// Installed is false for an optional binding whose kind is not installed; see Lifecycle.Installed.
-	Installed(h *hook.Hook, index int) bool
 	Lead()
 }
 
@@ -63,6 +61,8 @@ type Objects interface {
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	// DeliverDeletion delivers the Deleting or Deleted of an object again whose finalizer was kept.
 	DeliverDeletion(event.Event)
+	// Installed is false for an optional binding whose kind is not installed; see Lifecycle.Installed.
+	Installed(h *hook.Hook, index int) bool
 }
 
 // Meter measures hooks.

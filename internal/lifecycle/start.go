@@ -247,7 +247,7 @@ func (l *Lifecycle) queueTasks(x *life) {
 	h := x.hook
 	clear(x.absent)
 	for i := range h.Kubernetes {
-		if h.Kubernetes[i].Optional && !l.o.Watcher.Installed(h, i) {
+		if h.Kubernetes[i].Optional && !l.o.Objects.Installed(h, i) {
 			x.absent[i] = true
 			continue
 		}
