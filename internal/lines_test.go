@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80099
-	testLines    = 77086
+	productLines = 80241
+	testLines    = 77608
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,15 +21,15 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5175,
+	"cmd/shell-operator":                 5185,
 	"docs":                               129,
 	"internal/app":                       2250,
 	"internal/console":                   2159,
 	"internal/debug":                     6992,
 	"internal/debug/history":             865,
-	"internal/dev":                       3194,
+	"internal/dev":                       3278,
 	"internal/dev/lint":                  836,
-	"internal/dev/memory":                2946,
+	"internal/dev/memory":                2994,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2646,
 	"internal/dev/testfile":              2054,

@@ -36,8 +36,10 @@ Without --apply, operations are sent as a server-side dry run, and no webhook is
 themselves, by kubectl for instance. With --apply, changes of objects stay after the end.
 
 --testcluster starts a control plane, creates the objects of the YAML files in DIR except test files, and implies --apply. It is removed
-at the end. PATH is the program testcluster, or a directory with etcd and kube-apiserver, such as KUBEBUILDER_ASSETS, without controllers.`,
-		Example: `  shell-operator dev hooks
+at the end. "memory" is an API server in this process, not Kubernetes: it needs no program, and has no admission, defaults, controllers or
+permissions. PATH is the program testcluster, or a directory with etcd and kube-apiserver, such as KUBEBUILDER_ASSETS, without controllers.`,
+		Example: `  shell-operator dev --testcluster memory hooks
+  shell-operator dev hooks
   shell-operator dev --apply --kube-context kind-dev hooks
   shell-operator dev --testcluster bin/testcluster hooks
   shell-operator dev --testcluster "$(setup-envtest use -p path)" hooks`,
@@ -53,7 +55,7 @@ at the end. PATH is the program testcluster, or a directory with etcd and kube-a
 	}, "hooks-dir", "kube-config", "kube-context", "hook-timeout", "log-level")
 	cmd.Flags().BoolVar(&d.apply, "apply", false, "apply the operations of hooks and register webhooks")
 	cmd.Flags().StringVar(&d.testcluster, "testcluster", "",
-		"program that starts a control plane, or directory with etcd and kube-apiserver; it is removed at the end")
+		`"memory", a program that starts a control plane, or a directory with etcd and kube-apiserver; it is removed at the end`)
 	_ = cmd.MarkFlagFilename("testcluster")
 	return cmd
 }
@@ -98,7 +100,7 @@ func (d *devSession) run() error {
 func (d *devSession) checkTestcluster() (err error) {
 	if d.testcluster == "" {
 		return &hinted{errors.New("--testcluster is empty"),
-			"name the program testcluster, or a directory with etcd and kube-apiserver; is the variable set?"}
+			"write memory, or name the program testcluster, or a directory with etcd and kube-apiserver; is the variable set?"}
 	}
 	d.separate, err = dev.Separate(d.testcluster)
 	return err
@@ -156,6 +158,10 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
 	}
+	if d.testcluster == dev.InMemory && len(report.Webhooks) > 0 {
+		fmt.Fprintf(d.out, "no admission and conversion requests for %s: they need a real control plane, with --testcluster "+
+			"\"$(setup-envtest use -p path)\", or a cluster with --apply; tests of them run\n", strings.Join(report.Webhooks, ", "))
+	}
 	own := dev.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
 	return own.Run(ctx, kill, func(ctx context.Context) error {
 		d.Cluster.Kubeconfig, d.Cluster.Context, d.Cluster.Server = own.Kubeconfig(), "", ""
@@ -182,7 +188,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 	fmt.Fprintf(d.out, "the hooks in %s are reloaded when they change; in another terminal: shell-operator status --debug-unix-socket %s\n",
 		d.HooksDir, d.debugSocket)
 	options := d.options(log)
-	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply
+	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply || d.testcluster == dev.InMemory
 	// The session ends as a whole, in particular when the operator cannot start.
 	aside, end := context.WithCancel(ctx)
 	var asides sync.WaitGroup
@@ -255,6 +261,10 @@ func (d *devSession) stayLocal(cl *kube.Cluster) {
 
 // announce prints where the session works and what it may change.
 func (d *devSession) announce() error {
+	if d.testcluster == dev.InMemory {
+		_, err := fmt.Fprintln(d.out, "an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions; it is removed at the end")
+		return err
+	}
 	where := "of " + d.testcluster + ", which is removed at the end"
 	if d.separate {
 		where = "of etcd and kube-apiserver in " + d.testcluster + ", which is removed at the end"

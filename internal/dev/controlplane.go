@@ -14,12 +14,15 @@ import (
 
 // ControlPlane is where a control plane comes from, and where its files are. It listens on loopback.
 type ControlPlane struct {
-	// Path is a program such as testcluster, which starts a control plane by itself: "start --dir DIR" prints "ready"; or a directory with
+	// Path is InMemory; or a program such as testcluster, which starts a control plane by itself: "start --dir DIR" prints "ready"; or a directory with
 	// the programs etcd and kube-apiserver, as setup-envtest fetches them. Such a one has no controller manager: Deployments create no Pods,
 	// and a Namespace has no ServiceAccount. Dir is the directory for its files. The file kubeconfig is for an administrator.
 	Path, Dir string
 	Env       []string
 }
+
+// InMemory is the path of an API server in memory, which is not Kubernetes: it has no admission, defaults, controllers or permissions.
+const InMemory = "memory"
 
 // Kubeconfig is the path of the kubeconfig of an administrator.
 func (o ControlPlane) Kubeconfig() string { return filepath.Join(o.Dir, "kubeconfig") }
@@ -29,11 +32,14 @@ var binaries = []string{"etcd", "kube-apiserver"}
 
 // Separate reports whether a path is a directory of programs. An error names what is missing.
 func Separate(path string) (bool, error) {
+	if path == InMemory {
+		return false, nil
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return false, fmt.Errorf("cannot start a control plane: there is no file %s: name the program testcluster, or a directory with etcd and "+
-			"kube-apiserver", path)
+		return false, fmt.Errorf("cannot start a control plane: there is no file %s: write memory, or name the program testcluster, or "+
+			"a directory with etcd and kube-apiserver", path)
 	case err != nil:
 		return false, fmt.Errorf("cannot start a control plane: %w", err)
 	case !info.IsDir():
@@ -57,6 +63,9 @@ const readyTimeout = 2 * time.Minute
 
 // Run starts the control plane, calls do once it is ready, and ends it.
 func (o ControlPlane) Run(ctx, kill context.Context, do func(context.Context) error) error {
+	if o.Path == InMemory {
+		return o.inMemory(ctx, do)
+	}
 	separate, err := Separate(o.Path)
 	if err != nil {
 		return err

@@ -69,27 +69,17 @@ type administrator struct {
 
 // newAdministrator writes the certificate, the tokens and the kubeconfig.
 func newAdministrator(o ControlPlane, server string) (*administrator, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
-	}
 	certificate, key, err := selfSigned()
 	if err != nil {
 		return nil, err
 	}
 	token := rand.Text()
-	kubeconfig, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": "testcluster",
-		"clusters": []any{map[string]any{"name": "testcluster", "cluster": map[string]any{
-			"server": server, "certificate-authority-data": certificate}}},
-		"users":    []any{map[string]any{"name": "admin", "user": map[string]any{"token": token}}},
-		"contexts": []any{map[string]any{"name": "testcluster", "context": map[string]any{"cluster": "testcluster", "user": "admin"}}},
-	})
-	if err != nil {
+	if err := o.write("kubeconfig", kubeconfig(server, certificate, token)); err != nil {
 		return nil, err
 	}
-	for name, content := range map[string][]byte{"server.crt": certificate, "server.key": key, "kubeconfig": kubeconfig,
+	for name, content := range map[string][]byte{"server.crt": certificate, "server.key": key,
 		"tokens.csv": []byte(token + ",admin,admin,system:masters\n")} {
-		if err := os.WriteFile(filepath.Join(o.Dir, name), content, 0o600); err != nil {
+		if err := o.write(name, content); err != nil {
 			return nil, err
 		}
 	}
@@ -97,6 +87,26 @@ func newAdministrator(o ControlPlane, server string) (*administrator, error) {
 	pool.AppendCertsFromPEM(certificate)
 	return &administrator{token, &http.Client{Timeout: 5 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}}, nil
+}
+
+// write writes a private file of the control plane.
+func (o ControlPlane) write(name string, content []byte) error {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.Dir, name), content, 0o600)
+}
+
+// kubeconfig is that of an administrator, who has a token.
+func kubeconfig(server string, certificate []byte, token string) []byte {
+	text, _ := json.Marshal(map[string]any{ // text and bytes
+		"apiVersion": "v1", "kind": "Config", "current-context": "testcluster",
+		"clusters": []any{map[string]any{"name": "testcluster", "cluster": map[string]any{
+			"server": server, "certificate-authority-data": certificate}}},
+		"users":    []any{map[string]any{"name": "admin", "user": map[string]any{"token": token}}},
+		"contexts": []any{map[string]any{"name": "testcluster", "context": map[string]any{"cluster": "testcluster", "user": "admin"}}},
+	})
+	return text
 }
 
 // answers returns when all addresses respond with 200.

@@ -38,6 +38,8 @@ type LintReport struct {
 	Errors   int            `json:"errors"`
 	Warnings int            `json:"warnings"`
 	Findings []lint.Finding `json:"findings"`
+	// Webhooks are the paths of hooks whose admission or conversion requests only the API server of a real control plane sends.
+	Webhooks []string `json:"-"`
 }
 
 // WithoutNotes returns the report with problems only.
@@ -91,6 +93,9 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 	for i, e := range entries {
 		if e.Skipped == nil {
 			report.Hooks++
+		}
+		if h := answers[i].answer.Hook; h != nil && len(h.Validating)+len(h.Mutating)+len(h.Conversions) > 0 {
+			report.Webhooks = append(report.Webhooks, l.show(h.Name))
 		}
 		report.Findings = append(report.Findings, answers[i].findings...)
 	}

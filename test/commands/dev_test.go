@@ -126,6 +126,20 @@ func TestDev(t *testing.T) {
 	own.out.Until(t, "ConfigMap default/soup exists", 1)
 	own.end(t)
 
+	inMemory := develop(t, "--testcluster", "memory", dir)
+	inMemory.out.Until(t, "ConfigMap default/soup exists", 1)
+	lines := strings.Split(inMemory.out.String(), "\n")
+	if !strings.HasPrefix(lines[0], "an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions") ||
+		!strings.HasPrefix(lines[1], "no admission and conversion requests for "+filepath.Join(dir, "check.sh")+": ") {
+		t.Errorf("it begins with %q", lines)
+	}
+	_, path, _ := strings.Cut(inMemory.out.String(), "export KUBECONFIG=")
+	path, _, _ = strings.Cut(path, "\n")
+	if files, err := os.ReadDir(filepath.Dir(path)); err != nil || len(files) != 1 {
+		t.Errorf("beside its kubeconfig are %v, %v", files, err)
+	}
+	inMemory.end(t)
+
 	// etcd and kube-apiserver as binaries: a Pod can be created, with the kubeconfig that is printed.
 	binaries := assets(t)
 	separate := develop(t, "--testcluster", binaries, dir)

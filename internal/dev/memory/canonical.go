@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,6 +34,14 @@ func exact(k schema.GroupKind) any {
 	return nil
 }
 
+// exact is that of the kind of the request, on a live server.
+func (q *request) exact() any {
+	if !q.live {
+		return nil
+	}
+	return exact(q.groupKind())
+}
+
 func (q *request) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: q.kind.Group, Kind: q.kind.Kind}
 }
@@ -44,11 +53,17 @@ func (q *request) canonical(tree map[string]any) *apierrors.StatusError {
 	metadata := metadataOf(tree)
 	managed, hasManaged := metadata["managedFields"]
 	delete(metadata, "managedFields") // an empty list has a meaning
-	typedValue, given := exact(q.groupKind()), tree
-	if typedValue == nil || !q.live {
+	typedValue, given := q.exact(), tree
+	if typedValue == nil {
 		typedValue, given = &metav1.ObjectMeta{}, metadata
 	}
 	if err := converter.FromUnstructured(given, typedValue); err != nil {
+		switch {
+		case q.isApply():
+			return failed(err)
+		case q.Method == http.MethodPatch:
+			return invalid(schema.GroupKind{}, "", fieldInvalid("patch", "", err.Error()))
+		}
 		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %w", q.kind.Kind, q.kind.Version, q.kind.Kind, err))
 	}
 	setDefaults(typedValue)
@@ -189,7 +204,7 @@ func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusE
 		if before["type"] != nil && q.at.GroupResource.String() == "secrets" && differs("type") {
 			errs = append(errs, validation.ValidateImmutableField(tree["type"], before["type"], field.NewPath("type"))...)
 		}
-		if exact(q.groupKind()) != nil && before["immutable"] == true {
+		if q.exact() != nil && before["immutable"] == true {
 			for _, name := range []string{"immutable", "data", "binaryData"} {
 				if differs(name) {
 					errs = append(errs, field.Forbidden(field.NewPath(name), "field is immutable when `immutable` is set"))

@@ -119,6 +119,8 @@ type page struct {
 // position is the place of an object in a list of all namespaces.
 func (at key) position() string { return at.namespace + "/" + at.name }
 
+func (at key) compare(other key) int { return cmp.Compare(at.position(), other.position()) }
+
 // version reads the version of a request; 0 means any.
 func (q *request) version(current int) (version int, failure *apierrors.StatusError) {
 	text := q.URL.Query().Get("resourceVersion")
@@ -165,21 +167,32 @@ func (s *Server) list(q *request) (answer, *apierrors.StatusError) {
 	if failure != nil {
 		return answer{}, failure
 	}
-	var found []key
+	all := selection{of: sel.of, labels: labels.Everything(), fields: fields.Everything()}
+	if name, one := sel.fields.RequiresExactMatch("metadata.name"); one {
+		all.fields = fields.OneTermEqualSelector("metadata.name", name)
+	}
+	var rest []key
 	for one, o := range objects {
-		if sel.matches(one, o) && one.position() >= at.Start {
-			found = append(found, one)
+		if all.matches(one, o) && one.position() >= at.Start {
+			rest = append(rest, one)
 		}
 	}
-	slices.SortFunc(found, func(a, b key) int { return cmp.Compare(a.position(), b.position()) })
+	slices.SortFunc(rest, key.compare)
 	metadata := map[string]any{"resourceVersion": fmt.Sprint(at.Version)}
-	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && len(found) > limit {
-		text, _ := json.Marshal(page{at.Version, found[limit].position()}) // numbers and text
-		metadata["continue"] = base64.RawURLEncoding.EncodeToString(text)
-		if sel.labels.Empty() && sel.fields.Empty() {
-			metadata["remainingItemCount"] = len(found) - limit
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	var found []key
+	for i, one := range rest {
+		if limit > 0 && len(found) == limit { // whatever the rest is: a page may be empty
+			text, _ := json.Marshal(page{at.Version, one.position()}) // a number and text
+			metadata["continue"] = base64.RawURLEncoding.EncodeToString(text)
+			if sel.labels.Empty() && sel.fields.Empty() {
+				metadata["remainingItemCount"] = len(rest) - i
+			}
+			break
 		}
-		found = found[:limit]
+		if sel.matches(one, objects[one]) {
+			found = append(found, one)
+		}
 	}
 	items := make([]any, len(found))
 	for i, one := range found {
@@ -209,8 +222,8 @@ func (s *Server) deleteCollection(q *request) (answer, *apierrors.StatusError) {
 	if failure != nil || q.dryRun {
 		return deleted, failure
 	}
-	for at, live := range maps.Clone(s.objects) {
-		if sel.matches(at, live) && s.objects[at] == live {
+	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
+		if live := s.objects[at]; sel.matches(at, live) {
 			s.deleteObject(at, live)
 		}
 	}

@@ -45,16 +45,17 @@ func (c converter) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: tree}, nil
 }
 
-// asIs neither converts nor defaults objects: there is one version of each.
-type asIs struct{ runtime.ObjectConvertor }
+// asIs neither converts nor defaults objects: there is one version of each. It creates empty ones.
+type asIs struct {
+	runtime.ObjectConvertor
+	empty map[string]any
+}
 
 func (asIs) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return o, nil
 }
-func (asIs) Default(runtime.Object) {}
-func (asIs) New(schema.GroupVersionKind) (runtime.Object, error) {
-	return &unstructured.Unstructured{Object: map[string]any{}}, nil
-}
+func (asIs) Default(runtime.Object)                                {}
+func (a asIs) New(schema.GroupVersionKind) (runtime.Object, error) { return objectOf(a.empty), nil }
 
 // fields returns the manager of the fields of objects, which the library of the API server is. Requests for status and for the rest do not
 // change each other's fields.
@@ -67,7 +68,7 @@ func (q *request) fields(t typed.ParseableType) (*managedfields.FieldManager, er
 	case q.kind.Status:
 		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
 	}
-	return managedfields.NewDefaultFieldManager(converter{t}, asIs{}, asIs{}, asIs{}, gv.WithKind(q.kind.Kind), gv, q.subresource, reset)
+	return managedfields.NewDefaultFieldManager(converter{t}, asIs{}, asIs{}, asIs{empty: q.empty()}, gv.WithKind(q.kind.Kind), gv, q.subresource, reset)
 }
 
 // manager is the name of a client's field manager.
@@ -94,7 +95,7 @@ func (q *request) updated(before, after map[string]any) (*stored, *apierrors.Sta
 	return q.split(o)
 }
 
-// applied merges what is applied with an object. Fields of fixtures have no manager, so no manager is in conflict about them.
+// applied merges what is applied with an object. In tests of hooks fields of fixtures have no manager, so no manager is in conflict about them.
 func (q *request) applied(t typed.ParseableType, before, config map[string]any) (*stored, *apierrors.StatusError) {
 	fields, err := q.fields(t)
 	if err != nil {
@@ -102,7 +103,7 @@ func (q *request) applied(t typed.ParseableType, before, config map[string]any) 
 	}
 	force := q.URL.Query().Get("force") == "true"
 	o, err := fields.Apply(objectOf(before), objectOf(config), q.manager(), force)
-	if !force && onlyFixtures(err) {
+	if !force && !q.live && onlyFixtures(err) {
 		o, err = fields.Apply(objectOf(before), objectOf(config), q.manager(), true)
 	}
 	if err != nil {

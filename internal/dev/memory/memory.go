@@ -17,7 +17,6 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -641,13 +640,10 @@ func metadataOf(tree map[string]any) map[string]any {
 
 // decode reads numbers as an API server does.
 func decode(text []byte) (tree map[string]any, err error) {
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		if text, err = yaml.ToJSON(text); err != nil {
+	if err = json.Unmarshal(text, &tree); err != nil {
+		if yaml.Unmarshal(text, &tree) != nil {
 			return nil, fmt.Errorf("it is no object: %w", err)
 		}
-	}
-	if err := json.Unmarshal(text, &tree); err != nil {
-		return nil, fmt.Errorf("it is no object: %w", err)
 	}
 	if tree == nil {
 		return nil, fmt.Errorf("it is no object: %s", text)

@@ -201,7 +201,7 @@ func (s *Server) serve(q *request) (answer, *apierrors.StatusError) {
 	}
 	var err error
 	if q.body, err = fromProtobuf(q.body); err != nil {
-		return answer{}, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, q.Method, p.GroupResource(), p.Name, err.Error(), 0, true)
+		return answer{}, unsupported(err.Error())
 	}
 	if q.Method == http.MethodPost {
 		if value := review(p.Resource, q.body); value != nil {

@@ -132,20 +132,19 @@ func unknown(s *schema.Schema, of schema.TypeRef, value any, path string) (paths
 	return paths
 }
 
-// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. It is nil for a schema without fields.
+// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. Metadata is that of all kinds.
 func customType(openAPI map[string]any) *typed.ParseableType {
-	if _, hasFields := openAPI["properties"].(map[string]any); !hasFields {
-		return nil
-	}
 	object := typeBy(openAPI)
-	metadata := "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-	text := "string"
+	if object.Inlined.Map == nil {
+		object = schema.TypeRef{Inlined: schema.Atom{Map: &schema.Map{ElementType: object}}}
+	}
+	metadata, scalar := "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", schema.Scalar("untyped")
 	object.Inlined.Map.Fields = slices.DeleteFunc(object.Inlined.Map.Fields, func(f schema.StructField) bool {
 		return slices.Contains([]string{"metadata", "apiVersion", "kind"}, f.Name)
 	})
-	scalar := schema.TypeRef{Inlined: schema.Atom{Scalar: (*schema.Scalar)(&text)}}
+	text := schema.TypeRef{Inlined: schema.Atom{Scalar: &scalar}}
 	object.Inlined.Map.Fields = append(object.Inlined.Map.Fields, schema.StructField{Name: "metadata", Type: schema.TypeRef{NamedType: &metadata}},
-		schema.StructField{Name: "apiVersion", Type: scalar}, schema.StructField{Name: "kind", Type: scalar})
+		schema.StructField{Name: "apiVersion", Type: text}, schema.StructField{Name: "kind", Type: text})
 	return &typed.ParseableType{Schema: schemas(), TypeRef: object}
 }
 

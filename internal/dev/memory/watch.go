@@ -56,7 +56,7 @@ func (s *Server) watch(q *request) (answer, *apierrors.StatusError) {
 		w.version = s.version
 	}
 	if wanted == "true" || wanted == "" && version == 0 {
-		for _, at := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return cmp.Compare(a.position(), b.position()) }) {
+		for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
 			if sel.matches(at, s.objects[at]) {
 				w.initial = append(w.initial, s.objects[at])
 			}

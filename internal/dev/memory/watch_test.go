@@ -118,7 +118,7 @@ func TestWatches(t *testing.T) {
 	show("by a label, which objects lose and get", selected(5))
 	show("by a name", named(4))
 	show("the initial list as events", streamed(3))
-	show("from a version that is past", l.watch("resourceVersion=" + version)(1))
+	show("from a version that is past", l.watch("resourceVersion="+version)(1))
 	show("a limited time", l.watch("timeoutSeconds=1&resourceVersion="+l.version())(1))
 	golden.Compare(t, "testdata/watches.txt", out.String())
 }

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4" // that of an API server
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -25,7 +26,12 @@ func fieldInvalid(name string, value any, detail string) *field.Error {
 
 // empty is an object before it is created.
 func (q *request) empty() map[string]any {
-	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind, "metadata": map[string]any{}}
+	tree := map[string]any{}
+	if o := q.exact(); o != nil {
+		tree, _ = runtime.DefaultUnstructuredConverter.ToUnstructured(o) // it is an empty struct
+	}
+	tree["apiVersion"], tree["kind"], tree["metadata"] = q.kind.GroupVersion().String(), q.kind.Kind, map[string]any{}
+	return tree
 }
 
 // check rejects unknown and mistyped fields of an object. A live server does what the parameter fieldValidation says, the others as Strict.
@@ -52,7 +58,7 @@ func (s *Server) check(q *request, before, tree map[string]any) *apierrors.Statu
 	}
 	text := "strict decoding error: " + strings.Join(found, ", ")
 	if q.Method == http.MethodPatch && !q.isApply() {
-		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, text, 0, true)
+		return invalid(schema.GroupKind{}, "", fieldInvalid("patch", "", text))
 	}
 	return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %s", q.kind.Kind, q.kind.GroupVersion(), q.kind.Kind, text))
 }
@@ -95,7 +101,7 @@ func (s *Server) prepared(q *request, before, tree map[string]any) *apierrors.St
 // made stores a new object, unless the request is a dry run.
 func (s *Server) made(q *request, o *stored) (answer, *apierrors.StatusError) {
 	metadata := metadataOf(o.tree)
-	if version, _ := metadata["resourceVersion"].(string); version != "" && version != "0" {
+	if version, _ := metadata["resourceVersion"].(string); version != "" && version != "0" && q.Method == http.MethodPost {
 		return answer{}, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
 	}
 	for _, field := range kept {
@@ -135,8 +141,12 @@ func (s *Server) one(q *request) (answer, *apierrors.StatusError) {
 	}
 	creates := q.subresource == "" && (q.isApply() || q.Method == http.MethodPut && q.createsOnUpdate())
 	switch {
+	case q.subresource != "" && !q.serves() && q.kind.Custom:
+		return answer{}, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
+	case q.Method == http.MethodPatch && !q.patches():
+		return answer{}, unsupported("the body of the request was in an unknown format")
 	case q.subresource != "" && !q.serves():
-		return answer{}, missing(q.Request, q.at.Resource+"/"+q.subresource, q.at.name)
+		return answer{}, missing(q.Request, "", "")
 	case q.Method == http.MethodGet && live != nil:
 		return answer{value: q.view(q.read(live))}, nil
 	case q.Method == http.MethodDelete && live != nil:
@@ -177,9 +187,11 @@ func (q *request) view(tree map[string]any) map[string]any {
 		return tree
 	}
 	spec, _ := tree["spec"].(map[string]any)
-	replicas, ok := spec["replicas"]
-	if !ok {
-		replicas = int64(1)
+	wanted := map[string]any{}
+	if replicas, given := spec["replicas"]; !given {
+		wanted["replicas"] = int64(1)
+	} else if replicas != int64(0) {
+		wanted["replicas"] = replicas
 	}
 	metadata := metadataOf(tree)
 	status, _ := tree["status"].(map[string]any)
@@ -188,7 +200,7 @@ func (q *request) view(tree map[string]any) map[string]any {
 		current = int64(0)
 	}
 	return map[string]any{
-		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas},
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": wanted,
 		"status": map[string]any{"replicas": current},
 		"metadata": map[string]any{"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
 			"resourceVersion": metadata["resourceVersion"]},
@@ -254,13 +266,13 @@ func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError
 	if failure != nil {
 		return nil, failure
 	}
-	if uid, _ := metadataOf(after)["uid"].(string); q.Method == http.MethodPut && uid != "" && uid != metadataOf(seen)["uid"] {
-		return nil, q.uidMismatch(uid, metadataOf(seen)["uid"])
-	}
 	if q.subresource == "scale" {
 		after = q.merge(before, after)
 	} else if failure := s.prepared(q, live.tree, after); failure != nil {
 		return nil, failure
+	}
+	if uid, _ := metadataOf(after)["uid"].(string); q.Method == http.MethodPut && uid != "" && uid != metadataOf(seen)["uid"] {
+		return nil, q.uidMismatch(uid, metadataOf(seen)["uid"])
 	}
 	if failure := q.current(live, after); failure != nil {
 		return nil, failure
@@ -282,7 +294,7 @@ func (q *request) uidMismatch(given string, is any) *apierrors.StatusError {
 func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.StatusError) {
 	before, _ := json.Marshal(seen) // it came from JSON
 	unprocessable := func(err error) *apierrors.StatusError {
-		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", q.at.GroupResource, q.at.name, err.Error(), 0, true)
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	switch kind := q.patchType(); {
 	case q.Method == http.MethodPut:
@@ -305,7 +317,7 @@ func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.Status
 			return nil, unprocessable(err)
 		}
 		return q.decoded(text)
-	case kind == types.StrategicMergePatchType && !q.kind.Custom && !q.kind.Guessed:
+	case kind == types.StrategicMergePatchType:
 		patch, failure := q.decoded(q.body)
 		if failure != nil {
 			return nil, failure
@@ -317,8 +329,19 @@ func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.Status
 		}
 		return tree, nil
 	}
-	return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", q.at.GroupResource, q.at.name,
-		"the body of the request was in an unknown format", 0, true)
+	return nil, nil // patches excludes it
+}
+
+// patches reports whether the server has the kind of patch for the kind of the object.
+func (q *request) patches() bool {
+	return slices.Contains([]types.PatchType{types.ApplyPatchType, types.MergePatchType, types.JSONPatchType}, q.patchType()) ||
+		q.patchType() == types.StrategicMergePatchType && !q.kind.Custom && !q.kind.Guessed
+}
+
+// unsupported is the answer to a body of another type.
+func unsupported(message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
+		Reason: metav1.StatusReasonUnsupportedMediaType, Message: message}}
 }
 
 // object is the object in the body of the request.
@@ -342,12 +365,13 @@ func (s *Server) delete(q *request, live *stored) (answer, *apierrors.StatusErro
 	metadata := metadataOf(live.tree)
 	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] ||
 		p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
-		return answer{}, apierrors.NewConflict(q.at.GroupResource, q.at.name, errors.New("the preconditions of the deletion are not met"))
+		return answer{}, apierrors.NewConflict(schema.GroupResource{Group: q.at.Group, Resource: q.kind.Kind}, q.at.name, fmt.Errorf(
+			"the UID or the ResourceVersion in the precondition does not match that in record (%v, %v)", metadata["uid"], metadata["resourceVersion"]))
 	}
 	if q.at.GroupResource == namespaces && slices.Contains(protected, q.at.name) {
 		return answer{}, apierrors.NewForbidden(namespaces, q.at.name, errors.New("this namespace may not be deleted"))
 	}
-	if q.dryRun = q.dryRun || len(options.DryRun) > 0; !q.dryRun {
+	if q.dryRun = q.dryRun && len(q.body) == 0 || len(options.DryRun) > 0; !q.dryRun {
 		if next := s.deleteObject(q.at, live); next != nil {
 			return answer{value: q.read(next)}, nil
 		}

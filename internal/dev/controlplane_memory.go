@@ -1,0 +1,60 @@
+package dev
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+)
+
+// inMemory serves an API server in memory on a free port of loopback, to clients with the token of the kubeconfig, which is all that it
+// writes. It calls do, and ends the server with all its watches.
+func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) error) (err error) {
+	certificate, key, err := selfSigned()
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("cannot start an API server in memory: %w", err)
+	}
+	token := rand.Text()
+	if err := o.write("kubeconfig", kubeconfig("https://"+listener.Addr().String(), certificate, token)); err != nil {
+		return errors.Join(fmt.Errorf("cannot write the kubeconfig of the API server in memory: %w", err), listener.Close())
+	}
+	server := &http.Server{
+		Handler:   authenticated("Bearer "+token, memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13},
+		ErrorLog:  log.New(io.Discard, "", 0), // clients that break off
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	defer func() {
+		err = errors.Join(err, server.Close()) // watches do not end by themselves
+		<-ended
+	}()
+	return do(ctx)
+}
+
+// authenticated passes on the requests that have the token.
+func authenticated(token string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(token)) != 1 {
+			http.Error(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`, http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
