@@ -13,7 +13,7 @@ import (
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
 	productLines = 80241
-	testLines    = 77608
+	testLines    = 77568
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -57,7 +57,7 @@ var packageLines = map[string]int{
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,
-	"internal/schema":                    246,
+	"internal/schema":                    268,
 	"internal/script":                    415,
 	"internal/shard":                     157,
 	"internal/source/http":               960,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5090,
+	"internal/wire":                      5068,
 	"sdk":                                67,
 }
 

@@ -141,8 +141,26 @@ type Violation struct {
 	// Schema is what the value should fit; of Unknown and Required, the one of the mapping.
 	Schema *Schema
 	Value  any
-	// Problem and Hint are those of the format of a Text.
+	// Problem is what is wrong, in words that follow the path. Hint is that of the format of a Text.
 	Problem, Hint string
+}
+
+// UnknownKey is the problem of such a key.
+const UnknownKey = "is an unknown key"
+
+// NotOneOf is the problem of an unknown word.
+func NotOneOf(text string, allowed []string) string {
+	if len(allowed) == 1 { // beside another type
+		return fmt.Sprintf("is %q", text)
+	}
+	return fmt.Sprintf("should be one of [%s], not %q", strings.Join(allowed, " "), text)
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Formats check texts by their format: they return a problem, and how to fix it.
@@ -164,13 +182,13 @@ type checker struct {
 // check reports whether a value can stay.
 func (c *checker) check(s *Schema, path string, value any) bool {
 	v := Violation{Path: path, Key: path[strings.LastIndexByte(path, '.')+1:], Schema: s, Value: value}
-	broken := func(r Rule) bool {
-		v.Rule = r
+	broken := func(r Rule, format string, args ...any) bool {
+		v.Rule, v.Problem = r, fmt.Sprintf(format, args...)
 		c.violations = append(c.violations, v)
 		return false
 	}
 	if !s.accepts(value) {
-		return broken(Type)
+		return broken(Type, "must be of type %s: %q", strings.Join(s.Types, " or "), jq.TypeOf(value))
 	}
 	if i := slices.IndexFunc(s.OneOf, func(one *Schema) bool { return one.accepts(value) }); i >= 0 {
 		return c.check(s.OneOf[i], path, value)
@@ -179,12 +197,15 @@ func (c *checker) check(s *Schema, path string, value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
 		if outside(len(value), s.MinProperties, s.MaxProperties) {
-			return broken(Keys)
+			return broken(Keys, "should have at least %s", count(s.MinProperties, "property", "properties"))
 		}
 		c.fields(s, path, value)
 	case []any:
-		if outside(len(value), s.MinItems, s.MaxItems) {
-			return broken(Items)
+		switch {
+		case len(value) < s.MinItems:
+			return broken(Items, "should have at least %s", count(s.MinItems, "item", "items"))
+		case outside(len(value), 0, s.MaxItems):
+			return broken(Items, "has %d items", len(value))
 		}
 		for i, item := range value {
 			if s.Items != nil && !c.check(s.Items, fmt.Sprintf("%s[%d]", path, i), item) {
@@ -193,20 +214,21 @@ func (c *checker) check(s *Schema, path string, value any) bool {
 		}
 	case string:
 		if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
-			return broken(Word)
+			return broken(Word, "%s", NotOneOf(value, s.Enum))
 		}
 		if check := c.formats[s.Format]; check != nil {
-			if v.Problem, v.Hint = check(value); v.Problem != "" {
-				return broken(Text)
+			problem, hint := check(value)
+			if v.Hint = hint; problem != "" {
+				return broken(Text, "%s", problem)
 			}
 		} else if len(value) < s.MinLength {
-			return broken(Text)
+			return broken(Text, "is empty")
 		}
 	case json.Number:
 		n, _ := value.Float64()
 		whole := slices.Contains(s.Types, "integer")
 		if s.Minimum != nil && n < *s.Minimum || s.Maximum != nil && n > *s.Maximum || whole && math.Abs(n) > math.MaxInt32 {
-			return broken(Range)
+			return broken(Range, "is %s", value)
 		}
 	}
 	return true
@@ -217,7 +239,7 @@ func (c *checker) fields(s *Schema, path string, fields map[string]any) {
 	at := func(key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 	for _, key := range s.Required {
 		if _, has := fields[key]; !has {
-			c.violations = append(c.violations, Violation{Path: at(key), Key: key, Rule: Required, Schema: s})
+			c.violations = append(c.violations, Violation{Path: at(key), Key: key, Rule: Required, Schema: s, Problem: "is required"})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -229,7 +251,7 @@ func (c *checker) fields(s *Schema, path string, fields map[string]any) {
 		case child == nil && s.Properties == nil:
 			continue // all keys are free
 		case child == nil && s.Closed:
-			c.violations = append(c.violations, Violation{Path: at(key), Key: key, Rule: Unknown, Schema: s, Value: fields[key]})
+			c.violations = append(c.violations, Violation{Path: at(key), Key: key, Rule: Unknown, Schema: s, Value: fields[key], Problem: UnknownKey})
 		case child != nil && c.check(child, at(key), fields[key]):
 			continue
 		}

@@ -65,52 +65,42 @@ func (p *parser) valid(path string) bool {
 	return !slices.ContainsFunc(p.violations, func(v Violation) bool { return strings.HasPrefix(v.Path, path) })
 }
 
-// explain adds a violation in the words of the configuration.
+// explain adds a violation with a hint for its key.
 func (p *parser) explain(v *schema.Violation) {
 	path, key, problem, hint := v.Path, v.Key, v.Problem, v.Hint
-	text, _ := v.Value.(string)
 	switch v.Rule {
 	case schema.Type:
-		problem, hint = fmt.Sprintf("must be of type %s: %q", strings.Join(v.Schema.Types, " or "), jq.TypeOf(v.Value)), hintForType(v)
+		hint = hintForType(v)
 	case schema.Unknown:
-		problem, hint = unknownKey, hintForKey(v)
+		hint = hintForKey(v)
 		if (key == "key" || key == "concurrency") && slices.Equal(v.Schema.Keys(), []string{"name"}) {
 			problem, hint = "is only for kubernetes bindings", "name the queue only: its kubernetes bindings declare key and concurrency"
 		}
-	case schema.Required:
-		problem = "is required"
 	case schema.Word:
-		allowed := v.Schema.Enum
+		text, allowed := fmt.Sprint(v.Value), v.Schema.Enum
 		if p.binding(path)["finalizer"] == nil {
 			allowed = slices.DeleteFunc(slices.Clone(allowed), func(word string) bool { return word == "Deleting" })
 		}
 		problem, hint = notOneOf(text, allowed), suggestion(text, allowed)
 	case schema.Range:
-		n, _ := v.Value.(json.Number)
-		problem = "is " + n.String()
-		if f, _ := n.Float64(); math.Abs(f) > math.MaxInt32 {
+		if f, _ := v.Value.(json.Number).Float64(); math.Abs(f) > math.MaxInt32 {
 			hint = fmt.Sprintf("use a number between -%d and %[1]d", math.MaxInt32)
 		} else if v.Schema.Maximum != nil {
 			hint = fmt.Sprintf("use %v to %v", *v.Schema.Minimum, *v.Schema.Maximum)
 		}
 	case schema.Items:
-		problem, hint = "should have at least "+count(v.Schema.MinItems, "item", "items"), "add one; an optional key may be left out"
-		if list, _ := v.Value.([]any); len(list) > v.Schema.MinItems {
-			problem, hint = fmt.Sprintf("has %d items", len(list)), cmp.Or(hints[key], fmt.Sprintf("use at most %d", v.Schema.MaxItems))
+		hint = "add one; an optional key may be left out"
+		if len(v.Value.([]any)) > v.Schema.MinItems {
+			hint = cmp.Or(hints[key], fmt.Sprintf("use at most %d", v.Schema.MaxItems))
 		}
 	case schema.Keys:
-		problem = "should have at least " + count(v.Schema.MinProperties, "property", "properties")
 		if hint = "add one of " + strings.Join(v.Schema.Keys(), ", "); path == "" {
 			path, hint = "configuration",
 				`begin it with "configVersion: v1" and add a binding, such as onStartup, schedule or kubernetes; settings alone disable the hook`
 		}
-	case schema.Text:
-		problem = cmp.Or(problem, "is empty")
 	}
 	p.violation(path, problem, cmp.Or(hint, hints[key]))
 }
-
-const unknownKey = "is an unknown key"
 
 // hints are those of keys whose violation has no other one.
 var hints = map[string]string{
@@ -192,12 +182,7 @@ func hintForKey(v *schema.Violation) string {
 	return "remove it; known here: " + strings.Join(known, ", ")
 }
 
-func notOneOf(text string, allowed []string) string {
-	if len(allowed) == 1 { // beside another type
-		return fmt.Sprintf("is %q", text)
-	}
-	return fmt.Sprintf("should be one of [%s], not %q", strings.Join(allowed, " "), text)
-}
+var notOneOf = schema.NotOneOf
 
 // verbs are events in the words of webhooks and of kubectl.
 var verbs = map[string]string{
@@ -223,13 +208,6 @@ func suggestion(text string, allowed []string) string {
 		return ""
 	}
 	return fmt.Sprintf("did you mean %q?", near)
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func joined(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }

@@ -134,7 +134,7 @@ func hidesNames(v Violation) bool {
 	if !inside {
 		return !strings.Contains(at, ".")
 	}
-	return strings.HasPrefix(at, "kubernetes[") && (key == "name" || v.Problem == unknownKey)
+	return strings.HasPrefix(at, "kubernetes[") && (key == "name" || v.Problem == schema.UnknownKey)
 }
 
 func (p *parser) included(at, name string) (int, bool) {
