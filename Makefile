@@ -146,8 +146,8 @@ image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE
 test-image: image-shell ## test the image with a shell: any user, a read-only root, an image built on it
 	@scripts/check-image.sh '$(IMAGE)'
 
-demo: ## run a hook on a local control plane, of binaries if they are to be had; HOOKS=dir keeps running with your hooks
-	@HOOKS='$(HOOKS)' scripts/demo.sh
+demo: ## run hooks on an API server in memory; CONTROL_PLANE=real on etcd and a real one; HOOKS=dir keeps running with your hooks
+	@HOOKS='$(HOOKS)' scripts/demo$(if $(filter real,$(CONTROL_PLANE)),,-memory).sh
 
 # Fetches etcd and kube-apiserver, with checksums.
 ENVTEST := bin/tools/setup-envtest-$(ENVTEST_VERSION)

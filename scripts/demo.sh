@@ -159,5 +159,5 @@ say 'Next:'
 cat <<'END'
    bin/shell-operator init hooks/pods.py   # a hook in Python with its tests; hooks/pods.sh is one in sh, which needs jq
    bin/shell-operator test hooks           # its tests, without a cluster
-   make demo HOOKS=hooks                   # the hook on a control plane, with a reload and its tests after each change
+   make demo CONTROL_PLANE=real HOOKS=hooks # the hook on a control plane, with a reload and its tests after each change
 END

@@ -98,6 +98,18 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, copied)
 	}
+	t.Run("memory", func(t *testing.T) {
+		cmd := exec.Command("make", "demo")
+		cmd.Dir, cmd.Env = repository, append(os.Environ(), "TMPDIR="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "demo: an API server in memory, not Kubernetes") ||
+			!strings.Contains(string(out), `{"data":{"title":"cart"},"name":"shop-cart","owner":"shop"}`) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if left, err := os.ReadDir(valueIn(cmd.Env, "TMPDIR")); err != nil || len(left) > 0 {
+			t.Errorf("it left %v, %v", left, err)
+		}
+	})
 	for _, test := range []struct{ name, variable, says string }{
 		{"assets", "KUBEBUILDER_ASSETS=" + binaries, "demo: uses etcd and kube-apiserver of KUBEBUILDER_ASSETS="},
 		{"download", "ENVTEST_INDEX=" + release(t, binaries, false).URL + "/index.yaml",
@@ -111,7 +123,7 @@ func TestDemo(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(repository, "bin", "testcluster")); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("make", "demo")
+			cmd := exec.Command("make", "demo", "CONTROL_PLANE=real")
 			cmd.Dir, cmd.Env = repository, append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "TMPDIR="+t.TempDir(),
 				"KUBEBUILDER_ASSETS=", test.variable)
 			out, err := cmd.CombinedOutput()
