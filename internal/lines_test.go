@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80241
-	testLines    = 77580
+	productLines = 80280
+	testLines    = 77605
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5185,
+	"cmd/shell-operator":                 5208,
 	"docs":                               129,
 	"internal/app":                       2250,
 	"internal/console":                   2159,
 	"internal/debug":                     6992,
 	"internal/debug/history":             865,
-	"internal/dev":                       3278,
+	"internal/dev":                       3294,
 	"internal/dev/lint":                  836,
 	"internal/dev/memory":                2994,
 	"internal/dev/rbac":                  631,

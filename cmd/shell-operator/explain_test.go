@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -46,5 +47,29 @@ func TestDescriptions(t *testing.T) {
 		if least := map[string]int{"result": 5, "context": 40}[name]; described < cmp.Or(least, 50) {
 			t.Errorf("%s: only %d properties", name, described)
 		}
+	}
+}
+
+// TestAgents explains each key and page that AGENTS.md names, which has at most 60 lines.
+func TestAgents(t *testing.T) {
+	text, err := os.ReadFile("../../internal/dev/templates/AGENTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "\n"); n > 60 {
+		t.Errorf("it has %d lines", n)
+	}
+	calls := regexp.MustCompile("`(?:shell-operator )?explain ([a-z][^`]*)`").FindAllStringSubmatch(string(text), -1)
+	for _, call := range calls {
+		output, args := string(formatText), strings.Fields(call[1])
+		if len(args) == 3 {
+			output, args = args[2], args[:1]
+		}
+		if out, err := explained(output, args); err != nil || out == "" {
+			t.Errorf("explain %s: %v", call[1], err)
+		}
+	}
+	if len(calls) < 15 {
+		t.Errorf("only %d calls of explain are found", len(calls))
 	}
 }

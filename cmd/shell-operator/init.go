@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 func newInitCommand(stdout io.Writer) *cobra.Command {
 	o := dev.InitOptions{Path: os.Getenv("PATH")}
+	agents := false
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write the first version of a hook and its test file",
@@ -24,11 +26,15 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
   shell-operator init hooks/pods.py --worker
   shell-operator init hooks/check.py --binding validating --kind Deployment
   shell-operator init hooks/widgets.sh --kind example.com/v1/Widget --lang bash
+  shell-operator init --agents
   shell-operator init hooks/sites.py --reconcile --kind example.com/v1/Site`,
 		Args: upToOne("one file, the hook"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				o.File = args[0]
+			}
+			if agents {
+				return initAgents(stdout, args)
 			}
 			done, err := dev.Init(o)
 			for _, path := range done.Paths {
@@ -52,10 +58,27 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 	cmd.Flags().BoolVar(&o.Reconcile, "reconcile", false,
 		"write a hook for a custom resource with children, condition and finalizer, its CRD and its Role: sh and python")
 	cmd.MarkFlagsMutuallyExclusive("reconcile", "binding")
+	cmd.Flags().BoolVar(&agents, "agents", false, "write AGENTS.md for assistants that write hooks, and no hook")
 	cmd.Flags().BoolVar(&o.Worker, "worker", false, "start the hook once, for many runs: bash and python")
 	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
+	for _, other := range []string{"binding", "kind", "lang", "worker", "no-test", "reconcile"} {
+		cmd.MarkFlagsMutuallyExclusive("agents", other)
+	}
 	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds)
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(dev.InitLanguages(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// initAgents writes AGENTS.md.
+func initAgents(stdout io.Writer, args []string) error {
+	if len(args) > 0 {
+		return errors.New("--agents writes AGENTS.md into the working directory, and no hook: use it alone")
+	}
+	path, err := dev.InitAgents()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "wrote %s\n", path)
+	return err
 }

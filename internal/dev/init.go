@@ -104,6 +104,22 @@ func Init(o InitOptions) (done Initialized, err error) {
 	return done, nil
 }
 
+// InitAgents writes AGENTS.md, which tells assistants how hooks are written and checked, into the working directory.
+func InitAgents() (path string, err error) {
+	path = "AGENTS.md"
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("%s exists already: nothing is overwritten", path)
+	}
+	text, err := templates.ReadFile("templates/" + path)
+	if err == nil {
+		err = create(path, text, 0o644)
+	}
+	if err != nil {
+		return "", fmt.Errorf("nothing is written: %w", err)
+	}
+	return path, nil
+}
+
 // next is the command after Init.
 func (o scaffold) next(noTest bool) string {
 	command := "test"
