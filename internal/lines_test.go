@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80280
-	testLines    = 77605
+	productLines = 80298
+	testLines    = 77622
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               129,
 	"internal/app":                       2250,
 	"internal/console":                   2159,
-	"internal/debug":                     6992,
+	"internal/debug":                     6997,
 	"internal/debug/history":             865,
 	"internal/dev":                       3294,
 	"internal/dev/lint":                  836,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1637,
 	"internal/httpserver":                812,
 	"internal/jq":                        1641,
-	"internal/kube":                      1599,
+	"internal/kube":                      1604,
 	"internal/lifecycle":                 1898,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5068,
+	"internal/wire":                      5076,
 	"sdk":                                67,
 }
 

@@ -211,7 +211,9 @@ func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
 	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
-		"/hook/nope/why":        {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
+		"/hook/nope/why": {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
+		"/hook/Pod/a/x/why": {text: `there is no hook "Pod/a/x"`, code: unknownHook,
+			hint: "shell-operator hook list shows all hooks; shell-operator why --object Pod/a/x explains an object"},
 		"/hook/nope/snapshots":  {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/hook/draft.sh: a/why": {text: `there is no hook "draft.sh: a"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/run/1:2": {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones",

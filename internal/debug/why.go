@@ -1,7 +1,9 @@
 package debug
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -16,6 +18,9 @@ func (a *API) why(r request) (answer, error) {
 		name := r.spellings()[0]
 		left := a.reasons(func(t *Topic) []Reason { return t.left(name) })
 		if len(left) == 0 {
+			if refused := (*refusal)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(name, "/") {
+				refused.Hint += "; shell-operator why --object " + name + " explains an object"
+			}
 			return answer{}, err
 		}
 		e := Explanation{Hook: name, Verdict: IsGone, Reasons: left}

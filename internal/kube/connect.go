@@ -48,6 +48,9 @@ func Connect(o Options, dir string) (*Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	raw, err := loader.RawConfig()
 	if err != nil {
+		if before, _, ok := strings.Cut(err.Error(), ": couldn't get version/kind"); ok { // the rest are structs of Go
+			err = errors.New(before + ": it is no kubeconfig")
+		}
 		return nil, fmt.Errorf("cannot read the kubeconfig: %w: check --kube-config (KUBE_CONFIG) and $KUBECONFIG", err)
 	}
 	explicit := o.Kubeconfig != "" || o.Context != ""

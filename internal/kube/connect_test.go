@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,5 +46,19 @@ func TestConnectByServerAlone(t *testing.T) {
 				t.Errorf("%v; %d requests; hooks reach %s", err, asked, ofHooks.Host)
 			}
 		})
+	}
+}
+
+// TestConnectWithAnotherFile: the error about a file that is no kubeconfig has no words of Go.
+func TestConnectWithAnotherFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwd")
+	if err := os.WriteFile(file, []byte("root:x:0:0:root:/root:/bin/bash\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Connect(Options{Kubeconfig: file}, t.TempDir())
+	want := fmt.Sprintf("cannot read the kubeconfig: error loading config file %q: it is no kubeconfig: check --kube-config (KUBE_CONFIG) and "+
+		"$KUBECONFIG", file)
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

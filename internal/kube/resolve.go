@@ -22,6 +22,8 @@ type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Namespaced bool
+	// ShortNames are separated by commas: "po". They are empty if they are not known.
+	ShortNames string
 }
 
 // Path returns the path of the collection in a namespace; for no namespace, and for resources without namespaces, that of
@@ -215,7 +217,7 @@ func (r *Resolver) ResolveSubresource(ctx context.Context, apiVersion, kind, sub
 			}
 			if isSub && strings.EqualFold(res.Kind, kind) && own == apiVersion {
 				gv, err := schema.ParseGroupVersion(version)
-				return Resource{gv.WithResource(parent), res.Kind, res.Namespaced}, err
+				return Resource{GroupVersionResource: gv.WithResource(parent), Kind: res.Kind, Namespaced: res.Namespaced}, err
 			}
 		}
 	}
@@ -247,7 +249,7 @@ func (r *Resolver) search(ctx context.Context, apiVersion, kind string, verbs []
 		for _, res := range list {
 			if called(res, kind) && can(res, verbs) {
 				gv, err := schema.ParseGroupVersion(version)
-				return Resource{gv.WithResource(res.Name), res.Kind, res.Namespaced}, err
+				return Resource{gv.WithResource(res.Name), res.Kind, res.Namespaced, strings.Join(res.ShortNames, ",")}, err
 			}
 		}
 	}

@@ -24,7 +24,15 @@ type patchParser struct {
 }
 
 func (p *patchParser) add(d patchDocument) {
+	before := len(p.violations)
 	p.patches = append(p.patches, p.patch(len(p.patches)+1, d))
+	for i := range p.violations[before:] {
+		v := &p.violations[before+i]
+		_, field, _ := strings.Cut(v.Path, ": ")
+		if near := spelling.Nearest(field, d.unknown); near != "" && v.Hint == "" && strings.HasPrefix(v.Problem, "is required") {
+			v.Hint = fmt.Sprintf("the document has the unknown key %q: did you mean %q?", near, field)
+		}
+	}
 }
 
 // maxViolations keeps an error readable when all of a thousand operations are invalid.

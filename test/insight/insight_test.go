@@ -59,8 +59,8 @@ var commands = []string{
 	"config set log.level info", "config list",
 	"raw", "raw /queue/main.yaml", "raw queue/main.json",
 	"hooks", "hooks -o wide", "hooks -o name", "queues", "queues -o name", "queues -o json", "parked", "parked -o json",
-	"queue lanes stuck", "queue lanes stuck -o json", "queue lanes stuck --key x", "why --object ConfigMap/NAMESPACE/prices",
-	"why --object configmaps/NAMESPACE/prices -o json", "why --object Namespace/NAMESPACE",
+	"queue lanes stuck", "queue lanes stuck -o json", "queue lanes stuck --key x", "why --object cm/NAMESPACE/nope",
+	"why --object ConfigMap/NAMESPACE/prices", "why --object configmaps/NAMESPACE/prices -o json", "why --object Namespace/NAMESPACE",
 	"sets", "finalizers", "runs --limit 1", "runs --since 1h --hook d-night.sh", "runs -o name --failed",
 	// mistakes
 	"queue nonsense", "queue retry", "queue list -o wide", "parked nonsense", "parked retry", "parked retry 98 99", "parked drop --hook nope",

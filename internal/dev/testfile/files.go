@@ -13,7 +13,7 @@ import (
 func Find(paths []string) (files []string, err error) {
 	files, err = below(paths, func(file string) bool { return strings.HasSuffix(file, Suffix) })
 	if err != nil {
-		return nil, fmt.Errorf("cannot search for test files: %w", err)
+		return nil, fmt.Errorf("cannot search for test files: %w: name a test file, or a directory with hooks", err)
 	}
 	slices.Sort(files)
 	if files = slices.Compact(files); len(files) == 0 {

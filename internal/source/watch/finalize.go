@@ -298,7 +298,7 @@ func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, na
 	return err
 }
 
-// IsKind reports whether a binding is for a kind: by its own text, or by the kind or resource that it has turned out to be.
+// IsKind reports whether a binding is for a kind: by its own text, or by the kind, resource or short name that it has turned out to be.
 func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 	own := h.Kubernetes[index].Kind
 	m := w.monitor(h, index)
@@ -308,8 +308,8 @@ func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 	m.mu.Lock()
 	res := m.resource
 	m.mu.Unlock()
-	return slices.ContainsFunc([]string{own, res.Kind, res.Resource, res.GroupResource().String(),
-		event.ObjectName{Group: res.Group, Kind: res.Kind}.KindName()},
+	return slices.ContainsFunc(append(strings.Split(res.ShortNames, ","), own, res.Kind, res.Resource, res.GroupResource().String(),
+		event.ObjectName{Group: res.Group, Kind: res.Kind}.KindName()),
 		func(name string) bool { return strings.EqualFold(kind, name) })
 }
 
