@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80298
-	testLines    = 77622
+	productLines = 80299
+	testLines    = 77911
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -64,7 +64,7 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6104,
 	"internal/source/webhook":            1122,
-	"internal/source/webhook/admission":  2008,
+	"internal/source/webhook/admission":  2009,
 	"internal/source/webhook/cert":       1149,
 	"internal/source/webhook/conversion": 1291,
 	"internal/spelling":                  40,

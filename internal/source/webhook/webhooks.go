@@ -69,7 +69,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Leading: w.registers(s),
 		Seen:              func(object string, paths []string, open bool) { w.seen(s, object, paths, open) },
 		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
-		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
+		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url, Inside: o.Cluster.Inside,
 		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
 		CertManager:          o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,

@@ -26,9 +26,10 @@ type RegistrarOptions struct {
 	// ConfigurationName is the prefix of the objects' name, which ends in "-hooks".
 	ConfigurationName string
 	Service           Service
-	// URL is the address of the operator outside a cluster, as "https://host:port". Webhooks with a URL are removed when Run
-	// ends: no other replica serves them.
-	URL string
+	// URL is the address of the operator, as "https://host:port". Outside a cluster webhooks with a URL are removed when Run ends: no other
+	// replica serves them. Inside they stay.
+	URL    string
+	Inside bool
 	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the
 	// port of an operator that has ended are unknown. Then neither Service nor URL is required.
 	AnyURL bool
@@ -128,7 +129,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 	all.Wait()
 	cancel()
 	waking.Wait()
-	if r.opts.URL != "" && r.opts.leads() && !errors.Is(context.Cause(ctx), ErrReplaced) {
+	if r.opts.URL != "" && !r.opts.Inside && r.opts.leads() && !errors.Is(context.Cause(ctx), ErrReplaced) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
 		return r.Remove(last)
