@@ -58,6 +58,12 @@ func (f *fakeWrites) Processed(_ *hook.Hook, index int, all iter.Seq[effect.Writ
 	return effect.Write{}, nil
 }
 
+func (f *fakeWrites) at(index int) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.up[index]
+}
+
 // progress shows everything up to a version.
 func (f *fakeWrites) progress(index int, version uint64) {
 	f.mu.Lock()
@@ -144,7 +150,7 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 			late := map[int]bool{}
 			for i, st := range steps {
 				for index := range late { // each step but a change of the streams looks whether they have come up
-					if max(written["a"][index], written["b"][index]) <= s.fake.up[index] && (st.Kind == "write" || st.Kind == "delete") {
+					if max(written["a"][index], written["b"][index]) <= s.fake.at(index) && (st.Kind == "write" || st.Kind == "delete") {
 						late[index] = false
 					}
 				}
@@ -167,10 +173,10 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 					var want time.Duration
 					var waits []int
 					for index := range st.Schedule + 1 {
-						if max(written["a"][index], written["b"][index]) <= s.fake.up[index] {
+						if max(written["a"][index], written["b"][index]) <= s.fake.at(index) {
 							late[index] = false
 						}
-						if !late[index] && written[st.Lane][index] > s.fake.up[index] {
+						if !late[index] && written[st.Lane][index] > s.fake.at(index) {
 							waits = append(waits, index)
 						}
 					}
