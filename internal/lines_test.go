@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80299
-	testLines    = 77911
+	productLines = 80511
+	testLines    = 78054
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -33,15 +33,15 @@ var packageLines = map[string]int{
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2646,
 	"internal/dev/testfile":              2054,
-	"internal/effect":                    390,
+	"internal/effect":                    409,
 	"internal/effect/apply":              760,
-	"internal/effect/applyset":           3986,
+	"internal/effect/applyset":           4005,
 	"internal/effect/finalizer":          841,
 	"internal/effect/metric":             635,
-	"internal/effect/patch":              911,
+	"internal/effect/patch":              1006,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
-	"internal/hook":                      644,
+	"internal/hook":                      646,
 	"internal/hookset":                   1637,
 	"internal/httpserver":                812,
 	"internal/jq":                        1641,
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2810,
+	"internal/run":                       2820,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               906,
 	"internal/run/process":               1870,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6104,
+	"internal/source/watch":              6166,
 	"internal/source/webhook":            1122,
 	"internal/source/webhook/admission":  2009,
 	"internal/source/webhook/cert":       1149,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5076,
+	"internal/wire":                      5081,
 	"sdk":                                67,
 }
 

@@ -34,6 +34,25 @@ func WithAnswers(ctx context.Context, receive func(Answered)) context.Context {
 	return context.WithValue(ctx, answers{}, receive)
 }
 
+// Owned prepares a request that changes an object: known is the version that the hook's bindings have of it, empty for none. Written, which is
+// nil if no binding distinguishes own changes, receives the version that the request was sent on and that of its answer, or empty ones.
+type Owned func(group, resource, namespace, name string) (known string, written func(before, after string))
+
+type owned struct{}
+
+// WithOwned makes requests with the context prepared by own. It may be called concurrently.
+func WithOwned(ctx context.Context, own Owned) context.Context {
+	return context.WithValue(ctx, owned{}, own)
+}
+
+// Own prepares a request with the context.
+func Own(ctx context.Context, group, resource, namespace, name string) (known string, written func(before, after string)) {
+	if own, ok := ctx.Value(owned{}).(Owned); ok && name != "" {
+		return own(group, resource, namespace, name)
+	}
+	return "", nil
+}
+
 // Report hands an answer to its receiver, if there is one.
 func Report(ctx context.Context, a Answered) {
 	if receive, ok := ctx.Value(answers{}).(func(Answered)); ok {

@@ -177,6 +177,8 @@ type Kubernetes struct {
 
 	// Added, Modified and Deleted select the events that run the hook.
 	Added, Modified, Deleted bool
+	// IgnoreOwn leaves out Modified events that are changes by operations of the hook.
+	IgnoreOwn bool
 	// Finalizer is added to each object before its first event, and makes Deleting events; empty means none.
 	Finalizer string
 

@@ -21,12 +21,17 @@ type Writes interface {
 	// Processed returns a change that the snapshots of a binding lack, and what returns a channel that is closed when they lack none of them
 	// any more, or cannot be expected to show them; nil if that is so now.
 	Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write, shown func() <-chan struct{})
+	// Own prepares a request of a run, as effect.Owned, for the bindings that ignore changes by the hook.
+	Own(h *hook.Hook, group, resource, namespace, name string) (known string, written func(before, after string))
 }
 
 // noWrites is a Writes whose snapshots lack nothing.
 type noWrites struct{}
 
 func (noWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
+func (noWrites) Own(_ *hook.Hook, _, _, _, _ string) (string, func(before, after string)) {
+	return "", nil
+}
 func (noWrites) Processed(*hook.Hook, int, iter.Seq[effect.Write]) (effect.Write, func() <-chan struct{}) {
 	return effect.Write{}, nil
 }
@@ -108,6 +113,11 @@ func (e *unshownError) Until() (signal <-chan struct{}, most time.Duration) { re
 func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
 	if t.readExtra().review != nil {
 		return ctx
+	}
+	if slices.ContainsFunc(t.Hook().Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
+		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (string, func(before, after string)) {
+			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name)
+		})
 	}
 	return effect.WithAnswers(ctx, func(a effect.Answered) {
 		if more := r.opts.Writes.Delivers(t.Hook(), a); len(more) > 0 {

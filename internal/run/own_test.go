@@ -33,6 +33,10 @@ type fakeWait struct {
 
 func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
 
+func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string) (string, func(before, after string)) {
+	return "", nil
+}
+
 func (f *fakeWrites) lacks(index int, w effect.Write) bool {
 	v := w.Version
 	if v == 0 {

@@ -58,6 +58,7 @@ type kubernetesConfig struct {
 	ManagedFields   *bool            `json:"keepManagedFields,omitempty"`
 	Previous        bool             `json:"includePrevious,omitempty"`
 	Finalizer       string           `json:"finalizer,omitempty"`
+	OwnChanges      string           `json:"ownChanges,omitempty"`
 	JQFilter        string           `json:"jqFilter,omitempty"`
 	Names           *namesConfig     `json:"nameSelector,omitempty"`
 	Namespace       *namespaceConfig `json:"namespace,omitempty"`
@@ -286,6 +287,9 @@ func formatKubernetes(h *hook.Hook, k *hook.Kubernetes) kubernetesConfig {
 		FullObjects: new(k.KeepFullObjects), ManagedFields: k.KeepManagedFields, Previous: k.IncludePrevious, Finalizer: k.Finalizer,
 		JQFilter:  k.JQFilter,
 		Condition: k.Condition, Names: formatNames(k.Names), Fields: formatFields(k.Fields),
+	}
+	if k.IgnoreOwn {
+		c.OwnChanges = "ignore"
 	}
 	if k.Initial == hook.InitialEvents && !k.WaitForSynchronization { // version 0 waits
 		c.Initial, *c.Synchronization = "added", true

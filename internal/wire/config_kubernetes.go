@@ -19,6 +19,7 @@ func (p *parser) kubernetes(at string, c *kubernetesConfig) hook.Kubernetes {
 		Binding: p.common(at, &c.bindingConfig, "kubernetes"), Queue: c.Queue.name(), AllowFailure: c.AllowFailure, APIVersion: c.APIVersion, Kind: c.Kind,
 		Retry:     p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
 		Finalizer: c.Finalizer, Condition: c.Condition, JQFilter: c.JQFilter, IncludePrevious: c.Previous, Optional: c.Optional,
+		IgnoreOwn:       c.OwnChanges == "ignore",
 		KeepFullObjects: or(c.FullObjects, true), KeepManagedFields: c.ManagedFields, Initial: hook.InitialList, WaitForSynchronization: true,
 	}
 	p.lanes(at+".queue", c.Queue, &k)

@@ -57,6 +57,8 @@ type object struct {
 	labels      map[string]string
 	annotations map[string]string
 	references  []metav1.OwnerReference
+	// version is that of the existing object.
+	version string
 	// kept: the existing object has the annotation that keeps it.
 	kept bool
 }
@@ -200,6 +202,9 @@ func (s *session) decide(ctx context.Context, o *object) error {
 			if current, err = s.get(ctx, o.resource, o.namespace, o.name); err != nil {
 				return err
 			}
+		}
+		if o.version = ""; current != nil {
+			o.version = current.ResourceVersion
 		}
 		o.kept = current != nil && isKept(current.Annotations)
 		member := current != nil && (known || s.isMember(current) || s.isRelabelled(o.ref, current))
@@ -354,7 +359,21 @@ func (s *session) adopt(ctx context.Context, o *object, current *live) error {
 // send applies an object and stores what came of it. An empty uid is that of an object that does not exist.
 func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool) (answer *live, created bool, err error) {
 	manifest := s.manifest(o)
-	answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, uid), force)
+	body, version := withUID(manifest, uid), ""
+	var written func(before, after string)
+	if !s.opts.DryRun {
+		_, written = effect.Own(ctx, o.resource.Group, o.resource.Resource, o.namespace, o.name)
+	}
+	if written != nil && uid != "" {
+		version = o.version // an answer without effect must not be that of another change
+		body = pinned(manifest, uid, version)
+	}
+	answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, body, force)
+	if written != nil && err == nil {
+		written(version, answer.ResourceVersion)
+	} else if written != nil {
+		written("", "")
+	}
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "blockOwnerDeletion") && s.unblock() {
 		manifest = s.manifest(o)
 		answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, uid), force)

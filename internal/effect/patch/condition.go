@@ -57,7 +57,11 @@ func (r *request) condition(ctx context.Context) error {
 			return err
 		}
 		before = live
+		_, ofHook := r.own(ctx)
 		after, failed = r.patchStatus(ctx, body)
+		if ofHook != nil {
+			ofHook(live.Metadata.ResourceVersion, after)
+		}
 		if apierrors.IsInvalid(failed) || apierrors.IsNotFound(failed) { // a failed test is "invalid", too
 			return apierrors.NewConflict(r.resource.GroupResource(), r.patch.Name, errModified)
 		}

@@ -112,11 +112,82 @@ func (r *request) object(subresource string) []string {
 
 // write sends a request that changes the object, and reports the answer to the run.
 func (r *request) write(ctx context.Context, req *rest.Request) error {
+	_, err := r.answer(ctx, req)
+	return err
+}
+
+func (r *request) answer(ctx context.Context, req *rest.Request) ([]byte, error) {
 	text, err := kube.Send(ctx, req)
 	if err == nil {
 		r.report(ctx, text)
 	}
+	return text, err
+}
+
+// own prepares a request for bindings that distinguish own changes. Written is nil without one.
+func (r *request) own(ctx context.Context) (known string, written func(before, after string)) {
+	if r.DryRun || r.patch.Subresource != "" && r.patch.Subresource != "status" {
+		return "", nil
+	}
+	return effect.Own(ctx, r.resource.Group, r.resource.Resource, r.patch.Namespace, r.patch.Name)
+}
+
+// replace sends an object with the version that was read.
+func (r *request) replace(ctx context.Context, req *rest.Request, before func() string) error {
+	_, written := r.own(ctx)
+	text, err := r.answer(ctx, req)
+	switch {
+	case written == nil:
+	case err != nil:
+		written("", "")
+	default:
+		written(before(), versionOf(text))
+	}
 	return err
+}
+
+// pinned sends a request for the version that a binding has, so that its answer is that of an own change. It reports false if the API server
+// has rejected it, or there is no such version.
+func (r *request) pinned(ctx context.Context, body []byte, send func(body []byte) *rest.Request) (done bool, err error) {
+	known, written := r.own(ctx)
+	if written == nil {
+		return false, nil
+	}
+	before, after := "", ""
+	defer func() { written(before, after) }()
+	if body = pin(body, known); known == "" || body == nil {
+		return false, nil
+	}
+	text, err := r.answer(ctx, send(body))
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return false, nil
+	}
+	if err == nil {
+		before, after = known, versionOf(text)
+	}
+	return true, err
+}
+
+// pin adds a version to a JSON patch, a merge patch or a manifest; nil if that is not possible.
+func pin(body []byte, version string) []byte {
+	var steps []json.RawMessage
+	if json.Unmarshal(body, &steps) == nil {
+		test, _ := json.Marshal(step{"test", "/metadata/resourceVersion", version})
+		body, _ = json.Marshal(append([]json.RawMessage{test}, steps...))
+		return body
+	}
+	body, err := withResourceVersion(body, version)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+// versionOf is the resource version of an object as JSON.
+func versionOf(text []byte) string {
+	var o metav1.PartialObjectMetadata
+	_ = json.Unmarshal(text, &o)
+	return o.ResourceVersion
 }
 
 func (r *request) report(ctx context.Context, text []byte) {
@@ -179,7 +250,7 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return r.write(ctx, r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body))
+		return r.replace(ctx, r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body), func() string { return live.ResourceVersion })
 	})
 }
 
@@ -189,8 +260,13 @@ func withResourceVersion(object []byte, version string) ([]byte, error) {
 		return nil, err
 	}
 	var metadata map[string]json.RawMessage
-	if err := json.Unmarshal(tree["metadata"], &metadata); err != nil {
-		return nil, err
+	if text := tree["metadata"]; text != nil {
+		if err := json.Unmarshal(text, &metadata); err != nil {
+			return nil, err
+		}
+	}
+	if metadata == nil { // of a merge patch
+		metadata = map[string]json.RawMessage{}
 	}
 	metadata["resourceVersion"], _ = json.Marshal(version)
 	tree["metadata"], _ = json.Marshal(metadata)
@@ -199,12 +275,18 @@ func withResourceVersion(object []byte, version string) ([]byte, error) {
 
 // apply sends a server-side apply.
 func (r *request) apply(ctx context.Context) error {
-	return r.retry(ctx, func() error {
-		req := r.to(r.Client.Patch(types.ApplyPatchType), r.object(r.patch.Subresource)).Body(r.patch.Object)
+	send := func(body []byte) *rest.Request {
+		req := r.to(r.Client.Patch(types.ApplyPatchType), r.object(r.patch.Subresource)).Body(body)
 		if r.patch.Force {
 			req = req.Param("force", "true")
 		}
-		err := r.write(ctx, req)
+		return req
+	}
+	if done, err := r.pinned(ctx, r.patch.Object, send); done {
+		return err
+	}
+	return r.retry(ctx, func() error {
+		err := r.write(ctx, send(r.patch.Object))
 		if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 			return fmt.Errorf("%w: set \"force: true\" to take ownership of the fields", err)
 		}
@@ -213,10 +295,13 @@ func (r *request) apply(ctx context.Context) error {
 }
 
 func (r *request) send(ctx context.Context, kind types.PatchType) error {
-	return r.retry(ctx, func() error {
-		err := r.write(ctx, r.to(r.Client.Patch(kind), r.object(r.patch.Subresource)).Body(r.patch.Body))
-		return r.forgive(err)
-	})
+	send := func(body []byte) *rest.Request {
+		return r.to(r.Client.Patch(kind), r.object(r.patch.Subresource)).Body(body)
+	}
+	if done, err := r.pinned(ctx, r.patch.Body, send); done {
+		return err
+	}
+	return r.retry(ctx, func() error { return r.forgive(r.write(ctx, send(r.patch.Body))) })
 }
 
 // forgive ignores that the object is missing, if the patch says so.
@@ -262,7 +347,13 @@ func (r *request) filter(ctx context.Context) error {
 		if bytes.Equal(before, after) {
 			return nil
 		}
-		err = r.write(ctx, r.to(r.Client.Put(), r.object(r.patch.Subresource)).SetHeader("Content-Type", "application/json").Body(after))
-		return r.forgive(err)
+		known := func() string {
+			if version := versionOf(text); versionOf(after) == version { // the filter may have removed it
+				return version
+			}
+			return ""
+		}
+		put := r.to(r.Client.Put(), r.object(r.patch.Subresource)).SetHeader("Content-Type", "application/json").Body(after)
+		return r.forgive(r.replace(ctx, put, known))
 	})
 }

@@ -1,8 +1,11 @@
 package watch
 
 import (
+	"cmp"
 	"maps"
+	"time"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -12,6 +15,10 @@ type ownChanges struct {
 	// writing is the number of requests that have not been answered. Meanwhile changes wait: one of them may be our own.
 	writing int
 	waiting []waitingChange
+	// over: a request has taken too long, or too many changes wait. They do not wait any more.
+	over bool
+	// last is the version after our last change.
+	last string
 	// made are the resource versions after our changes, and those before, whose events have not come.
 	made map[string]string
 }
@@ -21,6 +28,15 @@ type waitingChange struct {
 	entry
 	before string
 }
+
+// maxOwnWaiting and ownWait bound the changes of an object that wait for requests, and the time.
+const (
+	maxOwnWaiting = 100
+	ownWait       = 5 * time.Second
+)
+
+// ownReason is why a change is no event.
+const ownReason = "it is a condition that the operator has set, or a change by the hook itself, whose binding has ownChanges: ignore"
 
 // isOwn reports whether nothing but our change lies between both versions.
 func (c *ownChanges) isOwn(before, after string) bool { return c.made[after] == before && before != "" }
@@ -38,11 +54,14 @@ func (m *monitor) modified(before string, e entry) {
 	own := m.own[e.object.key]
 	switch {
 	case own == nil:
-	case own.writing > 0:
-		own.waiting = append(own.waiting, waitingChange{e, before})
+	case own.writing > 0 && !own.over:
+		if own.waiting = append(own.waiting, waitingChange{e, before}); len(own.waiting) > maxOwnWaiting {
+			own.over = true
+			m.fireWaiting(own)
+		}
 		return
 	case own.isOwn(before, e.object.resourceVersion):
-		m.undelivered(event.Modified, e, "the operator has set its condition")
+		m.undelivered(event.Modified, e, ownReason)
 		return
 	}
 	m.fire(event.Modified, e)
@@ -59,7 +78,7 @@ func (m *monitor) settleOwn(o *object) {
 func (m *monitor) fireWaiting(own *ownChanges) {
 	for _, w := range own.waiting {
 		if own.isOwn(w.before, w.object.resourceVersion) {
-			m.undelivered(event.Modified, w.entry, "the operator has set its condition")
+			m.undelivered(event.Modified, w.entry, ownReason)
 			continue
 		}
 		m.fire(event.Modified, w.entry)
@@ -75,22 +94,64 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 	if m == nil {
 		return nil, func(string, string) {}
 	}
-	key := objectKey(namespace, name)
+	last, _, written := m.follow(objectKey(namespace, name), 0)
+	if last != nil {
+		known = last.json
+	}
+	return known, written
+}
+
+// Own is Follow for the bindings of a hook that ignore its own changes. Known is the version that one of them has, or that of our last
+// change; it is empty if there is none. Written is nil if there is no such binding.
+func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string) (known string, written func(before, after string)) {
+	var all []func(before, after string)
+	for i := range h.Kubernetes {
+		m := b.monitor(h, i)
+		if m == nil || !h.Kubernetes[i].IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
+			continue
+		}
+		_, version, written := m.follow(objectKey(namespace, name), ownWait)
+		known, all = cmp.Or(version, known), append(all, written)
+	}
+	if all == nil {
+		return "", nil
+	}
+	return known, func(before, after string) {
+		for _, written := range all {
+			written(before, after)
+		}
+	}
+}
+
+// follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and its
+// last known version. Changes wait no longer than most, if that is not 0.
+func (m *monitor) follow(key string, most time.Duration) (last *object, version string, written func(before, after string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.own[key]
 	if own == nil {
 		own = &ownChanges{made: map[string]string{}}
 		if it, ok := m.items.Get(key); ok {
-			known = it.object.json
+			last, own.last = it.object, it.object.resourceVersion
 		}
 		m.own[key] = own
 	}
 	own.writing++
-	return known, func(before, after string) {
+	stop := func() bool { return true }
+	if most > 0 {
+		stop = time.AfterFunc(most, func() {
+			m.update(func() {
+				if own.over = own.writing > 0; own.over && m.own[key] == own {
+					m.fireWaiting(own)
+				}
+			})
+		}).Stop
+	}
+	return last, own.last, func(before, after string) {
+		stop()
 		m.update(func() {
 			if own.writing--; after != "" && after != before {
-				own.made[after] = before
+				own.made[after], own.last = before, after
 			}
 			if m.own[key] != own {
 				return // the object has been deleted
@@ -98,6 +159,7 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 			if own.writing > 0 {
 				return
 			}
+			own.over = false
 			m.fireWaiting(own)
 			it, ok := m.items.Get(key)
 			if !ok || own.settle(it.object.resourceVersion) {
