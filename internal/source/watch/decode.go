@@ -74,8 +74,8 @@ func decodeItems(dec *jsontext.Decoder, b *batches) error {
 }
 
 // newEventStream turns the body of a watch request into events. broke receives an error that the API server sends in place of an event, and
-// the end of the body within one.
-func newEventStream(body io.ReadCloser, d *digester, broke func(error)) watch.Interface {
+// the end of the body within one, and whether that is the first event.
+func newEventStream(body io.ReadCloser, d *digester, broke func(err error, first bool)) watch.Interface {
 	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d, broke: broke}
 	return kube.Stream(body, dec.next)
 }
@@ -84,17 +84,19 @@ func newEventStream(body io.ReadCloser, d *digester, broke func(error)) watch.In
 type eventDecoder struct {
 	dec      *jsontext.Decoder
 	digester *digester
-	broke    func(error)
+	broke    func(err error, first bool)
+	began    bool // an event has been read
 }
 
 func (d *eventDecoder) next() (ev watch.Event, err error) {
 	ev, err = d.read()
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		d.broke(err)
+		d.broke(err, !d.began)
 	case err == nil && ev.Type == watch.Error:
-		d.broke(apierrors.FromObject(ev.Object))
+		d.broke(apierrors.FromObject(ev.Object), !d.began)
 	}
+	d.began = true
 	return ev, err
 }
 

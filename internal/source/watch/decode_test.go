@@ -114,7 +114,7 @@ func TestDecodeListThatIsNone(t *testing.T) {
 // readStream returns what comes out of a stream, one line an event.
 func readStream(t *testing.T, text string) []string {
 	t.Helper()
-	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)(), func(error) {})
+	s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(false)(), func(error, bool) {})
 	defer s.Stop()
 	var got []string
 	for ev := range s.ResultChan() {
@@ -183,7 +183,7 @@ func TestDecodeStream(t *testing.T) {
 func TestExpiredDiffersFromOtherErrors(t *testing.T) {
 	s := newEventStream(
 		io.NopCloser(strings.NewReader(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410,`+
-			`"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), func(error) {})
+			`"details":{"retryAfterSeconds":2}}}`)), digesting(true)(), func(error, bool) {})
 	defer s.Stop()
 	ev := <-s.ResultChan()
 	if err := apierrors.FromObject(ev.Object); ev.Type != watch.Error || !apierrors.IsResourceExpired(err) {
@@ -212,7 +212,7 @@ func TestBrokenWatchesAreCounted(t *testing.T) {
 		s := newStream(nil, scope{})
 		r := &reasons{}
 		s.meter = r
-		events := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), s.broke)
+		events := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(err error, _ bool) { s.broke(err) })
 		for range events.ResultChan() { // until it ends
 		}
 		events.Stop()
@@ -239,7 +239,7 @@ func (c *closeCounter) Close() error {
 func TestStreamStops(t *testing.T) {
 	pipe, _ := io.Pipe()
 	body := &closeCounter{Reader: io.MultiReader(strings.NewReader(sampleEvents(40)), pipe), pipe: pipe}
-	s := newEventStream(body, digesting(true)(), func(error) {})
+	s := newEventStream(body, digesting(true)(), func(error, bool) {})
 	<-s.ResultChan()
 	s.Stop()
 	s.Stop()
@@ -272,7 +272,7 @@ func FuzzDecodeStream(f *testing.F) {
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":410}}{"object":{},"type":"ADDED"}`))
 	f.Add([]byte(`{"type":"BOOKMARK"}{"type":1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)(), func(error) {})
+		s := newEventStream(io.NopCloser(bytes.NewReader(text)), digesting(false)(), func(error, bool) {})
 		defer s.Stop()
 		for range s.ResultChan() {
 		}
@@ -314,7 +314,7 @@ func BenchmarkDecodeStream(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(error) {})
+		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(error, bool) {})
 		events := 0
 		for range s.ResultChan() {
 			events++

@@ -81,6 +81,7 @@ func (s *stream) page(ctx context.Context, opts metav1.ListOptions, concerned, s
 
 func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
+	f.refused.Store(false)
 	body, err := f.open(ctx, "watch", opts, f.consumers)
 	if err != nil {
 		return nil, err
@@ -89,8 +90,9 @@ func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (w
 	body = &resumed{ctx: ctx, body: body, since: time.Now(), open: func() (io.ReadCloser, error) {
 		return f.open(ctx, "watch", opts, f.consumers)
 	}}
-	return newEventStream(body, f.newDigester(ctx, f.reading), func(err error) {
+	return newEventStream(body, f.newDigester(ctx, f.reading), func(err error, first bool) {
 		if ctx.Err() == nil {
+			f.refused.Store(first)
 			f.broke(err)
 		}
 	}), nil

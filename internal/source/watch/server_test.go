@@ -287,10 +287,15 @@ func (w *witness) KeyFailed(*hook.Hook, int, error)    {}
 
 // follow runs a Watcher on a model server, in a bubble.
 func follow(t *testing.T, s *server, test func(w *Watcher, seen *witness)) {
+	followThrough(t, s, s, test)
+}
+
+// followThrough sends the requests through a transport.
+func followThrough(t *testing.T, s *server, transport http.RoundTripper, test func(w *Watcher, seen *witness)) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &witness{t: t, known: map[*hook.Hook]map[string]bool{}, events: map[*hook.Hook][]string{}}
 		w, err := New(Options{
-			Config: &rest.Config{Host: "http://api.example.com", Transport: s, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: seen,
+			Config: &rest.Config{Host: "http://api.example.com", Transport: transport, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: seen,
 			Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,10 +52,13 @@ type stream struct {
 	lost   bool
 	// setBack receives an ErrSetBack.
 	setBack func(error)
+	// watched is closed when a watch has been answered since the last list, or a request cannot succeed for lack of a permission or the kind.
+	watched chan struct{}
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), private: map[*subscription]*stream{}}
+	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), private: map[*subscription]*stream{},
+		watched: make(chan struct{})}
 	s.setBack = func(error) {}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
@@ -114,8 +118,44 @@ func (s *stream) run(ctx context.Context) {
 		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: kube.Clock(ctx),
 	})
 	r.WatchListPageSize = pageSize
-	// The feed has reported what goes wrong.
-	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
+	refused := false // the last watch
+	_ = backoff.DelayWithReset(kube.Clock(ctx), backoffReset).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		for again := true; again; {
+			// The feed has reported what goes wrong.
+			_ = r.ListAndWatchWithContext(klog.NewContext(ctx, logr.Discard()))
+			// While the API server replaces what serves a kind, it answers a watch after a second, and with an error.
+			before := refused
+			refused = f.refused.Load()
+			again = refused && !before && ctx.Err() == nil
+		}
+		return false, nil
+	})
+}
+
+// backoffReset is how long the reflector has to work until the back-off begins again, as in client-go.
+const backoffReset = 2 * time.Minute
+
+// settle ends the wait for the watch. Without a permission or the kind there will be none.
+func (s *stream) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.watched:
+	default:
+		close(s.watched)
+	}
+}
+
+// awaitWatch returns when a watch has been answered.
+func (s *stream) awaitWatch(ctx context.Context) {
+	s.mu.Lock()
+	watched := s.watched
+	s.mu.Unlock()
+	select {
+	case <-watched:
+	case <-s.stopc.Done():
+	case <-ctx.Done():
+	}
 }
 
 // answered reports the outcome of a request that was not cancelled; nil is success.
@@ -128,6 +168,9 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 	}
 	if err != nil && verb == "watch" {
 		s.meter.WatchFailed(reasonOf(err))
+	}
+	if kind := kindOfTrouble(err); verb == "watch" && kind == noTrouble || kind == forbidden || kind == notServed {
+		s.settle()
 	}
 	for _, sub := range subs {
 		sub.answered(sub, verb, err)
@@ -371,6 +414,8 @@ type feed struct {
 	// listed are the consumers of the list that the reflector makes. changedTo is the version of the last change.
 	listed    []*subscription
 	changedTo uint64
+	// refused: the first event of the last watch was an error.
+	refused atomic.Bool
 }
 
 var _ interface {
@@ -383,6 +428,11 @@ func (f *feed) listing() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watching = false
+	select {
+	case <-f.watched:
+		f.watched = make(chan struct{})
+	default:
+	}
 }
 
 // serving returns the consumers of the list, when its response arrives. Bindings that are enabled together join before that, so one list

@@ -26,6 +26,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -182,10 +184,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. It reports each new reason for the delay
-// of one, an error with the method Missing if only a change of the cluster ends it, retries until ctx ends, and reports nil when its list is complete. Events are held until Unlock
-// or Announce. It may be called again: with shards it starts those that this replica needs by then, and it replaces muted ones, whose
-// snapshots stay until the new list is complete.
+// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete, and the watches of those that requests
+// include have been answered. It reports each new reason for the delay of one, an error with the method Missing if only a change of the
+// cluster ends it, retries until ctx ends, and reports nil when nothing delays it any more. Events are held until Unlock or Announce. It
+// may be called again: with shards it starts those that this replica needs by then, and it replaces muted ones, whose snapshots stay until
+// the new list is complete.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -195,12 +198,40 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index in
 		}
 		enabling.Go(func() {
 			if errs[i] = w.enable(ctx, h, i, func(err error) { report(i, err) }); errs[i] == nil {
+				if h.Answering(i) {
+					w.awaitWatches(ctx, h, i)
+				}
 				report(i, nil)
 			}
 		})
 	}
 	enabling.Wait()
 	return errors.Join(errs...)
+}
+
+// longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
+const longestWatch = 5 * time.Second
+
+// awaitWatches returns when the watches of a binding have been answered. Until then its snapshot is that of a list, and may be older than a
+// request that a hook answers by it.
+func (w *Watcher) awaitWatches(ctx context.Context, h *hook.Hook, index int) {
+	m := w.monitor(h, index)
+	if m == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestWatch)
+	defer cancel()
+	m.mu.Lock()
+	subs := slices.Collect(maps.Keys(m.subs))
+	m.mu.Unlock()
+	for _, sub := range subs {
+		w.mu.Lock()
+		s := sub.stream
+		w.mu.Unlock()
+		if s != nil {
+			s.awaitWatch(ctx)
+		}
+	}
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
