@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80596
-	testLines    = 78299
+	productLines = 80598
+	testLines    = 78305
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6251,
+	"internal/source/watch":              6253,
 	"internal/source/webhook":            1122,
 	"internal/source/webhook/admission":  2009,
 	"internal/source/webhook/cert":       1149,

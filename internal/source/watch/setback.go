@@ -48,11 +48,13 @@ func (s *stream) compare(ctx context.Context, newest uint64) {
 	none := func() []*subscription { return nil }
 	for lower := 0; ctx.Err() == nil; {
 		list, err := s.page(ctx, metav1.ListOptions{Limit: 1}, none, none)
-		switch {
-		case err != nil && ctx.Err() == nil: // as long as it does not answer, nothing is known
+		switch status := apierrors.APIStatus(nil); {
+		case errors.As(err, &status) && (status.Status().Code >= 500 || status.Status().Code == 429): // it has just started
+			lower--
+		case err != nil: // as long as it does not answer, nothing is known
 			s.disconnected(err)
 			return
-		case err != nil, version(list.ResourceVersion) == 0, version(list.ResourceVersion) >= newest:
+		case version(list.ResourceVersion) == 0, version(list.ResourceVersion) >= newest:
 			return
 		}
 		if lower++; lower == 2 {

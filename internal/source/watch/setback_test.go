@@ -22,6 +22,7 @@ type restored struct {
 	now    int   // version of lists after the end
 	limits []int // versions of the lists with limit=1; the last one repeats
 	crd    int   // status of the CRD
+	busy   int   // answers to lists with limit=1 that it gives with 503 first
 	gone   bool  // the second watch is answered with 410, so that a list comes first
 
 	lists, watches, compared int
@@ -53,6 +54,10 @@ func (s *restored) RoundTrip(r *http.Request) (*http.Response, error) {
 		if query.Has("resourceVersion") {
 			return nil, io.ErrUnexpectedEOF
 		}
+		if s.busy > 0 {
+			s.busy--
+			return answer(503, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"ServiceUnavailable","code":503}`)))
+		}
 		s.compared++
 		return list(s.limits[min(s.compared, len(s.limits))-1])
 	}
@@ -75,6 +80,7 @@ func TestSetBack(t *testing.T) {
 	}{
 		{"set back", builtin, restored{end: io.ErrUnexpectedEOF, now: 5, limits: []int{5, 6}}, 2, true},
 		{"set back, listed before", builtin, restored{end: io.ErrUnexpectedEOF, now: 5, limits: []int{5, 6}, gone: true}, 2, true},
+		{"set back, and busy with its start", builtin, restored{end: io.ErrUnexpectedEOF, now: 5, limits: []int{5, 6}, busy: 3}, 2, true},
 		{"one stale answer", builtin, restored{end: io.ErrUnexpectedEOF, now: 8, limits: []int{5, 8}}, 2, false},
 		{"the same state", builtin, restored{end: io.ErrUnexpectedEOF, now: 8, limits: []int{8}}, 1, false},
 		{"an end without an error", builtin, restored{end: io.EOF, now: 5, limits: []int{5}}, 0, false},
