@@ -1,10 +1,11 @@
-// Package adversary disturbs an operator at each place where that may matter: it kills the process between two writes, and refuses writes.
+// Package adversary disturbs an operator at each place where that may matter: it kills the process between two writes, hides states, lets
+// watches lag behind reads, sets the API server back, and refuses writes.
 //
 // A workload, a file of testdata, has hooks and a script of changes. It runs undisturbed first: the writes of the operator, and the states
 // in which it came to rest, are the reference. Then each plan disturbs one place of that reference, and has to reach the same states.
 // docs/explanation/failures.md has the patterns, and what they have found.
 //
-// `make adversary` runs one plan of each class, and others by SEED, within BUDGET; CASE=name runs those whose names begin with that.
+// `make adversary` runs one plan of each class, and others by SEED, within BUDGET; CASE=name runs those whose names have that.
 // `go test` runs a choice. ADVERSARY_PROGRAM names another program that speaks the protocol of hooks.
 package adversary
 
@@ -24,7 +25,7 @@ import (
 var (
 	// all selects all plans.
 	all = os.Getenv("ADVERSARY") != ""
-	// one selects the plans whose names begin with it.
+	// one selects the plans whose names have it in them: web-app/ those of a workload, /F/ those of a pattern.
 	one = os.Getenv("CASE")
 	// program is another one than the operator of this tree.
 	program = os.Getenv("ADVERSARY_PROGRAM")
@@ -67,7 +68,7 @@ func TestAdversary(t *testing.T) {
 				r := makeReference(t, load, cluster)
 				mu.Lock()
 				defer mu.Unlock()
-				plans = append(plans, r.plans()...)
+				plans = append(append(plans, r.plans()...), chains(t, load)...)
 			})
 		}
 	})
@@ -80,13 +81,22 @@ func TestAdversary(t *testing.T) {
 	report := &report{t: t, plans: plans, distinct: distinct, ran: map[*plan]string{}}
 	limit := budget(t)
 	t.Run("plans", func(t *testing.T) {
+		own := sync.OnceValue(func() *testenv.Cluster { return testenv.Own(t) })
 		for _, p := range plans {
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()
+				on := cluster
+				if p.alone {
+					restoring.Lock()
+					defer restoring.Unlock()
+				}
 				if time.Since(began) > limit {
 					t.SkipNow()
 				}
-				report.add(p, p.run(t, cluster))
+				if p.alone {
+					on = own()
+				}
+				report.add(p, p.run(t, on))
 			})
 		}
 	})
@@ -104,7 +114,8 @@ func wanted(load *workload) bool {
 		return false
 	}
 	if one != "" {
-		return strings.HasPrefix(one, load.name+"/") || strings.HasPrefix(load.name, one)
+		named, _, _ := strings.Cut(one, "/")
+		return named == load.name || named == ""
 	}
 	return all || slices.ContainsFunc(short, func(name string) bool { return strings.HasPrefix(name, load.name+"/") })
 }
@@ -113,7 +124,10 @@ func wanted(load *workload) bool {
 var short = []string{
 	"web-app/A/kill-before/patch,configmaps,NS/shell-operator-app-of-first,1",
 	"web-app/A/kill-after/delete,services,NS/first,1",
-	"web-app/F/409-500/apply,services,NS/first,1",
+	"web-app/B/9,patch,webapps",
+	"web-app/C1/restart/delete,services,NS/first,1",
+	"web-app/D/200ms",
+	"web-app/E/port,0",
 	"web-app/F/429-403/delete,services,NS/first,1",
 }
 
@@ -122,7 +136,7 @@ func selected(p *plan) bool {
 	case program != "" && !slices.Contains([]string{"none", "A", "B", "F"}, p.pattern):
 		return false
 	case one != "":
-		return strings.HasPrefix(p.name, one)
+		return strings.Contains(p.name, one)
 	case all:
 		return true
 	}
@@ -140,6 +154,11 @@ func makeReference(t *testing.T, load *workload, cluster *testenv.Cluster) *refe
 // run is empty if the disturbance has happened, else the reason.
 func (p *plan) run(t *testing.T, cluster *testenv.Cluster) string {
 	t.Helper()
+	if p.fresh != nil {
+		load := p.load
+		t.Run("fresh", func(t *testing.T) { p.reference = makeReference(t, p.fresh, cluster) })
+		p.load = load
+	}
 	d := p.disturbance()
 	w := newWorld(t, p.load, cluster, d)
 	w.reference = p.reference
@@ -147,6 +166,9 @@ func (p *plan) run(t *testing.T, cluster *testenv.Cluster) string {
 	defer func() {
 		if t.Failed() {
 			t.Logf("repeat it with: make adversary CASE='%s'", p.name)
+			for _, one := range w.last(1 << 20) {
+				t.Logf("%d %s %d %s", one.settled, one.place, one.status, one.effect)
+			}
 		}
 	}()
 	w.play()
@@ -156,6 +178,7 @@ func (p *plan) run(t *testing.T, cluster *testenv.Cluster) string {
 	missed := d.missed()
 	if missed == "" {
 		p.check(w)
+		w.checkContexts()
 	}
 	return missed
 }

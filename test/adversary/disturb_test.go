@@ -3,9 +3,12 @@ package adversary
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // disturbance is what an adversary does during one run of a workload. Its methods are called concurrently.
@@ -76,16 +79,18 @@ func (d *loseProcess) write(r *replica, p place, _ *request, send func() *answer
 		r.kill()
 		return a
 	}
-	r.op.Signal(syscall.SIGSTOP)
 	r.expected.Store(true)
 	before := len(r.w.takeovers(r))
-	if !r.w.await(patience, func() bool { return len(r.w.takeovers(r)) > before }) {
+	r.op.Signal(syscall.SIGSTOP)
+	led := slices.ContainsFunc(r.op.Records(), leads)
+	if !r.w.await(patience, func() bool { return !led || len(r.w.takeovers(r)) > before }) {
 		r.w.t.Error("no other replica takes over")
 	}
 	r.op.Signal(syscall.SIGCONT)
-	r.dead.Store(true)
-	return a
+	return nil
 }
+
+func leads(r testenv.Record) bool { return r.Has(servesShard) || r.Has("This replica runs the hooks") }
 
 // takeovers are the records of other replicas that begin to run hooks.
 func (w *world) takeovers(but *replica) (texts []string) {
@@ -94,7 +99,7 @@ func (w *world) takeovers(but *replica) (texts []string) {
 			continue
 		}
 		for _, record := range r.op.Records() {
-			if record.Has(servesShard) || record.Has("This replica runs the hooks") {
+			if leads(record) {
 				texts = append(texts, record.Text)
 			}
 		}

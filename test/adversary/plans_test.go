@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -26,6 +28,10 @@ type plan struct {
 	// name repeats it, class is what it is an example of.
 	name, class string
 	disturbance func() disturbance
+	// fresh makes the reference, if it is not the one of the workload.
+	fresh *workload
+	// alone: the plan breaks the control plane, so it has another one.
+	alone bool
 	// check finds what differs beside the states.
 	check func(*world)
 }
@@ -44,6 +50,21 @@ func (r *reference) plans() (all []*plan) {
 		}
 		if !w.hooks && w.status/100 == 2 {
 			all = append(all, r.refusals(w)...)
+		}
+		decides := w.verb == "delete" || strings.Contains(w.fields, "/finalizers") || strings.HasSuffix(w.kind, "/status")
+		if !w.hooks && decides && w.effect != "" {
+			all = append(all, r.lateViews(w)...)
+		}
+	}
+	for _, by := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second, 10 * time.Second} {
+		all = append(all, r.plan("D", by.String(), by.String(), func() disturbance { return &slow{by: by, once: by > 2*time.Second} }))
+	}
+	for i, s := range r.load.steps {
+		if s.Cancels {
+			gvr := resourceOf(s.Object)
+			all = append(all, r.plan("B", fmt.Sprintf("%d,%s,%v", i, s.Do, gvr.Resource), fmt.Sprint(i), func() disturbance {
+				return &unseen{second: i, group: gvr.Group, resource: gvr.Resource, seen: make(chan struct{})}
+			}))
 		}
 	}
 	return all
@@ -78,6 +99,18 @@ func (r *reference) refusals(w write) (all []*plan) {
 	return all
 }
 
+// lateViews are the plans of patterns C1 and C2.
+func (r *reference) lateViews(w write) (all []*plan) {
+	for _, how := range []string{"restart", "interrupt", "back"} {
+		all = append(all, r.plan("C1", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
+			return &late{at: w.place, how: how, present: make(chan struct{})}
+		}))
+	}
+	p := r.plan("C2", w.place.String(), w.class(), func() disturbance { return &setBack{atPlace: atPlace{at: w.place}, step: w.step} })
+	p.alone = true
+	return append(all, p)
+}
+
 // class is the same for writes that are alike.
 func (w write) class() string { return w.verb + " " + w.kind + " " + w.effect + " " + w.fields }
 
@@ -97,6 +130,20 @@ func choose(plans []*plan, seed uint64) (ordered []*plan, distinct int) {
 		ordered = append(ordered, p)
 	}
 	return append(ordered, others...), len(ordered)
+}
+
+// checkContexts checks what hooks have written about their contexts: an object that was recreated is another one, so it is not Modified.
+func (w *world) checkContexts() {
+	w.t.Helper()
+	text, _ := os.ReadFile(w.contexts)
+	known := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if event, uid := fields[0], fields[2]; !known[uid] && event == "Modified" {
+			w.t.Errorf("the first context of %s %s is Modified", fields[1], uid)
+		}
+		known[fields[2]] = true
+	}
 }
 
 // checkEffects compares how often each object was created and deleted, whatever the order. What came and went between two states of the

@@ -56,6 +56,8 @@ func (w *world) do(s step) {
 	switch s.Do {
 	case "start":
 		w.launch()
+	case "rest":
+		w.quiet()
 	case "terminate":
 		w.terminate(s.Shard)
 	case "request":
@@ -107,10 +109,13 @@ func (w *world) change(s step) error {
 	if slices.Contains([]string{"Namespace", "CustomResourceDefinition"}, o.GetKind()) {
 		client = resources
 	}
-	ctx, options := context.Background(), "script"
+	ctx, options := context.Background(), metav1.CreateOptions{FieldManager: "script"}
+	if s.Denied != "" {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
 	switch s.Do {
 	case "create":
-		_, err = client.Create(ctx, o, metav1.CreateOptions{FieldManager: options})
+		_, err = client.Create(ctx, o, options)
 	case "delete":
 		if err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
 			err = nil
@@ -121,7 +126,7 @@ func (w *world) change(s step) error {
 		if s.Status {
 			sub = []string{"status"}
 		}
-		_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: options}, sub...)
+		_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: "script"}, sub...)
 	}
 	return err
 }
@@ -187,12 +192,30 @@ func (w *world) last(n int) []write {
 	return slices.Clone(w.writes[max(0, len(w.writes)-n):])
 }
 
+// ready reports whether the replica is: before that its queues are empty, too.
+func (r *replica) ready() bool {
+	for _, record := range r.op.Records() {
+		if record.Has("base http server started") {
+			res, err := http.Get("http://" + record.Fields["address"] + ":" + record.Fields["port"] + "/readyz")
+			if err != nil {
+				return false
+			}
+			_ = res.Body.Close()
+			return res.StatusCode == http.StatusOK
+		}
+	}
+	return false
+}
+
 // idle reports whether no replica has a task.
 func (w *world) idle() bool {
 	if program != "" {
 		return true // it cannot be asked
 	}
 	for _, r := range w.replicas() {
+		if !r.ready() {
+			return false
+		}
 		out, err := r.op.Command("queues", "-o", "json").Output()
 		var queues []struct{ Tasks int }
 		if err == nil {
@@ -298,7 +321,11 @@ func (w *world) installCRDs() {
 			w.t.Fatal(err)
 		}
 		if w.load.Isolated {
-			w.t.Cleanup(func() { _ = crds.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}) })
+			w.t.Cleanup(func() { // no conversion any more: nothing is left that converts
+				none := []byte(`{"spec": {"conversion": {"strategy": "None", "webhook": null}}}`)
+				_, _ = crds.Patch(context.Background(), o.GetName(), types.MergePatchType, none, metav1.PatchOptions{})
+				_ = crds.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
+			})
 		}
 		if !w.await(patience, func() bool {
 			got, err := crds.Get(w.t.Context(), o.GetName(), metav1.GetOptions{})

@@ -78,7 +78,7 @@ func (w *world) state() (state, error) {
 			}
 			return []byte("uid of nothing")
 		})
-		s[names.Replace(key)] = names.Replace(string(moment.ReplaceAll(text, []byte("a time"))))
+		s[names.Replace(key)] = names.Replace(string(moment.ReplaceAll(random.ReplaceAll(text, nil), []byte("a time"))))
 	}
 	w.external(s)
 	return s, nil
@@ -95,6 +95,7 @@ func (w *world) isOurs(o *unstructured.Unstructured) bool {
 var (
 	uid    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	random = regexp.MustCompile(`kube-api-access-\w+|process replica-\d+/\w+`)
 	bcrypt = regexp.MustCompile(`\$2[aby]\$\d+\$[./A-Za-z0-9]{53}`)
 )
 

@@ -40,8 +40,8 @@ type workload struct {
 
 // step is a line of the script.
 type step struct {
-	// Do is create, patch, delete or request; start starts the operators, settle waits for a quiet cluster; terminate ends the operator
-	// that serves a shard, which another one takes over.
+	// Do is create, patch, delete or request; start starts the operators, settle waits for the state of the reference, rest for no task;
+	// terminate ends the operator that serves a shard, which another one takes over.
 	Do string
 	// Object is a manifest, for a patch a merge patch with its identity, for a delete the identity.
 	Object map[string]any

@@ -38,6 +38,8 @@ type world struct {
 	words      *strings.Replacer
 	hooks      string
 	env        []string
+	// contexts is a file to which hooks write what they get.
+	contexts string
 	// shop and mysql, the port of a server, are what hooks call.
 	shop  *shop
 	mysql string
@@ -88,8 +90,8 @@ type write struct {
 	effect string
 	fields string
 	hooks  bool
-	// settled is the number of times that the script had settled.
-	settled int
+	// step is the last step of the script that had begun, settled the number of times that it had settled.
+	step, settled int
 }
 
 // replica is one process of an operator.
@@ -117,7 +119,7 @@ func newWorld(t *testing.T, load *workload, cluster *testenv.Cluster, d disturba
 	w.namespaces = []string{w.namespace}
 	words := []string{"$NS", w.namespace}
 	if load.Isolated {
-		words = append(words, "example.com", w.namespace+".example.com")
+		words = append(words, "$NS.example.com", w.namespace+".example.com", "example.com", w.namespace+".example.com")
 	}
 	w.words = strings.NewReplacer(words...)
 	for n := 2; n <= load.Namespaces; n++ {
@@ -134,6 +136,8 @@ func newWorld(t *testing.T, load *workload, cluster *testenv.Cluster, d disturba
 	for _, variable := range load.Env {
 		w.env = append(w.env, w.words.Replace(variable))
 	}
+	w.contexts = filepath.Join(t.TempDir(), "contexts")
+	w.env = append(w.env, "CONTEXTS="+w.contexts)
 	w.startServers()
 	w.ending, w.end = context.WithCancel(context.Background())
 	return w
@@ -228,7 +232,7 @@ func (r *replica) serve(rw http.ResponseWriter, req *http.Request, next http.Han
 		// The API server answers when the process has gone, too.
 		kept := req.WithContext(context.WithoutCancel(req.Context()))
 		a := w.write(r, &q, func() *answer { return ask(next, kept) })
-		if r.dead.Load() {
+		if a == nil || r.dead.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		a.send(rw)
@@ -239,7 +243,7 @@ func (r *replica) serve(rw http.ResponseWriter, req *http.Request, next http.Han
 func (w *world) write(r *replica, q *request, send func() *answer) *answer {
 	w.mu.Lock()
 	w.nameSet(q)
-	p := place{verb: q.verb, kind: q.kind(), object: w.named(q.namespace, q.name)}
+	p := place{verb: q.verb, kind: strings.ReplaceAll(q.kind(), w.namespace, "NS"), object: w.named(q.namespace, q.name)}
 	p.count = w.passed[p.key()] + 1
 	w.mu.Unlock()
 	record := func() *answer {
@@ -247,7 +251,7 @@ func (w *world) write(r *replica, q *request, send func() *answer) *answer {
 		w.passed[p.key()]++
 		w.touched[schema.GroupVersionResource{Group: w.scriptGroup(q.group), Version: q.version, Resource: q.resource}] = true
 		at := len(w.writes)
-		w.writes = append(w.writes, write{place: p, fields: q.fields(), hooks: q.hooks, settled: w.settled})
+		w.writes = append(w.writes, write{place: p, fields: q.fields(), hooks: q.hooks, step: w.step, settled: w.settled})
 		w.mu.Unlock()
 		a := send()
 		w.mu.Lock()
@@ -287,12 +291,17 @@ func (w *world) effect(q *request, a *answer) string {
 var (
 	setParent = regexp.MustCompile(`^(shell-operator-.+-)[0-9a-f]{10}$`)
 	setOwner  = regexp.MustCompile(`"shell-operator/owner": ?"([^"]*)"`)
+	setOf     = regexp.MustCompile(`"shell-operator/set": ?"`)
 )
 
 // nameSet requires mu. It remembers the owner of the set whose parent is written.
 func (w *world) nameSet(q *request) {
-	if owner := setOwner.FindSubmatch(q.body); owner != nil && setParent.MatchString(q.name) {
-		w.sets[q.name] = setName(q.name, string(owner[1]))
+	if setParent.MatchString(q.name) && setOf.Match(q.body) {
+		owner := ""
+		if found := setOwner.FindSubmatch(q.body); found != nil {
+			owner = string(found[1])
+		}
+		w.sets[q.name] = setName(q.name, owner)
 	}
 }
 
