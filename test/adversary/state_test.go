@@ -20,14 +20,17 @@ import (
 // state has the objects of a workload, by resource, namespace and name, without what differs between two runs.
 type state map[string]string
 
-// resources are those that state reads: of the script and of all writes so far.
+// resources are those that state reads: of the script, of all writes so far, and of the reference.
 func (w *world) resources() []schema.GroupVersionResource {
-	if w.reference != nil {
-		return w.reference.resources
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := maps.Clone(w.touched)
+	if w.reference != nil {
+		for _, r := range w.reference.resources {
+			all[r] = true
+		}
+		return slices.Collect(maps.Keys(all))
+	}
 	for _, s := range w.load.steps {
 		if s.Object != nil {
 			all[resourceOf(s.Object)] = true
