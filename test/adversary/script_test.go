@@ -29,9 +29,11 @@ const patience = 30 * time.Second
 func (w *world) play() {
 	w.t.Helper()
 	for i, s := range w.load.steps {
-		w.mu.Lock()
-		w.step = i
-		w.mu.Unlock()
+		if s.Do != "settle" {
+			w.mu.Lock()
+			w.step = i
+			w.mu.Unlock()
+		}
 		switch {
 		case s.Do == "settle":
 			w.settle(w.settled)

@@ -18,7 +18,15 @@ import (
 // here, as `status` says. The change is made again after that, as a person would.
 type setBack struct {
 	atPlace
-	step int
+	step     int
+	restored bool
+}
+
+func (d *setBack) missed() string {
+	if d.restored {
+		return ""
+	}
+	return "there was no write " + d.at.String() + " during its step"
 }
 
 func (d *setBack) write(_ *replica, p place, _ *request, send func() *answer) *answer {
@@ -44,6 +52,7 @@ func (d *setBack) change(w *world, number int, do func()) {
 		return
 	}
 	restore()
+	d.restored = true
 	if !w.await(2*patience, func() bool {
 		for _, r := range w.replicas() {
 			if !strings.Contains(r.op.Log(), noticed) {

@@ -56,7 +56,7 @@ type world struct {
 	mu     sync.Mutex
 	live   map[int]*replica
 	starts int
-	// step is the last one of the script that has begun, settled the number of times that it has settled.
+	// step is the last one of the script that has begun and is not settle, settled the number of times that it has settled.
 	step, settled int
 
 	writes []write
