@@ -81,7 +81,9 @@ func (w *world) state() (state, error) {
 			}
 			return []byte("uid of nothing")
 		})
-		s[names.Replace(key)] = names.Replace(string(moment.ReplaceAll(random.ReplaceAll(text, nil), []byte("a time"))))
+		text = moment.ReplaceAll(random.ReplaceAll(text, nil), []byte("a time"))
+		text = revision.ReplaceAll(text, []byte("$1"))
+		s[names.Replace(key)] = names.Replace(string(text))
 	}
 	w.external(s)
 	return s, nil
@@ -96,10 +98,11 @@ func (w *world) isOurs(o *unstructured.Unstructured) bool {
 }
 
 var (
-	uid    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	random = regexp.MustCompile(`kube-api-access-\w+|process replica-\d+/\w+`)
-	bcrypt = regexp.MustCompile(`\$2[aby]\$\d+\$[./A-Za-z0-9]{53}`)
+	uid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	moment   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	random   = regexp.MustCompile(`kube-api-access-\w+|process replica-\d+/\w+`)
+	revision = regexp.MustCompile(`(uid of \S+ \S+)/\d+`) // with a generation, which counts the changes of a script
+	bcrypt   = regexp.MustCompile(`\$2[aby]\$\d+\$[./A-Za-z0-9]{53}`)
 )
 
 // normal leaves out times, versions, and what control planes and certificates make different.
@@ -163,11 +166,12 @@ func forget(in any, key string) {
 	}
 }
 
-// managers are the entries of the operator in managedFields.
+// managers are the entries of the operator in managedFields by which sets know their members. Those of other writes depend on which of them
+// was first.
 func managers(o *unstructured.Unstructured) (all []any) {
 	for _, m := range o.GetManagedFields() {
-		if strings.HasPrefix(m.Manager, "shell-operator") {
-			all = append(all, fmt.Sprint(m.Manager, " ", m.Operation, " ", m.Subresource, " ", m.FieldsV1))
+		if strings.HasPrefix(m.Manager, "shell-operator") && m.Operation == metav1.ManagedFieldsOperationApply {
+			all = append(all, fmt.Sprint(m.Manager, " ", m.FieldsV1))
 		}
 	}
 	slices.SortFunc(all, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
