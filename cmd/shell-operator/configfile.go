@@ -18,7 +18,8 @@ func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
 	}
 	root, err := openYAML(s.configFile)
 	if err != nil {
-		return []error{fmt.Errorf("configuration error: cannot read the file of --config-file (SHELL_OPERATOR_CONFIG_FILE): %w: name a YAML file of settings", err)}
+		return []error{fmt.Errorf("configuration error: cannot read the file of --config-file (SHELL_OPERATOR_CONFIG_FILE): "+
+			"%w: name a YAML file of settings", err)}
 	}
 	if root == nil {
 		return nil

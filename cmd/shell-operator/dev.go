@@ -37,7 +37,8 @@ themselves, by kubectl for instance. With --apply, changes of objects stay after
 
 --testcluster starts a control plane, creates the objects of the YAML files in DIR except test files, and implies --apply. It is removed
 at the end. "memory" is an API server in this process, not Kubernetes: it needs no program, and has no admission, defaults, controllers or
-permissions. PATH is the program testcluster, or a directory with etcd and kube-apiserver, such as KUBEBUILDER_ASSETS, without controllers.`,
+permissions. PATH is the program testcluster, or a directory with etcd and kube-apiserver, such as KUBEBUILDER_ASSETS,
+	without controllers.`,
 		Example: `  shell-operator dev --testcluster memory hooks
   shell-operator dev hooks
   shell-operator dev --apply --kube-context kind-dev hooks
@@ -262,7 +263,8 @@ func (d *devSession) stayLocal(cl *kube.Cluster) {
 // announce prints where the session works and what it may change.
 func (d *devSession) announce() error {
 	if d.testcluster == dev.InMemory {
-		_, err := fmt.Fprintln(d.out, "an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions; it is removed at the end")
+		_, err := fmt.Fprintln(d.out,
+			"an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions; it is removed at the end")
 		return err
 	}
 	where := "of " + d.testcluster + ", which is removed at the end"

@@ -137,7 +137,8 @@ func findSchema(key string) (schema, error) {
 			known = append(known, e.Code)
 		}
 		return s, &hinted{fmt.Errorf("there is no key, page or code %q%s", key, didYouMean(words[0], known)),
-			"keys begin with " + strings.Join(schemaWords(), ", ") + ", for instance hook.kubernetes.queue; pages are " + strings.Join(pageWords(), ", ")}
+			"keys begin with " + strings.Join(schemaWords(),
+				", ") + ", for instance hook.kubernetes.queue; pages are " + strings.Join(pageWords(), ", ")}
 	}
 	for i, word := range words[1:] {
 		children := s.children()

@@ -143,7 +143,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
-		Snapshots: op.watcher, Objects: op.watcher, Writes: op.watcher, WritesLate: op.meter.WritesLate, Finalizers: op.watcher, Effects: effects, Workspace: files, Log: o.Log,
+		Snapshots: op.watcher, Objects: op.watcher, Writes: op.watcher, WritesLate: op.meter.WritesLate, Finalizers: op.watcher,
+		Effects: effects, Workspace: files, Log: o.Log,
 		Env: o.Env, KubectlEnv: environments,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,

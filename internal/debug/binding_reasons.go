@@ -158,8 +158,9 @@ func (f *facts) watching() (reasons []Reason) {
 			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, OneLine(t)), ""})
 		}
 		if b.NotInstalled {
-			reasons = append(reasons, Reason{ByWatch, false, fmt.Sprintf("binding %q: the kind %s of %s is not installed, its snapshot is empty", name,
-				f.hook.Kubernetes[i].Kind, f.hook.Kubernetes[i].APIVersion), ""})
+			reasons = append(reasons, Reason{ByWatch, false,
+				fmt.Sprintf("binding %q: the kind %s of %s is not installed, its snapshot is empty", name,
+					f.hook.Kubernetes[i].Kind, f.hook.Kubernetes[i].APIVersion), ""})
 		}
 		for _, namespace := range b.Absent {
 			reasons = append(reasons, Reason{ByWatch, false,

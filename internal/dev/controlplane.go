@@ -14,7 +14,8 @@ import (
 
 // ControlPlane is where a control plane comes from, and where its files are. It listens on loopback.
 type ControlPlane struct {
-	// Path is InMemory; or a program such as testcluster, which starts a control plane by itself: "start --dir DIR" prints "ready"; or a directory with
+	// Path is InMemory; or a program such as testcluster, which starts a control plane by itself: "start --dir DIR" prints "ready";
+	// or a directory with
 	// the programs etcd and kube-apiserver, as setup-envtest fetches them. Such a one has no controller manager: Deployments create no Pods,
 	// and a Namespace has no ServiceAccount. Dir is the directory for its files. The file kubeconfig is for an administrator.
 	Path, Dir string

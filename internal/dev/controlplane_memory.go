@@ -52,7 +52,8 @@ func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) err
 func authenticated(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(token)) != 1 {
-			http.Error(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`, http.StatusUnauthorized)
+			http.Error(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`,
+				http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)

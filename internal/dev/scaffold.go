@@ -142,7 +142,8 @@ const longestName = 63
 
 func (o scaffold) values(stem string) scaffoldValues {
 	v := scaffoldValues{
-		scaffold: o, APIVersion: o.Version, Stem: stem, Manifests: o.manifests(), OldVersion: "v1", Namespace: "-", Object: strings.ToLower(o.Kind),
+		scaffold: o, APIVersion: o.Version, Stem: stem, Manifests: o.manifests(), OldVersion: "v1", Namespace: "-",
+		Object:  strings.ToLower(o.Kind),
 		Answers: slices.Contains([]string{"validating", "mutating", "conversion", "http"}, o.Type), Module: filepath.Ext(o.File) == ".mjs",
 	}
 	if o.Group != "" {

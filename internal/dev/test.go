@@ -333,7 +333,8 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 
 func failuresOf(c *testfile.Case, actual *testfile.Actual) (failures []TestFailure) {
 	for _, f := range c.Expect.Compare(actual, c.Line) {
-		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff, Path: f.Path, Expected: f.Expected, Actual: f.Actual})
+		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff, Path: f.Path, Expected: f.Expected,
+			Actual: f.Actual})
 	}
 	return failures
 }

@@ -34,7 +34,8 @@ func WithAnswers(ctx context.Context, receive func(Answered)) context.Context {
 	return context.WithValue(ctx, answers{}, receive)
 }
 
-// Owned prepares a request that changes an object: known is the version that the hook's bindings have of it, empty for none. Written, which is
+// Owned prepares a request that changes an object: known is the version that the hook's bindings have of it, empty for none.
+// Written, which is
 // nil if no binding distinguishes own changes, receives the version that the request was sent on and that of its answer, or empty ones.
 type Owned func(group, resource, namespace, name string) (known string, written func(before, after string))
 

@@ -83,8 +83,8 @@ func (o *Options) admit(next http.Handler, report func(context.Context)) http.Ha
 	})
 }
 
-// known reports whether the client of a request is known. A client CA is the stronger proof and replaces tokens, which the API server quotes
-// in some errors.
+// known reports whether the client of a request is known. A client CA is the stronger proof and replaces tokens,
+// which the API server quotes in some errors.
 func (o *Options) known(r *http.Request, token string) bool {
 	if o.ClientCAs == nil {
 		return o.Knows(r.URL.Path, token)

@@ -97,6 +97,7 @@ func post(t *testing.T, address, path string, announce bool, client []tls.Certif
 	if err != nil {
 		return "", false
 	}
+	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, res.ContentLength))
 	if err != nil {
 		t.Error(err)

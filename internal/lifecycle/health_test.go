@@ -77,7 +77,8 @@ func TestReadyStaysReady(t *testing.T) {
 
 // including returns a hook with two kubernetes bindings, the first of which its reviews include.
 func including(name string) *hook.Hook {
-	return &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 2), Validating: []hook.Admission{{Binding: hook.Binding{Includes: []int{0}}}}}
+	return &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 2),
+		Validating: []hook.Admission{{Binding: hook.Binding{Includes: []int{0}}}}}
 }
 
 // A hook answers as soon as each snapshot that its requests include is filled or cannot be. Its other bindings are waited for by its runs only.

@@ -15,8 +15,8 @@ import (
 
 // Writes compares the snapshots of bindings with changes by runs.
 type Writes interface {
-	// Delivers returns what the bindings of a hook will show of a change by one of its runs, by stream of objects; nothing if they select other
-	// objects.
+	// Delivers returns what the bindings of a hook will show of a change by one of its runs, by stream of objects;
+	// nothing if they select other objects.
 	Delivers(h *hook.Hook, a effect.Answered) []effect.Write
 	// Processed returns a change that the snapshots of a binding lack, and what returns a channel that is closed when they lack none of them
 	// any more, or cannot be expected to show them; nil if that is so now.

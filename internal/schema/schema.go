@@ -251,7 +251,8 @@ func (c *checker) fields(s *Schema, path string, fields map[string]any) {
 		case child == nil && s.Properties == nil:
 			continue // all keys are free
 		case child == nil && s.Closed:
-			c.violations = append(c.violations, Violation{Path: at(key), Key: key, Rule: Unknown, Schema: s, Value: fields[key], Problem: UnknownKey})
+			c.violations = append(c.violations, Violation{Path: at(key), Key: key, Rule: Unknown, Schema: s, Value: fields[key],
+				Problem: UnknownKey})
 		case child != nil && c.check(child, at(key), fields[key]):
 			continue
 		}

@@ -109,8 +109,10 @@ var hints = map[string]string{
 	"contextsPerRun": "use auto, 0 for all contexts, or the maximum per run",
 	"worker":         "write true, or {maxAge: 1h, maxRuns: 10000, idleTimeout: 10m}",
 	"maxRuns":        "use 0 for no limit, or the number of runs after which a worker is replaced",
-	"maxFileBytes":   "use a number of bytes, such as 104857600 for 100 MiB", "maxLogBytes": "use a number of bytes, such as 1048576 for 1 MiB",
-	"requeue": "list at most 1000, and use requeueAfter for the rest", "giveUp": "write the reason", "after": `write a duration such as "5m"`,
+	"maxFileBytes":   "use a number of bytes, such as 104857600 for 100 MiB",
+	"maxLogBytes":    "use a number of bytes, such as 1048576 for 1 MiB",
+	"requeue":        "list at most 1000, and use requeueAfter for the rest",
+	"giveUp":         "write the reason", "after": `write a duration such as "5m"`,
 }
 
 // longForms are hints for keys whose value is often given as a plain string.

@@ -281,9 +281,11 @@ func formatBinding(h *hook.Hook, b *hook.Binding) bindingConfig {
 
 func formatKubernetes(h *hook.Hook, k *hook.Kubernetes) kubernetesConfig {
 	c := kubernetesConfig{
-		bindingConfig: formatBinding(h, &k.Binding), Queue: &queueConfig{k.Queue, k.Lanes.Key, k.Lanes.Concurrency}, AllowFailure: k.AllowFailure, Retry: formatRetry(k.Retry),
+		bindingConfig: formatBinding(h, &k.Binding), Queue: &queueConfig{k.Queue, k.Lanes.Key, k.Lanes.Concurrency},
+		AllowFailure: k.AllowFailure, Retry: formatRetry(k.Retry),
 		APIVersion: k.APIVersion,
-		Kind:       k.Kind, Optional: k.Optional, Events: EventsOf(k), Synchronization: new(k.Initial == hook.InitialList), Wait: new(k.WaitForSynchronization),
+		Kind:       k.Kind, Optional: k.Optional, Events: EventsOf(k), Synchronization: new(k.Initial == hook.InitialList),
+		Wait:        new(k.WaitForSynchronization),
 		FullObjects: new(k.KeepFullObjects), ManagedFields: k.KeepManagedFields, Previous: k.IncludePrevious, Finalizer: k.Finalizer,
 		JQFilter:  k.JQFilter,
 		Condition: k.Condition, Names: formatNames(k.Names), Fields: formatFields(k.Fields),

@@ -16,7 +16,8 @@ import (
 
 func (p *parser) kubernetes(at string, c *kubernetesConfig) hook.Kubernetes {
 	k := hook.Kubernetes{
-		Binding: p.common(at, &c.bindingConfig, "kubernetes"), Queue: c.Queue.name(), AllowFailure: c.AllowFailure, APIVersion: c.APIVersion, Kind: c.Kind,
+		Binding: p.common(at, &c.bindingConfig, "kubernetes"), Queue: c.Queue.name(), AllowFailure: c.AllowFailure,
+		APIVersion: c.APIVersion, Kind: c.Kind,
 		Retry:     p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
 		Finalizer: c.Finalizer, Condition: c.Condition, JQFilter: c.JQFilter, IncludePrevious: c.Previous, Optional: c.Optional,
 		IgnoreOwn:       c.OwnChanges == "ignore",
@@ -82,7 +83,8 @@ func (p *parser) watchEvents(at string, c *kubernetesConfig, k *hook.Kubernetes)
 		switch has := slices.Contains(one.events, "Deleting"); {
 		case one.events == nil:
 		case has && k.Finalizer == "":
-			p.violation(at+one.key, "has Deleting, but the binding has no finalizer", "add finalizer, such as example.com/cleanup, or remove Deleting")
+			p.violation(at+one.key, "has Deleting, but the binding has no finalizer",
+				"add finalizer, such as example.com/cleanup, or remove Deleting")
 		case !has && k.Finalizer != "":
 			p.violation(at+one.key, "has no Deleting, but the binding has a finalizer", "add Deleting: only its run removes the finalizer")
 		}
@@ -213,7 +215,8 @@ func (p *parser) labelSelector(at string, c *labelsConfig) (*hook.LabelSelector,
 		c.Expressions[i].Values = unique(e.Values)
 		add(at+indexed(".matchExpressions", i), metav1.LabelSelector{MatchExpressions: c.Expressions[i : i+1]})
 	}
-	return &hook.LabelSelector{MatchLabels: c.Labels, MatchExpressions: append([]hook.LabelRequirement(nil), c.Expressions...)}, labels.NewSelector().Add(all...).String()
+	return &hook.LabelSelector{MatchLabels: c.Labels, MatchExpressions: append([]hook.LabelRequirement(nil), c.Expressions...)},
+		labels.NewSelector().Add(all...).String()
 }
 
 func (p *parser) fieldSelector(at string, c *fieldsConfig, named bool) string {

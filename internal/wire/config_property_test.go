@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -56,8 +57,8 @@ func TestOneMistake(t *testing.T) {
 		m.make()
 		text = jsonOf(tree)
 		_, _, err = ParseConfig("h", "/h", text, testOptions())
-		broken, _ := err.(*ConfigError)
-		if broken == nil || len(broken.Violations) != 1 || broken.Violations[0].Path != m.path ||
+		var broken *ConfigError
+		if !errors.As(err, &broken) || len(broken.Violations) != 1 || broken.Violations[0].Path != m.path ||
 			!strings.Contains(broken.Violations[0].Problem, m.problem) {
 			t.Fatalf("%s at %s in %s: %v", m.what, m.path, text, err)
 		}
@@ -106,7 +107,11 @@ func drawValid(t *rapid.T, s *schema.Schema) map[string]any {
 			return tree
 		}
 		all := places(place{"", s, nil, tree, nil, nil})
-		for path := err.(*ConfigError).Violations[0].Path; path != ""; path = path[:strings.LastIndexAny(path, ".[")] {
+		var broken *ConfigError
+		if !errors.As(err, &broken) {
+			t.Fatal(err)
+		}
+		for path := broken.Violations[0].Path; path != ""; path = path[:strings.LastIndexAny(path, ".[")] {
 			// without a required key, what needs it has to go
 			if i := slices.IndexFunc(all, func(p place) bool { return p.path == path }); i >= 0 {
 				all[i].remove()
@@ -194,7 +199,8 @@ func places(in place) (all []place) {
 			if child == nil {
 				child = in.schema.Additional
 			}
-			all = append(all, places(place{joined(in.path, key), child, nil, value[key], func(v any) { value[key] = v }, func() { delete(value, key) }})...)
+			all = append(all, places(place{joined(in.path, key), child, nil, value[key], func(v any) { value[key] = v },
+				func() { delete(value, key) }})...)
 		}
 	case []any:
 		for i := range value {

@@ -90,7 +90,8 @@ func (p *parser) retry(at string, c *retryConfig, defaults *hook.Retry, allowFai
 		if r.MinDelay == nil || r.MaxDelay == nil {
 			hint += ": the other one is in settings.retry"
 		}
-		p.violation(at+key, fmt.Sprintf("makes minDelay %s longer than maxDelay %s", shortDuration(*all.MinDelay), shortDuration(*all.MaxDelay)), hint)
+		p.violation(at+key, fmt.Sprintf("makes minDelay %s longer than maxDelay %s", shortDuration(*all.MinDelay),
+			shortDuration(*all.MaxDelay)), hint)
 	}
 	return r
 }

@@ -15,7 +15,8 @@ const mostExpression = 100_000
 
 func (p *parser) admission(at string, c *admissionConfig) hook.Admission {
 	a := hook.Admission{
-		Binding: p.common(at, &c.bindingConfig, ""), MatchConditions: append([]hook.MatchCondition(nil), c.MatchConditions...), FailurePolicy: c.FailurePolicy, SideEffects: cmp.Or(c.SideEffects, "None"),
+		Binding: p.common(at, &c.bindingConfig, ""), MatchConditions: append([]hook.MatchCondition(nil), c.MatchConditions...),
+		FailurePolicy: c.FailurePolicy, SideEffects: cmp.Or(c.SideEffects, "None"),
 		TimeoutSeconds: cmp.Or(c.TimeoutSeconds, 10), MatchPolicy: c.MatchPolicy, ReinvocationPolicy: c.Reinvocation,
 	}
 	if len(c.Rules) == 0 {

@@ -61,7 +61,8 @@ func TestOptionalKind(t *testing.T) {
 	children := func() string {
 		t.Helper()
 		var all []string
-		for line := range strings.Lines(kubectl("get", "configmaps", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}`)) {
+		for line := range strings.Lines(kubectl("get", "configmaps", "-o",
+			`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}`)) {
 			if strings.HasPrefix(line, "child-") {
 				all = append(all, strings.TrimSpace(line))
 			}

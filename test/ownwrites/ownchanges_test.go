@@ -99,7 +99,8 @@ func startLoop(t *testing.T, operation string) *world {
 	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), fmt.Appendf(nil, loop, w.namespace, operation), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w.op = testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Args: []string{"--namespace", w.namespace},
+	w.op = testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Args: []string{"--namespace",
+		w.namespace},
 		Env: []string{"NS=" + w.namespace}})
 	w.op.UntilLog("Kubernetes bindings for hook are enabled successfully")
 	return w
@@ -109,7 +110,8 @@ func startLoop(t *testing.T, operation string) *world {
 func (w *world) set(n int) {
 	w.Helper()
 	patch := fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n)
-	_, err := w.client.CoreV1().ConfigMaps(w.namespace).Patch(context.Background(), "shared", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := w.client.CoreV1().ConfigMaps(w.namespace).Patch(context.Background(), "shared", types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -88,7 +88,8 @@ func start(t *testing.T, b behavior, objects, runs int, trouble testenv.Trouble,
 		gateway.Intercept(do)
 	}
 	w.gateway = gateway
-	w.op = testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Args: []string{"--namespace", w.namespace, "--log-level", "debug"},
+	w.op = testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Args: []string{"--namespace",
+		w.namespace, "--log-level", "debug"},
 		Env: []string{"NS=" + w.namespace}})
 	w.op.UntilLog("Kubernetes bindings for hook are enabled successfully")
 	return w

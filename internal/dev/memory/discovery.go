@@ -48,7 +48,8 @@ func (s *Server) described(path string, version schema.GroupVersion) any {
 }
 
 // inAll are the resources that "kubectl get all" shows.
-const inAll = " pods services deployments replicasets statefulsets daemonsets jobs cronjobs replicationcontrollers horizontalpodautoscalers "
+const inAll = " pods services deployments replicasets statefulsets daemonsets jobs cronjobs replicationcontrollers " +
+	"horizontalpodautoscalers "
 
 func versionPath(version schema.GroupVersion) string {
 	if version.Group == "" {

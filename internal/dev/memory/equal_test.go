@@ -539,7 +539,7 @@ func (e *equal) run() string {
 // TestEqual sends random sequences of requests to a server in memory and to a real one: statuses, objects, managers and events are equal.
 // SEQUENCES is how many, SEED the first one.
 func TestEqual(t *testing.T) {
-	c := testenv.Shared(t)
+	c := testenv.Own(t) // other tests compact a shared one, which ends watches from a version
 	config := c.Config(t)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -549,9 +549,14 @@ func TestEqual(t *testing.T) {
 	for _, crd := range []string{gizmoCRD, widgetCRD} {
 		c.KubectlInput(t, crd, "apply", "-f", "-")
 		r, _ := http.NewRequest(http.MethodPost, "http://memory/apis/apiextensions.k8s.io/v1/customresourcedefinitions", strings.NewReader(crd))
-		if response, err := server.RoundTrip(r); err != nil || response.StatusCode != http.StatusCreated {
-			text, _ := io.ReadAll(response.Body)
-			t.Fatalf("%v %s", err, text)
+		response, err := server.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != http.StatusCreated {
+			t.Fatalf("%s", text)
 		}
 	}
 	c.Kubectl(t, "wait", "--for=condition=Established", "crd/gizmos.memory.example.com", "crd/widgets.memory.example.com")

@@ -133,7 +133,8 @@ func (q *request) version(current int) (version int, failure *apierrors.StatusEr
 		return 0, invalid(q.groupKind(), "", fieldInvalid("resourceVersion", text, "strconv.ParseUint: parsing: invalid syntax"))
 	case version > current && q.URL.Query().Get("watch") == "":
 		failure := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
-		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge,
+			Message: "Too large resource version"}}
 		return 0, failure
 	}
 	return version, nil

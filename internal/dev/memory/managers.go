@@ -68,7 +68,8 @@ func (q *request) fields(t typed.ParseableType) (*managedfields.FieldManager, er
 	case q.kind.Status:
 		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
 	}
-	return managedfields.NewDefaultFieldManager(converter{t}, asIs{}, asIs{}, asIs{empty: q.empty()}, gv.WithKind(q.kind.Kind), gv, q.subresource, reset)
+	return managedfields.NewDefaultFieldManager(converter{t}, asIs{}, asIs{}, asIs{empty: q.empty()}, gv.WithKind(q.kind.Kind), gv,
+		q.subresource, reset)
 }
 
 // manager is the name of a client's field manager.
@@ -95,7 +96,8 @@ func (q *request) updated(before, after map[string]any) (*stored, *apierrors.Sta
 	return q.split(o)
 }
 
-// applied merges what is applied with an object. In tests of hooks fields of fixtures have no manager, so no manager is in conflict about them.
+// applied merges what is applied with an object. In tests of hooks fields of fixtures have no manager, so no manager is in
+// conflict about them.
 func (q *request) applied(t typed.ParseableType, before, config map[string]any) (*stored, *apierrors.StatusError) {
 	fields, err := q.fields(t)
 	if err != nil {

@@ -7,13 +7,14 @@
 //   - Objects, managers and watch events of ConfigMaps, Secrets, Leases, Namespaces and custom resources are those of an API server.
 //   - Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where
 //     the kind has one.
-//   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random, unless the server is live.
+//   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random, unless the
+//     server is live.
 //   - A watch whose client does not read ends, and holds back nothing: 4096 changes or more are kept.
 //   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
 // Not attempted: defaults, exact types and validation of values of other kinds, admission, controllers (garbage collection), permissions,
-// conversion between versions, tables. Server-side apply of kinds whose fields are not known merges maps and replaces lists; Approximate names
-// the objects where that can differ.
+// conversion between versions, tables. Server-side apply of kinds whose fields are not known merges maps and replaces lists;
+// Approximate names the objects where that can differ.
 package memory
 
 import (
@@ -134,7 +135,8 @@ type Server struct {
 
 // New returns a Server that serves kinds.
 func New(o Options) *Server {
-	s := &Server{lenient: o.Lenient, live: o.Live, patience: 10 * time.Second, kinds: slices.Clone(o.Kinds), objects: map[key]*stored{}, changed: make(chan struct{}),
+	s := &Server{lenient: o.Lenient, live: o.Live, patience: 10 * time.Second, kinds: slices.Clone(o.Kinds),
+		objects: map[key]*stored{}, changed: make(chan struct{}),
 		approximate: map[string]bool{}}
 	if s.live {
 		s.initialNamespaces()
@@ -552,7 +554,8 @@ func revised(live, next *stored) {
 		}
 	}
 	generation, ok := before["generation"].(int64)
-	if ok && !reflect.DeepEqual(next.kind.desired(live.tree), next.kind.desired(next.tree)) || after["deletionTimestamp"] != before["deletionTimestamp"] && ok {
+	if ok && !reflect.DeepEqual(next.kind.desired(live.tree), next.kind.desired(next.tree)) ||
+		after["deletionTimestamp"] != before["deletionTimestamp"] && ok {
 		after["generation"] = generation + 1
 	}
 }

@@ -143,7 +143,8 @@ func customType(openAPI map[string]any) *typed.ParseableType {
 		return slices.Contains([]string{"metadata", "apiVersion", "kind"}, f.Name)
 	})
 	text := schema.TypeRef{Inlined: schema.Atom{Scalar: &scalar}}
-	object.Inlined.Map.Fields = append(object.Inlined.Map.Fields, schema.StructField{Name: "metadata", Type: schema.TypeRef{NamedType: &metadata}},
+	object.Inlined.Map.Fields = append(object.Inlined.Map.Fields, schema.StructField{Name: "metadata",
+		Type: schema.TypeRef{NamedType: &metadata}},
 		schema.StructField{Name: "apiVersion", Type: text}, schema.StructField{Name: "kind", Type: text})
 	return &typed.ParseableType{Schema: schemas(), TypeRef: object}
 }

@@ -39,7 +39,8 @@ func (l live) do(method, path, body string) (int, map[string]any) {
 
 func (l live) send(method, path, body string) *http.Response {
 	l.t.Helper()
-	r, err := http.NewRequestWithContext(l.t.Context(), method, "http://memory/api/v1/namespaces/default/configmaps"+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(l.t.Context(), method, "http://memory/api/v1/namespaces/default/configmaps"+path,
+		strings.NewReader(body))
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func (l live) watch(query string) (next func(n int) string) {
 			if err := json.Unmarshal(text, &e); err != nil {
 				l.t.Fatal(err)
 			}
-			fmt.Fprintln(&out, strings.TrimSpace(fmt.Sprint(e.Type, " ", e.Object.Kind, " ", e.Object.Metadata.Name, e.Object.Reason, " ", e.Object.Data,
+			fmt.Fprintln(&out, strings.TrimSpace(fmt.Sprint(e.Type, " ", e.Object.Kind, " ", e.Object.Metadata.Name, e.Object.Reason,
+				" ", e.Object.Data,
 				e.Object.Metadata.Annotations)))
 		}
 		return out.String()

@@ -287,7 +287,8 @@ func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError
 
 func (q *request) uidMismatch(given string, is any) *apierrors.StatusError {
 	return apierrors.NewConflict(q.at.GroupResource, q.at.name,
-		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %v", given, is)) //nolint:staticcheck // as an API server has it
+		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %v", given,
+			is)) //nolint:staticcheck // as an API server has it
 }
 
 // edited returns what a request makes of what it reads.
@@ -366,7 +367,8 @@ func (s *Server) delete(q *request, live *stored) (answer, *apierrors.StatusErro
 	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] ||
 		p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
 		return answer{}, apierrors.NewConflict(schema.GroupResource{Group: q.at.Group, Resource: q.kind.Kind}, q.at.name, fmt.Errorf(
-			"the UID or the ResourceVersion in the precondition does not match that in record (%v, %v)", metadata["uid"], metadata["resourceVersion"]))
+			"the UID or the ResourceVersion in the precondition does not match that in record (%v, %v)", metadata["uid"],
+			metadata["resourceVersion"]))
 	}
 	if q.at.GroupResource == namespaces && slices.Contains(protected, q.at.name) {
 		return answer{}, apierrors.NewForbidden(namespaces, q.at.name, errors.New("this namespace may not be deleted"))

@@ -289,7 +289,8 @@ func (a *Actual) missing(x Expected, expected, actual []any) (wanted, there []an
 	wanted, there = []any{}, []any{}
 	for i, object := range expected {
 		if actual[i] == nil {
-			failures = append(failures, Failure{x.Line, a.Missing(object.(map[string]any)), nil, fmt.Sprintf("expect.%s[%d]", x.Key, i), object, nil})
+			failures = append(failures, Failure{x.Line, a.Missing(object.(map[string]any)), nil, fmt.Sprintf("expect.%s[%d]", x.Key, i),
+				object, nil})
 			continue
 		}
 		wanted, there = append(wanted, object), append(there, actual[i])

@@ -146,8 +146,8 @@ func (r *request) replace(ctx context.Context, req *rest.Request, before func() 
 	return err
 }
 
-// pinned sends a request for the version that a binding has, so that its answer is that of an own change. It reports false if the API server
-// has rejected it, or there is no such version.
+// pinned sends a request for the version that a binding has, so that its answer is that of an own change. It reports false if the
+// API server has rejected it, or there is no such version.
 func (r *request) pinned(ctx context.Context, body []byte, send func(body []byte) *rest.Request) (done bool, err error) {
 	known, written := r.own(ctx)
 	if written == nil {
@@ -250,7 +250,8 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return r.replace(ctx, r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body), func() string { return live.ResourceVersion })
+		return r.replace(ctx, r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body),
+			func() string { return live.ResourceVersion })
 	})
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // An empty snapshot may be an order to prune, so an optional kind is not installed only when that is beyond doubt: in two reads at least
-// doubtful apart, without an error in between. A kind that this process has watched is gone when its CRD is, or when it is missing for goneAfter.
+// doubtful apart, without an error in between. A kind that this process has watched is gone when its CRD is, or when it is missing
+// for goneAfter.
 const (
 	doubtful  = 10 * time.Second
 	goneAfter = time.Minute
@@ -71,8 +72,8 @@ func (k *kinds) with(ctx context.Context, name kindName, do func(*sighting)) err
 	return ctx.Err()
 }
 
-// installed returns the resource of a kind, or that it is not installed. It reads again what is older than an age. An error, such as errMissing,
-// means that this is not known.
+// installed returns the resource of a kind, or that it is not installed. It reads again what is older than an age. An error, such
+// as errMissing, means that this is not known.
 func (k *kinds) installed(ctx context.Context, name kindName, age time.Duration) (res kube.Resource, is bool, err error) {
 	ended := k.with(ctx, name, func(s *sighting) {
 		if s.err != nil && s.since.IsZero() || time.Since(s.at) >= age {

@@ -406,7 +406,7 @@ func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []st
 func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
 	defer w.note(a, "")
 	return retry(ctx, 5*time.Second, func(err error) {
-		if err != errMissing { // which is no trouble
+		if !errors.Is(err, errMissing) { // which is no trouble
 			w.note(a, err.Error())
 		}
 		if kind := kindOfTrouble(err); kind == forbidden || kind == notServed {

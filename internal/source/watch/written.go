@@ -119,7 +119,8 @@ func (s *subscription) selects(o *answeredObject) bool {
 
 // Processed returns a change that the snapshots of a binding lack, and what returns a channel that is closed when they lack none of them
 // any more, or cannot be expected to show them; nil if that is so now.
-func (b *bindingSet) Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write, shown func() <-chan struct{}) {
+func (b *bindingSet) Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write,
+	shown func() <-chan struct{}) {
 	m := b.monitor(h, index)
 	if m == nil {
 		return lacking, nil

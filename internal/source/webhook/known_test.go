@@ -63,11 +63,11 @@ func TestUnprotected(t *testing.T) {
 	if got := s.unprotected("v", forbidden); !errors.Is(got, forbidden) || !strings.Contains(got.Error(), "served without a secret") {
 		t.Errorf("got %v", got)
 	}
-	if s.unprotected("m", forbidden) != forbidden || s.unprotected("v", nil) != nil {
+	if !errors.Is(s.unprotected("m", forbidden), forbidden) || s.unprotected("v", nil) != nil {
 		t.Error("only v is open")
 	}
 	s.clientCA = true
-	if got := s.unprotected("v", forbidden); got != forbidden {
+	if got := s.unprotected("v", forbidden); !errors.Is(got, forbidden) {
 		t.Errorf("with a client CA: %v", got)
 	}
 }

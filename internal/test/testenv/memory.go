@@ -21,7 +21,8 @@ func Memory(t testing.TB) *Cluster {
 	})
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: memory, contexts: [{name: memory, context: {cluster: memory, user: admin}}],
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: memory, contexts:
+[{name: memory, context: {cluster: memory, user: admin}}],
 clusters: [{name: memory, cluster: {server: %q}}], users: [{name: admin}]}`, server.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
