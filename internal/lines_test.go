@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80598
-	testLines    = 79010
+	productLines = 80639
+	testLines    = 79036
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,24 +21,24 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5208,
+	"cmd/shell-operator":                 5213,
 	"docs":                               129,
-	"internal/app":                       2250,
+	"internal/app":                       2251,
 	"internal/console":                   2159,
-	"internal/debug":                     6997,
+	"internal/debug":                     6998,
 	"internal/debug/history":             865,
-	"internal/dev":                       3294,
+	"internal/dev":                       3298,
 	"internal/dev/lint":                  836,
-	"internal/dev/memory":                2994,
+	"internal/dev/memory":                3006,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2646,
-	"internal/dev/testfile":              2054,
-	"internal/effect":                    409,
+	"internal/dev/testfile":              2055,
+	"internal/effect":                    410,
 	"internal/effect/apply":              760,
 	"internal/effect/applyset":           4005,
 	"internal/effect/finalizer":          841,
 	"internal/effect/metric":             635,
-	"internal/effect/patch":              1006,
+	"internal/effect/patch":              1007,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
@@ -57,12 +57,12 @@ var packageLines = map[string]int{
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,
-	"internal/schema":                    268,
+	"internal/schema":                    269,
 	"internal/script":                    415,
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6253,
+	"internal/source/watch":              6255,
 	"internal/source/webhook":            1122,
 	"internal/source/webhook/admission":  2009,
 	"internal/source/webhook/cert":       1149,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5081,
+	"internal/wire":                      5093,
 	"sdk":                                67,
 }
 

@@ -96,7 +96,7 @@ func (r *runStatus) Cells() []Cell {
 		asTook.of("TOOK", r.Took), asFault.of("HOW IT ENDED", ended)}
 }
 
-// These are parts of the status as rows.
+// HookTable and those below are parts of the status as rows.
 func (s *Status) HookTable() Table    { return TableOf("hooks", s.Hooks) }
 func (s *Status) QueueTable() Table   { return TableOf("queues", s.Queues) }
 func (s *Status) FailureTable() Table { return TableOf("failed runs", s.Failures) }

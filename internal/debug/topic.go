@@ -62,7 +62,7 @@ type Route struct {
 }
 
 // Acts reports that the route can be a dry run.
-func (r *Route) Acts() bool { return r.act != nil }
+func (rt *Route) Acts() bool { return rt.act != nil }
 
 // All are the topics of an API that shows these: its own come first.
 func All(topics []Topic) []Topic { return slices.Concat((&API{}).own(), topics) }

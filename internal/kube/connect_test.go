@@ -56,8 +56,8 @@ func TestConnectWithAnotherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Connect(Options{Kubeconfig: file}, t.TempDir())
-	want := fmt.Sprintf("cannot read the kubeconfig: error loading config file %q: it is no kubeconfig: check --kube-config (KUBE_CONFIG) and "+
-		"$KUBECONFIG", file)
+	want := fmt.Sprintf("cannot read the kubeconfig: error loading config file %q: it is no kubeconfig: check --kube-config "+
+		"(KUBE_CONFIG) and $KUBECONFIG", file)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -98,7 +98,8 @@ func TestAnswersWithoutWhatIsMissing(t *testing.T) {
 	}
 	s.Answerable(h, 2)
 	<-s.Answering()
-	if notes, err := s.Ready(); err != nil || s.Waiting(h) != isEnabling || !slices.Equal(notes, []string{`hook "a.sh" waits: ` + isEnabling}) {
+	if notes, err := s.Ready(); err != nil || s.Waiting(h) != isEnabling || !slices.Equal(notes,
+		[]string{`hook "a.sh" waits: ` + isEnabling}) {
 		t.Errorf("events of the hook wait for %q, notes %q, error %v", s.Waiting(h), notes, err)
 	}
 }

@@ -151,7 +151,8 @@ func (p *parser) finalizer(at string, k *hook.Kubernetes) {
 		other := &p.hook.Kubernetes[i]
 		if other.Finalizer == k.Finalizer && strings.EqualFold(other.Kind, k.Kind) &&
 			(other.APIVersion == k.APIVersion || other.APIVersion == "" || k.APIVersion == "") {
-			p.violation(at+".finalizer", fmt.Sprintf("%q is that of kubernetes[%d] (binding %q), too, for the same kind", k.Finalizer, i, other.Name),
+			p.violation(at+".finalizer", fmt.Sprintf("%q is that of kubernetes[%d] (binding %q), too, for the same kind", k.Finalizer, i,
+				other.Name),
 				"give each binding its own finalizer")
 		}
 	}

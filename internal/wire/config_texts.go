@@ -125,7 +125,8 @@ func checkAPIVersion(text string) (problem, hint string) {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%q has too many slashes", text), `write "group/version" or "version"`
-	case gv.Version != "" && len(validation.IsDNS1035Label(gv.Version)) > 0, gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0:
+	case gv.Version != "" && len(validation.IsDNS1035Label(gv.Version)) > 0,
+		gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0:
 		// It becomes a part of the path of a request.
 		return fmt.Sprintf("%q is no version", text), `write "group/version" or "version", such as apps/v1`
 	}

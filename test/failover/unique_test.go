@@ -86,11 +86,12 @@ func TestUniqueThroughStarts(t *testing.T) {
 		defer close(done)
 		for range 2 * runtime.GOMAXPROCS(0) {
 			go func() {
-				for {
+				for busy := true; busy; {
 					select {
 					case <-done:
-						return
+						busy = false
 					default:
+						runtime.Gosched()
 					}
 				}
 			}()

@@ -132,7 +132,7 @@ func (q *request) matches(tree map[string]any) *apierrors.StatusError {
 	case q.subresource == "scale":
 		return nil
 	case q.kind.Custom && text(tree, "kind") == "", q.kind.Custom && text(tree, "apiVersion") == "":
-		return q.bad(fmt.Errorf("Object 'Kind' or 'apiVersion' is missing in the body")) //nolint:staticcheck // as an API server has it
+		return q.bad(fmt.Errorf("Object 'Kind' or 'apiVersion' is missing in the body"))
 	case text(tree, "apiVersion") != "" && text(tree, "apiVersion") != gv:
 		return q.bad(fmt.Errorf("the API version in the data (%s) does not match the expected API version (%s)", text(tree, "apiVersion"), gv))
 	case text(tree, "kind") != "" && text(tree, "kind") != q.kind.Kind:
@@ -183,7 +183,7 @@ func (q *request) names() validation.ValidateNameFunc {
 	case q.at.GroupResource == schema.GroupResource{Resource: "services"}:
 		return validation.NameIsDNS1035Label
 	case q.kind.Group == "rbac.authorization.k8s.io":
-		return path.ValidatePathSegmentName
+		return path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
 	}
 	return validation.NameIsDNSSubdomain
 }
@@ -194,7 +194,7 @@ func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusE
 	o := &unstructured.Unstructured{Object: tree}
 	rule := q.names()
 	if live != nil {
-		rule = path.ValidatePathSegmentName
+		rule = path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
 	}
 	errs := validation.ValidateObjectMetaAccessor(o, q.kind.Namespaced, rule, at)
 	if live != nil {

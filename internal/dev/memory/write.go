@@ -287,8 +287,8 @@ func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError
 
 func (q *request) uidMismatch(given string, is any) *apierrors.StatusError {
 	return apierrors.NewConflict(q.at.GroupResource, q.at.name,
-		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %v", given,
-			is)) //nolint:staticcheck // as an API server has it
+		//nolint:staticcheck // as an API server has it
+		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %v", given, is))
 }
 
 // edited returns what a request makes of what it reads.
