@@ -98,7 +98,7 @@ say '3. A ConfigMap that lists pages: a hook makes a child for each'
 create_map '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop", "labels": {"site": "yes"}}, "data": {"pages": "home cart"}}'
 until_line 'sites.sh .*ended: succeeded'
 
-say '4. Somebody deletes a child: the operator restores it'
+say '4. A client deletes a child: the operator restores it'
 before=$(get_map shop-cart | jq -r .metadata.uid)
 delete_map shop-cart
 for _ in {1..100}; do

@@ -104,7 +104,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 	return done, nil
 }
 
-// InitAgents writes AGENTS.md, which tells assistants how hooks are written and checked, into the working directory.
+// InitAgents writes AGENTS.md, which describes for assistants how hooks are written and checked, into the working directory.
 func InitAgents() (path string, err error) {
 	path = "AGENTS.md"
 	if _, err := os.Lstat(path); err == nil {

@@ -182,7 +182,7 @@ func (w *world) quiet() {
 		if now != count || !w.idle() {
 			count, since = now, time.Now()
 		}
-		return time.Since(since) > time.Duration(2*w.load.Replicas-1)*time.Second // a Lease of 2 s may run out before somebody acts
+		return time.Since(since) > time.Duration(2*w.load.Replicas-1)*time.Second // a Lease of 2 s may run out before a replica acts
 	}) {
 		w.t.Errorf("the operator does not come to rest; the last writes are %v", w.last(10))
 	}

@@ -171,7 +171,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestUnreadWatch: the connection of a client that does not read its watch is closed, and holds back nobody before.
+// TestUnreadWatch: the connection of a client that does not read its watch is closed, and delays no other one before.
 func TestUnreadWatch(t *testing.T) {
 	l := newLive(t)
 	l.s.SetPatience(100 * time.Millisecond)

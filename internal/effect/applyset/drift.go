@@ -372,7 +372,7 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 }
 
 // restoration restores one member. A Sync of the whole set would do without it, and sends 8 requests instead of 3 for one changed member of
-// 100, 15 for one of 1,000; and a member that another client changes again and again would delay the restores of all.
+// 100, 15 for one of 1,000; and a member that another client changes repeatedly would delay the restores of all.
 type restoration struct {
 	*session
 	ref  ref

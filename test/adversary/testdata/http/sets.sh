@@ -1,5 +1,5 @@
 #!/bin/sh
-# PUT /set makes the set "shared" of ConfigMaps with these names, whoever is asked.
+# PUT /set makes the set "shared" of ConfigMaps with these names, on any replica.
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, http: [{name: set, method: PUT, path: /set}]}'
   exit
