@@ -1,0 +1,51 @@
+// Package authors tests the tasks with which we measure whether an assistant can write hooks from the program alone: README.md.
+package authors
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// check runs the script of that name, and returns its output.
+func check(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("./check", args...)
+	cmd.Env = append(os.Environ(), "SHELL_OPERATOR="+testenv.Binary(t), "PATH="+test.Tools(t)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestReferenceSolutionsPass(t *testing.T) {
+	out, err := check(t, "--solutions")
+	if err != nil || !strings.Contains(out, " in 20 files: 0 failed") {
+		t.Errorf("check --solutions: %v\n%s", err, out)
+	}
+}
+
+// Each task has a case that a hook without effect fails.
+func TestHookWithoutEffectFails(t *testing.T) {
+	dir := t.TempDir()
+	hook := "#!/bin/sh\n[ \"$*\" != --config ] || echo '{configVersion: v1, onStartup: 1, kubernetes: [{kind: Pod}]}'\n"
+	if err := os.MkdirAll(filepath.Join(dir, "hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "hooks", "hook.sh"), []byte(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := check(t, dir)
+	failed := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^FAIL ([0-9]{2}-[a-z-]+)/`).FindAllStringSubmatch(out, -1) {
+		failed[match[1]] = true
+	}
+	tasks, err := filepath.Glob("tasks/*")
+	if err != nil || len(tasks) != 20 || len(failed) != len(tasks) {
+		t.Errorf("%d of %d tasks reject it (%v): %v\n%s", len(failed), len(tasks), err, failed, out)
+	}
+}
