@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80639
-	testLines    = 79087
+	productLines = 80440
+	testLines    = 79103
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,12 +27,12 @@ var packageLines = map[string]int{
 	"internal/console":                   2159,
 	"internal/debug":                     6998,
 	"internal/debug/history":             865,
-	"internal/dev":                       3298,
+	"internal/dev":                       3297,
 	"internal/dev/lint":                  836,
-	"internal/dev/memory":                3006,
+	"internal/dev/memory":                2691,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2646,
-	"internal/dev/testfile":              2055,
+	"internal/dev/simulate":              2738,
+	"internal/dev/testfile":              2064,
 	"internal/effect":                    410,
 	"internal/effect/apply":              760,
 	"internal/effect/applyset":           4005,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1637,
 	"internal/httpserver":                812,
 	"internal/jq":                        1641,
-	"internal/kube":                      1604,
+	"internal/kube":                      1620,
 	"internal/lifecycle":                 1898,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,

@@ -187,8 +187,7 @@ func nameKind(o *scaffold, kind string) error {
 	}
 	for _, b := range memory.BuiltIns() {
 		gv := b.GroupVersion().String()
-		if (strings.EqualFold(name, b.Kind) || slices.Contains(b.ShortNames, name) || name == b.GroupVersionResource.Resource) &&
-			(apiVersion == "" || apiVersion == gv) {
+		if b.Called(name) && (apiVersion == "" || apiVersion == gv) {
 			o.Group, o.Version, o.Kind, o.Plural, o.Namespaced = b.Group, b.Version, b.Kind, b.GroupVersionResource.Resource, b.Namespaced
 			break
 		}

@@ -68,7 +68,7 @@ func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n in
 // inOrder sorts objects: what others need comes first.
 func inOrder(all []testfile.Manifest) []testfile.Manifest {
 	rank := func(m testfile.Manifest) int {
-		h, _ := memory.HeadOf(m.Text)
+		h, _ := testfile.HeadOf(m.Text)
 		return map[string]int{"Namespace": -2, "CustomResourceDefinition": -1}[h.Kind]
 	}
 	slices.SortStableFunc(all, func(a, b testfile.Manifest) int { return rank(a) - rank(b) })
@@ -81,9 +81,9 @@ func (l *loader) namespacesOf(ctx context.Context, all []testfile.Manifest) (mis
 	for _, name := range initialNamespaces {
 		exist[name] = true
 	}
-	heads := make([]memory.Head, len(all))
+	heads := make([]testfile.Head, len(all))
 	for i, m := range all {
-		if heads[i], err = memory.HeadOf(m.Text); err != nil {
+		if heads[i], err = testfile.HeadOf(m.Text); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if heads[i].Kind == "Namespace" {
@@ -112,7 +112,7 @@ func (l *loader) namespacesOf(ctx context.Context, all []testfile.Manifest) (mis
 	return missing, nil
 }
 
-func (l *loader) resource(ctx context.Context, h *memory.Head) (kube.Resource, error) {
+func (l *loader) resource(ctx context.Context, h *testfile.Head) (kube.Resource, error) {
 	if res, ok := l.defined[h.APIVersion+" "+h.Kind]; ok {
 		return res, nil
 	}
@@ -121,7 +121,7 @@ func (l *loader) resource(ctx context.Context, h *memory.Head) (kube.Resource, e
 
 // create creates an object, and its status.
 func (l *loader) create(ctx context.Context, text []byte) error {
-	h, err := memory.HeadOf(text)
+	h, err := testfile.HeadOf(text)
 	if err != nil {
 		return err
 	}
@@ -159,12 +159,12 @@ var setByServer = []string{"managedFields", "resourceVersion", "generation", "ui
 // initialNamespaces are those that every cluster has.
 var initialNamespaces = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
-func isInitial(h *memory.Head) bool {
+func isInitial(h *testfile.Head) bool {
 	return h.Kind == "Namespace" && slices.Contains(initialNamespaces, h.Metadata.Name)
 }
 
 // status writes the status of an object, if it is a subresource.
-func (l *loader) status(ctx context.Context, h *memory.Head, path []string, status any) error {
+func (l *loader) status(ctx context.Context, h *testfile.Head, path []string, status any) error {
 	if status == nil {
 		return nil
 	}

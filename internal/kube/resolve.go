@@ -39,6 +39,31 @@ func (r Resource) Path(namespace string) []string {
 	return append(path, r.Resource)
 }
 
+// Path is what the path of a request names: a version, a collection of its objects, or one of them.
+type Path struct {
+	schema.GroupVersionResource
+	Namespace, Name, Subresource string
+}
+
+// ParsePath returns the zero value for a path that names none of these.
+func ParsePath(path string) (p Path) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 1 && parts[0] == "api":
+		p.Version, parts = parts[1], parts[2:]
+	case len(parts) > 2 && parts[0] == "apis":
+		p.Group, p.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return p
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
+		p.Namespace, parts = parts[1], parts[2:]
+	}
+	parts = append(parts, "", "", "")
+	p.Resource, p.Name, p.Subresource = parts[0], parts[1], parts[2]
+	return p
+}
+
 // UnknownKindError reports that the API server does not serve a kind (yet).
 type UnknownKindError struct {
 	APIVersion, Kind string

@@ -35,24 +35,15 @@ func deliver(req *http.Request, headers []string) (rest []string) {
 
 // aboutPath names what the path of a request is about: /api/v1/namespaces/shop/services/web/status is "services/status shop/web".
 func aboutPath(path string) string {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
+	p := ParsePath(path)
+	what, of := p.Resource, strings.Trim(p.Namespace+"/"+p.Name, "/")
 	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		parts = parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		parts = parts[3:]
-	default:
+	case what == "":
 		return path
+	case of == "":
+		return what
+	case p.Subresource != "":
+		what += "/" + p.Subresource
 	}
-	namespace := ""
-	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
-		namespace, parts = parts[1]+"/", parts[2:]
-	}
-	switch len(parts) {
-	case 1:
-		return strings.TrimSuffix(parts[0]+" "+strings.TrimSuffix(namespace, "/"), " ")
-	case 2:
-		return parts[0] + " " + namespace + parts[1]
-	}
-	return parts[0] + "/" + parts[2] + " " + namespace + parts[1]
+	return what + " " + of
 }

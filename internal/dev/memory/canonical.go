@@ -6,7 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,27 +21,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// exact returns a value of the Go type of a kind whose objects are read, and written, as by an API server; nil for other kinds.
-func exact(k schema.GroupKind) any {
+// goType returns a value of the Go type of a kind; nil if this package does not use it. Objects of exact types are read, and written, as by
+// an API server; the others are those that kubectl creates without a file.
+func goType(k schema.GroupKind) (o any, exact bool) {
 	switch k {
 	case schema.GroupKind{Kind: "ConfigMap"}:
-		return &corev1.ConfigMap{}
+		return &corev1.ConfigMap{}, true
 	case schema.GroupKind{Kind: "Secret"}:
-		return &corev1.Secret{}
+		return &corev1.Secret{}, true
 	case schema.GroupKind{Kind: "Namespace"}:
-		return &corev1.Namespace{}
+		return &corev1.Namespace{}, true
 	case schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}:
-		return &coordinationv1.Lease{}
+		return &coordinationv1.Lease{}, true
+	case schema.GroupKind{Kind: "Pod"}:
+		return &corev1.Pod{}, false
+	case schema.GroupKind{Kind: "Service"}:
+		return &corev1.Service{}, false
+	case schema.GroupKind{Kind: "ServiceAccount"}:
+		return &corev1.ServiceAccount{}, false
+	case schema.GroupKind{Group: "authorization.k8s.io", Kind: "SelfSubjectAccessReview"}:
+		return &authorizationv1.SelfSubjectAccessReview{}, false
 	}
-	return nil
+	return nil, false
 }
 
 // exact is that of the kind of the request, on a live server.
 func (q *request) exact() any {
-	if !q.live {
-		return nil
+	if o, exact := goType(q.groupKind()); exact && q.live {
+		return o
 	}
-	return exact(q.groupKind())
+	return nil
 }
 
 func (q *request) groupKind() schema.GroupKind {
@@ -65,6 +76,11 @@ func (q *request) canonical(tree map[string]any) *apierrors.StatusError {
 			return invalid(schema.GroupKind{}, "", fieldInvalid("patch", "", err.Error()))
 		}
 		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %w", q.kind.Kind, q.kind.Version, q.kind.Kind, err))
+	}
+	for _, name := range unchangeable {
+		if given, isMap := tree[name].(map[string]any); isMap && len(given) == 0 {
+			q.emptied = append(q.emptied, name)
+		}
 	}
 	setDefaults(typedValue)
 	after, err := converter.ToUnstructured(typedValue)
@@ -188,6 +204,9 @@ func (q *request) names() validation.ValidateNameFunc {
 	return validation.NameIsDNSSubdomain
 }
 
+// unchangeable are the fields of a ConfigMap or Secret that is immutable.
+var unchangeable = []string{"immutable", "data", "binaryData"}
+
 // validate checks metadata, and fields that are immutable. Without live the object is new.
 func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusError {
 	at := field.NewPath("metadata")
@@ -196,7 +215,7 @@ func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusE
 	if live != nil {
 		rule = path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
 	}
-	errs := validation.ValidateObjectMetaAccessor(o, q.kind.Namespaced, rule, at)
+	errs := append(q.errs, validation.ValidateObjectMetaAccessor(o, q.kind.Namespaced, rule, at)...)
 	if live != nil {
 		before := live.tree
 		errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(o, &unstructured.Unstructured{Object: before}, at)...)
@@ -205,8 +224,8 @@ func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusE
 			errs = append(errs, validation.ValidateImmutableField(tree["type"], before["type"], field.NewPath("type"))...)
 		}
 		if q.exact() != nil && before["immutable"] == true {
-			for _, name := range []string{"immutable", "data", "binaryData"} {
-				if differs(name) {
+			for _, name := range unchangeable {
+				if differs(name) || slices.Contains(q.emptied, name) { // an API server distinguishes empty from absent
 					errs = append(errs, field.Forbidden(field.NewPath(name), "field is immutable when `immutable` is set"))
 				}
 			}

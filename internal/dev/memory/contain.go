@@ -82,9 +82,6 @@ func isIn(inside, at key) bool {
 
 // contains reports whether something is in a Namespace, or of the kind of a CRD.
 func (s *Server) contains(at key) bool {
-	if at.GroupResource != namespaces && at.GroupResource != crds {
-		return false
-	}
 	for inside := range s.objects {
 		if isIn(inside, at) {
 			return true

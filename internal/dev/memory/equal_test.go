@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -549,11 +550,11 @@ func TestEqual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})
+	server := httptest.NewServer(memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true}))
+	defer server.Close()
 	for _, crd := range []string{gizmoCRD, widgetCRD} {
 		c.KubectlInput(t, crd, "apply", "-f", "-")
-		r, _ := http.NewRequest(http.MethodPost, "http://memory/apis/apiextensions.k8s.io/v1/customresourcedefinitions", strings.NewReader(crd))
-		response, err := server.RoundTrip(r)
+		response, err := http.Post(server.URL+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "", strings.NewReader(crd))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -576,7 +577,7 @@ func TestEqual(t *testing.T) {
 			for n := next.Add(1) - 1; n < int64(all) && differ.Load() < 5; n = next.Add(1) - 1 {
 				seed := uint64(first) + uint64(n)
 				e := &equal{ctx: t.Context(), r: rand.New(rand.NewPCG(seed, 0)), ns: fmt.Sprintf("equal-%d-%d", os.Getpid(), seed)}
-				for i, s := range []side{{do: server.RoundTrip, host: "http://memory"}, {do: client.Do, host: config.Host}} {
+				for i, s := range []side{{do: http.DefaultClient.Do, host: server.URL}, {do: client.Do, host: config.Host}} {
 					s.uids, s.version = map[string]string{}, map[string]string{}
 					e.sides[i] = &s
 				}

@@ -82,7 +82,7 @@ func CRDKinds(text []byte) (kinds []Kind) {
 				Served           *bool
 				Subresources     struct{ Status, Scale *struct{} }
 				SelectableFields []struct{ JSONPath string }
-				Schema           struct{ OpenAPIV3Schema map[string]any }
+				Schema           struct{ OpenAPIV3Schema json.RawMessage }
 			}
 		}
 	}
@@ -105,30 +105,4 @@ func CRDKinds(text []byte) (kinds []Kind) {
 		kinds = append(kinds, k)
 	}
 	return kinds
-}
-
-// Head is the identity of an object.
-type Head struct {
-	APIVersion, Kind string
-	Metadata         struct {
-		Namespace, Name   string
-		UID               string
-		Labels            map[string]string
-		Finalizers        []string
-		DeletionTimestamp string
-	}
-}
-
-// HeadOf parses an object as far as its identity.
-func HeadOf(text []byte) (h Head, err error) {
-	err = json.Unmarshal(text, &h)
-	return h, err
-}
-
-// Ref is the reference of the object.
-func (h *Head) Ref() string {
-	if h.Metadata.Namespace == "" {
-		return h.Kind + "/" + h.Metadata.Name
-	}
-	return h.Kind + "/" + h.Metadata.Namespace + "/" + h.Metadata.Name
 }

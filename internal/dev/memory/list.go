@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -58,32 +58,18 @@ func (sel selection) matches(at key, o *stored) bool {
 			return false
 		}
 	}
-	return sel.fields.Empty() || sel.fields.Matches(fieldsOf{o.tree})
+	of := fields.Set{}
+	for _, r := range sel.fields.Requirements() {
+		path := strings.Split(r.Field, ".")
+		if r.Field == "name" { // of a Namespace
+			path = []string{"metadata", "name"}
+		}
+		if value, found, _ := unstructured.NestedFieldNoCopy(o.tree, path...); found {
+			of[r.Field] = fmt.Sprint(value)
+		}
+	}
+	return sel.fields.Matches(of)
 }
-
-// fieldsOf are the fields of an object by their paths.
-type fieldsOf struct{ tree map[string]any }
-
-var _ fields.Fields = fieldsOf{}
-
-// Get implements fields.Fields.
-func (f fieldsOf) Get(path string) string {
-	if path == "name" {
-		path = "metadata.name"
-	}
-	value := any(f.tree)
-	for name := range strings.SplitSeq(path, ".") {
-		of, _ := value.(map[string]any)
-		value = of[name]
-	}
-	if value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
-}
-
-// Has implements fields.Fields.
-func (f fieldsOf) Has(string) bool { return true }
 
 // expired is the answer to a request for a version that the log has no more.
 func (s *Server) expired(version int) *apierrors.StatusError {
@@ -141,16 +127,16 @@ func (q *request) version(current int) (version int, failure *apierrors.StatusEr
 }
 
 // list returns the objects that a request selects, or a page of them.
-func (s *Server) list(q *request) (answer, *apierrors.StatusError) {
+func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 	sel, failure := q.selection()
 	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	query := q.URL.Query()
 	at := page{Version: s.version}
 	version, failure := q.version(s.version)
 	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	if query.Get("resourceVersionMatch") == "Exact" {
 		at.Version = version
@@ -161,12 +147,12 @@ func (s *Server) list(q *request) (answer, *apierrors.StatusError) {
 			err = json.Unmarshal(text, &at)
 		}
 		if err != nil || at.Version > s.version {
-			return answer{}, q.bad(errors.New("continue key is not valid"))
+			return nil, q.bad(errors.New("continue key is not valid"))
 		}
 	}
 	objects, failure := s.objectsAt(at.Version)
 	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	all := selection{of: sel.of, labels: labels.Everything(), fields: fields.Everything()}
 	if name, one := sel.fields.RequiresExactMatch("metadata.name"); one {
@@ -199,8 +185,8 @@ func (s *Server) list(q *request) (answer, *apierrors.StatusError) {
 	for i, one := range found {
 		items[i] = q.read(objects[one])
 	}
-	return answer{value: map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": metadata,
-		"items": items}}, nil
+	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": metadata,
+		"items": items}, nil
 }
 
 // read is an object in the version of the request.
@@ -214,10 +200,10 @@ func (q *request) read(o *stored) map[string]any {
 }
 
 // deleteCollection deletes the objects that a request selects, and returns them.
-func (s *Server) deleteCollection(q *request) (answer, *apierrors.StatusError) {
+func (s *Server) deleteCollection(q *request) (any, *apierrors.StatusError) {
 	sel, failure := q.selection()
 	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	deleted, failure := s.list(q)
 	if failure != nil || q.dryRun {
@@ -228,6 +214,5 @@ func (s *Server) deleteCollection(q *request) (answer, *apierrors.StatusError) {
 			s.deleteObject(at, live)
 		}
 	}
-	deleted.status = http.StatusOK
 	return deleted, nil
 }

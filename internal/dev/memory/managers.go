@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -84,7 +83,7 @@ func objectOf(tree map[string]any) *unstructured.Unstructured {
 
 // updated gives the manager of a request the fields that it has changed.
 func (q *request) updated(before, after map[string]any) (*stored, *apierrors.StatusError) {
-	t, _ := typeOf(q.kind, before, after)
+	t := typeOf(q.kind, before, after)
 	fields, err := q.fields(t)
 	if err != nil {
 		return nil, failed(err)
@@ -220,10 +219,13 @@ func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusErro
 	if err := s.check(q, before, config); err != nil {
 		return nil, err
 	}
-	t, deduced := typeOf(q.kind, before, config)
+	t := typeOf(q.kind, before, config)
 	next, failure := q.applied(t, before, config)
 	if failure != nil {
 		return nil, failure
+	}
+	if q.kind.schema != nil {
+		q.errs = patchMeta(t).emptied(config, next.tree, nil)
 	}
 	if failure := q.canonical(next.tree); failure != nil {
 		return nil, failure
@@ -234,37 +236,5 @@ func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusErro
 		}
 		next.tree = q.merge(live.tree, next.tree)
 	}
-	if deduced && !q.dryRun && !replacesNone(before, config, nil, last(before, q.manager())) {
-		s.approximate[(&Object{Kind: q.kind, Namespace: q.at.namespace, Name: q.at.name}).Ref()] = true
-	}
 	return next, nil
-}
-
-// last returns the fields that a manager has applied to an object.
-func last(tree map[string]any, manager string) *fieldpath.Set {
-	set := fieldpath.NewSet()
-	for _, e := range (&unstructured.Unstructured{Object: tree}).GetManagedFields() {
-		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.FieldsV1 != nil {
-			_ = set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) // the library has written it
-		}
-	}
-	return set
-}
-
-// replacesNone reports whether an apply replaces no list of another manager: an API server merges some lists by keys.
-func replacesNone(live, config map[string]any, at fieldpath.Path, last *fieldpath.Set) bool {
-	none := true
-	for field, value := range config {
-		path := append(slices.Clip(at), fieldpath.PathElement{FieldName: &field})
-		was, is := live[field].(map[string]any)
-		wanted, isMap := value.(map[string]any)
-		if is && isMap {
-			none = replacesNone(was, wanted, path, last) && none
-			continue
-		}
-		if list, isList := live[field].([]any); isList && !reflect.DeepEqual(list, value) && !last.Has(path) {
-			none = false
-		}
-	}
-	return none
 }

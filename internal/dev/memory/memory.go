@@ -13,8 +13,7 @@
 //   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
 // Not attempted: defaults, exact types and validation of values of other kinds, admission, controllers (garbage collection), permissions,
-// conversion between versions, tables. Server-side apply of kinds whose fields are not known merges maps and replaces lists;
-// Approximate names the objects where that can differ.
+// conversion between versions, tables. Server-side apply of kinds whose fields are not known merges maps and replaces lists.
 package memory
 
 import (
@@ -28,7 +27,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -50,7 +48,8 @@ type Kind struct {
 	schema *typed.ParseableType
 }
 
-func (k *Kind) called(text string) bool {
+// Called reports whether text is the kind, its plural or one of its short names.
+func (k *Kind) Called(text string) bool {
 	return strings.EqualFold(text, k.Kind) || strings.EqualFold(text, k.GroupVersionResource.Resource) ||
 		slices.ContainsFunc(k.ShortNames, func(short string) bool { return strings.EqualFold(short, text) })
 }
@@ -62,17 +61,10 @@ type Object struct {
 	JSON            []byte
 }
 
-// Ref is the object's reference, as Find reads it.
-func (o *Object) Ref() string {
-	return strings.ToLower(o.Kind.Kind) + suffixed(o.Namespace) + "/" + o.Name
-}
+// Ref is KIND/NAMESPACE/NAME, or KIND/NAME.
+func (o *Object) Ref() string { return ref(o.Kind, o.key()) }
 
-func suffixed(namespace string) string {
-	if namespace == "" {
-		return ""
-	}
-	return "/" + namespace
-}
+func ref(k Kind, at key) string { return path.Join(strings.ToLower(k.Kind), at.namespace, at.name) }
 
 // Change is a change of an object.
 type Change struct {
@@ -121,23 +113,21 @@ type Server struct {
 	// patience is how long a client may leave what a watch sends before its connection is closed.
 	patience time.Duration
 
-	mu          sync.Mutex
-	kinds       []Kind
-	objects     map[key]*stored
-	version     int
-	uids        int
-	log         []event
-	changed     chan struct{} // closed at the next change
-	forgotten   int           // the newest version that the log has no more
-	approximate map[string]bool
-	mistakes    []string
+	mu        sync.Mutex
+	kinds     []Kind
+	objects   map[key]*stored
+	version   int
+	uids      int
+	log       []event
+	changed   chan struct{} // closed at the next change
+	forgotten int           // the newest version that the log has no more
+	mistakes  []string
 }
 
 // New returns a Server that serves kinds.
 func New(o Options) *Server {
 	s := &Server{lenient: o.Lenient, live: o.Live, patience: 10 * time.Second, kinds: slices.Clone(o.Kinds),
-		objects: map[key]*stored{}, changed: make(chan struct{}),
-		approximate: map[string]bool{}}
+		objects: map[key]*stored{}, changed: make(chan struct{})}
 	if s.live {
 		s.initialNamespaces()
 	}
@@ -152,36 +142,25 @@ func (s *Server) Resolve(apiVersion, name string) (Kind, bool) {
 }
 
 func (s *Server) resolve(apiVersion, name string) (Kind, bool) {
-	for _, k := range s.kinds {
-		if k.called(name) && (apiVersion == "" || apiVersion == k.GroupVersion().String()) {
-			return k, true
+	return s.kind(func(k *Kind) bool {
+		return k.Called(name) && (apiVersion == "" || apiVersion == k.GroupVersion().String())
+	})
+}
+
+// ResolveResource returns the kind of a resource, in any version.
+func (s *Server) ResolveResource(of schema.GroupResource) (Kind, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kind(func(k *Kind) bool { return k.GroupResource() == of })
+}
+
+func (s *Server) kind(is func(*Kind) bool) (Kind, bool) {
+	for i := range s.kinds {
+		if is(&s.kinds[i]) {
+			return s.kinds[i], true
 		}
 	}
 	return Kind{}, false
-}
-
-// ResolveResource returns the kind of a resource.
-func (s *Server) ResolveResource(res schema.GroupVersionResource) (Kind, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.kinds {
-		if k.GroupVersionResource == res {
-			return k, true
-		}
-	}
-	return Kind{}, false
-}
-
-// Guessed reports whether only the kind of a resource was known, and no CRD.
-func (s *Server) Guessed(group, resource string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.kinds {
-		if k.Group == group && k.GroupVersionResource.Resource == resource {
-			return k.Guessed
-		}
-	}
-	return false
 }
 
 // Learn serves kinds, unless there is one with the same name in the same version.
@@ -196,62 +175,80 @@ func (s *Server) Learn(kinds ...Kind) {
 }
 
 // Add stores an object as given, with what an API server adds. The namespace of a namespaced object is "default" if it has none.
-func (s *Server) Add(manifest []byte) (Object, error) { return s.add(manifest, s.checked) }
-
-// Restore is Add for an object that an API server has accepted before, perhaps a newer one.
-func (s *Server) Restore(manifest []byte) (Object, error) {
-	return s.add(manifest, func(key, *stored, map[string]any) error { return nil })
+func (s *Server) Add(manifest []byte) (Object, error) {
+	return s.put(manifest, func(at key, o, live *stored) (*stored, error) {
+		if err := s.checked(at, o, nil); err != nil {
+			return nil, err
+		}
+		return s.restored(at, o, live)
+	})
 }
 
-func (s *Server) add(manifest []byte, check func(key, *stored, map[string]any) error) (Object, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, o, err := s.manifest(manifest)
-	if err != nil {
-		return Object{}, err
-	}
-	if err := check(at, o, nil); err != nil {
-		return Object{}, err
-	}
-	if s.objects[at] != nil {
-		return Object{}, fmt.Errorf("%s is there twice", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref())
+// Restore is Add for an object that an API server has accepted before, perhaps a newer one.
+func (s *Server) Restore(manifest []byte) (Object, error) { return s.put(manifest, s.restored) }
+
+func (s *Server) restored(at key, o, live *stored) (*stored, error) {
+	if live != nil {
+		return nil, fmt.Errorf("%s is there twice", ref(o.kind, at))
 	}
 	s.store(at, o)
-	return s.object(at, o), nil
+	return o, nil
 }
 
 // Replace gives an object a new version; it must exist.
 func (s *Server) Replace(manifest []byte) (Object, error) {
+	return s.put(manifest, func(at key, o, live *stored) (*stored, error) {
+		if live == nil {
+			return nil, fmt.Errorf("there is no %s that could be modified", ref(o.kind, at))
+		}
+		if err := s.checked(at, o, live.tree); err != nil {
+			return nil, err
+		}
+		delete(metadataOf(o.tree), "uid")
+		return s.update(at, live, o), nil
+	})
+}
+
+// Mirror makes an object equal to one that an API server has returned.
+func (s *Server) Mirror(text []byte) (Object, error) {
+	return s.put(text, func(at key, o, live *stored) (*stored, error) {
+		if live != nil && reflect.DeepEqual(live.tree, o.tree) && reflect.DeepEqual(live.managed, o.managed) {
+			return live, nil
+		}
+		s.record(event{at: at, before: live, after: o})
+		return o, nil
+	})
+}
+
+// put stores what how makes of an object, and of the one of its name that is stored.
+func (s *Server) put(manifest []byte, how func(at key, o, live *stored) (*stored, error)) (Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, o, err := s.manifest(manifest)
 	if err != nil {
 		return Object{}, err
 	}
-	live := s.objects[at]
-	if live == nil {
-		return Object{}, fmt.Errorf("there is no %s that could be modified%s",
-			(&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), s.names(o.kind))
-	}
-	if err := s.checked(at, o, live.tree); err != nil {
+	if o, err = how(at, o, s.objects[at]); err != nil {
 		return Object{}, err
 	}
-	delete(metadataOf(o.tree), "uid")
-	return s.object(at, s.update(at, live, o)), nil
+	return s.object(at, o), nil
 }
 
 // checked returns the mistakes in an object as an error, or keeps them as a note. It requires mu.
 func (s *Server) checked(at key, o *stored, before map[string]any) error {
-	found := mistakes(o.kind, before, o.tree)
-	if len(found) == 0 {
+	found, _ := mistakes(o.kind, before, o.tree)
+	if len(found) == 0 || s.noted(o.kind, at, found) {
 		return nil
 	}
-	text := fmt.Sprintf("%s: %s", (&Object{Kind: o.kind, Namespace: at.namespace, Name: at.name}).Ref(), strings.Join(found, ", "))
+	return fmt.Errorf("%s: %s: correct the object, or set fieldValidation to Warn", ref(o.kind, at), strings.Join(found, ", "))
+}
+
+// noted keeps the mistakes in an object, if the server is lenient.
+func (s *Server) noted(k Kind, at key, found []string) bool {
 	if s.lenient {
-		s.mistakes = append(s.mistakes, text)
-		return nil
+		s.mistakes = append(s.mistakes, ref(k, at)+": "+strings.Join(found, ", "))
 	}
-	return fmt.Errorf("%s: correct the object, or set fieldValidation to Warn", text)
+	return s.lenient
 }
 
 // Mistakes returns the unknown and mistyped fields that a lenient Server has accepted since the last call.
@@ -261,22 +258,6 @@ func (s *Server) Mistakes() []string {
 	found := s.mistakes
 	s.mistakes = nil
 	return found
-}
-
-// Mirror makes an object equal to one that an API server has returned.
-func (s *Server) Mirror(text []byte) (Object, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, o, err := s.manifest(text)
-	if err != nil {
-		return Object{}, err
-	}
-	live := s.objects[at]
-	if live != nil && reflect.DeepEqual(live.tree, o.tree) && reflect.DeepEqual(live.managed, o.managed) {
-		return s.object(at, live), nil
-	}
-	s.record(event{at: at, before: live, after: o})
-	return s.object(at, o), nil
 }
 
 // manifest reads an object. It requires mu.
@@ -306,22 +287,18 @@ func (s *Server) manifest(text []byte) (key, *stored, error) {
 }
 
 // MarkDeleted sets the time of deletion of an object.
-func (s *Server) MarkDeleted(o Object) Object {
+func (s *Server) MarkDeleted(o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := o.key()
-	live := s.objects[at]
-	return s.object(at, s.update(at, live, s.deleting(live)))
+	live := s.objects[o.key()]
+	s.update(o.key(), live, s.deleting(live))
 }
 
 // Remove removes an object, whatever finalizers it has.
-func (s *Server) Remove(o Object) Object {
+func (s *Server) Remove(o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := o.key()
-	live := s.objects[at]
-	s.remove(at, live)
-	return s.object(at, live)
+	s.remove(o.key(), s.objects[o.key()])
 }
 
 func (o *Object) key() key { return key{o.Kind.GroupResource(), o.Namespace, o.Name} }
@@ -337,108 +314,13 @@ func (s *Server) Get(o Object) (Object, bool) {
 	return s.object(o.key(), live), true
 }
 
-// Find returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name. Without such an
-// object the error is a NotFound of package errors.
-func (s *Server) Find(ref string) (Object, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	parts := strings.Split(ref, "/")
-	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return Object{}, fmt.Errorf("%q is no reference: write KIND/NAME or KIND/NAMESPACE/NAME", ref)
-	}
-	name := parts[len(parts)-1]
-	var found, similar []Object
-	for at, o := range s.objects {
-		if !o.kind.called(parts[0]) {
-			continue
-		}
-		if at.name == name && (len(parts) == 2 || at.namespace == parts[1]) {
-			found = append(found, s.object(at, o))
-		}
-		similar = append(similar, s.object(at, o))
-	}
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return Object{}, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(found))
-	case len(similar) > 0:
-		return Object{}, noObject("there is no object %s%s", ref, others(similar))
-	}
-	return Object{}, noObject("there is no object %s, and none of its kind", ref)
-}
-
-func noObject(format string, args ...any) error {
-	err := apierrors.NewNotFound(schema.GroupResource{}, "")
-	err.ErrStatus.Message = fmt.Sprintf(format, args...)
-	return err
-}
-
-// Missing explains that there is no such object, with those of its name in other namespaces, or else others of its kind.
-func (s *Server) Missing(o Object) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var named, similar []Object
-	for at, other := range s.objects {
-		if at.GroupResource != o.Kind.GroupResource() {
-			continue
-		}
-		if similar = append(similar, s.object(at, other)); at.name == o.Name {
-			named = append(named, s.object(at, other))
-		}
-	}
-	text := "there is no " + o.Kind.Kind + " " + path.Join(o.Namespace, o.Name)
-	switch {
-	case len(named) > 0:
-		return text + others(named) + ": name the namespace"
-	case len(similar) > 0:
-		return text + others(similar)
-	}
-	return text + ", and none of its kind"
-}
-
-func (s *Server) names(k Kind) string {
-	var similar []Object
-	for at, o := range s.objects {
-		if at.GroupResource == k.GroupResource() {
-			similar = append(similar, s.object(at, o))
-		}
-	}
-	if len(similar) == 0 {
-		return ""
-	}
-	return others(similar)
-}
-
-// others follows the statement that there is no such object.
-func others(objects []Object) string {
-	if len(objects) == 1 {
-		return "; there is " + refs(objects)
-	}
-	return "; there are " + refs(objects)
-}
-
-// refs lists references, not more than fit in a message.
-func refs(objects []Object) string {
-	const most = 5
-	names := make([]string, len(objects))
-	for i := range objects {
-		names[i] = objects[i].Ref()
-	}
-	slices.Sort(names)
-	if len(names) > most {
-		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
-	}
-	return strings.Join(names, ", ")
-}
-
-// Objects returns all objects, sorted by reference.
+// Objects returns all objects without their JSON, sorted by reference.
 func (s *Server) Objects() []Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Object, 0, len(s.objects))
 	for at, o := range s.objects {
-		all = append(all, s.object(at, o))
+		all = append(all, Object{Kind: o.kind, Namespace: at.namespace, Name: at.name})
 	}
 	slices.SortFunc(all, func(a, b Object) int { return cmp.Compare(a.Ref(), b.Ref()) })
 	return all
@@ -460,13 +342,6 @@ func (s *Server) Changes() []Change {
 	}
 	s.log, s.forgotten = nil, s.version
 	return changes
-}
-
-// Approximate returns the references of objects that an API server may merge differently.
-func (s *Server) Approximate() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.approximate))
 }
 
 // moment is the time of everything that happens here, unless the Server is live.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -219,12 +220,19 @@ func outcome(o map[string]any) string {
 	return string(text) + strings.Join(lines, "")
 }
 
+// playInMemory sends the requests of a row to a server in memory.
+func playInMemory(t *testing.T, requests []string) string {
+	t.Helper()
+	server := httptest.NewServer(memory.New(memory.Options{Kinds: kinds()}))
+	defer server.Close()
+	return play(t, http.DefaultClient.Do, server.URL, "test-0-0", requests)
+}
+
 // TestRequests compares the answers with testdata/requests.txt.
 func TestRequests(t *testing.T) {
 	var out strings.Builder
 	for _, row := range rows {
-		server := memory.New(memory.Options{Kinds: kinds()})
-		fmt.Fprintf(&out, "# %s\n%s\n", row.name, play(t, server.RoundTrip, "http://memory", "test-0-0", row.requests))
+		fmt.Fprintf(&out, "# %s\n%s\n", row.name, playInMemory(t, row.requests))
 	}
 	golden.Compare(t, "testdata/requests.txt", out.String())
 }
@@ -241,7 +249,7 @@ func TestRequestsOnCluster(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			want := play(t, memory.New(memory.Options{Kinds: kinds()}).RoundTrip, "http://memory", "test-0-0", row.requests)
+			want := playInMemory(t, row.requests)
 			got := play(t, client.Do, config.Host, c.Namespace(t), row.requests)
 			if got != want && row.difference == "" {
 				t.Errorf("the API server answers\n%s\nthe one in memory\n%s", got, want)

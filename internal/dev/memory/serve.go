@@ -1,12 +1,9 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -16,141 +13,77 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-var (
-	_ http.RoundTripper = (*Server)(nil)
-	_ http.Handler      = (*Server)(nil)
-)
-
-// answer is what a request is answered: a value, or a watch.
-type answer struct {
-	status int
-	value  any
-	watch  *watch
-}
-
-// RoundTrip answers a request without a network.
-func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		body, err = io.ReadAll(r.Body)
-		if err := r.Body.Close(); err != nil {
-			return nil, err
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	a, warnings := s.answer(r, body)
-	if a.watch != nil {
-		ctx, cancel := context.WithCancel(r.Context())
-		reader, writer := io.Pipe()
-		go func() {
-			defer cancel()
-			_ = writer.CloseWithError(cmp.Or(a.watch.run(ctx, func(text []byte) error { _, err := writer.Write(text); return err }), io.EOF))
-		}()
-		return response(r, http.StatusOK, watchBody{reader, cancel}, -1), nil
-	}
-	answered, err := respond(r, a.status, a.value)
-	for _, text := range warnings {
-		answered.Header.Add("Warning", text)
-	}
-	return answered, err
-}
-
-// watchBody is the body of the answer to a watch, which ends with it.
-type watchBody struct {
-	*io.PipeReader
-	end context.CancelFunc
-}
-
-func (b watchBody) Close() error {
-	b.end()
-	return b.PipeReader.Close()
-}
+var _ http.Handler = (*Server)(nil)
 
 // largestBody is that of an API server.
 const largestBody = 3 << 20
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
-	if err != nil {
-		write(w, answer{status: http.StatusRequestEntityTooLarge, value: failure(apierrors.NewRequestEntityTooLargeError(err.Error()))})
-		return
-	}
-	a, warnings := s.answer(r, body)
-	for _, text := range warnings {
+	q := &request{Request: r, live: s.live, status: http.StatusOK}
+	value, failure := s.answer(w, q)
+	for _, text := range q.warnings {
 		w.Header().Add("Warning", text)
 	}
-	write(w, a)
-	if a.watch == nil {
+	if watch, isWatch := value.(*watch); isWatch && failure == nil {
+		control := http.NewResponseController(w)
+		w.Header().Set("Content-Type", "application/json")
+		_ = control.Flush()
+		_ = watch.run(r.Context(), func(text []byte) error {
+			_ = control.SetWriteDeadline(time.Now().Add(s.patience))
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+			return control.Flush()
+		}) // the client has gone, or does not read
 		return
 	}
-	control := http.NewResponseController(w)
-	_ = control.Flush()
-	_ = a.watch.run(r.Context(), func(text []byte) error {
-		_ = control.SetWriteDeadline(time.Now().Add(s.patience))
-		if _, err := w.Write(text); err != nil {
-			return err
-		}
-		return control.Flush()
-	}) // the client has gone, or does not read
-}
-
-func write(w http.ResponseWriter, a answer) {
-	w.Header().Set("Content-Type", "application/json")
-	if a.watch != nil {
+	if failure != nil {
+		Reject(w, failure)
 		return
 	}
-	text, err := json.Marshal(a.value)
-	if err != nil {
-		a.status, text = http.StatusInternalServerError, []byte(err.Error())
-	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(text)
+	write(w, q.status, value)
 }
 
-// answer answers a request.
-func (s *Server) answer(r *http.Request, body []byte) (answer, []string) {
-	q := &request{Request: r, live: s.live, body: body}
-	s.mu.Lock()
-	a, err := s.serve(q)
-	s.mu.Unlock()
-	if err == nil && a.watch == nil {
-		a.value, err = q.represented(a.value)
-	}
-	if err != nil {
-		return answer{status: int(err.ErrStatus.Code), value: failure(err)}, q.warnings
-	}
-	a.status = cmp.Or(a.status, http.StatusOK)
-	return a, q.warnings
+// Reject answers a request with an error.
+func Reject(w http.ResponseWriter, err *apierrors.StatusError) {
+	write(w, int(err.ErrStatus.Code), statusOf(err))
 }
 
-func failure(err *apierrors.StatusError) metav1.Status {
+func statusOf(err *apierrors.StatusError) metav1.Status {
 	status := err.Status()
 	status.Kind, status.APIVersion = "Status", "v1"
 	return status
 }
 
-// Reject answers a request with an error.
-func Reject(r *http.Request, err *apierrors.StatusError) (*http.Response, error) {
-	return respond(r, int(err.ErrStatus.Code), failure(err))
-}
-
-func respond(r *http.Request, status int, answer any) (*http.Response, error) {
-	text, err := json.Marshal(answer)
-	return response(r, status, io.NopCloser(bytes.NewReader(text)), int64(len(text))), err
-}
-
-func response(r *http.Request, status int, body io.ReadCloser, length int64) *http.Response {
-	return &http.Response{
-		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: length, Request: r,
+func write(w http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(err.Error())
 	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+// answer returns what a request is answered: a value, or a watch.
+func (s *Server) answer(w http.ResponseWriter, q *request) (value any, failure *apierrors.StatusError) {
+	var err error
+	if q.body, err = io.ReadAll(http.MaxBytesReader(w, q.Body, largestBody)); err != nil {
+		return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
+	s.mu.Lock()
+	value, failure = s.serve(q)
+	s.mu.Unlock()
+	if failure != nil {
+		return nil, failure
+	}
+	return q.represented(value)
 }
 
 // request is a request for objects.
@@ -160,67 +93,48 @@ type request struct {
 	at          key
 	subresource string
 	body        []byte
+	// status is that of an answer that is no error.
+	status int
+	// emptied are the fields that the client has set to an empty map; errs are invalid fields that validation does not find.
+	emptied []string
+	errs    field.ErrorList
 	// dryRun: the request changes nothing. live is that of the Server.
 	dryRun, live bool
 	warnings     []string
 }
 
-// Path is what the path of a request names: a version, a collection of its objects, or one of them.
-type Path struct {
-	schema.GroupVersionResource
-	Namespace, Name, Subresource string
-}
-
-// ParsePath returns the zero value for a path that names none of these.
-func ParsePath(path string) (p Path) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case len(parts) > 1 && parts[0] == "api":
-		p.Version, parts = parts[1], parts[2:]
-	case len(parts) > 2 && parts[0] == "apis":
-		p.Group, p.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return p
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
-		p.Namespace, parts = parts[1], parts[2:]
-	}
-	parts = append(parts, "", "", "")
-	p.Resource, p.Name, p.Subresource = parts[0], parts[1], parts[2]
-	return p
-}
-
 // serve requires mu.
-func (s *Server) serve(q *request) (answer, *apierrors.StatusError) {
-	p := ParsePath(q.URL.Path)
+func (s *Server) serve(q *request) (any, *apierrors.StatusError) {
+	p := kube.ParsePath(q.URL.Path)
 	if p.Resource == "" {
 		if value := s.described(q.URL.Path, p.GroupVersion()); value != nil {
-			return answer{value: value}, nil
+			return value, nil
 		}
-		return answer{}, missing(q.Request, "", "")
+		return nil, missing(q.Request, "", "")
 	}
 	var err error
 	if q.body, err = fromProtobuf(q.body); err != nil {
-		return answer{}, unsupported(err.Error())
+		return nil, unsupported(err.Error())
 	}
 	if q.Method == http.MethodPost {
 		if value := review(p.Resource, q.body); value != nil {
-			return answer{http.StatusCreated, value, nil}, nil
+			q.status = http.StatusCreated
+			return value, nil
 		}
 	}
 	at := slices.IndexFunc(s.kinds, func(k Kind) bool { return k.GroupVersionResource == p.GroupVersionResource })
 	if at < 0 {
-		return answer{}, missing(q.Request, p.Resource, "")
+		return nil, missing(q.Request, p.Resource, "")
 	}
 	query := q.URL.Query()
 	q.kind, q.at, q.subresource, q.dryRun = s.kinds[at], key{p.GroupResource(), p.Namespace, p.Name}, p.Subresource, query.Get("dryRun") != ""
-	collection := map[string]func(*request) (answer, *apierrors.StatusError){
+	collection := map[string]func(*request) (any, *apierrors.StatusError){
 		http.MethodPost: s.create, http.MethodGet: s.list, http.MethodDelete: s.deleteCollection}
 	switch method := collection[q.Method]; {
 	case p.Name != "":
 		return s.one(q)
 	case method == nil, q.Method == http.MethodDelete && q.at.GroupResource == namespaces:
-		return answer{}, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
+		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
 	case slices.Contains([]string{"1", "true"}, query.Get("watch")):
 		return s.watch(q)
 	default:

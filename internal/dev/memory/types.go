@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	_ "embed"
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/schemaconv"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -58,7 +62,7 @@ func builtIn(k Kind) (typed.ParseableType, bool) {
 
 // typeOf returns the type of objects: one of the schemas if all of them conform to it, else a deduced one, whose maps are merged and whose
 // lists belong to one manager.
-func typeOf(k Kind, objects ...map[string]any) (t typed.ParseableType, deduced bool) {
+func typeOf(k Kind, objects ...map[string]any) typed.ParseableType {
 	t, known := builtIn(k)
 	if k.schema != nil {
 		t, known = *k.schema, true
@@ -70,34 +74,36 @@ func typeOf(k Kind, objects ...map[string]any) (t typed.ParseableType, deduced b
 		}
 	}
 	if !known {
-		return typed.DeducedParseableType, true
+		return typed.DeducedParseableType
 	}
-	return t, false
+	return t
 }
 
 // mistakes are the fields of an object that its kind does not have, and those with a value of another type. Mistakes of before, an earlier
-// version of the object, are none: the schemas may be older than the cluster that it is from.
-func mistakes(k Kind, before, tree map[string]any) (all []string) {
-	t, known := builtIn(k)
-	if !known {
-		return nil
+// version of the object, are none: the schemas may be older than the cluster that it is from. known is the object without unknown fields,
+// and nil if values are mistyped.
+func mistakes(k Kind, before, tree map[string]any) (all []string, known map[string]any) {
+	t, isBuiltIn := builtIn(k)
+	if !isBuiltIn {
+		return nil, tree
 	}
 	earlier := unknown(t.Schema, t.TypeRef, runtime.DeepCopyJSON(before), "")
-	checked := runtime.DeepCopyJSON(tree)
-	for _, path := range unknown(t.Schema, t.TypeRef, checked, "") {
+	known = runtime.DeepCopyJSON(tree)
+	for _, path := range unknown(t.Schema, t.TypeRef, known, "") {
 		if !slices.Contains(earlier, path) {
 			all = append(all, fmt.Sprintf("unknown field %q", path))
 		}
 	}
-	_, err := t.FromUnstructured(checked, typed.AllowDuplicates)
+	_, err := t.FromUnstructured(known, typed.AllowDuplicates)
 	var invalid typed.ValidationErrors
 	if errors.As(err, &invalid) {
+		known = nil
 		for _, e := range invalid {
 			text, _, _ := strings.Cut(e.ErrorMessage, ", got ") // the value may be secret
 			all = append(all, fmt.Sprintf("field %q: %s", strings.TrimPrefix(e.Path, "."), text))
 		}
 	}
-	return all
+	return all, known
 }
 
 // unknown removes the fields that a type does not have from a value, and returns their paths.
@@ -132,71 +138,35 @@ func unknown(s *schema.Schema, of schema.TypeRef, value any, path string) (paths
 	return paths
 }
 
-// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. Metadata is that of all kinds.
-func customType(openAPI map[string]any) *typed.ParseableType {
-	object := typeBy(openAPI)
-	if object.Inlined.Map == nil {
-		object = schema.TypeRef{Inlined: schema.Atom{Map: &schema.Map{ElementType: object}}}
+// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. Metadata is that of all kinds. It is
+// nil without a schema, or with one that an API server rejects.
+func customType(openAPI []byte) *typed.ParseableType {
+	const kindName, prefix = "kind", "io.k8s.apimachinery.pkg.apis.meta.v1."
+	var s spec.Schema
+	if json.Unmarshal(openAPI, &s) != nil || len(s.Type) == 0 {
+		return nil
 	}
-	metadata, scalar := "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", schema.Scalar("untyped")
-	object.Inlined.Map.Fields = slices.DeleteFunc(object.Inlined.Map.Fields, func(f schema.StructField) bool {
-		return slices.Contains([]string{"metadata", "apiVersion", "kind"}, f.Name)
-	})
-	text := schema.TypeRef{Inlined: schema.Atom{Scalar: &scalar}}
-	object.Inlined.Map.Fields = append(object.Inlined.Map.Fields, schema.StructField{Name: "metadata",
-		Type: schema.TypeRef{NamedType: &metadata}},
-		schema.StructField{Name: "apiVersion", Type: text}, schema.StructField{Name: "kind", Type: text})
-	return &typed.ParseableType{Schema: schemas(), TypeRef: object}
-}
-
-// deduced is the type of values that are not described.
-var deduced = "__untyped_deduced_"
-
-// typeBy translates a schema of a CRD.
-func typeBy(openAPI map[string]any) schema.TypeRef {
-	name, _ := openAPI["type"].(string)
-	properties, _ := openAPI["properties"].(map[string]any)
-	further, describesFurther := openAPI["additionalProperties"].(map[string]any)
-	switch {
-	case openAPI["x-kubernetes-int-or-string"] == true, slices.Contains([]string{"string", "boolean", "number", "integer"}, name):
-		scalar := schema.Scalar("untyped")
-		return schema.TypeRef{Inlined: schema.Atom{Scalar: &scalar}}
-	case name == "array":
-		items, _ := openAPI["items"].(map[string]any)
-		list := &schema.List{ElementType: typeBy(items), ElementRelationship: schema.Atomic}
-		if kind := openAPI["x-kubernetes-list-type"]; kind == "map" || kind == "set" {
-			list.ElementRelationship = schema.Associative
+	open := len(s.Properties) == 0
+	if open {
+		s.Properties = map[string]spec.Schema{}
+	}
+	s.Properties["apiVersion"], s.Properties["kind"] = *spec.StringProperty(), *spec.StringProperty()
+	s.Properties["metadata"] = *spec.RefProperty("#/" + prefix + "ObjectMeta")
+	all, err := schemaconv.ToSchemaFromOpenAPI(map[string]*spec.Schema{kindName: &s}, open)
+	if err != nil {
+		return nil
+	}
+	for _, t := range schemas().Types {
+		if strings.HasPrefix(t.Name, prefix) {
+			all.Types = append(all.Types, t)
 		}
-		keys, _ := openAPI["x-kubernetes-list-map-keys"].([]any)
-		for _, k := range keys {
-			list.Keys = append(list.Keys, fmt.Sprint(k))
-		}
-		return schema.TypeRef{Inlined: schema.Atom{List: list}}
-	case name != "object" || len(properties) == 0 && !describesFurther:
-		return schema.TypeRef{NamedType: &deduced}
 	}
-	object := &schema.Map{ElementRelationship: schema.Separable}
-	if openAPI["x-kubernetes-map-type"] == "atomic" {
-		object.ElementRelationship = schema.Atomic
-	}
-	for _, field := range slices.Sorted(maps.Keys(properties)) {
-		of, _ := properties[field].(map[string]any)
-		object.Fields = append(object.Fields, schema.StructField{Name: field, Type: typeBy(of)})
-	}
-	switch {
-	case describesFurther:
-		object.ElementType = typeBy(further)
-	case openAPI["x-kubernetes-preserve-unknown-fields"] == true:
-		object.ElementType = schema.TypeRef{NamedType: &deduced}
-	}
-	return schema.TypeRef{Inlined: schema.Atom{Map: object}}
+	name := kindName
+	return &typed.ParseableType{Schema: all, TypeRef: schema.TypeRef{NamedType: &name}}
 }
 
 // patchMeta is how a strategic merge patch merges fields: as an apply does, by the first of the keys.
-type patchMeta struct {
-	schema *schema.Schema
-	of     schema.TypeRef
-}
+type patchMeta typed.ParseableType
 
 var _ strategicpatch.LookupPatchMeta = patchMeta{}
 
@@ -205,51 +175,62 @@ func (m patchMeta) Name() string { return "" }
 
 // LookupPatchMetadataForStruct implements strategicpatch.LookupPatchMeta.
 func (m patchMeta) LookupPatchMetadataForStruct(name string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
-	return m.field(name), strategicpatch.PatchMeta{}, nil
+	of, _ := m.field(name)
+	return of, strategicpatch.PatchMeta{}, nil
 }
 
 // LookupPatchMetadataForSlice implements strategicpatch.LookupPatchMeta.
 func (m patchMeta) LookupPatchMetadataForSlice(name string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
-	list, meta := m.field(name), strategicpatch.PatchMeta{}
-	atom, known := list.resolve()
-	if !known || atom.List == nil {
-		return list, meta, nil
+	meta := strategicpatch.PatchMeta{}
+	of, _ := m.field(name)
+	list := of.atom().List
+	if list == nil {
+		return of, meta, nil
 	}
-	if atom.List.ElementRelationship == schema.Associative {
+	if list.ElementRelationship == schema.Associative {
 		meta.SetPatchStrategies([]string{"merge"})
-		if len(atom.List.Keys) > 0 {
-			meta.SetPatchMergeKey(atom.List.Keys[0])
+		if len(list.Keys) > 0 {
+			meta.SetPatchMergeKey(list.Keys[0])
 		}
 	}
-	return patchMeta{m.schema, atom.List.ElementType}, meta, nil
+	of.TypeRef = list.ElementType
+	return of, meta, nil
 }
 
-func (m patchMeta) resolve() (schema.Atom, bool) {
-	if m.schema == nil {
-		return schema.Atom{}, false
+func (m patchMeta) atom() (atom schema.Atom) {
+	if m.Schema != nil {
+		atom, _ = m.Schema.Resolve(m.TypeRef)
 	}
-	return m.schema.Resolve(m.of)
+	return atom
 }
 
-// field is the type of a field of a struct, or of a value of a map.
-func (m patchMeta) field(name string) patchMeta {
-	atom, known := m.resolve()
-	if !known || atom.Map == nil {
-		return patchMeta{}
+// field is the type of a field of a struct, or of a value of a map, which is not described.
+func (m patchMeta) field(name string) (of patchMeta, described bool) {
+	fields := m.atom().Map
+	if fields == nil {
+		return patchMeta{}, false
 	}
-	if f, ok := atom.Map.FindField(name); ok {
-		return patchMeta{m.schema, f.Type}
+	f, described := fields.FindField(name)
+	if m.TypeRef = fields.ElementType; described {
+		m.TypeRef = f.Type
 	}
-	return patchMeta{m.schema, atom.Map.ElementType}
+	return m, described
 }
 
-// removeUnknown removes the fields that the kind does not have, and reports whether nothing else is a mistake.
-func (q *request) removeUnknown(tree map[string]any) bool {
-	t, known := builtIn(q.kind)
-	if !known {
-		return true
+// emptied rejects the maps that an apply has emptied: the library leaves null there, which the schema of a CRD does not allow
+// (kubernetes/kubernetes#135841).
+func (m patchMeta) emptied(config, merged map[string]any, at *field.Path) (errs field.ErrorList) {
+	for name, value := range config {
+		wanted, isMap := value.(map[string]any)
+		of, described := m.field(name)
+		is, _ := merged[name].(map[string]any)
+		switch {
+		case !isMap || !described || at == nil && name == "metadata":
+		case is == nil:
+			errs = append(errs, field.TypeInvalid(at.Child(name), nil, "must be of type object"))
+		default:
+			errs = append(errs, of.emptied(wanted, is, at.Child(name))...)
+		}
 	}
-	unknown(t.Schema, t.TypeRef, tree, "")
-	_, err := t.FromUnstructured(tree, typed.AllowDuplicates)
-	return err == nil
+	return errs
 }

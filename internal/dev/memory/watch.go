@@ -33,23 +33,23 @@ type watch struct {
 }
 
 // watch begins a watch at the version of a request, or with the current objects.
-func (s *Server) watch(q *request) (answer, *apierrors.StatusError) {
+func (s *Server) watch(q *request) (any, *apierrors.StatusError) {
 	sel, failure := q.selection()
 	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	query := q.URL.Query()
 	version, failure := q.version(s.version)
 	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	w := &watch{server: s, q: q, selected: sel, version: version, bookmarks: query.Get("allowWatchBookmarks") == "true"}
 	if w.partial, failure = q.onlyMetadata(); failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	wanted := query.Get("sendInitialEvents")
 	if wanted == "true" && query.Get("resourceVersionMatch") != "NotOlderThan" {
-		return answer{}, invalid(metav1.Unversioned.WithKind("ListOptions").GroupKind(), "",
+		return nil, invalid(metav1.Unversioned.WithKind("ListOptions").GroupKind(), "",
 			fieldInvalid("resourceVersionMatch", query.Get("resourceVersionMatch"), "sendInitialEvents requires NotOlderThan"))
 	}
 	if wanted == "true" || version == 0 {
@@ -66,7 +66,7 @@ func (s *Server) watch(q *request) (answer, *apierrors.StatusError) {
 	if seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")); seconds > 0 {
 		w.timeout = time.After(time.Duration(seconds) * time.Second)
 	}
-	return answer{watch: w}, nil
+	return w, nil
 }
 
 // run sends events until the client, or its time, has ended, or it is too far behind.
@@ -94,7 +94,7 @@ func (w *watch) run(ctx context.Context, write func([]byte) error) error {
 	for {
 		events, changed, expired := w.next()
 		if expired != nil {
-			return send("ERROR", failure(expired))
+			return send("ERROR", statusOf(expired))
 		}
 		for _, e := range events {
 			if kind, o := w.seen(e); kind != "" {

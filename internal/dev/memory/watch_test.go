@@ -17,12 +17,19 @@ import (
 
 // live is a server whose clients are functions.
 type live struct {
-	t *testing.T
-	s *memory.Server
+	t   *testing.T
+	s   *memory.Server
+	url string
 }
 
 func newLive(t *testing.T) live {
-	return live{t, memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})}
+	s := memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})
+	server := httptest.NewServer(s)
+	t.Cleanup(func() {
+		server.CloseClientConnections() // watches do not end by themselves
+		server.Close()
+	})
+	return live{t, s, server.URL}
 }
 
 // do sends a request to the ConfigMaps of the namespace default, and returns the status and the object.
@@ -39,7 +46,7 @@ func (l live) do(method, path, body string) (int, map[string]any) {
 
 func (l live) send(method, path, body string) *http.Response {
 	l.t.Helper()
-	r, err := http.NewRequestWithContext(l.t.Context(), method, "http://memory/api/v1/namespaces/default/configmaps"+path,
+	r, err := http.NewRequestWithContext(l.t.Context(), method, l.url+"/api/v1/namespaces/default/configmaps"+path,
 		strings.NewReader(body))
 	if err != nil {
 		l.t.Fatal(err)
@@ -47,7 +54,7 @@ func (l live) send(method, path, body string) *http.Response {
 	if method == http.MethodPatch {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	response, err := l.s.RoundTrip(r)
+	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -133,14 +140,14 @@ func TestFarBehind(t *testing.T) {
 	version := l.version()
 	_, page := l.do(http.MethodGet, "?limit=1", "")
 	next := fmt.Sprint(page["metadata"].(map[string]any)["continue"])
-	slow := l.watch("resourceVersion=" + version) // its first event waits for its reader
+	slow := l.watch("resourceVersion=" + version) // more is written than connections buffer
 	for i := range 10_000 {
-		l.do(http.MethodPatch, "/a", fmt.Sprintf(`{"data": {"n": "%d"}}`, i))
+		l.do(http.MethodPatch, "/a", fmt.Sprintf(`{"data": {"n": "%d", "x": %q}}`, i, strings.Repeat("x", 2000)))
 	}
 	if got := l.watch("resourceVersion=" + version)(2); got != "ERROR Status Expired map[] map[]\nended: EOF\n" {
 		t.Errorf("a watch from an old version got %s", got)
 	}
-	if got := slow(200); !strings.HasSuffix(got, "ERROR Status Expired map[] map[]\nended: EOF\n") {
+	if got := slow(10_000); !strings.HasSuffix(got, "ERROR Status Expired map[] map[]\nended: EOF\n") {
 		t.Errorf("a watch that was not read got %s", got)
 	}
 	if status, o := l.do(http.MethodGet, "?limit=1&continue="+next, ""); status != http.StatusGone || o["reason"] != "Expired" {

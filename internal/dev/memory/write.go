@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,21 +40,19 @@ func (s *Server) check(q *request, before, tree map[string]any) *apierrors.Statu
 	if q.subresource == "scale" {
 		return nil
 	}
-	found := mistakes(q.kind, before, tree)
+	found, known := mistakes(q.kind, before, tree)
 	directive := q.URL.Query().Get("fieldValidation")
 	switch {
-	case len(found) == 0:
+	case len(found) == 0 || s.noted(q.kind, key{namespace: q.at.namespace, name: cmp.Or(q.at.name, "(new)")}, found):
 		return nil
-	case s.lenient:
-		s.mistakes = append(s.mistakes, (&Object{Kind: q.kind, Namespace: q.at.namespace, Name: cmp.Or(q.at.name, "(new)")}).Ref()+": "+
-			strings.Join(found, ", "))
-		return nil
-	case s.live && directive != metav1.FieldValidationStrict && q.removeUnknown(tree):
-		if directive != metav1.FieldValidationIgnore {
-			for _, text := range found {
+	case s.live && directive != metav1.FieldValidationStrict && known != nil:
+		for _, text := range found {
+			if directive != metav1.FieldValidationIgnore {
 				q.warnings = append(q.warnings, fmt.Sprintf("299 - %q", text))
 			}
 		}
+		clear(tree)
+		maps.Copy(tree, known)
 		return nil
 	}
 	text := "strict decoding error: " + strings.Join(found, ", ")
@@ -72,17 +71,10 @@ func (q *request) isApply() bool {
 	return q.Method == http.MethodPatch && q.patchType() == types.ApplyPatchType
 }
 
-func (s *Server) create(q *request) (answer, *apierrors.StatusError) {
-	tree, failure := q.object()
+func (s *Server) create(q *request) (any, *apierrors.StatusError) {
+	o, failure := s.edit(q, nil)
 	if failure != nil {
-		return answer{}, failure
-	}
-	if failure := s.prepared(q, q.empty(), tree); failure != nil {
-		return answer{}, failure
-	}
-	o, failure := q.updated(q.empty(), tree)
-	if failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	return s.made(q, o)
 }
@@ -99,10 +91,10 @@ func (s *Server) prepared(q *request, before, tree map[string]any) *apierrors.St
 }
 
 // made stores a new object, unless the request is a dry run.
-func (s *Server) made(q *request, o *stored) (answer, *apierrors.StatusError) {
+func (s *Server) made(q *request, o *stored) (any, *apierrors.StatusError) {
 	metadata := metadataOf(o.tree)
 	if version, _ := metadata["resourceVersion"].(string); version != "" && version != "0" && q.Method == http.MethodPost {
-		return answer{}, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
+		return nil, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
 	}
 	for _, field := range kept {
 		delete(metadata, field)
@@ -116,24 +108,25 @@ func (s *Server) made(q *request, o *stored) (answer, *apierrors.StatusError) {
 	q.initial(o.tree)
 	q.at = keyOf(q.kind, o.tree)
 	if failure := s.accepts(q); failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	if failure := q.validate(nil, o.tree); failure != nil {
-		return answer{}, failure
+		return nil, failure
 	}
 	if s.objects[q.at] != nil {
-		return answer{}, apierrors.NewAlreadyExists(q.at.GroupResource, q.at.name)
+		return nil, apierrors.NewAlreadyExists(q.at.GroupResource, q.at.name)
 	}
 	if q.dryRun {
 		s.complete(q.at, o)
 	} else {
 		s.store(q.at, o)
 	}
-	return answer{http.StatusCreated, o.shown(), nil}, nil
+	q.status = http.StatusCreated
+	return o.shown(), nil
 }
 
 // one serves a request for one object.
-func (s *Server) one(q *request) (answer, *apierrors.StatusError) {
+func (s *Server) one(q *request) (any, *apierrors.StatusError) {
 	live := s.objects[q.at]
 	change := s.edit
 	if q.isApply() {
@@ -142,33 +135,33 @@ func (s *Server) one(q *request) (answer, *apierrors.StatusError) {
 	creates := q.subresource == "" && (q.isApply() || q.Method == http.MethodPut && q.createsOnUpdate())
 	switch {
 	case q.subresource != "" && !q.serves() && q.kind.Custom:
-		return answer{}, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
+		return nil, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
 	case q.Method == http.MethodPatch && !q.patches():
-		return answer{}, unsupported("the body of the request was in an unknown format")
+		return nil, unsupported("the body of the request was in an unknown format")
 	case q.subresource != "" && !q.serves():
-		return answer{}, missing(q.Request, "", "")
+		return nil, missing(q.Request, "", "")
 	case q.Method == http.MethodGet && live != nil:
-		return answer{value: q.view(q.read(live))}, nil
+		return q.view(q.read(live)), nil
 	case q.Method == http.MethodDelete && live != nil:
 		return s.delete(q, live)
 	case live == nil && !creates:
-		return answer{}, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
+		return nil, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
 	}
 	next, err := change(q, live)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if live == nil {
 		return s.made(q, next)
 	}
 	revised(live, next)
 	if err := q.validate(live, next.tree); err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !q.dryRun {
 		next = s.update(q.at, live, next)
 	}
-	return answer{value: q.view(q.read(next))}, nil
+	return q.view(q.read(next)), nil
 }
 
 func (q *request) serves() bool {
@@ -252,11 +245,11 @@ func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError
 		if failure == nil {
 			failure = s.prepared(q, q.empty(), tree)
 		}
-		if uid, _ := metadataOf(tree)["uid"].(string); failure == nil && uid != "" {
-			failure = q.uidMismatch(uid, "")
-		}
 		if failure != nil {
 			return nil, failure
+		}
+		if uid, _ := metadataOf(tree)["uid"].(string); q.Method == http.MethodPut && uid != "" {
+			return nil, q.uidMismatch(uid, "")
 		}
 		return q.updated(q.empty(), tree)
 	}
@@ -324,7 +317,7 @@ func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.Status
 			return nil, failure
 		}
 		t, _ := builtIn(q.kind)
-		tree, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(seen), patch, patchMeta{t.Schema, t.TypeRef})
+		tree, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(seen), patch, patchMeta(t))
 		if err != nil {
 			return nil, unprocessable(err)
 		}
@@ -356,35 +349,35 @@ func (q *request) decoded(text []byte) (map[string]any, *apierrors.StatusError) 
 	return tree, nil
 }
 
-func (s *Server) delete(q *request, live *stored) (answer, *apierrors.StatusError) {
+func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) {
 	var options metav1.DeleteOptions
 	if len(q.body) > 0 {
 		if err := json.Unmarshal(q.body, &options); err != nil {
-			return answer{}, q.bad(err)
+			return nil, q.bad(err)
 		}
 	}
 	metadata := metadataOf(live.tree)
 	if p := options.Preconditions; p != nil && (p.UID != nil && string(*p.UID) != metadata["uid"] ||
 		p.ResourceVersion != nil && *p.ResourceVersion != metadata["resourceVersion"]) {
-		return answer{}, apierrors.NewConflict(schema.GroupResource{Group: q.at.Group, Resource: q.kind.Kind}, q.at.name, fmt.Errorf(
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: q.at.Group, Resource: q.kind.Kind}, q.at.name, fmt.Errorf(
 			"the UID or the ResourceVersion in the precondition does not match that in record (%v, %v)", metadata["uid"],
 			metadata["resourceVersion"]))
 	}
 	if q.at.GroupResource == namespaces && slices.Contains(protected, q.at.name) {
-		return answer{}, apierrors.NewForbidden(namespaces, q.at.name, errors.New("this namespace may not be deleted"))
+		return nil, apierrors.NewForbidden(namespaces, q.at.name, errors.New("this namespace may not be deleted"))
 	}
 	if q.dryRun = q.dryRun && len(q.body) == 0 || len(options.DryRun) > 0; !q.dryRun {
 		if next := s.deleteObject(q.at, live); next != nil {
-			return answer{value: q.read(next)}, nil
+			return q.read(next), nil
 		}
 	} else if finalizers, _ := metadata["finalizers"].([]any); len(finalizers) > 0 {
-		return answer{value: q.read(live)}, nil
+		return q.read(live), nil
 	}
 	uid, _ := metadata["uid"].(string)
-	return answer{value: &metav1.Status{
+	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: q.at.name, Group: q.at.Group, Kind: q.at.Resource, UID: types.UID(uid)},
-	}}, nil
+	}, nil
 }
 
 // deleteObject deletes an object, or returns it with the time of its deletion if something keeps it. It requires mu.

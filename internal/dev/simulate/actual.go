@@ -16,9 +16,8 @@ import (
 func (r *Result) Actual() (*testfile.Actual, error) {
 	a := &testfile.Actual{
 		Runs: r.Runs, Exit: r.Exit, Stdout: r.Stdout, Stderr: r.Stderr, Calls: r.Calls, HTTP: expectedHTTP(r.HTTP),
-		Approximate: r.server.Approximate(),
-		Present:     func(ref string) bool { _, err := r.server.Find(ref); return err == nil },
-		Object:      r.expectedObject, Missing: r.missingObject,
+		Present: func(ref string) bool { _, err := findIn(r.server, ref); return err == nil },
+		Object:  r.expectedObject, Missing: r.missingObject,
 	}
 	if r.Err != nil {
 		a.Error = r.Err.Error()
@@ -76,7 +75,7 @@ func (r *Result) missingObject(expected map[string]any) string {
 		return fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it",
 			at.Kind.Kind, at.Name)
 	}
-	return r.server.Missing(at)
+	return missing(r.server, at)
 }
 
 // expectedObject returns the object of the cluster for an expected one.

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -78,7 +78,7 @@ func (c *Cluster) objects(ctx context.Context, res kube.Resource, b *hook.Kubern
 func (c *Cluster) namespaces(ctx context.Context, labels string) (names []string, err error) {
 	found, err := c.list(ctx, Namespaces, "", labels, "", 0)
 	for _, text := range found {
-		h, err := memory.HeadOf(text)
+		h, err := testfile.HeadOf(text)
 		if err != nil {
 			return nil, err
 		}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Diff is what an operation changes in an object.
@@ -53,7 +53,7 @@ func comparable(text []byte) (tree map[string]any, ref string, err error) {
 	if text == nil {
 		return nil, "", nil
 	}
-	h, err := memory.HeadOf(text)
+	h, err := testfile.HeadOf(text)
 	if err != nil || isParent(&h) {
 		return nil, "", err
 	}
@@ -69,7 +69,7 @@ func comparable(text []byte) (tree map[string]any, ref string, err error) {
 	return tree, h.Ref(), nil
 }
 
-func isParent(h *memory.Head) bool {
+func isParent(h *testfile.Head) bool {
 	return h.Kind == "ConfigMap" && strings.HasPrefix(h.Metadata.Name, "shell-operator-") &&
 		h.Metadata.Labels["applyset.kubernetes.io/id"] != ""
 }
@@ -194,11 +194,11 @@ func objectPath(r *http.Request) (string, error) {
 		return "", err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	h, err := memory.HeadOf(body)
+	h, err := testfile.HeadOf(body)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the body of the request to %s: %w", r.URL.Path, err)
 	}
-	if memory.ParsePath(r.URL.Path).Name != "" { // a subresource, such as an eviction
+	if kube.ParsePath(r.URL.Path).Name != "" { // a subresource, such as an eviction
 		return r.URL.Path, nil
 	}
 	if h.Metadata.Name == "" {

@@ -203,9 +203,9 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 				err = s.refresh(ctx)
 			}
 		default:
-			head, _ := memory.HeadOf(m.Text)
+			head, _ := testfile.HeadOf(m.Text)
 			var o memory.Object
-			if o, err = s.server.Find(head.Ref()); err == nil {
+			if o, err = findIn(s.server, head.Ref()); err == nil {
 				err = s.change(ctx, ev.Type, o)
 			}
 		}
@@ -237,7 +237,7 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 		return s.requeueObject(o)
 	case "Deleting":
 		s.server.MarkDeleted(o)
-		if head, err := memory.HeadOf(o.JSON); err == nil { // the next step, if the finalizer was kept
+		if head, err := testfile.HeadOf(o.JSON); err == nil { // the next step, if the finalizer was kept
 			s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
 		}
 	default:
@@ -259,17 +259,17 @@ func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
 		}
 		refs = nil
 		for _, m := range manifests {
-			head, _ := memory.HeadOf(m.Text)
+			head, _ := testfile.HeadOf(m.Text)
 			refs = append(refs, head.Ref())
 		}
 	}
 	s.listening = true
 	for _, ref := range refs {
-		o, err := s.server.Find(ref)
+		o, err := findIn(s.server, ref)
 		if err != nil {
 			continue // the hook has removed it
 		}
-		if head, err := memory.HeadOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
+		if head, err := testfile.HeadOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
 			continue
 		}
 		s.store.remove(o)

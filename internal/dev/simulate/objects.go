@@ -22,7 +22,7 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 	scratch := memory.New(memory.Options{}) // to find what Added names
 	refs := make([]string, len(manifests))
 	for i, m := range manifests {
-		h, err := memory.HeadOf(m.Text)
+		h, err := testfile.HeadOf(m.Text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}
@@ -39,7 +39,7 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 		if ev.Type != "Added" || testfile.IsManifest(ev.Ref) {
 			continue
 		}
-		if o, err := scratch.Find(ev.Ref); err == nil {
+		if o, err := findIn(scratch, ev.Ref); err == nil {
 			s.absent[o.Ref()] = o.JSON
 		}
 	}
@@ -48,7 +48,7 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 		if s.absent[refs[i]] != nil { // it has been there for its uid
-			o, err := s.server.Find(refs[i])
+			o, err := findIn(s.server, refs[i])
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (s *simulation) learn(ctx context.Context, manifests ...testfile.Manifest) 
 		s.server.Learn(memory.CRDKinds(m.Text)...)
 	}
 	for _, m := range manifests {
-		head, err := memory.HeadOf(m.Text)
+		head, err := testfile.HeadOf(m.Text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}

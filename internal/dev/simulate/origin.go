@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
@@ -26,7 +27,7 @@ type origin struct {
 }
 
 func newOrigin(c *Cluster, server *memory.Server) *origin {
-	return &origin{offline: offline{server}, cluster: c, seen: map[string]bool{}}
+	return &origin{offline: offline{server, transport{server}}, cluster: c, seen: map[string]bool{}}
 }
 
 // load reads the objects of the bindings.
@@ -75,7 +76,7 @@ func (o *origin) learn(ctx context.Context, apiVersion, kind string, _ bool) err
 
 // find implements store: an object that is not in memory is read.
 func (o *origin) find(ctx context.Context, ref string) (memory.Object, error) {
-	found, err := o.Find(ref)
+	found, err := findIn(o.Server, ref)
 	parts := strings.Split(ref, "/")
 	if err == nil || len(parts) < 2 || len(parts) > 3 {
 		return found, err // the error explains references
@@ -119,17 +120,17 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := read(r); err != nil {
 		return nil, err
 	}
-	return o.Server.RoundTrip(r)
+	return o.offline.RoundTrip(r)
 }
 
 // unread returns the kind of an object that the simulation does not know yet. From then on it does.
 func (o *origin) unread(path string) (k memory.Kind, unread bool) {
-	p := memory.ParsePath(path)
+	p := kube.ParsePath(path)
 	o.mu.Lock()
 	seen := o.seen[path]
 	o.seen[path] = true
 	o.mu.Unlock()
-	if k, unread = o.ResolveResource(p.GroupVersionResource); seen || !unread {
+	if k, unread = o.ResolveResource(p.GroupResource()); seen || !unread {
 		return k, false
 	}
 	_, there := o.Get(memory.Object{Kind: k, Namespace: p.Namespace, Name: p.Name})
@@ -138,8 +139,8 @@ func (o *origin) unread(path string) (k memory.Kind, unread bool) {
 
 // readList reads the objects of a list that the simulation does not know.
 func (o *origin) readList(r *http.Request) error {
-	p := memory.ParsePath(r.URL.Path)
-	k, known := o.ResolveResource(p.GroupVersionResource)
+	p := kube.ParsePath(r.URL.Path)
+	k, known := o.ResolveResource(p.GroupResource())
 	if !known {
 		return nil
 	}
@@ -148,7 +149,7 @@ func (o *origin) readList(r *http.Request) error {
 		return err
 	}
 	for _, text := range all {
-		h, err := memory.HeadOf(text)
+		h, err := testfile.HeadOf(text)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (o *origin) read(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := memory.ParsePath(path)
+	p := kube.ParsePath(path)
 	if p.Name == "" {
 		return nil
 	}

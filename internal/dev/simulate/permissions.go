@@ -110,16 +110,6 @@ func (p *permissions) RoundTrip(r *http.Request) (*http.Response, error) {
 		return p.next.RoundTrip(r)
 	}
 	p.miss(asked)
-	if r.Body != nil {
-		if err := r.Body.Close(); err != nil {
-			return nil, err
-		}
-	}
-	if r.Body != nil {
-		if err := r.Body.Close(); err != nil {
-			return nil, err
-		}
-	}
 	where := "at the cluster scope"
 	if asked.Namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", asked.Namespace)
@@ -127,7 +117,9 @@ func (p *permissions) RoundTrip(r *http.Request) (*http.Response, error) {
 	reason := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", p.user, asked.Verb, asked.Resource, asked.Group, where)
 	resource := schema.GroupResource{Group: asked.Group}
 	resource.Resource, _, _ = strings.Cut(asked.Resource, "/")
-	return memory.Reject(r, apierrors.NewForbidden(resource, asked.Name, errors.New(reason)))
+	return transport{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		memory.Reject(w, apierrors.NewForbidden(resource, asked.Name, errors.New(reason)))
+	})}.RoundTrip(r)
 }
 
 // verbs are those of requests that are not GET.
@@ -135,7 +127,7 @@ var verbs = map[string]string{http.MethodPost: "create", http.MethodPut: "update
 
 // permissionOf is what a request for objects needs; false for other requests, which every client may send.
 func permissionOf(r *http.Request) (p rbac.Permission, ok bool) {
-	at, query := memory.ParsePath(r.URL.Path), r.URL.Query()
+	at, query := kube.ParsePath(r.URL.Path), r.URL.Query()
 	p = rbac.Permission{Verb: cmp.Or(verbs[r.Method], "get"), Group: at.Group, Resource: at.Resource, Namespace: at.Namespace, Name: at.Name}
 	if p.Group == "" && p.Resource == "namespaces" {
 		p.Namespace = p.Name // as the API server has it

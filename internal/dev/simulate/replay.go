@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -47,7 +46,7 @@ func contextObjects(file []byte) (all []testfile.Manifest, err error) {
 	}
 	last := map[string]int{}
 	add := func(text []byte) {
-		h, err := memory.HeadOf(text)
+		h, err := testfile.HeadOf(text)
 		if len(text) == 0 || err != nil || h.Kind == "" || h.APIVersion == "" || h.Metadata.Name == "" {
 			return
 		}

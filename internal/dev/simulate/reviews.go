@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -48,6 +49,21 @@ func ask(ctx context.Context, handler http.Handler, method, url string, header h
 	w := &response{status: http.StatusOK, header: http.Header{}}
 	handler.ServeHTTP(w, r)
 	return w, ctx.Err()
+}
+
+// transport sends requests to a handler in this process.
+type transport struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := &response{status: http.StatusOK, header: http.Header{}}
+	served := r.Clone(r.Context())
+	if r.Body == nil {
+		served.Body = http.NoBody
+	}
+	t.handler.ServeHTTP(w, served)
+	return &http.Response{StatusCode: w.status, Status: fmt.Sprint(w.status, " ", http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1, Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r}, served.Body.Close()
 }
 
 var jsonBody = http.Header{"Content-Type": {"application/json"}}
@@ -104,7 +120,7 @@ func (s *simulation) review(ctx context.Context) error {
 		return err
 	}
 	defer handler.Wait()
-	h, err := memory.HeadOf(objects[0])
+	h, err := testfile.HeadOf(objects[0])
 	if err != nil {
 		return err
 	}
@@ -163,7 +179,7 @@ func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]
 		return nil, kind, fmt.Errorf("each file of a review has one object, %s has not", listed(files))
 	}
 	for _, m := range manifests {
-		h, err := memory.HeadOf(m.Text)
+		h, err := testfile.HeadOf(m.Text)
 		if err != nil {
 			return nil, kind, fmt.Errorf("%s: %w", m.Path, err)
 		}
@@ -227,7 +243,7 @@ func (s *simulation) namespaceLabels(ctx context.Context, name string) (labels.S
 }
 
 func labelsOf(object []byte) labels.Set {
-	h, err := memory.HeadOf(object)
+	h, err := testfile.HeadOf(object)
 	if err != nil || h.Metadata.Labels == nil {
 		return labels.Set{}
 	}
@@ -308,7 +324,7 @@ func (s *simulation) convert(ctx context.Context) error {
 	if err := s.learn(ctx, manifests...); err != nil {
 		return err
 	}
-	h, err := memory.HeadOf(manifests[0].Text)
+	h, err := testfile.HeadOf(manifests[0].Text)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
@@ -138,7 +140,10 @@ type Result struct {
 }
 
 // Guessed reports whether only the kind of a resource was known, and no CRD.
-func (r *Result) Guessed(group, resource string) bool { return r.server.Guessed(group, resource) }
+func (r *Result) Guessed(group, resource string) bool {
+	k, _ := r.server.ResolveResource(schema.GroupResource{Group: group, Resource: resource})
+	return k.Guessed
+}
 
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
 type simulatedTask struct {
@@ -260,7 +265,7 @@ func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // connect makes the store, and directs operations to it.
 func (s *simulation) connect() (err error) {
-	s.store = offline{s.server}
+	s.store = offline{s.server, transport{s.server}}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
 		DeleteTimeout: time.Millisecond, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
@@ -360,6 +365,7 @@ func (s *simulation) start(ctx context.Context) error {
 	}
 	s.server.Changes()
 	for _, o := range s.server.Objects() {
+		o, _ = s.server.Get(o)
 		if err := s.watched.Set(ctx, o.Kind.Resource, o.JSON); err != nil {
 			return err
 		}

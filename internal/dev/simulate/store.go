@@ -33,7 +33,10 @@ var (
 )
 
 // offline is a store without a real cluster.
-type offline struct{ *memory.Server }
+type offline struct {
+	*memory.Server
+	transport
+}
 
 func (s offline) load(ctx context.Context, h *hook.Hook) error {
 	for _, k := range h.Kubernetes {
@@ -72,6 +75,8 @@ func (s offline) learn(_ context.Context, apiVersion, kind string, namespaced bo
 	return nil
 }
 
-func (s offline) find(_ context.Context, ref string) (memory.Object, error) { return s.Find(ref) }
+func (s offline) find(_ context.Context, ref string) (memory.Object, error) {
+	return findIn(s.Server, ref)
+}
 
 func (s offline) remove(o memory.Object) { s.Remove(o) }

@@ -192,8 +192,6 @@ type Actual struct {
 	Missing func(expected map[string]any) string
 	// Present reports whether the object of a reference exists.
 	Present func(ref string) bool
-	// Approximate are the objects that an API server may merge differently.
-	Approximate []string
 }
 
 // Failure is an expectation that is not met.
@@ -275,11 +273,7 @@ func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
 		if m.match(expected, actual) {
 			break
 		}
-		message := x.Key + " is different"
-		if x.Key == "after" {
-			message = a.approximated(message)
-		}
-		fail(message, diff(render(expected), render(m.project(expected, actual)))...)
+		fail(x.Key+" is different", diff(render(expected), render(m.project(expected, actual)))...)
 	}
 	return failures
 }
@@ -296,14 +290,6 @@ func (a *Actual) missing(x Expected, expected, actual []any) (wanted, there []an
 		wanted, there = append(wanted, object), append(there, actual[i])
 	}
 	return wanted, there, failures
-}
-
-// approximated adds to a message that the objects may be different on an API server.
-func (a *Actual) approximated(message string) string {
-	if len(a.Approximate) == 0 {
-		return message
-	}
-	return message + " (approximate, by server-side apply of lists: " + strings.Join(a.Approximate, ", ") + ")"
 }
 
 func printed(lines []string) []string {

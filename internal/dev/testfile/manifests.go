@@ -1,8 +1,10 @@
 package testfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,3 +42,24 @@ func ReadManifests(paths []string) (all []Manifest, err error) {
 func IsManifest(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path)))
 }
+
+// Head is the identity of an object.
+type Head struct {
+	APIVersion, Kind string
+	Metadata         struct {
+		Namespace, Name   string
+		UID               string
+		Labels            map[string]string
+		Finalizers        []string
+		DeletionTimestamp string
+	}
+}
+
+// HeadOf parses an object as far as its identity.
+func HeadOf(text []byte) (h Head, err error) {
+	err = json.Unmarshal(text, &h)
+	return h, err
+}
+
+// Ref is the reference of the object.
+func (h *Head) Ref() string { return path.Join(h.Kind, h.Metadata.Namespace, h.Metadata.Name) }
