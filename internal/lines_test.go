@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80440
+	productLines = 80484
 	testLines    = 79103
 )
 
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 5213,
 	"docs":                               129,
-	"internal/app":                       2251,
+	"internal/app":                       2252,
 	"internal/console":                   2159,
 	"internal/debug":                     6998,
 	"internal/debug/history":             865,
@@ -36,7 +36,7 @@ var packageLines = map[string]int{
 	"internal/effect":                    410,
 	"internal/effect/apply":              760,
 	"internal/effect/applyset":           4005,
-	"internal/effect/finalizer":          841,
+	"internal/effect/finalizer":          845,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              1007,
 	"internal/event":                     821,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1637,
 	"internal/httpserver":                812,
 	"internal/jq":                        1641,
-	"internal/kube":                      1620,
+	"internal/kube":                      1647,
 	"internal/lifecycle":                 1898,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               960,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6255,
+	"internal/source/watch":              6267,
 	"internal/source/webhook":            1122,
 	"internal/source/webhook/admission":  2009,
 	"internal/source/webhook/cert":       1149,

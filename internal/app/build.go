@@ -103,7 +103,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.watcher, err = watch.New(watch.Options{
 		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
-		Standby: op.election != nil, Changes: changes, Record: op.claim, Warned: op.meter.Warned,
+		Standby: op.election != nil, Changes: changes, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim,
+		Warned:    op.meter.Warned,
 		SetBack:   op.setBack,
 		Installed: func(h *hook.Hook, index int, is bool) { op.life.Installed(h, index, is) },
 	})

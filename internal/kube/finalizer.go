@@ -21,14 +21,17 @@ type Finalized struct {
 	Namespace, Name, UID string
 	// Finalizers are those that the object had when it was read.
 	Finalizers []string
+	// Adders are the field managers that added the finalizer of a list by an update; nil for an object without managedFields. The API server
+	// keeps none for one that was created with nothing but a name, and never applied.
+	Adders []string
 }
 
 func (o *Finalized) path() []string { return append(o.Resource.Path(o.Namespace), o.Name) }
 
 // AddFinalizer adds a finalizer, and returns the object as JSON. An object that is being deleted is returned as it is: no finalizer can be
 // added to it. The error of an object that is gone, or has another uid, is IsNotFound.
-func AddFinalizer(ctx context.Context, client rest.Interface, o Finalized, finalizer string) ([]byte, error) {
-	return changeFinalizers(ctx, client, o, func(live *metav1.ObjectMeta) []string {
+func AddFinalizer(ctx context.Context, client rest.Interface, o Finalized, finalizer, manager string) ([]byte, error) {
+	return changeFinalizers(ctx, client, o, manager, func(live *metav1.ObjectMeta) []string {
 		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, finalizer) {
 			return live.Finalizers
 		}
@@ -39,7 +42,7 @@ func AddFinalizer(ctx context.Context, client rest.Interface, o Finalized, final
 // RemoveFinalizer removes a finalizer, and returns the object as JSON. The error of an object that is gone, or has another uid, is
 // IsNotFound.
 func RemoveFinalizer(ctx context.Context, client rest.Interface, o Finalized, finalizer string) ([]byte, error) {
-	return changeFinalizers(ctx, client, o, func(live *metav1.ObjectMeta) []string {
+	return changeFinalizers(ctx, client, o, "shell-operator", func(live *metav1.ObjectMeta) []string {
 		return slices.DeleteFunc(slices.Clone(live.Finalizers), func(f string) bool { return f == finalizer })
 	})
 }
@@ -48,7 +51,9 @@ func RemoveFinalizer(ctx context.Context, client rest.Interface, o Finalized, fi
 const finalizerAttempts = 8
 
 // changeFinalizers sends a patch that succeeds only if uid and finalizers are as expected. Otherwise it reads the object and decides again.
-func changeFinalizers(ctx context.Context, client rest.Interface, o Finalized, change func(*metav1.ObjectMeta) []string) ([]byte, error) {
+func changeFinalizers(ctx context.Context, client rest.Interface, o Finalized, manager string,
+	change func(*metav1.ObjectMeta) []string,
+) ([]byte, error) {
 	live := metav1.ObjectMeta{Finalizers: o.Finalizers}
 	var text []byte // of the object as it was read last
 	for attempt := 1; ; attempt++ {
@@ -62,7 +67,7 @@ func changeFinalizers(ctx context.Context, client rest.Interface, o Finalized, c
 			if err != nil {
 				return nil, err
 			}
-			patched, err := Send(ctx, client.Patch(types.JSONPatchType).AbsPath(o.path()...).Param("fieldManager", "shell-operator").Body(body))
+			patched, err := Send(ctx, client.Patch(types.JSONPatchType).AbsPath(o.path()...).Param("fieldManager", manager).Body(body))
 			if err == nil || !isTestFailure(err) || attempt == finalizerAttempts {
 				return patched, err
 			}
@@ -150,7 +155,8 @@ func withFinalizer(ctx context.Context, client rest.Interface, res Resource, nam
 		}
 		for _, o := range page.Items {
 			if slices.Contains(o.Finalizers, finalizer) {
-				all = append(all, Finalized{Resource: res, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Finalizers: o.Finalizers})
+				all = append(all, Finalized{Resource: res, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Finalizers: o.Finalizers,
+					Adders: adders(o.ManagedFields, finalizer)})
 			}
 		}
 		if page.Continue == "" {
@@ -158,4 +164,25 @@ func withFinalizer(ctx context.Context, client rest.Interface, res Resource, nam
 		}
 		opts.Continue = page.Continue
 	}
+}
+
+// adders returns the field managers that own a finalizer by updates: an apply declares it.
+func adders(managed []metav1.ManagedFieldsEntry, finalizer string) (managers []string) {
+	if len(managed) > 0 {
+		managers = []string{}
+	}
+	for _, m := range managed {
+		var owned struct {
+			Metadata struct {
+				Finalizers map[string]json.RawMessage `json:"f:finalizers"`
+			} `json:"f:metadata"`
+		}
+		if m.Operation != metav1.ManagedFieldsOperationUpdate || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &owned) != nil {
+			continue
+		}
+		if _, owns := owned.Metadata.Finalizers[fmt.Sprintf("v:%q", finalizer)]; owns {
+			managers = append(managers, m.Manager)
+		}
+	}
+	return managers
 }

@@ -43,7 +43,7 @@ func TestConcurrentClients(t *testing.T) {
 		names = append(names, name)
 		working.Go(func() {
 			object := kube.Finalized{Resource: res, Namespace: namespace, Name: "one", UID: uid}
-			if text, err := kube.AddFinalizer(t.Context(), client, object, name); err != nil || !strings.Contains(string(text), name) {
+			if text, err := kube.AddFinalizer(t.Context(), client, object, name, "m"); err != nil || !strings.Contains(string(text), name) {
 				t.Errorf("%v: %s", err, text)
 			}
 			h := &hook.Hook{Name: name, Kubernetes: []hook.Kubernetes{{Finalizer: name}}}

@@ -104,7 +104,8 @@ func (r *Record) active(e Entry, hooks []*hook.Hook) bool {
 	return false
 }
 
-// find returns the objects with the finalizer of an entry; none if the kind is not served any more.
+// find returns the objects with the finalizer of an entry, but for those to which another installation has added it; none if the kind is
+// not served any more.
 func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
 	res := e.resource()
 	objects, err := kube.WithFinalizer(ctx, r.o.Client, res, e.Namespaces, e.Finalizer)
@@ -121,7 +122,10 @@ func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
 	if err = withRule(res, err); err != nil {
 		return nil, fmt.Errorf("cannot find the objects with the finalizer %s: %w", e.Finalizer, err)
 	}
-	return objects, nil
+	return slices.DeleteFunc(objects, func(o kube.Finalized) bool {
+		return !slices.Contains(o.Adders, kube.FieldManager(e.Instance)) &&
+			slices.ContainsFunc(o.Adders, func(manager string) bool { return strings.HasPrefix(manager, kube.FieldManager("")) })
+	}), nil
 }
 
 // withRule names the rule that is missing, if it is the permission.

@@ -92,7 +92,8 @@ func (m *monitor) persist(ctx context.Context, try func() error) {
 }
 
 // findLeft finds the objects that have the finalizer and left the selectors before the start. They are delivered as Deleted, after the
-// Synchronization. It finds each of them once, and can be repeated until it returns nil.
+// Synchronization. It finds each of them once, and can be repeated until it returns nil. Only what this installation has added counts:
+// other installations, and users, may have the same finalizer on objects that the binding does not select.
 func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.Resource) (err error) {
 	g := m.gate
 	defer func() {
@@ -118,7 +119,7 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 	var failed error // one object does not hold up others
 	own := m.divided().own
 	for _, o := range found {
-		if !own.hasFinalized(o) || m.isKnown(o.UID) {
+		if !m.hasAdded(o) || !own.hasFinalized(o) || m.isKnown(o.UID) {
 			continue
 		}
 		if err := m.readLeft(ctx, client, o, false); err != nil && failed == nil {
@@ -126,6 +127,15 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 		}
 	}
 	return failed
+}
+
+// hasAdded reports whether this installation has added the finalizer. Without managedFields any object in the binding's namespaces counts.
+func (m *monitor) hasAdded(o kube.Finalized) bool {
+	if o.Adders != nil {
+		return slices.Contains(o.Adders, m.gate.manager)
+	}
+	names := m.binding.Namespaces.Names
+	return len(names) == 0 || o.Namespace == "" || slices.Contains(names, o.Namespace)
 }
 
 // readLeft delivers an object with the finalizer as Deleted, if the binding does not have it. Not again, it has not had it either.
@@ -210,13 +220,13 @@ func (m *monitor) isKnown(uid string) bool {
 }
 
 // setFinalizer is called before the binding has objects.
-func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) {
+func (m *monitor) setFinalizer(client rest.Interface, manager string, warned func(hook string)) {
 	name := m.binding.Finalizer
 	if name == "" || client == nil {
 		return
 	}
 	m.gate = newGate(name)
-	m.gate.client = client
+	m.gate.client, m.gate.manager = client, manager
 	receiveWarnings := func(ctx context.Context) context.Context {
 		return kube.WithWarnings(ctx, func(about, text string) {
 			m.log.Warn("The API server warns about a change of a finalizer", "object", about, "warning", text)
@@ -226,7 +236,7 @@ func (m *monitor) setFinalizer(client rest.Interface, warned func(hook string)) 
 		})
 	}
 	m.gate.add = func(ctx context.Context, o kube.Finalized) error {
-		_, err := kube.AddFinalizer(receiveWarnings(ctx), client, o, name)
+		_, err := kube.AddFinalizer(receiveWarnings(ctx), client, o, name, manager)
 		return err
 	}
 	m.gate.remove = func(ctx context.Context, client rest.Interface, o kube.Finalized) ([]byte, error) {

@@ -24,8 +24,9 @@ import (
 type gate struct {
 	name     string
 	resource kube.Resource
-	// client sends the requests.
-	client rest.Interface
+	// client sends the requests, as the field manager of the installation.
+	client  rest.Interface
+	manager string
 	// add and remove send a request. The answer to remove is the object.
 	add    func(context.Context, kube.Finalized) error
 	remove func(context.Context, rest.Interface, kube.Finalized) ([]byte, error)

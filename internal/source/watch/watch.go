@@ -100,9 +100,10 @@ type Options struct {
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
 	Standby bool
-	// Changes sends the requests that add and remove finalizers; nil for none, as in a dry run. Record records that a binding has its
-	// finalizer on a resource, before it is added to the first object.
+	// Changes sends the requests that add and remove finalizers; nil for none, as in a dry run. Manager is the field manager of the
+	// installation. Record records that a binding has its finalizer on a resource, before it is added to the first object.
 	Changes rest.Interface
+	Manager string
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Warned, if set, is called for each warning of the API server to such a request.
 	Warned func(hook string)
@@ -253,7 +254,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 		return err
 	}
 	if w.opts.Changes != nil {
-		m.setFinalizer(w.opts.Changes, w.opts.Warned)
+		m.setFinalizer(w.opts.Changes, w.opts.Manager, w.opts.Warned)
 	}
 	m.take(w.ownShard())
 	var res kube.Resource
