@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80484
-	testLines    = 79103
+	productLines = 80291
+	testLines    = 79079
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -53,7 +53,7 @@ var packageLines = map[string]int{
 	"internal/run":                       2820,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               906,
-	"internal/run/process":               1870,
+	"internal/run/process":               1677,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,

@@ -12,65 +12,92 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run is a process that has been started.
-type run struct {
-	pid    int
-	status syscall.WaitStatus
-	used   syscall.Rusage
-	// ended is when it ended; zero before.
-	ended time.Time
-	// heldOpen reports that a background process kept the output open for too long.
-	heldOpen bool
-	// stopped reports that endEarly ended it.
+// child is a process that has been started. It stays a zombie until reap, so that the kernel does not reuse its pid.
+type child struct {
+	e   *Executor
+	pid int
+	end *signal
+	// forget keeps the end of the context from ending the process; early is closed when that has been done.
+	forget func() bool
+	// over is closed when the process has ended.
+	over, early chan struct{}
+
+	// stopped reports that endEarly ended it. It and what follows are set by reap.
 	stopped bool
-	err     error
+	status  syscall.WaitStatus
+	used    syscall.Rusage
+	ended   time.Time
 }
 
-// follow delivers the output of a process until it has ended and all of it is read. When ctx ends it ends the process.
-// A single thread polls for output and end: waking another one for each line costs more than the line.
-func (e *Executor) follow(ctx context.Context, pid int, streams ...*stream) *run {
-	r := &run{pid: pid}
-	ended, early := make(chan struct{}), make(chan struct{})
-	forget := context.AfterFunc(ctx, func() {
-		defer close(early)
-		r.stopped = e.endEarly(pid, ended)
-	})
-	r.err = e.readUntilEnd(r, streams)
-	if r.err != nil {
-		// Without a reader the process would block on a full pipe.
-		for _, s := range streams {
-			s.closeRead()
+// start starts a process with streams for its output. When ctx ends it ends the process early.
+func (e *Executor) start(ctx context.Context, in Invocation, out []*stream, more ...uintptr) (*child, error) {
+	var files []uintptr
+	for _, s := range out {
+		if err := s.open(); err != nil {
+			return nil, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
 		}
-		r.err = errors.Join(r.err, waitid(pid))
+		defer s.closeWrite()
+		files = append(files, uintptr(s.write))
 	}
-	r.ended = time.Now()
-	// The process stays a zombie until endEarly has returned, so that the kernel does not reuse its pid.
-	close(ended)
-	if !forget() {
-		<-early
-	}
-	r.err = errors.Join(r.err, r.takeStatus())
-	r.heldOpen = readOn(streams, r.ended.Add(e.opts.DrainDelay))
-	return r
-}
-
-// readUntilEnd delivers output until the process ends.
-func (e *Executor) readUntilEnd(r *run, streams []*stream) error {
-	end, err := e.endOf(r.pid)
+	pid, err := e.fork(in, append(files, more...))
 	if err != nil {
-		return fmt.Errorf("cannot wait for the process: %w", err)
+		return nil, err
 	}
-	defer end.close()
+	c := &child{e: e, pid: pid, forget: func() bool { return true }, over: make(chan struct{}), early: make(chan struct{})}
+	if c.end, err = e.endOf(pid); err != nil {
+		c.kill()
+		return nil, fmt.Errorf("%s FAILED: cannot wait for the process: %w", in.Hook, errors.Join(err, c.reap()))
+	}
+	c.forget = context.AfterFunc(ctx, func() {
+		defer close(c.early)
+		c.stopped = e.endEarly(pid, c.over)
+	})
+	return c, nil
+}
+
+// kill ends the process group.
+func (c *child) kill() { _ = syscall.Kill(-c.pid, syscall.SIGKILL) }
+
+// reap takes the status of a process that has ended.
+func (c *child) reap() error {
+	c.ended = time.Now()
+	close(c.over)
+	if !c.forget() {
+		<-c.early
+	}
+	if c.end != nil {
+		defer c.end.close()
+	}
 	for {
-		over, err := readOnce(streams, end.fd, -1)
-		if over || err != nil {
-			return err
+		_, err := syscall.Wait4(c.pid, &c.status, 0, &c.used)
+		if !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("wait4", err)
 		}
 	}
 }
 
-// readOn delivers what is left in the pipes until late. It reports whether another process still has one open.
+func (c *child) success() bool { return c.status.Exited() && c.status.ExitStatus() == 0 }
+
+// String returns how the process ended.
+func (c *child) String() string {
+	if c.status.Signaled() {
+		return "signal: " + c.status.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", c.status.ExitStatus())
+}
+
+func (c *child) usage(started time.Time) Usage {
+	return Usage{
+		User: time.Duration(c.used.Utime.Nano()), System: time.Duration(c.used.Stime.Nano()),
+		MaxRSS: c.used.Maxrss * rssUnit, Wall: c.ended.Sub(started),
+	}
+}
+
+// readOn delivers what is left in streams until late. It reports whether another process still has one open.
 func readOn(streams []*stream, late time.Time) (heldOpen bool) {
+	for _, s := range streams {
+		s.closeWrite()
+	}
 	for {
 		open := false
 		for _, s := range streams {
@@ -80,33 +107,40 @@ func readOn(streams []*stream, late time.Time) (heldOpen bool) {
 		if !open || left <= 0 {
 			return open
 		}
-		if _, err := readOnce(streams, -1, left); err != nil {
+		if _, err := poll(left, streams); err != nil {
 			return open
 		}
 	}
 }
 
-// readOnce waits until a stream is readable or the process has ended, and reads once. A negative limit means none.
-func readOnce(streams []*stream, end int, limit time.Duration) (ended bool, err error) {
-	// poll ignores closed streams, which are -1.
-	polled := [3]unix.PollFd{{Fd: int32(end), Events: unix.POLLIN}}
-	for i, s := range streams {
-		polled[1+i] = unix.PollFd{Fd: int32(s.read), Events: unix.POLLIN}
+// poll waits until a stream or a descriptor is readable, reads such streams once, and reports which descriptors are. It ignores what is
+// closed, which is -1. A negative limit means none.
+// A single thread polls for output and end: waking another one for each line costs more than the line.
+func poll(limit time.Duration, streams []*stream, fds ...int) (ready [3]bool, err error) {
+	polled := make([]unix.PollFd, 0, 8)
+	for _, fd := range fds {
+		polled = append(polled, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	for _, s := range streams {
+		polled = append(polled, unix.PollFd{Fd: int32(s.read), Events: unix.POLLIN})
 	}
 	timeout := -1
 	if limit >= 0 {
 		timeout = int(limit/time.Millisecond) + 1
 	}
-	switch _, err := unix.Poll(polled[:1+len(streams)], timeout); {
+	switch _, err := unix.Poll(polled, timeout); {
 	case errors.Is(err, unix.EINTR):
-		return false, nil
+		return ready, nil
 	case err != nil:
-		return false, os.NewSyscallError("poll", err)
+		return ready, os.NewSyscallError("poll", err)
 	}
 	for i, s := range streams {
-		s.ready(polled[1+i].Revents)
+		s.ready(polled[len(fds)+i].Revents)
 	}
-	return polled[0].Revents != 0, nil
+	for i := range fds {
+		ready[i] = polled[i].Revents != 0
+	}
+	return ready, nil
 }
 
 // signal is a file descriptor that becomes readable with an event.
@@ -128,34 +162,8 @@ func signalEnd(pid int) (*signal, error) {
 	}
 	s := &signal{fd: r}
 	s.waiting.Go(func() {
-		_ = waitid(pid) // takeStatus returns its error
+		_ = waitid(pid) // reap returns its error
 		_ = unix.Close(w)
 	})
 	return s, nil
-}
-
-func (r *run) takeStatus() error {
-	for {
-		_, err := syscall.Wait4(r.pid, &r.status, 0, &r.used)
-		if !errors.Is(err, syscall.EINTR) {
-			return os.NewSyscallError("wait4", err)
-		}
-	}
-}
-
-func (r *run) success() bool { return r.status.Exited() && r.status.ExitStatus() == 0 }
-
-// String returns how the process ended.
-func (r *run) String() string {
-	if r.status.Signaled() {
-		return "signal: " + r.status.Signal().String()
-	}
-	return fmt.Sprintf("exit status %d", r.status.ExitStatus())
-}
-
-func (r *run) usage(started time.Time) Usage {
-	return Usage{
-		User: time.Duration(r.used.Utime.Nano()), System: time.Duration(r.used.Stime.Nano()),
-		MaxRSS: r.used.Maxrss * rssUnit, Wall: r.ended.Sub(started),
-	}
 }

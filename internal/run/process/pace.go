@@ -27,9 +27,6 @@ func (e *Executor) newPace(in Invocation) *pace {
 	return &pace{now: e.now, sleep: e.sleep, most: in.Output, dropped: in.Dropped}
 }
 
-// again gives the next run its own allowance of lines.
-func (p *pace) again() { p.delivered, p.over = 0, false }
-
 // within returns what delivers lines as long as there are not too many.
 func (p *pace) within(deliver func([]byte)) func([]byte) {
 	if p.most == 0 {

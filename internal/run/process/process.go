@@ -102,58 +102,54 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
 	started := time.Now() // before the time limit begins, so that no run appears shorter than its limit
-	var timeout *TimeoutError
-	if in.Timeout > 0 {
-		var cancel context.CancelFunc
-		timeout = &TimeoutError{in.Hook, in.Timeout}
-		ctx, cancel = context.WithTimeoutCause(ctx, in.Timeout, timeout)
-		defer cancel()
-	}
+	ctx, timeout, cancel := in.limited(ctx)
+	defer cancel()
 	tail, pace := &tail{}, e.newPace(in)
-	stdout, stderr := newStream(in.Stdout, nil, pace), newStream(in.Stderr, tail, pace)
-	defer stdout.close()
-	defer stderr.close()
-	for _, s := range []*stream{stdout, stderr} {
-		if err := s.open(); err != nil {
-			return Result{}, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
-		}
-	}
-
-	pid, err := e.start(in, stdout.write, stderr.write)
-	stdout.closeWrite()
-	stderr.closeWrite()
+	out := []*stream{newStream(in.Stdout, nil, pace), newStream(in.Stderr, tail, pace)}
+	defer closeAll(out)
+	c, err := e.start(ctx, in, out)
 	if err != nil {
 		return Result{}, err
 	}
-	r := e.follow(ctx, pid, stdout, stderr)
-	result := Result{Usage: r.usage(started), HeldOpen: r.heldOpen, Slowed: pace.slowed()}
-	if r.err != nil {
-		return result, fmt.Errorf("%s FAILED: %w", in.Hook, r.err)
+	for ended := [3]bool{}; !ended[0] && err == nil; {
+		ended, err = poll(-1, out, c.end.fd)
 	}
-	if timeout != nil && r.stopped && errors.Is(context.Cause(ctx), timeout) {
+	if err != nil {
+		c.kill() // without a reader it would block on a full pipe
+	}
+	err = errors.Join(err, c.reap())
+	result := Result{HeldOpen: readOn(out, c.ended.Add(e.opts.DrainDelay)), Usage: c.usage(started), Slowed: pace.slowed()}
+	if err != nil {
+		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
+	}
+	if c.stopped && errors.Is(context.Cause(ctx), timeout) {
 		return result, timeout // whatever its status: its work was not complete
 	}
-	if !r.success() {
-		return result, &ExitError{Hook: in.Hook, Status: r.String(), Stderr: tail.text()}
+	if !c.success() {
+		return result, &ExitError{Hook: in.Hook, Status: c.String(), Stderr: tail.text()}
 	}
 	return result, nil
 }
 
-// abandon ends a process group that nothing follows.
-func abandon(pid int) error {
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	return (&run{pid: pid}).takeStatus()
+// limited returns a context that ends at the time limit of a run, and its cause then.
+func (in Invocation) limited(ctx context.Context) (context.Context, *TimeoutError, context.CancelFunc) {
+	if in.Timeout <= 0 {
+		return ctx, nil, func() {}
+	}
+	timeout := &TimeoutError{in.Hook, in.Timeout}
+	ctx, cancel := context.WithTimeoutCause(ctx, in.Timeout, timeout)
+	return ctx, timeout, cancel
 }
 
-// start starts the process. It retries ETXTBSY: a file that has just been written may still be open for writing in a child that another
-// run is forking.
-func (e *Executor) start(in Invocation, stdout, stderr int, more ...uintptr) (pid int, err error) {
+// fork starts the process with files from descriptor 1. It retries ETXTBSY: a file that has just been written may still be open for writing
+// in a child that another run is forking.
+func (e *Executor) fork(in Invocation, files []uintptr) (pid int, err error) {
 	devNull, err := e.devNull()
 	if err != nil {
 		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
 	attr := &syscall.ProcAttr{
-		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{devNull.Fd(), uintptr(stdout), uintptr(stderr)}, more...),
+		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{devNull.Fd()}, files...),
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	argv := append([]string{in.Path}, in.Args...)

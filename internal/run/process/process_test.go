@@ -193,7 +193,7 @@ func TestUsage(t *testing.T) {
 
 // Ends of runs. In the scripts below a child prints its number, and the test sees whether it lives on.
 
-const child = "sleep 60 & echo $!\n"
+const withChild = "sleep 60 & echo $!\n"
 
 func childOf(t *testing.T, got outcome) int {
 	t.Helper()
@@ -247,7 +247,7 @@ func limited(t *testing.T, opts Options, script string, lines int) (got outcome,
 }
 
 func TestTimeoutEndsTheGroup(t *testing.T) {
-	got, limit := limited(t, Options{}, child+"wait", 1)
+	got, limit := limited(t, Options{}, withChild+"wait", 1)
 	var timeout *TimeoutError
 	if !errors.As(got.err, &timeout) || timeout.Limit != limit {
 		t.Fatalf("got %v", got.err)
@@ -333,7 +333,7 @@ echo ready; while :; do sleep 0.01; done`, 2)
 }
 
 // stubborn ignores SIGTERM, and so do its children.
-const stubborn = "trap '' TERM\n" + child + "echo ready; wait"
+const stubborn = "trap '' TERM\n" + withChild + "echo ready; wait"
 
 func TestSIGKILLComesAfterTheDelay(t *testing.T) {
 	const delay = 50 * time.Millisecond
@@ -374,7 +374,7 @@ func TestKillDoesNotWaitForTheDelay(t *testing.T) {
 
 // The run does not wait for a child that keeps running.
 func TestOutputHeldOpen(t *testing.T) {
-	got := execute(t, Options{DrainDelay: 500 * time.Millisecond}, child+"echo done", nil)
+	got := execute(t, Options{DrainDelay: 500 * time.Millisecond}, withChild+"echo done", nil)
 	if got.err != nil || !got.result.HeldOpen || len(got.stdout) != 2 || got.stdout[1] != "done" {
 		t.Errorf("stdout %q, result %+v, error %v", got.stdout, got.result, got.err)
 	}

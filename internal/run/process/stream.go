@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -30,9 +31,35 @@ func (s *stream) open() (err error) {
 	return err
 }
 
-func (s *stream) close() {
-	s.closeRead()
-	s.closeWrite()
+// openNamed makes the named pipe of a run. Until the answer it has a writer of ours: so it does not end with the first of several programs
+// that open it, and a worker that opens it does not block.
+func (s *stream) openNamed(path string) error {
+	err := os.NewSyscallError("mkfifo", unix.Mkfifo(path, 0o600))
+	for _, end := range []struct {
+		fd   *int
+		mode int
+	}{{&s.read, unix.O_RDONLY}, {&s.write, unix.O_WRONLY}} {
+		for err == nil && *end.fd < 0 {
+			*end.fd, err = unix.Open(path, end.mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+			if errors.Is(err, unix.EINTR) {
+				err = nil
+			}
+		}
+	}
+	return err
+}
+
+// deliverTo lets later lines go elsewhere.
+func (s *stream) deliverTo(other *stream) {
+	s.lines.end()
+	s.lines, s.pace = other.lines, other.pace
+}
+
+func closeAll(streams []*stream) {
+	for _, s := range streams {
+		s.closeRead()
+		s.closeWrite()
+	}
 }
 
 func (s *stream) closeRead()  { closeEnd(&s.read) }

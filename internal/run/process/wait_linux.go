@@ -10,7 +10,7 @@ import (
 // rssUnit is the unit of Rusage.Maxrss in bytes.
 const rssUnit = 1024
 
-// waitid waits until a child has ended without reaping it, so that its pid is not reused before takeStatus.
+// waitid waits until a child has ended without reaping it, so that its pid is not reused before reap.
 func waitid(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -142,42 +140,20 @@ func TestRunAtTheKill(t *testing.T) {
 	}
 	kill, killAll := context.WithCancel(t.Context())
 	e := New(Options{TermDelay: time.Hour, Kill: kill})
-	ready, served, discard := make(chan struct{}), make(chan error, 1), func([]byte) {}
+	ready, discard := make(chan struct{}), func([]byte) {}
 	in := Invocation{Hook: "hook.sh", Path: path, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}, Stdout: discard, Stderr: discard}
-	var w *Resident
-	var armed atomic.Bool
-	e.now = func() time.Time { // which the worker calls when it has seen that no run waits
-		if armed.CompareAndSwap(true, false) {
-			go func() {
-				in.Worker = &Worker{Run: "1", Stdout: filepath.Join(dir, "out"), Stderr: filepath.Join(dir, "err")}
-				_, err := w.Serve(t.Context(), in)
-				served <- err
-			}()
-			for waits := false; !waits; runtime.Gosched() {
-				w.mu.Lock()
-				waits = w.job != nil
-				w.mu.Unlock()
-			}
-		}
-		return time.Now()
-	}
-	var err error
-	w, err = e.StartResident(ResidentOptions{Invocation: in, ReadyTimeout: time.Hour, Ready: func() { close(ready) }, Ended: func(error) {}})
+	w, err := e.StartResident(ResidentOptions{Invocation: in, ReadyTimeout: time.Hour, Ready: func() { close(ready) }, Ended: func(error) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
 	running.Go(w.Run)
 	<-ready
-	armed.Store(true)
+	in.Worker = &Worker{Run: "1", Stdout: filepath.Join(dir, "out"), Stderr: filepath.Join(dir, "err")}
+	w.wanted.Store(true) // the run has come when the worker notices the end
 	killAll()
 	running.Wait()
-	select {
-	case err := <-served:
-		if !errors.Is(err, ErrWorkerGone) {
-			t.Error(err)
-		}
-	case <-time.After(3 * time.Minute):
-		t.Error("the run waits for a worker that has ended")
+	if _, err := w.Serve(t.Context(), in); !errors.Is(err, ErrWorkerGone) {
+		t.Error(err)
 	}
 }
