@@ -78,7 +78,8 @@ func (q *request) canonical(tree map[string]any) *apierrors.StatusError {
 		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %w", q.kind.Kind, q.kind.Version, q.kind.Kind, err))
 	}
 	for _, name := range unchangeable {
-		if given, isMap := tree[name].(map[string]any); isMap && len(given) == 0 {
+		given, isMap := tree[name].(map[string]any)
+		if isDefault := name == "data" && q.at.Resource == "configmaps"; isMap && len(given) == 0 && !isDefault {
 			q.emptied = append(q.emptied, name)
 		}
 	}

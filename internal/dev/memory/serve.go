@@ -180,13 +180,12 @@ func (q *request) represented(value any) (any, *apierrors.StatusError) {
 	if !isList {
 		return partial(tree, ""), nil
 	}
-	metadata := make([]any, len(items))
-	for i, item := range items {
-		of, _ := item.(map[string]any)
-		metadata[i] = partial(of, "")
-	}
 	list := partial(tree, "List")
-	list["items"] = metadata
+	list["items"] = items
+	for i, item := range items { // they are of this answer only
+		of, _ := item.(map[string]any)
+		items[i] = partial(of, "")
+	}
 	return list, nil
 }
 

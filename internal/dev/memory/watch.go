@@ -79,7 +79,7 @@ func (w *watch) run(ctx context.Context, write func([]byte) error) error {
 		return write(append(text, '\n'))
 	}
 	for _, o := range w.initial {
-		if err := send("ADDED", w.object(o, "")); err != nil {
+		if err := send("ADDED", w.object(w.q.read(o), "")); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (w *watch) run(ctx context.Context, write func([]byte) error) error {
 		}
 		for _, e := range events {
 			if kind, o := w.seen(e); kind != "" {
-				if err := send(kind, w.object(o, fmt.Sprint(e.version))); err != nil {
+				if err := send(kind, w.object(w.q.read(o), fmt.Sprint(e.version))); err != nil {
 					return err
 				}
 			}
@@ -152,10 +152,10 @@ func (w *watch) seen(e event) (kind string, o *stored) {
 	return "", nil
 }
 
-// object is what the client reads of an object; version replaces its own if it is not empty.
-func (w *watch) object(o *stored, version string) map[string]any {
-	tree := maps.Clone(w.q.read(o))
+// object is what the client reads of an object, or of a bookmark; version replaces its own if it is not empty.
+func (w *watch) object(tree map[string]any, version string) map[string]any {
 	if version != "" {
+		tree = maps.Clone(tree)
 		metadata := maps.Clone(metadataOf(tree))
 		metadata["resourceVersion"] = version
 		tree["metadata"] = metadata
@@ -168,14 +168,9 @@ func (w *watch) object(o *stored, version string) map[string]any {
 
 func (w *watch) bookmark(annotations map[string]any) map[string]any {
 	w.marked = w.version
-	metadata := map[string]any{"resourceVersion": fmt.Sprint(w.version)}
-	if annotations != nil {
-		metadata["annotations"] = annotations
-	}
 	tree := w.q.empty()
-	tree["metadata"] = metadata
-	if w.partial {
-		return partial(tree, "")
+	if annotations != nil {
+		metadataOf(tree)["annotations"] = annotations
 	}
-	return tree
+	return w.object(tree, fmt.Sprint(w.version))
 }

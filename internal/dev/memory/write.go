@@ -13,6 +13,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4" // that of an API server
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -179,25 +180,20 @@ func (q *request) view(tree map[string]any) map[string]any {
 	if q.subresource != "scale" {
 		return tree
 	}
-	spec, _ := tree["spec"].(map[string]any)
-	wanted := map[string]any{}
-	if replicas, given := spec["replicas"]; !given {
-		wanted["replicas"] = int64(1)
-	} else if replicas != int64(0) {
-		wanted["replicas"] = replicas
+	scale := map[string]any{"spec": map[string]any{}, "status": map[string]any{"replicas": int64(0)}, "metadata": map[string]any{}}
+	for _, field := range [][]string{{"spec", "replicas"}, {"status", "replicas"}, {"metadata", "name"}, {"metadata", "namespace"},
+		{"metadata", "uid"}, {"metadata", "resourceVersion"}} {
+		value, given, _ := unstructured.NestedFieldNoCopy(tree, field...)
+		switch {
+		case field[0] == "spec" && !given:
+			value = int64(1)
+		case field[0] == "spec" && value == int64(0), !given:
+			continue
+		}
+		_ = unstructured.SetNestedField(scale, value, field...) // these are objects
 	}
-	metadata := metadataOf(tree)
-	status, _ := tree["status"].(map[string]any)
-	current, ok := status["replicas"]
-	if !ok {
-		current = int64(0)
-	}
-	return map[string]any{
-		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": wanted,
-		"status": map[string]any{"replicas": current},
-		"metadata": map[string]any{"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
-			"resourceVersion": metadata["resourceVersion"]},
-	}
+	scale["apiVersion"], scale["kind"] = "autoscaling/v1", "Scale"
+	return scale
 }
 
 // merge takes from after what a request may write.
@@ -218,13 +214,10 @@ func (q *request) merge(live, after map[string]any) map[string]any {
 		return tree
 	case q.subresource == "scale":
 		tree := runtime.DeepCopyJSON(live)
-		spec, _ := tree["spec"].(map[string]any)
-		if spec == nil {
-			spec = map[string]any{}
-			tree["spec"] = spec
+		unstructured.RemoveNestedField(tree, "spec", "replicas")
+		if replicas, given, _ := unstructured.NestedFieldNoCopy(after, "spec", "replicas"); given {
+			_ = unstructured.SetNestedField(tree, replicas, "spec", "replicas") // another spec was rejected
 		}
-		scaled, _ := after["spec"].(map[string]any)
-		take(scaled, spec, "replicas")
 		return tree
 	case q.at.GroupResource == namespaces && q.live:
 		take(live, after, "spec")
