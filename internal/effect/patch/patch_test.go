@@ -253,6 +253,47 @@ func TestServedElsewhere(t *testing.T) {
 	}
 }
 
+// A patch for the version that a binding has is sent again without it if it was rejected, and not if it may have been applied.
+func TestPatchForAVersion(t *testing.T) {
+	for status, want := range map[int]int{200: 1, 409: 2, 422: 2, 504: 1} {
+		var bodies []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.Method == http.MethodGet {
+				fmt.Fprint(w, `{"resources": [{"name": "pods", "kind": "Pod", "namespaced": true, "verbs": ["get", "patch"]}]}`)
+				return
+			}
+			body, _ := io.ReadAll(r.Body)
+			if bodies = append(bodies, string(body)); len(bodies) == 1 && status != 200 {
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `{"kind": "Status", "status": "Failure", "code": %d, "reason": "%s"}`, status, map[int]string{409: "Conflict",
+					422: "Invalid", 504: "Timeout"}[status])
+				return
+			}
+			fmt.Fprint(w, `{"kind": "Pod", "metadata": {"resourceVersion": "9"}}`)
+		}))
+		defer server.Close()
+		client, err := kube.NewClient(&rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := "", ""
+		ctx := effect.WithOwned(t.Context(), func(_, _, _, _ string) (string, func(before, after string)) {
+			return "8", func(b, a string) { before, after = b, a }
+		})
+		err = New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}).Apply(ctx,
+			slog.New(slog.DiscardHandler), Run{}, []effect.Patch{{Operation: effect.JSONPatch, APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "a",
+				Body: []byte(`[{"op":"remove","path":"/x"}]`)}})
+		if (err != nil) != (status == 504) || len(bodies) != want || !strings.Contains(bodies[0], `"value":"8"`) ||
+			want == 2 && strings.Contains(bodies[1], "resourceVersion") {
+			t.Errorf("%d: error %v, sent %q", status, err, bodies)
+		}
+		if own := before+" "+after == "8 9"; own != (status == 200) {
+			t.Errorf("%d: reported as own from %q to %q", status, before, after)
+		}
+	}
+}
+
 // A hook may write a namespace for a kind that has none. It is ignored, and the changes are those of one object.
 func TestOrderWithoutNamespaces(t *testing.T) {
 	cluster := testenv.Shared(t)

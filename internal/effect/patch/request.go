@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -159,8 +160,8 @@ func (r *request) pinned(ctx context.Context, body []byte, send func(body []byte
 		return false, nil
 	}
 	text, err := r.answer(ctx, send(body))
-	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		return false, nil
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError {
+		return false, nil // of other errors it is not known whether the patch was applied
 	}
 	if err == nil {
 		before, after = known, versionOf(text)
