@@ -161,10 +161,7 @@ func (s *simulation) requeueBinding(name string) error {
 func (s *simulation) requeueObject(o memory.Object) error {
 	for i, k := range s.hook.Kubernetes {
 		res, err := s.resolve(k.APIVersion, k.Kind)
-		if err != nil {
-			return err
-		}
-		if res.GroupResource() != o.Kind.GroupResource() || k.Group != "" {
+		if err != nil || res.GroupResource() != o.Kind.GroupResource() || k.Group != "" { // an optional kind may be unknown
 			continue
 		}
 		ev, ok := s.watched.Object(s.hook, i, o.Namespace, o.Name)
@@ -190,9 +187,6 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 	}
 	if len(manifests) == 0 {
 		return errors.New("the file has no object")
-	}
-	if err := s.learn(ctx, manifests...); err != nil {
-		return err
 	}
 	for _, m := range manifests {
 		switch ev.Type {

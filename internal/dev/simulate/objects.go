@@ -79,7 +79,7 @@ func (s *simulation) learn(ctx context.Context, manifests ...testfile.Manifest) 
 func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 	k, ok := s.server.Resolve(apiVersion, kind)
 	if !ok {
-		return kube.Resource{}, fmt.Errorf("the kind %q is not known", kind)
+		return kube.Resource{}, &kube.UnknownKindError{APIVersion: apiVersion, Kind: kind, Simulated: true}
 	}
 	return k.Resource, nil
 }

@@ -351,7 +351,17 @@ func (s *simulation) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.learn(ctx, manifests...); err != nil {
+	known := manifests
+	for _, ev := range s.in.Events {
+		if testfile.IsManifest(ev.Ref) { // an optional kind is installed if an object is of it
+			added, err := testfile.ReadManifests([]string{ev.Ref})
+			if err != nil {
+				return err
+			}
+			known = slices.Concat(known, added)
+		}
+	}
+	if err := s.learn(ctx, known...); err != nil {
 		return err
 	}
 	if err := s.store.load(ctx, s.hook); err != nil {

@@ -40,7 +40,7 @@ type offline struct {
 
 func (s offline) load(ctx context.Context, h *hook.Hook) error {
 	for _, k := range h.Kubernetes {
-		if _, known := s.Resolve(k.APIVersion, k.Kind); known {
+		if _, known := s.Resolve(k.APIVersion, k.Kind); known || k.Optional {
 			continue
 		}
 		if k.APIVersion == "" {
