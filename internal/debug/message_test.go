@@ -43,6 +43,25 @@ func TestMessageOfARun(t *testing.T) {
 	}
 }
 
+// The wait for own changes is a phase, and what was not waited for any longer is named.
+func TestOwnChangesOfARun(t *testing.T) {
+	for lacking, want := range map[string][2]string{
+		"":                {"waited 12ms for its own changes (", "phases:   waiting 8ms, own changes 12ms, process "},
+		"configmaps: a/b": {"waited 12ms for its own changes and began without one: configmaps: a/b (", "lacking:  configmaps: a/b\n"},
+	} {
+		h := history.New()
+		h.Begin(history.Run{Task: "7", Attempt: 1, Hook: "h", Queue: "main", Waited: history.Duration(20 * time.Millisecond),
+			OwnWrites: history.Duration(12 * time.Millisecond), Lacking: lacking}).End(history.Outcome{Status: history.Succeeded})
+		r, _ := h.Run("7")
+		if got := (&Explanation{last: &r}).text(time.Now()); !strings.Contains(got, want[0]) {
+			t.Errorf("why shows\n%s", got)
+		}
+		if got := runText(&r); !strings.Contains(got, want[1]) {
+			t.Errorf("runs show shows\n%s", got)
+		}
+	}
+}
+
 // What the client of a review got follows how the run ended: without it each denial looks like a success.
 func TestVerdictOfARun(t *testing.T) {
 	now := time.Now()

@@ -47,6 +47,8 @@ func TestWhy(t *testing.T) {
 	filter := &hook.Hook{Name: "me",
 		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod", Added: true, JQFilter: "."}}}
 	snapshots := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}, Kind: "Pod"}}}
+	optional := &hook.Hook{Name: "me", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "monitors"},
+		APIVersion: "monitoring.coreos.com/v1", Kind: "ServiceMonitor", Optional: true}}}
 	clock := &hook.Hook{Name: "me", Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "night"}, Crontab: "0 3 * * *"}}}
 	limited := &hook.Hook{Name: "me", Kubernetes: watcher.Kubernetes, Settings: hook.Settings{MinInterval: time.Minute, Burst: 1}}
 	limit := 12 * time.Second
@@ -75,6 +77,9 @@ func TestWhy(t *testing.T) {
 		{"listens by a filter", state{hook: filter, progress: started, bindings: watching}, IsReady, ByEvents,
 			"where the result of its jqFilter changes", false},
 		{"for snapshots only", state{hook: snapshots, progress: started, bindings: watching}, IsReady, ByEvents, "for snapshots only", false},
+		{"has an optional kind that is missing", state{hook: optional, progress: started,
+			bindings: []watch.State{{Objects: event.NoObjects{}, NotInstalled: true}}}, IsIdle, ByWatch,
+			`binding "monitors": the kind ServiceMonitor of monitoring.coreos.com/v1 is not installed, its snapshot is empty`, false},
 		{"waits for the clock", state{hook: clock, progress: started, nextTicks: []time.Time{now.Add(15 * time.Hour)}}, IsReady, ByClock,
 			"is due at 2030-01-02T03:00:00Z, in 15h0m0s", false},
 		{"its clock does not tick yet", state{hook: clock, progress: Progress{StartedUp: true}, nextTicks: []time.Time{{}}}, "synchronizing",
