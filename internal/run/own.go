@@ -25,24 +25,13 @@ type Writes interface {
 	Own(h *hook.Hook, group, resource, namespace, name string) (known string, written func(before, after string))
 }
 
-// noWrites is a Writes whose snapshots lack nothing.
-type noWrites struct{}
-
-func (noWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
-func (noWrites) Own(_ *hook.Hook, _, _, _, _ string) (string, func(before, after string)) {
-	return "", nil
-}
-func (noWrites) Processed(*hook.Hook, int, iter.Seq[effect.Write]) (effect.Write, func() <-chan struct{}) {
-	return effect.Write{}, nil
-}
-
 const (
 	// ownBound limits the wait of a run for what earlier runs of its lane have written.
 	ownBound = 5 * time.Second
 	// maxGone is the number of deleted objects that are remembered of a lane.
 	maxGone = 256
-	// minSwept is the number of lanes of a hook below which those whose writes are shown are not searched for.
-	minSwept = 64
+	// sweepEvery is the number of lanes of a hook at which those are dropped whose writes are shown, and a multiple of it.
+	sweepEvery = 64
 )
 
 // writes are changes by runs: the highest version of each stream, and objects that are gone, by uid.
@@ -81,8 +70,6 @@ type hookWrites struct {
 	lanes map[laneOf]writes
 	// late are the bindings, by index, for which a run has waited in vain, with all writes since. No run waits for them until they show these.
 	late map[int]writes
-	// sweep is the number of lanes at which those are dropped whose writes are shown.
-	sweep int
 }
 
 // laneOf identifies the lane of a task.
@@ -111,7 +98,7 @@ func (e *unshownError) Until() (signal <-chan struct{}, most time.Duration) { re
 
 // noteWrites makes the requests of a run with the context noted for later runs of its lane.
 func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
-	if t.readExtra().review != nil {
+	if r.opts.Writes == nil || t.readExtra().review != nil {
 		return ctx
 	}
 	if slices.ContainsFunc(t.Hook().Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
@@ -134,13 +121,12 @@ func (o *ownWrites) note(by Writes, t *Task, more []effect.Write) {
 		if o.of == nil {
 			o.of = map[string]*hookWrites{}
 		}
-		of = &hookWrites{lanes: map[laneOf]writes{}, late: map[int]writes{}, sweep: minSwept}
+		of = &hookWrites{lanes: map[laneOf]writes{}, late: map[int]writes{}}
 		o.of[t.Hook().Name] = of
 	}
 	if of.lanes[t.lane()] == nil {
-		if len(of.lanes) >= of.sweep {
+		if n := len(of.lanes); n > 0 && n%sweepEvery == 0 {
 			maps.DeleteFunc(of.lanes, func(_ laneOf, w writes) bool { return !lacksAny(by, t.Hook(), w) })
-			of.sweep = max(minSwept, 2*len(of.lanes))
 		}
 		of.lanes[t.lane()] = writes{}
 	}

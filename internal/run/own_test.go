@@ -151,6 +151,7 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 		synctest.Test(t, func(*testing.T) {
 			s := newOwnStage()
 			version, written := uint64(0), map[string][2]uint64{} // the highest of each lane and binding
+			inVain := 0
 			late := map[int]bool{}
 			for i, st := range steps {
 				for index := range late { // each step but a change of the streams looks whether they have come up
@@ -188,6 +189,7 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 						if want = ownBound; st.After > 0 && st.After < 5 {
 							want = time.Duration(st.After) * time.Second
 						} else {
+							inVain++
 							for _, index := range waits {
 								late[index] = true
 							}
@@ -197,8 +199,8 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 						up := version
 						time.AfterFunc(time.Duration(st.After)*time.Second, func() { s.fake.progress(0, up); s.fake.progress(1, up) })
 					}
-					if got := s.begin(s.task(st.Schedule, st.Lane)); got != want {
-						problem = fmt.Sprintf("step %d waited for %s, want %s", i, got, want)
+					if got := s.begin(s.task(st.Schedule, st.Lane)); got != want || s.late != inVain {
+						problem = fmt.Sprintf("step %d waited for %s, want %s; %d waits were in vain, want %d", i, got, want, s.late, inVain)
 						return
 					}
 					time.Sleep(10 * time.Second) // until the streams have come up
@@ -207,27 +209,6 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 		})
 		if problem != "" {
 			rt.Fatalf("%s: %+v", problem, steps)
-		}
-	})
-}
-
-// A watch that is late for long costs the hook one wait, whatever the number of its runs and lanes.
-func TestOneWaitForALateWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newOwnStage()
-		var all time.Duration
-		for i := range 100 {
-			lane := fmt.Sprint(i % 8)
-			s.write(lane, effect.Write{Stream: "0", Version: uint64(i + 1)})
-			all += s.begin(s.task(0, lane))
-		}
-		if all != ownBound || s.late != 1 {
-			t.Errorf("100 runs waited for %s, %d times in vain", all, s.late)
-		}
-		s.fake.progress(0, 100)
-		s.write("0", effect.Write{Stream: "0", Version: 101})
-		if took := s.begin(s.task(0, "0")); took != ownBound {
-			t.Errorf("after the watch has caught up, a run waits for %s", took)
 		}
 	})
 }
@@ -264,7 +245,7 @@ func TestOwnWritesAreForgotten(t *testing.T) {
 		s.write(fmt.Sprint(i), effect.Write{Stream: "0", Version: uint64(i + 1)})
 		s.fake.progress(0, uint64(i+1))
 	}
-	if n := len(s.own.of["h"].lanes); n > 2*minSwept {
+	if n := len(s.own.of["h"].lanes); n > 2*sweepEvery {
 		t.Errorf("%d lanes are remembered", n)
 	}
 	for i := range 10_000 {

@@ -174,9 +174,6 @@ func New(opts Options) *Runner {
 	if opts.Finalizers == nil {
 		opts.Finalizers = noFinalizers{}
 	}
-	if opts.Writes == nil {
-		opts.Writes = noWrites{}
-	}
 	if opts.Random == nil {
 		opts.Random = rand.Float64
 	}
