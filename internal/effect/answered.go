@@ -1,9 +1,6 @@
 package effect
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Answered is what the API server has answered to a request of a run that changed an object.
 type Answered struct {
@@ -22,8 +19,6 @@ type Write struct {
 	Stream               string
 	Namespace, Name, UID string
 	Version              uint64
-	// At is when the change was answered.
-	At time.Time
 }
 
 // answers is the key of what receives answers.

@@ -80,10 +80,10 @@ type subscription struct {
 	// due is the time of the next resync.
 	due time.Time
 
-	// applied is the version up to which the consumer has processed everything. setBack is when a list was older than that. The monitor's mu
-	// guards them.
+	// applied is the version up to which the consumer has processed everything, written are changes by the hook after that, by key. The
+	// monitor's mu guards them.
 	applied uint64
-	setBack time.Time
+	written map[string]lastWrite
 }
 
 // delivery is a list, a change of an object, or else a bookmark.

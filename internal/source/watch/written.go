@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -85,21 +85,48 @@ func readAnswer(a effect.Answered) *answeredObject {
 func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.namespace, Name: o.name, UID: o.uid, At: time.Now()}
+	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.namespace, Name: o.name, UID: o.uid}
 	if o.gone {
 		return []effect.Write{w}
 	}
 	if w.Version = version(o.resourceVersion); w.Version == 0 {
 		return nil
 	}
-	it, has := m.items.Get(objectKey(o.namespace, o.name))
+	key := objectKey(o.namespace, o.name)
+	it, has := m.items.Get(key)
 	for sub := range m.subs {
-		if sub.consumer == consumer(m) && (has && it.from == sub || sub.selects(o)) {
+		if sub.consumer == consumer(m) && sub.delivers(key, has && it.from == sub, lastWrite{w.Version, sub.selects(o)}) {
 			w.Stream = sub.selection
 			all = append(all, w)
 		}
 	}
 	return all
+}
+
+// lastWrite is the last change of an object by the hook, and whether a subscription selects the object since.
+type lastWrite struct {
+	version  uint64
+	selected bool
+}
+
+// maxWritten limits the changes that a subscription remembers.
+const maxWritten = 256
+
+// delivers reports whether the subscription will deliver a change. Had: the monitor has the object, from before those that are not processed.
+func (s *subscription) delivers(key string, had bool, w lastWrite) bool {
+	maps.DeleteFunc(s.written, func(_ string, w lastWrite) bool { return w.version <= s.applied })
+	if last, ok := s.written[key]; ok {
+		had = last.selected
+	}
+	if had || w.selected {
+		if s.written == nil {
+			s.written = map[string]lastWrite{}
+		}
+		if _, ok := s.written[key]; ok || len(s.written) < maxWritten {
+			s.written[key] = w
+		}
+	}
+	return had || w.selected
 }
 
 // selection names a scope in records that outlive versions of a hook and of a kind.
@@ -179,7 +206,7 @@ func (m *monitor) hasStill(w *effect.Write) bool {
 func (m *monitor) lags(w *effect.Write) bool {
 	for sub := range m.subs {
 		if sub.selection == w.Stream && sub.consumer == consumer(m) && sub.applied < w.Version && !m.fails(sub) &&
-			!(sub.optional && m.awaited[sub]) && !w.At.Before(sub.setBack) {
+			!(sub.optional && m.awaited[sub]) {
 			return true
 		}
 	}
@@ -208,13 +235,7 @@ func (m *monitor) fails(sub *subscription) bool {
 func (m *monitor) processed(sub *subscription, version uint64, listed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case !listed:
-		sub.applied = max(sub.applied, version)
-	case version < sub.applied:
-		sub.setBack = time.Now()
-		fallthrough
-	default:
+	if listed || version > sub.applied { // a list may be older
 		sub.applied = version
 	}
 	m.settleWaits()
