@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80321
-	testLines    = 79167
+	productLines = 80217
+	testLines    = 79039
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
 	"internal/hookset":                   1637,
-	"internal/httpserver":                812,
+	"internal/httpserver":                980,
 	"internal/jq":                        1641,
 	"internal/kube":                      1647,
 	"internal/lifecycle":                 1898,
@@ -60,13 +60,13 @@ var packageLines = map[string]int{
 	"internal/schema":                    269,
 	"internal/script":                    415,
 	"internal/shard":                     157,
-	"internal/source/http":               960,
+	"internal/source/http":               870,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6288,
 	"internal/source/webhook":            1122,
-	"internal/source/webhook/admission":  2009,
+	"internal/source/webhook/admission":  1881,
 	"internal/source/webhook/cert":       1149,
-	"internal/source/webhook/conversion": 1291,
+	"internal/source/webhook/conversion": 1237,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,

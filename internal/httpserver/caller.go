@@ -52,7 +52,7 @@ func (e *hiddenError) Unwrap() error { return e.err }
 const lastSecond = time.Second
 
 // admit passes on requests of known clients: those that know a registered path, or have a certificate of a configured CA. Neither the log
-// nor a handler gets a token. Others are not found, before their body is read. Probes need not be known.
+// nor a handler gets a token. Others are not found, before their body is read. Probes need not be known, and are answered here.
 func (o *Options) admit(next http.Handler, report func(context.Context)) http.Handler {
 	if o.Knows == nil && o.ClientCAs == nil {
 		return next
@@ -65,9 +65,11 @@ func (o *Options) admit(next http.Handler, report func(context.Context)) http.Ha
 			r.RequestURI = r.URL.RequestURI()
 		}
 		switch {
+		case r.URL.Path == "/healthz" && token == "":
 		case o.known(r, strings.TrimPrefix(token, "/")):
 			report(r.Context())
-		case r.URL.Path != "/healthz" || token != "":
+			next.ServeHTTP(w, r)
+		default:
 			if suppressed, due := strangers.Due("", ""); due {
 				o.Log.Warn("A request is not answered, its client does not know what is registered", "operator.component", o.Component,
 					"path", Text(r.URL.Path), "client", r.RemoteAddr, "again", suppressed,
@@ -77,9 +79,7 @@ func (o *Options) admit(next http.Handler, report func(context.Context)) http.Ha
 			w.Header().Set("Connection", "close")
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lastSecond))
 			http.NotFound(w, r)
-			return
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

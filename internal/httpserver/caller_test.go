@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -42,13 +43,13 @@ func TestKnownClients(t *testing.T) {
 		{"with the token of another path", nil, nil, nil, "/hooks/y/" + token, missing},
 		{"with an invalid token", nil, nil, nil, "/hooks/x/" + other, missing},
 		{"with half a token", nil, nil, nil, "/hooks/x/" + token[:32], missing},
-		{"a probe", nil, nil, nil, "/healthz", "200 /healthz"},
+		{"a probe", nil, nil, nil, "/healthz", "200 "},
 		{"a probe of another page", nil, nil, nil, "/healthz/" + token, missing},
 		{"with a certificate", certificate.Pool, nil, own, "/hooks/x/" + other, "200 /hooks/x"},
 		{"with an allowed name", certificate.Pool, []string{"a", name}, own, "/hooks/x", "200 /hooks/x"},
 		{"with another name", certificate.Pool, []string{"a"}, own, "/hooks/x/" + token, missing},
 		{"with the token instead of a certificate", certificate.Pool, nil, nil, "/hooks/x/" + token, missing},
-		{"a probe without a certificate", certificate.Pool, nil, nil, "/healthz", "200 /healthz"},
+		{"a probe without a certificate", certificate.Pool, nil, nil, "/healthz", "200 "},
 		{"with a certificate of another CA", certificate.Pool, nil, others, "/hooks/x", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -92,7 +93,7 @@ func post(t *testing.T, address, path string, announce bool, client []tls.Certif
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(test.Patience))
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, map[bool]int{true: 1000}[announce])
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, map[bool]int{true: 1000}[announce])
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return "", false
@@ -112,6 +113,22 @@ func offer(certificates []tls.Certificate) func(*tls.CertificateRequestInfo) (*t
 			return &tls.Certificate{}, nil
 		}
 		return &certificates[0], nil
+	}
+}
+
+// Only what can be a review reaches a handler.
+func TestOnlyReviews(t *testing.T) {
+	handler := onlyReviews(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for request, want := range map[string]int{
+		"POST application/json": 200, "POST application/json; charset=utf-8": 200, "POST application/yaml": 415, "POST ": 415,
+		"GET application/json": 405,
+	} {
+		method, media, _ := strings.Cut(request, " ")
+		r, w := httptest.NewRequest(method, "/", nil), httptest.NewRecorder()
+		r.Header.Set("Content-Type", media)
+		if handler.ServeHTTP(w, r); w.Code != want || (w.Header().Get("Allow") == "POST") != (want == 405) {
+			t.Errorf("%s: %d %v", request, w.Code, w.Header())
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // Intake bounds the bytes of the bodies that are read, or held for runs, at the same time. It is safe for concurrent use.
@@ -76,42 +78,68 @@ func (in *Intake) release(n int64) {
 	}
 }
 
-// Limiter bounds the requests of one hook: those in flight, and the backlog behind them.
-type Limiter struct {
+// Limits bound the requests of a handler: for each hook those in flight, and the backlog behind them. They are safe for concurrent use.
+type Limits struct {
+	in                *Intake
+	inFlight, backlog int
+	// runs are all that have not ended.
+	runs sync.WaitGroup
+
+	mu sync.Mutex // guards what follows
+	by map[any]*limiter
+}
+
+// Limits returns Limits for inFlight runs and backlog further requests of each hook.
+func (in *Intake) Limits(inFlight, backlog int) *Limits {
+	return &Limits{in: in, inFlight: inFlight, backlog: backlog, by: map[any]*limiter{}}
+}
+
+// Wait returns when all runs have ended. Call it after the server's shutdown: a run may end later than its request.
+func (l *Limits) Wait() { l.runs.Wait() }
+
+// of returns the limiter of a hook, or of whatever a handler limits.
+func (l *Limits) of(key any) *limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by[key] == nil {
+		l.by[key] = &limiter{in: l.in, entered: make(chan struct{}, l.inFlight+l.backlog), running: make(chan struct{}, l.inFlight)}
+	}
+	return l.by[key]
+}
+
+// limiter bounds the requests of one hook.
+type limiter struct {
 	in *Intake
 	// entered and running have a token for each request, and for each run.
 	entered, running chan struct{}
+	// refused suppresses records of further refused requests.
+	refused logonce.Dedup
 }
 
-// Limiter returns a Limiter for inFlight runs and backlog further requests.
-func (in *Intake) Limiter(inFlight, backlog int) *Limiter {
-	return &Limiter{in: in, entered: make(chan struct{}, inFlight+backlog), running: make(chan struct{}, inFlight)}
-}
-
-// Request is one request that has entered a Limiter.
-type Request struct {
-	of *Limiter
+// request is one request that has entered a limiter.
+type request struct {
+	of *limiter
 	// bytes are those that it holds. For a large one they are half of the limit, or less.
 	bytes int64
 	large bool
-	// uses counts who needs the body.
+	// uses counts who needs the body: the request, and its run, which may end later.
 	uses atomic.Int32
 }
 
-// Enter admits a request, which must Leave, or returns nil; it never blocks.
-func (l *Limiter) Enter() *Request {
+// enter admits a request, which must leave, or returns nil; it never blocks.
+func (l *limiter) enter() *request {
 	select {
 	case l.entered <- struct{}{}:
 	default:
 		return nil
 	}
-	r := &Request{of: l}
+	r := &request{of: l}
 	r.uses.Store(1)
 	return r
 }
 
-// Reserve waits until n bytes are free for the body. It is called once.
-func (r *Request) Reserve(ctx context.Context, n int64) error {
+// reserve waits until n bytes are free for the body. It is called once.
+func (r *request) reserve(ctx context.Context, n int64) error {
 	in := r.of.in
 	if n > in.limit {
 		select {
@@ -129,15 +157,15 @@ func (r *Request) Reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// Complete is called when the body has been read, with its size.
-func (r *Request) Complete(size int64) {
+// complete is called when the body has been read, with its size.
+func (r *request) complete(size int64) {
 	if size < r.bytes {
 		r.shrink(size)
 	}
 }
 
 // shrink keeps so many bytes.
-func (r *Request) shrink(bytes int64) {
+func (r *request) shrink(bytes int64) {
 	if r.large {
 		r.large = false
 		<-r.of.in.large
@@ -146,66 +174,53 @@ func (r *Request) shrink(bytes int64) {
 	r.bytes = bytes
 }
 
-// Keep makes the body count until done is called, also if the request leaves before.
-func (r *Request) Keep() (done func()) {
-	r.uses.Add(1)
-	return r.done
-}
-
-// Leave releases the slot, and the bytes if nothing else keeps them.
-func (r *Request) Leave() {
+// leave releases the slot, and the bytes if no run needs them.
+func (r *request) leave() {
 	<-r.of.entered
 	r.done()
 }
 
-func (r *Request) done() {
+func (r *request) done() {
 	if r.uses.Add(-1) == 0 {
 		r.shrink(0)
 	}
 }
 
-// Start blocks until the run of the request may start. Each started run must Finish.
-func (r *Request) Start(ctx context.Context) error {
-	select {
-	case r.of.running <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// Body is what a client sends, at most so many bytes as are reserved for it.
+type Body struct {
+	io.Reader
+	// announced is the length that the client has sent, or -1.
+	announced, limit, read int64
 }
 
-// Finish releases the slot of a run, including one that is being ended after its client has disconnected.
-func (r *Request) Finish() { <-r.of.running }
-
-// Size is how many bytes the body of a request can have, if it is read up to a limit.
-func Size(r *http.Request, limit int64) int64 {
-	if r.ContentLength >= 0 {
-		return min(r.ContentLength, limit)
-	}
-	return limit
+func (b *Body) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.read += int64(n)
+	return n, err
 }
 
-// ReadBody reads a body of at most limit bytes into memory.
-func (r *Request) ReadBody(ctx context.Context, w http.ResponseWriter, req *http.Request, limit int64) ([]byte, error) {
-	if req.ContentLength > limit {
-		w.Header().Set("Connection", "close") // it cannot be reused after an unread body
-		return nil, &http.MaxBytesError{Limit: limit}
+// size is how many bytes the body can have.
+func (b *Body) size() int64 {
+	if b.announced >= 0 {
+		return min(b.announced, b.limit)
 	}
-	size := Size(req, limit)
-	if err := r.Reserve(ctx, size); err != nil {
-		return nil, err
+	return b.limit
+}
+
+// Bytes reads the body into memory. One that is announced as too large is not read.
+func (b *Body) Bytes() ([]byte, error) {
+	if b.announced > b.limit {
+		return nil, &http.MaxBytesError{Limit: b.limit}
 	}
-	body := http.MaxBytesReader(w, req.Body, size)
 	var text []byte
 	for {
 		if len(text) == cap(text) { // never above size, which may be more than the client sends
-			text = append(make([]byte, 0, min(size+1, max(4<<10, 2*int64(len(text))))), text...)
+			text = append(make([]byte, 0, min(b.size()+1, max(4<<10, 2*int64(len(text))))), text...)
 		}
-		n, err := body.Read(text[len(text):cap(text)])
+		n, err := b.Read(text[len(text):cap(text)])
 		text = text[:len(text)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			r.Complete(int64(len(text)))
 			return text, nil
 		case err != nil:
 			return nil, err

@@ -9,15 +9,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// logRequests logs each request except for probes, which come every few seconds. Those that are not answered with 200 are
-// logged once a minute for each status: any client can cause them.
+// logRequests logs each request. Those that are not answered with 200 are logged once a minute for each status: any client can cause them.
 func logRequests(log *slog.Logger, component string, next http.Handler) http.Handler {
 	rejected := logonce.Dedup{Every: time.Minute}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/healthz" {
-			next.ServeHTTP(w, r)
-			return
-		}
 		start, response := time.Now(), &Response{ResponseWriter: w, Status: http.StatusOK}
 		defer func() {
 			fields := response.fields(component, r, start)

@@ -7,17 +7,27 @@ import (
 )
 
 // TimeLimit is how long the review of a request may take. The API server sends its timeout with each request; a tenth of it is kept for the
-// network, so that the API server gets the reason of a failure. Most bounds the timeout of a request, byDefault is that of others.
-func TimeLimit(r *http.Request, byDefault, most time.Duration) time.Duration {
+// network, so that the API server gets the reason of a failure. It sends 30 s at most; byDefault is for other clients.
+func TimeLimit(r *http.Request, byDefault time.Duration) time.Duration {
 	timeout := byDefault
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
-		timeout = min(asked, most)
+		timeout = min(asked, 30*time.Second)
 	}
 	return timeout - min(timeout/10, time.Second)
 }
 
-// IsJSON reports whether a request has JSON by its header.
-func IsJSON(r *http.Request) bool {
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return err == nil && media == "application/json"
+// onlyReviews passes on what can be a review, a POST of JSON.
+func onlyReviews(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		switch {
+		case r.Method != http.MethodPost:
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "send POST", http.StatusMethodNotAllowed)
+		case err != nil || media != "application/json":
+			http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
 }

@@ -3,7 +3,7 @@
 //
 // Callers may rely on this:
 //   - New binds the address; Run serves until its context ends, and then gives requests a grace period.
-//   - A server with a Component logs each request after its response, except for probes.
+//   - A server with a Component passes on reviews only, logs each request after its response, and answers probes at /healthz itself.
 //   - With Knows or client CAs only known clients are served, and probes; others get 404, before their body is read. Handlers and logs
 //     never get the token of a path.
 //   - The connections of a server are bounded, and those of known clients are not closed for others.
@@ -46,7 +46,7 @@ type Options struct {
 	Grace time.Duration
 	// ReadTimeout bounds reading a request, 0 means 30 s. WriteTimeout bounds the response, 0 means no limit.
 	ReadTimeout, WriteTimeout time.Duration
-	// Component names the server in its request log; empty disables that log.
+	// Component names a server of reviews in its request log; empty is for other servers.
 	Component string
 	// Hint ends the error of an address that cannot be bound; empty means "choose another address".
 	Hint string
@@ -84,7 +84,7 @@ func New(o Options) (*Server, error) {
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, o.ClientCAs
 	}
 	if o.Component != "" {
-		handler = logRequests(o.Log, o.Component, handler)
+		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
 	}
 	open := newConnections(o.Connections, o.Log)
 	handler = o.admit(handler, open.markKnown)

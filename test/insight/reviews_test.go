@@ -173,7 +173,7 @@ func TestFailedReviews(t *testing.T) {
 		}
 	}
 	for _, r := range op.Records() {
-		if r.Has("validation failed") {
+		if r.Has("A request is refused") {
 			t.Errorf("a second record of a failure: %s", r.Text)
 		}
 	}

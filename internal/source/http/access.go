@@ -27,17 +27,18 @@ const (
 	cacheFor = 10 * time.Second
 	// reviewTimeout bounds a request to the API server.
 	reviewTimeout = 5 * time.Second
-	// These bound the requests to the API server that unauthenticated clients can cause.
-	reviewsInFlight, reviewsWaiting = 16, 64
+	// reviewsInFlight bounds the requests to the API server that unauthenticated clients can cause.
+	reviewsInFlight = 32
 	// maxCached bounds the memory that they can take.
 	maxCached = 4096
 )
 
 // Access authenticates and authorizes clients by the cluster. It is safe for concurrent use.
 type Access struct {
-	client  rest.Interface
-	log     *slog.Logger
-	reviews *httpserver.Limiter
+	client rest.Interface
+	log    *slog.Logger
+	// reviews has a token for each request in flight.
+	reviews chan struct{}
 	// users and allowed have what the API server has answered, by hashes, so they hold no secrets.
 	users, allowed *cache.LRUExpireCache
 	// failures limits the records about an API server that does not respond: any client can cause one.
@@ -48,7 +49,7 @@ type Access struct {
 // subjectaccessreviews.
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
-		client: client, log: log, reviews: httpserver.NewIntake(0).Limiter(reviewsInFlight, reviewsWaiting),
+		client: client, log: log, reviews: make(chan struct{}, reviewsInFlight),
 		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached),
 		failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
@@ -71,14 +72,14 @@ func (a *Access) identify(ctx context.Context, authorization string) (*event.Use
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, reject(http.StatusUnauthorized, "a bearer token of the cluster is required")
+		return nil, httpserver.Refuse(http.StatusUnauthorized, "a bearer token of the cluster is required")
 	}
 	user, err := remembered(a.users, sha256.Sum256([]byte(token)), func() (*event.User, error) { return a.reviewToken(ctx, token) })
 	if err != nil {
 		return nil, err
 	}
 	if user == nil {
-		return nil, reject(http.StatusUnauthorized, "the cluster does not know the token")
+		return nil, httpserver.Refuse(http.StatusUnauthorized, "the cluster does not know the token")
 	}
 	return user, nil
 }
@@ -148,7 +149,7 @@ func (a *Access) authorize(ctx context.Context, u *event.User, b *hook.HTTP, pat
 		}
 	}
 	if !allowed {
-		return reject(http.StatusForbidden, "user %q is not allowed to do this", u.Name)
+		return httpserver.Refuse(http.StatusForbidden, "user %q is not allowed to do this", u.Name)
 	}
 	return nil
 }
@@ -171,20 +172,17 @@ func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path str
 	})
 }
 
-// review creates a review object. An error is a *rejection.
+// review creates a review object. An error is a *httpserver.Refusal.
 func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
-	busy := reject(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
-	entered := a.reviews.Enter()
-	if entered == nil {
+	busy := httpserver.Refuse(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
+	select {
+	case a.reviews <- struct{}{}:
+		defer func() { <-a.reviews }()
+	default:
 		return busy
 	}
-	defer entered.Leave()
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	if entered.Start(ctx) != nil {
-		return busy
-	}
-	defer entered.Finish()
 	text, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {
 		return err

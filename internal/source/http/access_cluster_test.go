@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -30,10 +31,10 @@ func TestDefaultRolesOpenNothing(t *testing.T) {
 		if err == nil {
 			err = a.authorize(t.Context(), user, &hook.HTTP{Method: "GET"}, path)
 		}
-		var refused *rejection
+		var refused *httpserver.Refusal
 		switch {
 		case errors.As(err, &refused):
-			return refused.status
+			return refused.Status
 		case err != nil:
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func (l *oneConnection) Addr() net.Addr { return &net.TCPAddr{} }
 // on the same connection.
 func TestLongRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler, _ := newHandler(t, Options{Timeout: time.Hour,
+		handler, _ := newHandler(t, Options{
 			Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, r *event.Request) (effect.HTTPAnswer, error) {
 				select {
 				case <-time.After(10 * time.Minute):
@@ -43,6 +43,7 @@ func TestLongRuns(t *testing.T) {
 					return effect.HTTPAnswer{}, errors.New("ended early")
 				}
 			})}, "a.sh POST /a")
+		handler.routes[0].timeout = time.Hour
 		client, other := net.Pipe()
 		listener := &oneConnection{make(chan net.Conn, 1)}
 		listener.connections <- other

@@ -23,8 +23,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -57,54 +55,37 @@ type Options struct {
 	// As is the user of every request when there is no Access, for tests of hooks: only "allow" of the binding restricts it.
 	As  *event.User
 	Log *slog.Logger
-	// Parallel limits the requests in flight per hook; 0 means 16. Queue limits those waiting; 0 means twice as many.
-	Parallel, Queue int
-	// Intake bounds the bodies of all Handlers that share it; nil means one for this Handler.
-	Intake *httpserver.Intake
+	// Limits are by hook; nil means some.
+	Limits *httpserver.Limits
 	// BodyLimit is the size limit of bodies; 0 means 1 MiB.
 	BodyLimit int64
-	// Timeout is for bindings that have none; 0 means 30 s.
-	Timeout time.Duration
 }
 
 func (o *Options) setDefaults() {
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
 	}
-	o.Intake = cmp.Or(o.Intake, httpserver.NewIntake(0))
-	o.Parallel = cmp.Or(o.Parallel, 16)
-	o.Queue = cmp.Or(o.Queue, 2*o.Parallel)
+	o.Limits = cmp.Or(o.Limits, httpserver.NewIntake(0).Limits(16, 32))
 	o.BodyLimit = cmp.Or(o.BodyLimit, 1<<20)
-	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 }
 
 // Handler serves requests. It is safe for concurrent use.
 type Handler struct {
 	opts   Options
 	routes table
-	// limiters bound the requests of one hook.
-	limiters map[*hook.Hook]*httpserver.Limiter
-	openAPI  []byte
-	origins  *http.CrossOriginProtection
-	runs     sync.WaitGroup
+	*httpserver.Limits
+	openAPI []byte
+	origins *http.CrossOriginProtection
 }
 
 // New returns a Handler for the HTTP bindings of all hooks. It fails when two of them match the same requests.
 func New(o Options) (*Handler, error) {
 	o.setDefaults()
-	routes, err := newTable(o.Hooks, o.Timeout)
+	routes, err := newTable(o.Hooks)
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{opts: o, routes: routes, limiters: map[*hook.Hook]*httpserver.Limiter{}, origins: http.NewCrossOriginProtection()}
-	for _, r := range routes {
-		if h.limiters[r.hook] == nil {
-			h.limiters[r.hook] = o.Intake.Limiter(o.Parallel, o.Queue)
-		}
-	}
+	h := &Handler{opts: o, routes: routes, Limits: o.Limits, origins: http.NewCrossOriginProtection()}
 	h.openAPI, err = document(routes, o.Access != nil)
 	return h, err
 }
-
-// Wait returns when all runs have ended. Call it after the server's shutdown: a run may end later than its request.
-func (h *Handler) Wait() { h.runs.Wait() }

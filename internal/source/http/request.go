@@ -2,10 +2,8 @@ package http
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -34,31 +32,18 @@ var usualHeaders = []string{
 // secretHeaders are passed to none.
 var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 
-// rejection is a response of the operator itself.
-type rejection struct {
-	status int
-	// text is for the client.
-	text string
-}
-
-func (r *rejection) Error() string { return r.text }
-
-func reject(status int, format string, args ...any) *rejection {
-	return &rejection{status, fmt.Sprintf(format, args...)}
-}
-
 // segmentsOf splits a path. It returns nil for paths that no pattern matches: with empty segments, "." or "..".
 func segmentsOf(u *url.URL) ([]string, error) {
 	if !utf8.ValidString(u.Path) || strings.ContainsFunc(u.Path, unicode.IsControl) {
-		return nil, reject(http.StatusBadRequest, "the path is not text")
+		return nil, httpserver.Refuse(http.StatusBadRequest, "the path is not text")
 	}
 	// An encoded slash would be part of one segment here, and separate two segments in RBAC rules.
 	if strings.Contains(strings.ToLower(u.EscapedPath()), "%2f") {
-		return nil, reject(http.StatusBadRequest, "the path has an encoded slash")
+		return nil, httpserver.Refuse(http.StatusBadRequest, "the path has an encoded slash")
 	}
 	rest, ok := strings.CutPrefix(u.Path, "/")
 	if !ok {
-		return nil, reject(http.StatusBadRequest, "the path does not begin with a slash")
+		return nil, httpserver.Refuse(http.StatusBadRequest, "the path does not begin with a slash")
 	}
 	if rest == "" {
 		return []string{}, nil
@@ -78,12 +63,12 @@ func newID() string { return strings.ToLower(rand.Text()) }
 func queryOf(u *url.URL) (map[string][]string, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, reject(http.StatusBadRequest, "the query cannot be read")
+		return nil, httpserver.Refuse(http.StatusBadRequest, "the query cannot be read")
 	}
 	for name, values := range query {
 		if slices.ContainsFunc(append(values, name), func(s string) bool { return !utf8.ValidString(s) || strings.Contains(s, "\x00") }) {
 			// Shells drop zero bytes, and would check another value than they use.
-			return nil, reject(http.StatusBadRequest, "the query is not text")
+			return nil, httpserver.Refuse(http.StatusBadRequest, "the query is not text")
 		}
 	}
 	return query, nil
@@ -98,32 +83,11 @@ func headersOf(all http.Header, b *hook.HTTP) (map[string][]string, error) {
 			continue
 		}
 		if slices.ContainsFunc(values, func(s string) bool { return !utf8.ValidString(s) }) {
-			return nil, reject(http.StatusBadRequest, "the header %s is not UTF-8", name)
+			return nil, httpserver.Refuse(http.StatusBadRequest, "the header %s is not UTF-8", name)
 		}
 		selected[name] = values
 	}
 	return selected, nil
-}
-
-// readBody reads the whole body, and reports whether it is JSON.
-func readBody(ctx context.Context, entered *httpserver.Request, w http.ResponseWriter, r *http.Request,
-	limit int64) (body []byte, isJSON bool, err error) {
-	body, err = entered.ReadBody(ctx, w, r, limit)
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, false, reject(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", limit)
-	case ctx.Err() != nil:
-		return nil, false, reject(http.StatusServiceUnavailable, "too many requests are being sent: try again later")
-	case err != nil:
-		return nil, false, reject(http.StatusBadRequest, "the body cannot be read")
-	}
-	if len(body) == 0 || !saysJSON(r.Header.Get("Content-Type")) {
-		return body, false, nil
-	}
-	if err := checkJSON(body); err != nil {
-		return nil, false, err
-	}
-	return body, true, nil
 }
 
 func saysJSON(contentType string) bool {
@@ -140,21 +104,21 @@ func checkJSON(text []byte) error {
 		case errors.Is(err, io.EOF) && values == 1:
 			return nil
 		case err != nil:
-			return reject(http.StatusBadRequest, "the body is not valid JSON, at byte %d", in.InputOffset())
+			return httpserver.Refuse(http.StatusBadRequest, "the body is not valid JSON, at byte %d", in.InputOffset())
 		case in.StackDepth() > deepestJSON:
-			return reject(http.StatusBadRequest, "the JSON in the body is nested more than %d levels deep", deepestJSON)
+			return httpserver.Refuse(http.StatusBadRequest, "the JSON in the body is nested more than %d levels deep", deepestJSON)
 		}
 		if in.StackDepth() == 0 {
 			values++
 		}
 		if values > 1 {
-			return reject(http.StatusBadRequest, "the body is more than one JSON text")
+			return httpserver.Refuse(http.StatusBadRequest, "the body is more than one JSON text")
 		}
 	}
 }
 
 // read makes the hook's input of a request.
-func (c *call) read(ctx context.Context, entered *httpserver.Request, to *route, segments []string) (*event.Request, error) {
+func (c *call) read(body *httpserver.Body, to *route, segments []string) (*event.Request, error) {
 	out := &event.Request{ID: c.id, Method: c.r.Method, Path: c.r.URL.Path, PathValues: to.values(segments), User: c.user}
 	var err error
 	if out.Query, err = queryOf(c.r.URL); err != nil {
@@ -163,6 +127,11 @@ func (c *call) read(ctx context.Context, entered *httpserver.Request, to *route,
 	if out.Headers, err = headersOf(c.r.Header, to.binding); err != nil {
 		return nil, err
 	}
-	out.Body, out.IsJSON, err = readBody(ctx, entered, c.w, c.r, c.opts.BodyLimit)
+	if out.Body, err = body.Bytes(); err != nil {
+		return nil, errors.Join(httpserver.Refuse(http.StatusBadRequest, "the body cannot be read"), err)
+	}
+	if out.IsJSON = len(out.Body) > 0 && saysJSON(c.r.Header.Get("Content-Type")); out.IsJSON {
+		err = checkJSON(out.Body)
+	}
 	return out, err
 }

@@ -22,11 +22,11 @@ type route struct {
 // table has the routes by precedence.
 type table []*route
 
-func newTable(hooks []*hook.Hook, timeout time.Duration) (table, error) {
+func newTable(hooks []*hook.Hook) (table, error) {
 	var t table
 	for _, h := range hooks {
 		for i := range h.HTTP {
-			r := &route{hook: h, index: i, binding: &h.HTTP[i], timeout: timeout}
+			r := &route{hook: h, index: i, binding: &h.HTTP[i], timeout: 30 * time.Second}
 			if own := r.binding.Timeout; own != nil {
 				r.timeout = *own
 			}

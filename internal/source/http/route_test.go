@@ -28,7 +28,7 @@ func TestFind(t *testing.T) {
 	hooks := parseHooks(t, manyRoutes)
 	for range 20 {
 		rand.Shuffle(len(hooks), func(i, j int) { hooks[i], hooks[j] = hooks[j], hooks[i] })
-		routes, err := newTable(hooks, 0)
+		routes, err := newTable(hooks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func found(t *testing.T, routes table, method, path string) string {
 }
 
 func TestSameRequests(t *testing.T) {
-	_, err := newTable(parseHooks(t, "a.sh GET /x/{a}\nb.sh GET /x/{b}\nb.sh POST /x/{b}\nc.sh GET /\nd.sh GET /"), 0)
+	_, err := newTable(parseHooks(t, "a.sh GET /x/{a}\nb.sh GET /x/{b}\nb.sh POST /x/{b}\nc.sh GET /\nd.sh GET /"))
 	want := []string{
 		`hook "c.sh" (/) and hook "d.sh" (/) match the same requests, GET: use another method or path for one of them`,
 		`hook "a.sh" (/x/{a}) and hook "b.sh" (/x/{b}) match the same requests, GET: use another method or path for one of them`,

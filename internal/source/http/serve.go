@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +24,7 @@ var _ http.Handler = (*Handler)(nil)
 
 // ServeHTTP serves a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Handler: h, w: w, r: r, id: newID()}
+	c := &call{Handler: h, w: w, r: r, id: newID(), start: time.Now()}
 	c.log = h.opts.Log.With("request", c.id, "method", shortMethod(r.Method))
 	// The previous response on this connection may have left a deadline.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -50,16 +48,15 @@ func (h *Handler) Answers(r *http.Request) (known, ready bool) {
 // call is one request.
 type call struct {
 	*Handler
-	w    http.ResponseWriter
-	r    *http.Request
-	id   string
-	user *event.User
-	log  *slog.Logger
-	// start is when the hook was called.
+	w     http.ResponseWriter
+	r     *http.Request
+	id    string
+	user  *event.User
+	log   *slog.Logger
 	start time.Time
 }
 
-// answer serves the request, or returns a *rejection.
+// answer serves the request, or returns a *httpserver.Refusal.
 func (c *call) answer() error {
 	if err := c.identify(); err != nil {
 		return err
@@ -79,7 +76,7 @@ func (c *call) answer() error {
 	}
 	switch {
 	case len(allowed) == 0:
-		return reject(http.StatusNotFound, "no hook serves this path; %s lists the paths", openAPIPath)
+		return httpserver.Refuse(http.StatusNotFound, "no hook serves this path; %s lists the paths", openAPIPath)
 	case c.r.Method == http.MethodOptions:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		c.send(http.StatusNoContent, nil)
@@ -90,7 +87,7 @@ func (c *call) answer() error {
 		return nil
 	case to == nil:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return reject(http.StatusMethodNotAllowed, "this path supports %s", strings.Join(allowed, ", "))
+		return httpserver.Refuse(http.StatusMethodNotAllowed, "this path supports %s", strings.Join(allowed, ", "))
 	}
 	c.log = c.log.With("hook", to.hook.Name, "binding", to.binding.Name, "route", to.binding.Path)
 	if c.user != nil {
@@ -100,9 +97,23 @@ func (c *call) answer() error {
 		}
 	}
 	if !c.opts.Ready(to.hook) {
-		return c.later("the hook is starting")
+		return httpserver.Refuse(http.StatusServiceUnavailable, "the hook is starting: try again later")
 	}
-	return c.callHook(to, segments)
+	httpserver.Answer(c.w, c.r, httpserver.Call[effect.HTTPAnswer]{
+		Limits: c.Limits, Key: to.hook, Limit: to.timeout, MaxBytes: c.opts.BodyLimit, Log: c.log,
+		Parse: func(body *httpserver.Body) (func(context.Context) (effect.HTTPAnswer, error), error) {
+			request, err := c.read(body, to, segments)
+			return func(ctx context.Context) (effect.HTTPAnswer, error) {
+				return c.opts.Runner.Answer(ctx, to.hook, to.index, request)
+			}, err
+		},
+		Write: func(answer effect.HTTPAnswer, err error) {
+			if err = c.respond(answer, err); err != nil {
+				c.reject(err)
+			}
+		},
+	})
+	return nil
 }
 
 // identify authenticates the client; on loopback it only checks the origin.
@@ -116,99 +127,48 @@ func (c *call) identify() error {
 	return err
 }
 
-// callHook runs the hook and sends its response.
-func (c *call) callHook(to *route, segments []string) error {
-	entered := c.limiters[to.hook].Enter()
-	if entered == nil {
-		c.log.Warn("A request is refused, too many are waiting for the hook: make it faster, or raise --http-parallel")
-		return c.later("too many requests are waiting")
-	}
-	defer entered.Leave()
-	reading, read := context.WithTimeout(c.r.Context(), to.timeout)
-	request, err := c.read(reading, entered, to, segments)
-	read()
-	if err != nil {
-		return err
-	}
-	// The server's read deadline must not end the run. Not every connection supports deadlines.
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
-	ctx, cancel := context.WithTimeout(c.r.Context(), to.timeout)
-	defer cancel()
-	c.start = time.Now()
-	answer, err := c.run(ctx, to, request, entered)
+// respond sends the response of a hook, or returns a *httpserver.Refusal.
+func (c *call) respond(answer effect.HTTPAnswer, err error) error {
 	elapsed := slog.String("elapsed", time.Since(c.start).Round(time.Millisecond).String())
 	switch {
-	case c.r.Context().Err() != nil:
+	case err == nil:
+		c.log.Info("HTTP request", "status", answer.Status, "bytes", len(answer.Body), elapsed)
+		maps.Copy(c.w.Header(), answer.Headers)
+		c.send(answer.Status, answer.Body)
+		return nil
+	case errors.Is(err, httpserver.ErrGone):
 		c.log.Info("The client has hung up, the run is ended", elapsed)
 		return nil
+	case errors.As(err, new(*httpserver.Refusal)):
+		return err
 	case errors.Is(err, ErrBusy):
 		c.log.Warn("A request is refused", "error", err.Error())
-		return c.later("too many requests")
-	case err != nil && (ctx.Err() != nil || errors.Is(err, ErrLate)):
-		c.log.Error("The hook gave no answer in time: make it faster, or raise the binding's timeout", "timeout", to.timeout.String(), elapsed)
-		return reject(http.StatusGatewayTimeout, "the hook gave no answer in time")
-	case err != nil:
-		c.log.Error("The hook could not answer a request", "error", err.Error(), elapsed)
-		return reject(http.StatusInternalServerError, "the hook failed; the log of the operator says why")
+		fallthrough
+	case errors.Is(err, httpserver.ErrSlots):
+		return httpserver.Refuse(http.StatusServiceUnavailable, "too many requests: try again later")
+	case errors.As(err, new(httpserver.Late)), errors.Is(err, ErrLate):
+		c.log.Error("The hook gave no answer in time: make it faster, or raise the binding's timeout", elapsed)
+		return httpserver.Refuse(http.StatusGatewayTimeout, "the hook gave no answer in time")
 	}
-	c.log.Info("HTTP request", "status", answer.Status, "bytes", len(answer.Body), elapsed)
-	maps.Copy(c.w.Header(), answer.Headers)
-	c.send(answer.Status, answer.Body)
-	return nil
-}
-
-// run runs the hook, and returns when there is an answer or ctx has ended, whichever comes first: ending a process takes
-// time. The run keeps its slot until it has ended.
-func (c *call) run(ctx context.Context, to *route, request *event.Request, entered *httpserver.Request) (effect.HTTPAnswer, error) {
-	if err := entered.Start(ctx); err != nil {
-		return effect.HTTPAnswer{}, fmt.Errorf("%w: no slot was free in time", ErrBusy)
-	}
-	type result struct {
-		answer effect.HTTPAnswer
-		err    error
-	}
-	done := make(chan result, 1)
-	bodyUsed := entered.Keep()
-	c.runs.Go(func() {
-		defer bodyUsed()
-		defer entered.Finish()
-		var out result
-		defer func() {
-			if bug := recover(); bug != nil {
-				c.log.Error("panic recovered in a request", "error", fmt.Sprint(bug), "stack", string(debug.Stack()))
-				out = result{err: errors.New("the operator panicked: this is a bug in it")}
-			}
-			done <- out
-		}()
-		out.answer, out.err = c.opts.Runner.Answer(ctx, to.hook, to.index, request)
-	})
-	select {
-	case out := <-done:
-		return out.answer, out.err
-	case <-ctx.Done():
-		return effect.HTTPAnswer{}, ctx.Err()
-	}
-}
-
-// later rejects a request that may succeed soon.
-func (c *call) later(text string) error {
-	c.w.Header().Set("Retry-After", "1")
-	return reject(http.StatusServiceUnavailable, "%s: try again later", text)
+	c.log.Error("The hook could not answer a request", "error", err.Error(), elapsed)
+	return httpserver.Refuse(http.StatusInternalServerError, "the hook failed; the log of the operator says why")
 }
 
 func (c *call) reject(err error) {
-	var r *rejection
+	r := &httpserver.Refusal{Status: http.StatusInternalServerError, Text: "internal error"}
 	if !errors.As(err, &r) {
-		r = reject(http.StatusInternalServerError, "internal error")
 		c.log.Error("A request could not be answered", "error", err.Error())
 	}
-	if r.status == http.StatusUnauthorized {
+	switch r.Status {
+	case http.StatusUnauthorized:
 		c.w.Header().Set("WWW-Authenticate", `Bearer realm="shell-operator"`)
+	case http.StatusServiceUnavailable:
+		c.w.Header().Set("Retry-After", "1")
 	}
-	c.log.Debug("HTTP request refused", "status", r.status, "reason", r.text)
-	text, _ := json.Marshal(map[string]string{"error": r.text, "id": c.id}) // strings cannot fail
+	c.log.Debug("HTTP request refused", "status", r.Status, "reason", r.Text)
+	text, _ := json.Marshal(map[string]string{"error": r.Text, "id": c.id}) // strings cannot fail
 	c.w.Header().Set("Content-Type", "application/json")
-	c.send(r.status, append(text, '\n'))
+	c.send(r.Status, append(text, '\n'))
 }
 
 // send writes a response. An error means that the client has disconnected.

@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -121,9 +119,6 @@ func TestOutcomes(t *testing.T) {
 			{"it fails", func(context.Context, *hook.Hook, int, *event.Request) (effect.HTTPAnswer, error) {
 				return effect.HTTPAnswer{}, errors.New("secret")
 			}, 500, "the hook failed; the log of the operator says why"},
-			{"a bug of ours", func(context.Context, *hook.Hook, int, *event.Request) (effect.HTTPAnswer, error) {
-				panic("secret")
-			}, 500, "the hook failed; the log of the operator says why"},
 			{"it is late", func(ctx context.Context, _ *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
 				<-ctx.Done()
 				return effect.HTTPAnswer{}, errors.New("secret: killed")
@@ -157,70 +152,6 @@ func TestOutcomes(t *testing.T) {
 			if w.Code >= 500 && !strings.Contains(log.String(), "route=/a/{x}") {
 				t.Errorf("%s: the log does not name the route:\n%s", tt.name, log)
 			}
-		}
-	})
-}
-
-// Two requests run, one waits, the fourth is rejected immediately. Other hooks are not affected.
-func TestBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		free := make(chan struct{})
-		handler, log := newHandler(t, Options{Parallel: 2, Queue: 1,
-			Runner: runnerFunc(func(_ context.Context, h *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
-				if h.Name == "a.sh" {
-					<-free
-				}
-				return effect.HTTPAnswer{Status: 204}, nil
-			})}, "a.sh GET /a\nb.sh GET /b")
-		var asked sync.WaitGroup
-		for range 3 {
-			asked.Go(func() {
-				if w := ask(t.Context(), handler, "GET", "/a", ""); w.Code != 204 {
-					t.Errorf("got %d %s", w.Code, w.Body)
-				}
-			})
-		}
-		synctest.Wait()
-		begun := time.Now()
-		if w := ask(t.Context(), handler, "GET", "/a", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" || time.Since(begun) != 0 {
-			t.Errorf("the fourth: got %d %s after %s", w.Code, w.Body, time.Since(begun))
-		}
-		if w := ask(t.Context(), handler, "GET", "/b", ""); w.Code != 204 {
-			t.Errorf("another hook: got %d", w.Code)
-		}
-		close(free)
-		asked.Wait()
-		if !strings.Contains(log.String(), "A request is refused, too many are waiting") {
-			t.Errorf("the log does not say why:\n%s", log)
-		}
-	})
-}
-
-// A client that disconnects ends the run. A run that does not end immediately keeps its slot, and Wait waits for it.
-func TestHungUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		handler, log := newHandler(t, Options{Parallel: 1, Queue: 1, Timeout: 3 * time.Second,
-			Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ int, _ *event.Request) (effect.HTTPAnswer, error) {
-				<-ctx.Done()
-				time.Sleep(5 * time.Second)
-				return effect.HTTPAnswer{}, ctx.Err()
-			})}, "a.sh GET /a")
-		begun := time.Now()
-		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
-		defer hangUp()
-		if w := ask(ctx, handler, "GET", "/a", ""); w.Body.Len() > 0 || time.Since(begun) != time.Second {
-			t.Errorf("got %s after %s", w.Body, time.Since(begun))
-		}
-		// The next one waits for the slot, in vain.
-		if w := ask(t.Context(), handler, "GET", "/a", ""); w.Code != 503 || time.Since(begun) != 4*time.Second {
-			t.Errorf("got %d after %s", w.Code, time.Since(begun))
-		}
-		handler.Wait()
-		if took := time.Since(begun); took != 6*time.Second {
-			t.Errorf("Wait returned after %s", took)
-		}
-		if !strings.Contains(log.String(), "hung up") {
-			t.Errorf("log:\n%s", log)
 		}
 	})
 }

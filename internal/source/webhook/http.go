@@ -36,13 +36,13 @@ func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 		warnAboutAllow(hooks, w.o)
 	}
 	handler, err := httphooks.New(httphooks.Options{
-		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log, Intake: w.o.httpIntake,
-		Parallel: w.o.HTTP.Parallel, BodyLimit: int64(w.o.HTTP.BodyLimit),
+		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log,
+		Limits: w.o.httpIntake.Limits(w.o.HTTP.Parallel, 2*w.o.HTTP.Parallel), BodyLimit: int64(w.o.HTTP.BodyLimit),
 	})
 	if err != nil {
 		return err
 	}
-	r.handlers, r.wait = append(r.handlers, placed{&served.handler, handler}), append(r.wait, handler.Wait)
+	r.handlers = append(r.handlers, placed{&served.handler, handler})
 	return nil
 }
 

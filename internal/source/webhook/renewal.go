@@ -28,8 +28,6 @@ type Renewal struct {
 	// registrars register the servers.
 	registrars []part
 	handlers   []placed
-	// wait returns when all runs of the new handlers have ended.
-	wait []func()
 	// retired, if set, is called when no request of earlier handlers is in flight.
 	retired func()
 	// ready, if set, is closed when all hooks are ready for requests.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -30,18 +29,16 @@ func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 		}
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
-		now, previous := r, w.current
-		w.current = slices.Concat(now.wait, previous)
+		now := r
+		w.active = append(w.active, now.handlers...)
 		registrars.Go(func() {
 			now.register(registering, func(gone []*inPlace) {
 				calls := w.retired
-				w.retired, w.current = nil, now.wait
+				w.retired, w.active = nil, now.handlers
 				running.Go(func() {
 					for _, h := range gone {
 						h.requests.Wait()
-					}
-					for _, wait := range previous {
-						wait()
+						h.Wait()
 					}
 					for _, call := range calls {
 						call()
@@ -61,7 +58,7 @@ func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 	}
 	endServing()
 	running.Wait()
-	for _, wait := range w.current {
-		wait()
+	for _, p := range w.active {
+		p.handler.Wait()
 	}
 }

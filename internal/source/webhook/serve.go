@@ -75,9 +75,10 @@ type Servers struct {
 	first *Renewal
 	next  chan *Renewal
 	ended chan struct{}
-	// retired are the callbacks of renewals of which not all hooks are ready. current waits for the runs of the handlers that answer. The
-	// goroutine of Run owns both, except while a renewal registers.
-	retired, current []func()
+	// retired are the callbacks of renewals of which not all hooks are ready, active the handlers that answer. The goroutine of Run owns
+	// both, except while a renewal registers.
+	retired []func()
+	active  []placed
 }
 
 // New listens for the hooks that need it. Requests get 503 until their hook is ready. Before Run nothing is registered.

@@ -152,6 +152,8 @@ type answerer interface {
 	http.Handler
 	// Answers reports whether the set has a hook for a request, and whether that is ready.
 	Answers(*http.Request) (known, ready bool)
+	// Wait returns when the runs of requests that have been answered have ended, too.
+	Wait()
 }
 
 // replaceable is a handler that can be replaced while it serves, hook by hook.

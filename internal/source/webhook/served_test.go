@@ -18,6 +18,8 @@ func (v *version) Answers(r *http.Request) (known, ready bool) {
 	return known, ready
 }
 
+func (*version) Wait() {}
+
 func (v *version) ServeHTTP(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, v.name) }
 
 // Each hook is replaced when its next version is ready, whatever the others wait for.

@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
+	"runtime"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -54,8 +56,8 @@ func (w *Servers) seen(s *served, object string, paths []string, open bool) {
 func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
-		Intake: o.intake,
-		Hooks:  hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
+		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
+		Limits:               o.intake.Limits(cmp.Or(o.Webhooks.Parallel, 16), 256), // the API server has some 600 in flight at most
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
 	})
 	if err != nil {
@@ -84,7 +86,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	if err := registrar.Check(ctx); err != nil {
 		return err
 	}
-	r.handlers, r.wait = append(r.handlers, placed{&s.handler, handler}), append(r.wait, handler.Wait)
+	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil
 }
@@ -104,8 +106,8 @@ const crdSubject = "CustomResourceDefinition "
 func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
-		Intake: o.intake,
-		Hooks:  hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log, Parallel: o.Webhooks.Parallel,
+		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
+		Limits: o.intake.Limits(cmp.Or(o.Webhooks.Parallel, max(4, 2*runtime.GOMAXPROCS(0))), 100),
 	})
 	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
 	if err != nil {

@@ -18,9 +18,9 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -29,7 +29,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
-	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 // Review is one review for a hook.
@@ -68,34 +67,20 @@ type Options struct {
 	Runner Runner
 	Meter  Meter
 	Log    *slog.Logger
-	// Parallel limits the reviews in flight per hook; 0 means 16. The limit is per hook so that a slow hook does not take
-	// the slots of others.
-	Parallel int
-	// Queue limits the reviews waiting per hook; 0 means 256. Further ones are rejected, and the API server applies the
-	// failure policy. The API server has some 600 requests in flight at most.
-	Queue int
 	// DefaultFailurePolicy is that of validating bindings without one: "Fail" (also when empty) or "Ignore". That of
 	// mutating bindings is always Fail.
 	DefaultFailurePolicy string
-	// Intake bounds the bodies of all Handlers that share it; nil means one for this Handler.
-	Intake *httpserver.Intake
+	// Limits are by hook, so that a slow one does not take the slots of others; nil means some.
+	Limits *httpserver.Limits
 }
 
 func (o *Options) setDefaults() {
-	if o.Parallel <= 0 {
-		o.Parallel = 16
-	}
-	if o.Queue <= 0 {
-		o.Queue = 256
-	}
+	o.Limits = cmp.Or(o.Limits, httpserver.NewIntake(0).Limits(16, 256))
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
 	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}
-	}
-	if o.Intake == nil {
-		o.Intake = httpserver.NewIntake(0)
 	}
 }
 
@@ -107,13 +92,9 @@ func (noMeter) AdmissionReviewed(string, string, string, time.Duration) {}
 type Handler struct {
 	opts     Options
 	webhooks map[string]*webhook // by path
-	// limiters bound the reviews of one hook.
-	limiters map[*hook.Hook]*httpserver.Limiter
+	*httpserver.Limits
 	// unknownPaths limits the records about paths without a binding: any client can send such requests.
 	unknownPaths *rate.Limiter
-	// refused limits the records about refused reviews, by their hook.
-	refused logonce.Dedup
-	runs    sync.WaitGroup
 }
 
 // New returns a Handler for the admission bindings of all hooks. It fails when two of them conflict.
@@ -123,17 +104,6 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{
-		opts: o, webhooks: byPath(all), limiters: map[*hook.Hook]*httpserver.Limiter{},
-		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3), refused: logonce.Dedup{Every: time.Minute},
-	}
-	for _, w := range all {
-		if h.limiters[w.hook] == nil {
-			h.limiters[w.hook] = o.Intake.Limiter(o.Parallel, o.Queue)
-		}
-	}
-	return h, nil
+	return &Handler{opts: o, webhooks: byPath(all), Limits: o.Limits,
+		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3)}, nil
 }
-
-// Wait returns when all runs have ended. Call it after the server's shutdown: a run may end later than its request.
-func (h *Handler) Wait() { h.runs.Wait() }

@@ -5,11 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -43,101 +39,6 @@ const (
 	path    = "/hooks/validating/a.sh/a.acme.dev"
 	minimal = `{"request":{"uid":"1"}}`
 )
-
-// Two reviews run, one waits, the fourth is rejected immediately. Other hooks are not affected.
-func TestBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var running, most atomic.Int32
-		free := make(chan struct{})
-		handler, log := newHandler(t, Options{Parallel: 2, Queue: 1,
-			Runner: runnerFunc(func(_ context.Context, h *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {
-				if h.Name == "b.sh" {
-					return allow, nil
-				}
-				most.Store(max(most.Load(), running.Add(1)))
-				defer running.Add(-1)
-				<-free
-				return allow, nil
-			})}, "validating a.sh a.acme.dev\nvalidating b.sh b.acme.dev")
-		var asked sync.WaitGroup
-		for range 3 {
-			asked.Go(func() {
-				if status, body := post(t.Context(), handler, path, minimal); status != 200 || !strings.Contains(body, `"allowed":true`) {
-					t.Errorf("got %d %s", status, body)
-				}
-			})
-		}
-		synctest.Wait()
-		begun := time.Now()
-		if status, body := post(t.Context(), handler, path, minimal); status != http.StatusServiceUnavailable ||
-			body != `too many reviews are waiting for hook "a.sh"` {
-			t.Errorf("the fourth: got %d %s", status, body)
-		}
-		if waited := time.Since(begun); waited != 0 {
-			t.Errorf("the fourth has waited for %s", waited)
-		}
-		if status, _ := post(t.Context(), handler, "/hooks/validating/b.sh/b.acme.dev", minimal); status != 200 {
-			t.Errorf("another hook: got %d", status)
-		}
-		close(free)
-		asked.Wait()
-		if most.Load() != 2 {
-			t.Errorf("%d at a time", most.Load())
-		}
-		if !strings.Contains(log.String(), "A review is refused") {
-			t.Errorf("the log does not say why:\n%s", log)
-		}
-		if status, _ := post(t.Context(), handler, path, minimal); status != 200 {
-			t.Errorf("afterwards: got %d", status)
-		}
-	})
-}
-
-// A hook that ignores SIGTERM does not delay the response. It keeps its slot, and Wait waits for it.
-func TestStubborn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		handler, _ := newHandler(t, Options{Parallel: 1, Queue: 1,
-			Runner: runnerFunc(func(ctx context.Context, _ *hook.Hook, _ event.Type, _ int, _ []byte) (*effect.AdmissionAnswer, error) {
-				<-ctx.Done()
-				time.Sleep(5 * time.Second)
-				return nil, ctx.Err()
-			})}, "validating a.sh a.acme.dev")
-		begun := time.Now()
-		status, body := post(t.Context(), handler, path+"?timeout=2s", minimal)
-		if took := time.Since(begun); status != 200 || !strings.Contains(body, "gave no answer in time") || took != 1800*time.Millisecond {
-			t.Errorf("got %d %s after %s", status, body, took)
-		}
-		// The next one does not get to run in time.
-		status, body = post(t.Context(), handler, path+"?timeout=2s", minimal)
-		if took := time.Since(begun); status != 200 || !strings.Contains(body, "gave no answer in time") || took != 3600*time.Millisecond {
-			t.Errorf("got %d %s after %s", status, body, took)
-		}
-		handler.Wait()
-		if took := time.Since(begun); took != 6800*time.Millisecond {
-			t.Errorf("Wait returned after %s", took)
-		}
-	})
-}
-
-// When the caller hangs up the run ends, and nothing is answered.
-func TestHungUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		handler, log := newHandler(t, Options{Runner: acts("hangs")}, "validating a.sh a.acme.dev")
-		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
-		defer hangUp()
-		begun := time.Now()
-		if _, body := post(ctx, handler, path, minimal); body != "" {
-			t.Errorf("got %s", body)
-		}
-		handler.Wait()
-		if took := time.Since(begun); took != time.Second {
-			t.Errorf("took %s", took)
-		}
-		if !strings.Contains(log.String(), "no longer waits") || strings.Contains(log.String(), "validation failed") {
-			t.Errorf("log:\n%s", log)
-		}
-	})
-}
 
 // A review reaches the right binding of the right hook, as it is.
 func TestVerbatim(t *testing.T) {

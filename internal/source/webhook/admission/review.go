@@ -2,7 +2,6 @@ package admission
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // review is what the operator itself needs of an AdmissionReview. Objects are not parsed.
@@ -53,13 +54,12 @@ func (r *review) subject(w *webhook) string {
 // maxSubject bounds what a client can make the operator keep. Names have at most 253 characters.
 const maxSubject = 600
 
-// Errors that become the text of a 400.
-//
-//nolint:staticcheck // the words of the original program
+// Refusals of what is no review, in the words of the original program.
 var (
-	errInvalid   = errors.New("Invalid JSON payload")
-	errNoRequest = errors.New("Missing parameters: request")
-	errUnknown   = errors.New("Unknown kind of review: only AdmissionReview of admission.k8s.io/v1 and v1beta1 are answered")
+	errInvalid   = httpserver.Refuse(http.StatusBadRequest, "Invalid JSON payload")
+	errNoRequest = httpserver.Refuse(http.StatusBadRequest, "Missing parameters: request")
+	errUnknown   = httpserver.Refuse(http.StatusBadRequest,
+		"Unknown kind of review: only AdmissionReview of admission.k8s.io/v1 and v1beta1 are answered")
 )
 
 // parseReview parses a review of either version: they have the same fields. A review without apiVersion or kind is

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -151,27 +150,5 @@ func TestLargeReviews(t *testing.T) {
 			t.Errorf("%d bytes: got %d, want %d: %s", size, w.Code, want, w.Body)
 		}
 		handler.Wait()
-	}
-}
-
-func TestTimeLimit(t *testing.T) {
-	for _, row := range []struct {
-		query   string
-		seconds int
-		want    time.Duration
-	}{
-		{"", 0, 9 * time.Second},
-		{"", 4, 3600 * time.Millisecond},
-		{"", 30, 29 * time.Second},
-		{"?timeout=10s", 30, 9 * time.Second},
-		{"?timeout=1s", 10, 900 * time.Millisecond},
-		{"?timeout=1h", 10, 29 * time.Second},
-		{"?timeout=-5s", 10, 9 * time.Second},
-		{"?timeout=soon", 10, 9 * time.Second},
-	} {
-		r := httptest.NewRequest("POST", "/"+row.query, nil)
-		if got := (&webhook{binding: &hook.Admission{TimeoutSeconds: row.seconds}}).timeLimit(r); got != row.want {
-			t.Errorf("%q with timeoutSeconds %d: got %s, want %s", row.query, row.seconds, got, row.want)
-		}
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // verdict is what the API server gets.
@@ -93,7 +93,7 @@ func (w *webhook) failed(answer *effect.AdmissionAnswer, err error) *failure {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.As(err, new(lateError)):
+	case errors.As(err, new(httpserver.Late)):
 		return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q gave no answer in time", w.hook.Name), err}
 	case err != nil:
 		return &failure{http.StatusForbidden,
@@ -124,11 +124,4 @@ func (w *webhook) checkPatch(operation string, review, patch []byte) *failure {
 	}
 	return &failure{http.StatusForbidden, fmt.Sprintf("Hook failed: hook %q answered with an invalid patch: %v", w.hook.Name, err),
 		fmt.Errorf("the patch in the hook's answer is invalid: %w", err)}
-}
-
-// lateError is the cause of a request's deadline. Its value is the time limit.
-type lateError time.Duration
-
-func (e lateError) Error() string {
-	return fmt.Sprintf("the hook gave no answer within %s: make it faster, or raise timeoutSeconds", time.Duration(e))
 }

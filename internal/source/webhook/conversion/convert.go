@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -48,11 +50,17 @@ func (f *failure) Unwrap() error { return f.cause }
 
 // conversion converts the objects of one review to the desired version.
 type conversion struct {
-	crd    string
-	steps  []step
+	*Handler
+	crd   string
+	steps []step
+	start time.Time
+	w     http.ResponseWriter
+	// review is empty until it is parsed.
 	review *review
-	// objects keep their order; a step replaces those that it converts.
+	// objects keep their order; a step replaces those that it converts. now is the last step that began. The run owns the objects until
+	// its end, which may be later than the response.
 	objects []object
+	now     atomic.Pointer[step]
 }
 
 func (c *conversion) failed(why string) *failure {
@@ -61,14 +69,15 @@ func (c *conversion) failed(why string) *failure {
 
 // run converts. It starts with the objects farthest from the desired version, which join others on the path, so that no
 // step runs twice.
-func (c *conversion) run(ctx context.Context, runner Runner) error {
+func (c *conversion) run(ctx context.Context) (none struct{}, err error) {
 	for {
 		next, indexes, err := c.next()
 		if err != nil || len(indexes) == 0 {
-			return err
+			return none, err
 		}
-		if err := c.do(ctx, runner, next, indexes); err != nil {
-			return err
+		c.now.Store(&next)
+		if err := c.do(ctx, next, indexes); err != nil {
+			return none, err
 		}
 	}
 }
@@ -94,7 +103,7 @@ func (c *conversion) next() (next step, indexes []int, err error) {
 }
 
 // do runs one step.
-func (c *conversion) do(ctx context.Context, runner Runner, s step, indexes []int) error {
+func (c *conversion) do(ctx context.Context, s step, indexes []int) error {
 	given := make([]object, len(indexes))
 	for i, index := range indexes {
 		given[i] = c.objects[index]
@@ -113,7 +122,7 @@ func (c *conversion) do(ctx context.Context, runner Runner, s step, indexes []in
 		}
 		return "failed: " + f.message, f
 	}
-	answer, err := runner.Convert(ctx, Review{event.Review{
+	answer, err := c.opts.Runner.Convert(ctx, Review{event.Review{
 		Event: event.Event{Type: event.Conversion, Hook: s.hook, Index: s.index}, Step: s.declared, Body: c.review.forHook(given),
 		Subject: fmt.Sprintf("%d objects of %s from %s to %s", len(given), c.crd, s.declared.From, s.declared.To),
 	}, judge})
@@ -132,7 +141,7 @@ func (s step) judge(r *review, answer *effect.ConversionAnswer, err error) *fail
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.As(err, new(lateError)):
+	case errors.As(err, new(httpserver.Late)):
 		return &failure{message: s.failed(r, "it took too long"), cause: err}
 	case err != nil:
 		return &failure{message: s.failed(r, "see the log of the operator"), cause: err}
@@ -151,13 +160,6 @@ func (s step) failed(r *review, why string) string {
 func (s step) String() string {
 	return fmt.Sprintf("hook %q, binding %q, step from %s to %s", s.hook.Name, s.hook.Conversions[s.index].Name, s.declared.From,
 		s.declared.To)
-}
-
-// lateError is the cause of a request's deadline. Its value is the time limit.
-type lateError time.Duration
-
-func (e lateError) Error() string {
-	return fmt.Sprintf("there was no answer within %s, the time limit of the API server: make the hook faster", time.Duration(e))
 }
 
 // versions are those of the objects, each once, in order of appearance.
