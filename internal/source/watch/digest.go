@@ -69,7 +69,7 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 			continue
 		}
 		filters, json := sub.needs()
-		keep, lifetime = keep || json, lifetime || sub.finalizes()
+		keep, lifetime = keep || json, lifetime || sub.readsLifetime()
 		decode = decode || len(filters) > 0 && !deleted
 	}
 	if lifetime {

@@ -22,7 +22,7 @@ type follower struct {
 var _ consumer = (*follower)(nil)
 
 func (f *follower) needs() (filters []*jq.Filter, json bool)           { return nil, false }
-func (f *follower) finalizes() bool                                    { return false }
+func (f *follower) readsLifetime() bool                                { return false }
 func (f *follower) filter(context.Context, *object, *jq.Object) result { return result{} }
 
 func (f *follower) replace(sub *subscription, entries []entry, except map[string]bool) {

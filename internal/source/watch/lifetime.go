@@ -6,10 +6,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// lifetime is what bindings with a finalizer read of an object. It is nil for an object without finalizers that is not being deleted.
+// lifetime is what bindings with a finalizer or conditions read of an object. It is nil for an object without any of it.
 type lifetime struct {
 	terminating bool
-	finalizers  []string
+	// generation is the text of the number.
+	generation string
+	finalizers []string
 }
 
 // readLifetime reads the object's JSON, which scan has found valid.
@@ -27,6 +29,8 @@ func readLifetime(raw []byte) *lifetime {
 			case `"deletionTimestamp"`:
 				at, err := text(&w)
 				l.terminating = err == nil && len(at) > 0
+			case `"generation"`:
+				l.generation = string(w.Value())
 			case `"finalizers"`:
 				l.finalizers = texts(&w)
 			default:
@@ -34,7 +38,7 @@ func readLifetime(raw []byte) *lifetime {
 			}
 		}
 	}
-	if !l.terminating && len(l.finalizers) == 0 {
+	if !l.terminating && len(l.finalizers) == 0 && l.generation == "" {
 		return nil
 	}
 	return l
@@ -57,6 +61,13 @@ func texts(w *jq.Walker) (list []string) {
 }
 
 func (o *object) terminating() bool { return o.lifetime != nil && o.lifetime.terminating }
+
+func (o *object) generation() string {
+	if o.lifetime == nil {
+		return ""
+	}
+	return o.lifetime.generation
+}
 
 func (o *object) finalizers() []string {
 	if o.lifetime == nil {

@@ -167,7 +167,7 @@ func newMonitor(h *hook.Hook, index int, sink Sink, reports Failures, meter Mete
 	}
 }
 
-func (m *monitor) finalizes() bool { return m.gate != nil }
+func (m *monitor) readsLifetime() bool { return m.gate != nil || m.binding.Condition != "" }
 
 func (m *monitor) needs() (filters []*jq.Filter, json bool) {
 	return m.filters, m.binding.KeepFullObjects
@@ -437,7 +437,7 @@ func (m *monitor) put(sub *subscription, e entry) {
 		m.items.Set(e.object.key, it)
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
-	case m.same(old, it) && e.object.terminating() == old.object.terminating():
+	case m.same(old, it):
 		if m.program != nil {
 			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
 		}
@@ -454,11 +454,17 @@ func (m *monitor) put(sub *subscription, e entry) {
 	}
 }
 
+// same reports whether two states are one for the hook. With a condition each generation is another one, although the filter hides what
+// has changed: the condition has the generation that the hook has seen.
 func (m *monitor) same(a, b item) bool {
-	if m.program != nil {
-		return bytes.Equal(a.filtered, b.filtered)
+	switch now := b.object; {
+	case m.program == nil:
+		return a.object.resourceVersion == now.resourceVersion
+	case !bytes.Equal(a.filtered, b.filtered) || m.gate != nil && a.object.terminating() != now.terminating():
+		return false
+	default:
+		return m.binding.Condition == "" || now.terminating() || a.object.generation() == now.generation()
 	}
-	return a.object.resourceVersion == b.object.resourceVersion
 }
 
 // drop removes an item; last is the object's last known state.

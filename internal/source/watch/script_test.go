@@ -67,9 +67,10 @@ import (
 //	release B WATCH OBJECT  a run with this event has succeeded; the finalizer is removed in version 50
 //
 // An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each mention, or that of
-// OBJECT@VERSION. Its uid is that of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted. The text is its field .text, which the
+// OBJECT@VERSION. Its uid is that of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted, NAME+g3 has generation 3. The text is its field .text, which the
 // filter of a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the stream,
-// events=Added,Deleted, slim (no full objects), key=KEY of the queue, group and standby.
+// events=Added,Deleted, slim (no full objects), conditions, key=KEY of the
+// queue, group and standby.
 //
 // Events show the version of the full object, if it is kept, the result of the filter, if there is one, and the key.
 func TestScripts(t *testing.T) {
@@ -361,6 +362,8 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "events":
 			k.Added, k.Modified, k.Deleted = strings.Contains(value, "Added"), strings.Contains(value, "Modified"),
 				strings.Contains(value, "Deleted")
+		case "conditions":
+			k.Condition = "Ready"
 		case "slim":
 			k.KeepFullObjects = false
 		case "standby":
@@ -428,6 +431,9 @@ func (w *stage) text(arg string) *object {
 	}
 	if strings.Contains(flags, "d") {
 		lifetime += `,"deletionTimestamp":"2026-01-02T03:04:05Z"`
+	}
+	if _, generation, has := strings.Cut(flags, "g"); has {
+		lifetime += `,"generation":` + generation
 	}
 	return &object{key: objectKey(namespace, name), namespace: namespace, name: name, uid: uid, json: fmt.Appendf(nil,
 		`{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q%s},"text":%q}`,

@@ -20,7 +20,7 @@ type eye struct {
 	outcome       func(verb string, err error)
 }
 
-func (e *eye) finalizes() bool { return false }
+func (e *eye) readsLifetime() bool { return false }
 
 func (e *eye) needs() (filters []*jq.Filter, json bool) {
 	if e.decoded {

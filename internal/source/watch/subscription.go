@@ -16,8 +16,8 @@ import (
 type consumer interface {
 	// needs returns the consumer's filters, and whether objects have to keep their JSON.
 	needs() (filters []*jq.Filter, json bool)
-	// finalizes reports whether objects have to have their lifetime.
-	finalizes() bool
+	// readsLifetime reports whether objects have to have their lifetime.
+	readsLifetime() bool
 	// filter applies the filters. The result is not done if ctx ended before.
 	filter(ctx context.Context, o *object, content *jq.Object) result
 	// replace delivers a complete list; what has one of the keys in except has changed since that list was made.
