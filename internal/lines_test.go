@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80217
-	testLines    = 79039
+	productLines = 80250
+	testLines    = 79050
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -34,11 +34,11 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2742,
 	"internal/dev/testfile":              2064,
 	"internal/effect":                    405,
-	"internal/effect/apply":              760,
+	"internal/effect/apply":              765,
 	"internal/effect/applyset":           4005,
 	"internal/effect/finalizer":          845,
 	"internal/effect/metric":             635,
-	"internal/effect/patch":              1008,
+	"internal/effect/patch":              1009,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2803,
+	"internal/run":                       2813,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               906,
 	"internal/run/process":               1677,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               870,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6288,
+	"internal/source/watch":              6305,
 	"internal/source/webhook":            1122,
 	"internal/source/webhook/admission":  1881,
 	"internal/source/webhook/cert":       1149,

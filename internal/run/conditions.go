@@ -18,7 +18,8 @@ type Outcome struct {
 	APIVersion, Kind string
 	Namespace, Name  string
 	Condition        effect.Condition
-	// Follow is called before the object is changed, as that of Snapshots.
+	// Follow is called before the object is changed, as that of Snapshots. It is nil after a Deleting, whose object has no later events, and
+	// the condition is set although the object is being deleted.
 	Follow func() (known []byte, written func(before, after string))
 }
 
@@ -41,8 +42,8 @@ func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
 	return errors.Join(err, failed)
 }
 
-// outcomes are the conditions of the objects in the contexts. Objects that are gone have none, and a failed Synchronization is about none
-// of its objects.
+// outcomes are the conditions of the objects in the contexts. Objects that are gone have none, also after their Deleting, and a failed
+// Synchronization is about none of its objects.
 func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 	h := a.task.Hook()
 	if !slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Condition != "" }) {
@@ -71,8 +72,17 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 		last[ev.Index] = ev
 	}
 	for _, index := range slices.Sorted(maps.Keys(last)) {
-		if ev := last[index]; ev.Type == event.Change && ev.Watch != event.Deleted && ev.Watch != event.Deleting {
-			add(index, ev.Object)
+		ev := last[index]
+		deleting := ev.Watch == event.Deleting
+		if ev.Type != event.Change || ev.Watch == event.Deleted || deleting && err == nil && !a.Result.KeepFinalizer {
+			continue // the object goes, or is gone
+		}
+		add(index, ev.Object)
+		if deleting {
+			o := &all[len(all)-1]
+			if o.Follow = nil; err == nil {
+				o.Condition.Status, o.Condition.Reason = "False", "Deleting"
+			}
 		}
 	}
 	return all

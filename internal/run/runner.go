@@ -97,7 +97,7 @@ type Effects interface {
 	Check(h *hook.Hook, out Outputs) error
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
 	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, identify Identify) ([]Change, error)
-	// SetConditions reports the outcome of a run in objects that exist and are not being deleted.
+	// SetConditions reports the outcome of a run in objects that exist and, but for outcomes without Follow, are not being deleted.
 	SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, identify Identify) error
 }
 

@@ -243,7 +243,12 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		}
 		of[&patches[i]] = o
 	}
-	follow := func(p *effect.Patch) ([]byte, func(before, after string)) { return of[p].Follow() }
+	follow := func(p *effect.Patch) ([]byte, func(before, after string)) {
+		if f := of[p].Follow; f != nil {
+			return f()
+		}
+		return nil, nil
+	}
 	return e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil, &progress{})
 }
 

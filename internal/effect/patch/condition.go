@@ -30,11 +30,12 @@ func (r *request) condition(ctx context.Context) error {
 	// before is the object of the last attempt, which has failed.
 	var before conditioned
 	var failed error
+	var written func(before, after string)
 	if r.run.Follow != nil {
-		var written func(before, after string)
-		known, written = r.run.Follow(r.patch)
-		defer func() { written(before.Metadata.ResourceVersion, after) }()
 		before.Metadata.UID = uid
+		if known, written = r.run.Follow(r.patch); written != nil {
+			defer func() { written(before.Metadata.ResourceVersion, after) }()
+		}
 	}
 	return r.retry(ctx, func() error {
 		live, err := r.readConditions(ctx, known)
@@ -44,7 +45,7 @@ func (r *request) condition(ctx context.Context) error {
 			return r.forgive(err)
 		case before.Metadata.UID != "" && live.Metadata.UID != before.Metadata.UID:
 			return r.forgive(apierrors.NewNotFound(r.resource.GroupResource(), r.patch.Name)) // another object has its name
-		case r.run.Follow != nil && live.Metadata.DeletionTimestamp != "":
+		case written != nil && live.Metadata.DeletionTimestamp != "":
 			return nil
 		case failed != nil && live.Metadata.ResourceVersion == before.Metadata.ResourceVersion:
 			if apierrors.IsNotFound(failed) {
