@@ -3,10 +3,12 @@
 //   - Pages stay as they are read on GitHub: titles, order, groups and links come from them and from the lists of docs/README.md.
 //   - Each version is a folder of its own. A folder can be moved and is read from a disk too: links are relative, the search needs no
 //     server.
+//   - Each page is there as Markdown, too, and llms.txt lists them.
 //   - A site with a dead link, a page without a name, or a request to another host is an error.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -88,6 +90,14 @@ func (b build) run() error {
 	first := `<!doctype html><meta charset="utf-8"><title>shell-operator</title>` +
 		`<meta http-equiv="refresh" content="0; url=` + home + `"><a href="` + home + `">shell-operator</a>` + "\n"
 	if err := os.WriteFile(filepath.Join(b.to, "index.html"), []byte(first), 0o644); err != nil {
+		return err
+	}
+	list, err := os.ReadFile(filepath.Join(b.to, versions[0], "llms.txt"))
+	if err != nil {
+		return err
+	}
+	list = bytes.ReplaceAll(list, []byte("]("), []byte("]("+versions[0]+"/"))
+	if err := os.WriteFile(filepath.Join(b.to, "llms.txt"), list, 0o644); err != nil {
 		return err
 	}
 	problems, err := check(b.to)

@@ -28,6 +28,8 @@ const list = "docs/README.md"
 
 var (
 	groupLine = regexp.MustCompile(`^\*\*([^*]+)\*\*`)
+	fences    = regexp.MustCompile("(?ms)^```.*?^```")
+	linkText  = regexp.MustCompile(`\[([^\]]*)\]\([^()\s]+\)`)
 	linkTo    = regexp.MustCompile(`(\]\()([^()\s]+)(\))`)
 	attribute = regexp.MustCompile(`((?:src|srcset|href)=")([^"]+)(")`)
 	inline    = regexp.MustCompile("`[^`\n]*`")
@@ -130,6 +132,8 @@ type site struct {
 	byFile                map[string]page
 	// static are files that pages show or link.
 	static map[string]bool
+	// markdown: links are those of the pages in Markdown, relative; otherwise those of Hugo, from the root.
+	markdown bool
 }
 
 // write writes what Hugo needs beside its layout: the pages, the files that they show, and the versions.
@@ -166,6 +170,9 @@ func write(pages []page, root, source, version string, versions []string) error 
 			return err
 		}
 	}
+	if err := s.plain(pages, append([]string{""}, groups...)); err != nil {
+		return err
+	}
 	for i, group := range groups {
 		var text strings.Builder
 		for _, p := range pages {
@@ -192,6 +199,57 @@ func write(pages []page, root, source, version string, versions []string) error 
 		return err
 	}
 	return s.file("version.yaml", data)
+}
+
+// plain writes each page as Markdown beside its HTML, and llms.txt, the list of them for programs that read documentation (llmstxt.org).
+func (s site) plain(pages []page, groups []string) error {
+	s.markdown = true
+	var list strings.Builder
+	for _, group := range groups {
+		if group == "" {
+			fmt.Fprintf(&list, "# %s\n\n> %s\n\n", pages[0].title, summary(pages[0].text))
+		} else {
+			fmt.Fprintf(&list, "\n## %s\n\n", group)
+		}
+		for _, p := range pages {
+			if p.group != group {
+				continue
+			}
+			name := s.at(page{}, p.address)
+			fmt.Fprintf(&list, "- [%s](%s): %s\n", p.title, name, summary(p.text))
+			text, err := s.links(p)
+			if err != nil {
+				return err
+			}
+			if err := s.file(filepath.Join("static", name), []byte("# "+p.title+"\n"+text)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.file(filepath.Join("static", "llms.txt"), []byte(list.String()))
+}
+
+// summary returns the first sentence of the prose of a page, with the texts of its links.
+func summary(text string) string {
+	for paragraph := range strings.SplitSeq(fences.ReplaceAllString(text, ""), "\n\n") {
+		if paragraph = strings.TrimSpace(paragraph); paragraph != "" && !strings.ContainsAny(paragraph[:1], "<[!#`|-") {
+			words := strings.Join(strings.Fields(linkText.ReplaceAllString(paragraph, "$1")), " ")
+			sentence, _, _ := strings.Cut(words+" ", ". ")
+			return strings.TrimRight(sentence, " .")
+		}
+	}
+	return ""
+}
+
+// at returns how a page names an address of the site.
+func (s site) at(p page, address string) string {
+	if !s.markdown {
+		return "/" + address
+	}
+	if name, ok := strings.CutSuffix(address, ".html"); ok {
+		address = name + ".md"
+	}
+	return strings.Repeat("../", strings.Count(p.address, "/")) + address
 }
 
 func slug(group string) string { return strings.ReplaceAll(strings.ToLower(group), " ", "-") }
@@ -276,7 +334,7 @@ func (s site) link(p page, to string) (string, error) {
 	}
 	file := path.Join(path.Dir(p.file), name)
 	if target, ok := s.byFile[file]; ok {
-		return "/" + target.address + anchor, nil
+		return s.at(p, target.address) + anchor, nil
 	}
 	info, err := os.Stat(filepath.Join(s.root, file))
 	switch {
@@ -286,7 +344,7 @@ func (s site) link(p page, to string) (string, error) {
 		return repository + "/tree/" + s.version + "/" + file + anchor, nil
 	case slices.Contains([]string{".png", ".svg"}, path.Ext(file)), strings.HasPrefix(file, "docs/") && path.Ext(file) == ".json":
 		s.static[file] = true
-		return "/" + strings.TrimPrefix(file, "docs/"), nil
+		return s.at(p, strings.TrimPrefix(file, "docs/")), nil
 	}
 	return repository + "/blob/" + s.version + "/" + file + anchor, nil
 }

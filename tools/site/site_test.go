@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,45 @@ func TestPages(t *testing.T) {
 	for _, hidden := range []string{"<!--", "](../", "\n# Test hooks"} {
 		if strings.Contains(string(page), hidden) {
 			t.Errorf("the page of Hugo has %q", hidden)
+		}
+	}
+}
+
+// TestMarkdown: each page is Markdown, too, in llms.txt, and its links lead to files.
+func TestMarkdown(t *testing.T) {
+	pages, err := read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := t.TempDir()
+	if err := write(pages, "../..", source, development, []string{development}); err != nil {
+		t.Fatal(err)
+	}
+	static := filepath.Join(source, "static")
+	list, err := os.ReadFile(filepath.Join(static, "llms.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# shell-operator\n\n> ", "\n## Look up\n", "\n- [Test hooks: test, lint, run](how-to/test-hooks.md): Write tests of hooks"} {
+		if !strings.Contains(string(list), want) {
+			t.Errorf("llms.txt has no %q:\n%s", want, list)
+		}
+	}
+	relative := regexp.MustCompile(`\]\(([^()\s#:]+)[^()\s:]*\)`)
+	for _, p := range append(pages, page{address: "llms.txt"}) {
+		name := (site{markdown: true}).at(page{}, p.address)
+		text, err := os.ReadFile(filepath.Join(static, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if p.title != "" && (!strings.HasPrefix(string(text), "# "+p.title+"\n") || !strings.Contains(string(list), "]("+name+"): ")) {
+			t.Errorf("%s does not begin with its title, or is not in llms.txt", name)
+		}
+		for _, m := range relative.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(static, filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: a dead link to %s", name, m[1])
+			}
 		}
 	}
 }
@@ -175,9 +215,11 @@ func TestSite(t *testing.T) {
 	}
 	for page, want := range map[string][]string{
 		"index.html": {"url=v1.0.1/index.html"},
+		"llms.txt":   {"- [One](v1.0.1/one.md): "},
 		// The other version of the same page; of a page that it does not have, its first page.
 		"main/one.html":          {`href="./../v1.0.1/one.html"`, `href="./../main/one.html"`, "/tree/main/tools", `href="./two.html"`},
 		"main/two.html":          {`href="./../v1.0.1/index.html"`},
+		"main/one.md":            {"# One", "](#a-part-of-it)", "/tree/main/tools"},
 		"v1.0.1/one.html":        {`href="./../main/one.html"`, "/tree/v1.0.1/tools"},
 		"v1.0.1/search-index.js": {`["one.html#a-part-of-it","One","A part of it","See above and the code."]`},
 	} {
