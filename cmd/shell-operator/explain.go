@@ -339,6 +339,19 @@ func (s schema) meaning() (text, value string) {
 	return text, value
 }
 
+// example is a line with the first example, if there is one.
+func (s schema) example(indent string) string {
+	list, _ := s.node["examples"].([]any)
+	if len(list) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(list[0]) // a value that was JSON
+	return indent + "Example: " + text.String()
+}
+
 func (s schema) explanation(key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", key, s.kind())
@@ -349,7 +362,7 @@ func (s schema) explanation(key string) string {
 	if values := s.values(); len(values) > 0 {
 		fmt.Fprintf(&b, "values: %s\n", strings.Join(values, ", "))
 	}
-	fmt.Fprintf(&b, "\n%s\n", text)
+	fmt.Fprintf(&b, "\n%s\n%s", text, s.example(""))
 	children := s.children()
 	for _, name := range slices.Sorted(maps.Keys(children)) {
 		text, value := children[name].meaning()
@@ -360,7 +373,7 @@ func (s schema) explanation(key string) string {
 		if slices.Contains(s.required(), any(name)) {
 			need = ", required"
 		}
-		fmt.Fprintf(&b, "\n%s: %s%s%s\n  %s\n", name, children[name].kind(), need, suffix(", default: ", value), text)
+		fmt.Fprintf(&b, "\n%s: %s%s%s\n  %s\n%s", name, children[name].kind(), need, suffix(", default: ", value), text, children[name].example("  "))
 	}
 	return b.String()
 }

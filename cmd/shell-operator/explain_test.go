@@ -6,11 +6,15 @@ import (
 	"maps"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestDescriptions checks that each property of each schema has a description: editors and explain show it.
+// TestDescriptions checks that each property of each schema has a description and a valid example, or named values: editors and explain
+// show them.
 func TestDescriptions(t *testing.T) {
 	chart, err := os.ReadFile("../../deploy/chart/values.schema.json")
 	if err != nil {
@@ -21,6 +25,10 @@ func TestDescriptions(t *testing.T) {
 	for name, text := range all {
 		var s schema
 		if err := json.Unmarshal(text, &s.root); err != nil {
+			t.Fatal(err)
+		}
+		compiler := jsonschema.NewCompiler()
+		if err := compiler.AddResource(name, s.root); err != nil {
 			t.Fatal(err)
 		}
 		described := 0
@@ -34,13 +42,28 @@ func TestDescriptions(t *testing.T) {
 					t.Errorf("%s: %s.%s has the description %q, which is no sentence", name, path, key, text)
 				}
 				described++
+				p := s.at(property)
+				if key != "$schema" && key != "id" && name != "chart" && len(p.values()) == 0 && p.kind() != "boolean" && p.example("") == "" {
+					t.Errorf("%s: %s.%s has no example", name, path, key)
+				}
+			}
+			if examples, _ := node["examples"].([]any); len(examples) > 0 && name != "chart" {
+				compiled, err := compiler.Compile(name + "#" + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, example := range examples {
+					if err := compiled.Validate(example); err != nil {
+						t.Errorf("%s: %s: %v", name, path, err)
+					}
+				}
 			}
 			for key, below := range node {
-				walk(path+"/"+key, below)
+				walk(path+"/"+strings.ReplaceAll(key, "/", "~1"), below)
 			}
 			list, _ := v.([]any)
-			for _, below := range list {
-				walk(path, below)
+			for i, below := range list {
+				walk(path+"/"+strconv.Itoa(i), below)
 			}
 		}
 		walk("", s.root)
