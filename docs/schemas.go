@@ -33,7 +33,7 @@ var (
 )
 
 // Page returns a page as text for a terminal: without comments and addresses of links. With a word, only the paragraphs and rows that
-// have it, below their headings.
+// have it, below their headings, and the sections whose headings have it; upper and lower case are equal.
 func Page(name, word string) string {
 	text, _ := Pages.ReadFile("reference/" + name)
 	page := blank.ReplaceAllString(linked.ReplaceAllString(commented.ReplaceAllString(string(text), ""), "$1"), "\n\n")
@@ -41,22 +41,29 @@ func Page(name, word string) string {
 		return page
 	}
 	var b strings.Builder
-	heading := ""
+	heading, level := "", 0 // of the section that is printed as a whole; 0 is none
+	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(word)) }
 	for part := range strings.SplitSeq(page, "\n\n") {
 		if strings.HasPrefix(part, "#") {
 			heading = part + "\n\n"
+			if n := len(part) - len(strings.TrimLeft(part, "#")); level == 0 || n <= level {
+				level = 0
+				if n > 1 && has(part) {
+					level = n
+				}
+			}
 			continue
 		}
-		if strings.HasPrefix(part, "|") {
+		if strings.HasPrefix(part, "|") && level == 0 {
 			var rows []string
 			for row := range strings.SplitSeq(part, "\n") {
-				if strings.Contains(row, word) {
+				if has(row) {
 					rows = append(rows, row)
 				}
 			}
 			part = strings.Join(rows, "\n")
 		}
-		if strings.Contains(part, word) {
+		if level > 0 || has(part) {
 			b.WriteString(heading + part + "\n\n")
 			heading = ""
 		}

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80250
-	testLines    = 79050
+	productLines = 80270
+	testLines    = 79116
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,8 +21,8 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5213,
-	"docs":                               129,
+	"cmd/shell-operator":                 5226,
+	"docs":                               136,
 	"internal/app":                       2252,
 	"internal/console":                   2159,
 	"internal/debug":                     6998,
