@@ -78,7 +78,7 @@ func alone(t *testing.T, name string, number uint64, prepare, do func(*world)) {
 	do(w)
 }
 
-// A hook that prints without end costs time, but no memory: after 10 MiB it is read at 4 MiB/s.
+// A hook that prints without end costs time, but neither memory nor log: 1 MiB of it is logged, and after 10 MiB it is read at 4 MiB/s.
 func TestFloodOfOutput(t *testing.T) {
 	var printed atomic.Int64
 	alone(t, "hook-prints-256-MiB", 200, func(w *world) {
@@ -99,8 +99,8 @@ func TestFloodOfOutput(t *testing.T) {
 		after := w.usage()
 		fmt.Printf("  256 MiB of output: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10,
 			after.resident>>10)
-		if n := printed.Load(); n < 256<<20 {
-			w.t.Errorf("only %d bytes were logged", n)
+		if n := printed.Load(); n < 1<<19 || n > 1<<20 {
+			w.t.Errorf("%d bytes were logged, want almost 1 MiB", n)
 		}
 		if grown := after.resident - before.resident; grown > 64<<10 {
 			w.t.Errorf("the operator has grown by %d MiB", grown>>10)
