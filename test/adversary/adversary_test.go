@@ -126,7 +126,7 @@ var short = []string{
 	"web-app/A/kill-after/delete,services,NS/first,1",
 	"web-app/B/9,patch,webapps",
 	"web-app/C1/restart/delete,services,NS/first,1",
-	"web-app/D/200ms",
+	"own-writes/D/200ms",
 	"web-app/E/port,0",
 	"web-app/F/429-403/delete,services,NS/first,1",
 }

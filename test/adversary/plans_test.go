@@ -57,7 +57,9 @@ func (r *reference) plans() (all []*plan) {
 		}
 	}
 	for _, by := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second, 10 * time.Second} {
-		all = append(all, r.plan("D", by.String(), by.String(), func() disturbance { return &slow{by: by, once: by > 2*time.Second} }))
+		p := r.plan("D", by.String(), by.String(), func() disturbance { return &slow{by: by, once: by > 2*time.Second} })
+		p.check = func(w *world) { w.checkSeen(by <= 2*time.Second) }
+		all = append(all, p)
 	}
 	for i, s := range r.load.steps {
 		if s.Cancels {
@@ -171,6 +173,22 @@ func (w *world) checkEffects() {
 		if is[key] < wanted[key]-fewer[key] || is[key] > wanted[key]+more[key] {
 			w.t.Errorf("%s %d times, in the reference %d times", key, is[key], wanted[key])
 		}
+	}
+}
+
+// checkSeen finds runs that did not see what an earlier one had created: within the bound of the wait there are none, beyond it they are named.
+func (w *world) checkSeen(bounded bool) {
+	w.t.Helper()
+	w.checkEffects()
+	if !w.load.Numbers {
+		return
+	}
+	taken := slices.ContainsFunc(w.writes, func(one write) bool { return one.verb == "create" && one.status == http.StatusConflict })
+	switch {
+	case bounded && taken:
+		w.t.Error("a run began before the snapshot had what an earlier one created")
+	case taken && !strings.Contains(w.live[0].op.Ask("runs", "-o", "json"), `"lacking"`):
+		w.t.Error("no run has the name of what its snapshot lacked")
 	}
 }
 
