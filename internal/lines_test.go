@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80270
-	testLines    = 79136
+	productLines = 80272
+	testLines    = 79196
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -29,7 +29,7 @@ var packageLines = map[string]int{
 	"internal/debug/history":             865,
 	"internal/dev":                       3297,
 	"internal/dev/lint":                  886,
-	"internal/dev/memory":                2667,
+	"internal/dev/memory":                2669,
 	"internal/dev/rbac":                  631,
 	"internal/dev/simulate":              2742,
 	"internal/dev/testfile":              2064,

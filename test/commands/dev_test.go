@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -181,4 +182,44 @@ func TestDevLeavesNothing(t *testing.T) {
 			t.Errorf("after %s, %q: it left %s", after, args, left)
 		}
 	}
+}
+
+// TestDevInMemory follows what init --reconcile writes on an API server in memory, with kubectl and a second operator as its clients: a set, a
+// condition, a finalizer and a Lease.
+func TestDevInMemory(t *testing.T) {
+	testenv.Require(t) // it needs bin/kubectl
+	dir := t.TempDir()
+	command(t, "", "init", filepath.Join(dir, "hooks", "widgets.sh"), "--reconcile", "--kind", "example.com/v1/Widget")
+	hooks := filepath.Join(dir, "hooks")
+	if err := os.Link(filepath.Join(dir, "manifests", "widgets-crd.yaml"), filepath.Join(hooks, "crd.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	s := develop(t, "--testcluster", "memory", hooks)
+	s.out.Until(t, "export KUBECONFIG=", 1)
+	_, path, _ := strings.Cut(s.out.String(), "export KUBECONFIG=")
+	path, _, _ = strings.Cut(path, "\n")
+	c := &testenv.Cluster{Kubeconfig: path}
+	name := c.Kubectl(t, "apply", "-f", filepath.Join(hooks, "fixtures", "widgets.yaml"), "-o", "name")
+	name = strings.TrimPrefix(strings.TrimSpace(name), "widget.example.com/")
+	c.Kubectl(t, "wait", "--for=condition=Ready", "widget/"+name, "--timeout=60s")
+	if got := c.Kubectl(t, "get", "widget", name, "-o", "jsonpath={.metadata.finalizers[*]}"); got != "example.com/widgets" {
+		t.Errorf("the finalizers are %q", got)
+	}
+	c.Kubectl(t, "delete", "configmap", name)
+	c.Kubectl(t, "wait", "--for=create", "configmap/"+name, "--timeout=60s")
+
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "hello.sh"), []byte("#!/bin/sh\necho '{configVersion: v1, onStartup: 1}'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := testenv.Start(t, testenv.OperatorOptions{HooksDir: other, Kubeconfig: path, Args: []string{"--leader-election", "--namespace=default"}})
+	o.UntilLog("Hook executed successfully")
+	if holder := c.Kubectl(t, "get", "lease", "shell-operator", "-o", "jsonpath={.spec.holderIdentity}"); holder == "" {
+		t.Error("the Lease has no holder")
+	}
+	o.Signal(syscall.SIGTERM)
+	o.Wait()
+
+	c.Kubectl(t, "delete", "widget", name, "--timeout=60s") // it waits for the finalizer
+	s.end(t)
 }

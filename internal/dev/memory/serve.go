@@ -39,7 +39,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if _, err := w.Write(text); err != nil {
 				return err
 			}
-			return control.Flush()
+			err := control.Flush()
+			_ = control.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, although nothing is written
+			return err
 		}) // the client has gone, or does not read
 		return
 	}

@@ -206,3 +206,22 @@ func TestUnreadWatch(t *testing.T) {
 		t.Error("the watch ends as if nothing was missing")
 	}
 }
+
+// TestQuietWatch: a watch over HTTP/2 that sends nothing for longer than its client may leave an event ends at its own time only.
+func TestQuietWatch(t *testing.T) {
+	l := newLive(t)
+	l.s.SetPatience(100 * time.Millisecond)
+	server := httptest.NewUnstartedServer(l.s)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	l.do(http.MethodPost, "", `{"metadata": {"name": "a"}}`)
+	response, err := server.Client().Get(server.URL + "/api/v1/configmaps?watch=true&timeoutSeconds=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || response.ProtoMajor != 2 || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("over %s: %v\n%s", response.Proto, err, text)
+	}
+}
