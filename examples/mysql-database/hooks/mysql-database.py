@@ -34,8 +34,9 @@ def config():
                 "kind": KIND,
                 "namespace": {"nameSelector": {"matchNames": [NAMESPACE]}},
                 "finalizer": FINALIZER,
-                # The input of all decisions. It excludes the rest of the status, so writing that causes no run.
-                "jqFilter": "{spec, name: .metadata.name, database: .status.database}",
+                # The input of all decisions, and the generation, so that observedGeneration follows it. It excludes the rest of the
+                # status, so writing that causes no run.
+                "jqFilter": "{spec, name: .metadata.name, generation: .metadata.generation, database: .status.database}",
                 "keepFullObjectsInMemory": False,
             }
         ],
