@@ -169,43 +169,6 @@ last run: none since the operator started, or no longer remembered
 	}
 }
 
-// Nothing keeps a leader that has nothing to do but ticks: the other one does not wait until the Lease has run out.
-func TestSIGTERMAtRest(t *testing.T) {
-	s := newStage(t, "1")
-	a, b := s.startBoth()
-	signalled := time.Now()
-	a.Signal(syscall.SIGTERM)
-	t.Logf("from SIGTERM to the next leader: %s", b.UntilLog(leads).At.Sub(signalled).Round(time.Millisecond))
-	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
-}
-
-// The first operator dies without a word: the second one begins when the Lease runs out.
-func TestSIGKILL(t *testing.T) {
-	s := newStage(t, "1")
-	a := s.start("a", s.cluster.Kubeconfig, shortLease()...)
-	synchronized(a)
-	b := s.start("b", s.cluster.Kubeconfig, shortLease()...)
-	b.UntilLog("Another replica runs the hooks", "leader", "a")
-	renewed, err := time.Parse(time.RFC3339, s.cluster.Kubectl(t, "-n", s.namespace, "get", "lease", "shell-operator", "-o",
-		"jsonpath={.spec.renewTime}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Expect(-1)
-	a.Signal(syscall.SIGKILL)
-	killed := time.Now()
-	s.create("meanwhile")
-	began := b.UntilLog(leads).At
-	t.Logf("from SIGKILL to the next leader, with a Lease of %s: %s", leaseDuration, began.Sub(killed).Round(time.Millisecond))
-	if took := began.Sub(renewed); took < leaseDuration {
-		t.Errorf("the next leader began %s after a renewal", took)
-	}
-	b.Until("the object", func([]testenv.Record) bool {
-		return strings.Contains(strings.Join(s.lines("received"), " "), "meanwhile")
-	})
-	b.Until("a tick", func([]testenv.Record) bool { return strings.Contains(strings.Join(s.lines("ticks"), " "), "tick-b") })
-}
-
 // Another client takes the Lease while a hook runs: the hook is killed, its operations are not applied, the operator exits.
 func TestLeaseTaken(t *testing.T) {
 	for name, take := range map[string][]string{

@@ -204,25 +204,6 @@ func launchOperator(t *testing.T, kubeconfig, namespace string) *testenv.Operato
 	return testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: kubeconfig})
 }
 
-// A proxy cuts the line while objects change, again and again.
-func TestConnectionCut(t *testing.T) {
-	cluster := testenv.Shared(t)
-	namespace := cluster.Namespace(t)
-	proxy, kubeconfig := testenv.NewProxy(t, cluster, cluster.Kubeconfig)
-	w := newWorld(t, cluster, namespace)
-	random := rand.New(rand.NewPCG(1, 2))
-	w.stir(random, 20)
-	op := startOperator(t, kubeconfig, namespace)
-	for range 3 {
-		w.stir(random, 30)
-		proxy.Cut()
-		w.stir(random, 30)
-		proxy.Restore()
-		w.stir(random, 10)
-		w.settled(op)
-	}
-}
-
 // The API server is killed and started again. Another operator is started while it is dead.
 func TestAPIServerKilled(t *testing.T) {
 	cluster := testenv.Own(t)

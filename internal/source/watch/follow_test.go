@@ -68,54 +68,6 @@ func TestFollowNamespaces(t *testing.T) {
 	}
 }
 
-// Until the Synchronization, namespaces come and go in the set only.
-func TestFollowWhileLocked(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	namespaces := someNamespaces(t, c, 2)
-	one, two := namespaces[0], namespaces[1]
-	secret(t, c, one, "a", "1")
-	secret(t, c, two, "a", "1")
-	label := "follow=" + one
-	o := observe(t, c.Kubeconfig)
-	h := bindings("follow", hook.Kubernetes{Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}})
-	witness := bindings("witness", hook.Kubernetes{Kind: "Namespace", Labels: label})
-	o.enable(h)
-	o.unlocked(witness)
-	o.sees(h, 0)
-	c.Kubectl(t, "label", "namespace", one, label)
-	o.expect("Added " + one)
-	o.Synchronize(h, 0)
-	c.Kubectl(t, "label", "namespace", two, label)
-	o.expect("Added " + two)
-	// The binding may see the objects of both now or in a moment: what the Synchronization did not show comes.
-	seen := contents(t, o.Synchronize(h, 0))
-	o.Unlock(h, 0)
-	secret(t, c, one, "b", "1")
-	var events []string
-	for last := ""; last != "Added "+one+"/b"; {
-		last = o.next()
-		events = append(events, last)
-	}
-	secret(t, c, two, "b", "1")
-	for last := ""; last != "Added "+two+"/b"; {
-		last = o.next()
-		events = append(events, last)
-	}
-	for _, ns := range []string{one, two} {
-		n := 0
-		for _, s := range append(events, seen...) {
-			if s == "Added "+ns+"/a" || s == ns+"/a" {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("%s/a was delivered %d times: the list was %q, the events were %q", ns, n, seen, events)
-		}
-	}
-	o.sees(h, 0, one+"/a", one+"/b", two+"/a", two+"/b")
-}
-
 func TestFollowAllNamespaces(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -130,4 +82,24 @@ func TestFollowAllNamespaces(t *testing.T) {
 	later := c.Namespace(t)
 	custom(t, c, group+"/v1", "Thing", later, "b")
 	o.expect("Added " + later + "/b")
+}
+
+// The namespaces that a binding follows change during an outage.
+func TestFollowThroughOutage(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	one, two := c.Namespace(t), c.Namespace(t)
+	label := "follow=" + one
+	c.Kubectl(t, "label", "namespace", one, label)
+	secret(t, c, one, "a", "1")
+	secret(t, c, two, "a", "1")
+	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
+	o := observe(t, kubeconfig)
+	h := o.unlocked(bindings("follow", hook.Kubernetes{Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}}))
+	proxy.Cut()
+	c.Kubectl(t, "label", "namespace", one, "follow-")
+	c.Kubectl(t, "label", "namespace", two, label)
+	proxy.Restore()
+	o.expectAnyOrder("Deleted "+one+"/a", "Added "+two+"/a")
+	o.sees(h, 0, two+"/a")
 }

@@ -13,7 +13,10 @@ import (
 )
 
 // seenSink keeps the events.
-type seenSink struct{ events []string }
+type seenSink struct {
+	silence
+	events []string
+}
 
 func (s *seenSink) Event(ev event.Event) {
 	text, _ := ev.Object.Full.Bytes()
@@ -21,11 +24,6 @@ func (s *seenSink) Event(ev event.Event) {
 	version, _, _ = strings.Cut(version, `"`)
 	s.events = append(s.events, ev.Watch.String()+" "+version)
 }
-func (s *seenSink) Keep(b []byte) event.Payload       { return event.Memory(b) }
-func (*seenSink) Objects(*hook.Hook, int, int)        {}
-func (*seenSink) Gone(*hook.Hook, int, event.Object)  {}
-func (*seenSink) FilterFailed(*hook.Hook, int, error) {}
-func (*seenSink) KeyFailed(*hook.Hook, int, error)    {}
 
 // A change that the operator has made is no event if nothing else lies between it and what the binding has delivered. It does not matter
 // whether the watch or the answer of the API server comes first.

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -22,89 +20,82 @@ import (
 // TestNoGapNoOverlap checks the promise of this package with many changes, while hooks join and the connection breaks:
 // the Synchronization plus the events equal the state of the cluster; each change is delivered once and in order.
 func TestNoGapNoOverlap(t *testing.T) {
-	for _, row := range []struct {
-		name string
-		cuts bool
-	}{{"quiet", false}, {"with outages", true}} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			c := testenv.Shared(t)
-			ns := c.Namespace(t)
-			proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
-			o := observe(t, kubeconfig)
-			write := newWriter(t, c, ns)
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
+	o := observe(t, kubeconfig)
+	write := newWriter(t, c, ns)
 
-			same := hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: ".metadata.labels.v"}
-			var hooks []*hook.Hook
-			var sets sync.Map
-			var enabling sync.WaitGroup
-			random := rand.New(rand.NewPCG(1, 2))
-			for i := range 400 {
-				if i%50 == 0 {
-					h := bindings(fmt.Sprintf("hook-%d", i), same)
-					hooks = append(hooks, h)
-					enabling.Go(func() {
-						if err := o.Enable(o.ctx, h, func(int, error) {}); err != nil {
-							t.Error(err)
-							return
-						}
-						o.Snapshot(h, 0)
-						sets.Store(h, o.Synchronize(h, 0))
-						o.Snapshot(h, 0)
-						o.Unlock(h, 0)
-					})
+	same := hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: ".metadata.labels.v"}
+	var hooks []*hook.Hook
+	var sets sync.Map
+	var enabling sync.WaitGroup
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 400 {
+		if i%50 == 0 {
+			h := bindings(fmt.Sprintf("hook-%d", i), same)
+			hooks = append(hooks, h)
+			enabling.Go(func() {
+				if err := o.Enable(o.ctx, h, func(int, error) {}); err != nil {
+					t.Error(err)
+					return
 				}
-				switch name := fmt.Sprintf("s%d", random.IntN(5)); {
-				case random.IntN(4) == 0:
-					write.delete(name)
-				default:
-					write.put(name, strconv.Itoa(random.IntN(3)))
-				}
-				if row.cuts && i%60 == 30 {
-					proxy.Cut()
-				}
-				if row.cuts && i%60 == 45 {
-					proxy.Restore()
-				}
-			}
+				o.Snapshot(h, 0)
+				sets.Store(h, o.Synchronize(h, 0))
+				o.Snapshot(h, 0)
+				o.Unlock(h, 0)
+			})
+		}
+		switch name := fmt.Sprintf("s%d", random.IntN(5)); {
+		case random.IntN(4) == 0:
+			write.delete(name)
+		default:
+			write.put(name, strconv.Itoa(random.IntN(3)))
+		}
+		if i%60 == 30 {
+			proxy.Cut()
+		}
+		if i%60 == 45 {
 			proxy.Restore()
-			enabling.Wait()
-			write.put("sentinel", "1")
+		}
+	}
+	proxy.Restore()
+	enabling.Wait()
+	write.put("sentinel", "1")
 
-			replays := map[*hook.Hook]*replay{}
-			for _, h := range hooks {
-				replays[h] = newReplay(t, h)
-				set, _ := sets.Load(h)
-				set.(event.Snapshot).Each(func(object event.Object) bool {
-					replays[h].put(object)
-					return true
-				})
-			}
-			for left := len(hooks); left > 0; {
-				ev := test.Receive(t, o.events, "event")
-				if replays[ev.Hook].play(ev); ev.Object.Name == "sentinel" {
-					left--
-				}
-			}
-			for _, h := range hooks {
-				there := newReplay(t, h)
-				o.Snapshot(h, 0).Each(func(object event.Object) bool {
-					there.put(object)
-					return true
-				})
-				for name, is := range there.objects {
-					if got := replays[h].objects[name]; got.filtered != is.filtered || got.uid != is.uid {
-						t.Errorf("%s knows %s as %+v, it is %+v", h.Name, name, got, is)
-					}
-					if want := write.have[name]; want != is.filtered {
-						t.Errorf("%s sees %s as %s, it is %s", h.Name, name, is.filtered, want)
-					}
-				}
-				if len(there.objects) != len(replays[h].objects) || len(there.objects) != len(write.have) {
-					t.Errorf("%s knows %v, sees %v, there are %v", h.Name, replays[h].objects, there.objects, write.have)
-				}
-			}
+	replays := map[*hook.Hook]*replay{}
+	for _, h := range hooks {
+		replays[h] = newReplay(t, h)
+		set, _ := sets.Load(h)
+		set.(event.Snapshot).Each(func(object event.Object) bool {
+			replays[h].put(object)
+			return true
 		})
+	}
+	for left := len(hooks); left > 0; {
+		ev := test.Receive(t, o.events, "event")
+		if replays[ev.Hook].play(ev); ev.Object.Name == "sentinel" {
+			left--
+		}
+	}
+	for _, h := range hooks {
+		there := newReplay(t, h)
+		o.Snapshot(h, 0).Each(func(object event.Object) bool {
+			there.put(object)
+			return true
+		})
+		for name, is := range there.objects {
+			if got := replays[h].objects[name]; got.filtered != is.filtered || got.uid != is.uid {
+				t.Errorf("%s knows %s as %+v, it is %+v", h.Name, name, got, is)
+			}
+			if want := write.have[name]; want != is.filtered {
+				t.Errorf("%s sees %s as %s, it is %s", h.Name, name, is.filtered, want)
+			}
+		}
+		if len(there.objects) != len(replays[h].objects) || len(there.objects) != len(write.have) {
+			t.Errorf("%s knows %v, sees %v, there are %v", h.Name, replays[h].objects, there.objects, write.have)
+		}
 	}
 }
 
@@ -217,64 +208,4 @@ func (w *writer) delete(name string) {
 		w.t.Fatal(err)
 	}
 	delete(w.have, name)
-}
-
-// TestFullSpeed creates and deletes objects as fast as the API server does it, while hooks join and leave, labels of the namespace flap
-// and resyncs are made: the hook that stays receives each object once as Added and once as Deleted.
-func TestFullSpeed(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	o := observe(t, c.Kubeconfig)
-	binding := hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: ".metadata.labels.v"}
-	stays := o.unlocked(bindings("stays", binding))
-	resyncs := binding
-	resyncs.Resync = 20 * time.Millisecond
-	o.unlocked(bindings("resyncs", resyncs))
-	label := "flap=" + ns
-	o.unlocked(bindings("follows",
-		hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: hook.Namespaces{ByLabels: true, Labels: label}}))
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var disturbing sync.WaitGroup
-	disturbing.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			h := bindings(fmt.Sprint("joins ", i), binding)
-			if o.Enable(ctx, h, func(int, error) {}) == nil {
-				o.Unlock(h, 0)
-			}
-			o.Disable(h, 0)
-		}
-	})
-	flapping := newWriter(t, c, ns)
-	disturbing.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
-			value := []string{"null", strconv.Quote(ns)}[i%2]
-			patch := fmt.Sprintf(`{"metadata":{"labels":{"flap":%s}}}`, value)
-			_ = flapping.client.Patch("application/merge-patch+json").AbsPath("/api/v1/namespaces/" + ns).Body([]byte(patch)).Do(ctx).Error()
-		}
-	})
-	write := newWriter(t, c, ns)
-	n := 0
-	for began := time.Now(); time.Since(began) < 5*time.Second; n++ {
-		write.put(fmt.Sprint("w", n), "1")
-		write.delete(fmt.Sprint("w", n))
-	}
-	cancel()
-	disturbing.Wait()
-	got := map[string]int{}
-	for left := 2 * n; left > 0; {
-		if ev := test.Receive(t, o.events, "event"); ev.Hook == stays {
-			got[ev.Watch.String()+" "+ev.Object.Name]++
-			left--
-		}
-	}
-	for i := range n {
-		for _, what := range []string{"Added", "Deleted"} {
-			if times := got[fmt.Sprintf("%s w%d", what, i)]; times != 1 {
-				t.Errorf("%s w%d was reported %d times", what, i, times)
-			}
-		}
-	}
-	t.Logf("%d objects, %d requests", n, len(o.requests))
 }

@@ -101,6 +101,7 @@ type stage struct {
 
 // staged is a binding and its subscriptions by stream. It is the Sink of its events.
 type staged struct {
+	silence
 	*stage
 	name         string
 	monitor      *monitor
@@ -495,12 +496,10 @@ func (b *staged) Event(ev event.Event) {
 	}
 	b.log("%s: %s %s", b.name, ev.Watch, text)
 }
-func (b *staged) Keep(text []byte) event.Payload { return event.Memory(text) }
 func (b *staged) Objects(_ *hook.Hook, _ int, n int) {
 	if n != b.monitor.items.Len() {
 		b.t.Errorf("%d objects were reported, there are %d", n, b.monitor.items.Len())
 	}
 }
 func (b *staged) FilterFailed(*hook.Hook, int, error) { b.log("%s: filter failed", b.name) }
-func (b *staged) Gone(*hook.Hook, int, event.Object)  {}
 func (b *staged) KeyFailed(*hook.Hook, int, error)    { b.log("%s: key failed", b.name) }

@@ -137,48 +137,6 @@ func TestNamesAreNotSelectors(t *testing.T) {
 	o.expect("Added "+name, "Deleted "+name)
 }
 
-func TestSnapshotOrder(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	namespaces := someNamespaces(t, c, 2)
-	one, two := namespaces[0], namespaces[1]
-	o := observe(t, c.Kubeconfig)
-	h := bindings("order", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(one, two)})
-	secret(t, c, two, "z", "1")
-	secret(t, c, one, "b", "1")
-	secret(t, c, one, "a-2", "1")
-	o.unlocked(h)
-	secret(t, c, one, "a", "1")
-	secret(t, c, two, "m", "1")
-	secret(t, c, one, "a.3", "1")
-	for range 3 {
-		o.next()
-	}
-	o.sees(h, 0, one+"/a", one+"/a-2", one+"/a.3", one+"/b", two+"/m", two+"/z")
-}
-
-func TestFilterFailsOnOneObject(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	secret(t, c, ns, "a", "1")
-	secret(t, c, ns, "b", "bad")
-	secret(t, c, ns, "c", "2")
-	o := observe(t, c.Kubeconfig)
-	h := o.unlocked(bindings("filter", hook.Kubernetes{
-		Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: `.metadata.labels.v | if . == "bad" then error("it is bad") else tonumber end`,
-	}))
-	if got := test.Receive(t, o.failures, "failure"); got != "filter 0" {
-		t.Errorf("the failure was counted for %s", got)
-	}
-	o.sees(h, 0, ns+"/a 1", ns+"/b null", ns+"/c 2")
-	o.says("hook=filter binding=binding-0 namespace=" + ns + " name=b kind=Secret failures=1 error=\"it is bad\"")
-	secret(t, c, ns, "b", "3")
-	secret(t, c, ns, "a", "bad")
-	c.Kubectl(t, "-n", ns, "delete", "secret", "a")
-	o.expect("Modified "+ns+"/b 3", "Modified "+ns+"/a null", "Deleted "+ns+"/a null")
-}
-
 func TestFilterDoesNotCompile(t *testing.T) {
 	c := testenv.Shared(t)
 	o := observe(t, c.Kubeconfig)

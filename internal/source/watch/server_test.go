@@ -263,6 +263,7 @@ func (s *server) count(request string) (n int) {
 
 // witness is a Sink that checks what each hook receives: an object is added before it is modified or deleted, and each version is newer.
 type witness struct {
+	silence
 	t      *testing.T
 	mu     sync.Mutex
 	known  map[*hook.Hook]map[string]bool
@@ -279,11 +280,6 @@ func (w *witness) Event(ev event.Event) {
 	known[ev.Object.Name] = ev.Watch != event.Deleted
 	w.events[ev.Hook] = append(w.events[ev.Hook], ev.Watch.String()+" "+ev.Object.Name)
 }
-func (w *witness) Keep(b []byte) event.Payload         { return event.Memory(b) }
-func (w *witness) Objects(*hook.Hook, int, int)        {}
-func (w *witness) FilterFailed(*hook.Hook, int, error) {}
-func (w *witness) Gone(*hook.Hook, int, event.Object)  {}
-func (w *witness) KeyFailed(*hook.Hook, int, error)    {}
 
 // follow runs a Watcher on a model server, in a bubble.
 func follow(t *testing.T, s *server, test func(w *Watcher, seen *witness)) {

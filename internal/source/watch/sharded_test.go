@@ -17,8 +17,10 @@ import (
 // The API server with the feature gate selects exactly the objects that each shard keeps, in lists and watches, of built-in kinds and custom
 // resources; without the gate it sends all, and each shard keeps its own.
 func TestServerSelectsParts(t *testing.T) {
+	t.Parallel()
 	for _, gate := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			t.Parallel()
 			c := testenv.Shared(t)
 			if gate {
 				c = testenv.Own(t, "--feature-gates=ShardedListAndWatch=true")
@@ -26,7 +28,7 @@ func TestServerSelectsParts(t *testing.T) {
 			ns := c.Namespace(t)
 			group := ns + ".parts.example.com"
 			crd(t, c, group, "Thing", "Namespaced", "v1")
-			const objects = 60
+			const objects = 24
 			var list strings.Builder
 			for i := range objects {
 				fmt.Fprintf(&list, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d, namespace: %s, labels: {part: %[2]s}}}\n", i, ns)

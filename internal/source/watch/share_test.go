@@ -35,18 +35,6 @@ func TestSharing(t *testing.T) {
 	secret(t, c, ns, "a", "2")
 	o.expectAnyOrder("Modified "+ns+"/a", "Modified "+ns+"/a", "Modified "+ns+`/a "2"`, "Modified "+ns+`/a "2"`)
 
-	// The bytes are there once.
-	full := map[*byte]bool{}
-	for h, i := range map[*hook.Hook]int{first: 0, second: 1} {
-		for o := range o.Snapshot(h, i).Each {
-			text, _ := o.Full.Bytes()
-			full[&text[0]] = true
-		}
-	}
-	if len(full) != 1 {
-		t.Errorf("an object is kept %d times", len(full))
-	}
-
 	labelled, named := same, same
 	labelled.Labels, named.Names = "v=2", []string{"a"}
 	o.unlocked(bindings("others", labelled, named, labelled))

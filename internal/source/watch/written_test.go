@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
@@ -184,7 +183,7 @@ type waitStage struct {
 }
 
 func newWaitStage() *waitStage {
-	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, quietSink{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
 	sub := &subscription{consumer: m, stream: &stream{}, selection: "all"}
 	m.expect(sub, 0)
 	m.processed(sub, 10, true)
@@ -260,7 +259,7 @@ func TestDelivers(t *testing.T) {
 		{"of another shard", scope{part: part{Part: at.Part(shard.ByObject)}}, "", `"namespace":"n","name":"a","uid":"` + uid[1] + `"`, false},
 		{"an object that the binding has", scope{labels: "role=own"}, "", `"namespace":"n","name":"had"`, true},
 	} {
-		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, quietSink{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
 		m.resource.Resource = "configmaps"
 		sub := &subscription{consumer: m, stream: &stream{scope: row.scope}, scope: row.scope, selection: row.scope.selection()}
 		if row.only != "" {
@@ -313,11 +312,3 @@ func TestAnswerOfMetadata(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
-
-// quietSink drops events.
-type quietSink struct{}
-
-func (quietSink) Event(event.Event)                  {}
-func (quietSink) Keep(b []byte) event.Payload        { return event.Memory(b) }
-func (quietSink) Objects(*hook.Hook, int, int)       {}
-func (quietSink) Gone(*hook.Hook, int, event.Object) {}
