@@ -33,9 +33,9 @@ var seed = sync.OnceValue(func() uint64 {
 	return 1
 })
 
-// short are the cases of `go test`. The tests of packages, and of test/conformance, failover, outage and reload, have faults like the
-// others, one at a time.
-var short = []string{"cut-in-the-middle", "disk-full", "malformed-inputs", "odd-names"}
+// short are the cases of `go test`. The tests of packages, and of test/conformance, failover and reload, have faults like the others,
+// one at a time.
+var short = []string{"apiserver-killed", "cut-in-the-middle", "disk-full", "malformed-inputs", "odd-names"}
 
 // wanted skips cases that CASE does not select.
 func wanted(t *testing.T, name string) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -102,4 +103,23 @@ func TestFollowThroughOutage(t *testing.T) {
 	proxy.Restore()
 	o.expectAnyOrder("Deleted "+one+"/a", "Added "+two+"/a")
 	o.sees(h, 0, two+"/a")
+}
+
+// An API server that is away when a binding is enabled delays it.
+func TestEnableInOutage(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	secret(t, c, ns, "a", "1")
+	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
+	o := observe(t, kubeconfig)
+	proxy.Cut()
+	h := bindings("outage", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns)})
+	stuck, done := o.begin(h)
+	test.Receive(t, stuck, "trouble")
+	proxy.Restore()
+	if err := test.Receive(t, done, "end of Enable"); err != nil {
+		t.Fatal(err)
+	}
+	o.sees(h, 0, ns+"/a")
 }
