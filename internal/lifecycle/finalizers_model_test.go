@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
@@ -394,7 +395,7 @@ func (s *scenario) newHook() *hook.Hook {
 }
 
 func (s *scenario) play(t *testing.T) []string {
-	server := &apiServer{changed: make(chan struct{}), objects: map[string]*apiObject{}, random: rand.New(rand.NewPCG(s.seed, 1))}
+	server := &apiServer{memory: memory.New(memory.Options{Kinds: memory.BuiltIns()}), random: rand.New(rand.NewPCG(s.seed, 1))}
 	b := &buckets{server: server, random: rand.New(rand.NewPCG(s.seed, 2)), of: map[string]string{}, deleting: map[string]bool{},
 		ended: map[string]bool{}, lost: map[string]bool{}, slow: true, keyed: s.keyed}
 	server.released = b.released
@@ -406,7 +407,7 @@ func (s *scenario) play(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	w.watcher, err = watch.New(watch.Options{
-		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log, Changes: client,
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log, Changes: client, Manager: "shell-operator/model",
 		Record: func(context.Context, *hook.Hook, int, kube.Resource) error { return nil },
 	})
 	if err != nil {
@@ -477,12 +478,12 @@ func (w *finalizerWorld) do(s finalizerStep) {
 	case "poll", "rest":
 		set(func() { w.polling = s.kind == "poll" })
 	case "outage", "recovery":
-		w.server.setOutage(s.kind == "outage")
+		w.server.set(func() { w.server.outage = s.kind == "outage" })
 	case "blind", "see":
 		if trouble := w.watcher.State(w.life.Hooks()[0], 0).Finalizing; w.server.blind && len(trouble) == 0 {
 			set(func() { w.fault("the failure is not shown") })
 		}
-		w.server.setBlind(s.kind == "blind")
+		w.server.set(func() { w.server.blind = s.kind == "blind" })
 	case "retry":
 		w.retryAll()
 	case "reload":
@@ -498,14 +499,14 @@ func (w *finalizerWorld) do(s finalizerStep) {
 // finish checks what is left: while the hook is as it is, when it works again, and after what is parked has been retried.
 func (w *finalizerWorld) finish() []string {
 	w.life.ResumeHook("h")
-	w.server.setOutage(false)
+	w.server.set(func() { w.server.outage = false })
 	time.Sleep(5 * time.Minute)
 	synctest.Wait()
 	check := func(when string) {
 		visible := w.pendingObjects()
-		for _, o := range w.server.terminating() {
-			if !visible[o.uid] {
-				w.fault("%s: %s is being deleted, has the finalizer, and neither waits nor is parked", when, o.uid)
+		for _, o := range w.server.objects() {
+			if o.deleted() && o.protected() && !visible[o.Metadata.UID] {
+				w.fault("%s: %s is being deleted, has the finalizer, and neither waits nor is parked", when, o.Metadata.UID)
 			}
 		}
 	}
@@ -523,8 +524,10 @@ func (w *finalizerWorld) finish() []string {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 	}
-	for _, o := range w.server.terminating() {
-		w.fault("%s has not been released", o.uid)
+	for _, o := range w.server.objects() {
+		if o.deleted() && o.protected() {
+			w.fault("%s has not been released", o.Metadata.UID)
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -545,23 +548,21 @@ func (w *finalizerWorld) finish() []string {
 
 // check compares the objects with the buckets.
 func (s *apiServer) check(b *buckets) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, o := range s.objects {
-		has := slices.Contains(o.finalizers, modelFinalizer)
-		switch {
-		case o.deleted: // another finalizer keeps it
-		case has != o.selected:
-			b.fault("%s is selected: %t, and has the finalizer: %t", o.uid, o.selected, has)
-		case o.selected && b.of[name] != o.uid && !b.lost[name]:
-			b.fault("%s has the bucket of %q", o.uid, b.of[name])
+	objects := s.objects()
+	for name, o := range objects {
+		switch uid := o.Metadata.UID; {
+		case o.deleted(): // another finalizer keeps it
+		case o.protected() != o.selected():
+			b.fault("%s is selected: %t, and has the finalizer: %t", uid, o.selected(), o.protected())
+		case o.selected() && b.of[name] != uid && !b.lost[name]:
+			b.fault("%s has the bucket of %q", uid, b.of[name])
 		}
 	}
 	for name, uid := range b.of {
 		if b.lost[name] {
 			continue
 		}
-		if o := s.objects[name]; o == nil || o.uid != uid || o.deleted || !o.selected {
+		if o, ok := objects[name]; !ok || o.Metadata.UID != uid || o.deleted() || !o.selected() {
 			b.fault("the bucket of %s is left", uid)
 		}
 	}
