@@ -222,7 +222,8 @@ func clusterAPIRoutes(c *client) {
 	c.refused(400, "BadRequest", "ns", "DELETE", "/deployments/a", "")
 }
 
-// malformedRequests sends malformed requests. None may cause an undocumented status, or make the hook fail.
+// malformedRequests sends malformed requests, of those that the HTTP server lets through. None may cause an undocumented status, or make the
+// hook fail. (test/security has those that the server rejects.)
 func malformedRequests(t *testing.T, address string) {
 	t.Helper()
 	request := func(line string, rest ...string) string {
@@ -238,28 +239,13 @@ func malformedRequests(t *testing.T, address string) {
 		name, text string
 		status     []int
 	}{
-		{"not HTTP", "hello\r\n\r\n", []int{400}},
-		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", []int{400}},
-		{"no host", "GET /nodes HTTP/1.1\r\n\r\n", []int{400}},
-		{"two hosts", request("GET /nodes", "Host: b", end), []int{400}},
-		{"an unknown version", "GET /nodes HTTP/3.0\r\nHost: localhost\r\n\r\n", []int{505}},
 		{"an old version", "GET /nodes HTTP/1.0\r\nHost: localhost\r\n\r\n", []int{200}},
-		{"an unknown method", request("BREW /nodes", end), []int{405}},
 		{"a method in lower case", request("get /nodes", end), []int{405}},
-		{"CONNECT", request("CONNECT localhost:80", end), []int{400, 404}},
-		{"TRACE", request("TRACE /nodes", end), []int{405}},
-		{"OPTIONS of all", request("OPTIONS *", end), []int{200, 204, 400}},
 		{"PUT", request("PUT /deployments", end), []int{405}},
-		{"an empty path", "GET  HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{400}},
-		{"a path without a slash", request("GET nodes", end), []int{400}},
-		{"a path upwards", request("GET /nodes/../../etc/passwd", end), []int{404}},
-		{"an encoded path upwards", request("GET /%2e%2e/%2e%2e", end), []int{404}},
 		{"an encoded slash", request("DELETE /deployments/a%2fb?ns=default", end), []int{400}},
 		{"a zero byte", request("DELETE /deployments/a%00?ns=default", end), []int{400}},
 		{"a line break in the path", request("DELETE /deployments/a%0ab?ns=default", end), []int{400}},
 		{"not UTF-8", request("DELETE /deployments/%ff?ns=default", end), []int{400}},
-		{"a bad escape", request("GET /%zz", end), []int{400}},
-		{"a long path", request("GET /"+strings.Repeat("a", 50_000), end), []int{404}},
 		{"a name with a quote", request("DELETE /deployments/';id;'?ns=default", end), []int{400}},
 		{"a name that is an option", request("DELETE /deployments/--all?ns=default", end), []int{400}},
 		{"a long name", request("DELETE /deployments/"+strings.Repeat("a", 64)+"?ns=default", end), []int{400}},
@@ -272,15 +258,7 @@ func malformedRequests(t *testing.T, address string) {
 		{"ns with a line break", request("GET /services?ns=default%0a", end), []int{200, 400}},
 		{"ns with a space", request("GET /services?ns=a+b", end), []int{400}},
 		{"unknown parameters", request("GET /services?"+strings.Repeat("a=b&", 1000), end), []int{200}},
-		{"a header without a colon", request("GET /nodes", "nonsense", end), []int{400}},
-		{"a header with a space in its name", request("GET /nodes", "A B: c", end), []int{400}},
-		{"a folded header", request("GET /nodes", "A: b", " c", end), []int{200, 400}},
 		{"a header that is not UTF-8", request("GET /nodes", "Accept: \xff", end), []int{400}},
-		{"a control character in a header", request("GET /nodes", "Accept: \x01", end), []int{200, 400}},
-		{"many headers", request("GET /nodes", strings.Repeat("A: b\r\n", 20_000)), []int{431}},
-		{"a long header", request("GET /nodes", "A: "+strings.Repeat("b", 100_000), end), []int{431}},
-		{"another site", request("GET /nodes", "Origin: https://example.com", end), []int{403}},
-		{"another host", "GET /nodes HTTP/1.1\r\nHost: example.com\r\n\r\n", []int{403}},
 		{"no body", request("POST /deployments?ns=default", "Content-Length: 0", end), []int{400}},
 		{"a body without a type", post(`{"name":"a"}`), []int{400}},
 		{"another type", post("<a/>", "Content-Type: application/xml"), []int{400}},
@@ -308,15 +286,7 @@ func malformedRequests(t *testing.T, address string) {
 			request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "200000", strings.Repeat("a", 0x200000), "0", end),
 			[]int{413}},
 		{"a wrong chunk", request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "xyz", "a", end), []int{400}},
-		{"a length that is no number", request("POST /deployments", "Content-Length: x", end), []int{400}},
-		{"a negative length", request("POST /deployments", "Content-Length: -1", end), []int{400}},
-		{"two lengths", request("POST /deployments", "Content-Length: 1", "Content-Length: 2", "", "ab"), []int{400}},
-		{"a length and chunks", request("POST /deployments?ns=default", "Content-Length: 5", "Transfer-Encoding: chunked", "", "0", "", ""),
-			[]int{400}},
-		{"an unknown encoding", request("POST /deployments", "Transfer-Encoding: gzip", end), []int{501}},
-		{"an unknown expectation", request("POST /deployments", "Expect: miracles", "Content-Length: 0", end), []int{417}},
 		{"a protocol switch", request("GET /nodes", "Connection: Upgrade", "Upgrade: websocket", end), []int{200}},
-		{"HTTP/2 without TLS", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{400, 403, 404, 505}},
 		{"a range", request("GET /nodes", "Range: bytes=5-1", end), []int{200}},
 		{"an empty token", request("GET /nodes", "Authorization:", end), []int{200}},
 	} {
