@@ -46,6 +46,15 @@ func (w *Servers) registers(s *served) <-chan struct{} {
 	return w.o.Leading
 }
 
+// changes are those that a registration follows.
+func (w *Servers) changes(s *served) []func() <-chan struct{} {
+	all := []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed}
+	if w.o.ReadyChanged != nil {
+		all = append(all, w.o.ReadyChanged)
+	}
+	return all
+}
+
 // seen receives the paths that are registered for a server. Where paths have the secret of a file, none is served without it.
 func (w *Servers) seen(s *served, object string, paths []string, open bool) {
 	if !open || w.pathFile == nil {
@@ -68,11 +77,11 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		return err
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Leading: w.registers(s),
+		Client: w.client, Hooks: hooks, Ready: o.Ready, Leading: w.registers(s),
 		Seen:              func(object string, paths []string, open bool) { w.seen(s, object, paths, open) },
 		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url, Inside: o.Cluster.Inside,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
+		Bundle: s.certificates.Bundle, Token: s.paths.Token, Changes: w.changes(s),
 		CertManager:          o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
 		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Log: o.Log,
@@ -114,10 +123,10 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 		return err
 	}
 	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, ReadyChanged: o.ReadyChanged, Leading: w.registers(s),
+		Client: w.client, Hooks: hooks, Ready: o.Ready, Leading: w.registers(s),
 		Seen:    func(crd string, paths []string, open bool) { w.seen(s, crdSubject+crd, paths, open) },
 		Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, BundleChanged: s.certificates.Changed, Token: s.paths.Token, PathsChanged: s.paths.Changed,
+		Bundle: s.certificates.Bundle, Token: s.paths.Token, Changes: w.changes(s),
 		CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
 			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: crdSubject + crd,

@@ -90,7 +90,7 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		case err == nil:
 			k.report(k.disputed)
-			if ready && k.opts.leads() {
+			if ready && k.opts.led() == nil {
 				k.opts.Served.Store(k.kind.typ.Kind(), true)
 			}
 			failures = 0
@@ -273,7 +273,7 @@ func (k *keeper) attempt(ctx context.Context) (again time.Duration, err error) {
 	before := k.disputed
 	k.disputed = nil
 	live, err := k.look(ctx)
-	if err != nil || !k.opts.leads() {
+	if err != nil || k.opts.led() != nil {
 		return 0, err
 	}
 	k.left = live != nil && len(live.Webhooks) > 0 && k.ours(live)

@@ -33,17 +33,14 @@ type RegistrarOptions struct {
 	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the
 	// port of an operator that has ended are unknown. Then neither Service nor URL is required.
 	AnyURL bool
-	// Ready reports whether a hook can answer; nil means that all can. The webhooks of others are neither added nor changed. ReadyChanged
-	// returns a channel that is closed when that changes; nil means never.
-	Ready        func(*hook.Hook) bool
-	ReadyChanged func() <-chan struct{}
+	// Ready reports whether a hook can answer; nil means that all can. The webhooks of others are neither added nor changed.
+	Ready func(*hook.Hook) bool
 	// Bundle returns the PEM of the CAs that the API server must trust; empty or nil means its own ones.
 	Bundle func() []byte
-	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
-	BundleChanged func() <-chan struct{}
-	// Token returns the secret last segment of a registered path, and changes with PathsChanged. Nil means that paths have none.
-	Token        func(path string) string
-	PathsChanged func() <-chan struct{}
+	// Token returns the secret last segment of a registered path. Nil means that paths have none.
+	Token func(path string) string
+	// Changes return channels that are closed when Ready, Bundle or Token change.
+	Changes []func() <-chan struct{}
 	// Seen, if set, receives the paths or URLs in an object in the cluster, whenever it is read. Open means that a permission to read it is
 	// missing: then the paths are those without a token.
 	Seen func(configuration string, paths []string, open bool)
@@ -86,16 +83,6 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
 	}
-	never := func() <-chan struct{} { return nil }
-	if o.ReadyChanged == nil {
-		o.ReadyChanged = never
-	}
-	if o.BundleChanged == nil {
-		o.BundleChanged = never
-	}
-	if o.PathsChanged == nil {
-		o.PathsChanged = never
-	}
 	if o.Seen == nil {
 		o.Seen = func(string, []string, bool) {}
 	}
@@ -120,16 +107,19 @@ var ErrReplaced = errors.New("another registrar follows")
 func (r *Registrar) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var all, waking sync.WaitGroup
-	bundle, paths, ready := r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged() // before they are read
-	waking.Go(func() { r.wake(ctx, bundle, paths, ready) })
+	var all sync.WaitGroup
+	wait := kube.OnChange(ctx, func() {
+		for _, k := range r.keepers {
+			kube.Wake(k.wake)
+		}
+	}, append(r.opts.Changes, r.opts.led)...)
 	for _, k := range r.keepers {
 		all.Go(func() { k.run(ctx) })
 	}
 	all.Wait()
 	cancel()
-	waking.Wait()
-	if r.opts.URL != "" && !r.opts.Inside && r.opts.leads() && !errors.Is(context.Cause(ctx), ErrReplaced) {
+	wait()
+	if r.opts.URL != "" && !r.opts.Inside && r.opts.led() == nil && !errors.Is(context.Cause(ctx), ErrReplaced) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		defer cancel()
 		return r.Remove(last)
@@ -137,13 +127,13 @@ func (r *Registrar) Run(ctx context.Context) error {
 	return nil
 }
 
-// leads reports whether this process registers.
-func (o *RegistrarOptions) leads() bool {
+// led is closed when this process begins to register; nil if it does.
+func (o *RegistrarOptions) led() <-chan struct{} {
 	select {
 	case <-o.Leading:
-		return true
+		return nil
 	default:
-		return o.Leading == nil
+		return o.Leading
 	}
 }
 
@@ -161,26 +151,6 @@ func (r *Registrar) Check(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// wake wakes the keepers when what they desire changes: then one of the channels is closed.
-func (r *Registrar) wake(ctx context.Context, bundle, paths, ready <-chan struct{}) {
-	leading := r.opts.Leading
-	for {
-		select {
-		case <-leading:
-			leading = nil
-		case <-bundle:
-		case <-paths:
-		case <-ready:
-		case <-ctx.Done():
-			return
-		}
-		bundle, paths, ready = r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged()
-		for _, k := range r.keepers {
-			kube.Wake(k.wake)
-		}
-	}
 }
 
 // Remove deletes both configurations, or empties those that the operator has not created, if they point to the Service or URL, and no

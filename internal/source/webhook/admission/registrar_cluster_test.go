@@ -207,8 +207,8 @@ func TestTwoReplicas(t *testing.T) {
 		is, changed := map[*hook.Hook]bool{}, make(chan struct{})
 		r, _ := newRegistrar(t, RegistrarOptions{
 			Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: somewhere,
-			Ready:        func(h *hook.Hook) bool { mu.Lock(); defer mu.Unlock(); return is[h] },
-			ReadyChanged: func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed },
+			Ready:   func(h *hook.Hook) bool { mu.Lock(); defer mu.Unlock(); return is[h] },
+			Changes: []func() <-chan struct{}{func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed }},
 		})
 		run(t, r)
 		return func(h *hook.Hook) {
@@ -312,8 +312,8 @@ func TestOldPermissions(t *testing.T) {
 	bundle := []byte(certificates)
 	r, log := newRegistrar(t, RegistrarOptions{
 		Client: as(t, c, "user-"+name, "list", "create", "update"), Hooks: quietFull(), ConfigurationName: name, Service: somewhere,
-		Bundle:        func() []byte { mu.Lock(); defer mu.Unlock(); return bundle },
-		BundleChanged: func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed },
+		Bundle:  func() []byte { mu.Lock(); defer mu.Unlock(); return bundle },
+		Changes: []func() <-chan struct{}{func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed }},
 	})
 	hurry(r)
 	run(t, r)

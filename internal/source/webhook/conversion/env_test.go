@@ -146,11 +146,11 @@ func (e *env) register(edits ...func(*rest.Config)) {
 		edit(config)
 	}
 	r, err := NewRegistrar(RegistrarOptions{Client: testenv.Client(e.t, config), Hooks: e.hooks, URL: e.url, Bundle: e.currentBundle,
-		BundleChanged: func() <-chan struct{} {
+		Changes: []func() <-chan struct{}{func() <-chan struct{} {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			return e.changed
-		}, Log: e.logger()})
+		}}, Log: e.logger()})
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -59,8 +59,7 @@ func (f *follower) run(ctx context.Context) {
 		one := kube.One{Client: f.opts.Client, Path: []string{crdPath}, Name: f.name}
 		one.Follow(ctx, kube.Backoff{Max: pollEvery, Forbidden: pollEvery}, f.wake, f.watched)
 	})
-	for again := time.Duration(0); kube.Wait(ctx, again, f.wake); {
-		again = f.reconcile(ctx)
+	for kube.Wait(ctx, f.reconcile(ctx), f.wake) {
 	}
 }
 
@@ -95,7 +94,7 @@ func (f *follower) reconcile(ctx context.Context) time.Duration {
 	defer cancel()
 	found, err := f.look(ctx, f.name)
 	switch {
-	case err == nil && (!f.leads() || waiting(stepsByCRD(f.opts.Hooks)[f.name], f.opts.Ready) != nil):
+	case err == nil && (f.led() != nil || waiting(stepsByCRD(f.opts.Hooks)[f.name], f.opts.Ready) != nil):
 		return 0
 	case err != nil:
 		f.failed(ctx, "Cannot read the CRD of a conversion hook, will try again", err)

@@ -23,16 +23,13 @@ type RegistrarOptions struct {
 	Service Service
 	URL     string
 	// Ready reports whether a hook can answer; nil means that all can. A CRD is left as it is until all hooks that convert its objects can.
-	// ReadyChanged returns a channel that is closed when that changes; nil means never.
-	Ready        func(*hook.Hook) bool
-	ReadyChanged func() <-chan struct{}
+	Ready func(*hook.Hook) bool
 	// Bundle returns the PEM of the CAs that the API server must trust. While it is empty or nil, caBundle is not changed.
 	Bundle func() []byte
-	// BundleChanged returns a channel that is closed when Bundle changes. Nil means never.
-	BundleChanged func() <-chan struct{}
-	// Token returns the secret last segment of a registered path, and changes with PathsChanged. Nil means that paths have none.
-	Token        func(path string) string
-	PathsChanged func() <-chan struct{}
+	// Token returns the secret last segment of a registered path. Nil means that paths have none.
+	Token func(path string) string
+	// Changes return channels that are closed when Ready, Bundle or Token change.
+	Changes []func() <-chan struct{}
 	// Seen, if set, receives the path or URL in a CRD, whenever it is read. Open means that a permission to read it is missing: then the
 	// path is that without a token.
 	Seen func(crd string, paths []string, open bool)
@@ -59,17 +56,8 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	if o.Bundle == nil {
 		o.Bundle = func() []byte { return nil }
 	}
-	if o.BundleChanged == nil {
-		o.BundleChanged = func() <-chan struct{} { return nil }
-	}
-	if o.PathsChanged == nil {
-		o.PathsChanged = func() <-chan struct{} { return nil }
-	}
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook) bool { return true }
-	}
-	if o.ReadyChanged == nil {
-		o.ReadyChanged = func() <-chan struct{} { return nil }
 	}
 	if o.Report == nil {
 		o.Report = func([]string, string, error) {}
@@ -86,30 +74,21 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 // Run reconciles until ctx ends. Errors of one CRD are logged and retried, and do not block the others. The Handler must be
 // reachable before.
 func (r *Registrar) Run(ctx context.Context) error {
-	var following sync.WaitGroup
-	defer following.Wait()
-	leading := r.opts.Leading
 	var followers []*follower
 	for _, name := range r.crds {
-		f := newFollower(r, name)
-		followers = append(followers, f)
-		following.Go(func() { f.run(ctx) })
+		followers = append(followers, newFollower(r, name))
 	}
-	for {
-		changed, paths, ready := r.opts.BundleChanged(), r.opts.PathsChanged(), r.opts.ReadyChanged() // before they are read
+	defer kube.OnChange(ctx, func() {
 		for _, f := range followers {
 			kube.Wake(f.wake)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-leading:
-			leading = nil
-		case <-changed:
-		case <-paths:
-		case <-ready:
-		}
+	}, append(r.opts.Changes, r.led)...)()
+	var following sync.WaitGroup
+	defer following.Wait()
+	for _, f := range followers {
+		following.Go(func() { f.run(ctx) })
 	}
+	return nil
 }
 
 // lookTimeout bounds the first reading: an API server that cannot be reached does not keep the operator from starting.
@@ -140,13 +119,13 @@ func (r *Registrar) look(ctx context.Context, name string) (definition []byte, e
 	return definition, err
 }
 
-// leads reports whether this process registers.
-func (r *Registrar) leads() bool {
+// led is closed when this process begins to register; nil if it does.
+func (r *Registrar) led() <-chan struct{} {
 	select {
 	case <-r.opts.Leading:
-		return true
+		return nil
 	default:
-		return r.opts.Leading == nil
+		return r.opts.Leading
 	}
 }
 
