@@ -26,15 +26,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 )
 
-// Options of Servers. All but Ready and ReadyChanged are required.
+// Options of Servers. All are required.
 type Options struct {
 	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
 	// Hooks are the first set.
 	Hooks []*hook.Hook
-	// Ready reports whether a hook can answer; nil means that all can. ReadyChanged returns a channel that is closed when that changes; nil
-	// means never.
+	// Ready reports whether a hook can answer. ReadyChanged returns a channel that is closed when that changes.
 	Ready        func(*hook.Hook) bool
 	ReadyChanged func() <-chan struct{}
 	// Leading is closed when this replica is the leader. Only the leader registers a URL, which belongs to one replica.

@@ -46,15 +46,6 @@ func (w *Servers) registers(s *served) <-chan struct{} {
 	return w.o.Leading
 }
 
-// changes are those that a registration follows.
-func (w *Servers) changes(s *served) []func() <-chan struct{} {
-	all := []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed}
-	if w.o.ReadyChanged != nil {
-		all = append(all, w.o.ReadyChanged)
-	}
-	return all
-}
-
 // seen receives the paths that are registered for a server. Where paths have the secret of a file, none is served without it.
 func (w *Servers) seen(s *served, object string, paths []string, open bool) {
 	if !open || w.pathFile == nil {
@@ -81,7 +72,8 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		Seen:              func(object string, paths []string, open bool) { w.seen(s, object, paths, open) },
 		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
 		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url, Inside: o.Cluster.Inside,
-		Bundle: s.certificates.Bundle, Token: s.paths.Token, Changes: w.changes(s),
+		Bundle: s.certificates.Bundle, Token: s.paths.Token,
+		Changes:              []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, o.ReadyChanged},
 		CertManager:          o.Webhooks.CertManager,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
 		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Log: o.Log,
@@ -122,20 +114,18 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	registrar, err := conversion.NewRegistrar(conversion.RegistrarOptions{
+	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{
 		Client: w.client, Hooks: hooks, Ready: o.Ready, Leading: w.registers(s),
 		Seen:    func(crd string, paths []string, open bool) { w.seen(s, crdSubject+crd, paths, open) },
 		Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, Token: s.paths.Token, Changes: w.changes(s),
+		Bundle: s.certificates.Bundle, Token: s.paths.Token,
+		Changes:     []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, o.ReadyChanged},
 		CertManager: o.Webhooks.CertManager, Log: o.Log,
 		Report: func(hooks []string, crd string, err error) {
 			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: crdSubject + crd,
 				Err: s.unprotected(crdSubject+crd, err)})
 		},
 	})
-	if err != nil {
-		return err
-	}
 	registrar.Look(ctx)
 	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})

@@ -71,7 +71,7 @@ func operateWith(t *testing.T, c *testenv.Cluster, namespace string, runner Runn
 		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})
 	}
 	options.Log = o.log.logger(t)
-	r, err := NewRegistrar(options)
+	r, err := NewRegistrar(complete(options))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,9 +211,6 @@ func (k *keeper) look(ctx context.Context) (*configuration, error) {
 }
 
 func (k *keeper) report(err error) {
-	if k.opts.Report == nil {
-		return
-	}
 	var hooks []string
 	for _, w := range k.webhooks {
 		if !slices.Contains(hooks, w.hook.Name) {

@@ -19,7 +19,8 @@ import (
 // Service is the operator's Service inside a cluster, with port 443.
 type Service struct{ Name, Namespace string }
 
-// RegistrarOptions are those of a Registrar. Client, ConfigurationName and Log are required, and either Service or URL.
+// RegistrarOptions are those of a Registrar. Client, ConfigurationName and Log are required, and either Service or URL; for Run also Ready,
+// Seen and Report.
 type RegistrarOptions struct {
 	Client rest.Interface
 	Hooks  []*hook.Hook
@@ -33,7 +34,7 @@ type RegistrarOptions struct {
 	// AnyURL makes Remove accept every URL of a shell-operator, not only URL: outside a cluster the address and the
 	// port of an operator that has ended are unknown. Then neither Service nor URL is required.
 	AnyURL bool
-	// Ready reports whether a hook can answer; nil means that all can. The webhooks of others are neither added nor changed.
+	// Ready reports whether a hook can answer. The webhooks of others are neither added nor changed.
 	Ready func(*hook.Hook) bool
 	// Bundle returns the PEM of the CAs that the API server must trust; empty or nil means its own ones.
 	Bundle func() []byte
@@ -41,7 +42,7 @@ type RegistrarOptions struct {
 	Token func(path string) string
 	// Changes return channels that are closed when Ready, Bundle or Token change.
 	Changes []func() <-chan struct{}
-	// Seen, if set, receives the paths or URLs in an object in the cluster, whenever it is read. Open means that a permission to read it is
+	// Seen receives the paths or URLs in an object in the cluster, whenever it is read. Open means that a permission to read it is
 	// missing: then the paths are those without a token.
 	Seen func(configuration string, paths []string, open bool)
 	// Leading is closed when this process registers; until then it only reads. Nil means from the beginning.
@@ -55,7 +56,7 @@ type RegistrarOptions struct {
 	ExcludeNamespaces []string
 	// ExcludeUsers and ExcludeGroups are clients whose requests are not reviewed.
 	ExcludeUsers, ExcludeGroups []string
-	// Report, if set, receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
+	// Report receives why the webhooks of hooks cannot be registered, after each attempt; nil if they are, and at the end of Run.
 	Report func(kind hook.Kind, hooks []string, configuration string, err error)
 	// Served, if set, has the kinds of which this process has registered webhooks, with this Registrar or an earlier one.
 	Served *sync.Map
@@ -76,16 +77,6 @@ const removeTimeout = 5 * time.Second
 // NewRegistrar returns a Registrar. It sends no request.
 func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 	o.URL = strings.TrimSuffix(o.URL, "/")
-	if o.URL == "" && o.Service.Namespace == "" && !o.AnyURL {
-		return nil, errors.New("cannot register webhooks: the namespace of the operator's Service is not known: set SHELL_OPERATOR_NAMESPACE, " +
-			"or register by URL with --validating-webhook-url")
-	}
-	if o.Ready == nil {
-		o.Ready = func(*hook.Hook) bool { return true }
-	}
-	if o.Seen == nil {
-		o.Seen = func(string, []string, bool) {}
-	}
 	o.Served = cmp.Or(o.Served, &sync.Map{})
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {

@@ -145,15 +145,12 @@ func (e *env) register(edits ...func(*rest.Config)) {
 	for _, edit := range edits {
 		edit(config)
 	}
-	r, err := NewRegistrar(RegistrarOptions{Client: testenv.Client(e.t, config), Hooks: e.hooks, URL: e.url, Bundle: e.currentBundle,
+	r := NewRegistrar(complete(RegistrarOptions{Client: testenv.Client(e.t, config), Hooks: e.hooks, URL: e.url, Bundle: e.currentBundle,
 		Changes: []func() <-chan struct{}{func() <-chan struct{} {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			return e.changed
-		}}, Log: e.logger()})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+		}}, Log: e.logger()}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()

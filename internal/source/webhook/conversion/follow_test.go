@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -31,12 +32,14 @@ func offline(t *testing.T, server roundTripper) *follower {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRegistrar(RegistrarOptions{Client: client, Hooks: hooks(widgets, "v1>v2"), URL: "https://127.0.0.1:1",
-		Bundle: func() []byte { return []byte("ca") }, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newFollower(r, widgets)
+	return newFollower(NewRegistrar(complete(RegistrarOptions{Client: client, Hooks: hooks(widgets, "v1>v2"), URL: "https://127.0.0.1:1",
+		Bundle: func() []byte { return []byte("ca") }, Log: slog.New(slog.DiscardHandler)})), widgets)
+}
+
+// complete adds that all hooks are ready, and functions without an effect.
+func complete(o RegistrarOptions) RegistrarOptions {
+	o.Ready, o.Report, o.Seen = func(*hook.Hook) bool { return true }, func([]string, string, error) {}, func(string, []string, bool) {}
+	return o
 }
 
 // A dispute with another writer is limited by the rate of writes.

@@ -15,29 +15,29 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// RegistrarOptions of a Registrar. Client, Hooks and Log are required, and either Service or URL.
+// RegistrarOptions of a Registrar. All are required, but for Token, Changes, Leading and CertManager; and either Service or URL.
 type RegistrarOptions struct {
 	Client rest.Interface
 	Hooks  []*hook.Hook
 	// Service is that of the Handler inside a cluster, URL its base URL elsewhere.
 	Service Service
 	URL     string
-	// Ready reports whether a hook can answer; nil means that all can. A CRD is left as it is until all hooks that convert its objects can.
+	// Ready reports whether a hook can answer. A CRD is left as it is until all hooks that convert its objects can.
 	Ready func(*hook.Hook) bool
-	// Bundle returns the PEM of the CAs that the API server must trust. While it is empty or nil, caBundle is not changed.
+	// Bundle returns the PEM of the CAs that the API server must trust. While it is empty, caBundle is not changed.
 	Bundle func() []byte
 	// Token returns the secret last segment of a registered path. Nil means that paths have none.
 	Token func(path string) string
 	// Changes return channels that are closed when Ready, Bundle or Token change.
 	Changes []func() <-chan struct{}
-	// Seen, if set, receives the path or URL in a CRD, whenever it is read. Open means that a permission to read it is missing: then the
+	// Seen receives the path or URL in a CRD, whenever it is read. Open means that a permission to read it is missing: then the
 	// path is that without a token.
 	Seen func(crd string, paths []string, open bool)
 	// Leading is closed when this process registers; until then it only reads. Nil means from the beginning.
 	Leading <-chan struct{}
 	// CertManager is the "<namespace>/<name>" of a Certificate of cert-manager, which then fills in caBundle.
 	CertManager string
-	// Report, if set, receives why hooks do not convert the objects of a CRD, after each attempt; nil if they do, and at the end of Run.
+	// Report receives why hooks do not convert the objects of a CRD, after each attempt; nil if they do, and at the end of Run.
 	Report func(hooks []string, crd string, err error)
 	Log    *slog.Logger
 }
@@ -51,24 +51,9 @@ type Registrar struct {
 	forbidden sync.Once
 }
 
-// NewRegistrar returns a Registrar. It fails without a valid Service or URL.
-func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
-	if o.Bundle == nil {
-		o.Bundle = func() []byte { return nil }
-	}
-	if o.Ready == nil {
-		o.Ready = func(*hook.Hook) bool { return true }
-	}
-	if o.Report == nil {
-		o.Report = func([]string, string, error) {}
-	}
-	if o.Seen == nil {
-		o.Seen = func(string, []string, bool) {}
-	}
-	if err := checkTarget(&o); err != nil {
-		return nil, err
-	}
-	return &Registrar{opts: o, crds: slices.Sorted(maps.Keys(stepsByCRD(o.Hooks)))}, nil
+// NewRegistrar returns a Registrar. It sends no request.
+func NewRegistrar(o RegistrarOptions) *Registrar {
+	return &Registrar{opts: o, crds: slices.Sorted(maps.Keys(stepsByCRD(o.Hooks)))}
 }
 
 // Run reconciles until ctx ends. Errors of one CRD are logged and retried, and do not block the others. The Handler must be

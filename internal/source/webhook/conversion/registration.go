@@ -1,9 +1,6 @@
 package conversion
 
 import (
-	"errors"
-	"fmt"
-	"net/url"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -27,25 +24,6 @@ type definition struct {
 	Spec struct {
 		Conversion jsontext.Value `json:"conversion,omitzero"`
 	} `json:"spec,omitzero"`
-}
-
-// checkTarget rejects what the API server would reject later.
-func checkTarget(o *RegistrarOptions) error {
-	if o.URL == "" {
-		if o.Service.Name == "" || o.Service.Namespace == "" {
-			return fmt.Errorf("the webhooks for conversions have no address: the Service %q in the namespace %q needs a name and a namespace, "+
-				"or give a URL", o.Service.Name, o.Service.Namespace)
-		}
-		return nil
-	}
-	if o.Service != (Service{}) {
-		return errors.New("the webhooks for conversions have both a Service and a URL: set one of them")
-	}
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return fmt.Errorf("%q is no URL for webhooks: it looks like https://host:port/path", o.URL)
-	}
-	return nil
 }
 
 // registration is the merge patch that points a CRD to the Handler.

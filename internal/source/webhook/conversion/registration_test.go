@@ -72,30 +72,3 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
-
-func TestTarget(t *testing.T) {
-	for _, test := range []struct {
-		o    RegistrarOptions
-		want string
-	}{
-		{RegistrarOptions{Service: Service{"hooks", "ops"}}, ""},
-		{RegistrarOptions{URL: "https://127.0.0.1:9681"}, ""},
-		{RegistrarOptions{Service: Service{Name: "hooks"}},
-			`the webhooks for conversions have no address: the Service "hooks" in the namespace "" needs a name and a namespace, or give a URL`},
-		{RegistrarOptions{Service: Service{"hooks", "ops"}, URL: "https://127.0.0.1:9681"},
-			`the webhooks for conversions have both a Service and a URL: set one of them`},
-		{RegistrarOptions{URL: "http://127.0.0.1:9681"}, `"http://127.0.0.1:9681" is no URL for webhooks: it looks like https://host:port/path`},
-		{RegistrarOptions{URL: "https://127.0.0.1:9681?x=y"},
-			`"https://127.0.0.1:9681?x=y" is no URL for webhooks: it looks like https://host:port/path`},
-		{RegistrarOptions{URL: "127.0.0.1:9681"}, `"127.0.0.1:9681" is no URL for webhooks: it looks like https://host:port/path`},
-	} {
-		_, err := NewRegistrar(test.o)
-		got := ""
-		if err != nil {
-			got = err.Error()
-		}
-		if got != test.want {
-			t.Errorf("got %s, want %s", got, test.want)
-		}
-	}
-}
