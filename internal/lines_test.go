@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80272
-	testLines    = 78538
+	productLines = 80186
+	testLines    = 78612
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1637,
 	"internal/httpserver":                980,
 	"internal/jq":                        1641,
-	"internal/kube":                      1647,
+	"internal/kube":                      1664,
 	"internal/lifecycle":                 1898,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
@@ -63,10 +63,10 @@ var packageLines = map[string]int{
 	"internal/source/http":               870,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6305,
-	"internal/source/webhook":            1122,
-	"internal/source/webhook/admission":  1881,
+	"internal/source/webhook":            1120,
+	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,
-	"internal/source/webhook/conversion": 1237,
+	"internal/source/webhook/conversion": 1178,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,

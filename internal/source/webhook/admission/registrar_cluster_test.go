@@ -195,55 +195,6 @@ func TestTwoVersions(t *testing.T) {
 	}
 }
 
-// Two replicas with the same hooks: each adds the webhooks of the hooks that are ready with it, and changes no others.
-func TestTwoReplicas(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	name := c.Namespace(t)
-	cleanup(t, c, name)
-	hooks := quietFull() // b.sh has two validating webhooks, A.sh one
-	start := func() (ready func(h *hook.Hook)) {
-		var mu sync.Mutex
-		is, changed := map[*hook.Hook]bool{}, make(chan struct{})
-		r, _ := newRegistrar(t, RegistrarOptions{
-			Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: somewhere,
-			Ready:   func(h *hook.Hook) bool { mu.Lock(); defer mu.Unlock(); return is[h] },
-			Changes: []func() <-chan struct{}{func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed }},
-		})
-		run(t, r)
-		return func(h *hook.Hook) {
-			mu.Lock()
-			defer mu.Unlock()
-			is[h] = true
-			close(changed)
-			changed = make(chan struct{})
-		}
-	}
-	registered := func(want string) {
-		t.Helper()
-		until(t, func() (string, bool) {
-			var names []string
-			if l := live(t, c, validating, name); l != nil {
-				for _, w := range l.Webhooks {
-					names = append(names, w.Name)
-				}
-			}
-			got := strings.Join(names, " ")
-			return fmt.Sprintf("registered %q, want %q", got, want), got == want
-		})
-	}
-	first := start()
-	second := start()
-	second(hooks[1])
-	registered("m.acme.dev")
-	first(hooks[0]) // the second one started later, and awaits it
-	registered("z.acme.dev a.acme.dev m.acme.dev")
-	third := start() // nothing is ready with it, as at the begin of a rolling update
-	third(hooks[0])
-	first(hooks[1])
-	registered("z.acme.dev a.acme.dev m.acme.dev")
-}
-
 // as is a client of a user who may do only this with webhook configurations.
 func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Interface {
 	t.Helper()
