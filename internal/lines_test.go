@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80186
-	testLines    = 78612
+	productLines = 80112
+	testLines    = 78659
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -46,13 +46,13 @@ var packageLines = map[string]int{
 	"internal/httpserver":                980,
 	"internal/jq":                        1641,
 	"internal/kube":                      1664,
-	"internal/lifecycle":                 1898,
+	"internal/lifecycle":                 1888,
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2813,
+	"internal/run":                       2794,
 	"internal/run/kubectl":               208,
-	"internal/run/pending":               906,
+	"internal/run/pending":               861,
 	"internal/run/process":               1677,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,

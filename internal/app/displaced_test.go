@@ -15,7 +15,7 @@ func TestDisplacedDeletions(t *testing.T) {
 	i := &insight{op: &operator{runner: run.New(run.Options{})}}
 	h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Finalizer: "example.com/other"}, {Finalizer: "example.com/share"}}}
 	for _, name := range []string{"a", "b"} {
-		i.op.runner.Pending().Requeues.AwaitRoom(event.Event{
+		i.op.runner.Pending().AwaitRoom(event.Event{
 			Type: event.Change, Hook: h, Index: 1, Watch: event.Deleting, Object: event.Object{Namespace: "x", Name: name, UID: name},
 		}, time.Unix(int64(name[0]), 0))
 	}
@@ -27,7 +27,7 @@ func TestDisplacedDeletions(t *testing.T) {
 	if got := i.displaced(h, 0); got != nil {
 		t.Errorf("the other binding: %q", got)
 	}
-	i.op.runner.Pending().Requeues.TakeWaiting(2)
+	i.op.runner.Pending().Take(time.Now())
 	if got := i.displaced(h, 1); got != nil {
 		t.Errorf("with room: %q", got)
 	}

@@ -133,7 +133,7 @@ func (i *insight) Binding(h *hook.Hook, index int) watch.State {
 
 // displaced says which deletions have left the parked contexts because of their bound.
 func (i *insight) displaced(h *hook.Hook, index int) []string {
-	objects := i.op.runner.Pending().Requeues.Waiting(h, index)
+	objects := i.op.runner.Pending().Waiting(h, index)
 	if len(objects) == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ const shownDeletions = 3
 
 // Deletions are the objects of a binding whose clean-up has another step.
 func (i *insight) Deletions(h *hook.Hook, index int) (d debug.Deletions) {
-	all := i.op.runner.Pending().Requeues.Deletions(h, index)
+	all := i.op.runner.Pending().Deletions(h, index)
 	shown := all[:min(shownDeletions, len(all))]
 	for _, o := range shown {
 		d.Next = append(d.Next, debug.Deletion{Object: strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), Due: o.Due})

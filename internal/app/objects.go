@@ -30,13 +30,13 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 	s.Queue, s.Key = o.op.life.LaneOf(ev)
 	s.InLane = o.op.queueSet().InLane(s.Queue, s.Key, h, index, namespace, name)
 	later := o.op.runner.Pending()
-	s.Parked = later.Parked.Of(&ev)
-	s.Due, s.AwaitsRoom, s.Requeued = later.Requeues.Of(&ev)
+	s.Parked = later.ParkedOf(&ev)
+	s.Due, s.AwaitsRoom, s.Requeued = later.Requeued(&ev)
 	return s
 }
 
 func (op *operator) queueSet() debug.QueueSet {
-	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.runner.Pending().Requeues.Due() }}
+	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.runner.Pending().Due() }}
 }
 
 // Parts are what an object is to sets.

@@ -78,11 +78,11 @@ func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error)
 
 // Parked are the parked tasks, the oldest first, with at most so many of their events.
 func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
-	return l.o.Runner.Pending().Parked.List(events)
+	return l.o.Runner.Pending().Parked(events)
 }
 
 // LostParked counts the contexts of each hook that --max-parked has dropped since its last success.
-func (l *Lifecycle) LostParked() map[*hook.Hook]int { return l.o.Runner.Pending().Parked.Lost() }
+func (l *Lifecycle) LostParked() map[*hook.Hook]int { return l.o.Runner.Pending().Lost() }
 
 // RetryParked puts the contexts of parked tasks, in order, before those that wait in their lanes. Their attempts begin at 0. It returns the
 // ids of those that there were. A context of which a later one succeeds before its run is dropped.
@@ -91,7 +91,7 @@ func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 	var lanes []lane
 	tasks := map[lane][]queue.Task{}
 	for _, id := range ids {
-		p, ok := l.o.Runner.Pending().Parked.Take(id)
+		p, ok := l.o.Runner.Pending().Revive(id)
 		if !ok {
 			continue
 		}
@@ -114,7 +114,7 @@ func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 // DropParked drops the contexts of parked tasks. It returns the ids of those that there were.
 func (l *Lifecycle) DropParked(ids ...string) (dropped []string) {
 	for _, id := range ids {
-		if p, ok := l.o.Runner.Pending().Parked.Drop(id, 0); ok {
+		if p, ok := l.o.Runner.Pending().Drop(id, 0); ok {
 			dropped = append(dropped, id)
 			l.o.Log.Warn("Parked task dropped on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
 		}
@@ -124,6 +124,6 @@ func (l *Lifecycle) DropParked(ids ...string) (dropped []string) {
 
 // Left counts what a shutdown ends: failed tasks that wait for their next attempt, parked contexts, requeues.
 func (l *Lifecycle) Left() (delayed, parked, requeues int) {
-	p := l.o.Runner.Pending()
-	return l.o.Queues.Delayed(), p.Parked.Len(), p.Requeues.Len()
+	parked, requeues = l.o.Runner.Pending().Left()
+	return l.o.Queues.Delayed(), parked, requeues
 }

@@ -372,10 +372,10 @@ func (w *finalizerWorld) pendingObjects() map[string]bool {
 			add(ev)
 		}
 	}
-	for _, d := range w.life.o.Runner.Pending().Requeues.Deletions(w.life.Hooks()[0], 0) {
+	for _, d := range w.life.o.Runner.Pending().Deletions(w.life.Hooks()[0], 0) {
 		uids[d.Object.UID] = true
 	}
-	for _, o := range w.life.o.Runner.Pending().Requeues.Waiting(w.life.Hooks()[0], 0) {
+	for _, o := range w.life.o.Runner.Pending().Waiting(w.life.Hooks()[0], 0) {
 		uids[o.UID] = true
 	}
 	return uids
@@ -535,12 +535,12 @@ func (w *finalizerWorld) finish() []string {
 	p := w.life.o.Runner.Pending()
 	for _, h := range w.old {
 		for _, name := range []string{"x", "y"} {
-			if _, kept := p.Previous.Last(&event.Event{Type: event.Change, Hook: h, Object: event.Object{Namespace: "n", Name: name}}); kept {
+			if _, kept := p.Last(&event.Event{Type: event.Change, Hook: h, Object: event.Object{Namespace: "n", Name: name}}); kept {
 				w.fault("the previous value of %s is kept for a hook that has been replaced", name)
 			}
 		}
 	}
-	if n := p.Requeues.Len(); n > 0 {
+	if _, n := p.Left(); n > 0 {
 		w.fault("%d requeues are left", n)
 	}
 	return w.faults

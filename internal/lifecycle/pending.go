@@ -7,7 +7,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
-	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
 // Exhausted describes a task that has no attempt left.
@@ -54,35 +53,27 @@ func sameObject(a, b *event.Object) bool {
 	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// ObjectGone ends the requeue of an object that a binding has no more, and drops its previous version unless a Deleted event follows. It
-// may be called with locks held.
+// ObjectGone ends what waits for an object that a binding has no more. It may be called with locks held.
 func (l *Lifecycle) ObjectGone(h *hook.Hook, index int, o event.Object) {
-	if k := &h.Kubernetes[index]; k.IncludePrevious && !k.Deleted {
-		l.o.Runner.Pending().Previous.Forget(&event.Event{Type: event.Change, Watch: event.Deleted, Hook: h, Index: index, Object: o})
-	}
-	if requeues := l.o.Runner.Pending().Requeues; requeues.Len() > 0 && h.Kubernetes[index].Group == "" {
-		requeues.Cancel(pending.SubjectOf(&event.Event{Type: event.Change, Hook: h, Index: index, Object: o}))
-	}
+	l.o.Runner.Pending().Gone(&event.Event{Type: event.Change, Hook: h, Index: index, Object: o})
 }
 
 // requeue queues requeues when they are due, and deletions that --max-parked has displaced when there is room.
 func (l *Lifecycle) requeue(ctx context.Context) {
 	p := l.o.Runner.Pending()
-	requeues := p.Requeues
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		for _, ev := range append(requeues.Take(time.Now()), requeues.TakeWaiting(p.Parked.Room())...) {
+		for _, ev := range p.Take(time.Now()) {
 			l.deliver(ev)
 		}
 		timer.Stop()
-		if at, ok := requeues.Next(); ok {
+		if at, ok := p.Next(); ok {
 			timer.Reset(time.Until(at))
 		}
 		select {
 		case <-timer.C:
-		case <-requeues.Changed():
-		case <-p.Parked.Freed():
+		case <-p.Changed():
 		case <-ctx.Done():
 			return
 		}

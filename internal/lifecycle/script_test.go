@@ -354,8 +354,9 @@ func (w *world) do(words []string) {
 				strings.Join(events, ", "), end)
 		}
 	case "requeues":
-		if at, ok := w.life.o.Runner.Pending().Requeues.Next(); ok {
-			w.record("%d requeues, the next one at %s", w.life.o.Runner.Pending().Requeues.Len(), at.Sub(w.began))
+		if at, ok := w.life.o.Runner.Pending().Next(); ok {
+			_, requeues := w.life.o.Runner.Pending().Left()
+			w.record("%d requeues, the next one at %s", requeues, at.Sub(w.began))
 		} else {
 			w.record("no requeues")
 		}

@@ -12,7 +12,7 @@ import (
 // very many.
 func (t *Task) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] {
 	return func(yield func(wire.Context) bool) {
-		previous, left := previousInRun{of: &t.runner.opts.Pending.Previous}, n
+		previous, left := previousInRun{of: t.runner.opts.Pending}, n
 		for ev := range t.Events() {
 			if left--; left < 0 {
 				return

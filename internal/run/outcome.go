@@ -56,12 +56,14 @@ func (d *decidedError) RetryAfter() (delay time.Duration, ok bool) {
 }
 
 // leave is called when the queue is done with the task: its bindings are unlocked, and its objects may get another lane.
-func (t *Task) leave() {
+func (t *Task) leave(processed bool) {
 	if m := t.readExtra(); len(m.unlocks) > 0 {
 		t.runner.opts.Log.Info("Unlock kubernetes.Event tasks", t.LogFields()...)
 		t.unlock()
 	}
-	t.Forget()
+	for ev := range t.Events() {
+		t.runner.opts.Pending.Leave(&ev, processed)
+	}
 }
 
 // unlock unlocks the bindings of the task.
@@ -93,10 +95,10 @@ func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool 
 		if ev.Watch != event.Deleting {
 			continue
 		}
-		stays, again := r.opts.Finalizers.Keep(ev)
+		stays, repeat := r.opts.Finalizers.Keep(ev)
 		kept[ev.Object.UID] = stays
-		if again {
-			r.requeue(ev, requeueAfter(&ev, result), t.readExtra().run)
+		if repeat {
+			r.opts.Pending.Requeue(again(ev), r.due(requeueAfter(&ev, result)), t.readExtra().run)
 		}
 	}
 	return kept
@@ -105,32 +107,21 @@ func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool 
 // Forget lets the objects of the task get another lane. It is called for a task that is dropped with its hook.
 func (t *Task) Forget() {
 	for ev := range t.Events() {
-		t.runner.opts.Pending.Lanes.Leave(&ev)
+		t.runner.opts.Pending.Leave(&ev, true)
 	}
 }
 
 // Skip ends a task without a run, as if it had been allowed to fail.
-func (t *Task) Skip() {
-	t.forgetPrevious()
-	t.leave()
-}
-
-// forgetPrevious drops the versions of objects whose deletion the hook does not process.
-func (t *Task) forgetPrevious() {
-	for ev := range t.Events() {
-		t.runner.opts.Pending.Previous.Forget(&ev)
-	}
-}
+func (t *Task) Skip() { t.leave(false) }
 
 // Exhaust ends a task that has no attempt left: its contexts are parked or, as its policy demands, dropped.
 func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool) {
 	if t.Policy().Exhausted == hook.Drop {
-		t.forgetPrevious()
-		t.leave()
+		t.leave(false)
 		return false
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
-	displaced := p.Parked.Park(pending.ParkedTask{
+	displaced := p.Park(pending.ParkedTask{
 		ID: cmp.Or(m.parked, t.ID()), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
 		GaveUp: GaveUp(err) != "", Since: time.Now(), Run: m.parkedRun,
 	}, m.run, t.Events())
@@ -157,11 +148,11 @@ func (r *Runner) awaitRoom(ev *event.Event) {
 			watch = event.Deleted
 		}
 	}
-	r.opts.Pending.Requeues.AwaitRoom(event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: watch, Object: event.Object{
+	r.opts.Pending.AwaitRoom(event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: watch, Object: event.Object{
 		Namespace: o.Namespace, Name: o.Name, Kind: o.Kind, UID: o.UID,
 	}}, time.Now())
-	if r.hooks.removed(ev.Hook) { // and its requeues have been dropped in between
-		r.opts.Pending.Requeues.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
+	if r.hooks.removed(ev.Hook) { // and what waits for it has been dropped in between
+		r.opts.Pending.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
 	}
 }
 
@@ -192,7 +183,7 @@ func (t *Task) refresh() {
 	var events event.Log
 	for ev := range t.Events() {
 		if ev.Revived == event.Queued {
-			if t.runner.opts.Pending.Parked.Begin(&ev, m.parkedRun) {
+			if t.runner.opts.Pending.Begin(&ev, m.parkedRun) {
 				continue
 			}
 			ev.Revived = event.Begun
@@ -201,7 +192,7 @@ func (t *Task) refresh() {
 			(requeue || m.parked != "" && precedesDeleting(&ev)) {
 			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
 			if !ok {
-				t.runner.opts.Pending.Lanes.Leave(&ev)
+				t.runner.opts.Pending.Leave(&ev, true)
 				continue
 			}
 			if requeue {
@@ -218,34 +209,35 @@ func precedesDeleting(ev *event.Event) bool {
 	return ev.Hook.Kubernetes[ev.Index].Finalizer != "" && (ev.Watch == event.Added || ev.Watch == event.Modified)
 }
 
-// decide sets or cancels the requeues of everything that a successful run contained, and drops what was parked before.
-func (r *Runner) decide(t *Task, result effect.Result) {
+// succeed settles the events of a successful run: their requeues, what was parked before of them, and the previous versions.
+func (r *Runner) succeed(t *Task, a *attempt) {
 	p, m := r.opts.Pending, t.readExtra()
 	if m.review != nil || t.kind() == event.Startup {
 		return
 	}
-	p.Parked.Succeeded(t.Hook())
-	quiet := result.RequeueAfter == 0 && len(result.Requeue) == 0 && p.Requeues.Len() == 0
-	if quiet && p.Parked.Idle() {
-		return
-	}
+	p.Succeeded(t.Hook())
 	for ev := range t.Events() {
-		p.Parked.Supersede(&ev, m.run)
-		if quiet {
+		s := pending.Success{Run: m.run, Gone: pending.IncludesPrevious(&ev) && r.isGone(&ev)}
+		if after := requeueAfter(&ev, a.Result); after > 0 && r.exists(&ev) {
+			s.Again, s.At = again(ev), r.due(after)
+		}
+		p.Done(&ev, s)
+		if ev.Type != event.Synchronization || ev.Binding().Group != "" {
 			continue
 		}
-		if ev.Type == event.Synchronization && ev.Binding().Group == "" {
-			p.Requeues.CancelObjects(t.Hook(), ev.Index, m.run)
-			for _, one := range result.Requeue {
-				if now, ok := r.opts.Objects.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
-					r.requeue(now, one.After, m.run)
-				}
+		for _, one := range a.Result.Requeue {
+			if now, ok := r.opts.Objects.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
+				p.Requeue(again(now), r.due(one.After), m.run)
 			}
 		}
-		if after := requeueAfter(&ev, result); after > 0 && r.exists(&ev) {
-			r.requeue(ev, after, m.run)
-		} else {
-			p.Requeues.Cancel(pending.SubjectOf(&ev))
+		for _, list := range a.lists {
+			if !listsPrevious(&ev) {
+				break
+			}
+			list.Each(func(o event.Object) bool {
+				p.Listed(&event.Event{Type: event.Change, Hook: ev.Hook, Index: ev.Index, Object: o}, m.run)
+				return true
+			})
 		}
 	}
 }
@@ -277,7 +269,14 @@ func requeueAfter(ev *event.Event, result effect.Result) time.Duration {
 // requeueJitter is the largest part by which a delay differs from what the hook has requested, so that requeues spread.
 const requeueJitter = 0.05
 
-func (r *Runner) requeue(ev event.Event, after time.Duration, run uint64) {
+// due is when something is delivered again after a delay.
+func (r *Runner) due(after time.Duration) time.Time {
+	after = time.Duration(float64(after) * (1 - requeueJitter + 2*requeueJitter*r.opts.Random()))
+	return time.Now().Add(after)
+}
+
+// again is an event as it is delivered again.
+func again(ev event.Event) event.Event {
 	again := event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: event.Requeued, Object: event.Object{
 		Namespace: ev.Object.Namespace, Name: ev.Object.Name, Kind: ev.Object.Kind,
 	}}
@@ -287,6 +286,5 @@ func (r *Runner) requeue(ev event.Event, after time.Duration, run uint64) {
 	if again.Type == event.Synchronization && ev.Binding().Group != "" {
 		again.Type = event.Change // its context is that of the group
 	}
-	after = time.Duration(float64(after) * (1 - requeueJitter + 2*requeueJitter*r.opts.Random()))
-	r.opts.Pending.Requeues.Set(again, time.Now().Add(after), run)
+	return again
 }

@@ -5,21 +5,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
-// includesPrevious reports whether the context of an event has the version that the hook has processed before.
-func includesPrevious(ev *event.Event) bool {
-	return ev.Type == event.Change && ev.Hook.Kubernetes[ev.Index].IncludePrevious
-}
-
 // previousInRun has the versions of objects that the hook has processed before a context of a run: earlier in the run, else in a run that
 // has succeeded.
 type previousInRun struct {
-	of      *pending.Previous
+	of      *pending.Ledger
 	earlier map[pending.Subject]*event.Object
 }
 
 // before returns the version that the hook has processed before this event, or nil, and notes the event.
 func (s *previousInRun) before(ev *event.Event) *event.Object {
-	if !includesPrevious(ev) {
+	if !pending.IncludesPrevious(ev) {
 		return nil
 	}
 	of := pending.SubjectOf(ev)
@@ -35,29 +30,20 @@ func (s *previousInRun) before(ev *event.Event) *event.Object {
 	return previous
 }
 
-// beginList returns what remembers the initial list of a run, if its binding includes previous values; else nil.
-func (r *Runner) beginList(t *Task) *pending.PreviousList {
+// beginList is called before a run gets its contexts. The returned function ends the run.
+func (r *Runner) beginList(t *Task) (end func()) {
 	for ev := range t.Events() {
-		if ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious {
-			return r.opts.Pending.Previous.BeginList(ev.Hook, ev.Index, t.readExtra().run)
+		if listsPrevious(&ev) {
+			r.opts.Pending.BeginList(t.readExtra().run)
+			return r.opts.Pending.EndList
 		}
 	}
-	return nil
+	return func() {}
 }
 
-// remember keeps the versions of objects that the hook has processed in a run that has succeeded.
-func (r *Runner) remember(t *Task, a *attempt) {
-	for ev := range t.Events() {
-		if includesPrevious(&ev) {
-			r.opts.Pending.Previous.Remember(&ev, r.isGone(&ev), t.readExtra().run)
-		}
-	}
-	if a.list == nil {
-		return
-	}
-	for _, list := range a.lists {
-		list.Each(func(o event.Object) bool { a.list.Remember(o); return true })
-	}
+// listsPrevious reports whether the objects of an initial list become previous versions.
+func listsPrevious(ev *event.Event) bool {
+	return ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious
 }
 
 // isGone reports whether no later event ends what is kept of an object. A binding without Deleted events does not get one.

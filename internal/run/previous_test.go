@@ -109,7 +109,7 @@ func TestPrevious(t *testing.T) {
 	run("Modified[null,11]", of(0, event.Modified, "web", "11"))
 
 	// Nothing is left of objects that are gone, whatever becomes of the events about them.
-	previous := &r.Pending().Previous
+	previous := r.Pending()
 	for name, end := range map[string]func(){
 		"skipped": func() { r.Task(of(0, event.Deleted, "web", "11")).Skip() },
 		"dropped": func() {
@@ -125,7 +125,7 @@ func TestPrevious(t *testing.T) {
 		"parked and dropped": func() {
 			task := r.Task(of(0, event.Deleted, "web", "11"))
 			task.Exhaust("main", "", 1, errors.New("no"))
-			r.Pending().Parked.Drop(task.ID(), 0)
+			r.Pending().Drop(task.ID(), 0)
 		},
 	} {
 		run("Added[null,11]", of(0, event.Added, "web", "11"))

@@ -42,7 +42,7 @@ func TestReplaceAgainstModel(t *testing.T) {
 				ev.Index = rapid.IntRange(0, 1).Draw(t, "binding")
 			}
 			ev.Object = event.Object{Namespace: "a", Name: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "name")}
-			waiting.Lanes.Enter(&ev)
+			waiting.Enter(&ev)
 			task := r.Task(ev)
 			for i := len(lane) - 1; i >= 0; i-- { // as the queue does
 				empty, done := task.Replace(lane[i])
@@ -87,7 +87,7 @@ func TestReplaceAgainstModel(t *testing.T) {
 		for i := range 4 { // an object without events goes to any lane
 			ev := event.Event{Type: event.Change, Hook: h, Index: i / 2, Key: "fresh",
 				Object: event.Object{Namespace: "a", Name: []string{"x", "y"}[i%2]}}
-			if waiting.Lanes.Enter(&ev); ev.Key != "fresh" {
+			if waiting.Enter(&ev); ev.Key != "fresh" {
 				t.Fatalf("object %d stays in its lane without an event", i)
 			}
 		}

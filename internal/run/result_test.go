@@ -113,9 +113,9 @@ func TestResultOfMixedContexts(t *testing.T) {
 		if err != nil {
 			return
 		}
-		r.decide(task, result)
+		r.succeed(task, &attempt{Report: Report{Result: result}})
 		r.keep(task, result, nil)
-		for _, ev := range r.Pending().Requeues.Take(time.Now().Add(time.Hour)) {
+		for _, ev := range r.Pending().Take(time.Now().Add(time.Hour)) {
 			if !again[ev.Binding().Name] {
 				rt.Fatalf("%s is requeued", ev.Binding().Name)
 			}

@@ -132,7 +132,7 @@ type Options struct {
 	Full     func() bool
 	Replaced func(ev *event.Event)
 	// Pending has what hooks get again. By default it is empty.
-	Pending *pending.Pending
+	Pending *pending.Ledger
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
 	// Observe, if set, receives the report of every run.
@@ -184,7 +184,7 @@ func New(opts Options) *Runner {
 }
 
 // Pending has what hooks get again.
-func (r *Runner) Pending() *pending.Pending { return r.opts.Pending }
+func (r *Runner) Pending() *pending.Ledger { return r.opts.Pending }
 
 func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
 	if limit := r.hooks.limit(h); limit != nil {
@@ -216,10 +216,10 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	r.logMerge(log, m)
 	t.refresh()
 	started := time.Now()
-	a := attempt{task: t, log: log, record: noRecord{}, list: r.beginList(t), Report: Report{
+	a := attempt{task: t, log: log, record: noRecord{}, Report: Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
 	}}
-	defer a.list.End()
+	defer r.beginList(t)()
 	var err error
 	if t.events.Len() > 0 {
 		log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
@@ -243,14 +243,12 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 		return err
 	case err != nil:
 		log.Info("Hook failed, but allowed to fail", "error", err.Error())
-		t.forgetPrevious()
 	case t.events.Len() > 0:
 		log.Info("Hook executed successfully")
-		r.decide(t, a.Result)
-		r.remember(t, &a)
+		r.succeed(t, &a)
 	}
 	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.Result, err)))
-	t.leave()
+	t.leave(err == nil)
 	return nil
 }
 
@@ -273,9 +271,8 @@ type attempt struct {
 	outputs     Outputs
 	unread      bool
 	secretCalls bool
-	// lists are the initial lists in the contexts. list notes them for later contexts with previous values; nil if there are none.
+	// lists are the initial lists in the contexts.
 	lists []event.Snapshot
-	list  *pending.PreviousList
 	// in is what was executed. hookFailed reports that the process failed.
 	in         process.Invocation
 	hookFailed bool

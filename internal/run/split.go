@@ -118,7 +118,7 @@ func (t *Task) Replace(waiting *Task) (empty, done bool) {
 	if !dropped {
 		return false, found
 	}
-	t.runner.opts.Pending.Lanes.Leave(&ev)
+	t.runner.opts.Pending.Leave(&ev, true)
 	if t.runner.opts.Replaced != nil {
 		t.runner.opts.Replaced(&ev)
 	}

@@ -5,34 +5,12 @@ import (
 	"container/list"
 	"iter"
 	"maps"
-	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
-
-// Parked are the contexts of exhausted tasks, by hook and lane. It is safe for concurrent use.
-type Parked struct {
-	limit   int
-	dropped func(ev event.Event, why Reason)
-	// freed has a token when there may be room below the limit. Its capacity is 1.
-	freed chan struct{}
-
-	mu sync.Mutex
-	// contexts are all of them, about those of a subject; the oldest come first.
-	contexts *list.List
-	about    map[Subject]*list.List
-	// tasks and ids have the same tasks.
-	tasks map[lane]*parked
-	ids   map[string]*parked
-	// revived are the subjects of contexts that Take has returned and Begin has not got.
-	revived map[Subject]*revival
-	// lost counts the contexts of a hook that the limit has dropped since its last success.
-	lost map[*hook.Hook]int
-}
 
 // revival is a subject of contexts that are queued again. Superseded is the last run of a later one that has succeeded, deletion that which
 // supersedes Deleting, too.
@@ -58,6 +36,7 @@ type parked struct {
 type context struct {
 	event event.Event
 	task  *parked
+	row   *row
 	run   uint64
 	// inAll, inTask and inSubject are its elements in the three lists.
 	inAll, inTask, inSubject *list.Element
@@ -77,9 +56,9 @@ type ParkedTask struct {
 	Since    time.Time
 	// GaveUp reports that the hook has requested no other attempt.
 	GaveUp bool
-	// Events are the contexts, in order; at most as many as List was asked for.
+	// Events are the contexts, in order; at most as many as Parked was asked for.
 	Events []event.Event
-	// Run is the last run of contexts that Take has returned. It stays theirs if they are parked again.
+	// Run is the last run of contexts that Revive has returned. It stays theirs if they are parked again.
 	Run uint64
 }
 
@@ -94,40 +73,32 @@ const (
 	KindGone   Reason = "the kind of the optional binding is not installed any more"
 )
 
-// NewParked returns Parked for at most limit contexts; 0 means no limit. Dropped is called, with a lock held, for each context
-// that is dropped.
-func NewParked(limit int, dropped func(ev event.Event, why Reason)) *Parked {
-	return &Parked{
-		limit: limit, dropped: dropped, freed: make(chan struct{}, 1), contexts: list.New(), about: map[Subject]*list.List{},
-		tasks: map[lane]*parked{}, ids: map[string]*parked{}, revived: map[Subject]*revival{}, lost: map[*hook.Hook]int{},
-	}
-}
-
 // Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, under the earlier ID of both:
 // those that were parked before precede those that came meanwhile.
 // It returns what the limit has displaced although nothing else removes a finalizer.
-func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	at := lane{t.Hook, t.Queue, t.Key}
-	task := p.tasks[at]
+	task := l.tasks[at]
 	if task == nil {
 		task = &parked{lane: at, contexts: list.New()}
-		p.tasks[at], p.ids[t.ID] = task, task
+		l.tasks[at], l.ids[t.ID] = task, task
 	} else if at := task.task.ID; precedes(t.ID, at) { // it was parked before, and is again
-		delete(p.ids, at)
-		p.ids[t.ID] = task
+		delete(l.ids, at)
+		l.ids[t.ID] = task
 	} else {
 		t.ID = at
 	}
 	task.task = t
 	for ev := range events {
 		s := SubjectOf(&ev)
-		if p.about[s] == nil {
-			p.about[s] = list.New()
+		c := &context{event: ev, task: task, row: l.row(s), run: run}
+		if c.row.parked == nil {
+			c.row.parked = list.New()
 		}
-		c := &context{event: ev, task: task, run: run}
-		c.inAll, c.inTask, c.inSubject = p.contexts.PushBack(c), task.contexts.PushBack(c), p.about[s].PushBack(c)
+		c.inAll, c.inTask, c.inSubject = l.contexts.PushBack(c), task.contexts.PushBack(c), c.row.parked.PushBack(c)
+		l.put(s, c.row)
 		if ev.Revived == 0 {
 			continue
 		}
@@ -139,13 +110,13 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 			}
 		}
 	}
-	for p.limit > 0 && p.contexts.Len() > p.limit {
-		oldest := p.contexts.Front().Value.(*context)
-		p.drop(oldest, BeyondMax)
+	for l.limit > 0 && l.contexts.Len() > l.limit {
+		oldest := l.contexts.Front().Value.(*context)
+		l.drop(oldest, BeyondMax)
 		if oldest.event.Object.UID != "" {
 			displaced = append(displaced, oldest.event)
 		} else {
-			p.lost[oldest.task.hook]++
+			l.lost[oldest.task.hook]++
 		}
 	}
 	return displaced
@@ -155,19 +126,6 @@ func (p *Parked) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 func precedes(id, other string) bool {
 	return cmp.Or(cmp.Compare(len(id), len(other)), cmp.Compare(id, other)) < 0
 }
-
-// Room is how many contexts more can be parked before one is dropped.
-func (p *Parked) Room() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.limit == 0 {
-		return math.MaxInt
-	}
-	return p.limit - p.contexts.Len()
-}
-
-// Freed has a token when Room may have become positive.
-func (p *Parked) Freed() <-chan struct{} { return p.freed }
 
 // each yields the contexts of a list, which may be removed meanwhile.
 func each(l *list.List) iter.Seq[*context] {
@@ -185,67 +143,48 @@ func each(l *list.List) iter.Seq[*context] {
 	}
 }
 
-// Supersede drops the contexts with the subject of an event whose last run began before the run-th, which has succeeded with the event:
-// now or, if Take has returned them, when they begin. A Deleting stays until its object is gone: nothing else removes the finalizer. An
-// event that was parked itself is not later than others.
-func (p *Parked) Supersede(ev *event.Event, run uint64) {
+// supersede drops the contexts of a row whose last run began before the run-th, which has succeeded with the event: now or, if Revive has
+// returned them, when they begin. A Deleting stays until its object is gone: nothing else removes the finalizer. An event that was parked
+// itself is not later than others.
+func (l *Ledger) supersede(r *row, ev *event.Event, run uint64) {
 	if ev.Revived != 0 {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := SubjectOf(ev)
-	for c := range each(p.about[s]) {
+	for c := range each(r.parked) {
 		if c.run < run && (c.event.Watch != event.Deleting || endsDeleting(ev.Watch)) {
-			p.drop(c, Superseded)
+			l.drop(c, Superseded)
 		}
 	}
-	if r := p.revived[s]; r != nil {
+	if r := r.revived; r != nil {
 		if r.superseded = max(r.superseded, run); endsDeleting(ev.Watch) {
 			r.deletion = max(r.deletion, run)
 		}
 	}
 }
 
-// Begin is called once for each event that Take has returned, before its first attempt, with the run of its task. It reports whether the
+// Begin is called once for each event that Revive has returned, before its first attempt, with the run of its task. It reports whether the
 // event was dropped instead, because a later one has succeeded meanwhile.
-func (p *Parked) Begin(ev *event.Event, run uint64) (superseded bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := SubjectOf(ev)
-	r := p.revived[s]
-	if r == nil { // its hook has been removed
-		return false
-	}
-	if r.contexts--; r.contexts == 0 {
-		delete(p.revived, s)
-	}
-	if run >= r.superseded || ev.Watch == event.Deleting && run >= r.deletion {
-		return false
-	}
-	p.dropped(*ev, Superseded)
-	return true
-}
-
-// Idle reports that no context is parked or queued again: Supersede has nothing to do.
-func (p *Parked) Idle() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.contexts.Len()+len(p.revived) == 0
-}
-
-// Succeeded ends the count of Lost for a hook.
-func (p *Parked) Succeeded(h *hook.Hook) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.lost, h)
+func (l *Ledger) Begin(ev *event.Event, run uint64) (superseded bool) {
+	l.edit(SubjectOf(ev), func(r *row) {
+		of := r.revived
+		if of == nil { // its hook has been removed
+			return
+		}
+		if of.contexts--; of.contexts == 0 {
+			r.revived = nil
+		}
+		if superseded = run < of.superseded && (ev.Watch != event.Deleting || run < of.deletion); superseded {
+			l.lose(r, ev, Superseded)
+		}
+	})
+	return superseded
 }
 
 // Lost counts the contexts of each hook that the limit has dropped since its last success.
-func (p *Parked) Lost() map[*hook.Hook]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.lost)
+func (l *Ledger) Lost() map[*hook.Hook]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.lost)
 }
 
 // endsDeleting reports whether an event can follow Deleting only when that has succeeded, or its object is gone.
@@ -253,40 +192,40 @@ func endsDeleting(w event.Watch) bool {
 	return w == event.Deleting || w == event.Deleted || w == event.Added
 }
 
-func (p *Parked) drop(c *context, why Reason) {
-	p.remove(c)
-	p.dropped(c.event, why)
+func (l *Ledger) drop(c *context, why Reason) {
+	l.remove(c)
+	l.lose(c.row, &c.event, why)
+	l.put(SubjectOf(&c.event), c.row)
 }
 
-func (p *Parked) remove(c *context) {
-	p.contexts.Remove(c.inAll)
-	s := SubjectOf(&c.event)
-	if p.about[s].Remove(c.inSubject); p.about[s].Len() == 0 {
-		delete(p.about, s)
+// lose is called for an event of a row that is not delivered any more.
+func (l *Ledger) lose(r *row, ev *event.Event, why Reason) {
+	l.leave(r, ev, why == Superseded) // then the later run has replaced it
+	l.dropped(*ev, why)
+}
+
+func (l *Ledger) remove(c *context) {
+	l.contexts.Remove(c.inAll)
+	if c.row.parked.Remove(c.inSubject); c.row.parked.Len() == 0 {
+		c.row.parked = nil
 	}
 	if c.task.contexts.Remove(c.inTask); c.task.contexts.Len() == 0 {
-		delete(p.tasks, c.task.lane)
-		delete(p.ids, c.task.task.ID)
+		delete(l.tasks, c.task.lane)
+		delete(l.ids, c.task.task.ID)
 	}
-	if p.contexts.Len() < p.limit {
-		select {
-		case p.freed <- struct{}{}:
-		default:
-		}
-	}
+	l.signal()
 }
 
-// Take removes a parked task and returns it with all its events, to be queued again.
-func (p *Parked) Take(id string) (ParkedTask, bool) {
+// Revive removes a parked task and returns it with all its events, to be queued again.
+func (l *Ledger) Revive(id string) (ParkedTask, bool) {
 	var last uint64
-	t, ok := p.end(id, -1, func(c *context) {
-		s := SubjectOf(&c.event)
-		if p.revived[s] == nil {
-			p.revived[s] = &revival{}
+	t, ok := l.removeTask(id, -1, func(c *context) {
+		if c.row.revived == nil {
+			c.row.revived = &revival{}
 		}
-		p.revived[s].contexts++
+		c.row.revived.contexts++
 		last = max(last, c.run)
-		p.remove(c)
+		l.remove(c)
 	})
 	t.Run = last
 	for i := range t.Events {
@@ -295,15 +234,15 @@ func (p *Parked) Take(id string) (ParkedTask, bool) {
 	return t, ok
 }
 
-// Drop drops a parked task, and returns it as List does.
-func (p *Parked) Drop(id string, events int) (ParkedTask, bool) {
-	return p.end(id, events, func(c *context) { p.drop(c, OnRequest) })
+// Drop drops a parked task, and returns it as Parked does.
+func (l *Ledger) Drop(id string, events int) (ParkedTask, bool) {
+	return l.removeTask(id, events, func(c *context) { l.drop(c, OnRequest) })
 }
 
-func (p *Parked) end(id string, events int, do func(*context)) (ParkedTask, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	task := p.ids[id]
+func (l *Ledger) removeTask(id string, events int, do func(*context)) (ParkedTask, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	task := l.ids[id]
 	if task == nil {
 		return ParkedTask{}, false
 	}
@@ -314,35 +253,11 @@ func (p *Parked) end(id string, events int, do func(*context)) (ParkedTask, bool
 	return t, true
 }
 
-// Retain drops the contexts of all hooks for which keep returns false.
-func (p *Parked) Retain(keep func(*hook.Hook) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range each(p.contexts) {
-		if !keep(c.task.hook) {
-			p.drop(c, HookGone)
-		}
-	}
-	maps.DeleteFunc(p.revived, func(of Subject, _ *revival) bool { return !keep(of.hook) })
-	maps.DeleteFunc(p.lost, func(h *hook.Hook, _ int) bool { return !keep(h) })
-}
-
-// End drops the contexts of a binding whose kind is gone, except those with the Deleted of an object.
-func (p *Parked) End(h *hook.Hook, index int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range each(p.contexts) {
-		if c.event.Of(h, index) && c.event.Watch != event.Deleted {
-			p.drop(c, KindGone)
-		}
-	}
-}
-
-// List returns the parked tasks, the oldest first, with at most so many of their events.
-func (p *Parked) List(events int) (all []ParkedTask) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range each(p.contexts) {
+// Parked returns the parked tasks, the oldest first, with at most so many of their events.
+func (l *Ledger) Parked(events int) (all []ParkedTask) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range each(l.contexts) {
 		if c.task.contexts.Front() == c.inTask {
 			all = append(all, c.task.describe(events))
 		}
@@ -350,12 +265,12 @@ func (p *Parked) List(events int) (all []ParkedTask) {
 	return all
 }
 
-// Of returns the parked tasks that have contexts with the subject of an event, without their events; Contexts are only these.
-func (p *Parked) Of(ev *event.Event) (all []ParkedTask) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// ParkedOf returns the parked tasks that have contexts with the subject of an event, without their events; Contexts are only these.
+func (l *Ledger) ParkedOf(ev *event.Event) (all []ParkedTask) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	at := map[*parked]int{}
-	for c := range each(p.about[SubjectOf(ev)]) {
+	for c := range each(l.row(SubjectOf(ev)).parked) {
 		n, known := at[c.task]
 		if !known {
 			n, at[c.task] = len(all), len(all)
@@ -365,13 +280,6 @@ func (p *Parked) Of(ev *event.Event) (all []ParkedTask) {
 		all[n].Contexts++
 	}
 	return all
-}
-
-// Len is the number of contexts.
-func (p *Parked) Len() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.contexts.Len()
 }
 
 // describe returns a task with at most so many of its events; -1 means all.

@@ -1,139 +1,103 @@
 package pending
 
-import (
-	"maps"
-	"sync"
+import "github.com/shell-operator/shell-operator/internal/event"
 
-	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/hook"
-)
-
-// Previous has the last version of each object that a hook has processed: those of bindings with IncludePrevious, of runs that have
-// succeeded. It keeps nothing for other bindings. It is safe for concurrent use.
-type Previous struct {
-	mu sync.Mutex
-	of map[Subject]event.Object
-	// lists are those of the runs in flight.
-	lists map[*PreviousList]bool
+// version is an object as a hook has processed it last, in the run-th run. Only those of bindings with IncludePrevious are kept. The texts
+// are shared with the snapshot of the binding as long as the object does not change.
+type version struct {
+	object event.Object
+	run    uint64
+	// gone: it is kept only for the lists in flight.
+	gone bool
 }
 
-// PreviousList is the initial list of a binding in a run. Runs that began later may end earlier.
-type PreviousList struct {
-	previous *Previous
-	hook     *hook.Hook
-	index    int
-	run      uint64
-	// later are the objects that runs have processed, or that have ended, since.
-	later map[Subject]bool
+// IncludesPrevious reports whether the context of an event has the version that the hook has processed before.
+func IncludesPrevious(ev *event.Event) bool {
+	return ev.Type == event.Change && ev.Hook.Kubernetes[ev.Index].IncludePrevious
+}
+
+// versionOf returns an object whose payloads do not count as waiting; nil if they cannot be read.
+func versionOf(o event.Object, run uint64) *version {
+	var err error
+	for _, p := range []*event.Payload{&o.Full, &o.Filtered} {
+		if *p != nil && err == nil {
+			var text []byte
+			text, err = (*p).Bytes()
+			*p = event.Memory(text)
+		}
+	}
+	if err != nil {
+		return nil
+	}
+	return &version{object: o, run: run}
 }
 
 // Last returns the object of an event as the hook has processed it last.
-func (s *Previous) Last(ev *event.Event) (event.Object, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, ok := s.of[SubjectOf(ev)]
-	return o, ok
+func (l *Ledger) Last(ev *event.Event) (event.Object, bool) {
+	r := l.read(ev)
+	if r.previous == nil || r.previous.gone {
+		return event.Object{}, false
+	}
+	return r.previous.object, true
 }
 
-// Remember replaces the version of the object of an event after the run-th run; it drops it if the object is gone. The texts are shared
-// with the snapshot of the binding as long as the object does not change.
-func (s *Previous) Remember(ev *event.Event, gone bool, run uint64) {
-	o, err := objectInMemory(ev.Object)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for list := range s.lists {
-		if list.run < run {
-			list.pass(ev)
+// BeginList is called before the run-th run gets an initial list that becomes previous versions, EndList at its end. Runs that began later
+// may end earlier.
+func (l *Ledger) BeginList(run uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists++
+	l.listed = max(l.listed, run)
+}
+
+// EndList ends what BeginList began.
+func (l *Ledger) EndList() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lists--; l.lists > 0 {
+		return
+	}
+	for s, r := range l.rows {
+		if r.previous != nil && r.previous.gone {
+			r.previous = nil
+			l.put(s, r)
 		}
 	}
-	s.set(ev, o, gone || err != nil)
 }
 
-// set requires mu.
-func (s *Previous) set(ev *event.Event, o event.Object, gone bool) {
-	switch {
-	case gone:
-		delete(s.of, SubjectOf(ev))
-	case s.of == nil:
-		s.of = map[Subject]event.Object{SubjectOf(ev): o}
-	default:
-		s.of[SubjectOf(ev)] = o
+// Listed keeps an object of the initial list that the run-th run has got, unless the hook has processed it later, or it has ended. The
+// event has its binding and the object.
+func (l *Ledger) Listed(ev *event.Event, run uint64) {
+	now := versionOf(ev.Object, run)
+	l.edit(SubjectOf(ev), func(r *row) {
+		if r.previous == nil || r.previous.run <= run {
+			l.keep(r, now)
+		}
+	})
+}
+
+// keep replaces the version of a row. An object that is gone has none, but for the lists in flight.
+func (l *Ledger) keep(r *row, now *version) {
+	if now != nil && r.previous != nil {
+		now.run = max(now.run, r.previous.run)
+	}
+	if r.previous = now; now != nil && now.gone && l.lists == 0 {
+		r.previous = nil
 	}
 }
 
-// BeginList is called before the run-th run gets the list of a binding.
-func (s *Previous) BeginList(h *hook.Hook, index int, run uint64) *PreviousList {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lists == nil {
-		s.lists = map[*PreviousList]bool{}
-	}
-	l := &PreviousList{previous: s, hook: h, index: index, run: run, later: map[Subject]bool{}}
-	s.lists[l] = true
-	return l
-}
+// forget drops the version of an object that is gone after the run-th run.
+func (l *Ledger) forget(r *row, run uint64) { l.keep(r, &version{run: run, gone: true}) }
 
-// Remember keeps an object of the list, unless the hook has processed it later.
-func (l *PreviousList) Remember(object event.Object) {
-	o, err := objectInMemory(object)
-	ev := &event.Event{Type: event.Change, Hook: l.hook, Index: l.index, Object: object}
-	l.previous.mu.Lock()
-	defer l.previous.mu.Unlock()
-	if !l.later[SubjectOf(ev)] {
-		l.previous.set(ev, o, err != nil)
-	}
-}
-
-// End is called at the end of the run. It does nothing for nil.
-func (l *PreviousList) End() {
-	if l == nil {
-		return
-	}
-	l.previous.mu.Lock()
-	defer l.previous.mu.Unlock()
-	delete(l.previous.lists, l)
-}
-
-// pass requires the lock of Previous.
-func (l *PreviousList) pass(ev *event.Event) {
-	if ev.Hook == l.hook && ev.Index == l.index {
-		l.later[SubjectOf(ev)] = true
-	}
-}
-
-// objectInMemory returns an object whose payloads do not count as waiting.
-func objectInMemory(o event.Object) (event.Object, error) {
-	var err error
-	if o.Full, err = inMemory(o.Full); err == nil {
-		o.Filtered, err = inMemory(o.Filtered)
-	}
-	return o, err
-}
-
-func inMemory(p event.Payload) (event.Payload, error) {
-	if p == nil {
-		return nil, nil
-	}
-	text, err := p.Bytes()
-	return event.Memory(text), err
-}
-
-// Forget drops an object that is gone. It does nothing for other events.
-func (s *Previous) Forget(ev *event.Event) {
-	if ev.Type != event.Change || ev.Watch != event.Deleted || !ev.Hook.Kubernetes[ev.Index].IncludePrevious {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for list := range s.lists {
-		list.pass(ev)
-	}
-	delete(s.of, SubjectOf(ev))
-}
-
-// Retain drops all of the hooks for which keep returns false.
-func (s *Previous) Retain(keep func(*hook.Hook) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.of, func(of Subject, _ event.Object) bool { return !keep(of.hook) })
+// Gone ends the requeue of an object that a binding has no more, and drops its version unless a Deleted event follows. The event has both.
+func (l *Ledger) Gone(ev *event.Event) {
+	b := &ev.Hook.Kubernetes[ev.Index]
+	l.edit(SubjectOf(ev), func(r *row) {
+		if b.Group == "" {
+			l.unqueue(r)
+		}
+		if b.IncludePrevious && !b.Deleted {
+			l.forget(r, l.listed+1)
+		}
+	})
 }

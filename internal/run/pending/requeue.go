@@ -2,38 +2,28 @@ package pending
 
 import (
 	"cmp"
-	"sync"
 	"time"
-
-	"github.com/tidwall/btree"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Requeues are the events that hooks get again later. It is safe for concurrent use.
-type Requeues struct {
-	mu sync.Mutex
-	of map[Subject]*requeue
-	// due are those with a time, waiting those that wait, since a time, for room among the parked contexts. The first one comes first.
-	due, waiting *btree.BTreeG[*requeue]
-	// number counts the requeues.
-	number uint64
-	// changed has a token when the first one has changed.
-	changed chan struct{}
-}
-
-// requeue is an event that is due at a time. The run-th run of the operator has requested it.
+// requeue is an event that is due at a time, or as soon as there is room among the parked contexts. The run-th run of the operator has
+// requested it.
 type requeue struct {
 	subject Subject
 	event   event.Event
-	at      time.Time
-	run     uint64
-	number  uint64
-	in      *btree.BTreeG[*requeue]
+	// at is when it is due; for one that awaits room, since when.
+	at         time.Time
+	awaitsRoom bool
+	run        uint64
+	number     uint64
 }
 
 func (q *requeue) before(other *requeue) bool {
+	if q.awaitsRoom != other.awaitsRoom {
+		return other.awaitsRoom
+	}
 	return cmp.Or(q.at.Compare(other.at), cmp.Compare(q.number, other.number)) < 0
 }
 
@@ -51,49 +41,99 @@ type Due struct {
 	Next            time.Time
 }
 
-// NewRequeues returns Requeues without any.
-func NewRequeues() *Requeues {
-	ordered := func() *btree.BTreeG[*requeue] {
-		return btree.NewBTreeGOptions((*requeue).before, btree.Options{NoLocks: true})
+// Requeue replaces the requeue of the event's subject, as the run-th run has requested.
+func (l *Ledger) Requeue(ev event.Event, at time.Time, run uint64) {
+	l.edit(SubjectOf(&ev), func(r *row) { l.enqueue(r, &requeue{event: ev, at: at, run: run}) })
+}
+
+// AwaitRoom replaces the requeue of the event's subject by one that is due when there is room among the parked contexts.
+func (l *Ledger) AwaitRoom(ev event.Event, since time.Time) {
+	l.edit(SubjectOf(&ev), func(r *row) { l.enqueue(r, &requeue{event: ev, at: since, awaitsRoom: true}) })
+}
+
+func (l *Ledger) enqueue(r *row, q *requeue) {
+	l.unqueue(r)
+	l.number++
+	q.subject, q.number = SubjectOf(&q.event), l.number
+	r.requeue = q
+	l.requeues.Set(q)
+	l.signal()
+}
+
+// unqueue removes the requeue of a row, if there is one.
+func (l *Ledger) unqueue(r *row) {
+	if r.requeue != nil {
+		l.requeues.Delete(r.requeue)
+		r.requeue = nil
+		l.signal()
 	}
-	return &Requeues{of: map[Subject]*requeue{}, due: ordered(), waiting: ordered(), changed: make(chan struct{}, 1)}
 }
 
-// Set replaces the requeue of the event's subject, as the run-th run has requested.
-func (r *Requeues) Set(ev event.Event, at time.Time, run uint64) { r.put(r.due, ev, at, run) }
-
-// AwaitRoom replaces the requeue of the event's subject by one that TakeWaiting returns.
-func (r *Requeues) AwaitRoom(ev event.Event, since time.Time) { r.put(r.waiting, ev, since, 0) }
-
-func (r *Requeues) put(in *btree.BTreeG[*requeue], ev event.Event, at time.Time, run uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := SubjectOf(&ev)
-	r.drop(s)
-	r.number++
-	q := &requeue{s, ev, at, run, r.number, in}
-	r.of[s] = q
-	in.Set(q)
-	r.signal()
+// cancel removes requeues.
+func (l *Ledger) cancel(which func(*requeue) bool) {
+	var all []*requeue
+	l.requeues.Scan(func(q *requeue) bool {
+		if which(q) {
+			all = append(all, q)
+		}
+		return true
+	})
+	for _, q := range all {
+		r := l.row(q.subject)
+		l.unqueue(r)
+		l.put(q.subject, r)
+	}
 }
 
-// TakeWaiting removes and returns the first n of the events that wait for room.
-func (r *Requeues) TakeWaiting(n int) (events []event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for ; n > 0 && r.waiting.Len() > 0; n-- {
-		q, _ := r.waiting.Min()
-		r.remove(q)
-		events = append(events, q.event)
+// Cancel removes the requeue of an event's subject, if there is one.
+func (l *Ledger) Cancel(ev *event.Event) { l.edit(SubjectOf(ev), l.unqueue) }
+
+// Take removes and returns the events that are due, and those for which there is room.
+func (l *Ledger) Take(now time.Time) (events []event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var subjects []Subject
+	take := func(q *requeue) {
+		events, subjects = append(events, q.event), append(subjects, q.subject)
+	}
+	l.requeues.Scan(func(q *requeue) bool {
+		due := !q.awaitsRoom && !q.at.After(now)
+		if due {
+			take(q)
+		}
+		return due
+	})
+	room := l.limit - l.contexts.Len()
+	l.requeues.Ascend(&requeue{awaitsRoom: true}, func(q *requeue) bool {
+		if room--; l.limit > 0 && room < 0 {
+			return false
+		}
+		take(q)
+		return true
+	})
+	for _, s := range subjects {
+		r := l.row(s)
+		l.unqueue(r)
+		l.put(s, r)
 	}
 	return events
 }
 
+// Next returns when the next event is due; false without any.
+func (l *Ledger) Next() (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if first, ok := l.requeues.Min(); ok && !first.awaitsRoom {
+		return first.at, true
+	}
+	return time.Time{}, false
+}
+
 // Waiting returns the objects of a binding whose events wait for room, the first one first.
-func (r *Requeues) Waiting(h *hook.Hook, index int) (objects []event.Object) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.waiting.Scan(func(q *requeue) bool {
+func (l *Ledger) Waiting(h *hook.Hook, index int) (objects []event.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requeues.Ascend(&requeue{awaitsRoom: true}, func(q *requeue) bool {
 		if q.subject.hook == h && q.subject.index == index {
 			objects = append(objects, q.event.Object)
 		}
@@ -102,80 +142,32 @@ func (r *Requeues) Waiting(h *hook.Hook, index int) (objects []event.Object) {
 	return objects
 }
 
-// Cancel removes the requeue of a subject, if there is one.
-func (r *Requeues) Cancel(s Subject) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.drop(s)
-}
-
-func (r *Requeues) drop(s Subject) {
-	if q := r.of[s]; q != nil {
-		r.remove(q)
-	}
-}
-
-// CancelObjects removes the requeues of single objects of a binding that runs before the run-th have requested. Those of a deletion stay:
-// nothing else would remove the finalizer of the object.
-func (r *Requeues) CancelObjects(h *hook.Hook, index int, run uint64) {
-	r.removeAll(func(q *requeue) bool {
-		s := q.subject
-		return s.hook == h && s.kind == event.Change && s.index == index && s.group == "" && q.run < run && q.event.Object.UID == ""
-	})
-}
-
-// Retain removes the requeues of all hooks for which keep returns false.
-func (r *Requeues) Retain(keep func(*hook.Hook) bool) {
-	r.removeAll(func(q *requeue) bool { return !keep(q.subject.hook) })
-}
-
-func (r *Requeues) removeAll(which func(*requeue) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, q := range r.of {
-		if which(q) {
-			r.remove(q)
-		}
-	}
-}
-
-// remove requires mu.
-func (r *Requeues) remove(q *requeue) {
-	q.in.Delete(q)
-	delete(r.of, q.subject)
-	r.signal()
-}
-
-func (r *Requeues) signal() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-}
-
 // Deletions returns the objects of a binding whose Deleting is delivered again, and when, the next one first.
-func (r *Requeues) Deletions(h *hook.Hook, index int) (all []Deletion) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.due.Scan(func(q *requeue) bool {
-		if q.subject.hook == h && q.subject.index == index && q.event.Watch == event.Deleting {
+func (l *Ledger) Deletions(h *hook.Hook, index int) (all []Deletion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requeues.Scan(func(q *requeue) bool {
+		if !q.awaitsRoom && q.subject.hook == h && q.subject.index == index && q.event.Watch == event.Deleting {
 			all = append(all, Deletion{q.event.Object, q.at})
 		}
-		return true
+		return !q.awaitsRoom
 	})
 	return all
 }
 
 // Due is what has a time, by hook and queue, the first one first.
-func (r *Requeues) Due() (all []Due) {
+func (l *Ledger) Due() (all []Due) {
 	type place struct {
 		hook  *hook.Hook
 		queue string
 	}
 	at := map[place]int{}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.due.Scan(func(q *requeue) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requeues.Scan(func(q *requeue) bool {
+		if q.awaitsRoom {
+			return false
+		}
 		p := place{q.subject.hook, q.event.Queue()}
 		i, known := at[p]
 		if !known {
@@ -191,48 +183,11 @@ func (r *Requeues) Due() (all []Due) {
 	return all
 }
 
-// Of returns when the subject of an event is delivered again: at a time, or when there is room among the parked contexts.
-func (r *Requeues) Of(ev *event.Event) (at time.Time, awaitsRoom, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q := r.of[SubjectOf(ev)]
+// Requeued returns when the subject of an event is delivered again: at a time, or when there is room among the parked contexts.
+func (l *Ledger) Requeued(ev *event.Event) (at time.Time, awaitsRoom, ok bool) {
+	q := l.read(ev).requeue
 	if q == nil {
 		return time.Time{}, false, false
 	}
-	return q.at, q.in == r.waiting, true
-}
-
-// Take removes and returns the events that are due.
-func (r *Requeues) Take(now time.Time) (events []event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for {
-		q, ok := r.due.Min()
-		if !ok || q.at.After(now) {
-			return events
-		}
-		r.remove(q)
-		events = append(events, q.event)
-	}
-}
-
-// Next returns when the next one is due; false without any. Changed has a token when that has changed.
-func (r *Requeues) Next() (time.Time, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first, ok := r.due.Min()
-	if !ok {
-		return time.Time{}, false
-	}
-	return first.at, true
-}
-
-// Changed has a token when Next may return something else.
-func (r *Requeues) Changed() <-chan struct{} { return r.changed }
-
-// Len is the number of requeues.
-func (r *Requeues) Len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.of)
+	return q.at, q.awaitsRoom, true
 }

@@ -1,0 +1,265 @@
+// Package pending keeps deferred work in a ledger: parked contexts, requeues, the last version of objects that a hook has processed, and
+// the lanes of objects that have waiting events.
+//
+// Callers may rely on this:
+//   - There is at most one requeue of a subject.
+//   - Parked contexts keep their order. Beyond the bound the oldest one is dropped. One whose success removes a finalizer is delivered
+//     again when there is room.
+//   - An object stays in its lane as long as it has events there, even if its key changes.
+//
+// It starts nothing: callers deliver what is due.
+package pending
+
+import (
+	"container/list"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// Ledger has the deferred work of all hooks: a row for each subject that has some. It is safe for concurrent use.
+type Ledger struct {
+	limit   int
+	dropped func(ev event.Event, why Reason)
+	// changed has a token when Next or room may have changed. Its capacity is 1.
+	changed chan struct{}
+
+	mu   sync.Mutex
+	rows map[Subject]*row
+	// contexts are all parked ones; the oldest come first.
+	contexts *list.List
+	// tasks and ids have the same tasks.
+	tasks map[lane]*parked
+	ids   map[string]*parked
+	// lost counts the contexts of a hook that the limit has dropped since its last success.
+	lost map[*hook.Hook]int
+	// requeues come in the order of their times, and after them those that wait for room. number counts the requeues.
+	requeues *btree.BTreeG[*requeue]
+	number   uint64
+	// lists counts the runs in flight with an initial list that becomes previous versions; listed is the last of these runs.
+	lists  int
+	listed uint64
+}
+
+// Subject is what a context is about: an object of a binding, a Synchronization, a schedule, or a group of a hook.
+type Subject struct {
+	hook            *hook.Hook
+	kind            event.Type
+	index           int
+	group           string
+	namespace, name string
+}
+
+// SubjectOf returns the subject of an event.
+func SubjectOf(ev *event.Event) Subject {
+	if group := ev.Binding().Group; group != "" {
+		return Subject{hook: ev.Hook, group: group}
+	}
+	return Subject{hook: ev.Hook, kind: ev.Type, index: ev.Index, namespace: ev.Object.Namespace, name: ev.Object.Name}
+}
+
+// row is the deferred work of a subject. An empty one is removed.
+type row struct {
+	// parked are the contexts; nil if there are none.
+	parked *list.List
+	// revived is about contexts that Revive has returned and Begin has not got.
+	revived  *revival
+	requeue  *requeue
+	previous *version
+	// events is how many wait in the lane of the key.
+	events        int
+	key, keyValue string
+}
+
+// New returns an empty Ledger for at most limit parked contexts; 0 means no limit. Dropped, if set, is called, with a lock held, for each
+// context that is dropped.
+func New(limit int, dropped func(ev event.Event, why Reason)) *Ledger {
+	if dropped == nil {
+		dropped = func(event.Event, Reason) {}
+	}
+	return &Ledger{
+		limit: limit, dropped: dropped, changed: make(chan struct{}, 1), rows: map[Subject]*row{}, contexts: list.New(),
+		tasks: map[lane]*parked{}, ids: map[string]*parked{}, lost: map[*hook.Hook]int{},
+		requeues: btree.NewBTreeGOptions((*requeue).before, btree.Options{NoLocks: true}),
+	}
+}
+
+// row returns the row of a subject, perhaps a new one that put has not got.
+func (l *Ledger) row(s Subject) *row {
+	if r := l.rows[s]; r != nil {
+		return r
+	}
+	return &row{}
+}
+
+// put keeps a row that has changed.
+func (l *Ledger) put(s Subject, r *row) {
+	if r.parked == nil && r.revived == nil && r.requeue == nil && r.previous == nil && r.events == 0 {
+		delete(l.rows, s)
+	} else {
+		l.rows[s] = r
+	}
+}
+
+// edit changes the row of a subject.
+func (l *Ledger) edit(s Subject, do func(r *row)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.row(s)
+	do(r)
+	l.put(s, r)
+}
+
+// read returns a copy of the row of an event's subject.
+func (l *Ledger) read(ev *event.Event) row {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *l.row(SubjectOf(ev))
+}
+
+func (l *Ledger) signal() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Changed has a token when Next, or the room for parked contexts, may have changed.
+func (l *Ledger) Changed() <-chan struct{} { return l.changed }
+
+// Success is what a successful run means for one of its events.
+type Success struct {
+	Run uint64
+	// Again is delivered at At; zero means never.
+	Again event.Event
+	At    time.Time
+	// Gone reports that no later event ends what is kept of the object.
+	Gone bool
+}
+
+// Done is called for each event of a successful run: it sets or cancels the requeue of its subject, drops what was parked before of it, and
+// replaces the previous version of its object. Of a Synchronization it cancels the requeues of single objects that earlier runs have
+// requested; those of a deletion stay, as nothing else would remove the finalizer of the object.
+func (l *Ledger) Done(ev *event.Event, s Success) {
+	var now *version
+	if IncludesPrevious(ev) {
+		now = versionOf(ev.Object, s.Run)
+	}
+	l.edit(SubjectOf(ev), func(r *row) {
+		l.supersede(r, ev, s.Run)
+		if l.requeues.Len() > 0 && ev.Type == event.Synchronization && ev.Binding().Group == "" {
+			l.cancel(func(q *requeue) bool {
+				of := q.subject
+				return of.hook == ev.Hook && of.kind == event.Change && of.index == ev.Index && of.group == "" && q.run < s.Run &&
+					q.event.Object.UID == ""
+			})
+		}
+		l.unqueue(r)
+		if !s.At.IsZero() {
+			l.enqueue(r, &requeue{event: s.Again, at: s.At, run: s.Run})
+		}
+		switch {
+		case s.Gone || IncludesPrevious(ev) && now == nil:
+			l.forget(r, s.Run)
+		case now != nil:
+			l.keep(r, now)
+		}
+	})
+}
+
+// Succeeded ends the count of Lost for a hook.
+func (l *Ledger) Succeeded(h *hook.Hook) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.lost, h)
+}
+
+// Retain drops all of the hooks for which keep returns false.
+func (l *Ledger) Retain(keep func(*hook.Hook) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range each(l.contexts) {
+		if !keep(c.task.hook) {
+			l.drop(c, HookGone)
+		}
+	}
+	for s, r := range l.rows {
+		if !keep(s.hook) {
+			l.unqueue(r)
+			r.revived, r.previous = nil, nil
+			l.put(s, r)
+		}
+	}
+	maps.DeleteFunc(l.lost, func(h *hook.Hook, _ int) bool { return !keep(h) })
+}
+
+// EndBinding drops what would be delivered of a binding whose kind is gone, except parked contexts with the Deleted of an object.
+func (l *Ledger) EndBinding(h *hook.Hook, index int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range each(l.contexts) {
+		if c.event.Of(h, index) && c.event.Watch != event.Deleted {
+			l.drop(c, KindGone)
+		}
+	}
+	l.cancel(func(q *requeue) bool { return q.event.Of(h, index) })
+}
+
+// Left counts the parked contexts and the requeues.
+func (l *Ledger) Left() (parked, requeues int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.contexts.Len(), l.requeues.Len()
+}
+
+// movable reports whether the key of an event's object may change.
+func movable(ev *event.Event) bool {
+	if ev.Type != event.Change {
+		return false
+	}
+	b := &ev.Hook.Kubernetes[ev.Index]
+	return b.Group == "" && b.Lanes.Key.Filter() != ""
+}
+
+// Enter counts an event that is queued, and sets its key to that of the lane that its object is in.
+func (l *Ledger) Enter(ev *event.Event) {
+	if !movable(ev) {
+		return
+	}
+	l.edit(SubjectOf(ev), func(r *row) {
+		if r.events++; r.events == 1 {
+			r.key, r.keyValue = ev.Key, ev.KeyValue
+		}
+		ev.Key, ev.KeyValue = r.key, r.keyValue
+	})
+}
+
+// Key is the key of the lane that the object of an event is in while it has events there; empty if it has none, or may have no other lane.
+func (l *Ledger) Key(ev *event.Event) string {
+	if r := l.read(ev); r.events > 0 {
+		return r.key
+	}
+	return ""
+}
+
+// Leave ends what Enter began: the event does not wait any more. If no hook has processed it, and it is the Deleted of an object, nothing
+// else drops the version of that.
+func (l *Ledger) Leave(ev *event.Event, processed bool) {
+	if movable(ev) || !processed {
+		l.edit(SubjectOf(ev), func(r *row) { l.leave(r, ev, processed) })
+	}
+}
+
+func (l *Ledger) leave(r *row, ev *event.Event, processed bool) {
+	if movable(ev) {
+		r.events = max(0, r.events-1)
+	}
+	if !processed && ev.Watch == event.Deleted && IncludesPrevious(ev) {
+		l.forget(r, l.listed+1)
+	}
+}
