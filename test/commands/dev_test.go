@@ -221,5 +221,6 @@ func TestDevInMemory(t *testing.T) {
 	o.Wait()
 
 	c.Kubectl(t, "delete", "widget", name, "--timeout=60s") // it waits for the finalizer
+	_ = s.cmd.Process.Signal(syscall.SIGHUP)                // its terminal is closed
 	s.end(t)
 }

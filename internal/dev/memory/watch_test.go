@@ -159,23 +159,25 @@ func TestFarBehind(t *testing.T) {
 // TestPages: a list in pages is that of one moment, however many objects come and go meanwhile.
 func TestPages(t *testing.T) {
 	l := newLive(t)
-	const all = 25
+	const all = 10_000
 	for i := range all {
-		l.do(http.MethodPost, "", fmt.Sprintf(`{"metadata": {"name": "n%03d"}}`, i))
+		if _, err := l.s.Add(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n%05d"}}`, i)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var names []string
 	next := ""
 	for pages := 0; pages == 0 || next != ""; pages++ {
-		_, page := l.do(http.MethodGet, "?limit=7&continue="+next, "")
+		_, page := l.do(http.MethodGet, "?limit=900&continue="+next, "")
 		for _, item := range page["items"].([]any) {
 			names = append(names, fmt.Sprint(item.(map[string]any)["metadata"].(map[string]any)["name"]))
 		}
 		next, _ = page["metadata"].(map[string]any)["continue"].(string)
-		l.do(http.MethodDelete, fmt.Sprintf("/n%03d", 24-pages), "")
-		l.do(http.MethodPost, "", fmt.Sprintf(`{"metadata": {"name": "n%03dx"}}`, 20+pages))
+		l.do(http.MethodDelete, fmt.Sprintf("/n%05d", 9999-pages), "")
+		l.do(http.MethodPost, "", fmt.Sprintf(`{"metadata": {"name": "n%05dx"}}`, 9900+pages))
 	}
-	if len(names) != all || names[0] != "n000" || names[all-1] != "n024" {
-		t.Errorf("the pages have %q", names)
+	if len(names) != all || names[0] != "n00000" || names[all-1] != "n09999" {
+		t.Errorf("the pages have %d names", len(names))
 	}
 }
 
