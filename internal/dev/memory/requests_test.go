@@ -30,18 +30,6 @@ var rows = []struct {
 	name, difference string
 	requests         []string
 }{
-	{"reset of the managers", "", []string{
-		`POST configmaps?fieldManager=a {"metadata": {"name": "one"}, "data": {"a": "1"}}`,
-		`MERGE configmaps/one?fieldManager=a {"metadata": {"managedFields": [{}]}}`,
-		`MERGE configmaps/one?fieldManager=b {"data": {"b": "2"}}`,
-		`APPLY configmaps/one?fieldManager=c {"data": {"c": "3"}}`,
-	}},
-	{"list", "", []string{
-		`POST serviceaccounts {"metadata": {"name": "two", "labels": {"x": "y"}}}`,
-		`POST serviceaccounts {"metadata": {"name": "one", "labels": {"x": "y"}}}`,
-		`GET serviceaccounts?labelSelector=x%3Dy`,
-		`GET serviceaccounts?labelSelector=x%21%3Dy,x`,
-	}},
 	{"scale", "", []string{
 		`POST gizmos?fieldManager=a {"metadata": {"name": "one"}, "spec": {"replicas": 1}}`,
 		`GET gizmos/one/scale`,
