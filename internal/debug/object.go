@@ -410,7 +410,7 @@ func (l *LaneOfQueue) text() string {
 	case Running:
 		text = "the first task has been running for " + short(time.Duration(l.For))
 	case Waiting:
-		text = "the first task waits for the rate limit of its hook"
+		text = "the first task waits for the rate limit of its hook, or for its own changes"
 	case Stopped:
 		text = "the operator is shutting down"
 	case Sleeping:

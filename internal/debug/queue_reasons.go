@@ -95,11 +95,12 @@ func (f *queued) first(q Queue) Reason {
 		return Reason{ByRetry, true, fmt.Sprintf("%s; it %s", text, sleeps(q.Failures, "the next", q.Left, q.LastError)),
 			"fix the hook or what it depends on: shell-operator runs " + f.hook.Name + " shows its last runs"}
 	case Waiting:
-		limit := ""
-		if s := f.hook.Settings; s.MinInterval > 0 {
-			limit = fmt.Sprintf(" (executionMinInterval %s, executionBurst %d)", s.MinInterval, s.Burst)
+		s := f.hook.Settings
+		if s.MinInterval == 0 {
+			return Reason{ByQueue, true, text + "; it waits until the snapshots have the hook's own changes, 5 s at most", ""}
 		}
-		return Reason{ByRateLimit, true, text + "; it waits for the hook's rate limit" + limit, ""}
+		return Reason{ByRateLimit, true, fmt.Sprintf("%s; it waits for the hook's rate limit (executionMinInterval %s, executionBurst %d)", text,
+			s.MinInterval, s.Burst), ""}
 	case Stopped:
 		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
 	}
@@ -145,7 +146,7 @@ func (f *queued) behind(q Queue, at int) Reason {
 		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))),
 			"to run independently of other hooks, " + separate}
 	case Waiting:
-		return Reason{ByQueue, true, text + ", which waits for its rate limit", separate}
+		return Reason{ByQueue, true, text + ", which waits for its rate limit or its own changes", separate}
 	case Stopped:
 		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
 	}

@@ -242,7 +242,7 @@ func failingTasks(q *Queue) []Trouble {
 		case Sleeping:
 			next = "is in " + short(q.Left)
 		case Waiting:
-			next = "waits for the rate limit of the hook"
+			next = "waits for the rate limit of the hook, or for its own changes"
 		}
 		t.Problem = fmt.Sprintf("%s has failed %s, the next attempt %s", headOf(q), times(q.Failures), next)
 		if len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {

@@ -78,6 +78,7 @@ func TestTroubles(t *testing.T) {
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Running, Failures: 2, Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed 2 times, the next attempt is in progress`, "running", false, ""},
 		"failing task at a rate limit": {func(f *fake) {
+			f.hooks[0].Settings.MinInterval = time.Minute
 			f.queues = []Queue{{Name: "main", Length: 1, Phase: Waiting, Failures: 1, Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
 		}, InQueue, `queue "main": a.sh · kubernetes · pods has failed once, the next attempt waits for the rate limit of the hook`,
 			"rate limit", false, ""},

@@ -118,6 +118,8 @@ func TestWhy(t *testing.T) {
 			`queue "q": its task is the first of 2: T:me; it has failed 3 times, the next attempt is in 7s: it FAILED: boom`, true},
 		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}, "rate limit",
 			ByRateLimit, "(executionMinInterval 1m0s, executionBurst 1)", true},
+		{"waits for its own changes", state{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, mine)}, IsQueued,
+			ByQueue, "it waits until the snapshots have the hook's own changes, 5 s at most", true},
 		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}, IsQueued, ByQueue,
 			"it is about to start", false},
 		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{{Name: "q", Phase: Sleeping, Length: 1,
