@@ -98,13 +98,16 @@ func (e *unshownError) Until() (signal <-chan struct{}, most time.Duration) { re
 
 // noteWrites makes the requests of a run with the context noted for later runs of its lane.
 func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
-	if r.opts.Writes == nil || t.readExtra().review != nil {
+	if r.opts.Writes == nil {
 		return ctx
 	}
 	if slices.ContainsFunc(t.Hook().Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
 		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (string, func(before, after string)) {
 			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name)
 		})
+	}
+	if t.readExtra().review != nil {
+		return ctx
 	}
 	return effect.WithAnswers(ctx, func(a effect.Answered) {
 		if more := r.opts.Writes.Delivers(t.Hook(), a); len(more) > 0 {

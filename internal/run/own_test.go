@@ -34,7 +34,7 @@ type fakeWait struct {
 func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
 
 func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string) (string, func(before, after string)) {
-	return "", nil
+	return "7", nil
 }
 
 func (f *fakeWrites) lacks(index int, w effect.Write) bool {
@@ -235,6 +235,19 @@ func TestShownBindings(t *testing.T) {
 		if got := row.task.shows(); fmt.Sprint(got) != fmt.Sprint(row.want) {
 			t.Errorf("%s shows %v, want %v", row.name, got, row.want)
 		}
+	}
+}
+
+// A run for a request has no lane, so nothing waits for what it writes; its changes are the hook's own, too.
+func TestWritesOfARequest(t *testing.T) {
+	s := newOwnStage()
+	s.hook.Kubernetes[0].IgnoreOwn = true
+	request := s.task(0, "")
+	request.ensureExtra().review = &answered{}
+	ctx := s.noteWrites(t.Context(), request)
+	effect.Report(ctx, effect.Answered{})
+	if known, _ := effect.Own(ctx, "", "", "n", "a"); known != "7" || len(s.own.of) > 0 {
+		t.Errorf("known %q, noted %v", known, s.own.of)
 	}
 }
 
