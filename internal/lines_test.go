@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80112
-	testLines    = 78651
+	productLines = 80116
+	testLines    = 78752
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2252,
 	"internal/console":                   2159,
-	"internal/debug":                     6998,
+	"internal/debug":                     6999,
 	"internal/debug/history":             865,
 	"internal/dev":                       3297,
 	"internal/dev/lint":                  886,
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1268,
 	"internal/replica/ownership":         626,
-	"internal/run":                       2794,
+	"internal/run":                       2797,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1677,

@@ -1,10 +1,13 @@
 package watch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -25,6 +28,126 @@ func (s *seenSink) Event(ev event.Event) {
 	s.events = append(s.events, ev.Watch.String()+" "+version)
 }
 
+// owned is a binding that ignores own changes, with one object.
+type owned struct {
+	*Simulation
+	sink *seenSink
+	hook *hook.Hook
+	res  kube.Resource
+	t    testing.TB
+}
+
+func newOwned(t testing.TB, version string) *owned {
+	o := &owned{sink: &seenSink{}, t: t, res: kube.Resource{Kind: "ConfigMap", Namespaced: true}, hook: &hook.Hook{Name: "h",
+		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "ConfigMap", KeepFullObjects: true, Added: true, Modified: true,
+			Deleted: true, IgnoreOwn: true}}}}
+	o.Simulation = NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: o.sink, Failures: o.sink,
+		Resolve: func(string, string) (kube.Resource, error) { return o.res, nil }})
+	o.set(version)
+	if err := o.Enable(context.Background(), o.hook); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *owned) object(version string) []byte {
+	return fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"%s"}}`, version)
+}
+
+func (o *owned) set(version string) {
+	if err := o.Set(context.Background(), o.res, o.object(version)); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// Two clients change one object, with and without effect, while the watch is late, and skips versions. Each change of the other client is
+// in an event: that of its version, or of the next one that the watch delivers. Those of the hook are in none if the watch skips nothing.
+func TestTwoWriters(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		live, delivered := 1, map[int]bool{1: true} // versions
+		o := newOwned(t, "1")
+		o.Unlock(o.hook, 0)
+		others, before := map[int]bool{}, map[int]int{} // versions of the other client; of the hook, with that before
+		var pending []int                               // the watch has not delivered
+		type request struct {
+			known, after string
+			sent         bool
+			written      func(before, after string)
+		}
+		var requests []*request
+		send := func(r *request, effective bool) {
+			if r.sent = true; r.known != fmt.Sprint(live) { // a conflict: it is sent again without a version
+				r.known = ""
+			}
+			if effective {
+				if r.known != "" {
+					before[live+1] = live
+				}
+				live++
+				pending = append(pending, live)
+			}
+			r.after = fmt.Sprint(live)
+		}
+		answer := func() {
+			r := requests[0]
+			if requests = requests[1:]; !r.sent {
+				send(r, true)
+			}
+			if r.known == "" {
+				r.after = ""
+			}
+			r.written(r.known, r.after)
+		}
+		deliver := func(skip int) {
+			v := pending[skip]
+			pending, delivered[v] = pending[skip+1:], true
+			o.set(fmt.Sprint(v))
+		}
+		for _, step := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("other begin read send idle answer answer deliver deliver list")), 1,
+			40).Draw(rt, "steps") {
+			switch {
+			case step == "other":
+				live++
+				others[live] = true
+				pending = append(pending, live)
+			case step == "begin" || step == "read":
+				known, written := o.Own(o.hook, "", "", "n", "a")
+				if step == "read" { // from the API server
+					known = fmt.Sprint(live)
+				}
+				requests = append(requests, &request{known: known, written: written})
+			case (step == "send" || step == "idle") && len(requests) > 0 && !requests[0].sent:
+				send(requests[0], step == "send")
+			case step == "answer" && len(requests) > 0:
+				answer()
+			case step == "deliver" && len(pending) > 0:
+				deliver(0)
+			case step == "list" && len(pending) > 0:
+				deliver(len(pending) - 1)
+			}
+		}
+		for len(requests) > 0 {
+			answer()
+		}
+		for len(pending) > 0 {
+			deliver(0)
+		}
+		for v := 2; v <= live; v++ {
+			next := v
+			for !delivered[next] {
+				next++
+			}
+			isEvent := slices.Contains(o.sink.events, fmt.Sprint("Modified ", next))
+			if b, own := before[v]; others[v] && !isEvent || own && delivered[v] && delivered[b] && isEvent {
+				rt.Fatalf("version %d, of the other client: %t; events %q", v, others[v], o.sink.events)
+			}
+		}
+		if left := o.monitors[address{o.hook, 0}].own; len(left) > 0 {
+			rt.Fatalf("left: %+v", left)
+		}
+	})
+}
+
 // A change that the operator has made is no event if nothing else lies between it and what the binding has delivered. It does not matter
 // whether the watch or the answer of the API server comes first.
 func TestOwnChanges(t *testing.T) {
@@ -33,50 +156,25 @@ func TestOwnChanges(t *testing.T) {
 		// change.
 		steps, want string
 	}{
-		"the answer comes first":             {"follow 1>2 2 3", "Modified 3"},
-		"the watch comes first":              {"follow 2 1>2 3", "Modified 3"},
-		"another change lies between":        {"2 follow 2>4 3 4", "Modified 2, Modified 3, Modified 4"},
-		"it was delivered before the answer": {"follow 2 2>3 3", "Modified 2"},
-		"a list skips what lies between":     {"follow 2>3 3", "Modified 3"},
-		"no change":                          {"follow > 2", "Modified 2"},
-		"a change without an effect":         {"follow 1>1 2", "Modified 2"},
-		"two at the same time":               {"follow follow 2 1>2 3 2>3 4", "Modified 4"},
-		"two after each other":               {"follow 1>2 follow 2>3 2 3 4", "Modified 4"},
-		"deleted before the answer":          {"follow 2 x 1>2 5", "Modified 2, Deleted 2, Added 5"},
-		"deleted after the answer":           {"follow 1>2 x", "Deleted 1"},
-		"an older version comes late":        {"follow 2>3 2 3 4", "Modified 2, Modified 4"},
+		"two at the same time":        {"follow follow 2 1>2 3 2>3 4", "Modified 4"},
+		"deleted before the answer":   {"follow 2 x 1>2 5", "Modified 2, Deleted 2, Added 5"},
+		"deleted after the answer":    {"follow 1>2 x", "Deleted 1"},
+		"an older version comes late": {"follow 2>3 2 3 4", "Modified 2, Modified 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{
-				Binding: hook.Binding{Name: "b"}, Kind: "ConfigMap", KeepFullObjects: true, Added: true, Modified: true, Deleted: true,
-			}}}
-			res := kube.Resource{Kind: "ConfigMap", Namespaced: true}
-			sink := &seenSink{}
-			s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: sink, Failures: sink,
-				Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
-			object := func(version string) []byte {
-				return fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"%s"}}`, version)
-			}
 			live := "1"
-			set := func() {
-				if err := s.Set(t.Context(), res, object(live)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			set()
-			if err := s.Enable(t.Context(), h); err != nil {
-				t.Fatal(err)
-			}
-			s.Unlock(h, 0)
+			o := newOwned(t, live)
+			set := func() { o.set(live) }
+			o.Unlock(o.hook, 0)
 			var answers []func(before, after string)
 			for step := range strings.FieldsSeq(c.steps) {
 				before, after, isAnswer := strings.Cut(step, ">")
 				switch {
 				case step == "follow":
-					_, written := s.Follow(h, 0, "n", "a")
+					_, written := o.Follow(o.hook, 0, "n", "a")
 					answers = append(answers, written)
 				case step == "x":
-					if err := s.Remove(t.Context(), res, object(live)); err != nil {
+					if err := o.Remove(t.Context(), o.res, o.object(live)); err != nil {
 						t.Fatal(err)
 					}
 				case isAnswer:
@@ -87,10 +185,10 @@ func TestOwnChanges(t *testing.T) {
 					set()
 				}
 			}
-			if got := strings.Join(sink.events, ", "); got != c.want {
+			if got := strings.Join(o.sink.events, ", "); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if own := s.monitors[address{h, 0}].own; len(own) > 0 {
+			if own := o.monitors[address{o.hook, 0}].own; len(own) > 0 {
 				t.Errorf("left: %+v", own)
 			}
 		})
@@ -99,26 +197,13 @@ func TestOwnChanges(t *testing.T) {
 
 // What the binding has is not used while a change of the operator has not reached it: the object would look as before.
 func TestFollowKnows(t *testing.T) {
-	h := &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "ConfigMap", KeepFullObjects: true}}}
-	res := kube.Resource{Kind: "ConfigMap", Namespaced: true}
-	s := NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: &seenSink{}, Failures: &seenSink{},
-		Resolve: func(string, string) (kube.Resource, error) { return res, nil }})
-	set := func(version string) {
-		if err := s.Set(t.Context(), res,
-			[]byte(`{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"`+version+`"}}`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("1")
-	if err := s.Enable(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	s := newOwned(t, "1")
 	for _, step := range []struct {
 		change func()
 		known  bool
-	}{{func() {}, true}, {func() {}, false}, {func() { set("2") }, true}} {
+	}{{func() {}, true}, {func() {}, false}, {func() { s.set("2") }, true}} {
 		step.change()
-		known, written := s.Follow(h, 0, "n", "a")
+		known, written := s.Follow(s.hook, 0, "n", "a")
 		if (known != nil) != step.known {
 			t.Errorf("known %s", known)
 		}
@@ -128,7 +213,7 @@ func TestFollowKnows(t *testing.T) {
 			written("", "")
 		}
 	}
-	if known, _ := s.Follow(h, 0, "n", "other"); known != nil {
+	if known, _ := s.Follow(s.hook, 0, "n", "other"); known != nil {
 		t.Errorf("known %s", known)
 	}
 }
