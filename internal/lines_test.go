@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80116
+	productLines = 80117
 	testLines    = 78752
 )
 
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
 	"internal/hookset":                   1637,
-	"internal/httpserver":                980,
+	"internal/httpserver":                981,
 	"internal/jq":                        1641,
 	"internal/kube":                      1664,
 	"internal/lifecycle":                 1888,

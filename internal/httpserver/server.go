@@ -7,7 +7,8 @@
 //   - With Knows or client CAs only known clients are served, and probes; others get 404, before their body is read. Handlers and logs
 //     never get the token of a path.
 //   - The connections of a server are bounded, and those of known clients are not closed for others.
-//   - Intake bounds the memory of all request bodies, and a Limiter the requests of a hook. Excess requests are rejected immediately.
+//   - Intake bounds the memory of all request bodies, and Limits the requests of each hook: excess ones are refused immediately.
+//   - Answer is the one way of a request to its hook and back: read, run, answered exactly once and in time.
 //   - The operator's own pages are read-only and show nothing secret.
 //
 // Handlers of hooks are in the packages below source; certificates are in source/webhook/cert.
