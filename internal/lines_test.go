@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80117
-	testLines    = 78752
+	productLines = 80118
+	testLines    = 78754
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -53,7 +53,7 @@ var packageLines = map[string]int{
 	"internal/run":                       2797,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
-	"internal/run/process":               1677,
+	"internal/run/process":               1678,
 	"internal/run/recording":             933,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,

@@ -37,7 +37,8 @@ func testHooks() []*hook.Hook {
 func anyEvent(hooks []*hook.Hook) *rapid.Generator[event.Event] {
 	return rapid.Custom(func(t *rapid.T) event.Event {
 		ev := event.Event{Hook: rapid.SampledFrom(hooks).Draw(t, "hook"),
-			Type: rapid.SampledFrom([]event.Type{event.Change, event.Change, event.Change, event.Change, event.Tick, event.Synchronization}).Draw(t, "type")}
+			Type: rapid.SampledFrom([]event.Type{event.Change, event.Change, event.Change, event.Change, event.Tick, event.Synchronization}).
+				Draw(t, "type")}
 		if ev.Type != event.Tick {
 			ev.Index = rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2}).Draw(t, "index")
 		}
@@ -374,7 +375,8 @@ func checkLedger(t *rapid.T) {
 		}
 		got, _ := l.Last(&ev)
 		if !maps.Equal(gotDue, wantDue) || got.Kind != previous[s] || (l.Key(&ev) != "") != (events[s] > 0) {
-			t.Fatalf("due %v, want %v; previous %q, want %q; %d events in the lane %q", gotDue, wantDue, got.Kind, previous[s], events[s], l.Key(&ev))
+			t.Fatalf("due %v, want %v; previous %q, want %q; %d events in the lane %q", gotDue, wantDue, got.Kind, previous[s], events[s],
+				l.Key(&ev))
 		}
 	}
 	l.Retain(func(*hook.Hook) bool { return false })

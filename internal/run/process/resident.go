@@ -152,11 +152,12 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	result.HeldOpen = readOn(out, time.Now().Add(w.e.opts.DrainDelay))
 	stdout.lines.end()
 	stderr.lines.end()
-	switch err := err.(type) {
-	case *ExitError:
-		err.Stderr = tail.text()
-	case *WorkerError:
-		err.Stderr = tail.text()
+	var exit *ExitError
+	var broken *WorkerError
+	if errors.As(err, &exit) {
+		exit.Stderr = tail.text()
+	} else if errors.As(err, &broken) {
+		broken.Stderr = tail.text()
 	}
 	return result, err
 }
