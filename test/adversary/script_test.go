@@ -138,9 +138,13 @@ func (w *world) settle(n int) {
 	w.t.Helper()
 	if w.reference == nil {
 		w.quiet()
-		s, err := w.state()
-		if err != nil {
-			w.t.Fatal(err)
+		var s state
+		var err error
+		if !w.await(patience, func() bool { // the garbage collector is slow on a busy machine
+			s, err = w.state()
+			return err != nil || !s.orphans()
+		}) || err != nil {
+			w.t.Fatalf("objects without an owner stay, or %v", err)
 		}
 		w.made = append(w.made, s)
 		return

@@ -178,6 +178,18 @@ func managers(o *unstructured.Unstructured) (all []any) {
 	return all
 }
 
+// orphans reports whether there are objects whose owner has gone.
+func (s state) orphans() bool {
+	for _, text := range s {
+		if _, owners, found := strings.Cut(text, `"ownerReferences": [`); found {
+			if owners, _, _ = strings.Cut(owners, "]"); strings.Contains(owners, "uid of nothing") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // difference is empty if two states are equal.
 func (s state) difference(want state) string {
 	var b strings.Builder

@@ -102,6 +102,8 @@ type replica struct {
 	gateway *testenv.Gateway
 	// dead: the process was killed. What its hooks still send is broken off: in a container they have ended with it.
 	dead atomic.Bool
+	// watches is the number of watches that are open.
+	watches atomic.Int32
 	// expected is true if the process may end.
 	expected atomic.Bool
 }
@@ -217,6 +219,10 @@ func (r *replica) serve(rw http.ResponseWriter, req *http.Request, next http.Han
 	q, ok := parse(req)
 	if r.dead.Load() {
 		panic(http.ErrAbortHandler)
+	}
+	if ok && q.verb == "watch" {
+		r.watches.Add(1)
+		defer r.watches.Add(-1)
 	}
 	switch {
 	case !ok:
