@@ -59,7 +59,7 @@ func chains(t *testing.T, load *workload) (all []*plan) {
 		one := of.Properties[name]
 		spec, _ := base["spec"].(map[string]any)
 		values := one.values(spec[name])
-		if len(one.XKubernetesValidations) > 0 || values == nil { // as one that cannot be changed
+		if len(one.XKubernetesValidations) > 0 || values == nil || slices.Contains(load.Unchained, name) { // as one that cannot be changed
 			continue
 		}
 		if !slices.Contains(of.Required, name) {

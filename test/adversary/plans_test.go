@@ -144,6 +144,9 @@ func (w *world) checkContexts() {
 	known := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
+		if len(fields) != 3 || len(fields[2]) != len("00000000-0000-0000-0000-000000000000") { // of a hook that was killed while it wrote
+			continue
+		}
 		if event, uid := fields[0], fields[2]; !known[uid] && event == "Modified" {
 			w.t.Errorf("the first context of %s %s is Modified", fields[1], uid)
 		}
