@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80118
+	productLines = 80123
 	testLines    = 78825
 )
 
@@ -31,7 +31,7 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  886,
 	"internal/dev/memory":                2669,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2742,
+	"internal/dev/simulate":              2747,
 	"internal/dev/testfile":              2064,
 	"internal/effect":                    405,
 	"internal/effect/apply":              765,
