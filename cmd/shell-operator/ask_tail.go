@@ -11,6 +11,7 @@ import (
 )
 
 func newTailCommand(a *asking) *cobra.Command {
+	last := 0
 	c := &cobra.Command{
 		Use:     "tail [HOOK]",
 		Aliases: []string{"logs"},
@@ -19,8 +20,9 @@ func newTailCommand(a *asking) *cobra.Command {
 With -o json each line is an object, with -o yaml each entry is a document.
 
 It never slows hooks down: entries that arrive faster than they are read are dropped and counted.`,
-		Example: "  shell-operator tail\n  shell-operator tail pods.sh\n  shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
-		Args:    upToOne("one hook"),
+		Example: "  shell-operator tail\n  shell-operator tail pods.sh --last 5\n  " +
+			"shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
+		Args: upToOne("one hook"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
@@ -28,7 +30,7 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 			if len(args) == 1 {
 				path, whom = "/hook/"+debug.Name(args[0])+"/tail", args[0]
 			}
-			body, err := a.client().Get(ctx, path+"."+a.output)
+			body, err := a.client().Get(ctx, path+"."+a.output+queryOf(fmt.Sprintf("last=%d", last)))
 			if err == nil {
 				defer body.Close()
 				fmt.Fprintf(cmd.ErrOrStderr(), "following %s, until Ctrl-C\n", whom)
@@ -44,5 +46,6 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 		},
 	}
 	a.addOutput(c)
+	c.Flags().IntVar(&last, "last", 0, "begin with the ends of the last `N` runs")
 	return c
 }

@@ -73,8 +73,9 @@ recordings together are bounded: the oldest are removed. Nothing is recorded wit
 					Example: "  shell-operator hook record pods.sh --for 10m",
 					Flags:   []Flag{{Name: "for", Field: "for", Default: "10m", Usage: "how long"}},
 				}},
-			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, until the client disconnects", stream: t.tail},
-			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects", stream: t.tail},
+			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, as below", stream: t.tail},
+			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects; `?last=50` begins " +
+				"with the ends of the last runs", stream: t.tail},
 		},
 		Notes: func(h *hook.Hook, _ time.Time) []Reason { return calling(runs.Runs(h.Name)) },
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"sigs.k8s.io/yaml"
 
@@ -16,7 +17,13 @@ func (t *runTopic) tail(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	follower := t.runs.Follow(name)
+	last := 0
+	if text := r.URL.Query().Get("last"); text != "" {
+		if last, err = strconv.Atoi(text); err != nil || last < 0 {
+			return refuse(http.StatusBadRequest, "last: %q is no number of runs", text).hint("write for instance 50")
+		}
+	}
+	follower := t.runs.Follow(name, last)
 	defer follower.Close()
 	contentType := contentTypes[r.format]
 	if r.format == jsonFormat {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,11 +50,20 @@ type Follower struct {
 	lost    int
 }
 
-// Follow returns a Follower of a hook, or of all hooks when it is empty. Close ends it.
-func (h *History) Follow(hook string) *Follower {
+// Follow returns a Follower of a hook, or of all hooks when it is empty, which begins with the ends of the last runs. Close ends it.
+func (h *History) Follow(hook string, last int) *Follower {
 	f := &Follower{history: h, hook: hook, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var ended []Entry
+	for e := h.ended.Back(); e != nil && len(ended) < last; e = e.Prev() {
+		if r := e.Value.(*Record); hook == "" || r.run.Hook == hook {
+			ended = append(ended, r.endEntry())
+		}
+	}
+	for _, e := range slices.Backward(ended) {
+		f.put(e)
+	}
 	h.followers[f] = true
 	h.following.Add(1)
 	return f

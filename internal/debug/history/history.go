@@ -76,6 +76,15 @@ type Record struct {
 	mu   sync.Mutex
 	run  Run
 	tail tail
+	// end is when it ended.
+	end time.Time
+}
+
+// endEntry is the entry of its end.
+func (r *Record) endEntry() Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Entry{Time: r.end, Hook: r.run.Hook, Run: r.run.ID, Kind: Ended, Text: r.run.Outcome() + r.run.operations(), Status: r.run.Status}
 }
 
 // Begin adds a run that begins. It sets Status and Started, and ID if it is empty.
@@ -134,12 +143,11 @@ func (r *Record) End(o Outcome) {
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
 	r.run.Kubectl, r.run.Unrecorded = o.Kubectl, o.Unrecorded
 	r.run.Output, r.run.OutputCut = r.tail.text()
-	r.tail = tail{}
+	r.tail, r.end = tail{}, time.Now()
 	r.size = r.run.cost()
 	run := r.run
 	r.mu.Unlock()
-	now := time.Now()
-	h.tally(run.Hook, now).count(now, run.Status.Bad())
+	h.tally(run.Hook, r.end).count(r.end, run.Status.Bad())
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	for of := range run.outcomes() {
@@ -157,8 +165,7 @@ func (r *Record) End(o Outcome) {
 		}
 	}
 	h.trim(run.Hook)
-	h.publish(Entry{Time: now, Hook: run.Hook, Run: run.ID, Kind: Ended, Text: run.Outcome() + run.operations(),
-		Status: run.Status})
+	h.publish(r.endEntry())
 }
 
 // trim drops the oldest runs until all limits hold again.

@@ -115,7 +115,7 @@ func TestRunningRunsAreShown(t *testing.T) {
 
 func TestFollowersGetWhatHappens(t *testing.T) {
 	h := New()
-	all, mine := h.Follow(""), h.Follow("b")
+	all, mine := h.Follow("", 0), h.Follow("b", 0)
 	defer all.Close()
 	one(h, "a", 1, Succeeded, "hello")
 	one(h, "b", 2, Failed)
@@ -138,6 +138,19 @@ func TestFollowersGetWhatHappens(t *testing.T) {
 	}
 	mine.Close()
 	mine.Close()
+	late := h.Follow("", 1)
+	defer late.Close()
+	<-late.More()
+	if got := text(late); got != "2-1 ended: failed after 1s: exit status 1; " {
+		t.Errorf("a follower that begins with the last run got %s", got)
+	}
+	for last, want := range map[int]string{0: "", 9: "1-1 ended: succeeded after 1s: exit status 0; "} {
+		f := h.Follow("a", last)
+		if got := text(f); got != want {
+			t.Errorf("the last %d runs of a: %s", last, got)
+		}
+		f.Close()
+	}
 	one(h, "b", 3, Succeeded)
 	if got := text(mine); got != "" {
 		t.Errorf("after its end a follower got %s", got)
@@ -146,7 +159,7 @@ func TestFollowersGetWhatHappens(t *testing.T) {
 
 func TestSlowFollowersLoseEntries(t *testing.T) {
 	h := New()
-	f := h.Follow("")
+	f := h.Follow("", 0)
 	defer f.Close()
 	r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 1})
 	for range 2 * maxWaiting {
@@ -165,7 +178,7 @@ func TestSlowFollowersLoseEntries(t *testing.T) {
 // The bytes that wait for a follower are bounded.
 func TestFollowersAreBoundedInBytes(t *testing.T) {
 	h := New()
-	f := h.Follow("")
+	f := h.Follow("", 0)
 	defer f.Close()
 	r := h.Begin(Run{Task: "1", Hook: "h", Attempt: 1})
 	for range 100 {
@@ -253,7 +266,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			f := h.Follow("")
+			f := h.Follow("", 0)
 			defer f.Close()
 			for range 50 {
 				h.Runs("1")
