@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80123
-	testLines    = 78811
+	productLines = 80300
+	testLines    = 78897
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,12 +21,12 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5226,
+	"cmd/shell-operator":                 5229,
 	"docs":                               136,
-	"internal/app":                       2252,
-	"internal/console":                   2159,
-	"internal/debug":                     6999,
-	"internal/debug/history":             865,
+	"internal/app":                       2263,
+	"internal/console":                   2118,
+	"internal/debug":                     7168,
+	"internal/debug/history":             882,
 	"internal/dev":                       3297,
 	"internal/dev/lint":                  886,
 	"internal/dev/memory":                2669,
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              2064,
 	"internal/effect":                    405,
 	"internal/effect/apply":              765,
-	"internal/effect/applyset":           4005,
+	"internal/effect/applyset":           4021,
 	"internal/effect/finalizer":          845,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              1009,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     157,
 	"internal/source/http":               870,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6305,
+	"internal/source/watch":              6307,
 	"internal/source/webhook":            1120,
 	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,

@@ -124,7 +124,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if err != nil {
 		return nil, err
 	}
-	op.insight = newInsight(op, o)
+	op.insight = newInsight(op, cl, o)
 	environments, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
 	switch {
 	case err == nil || o.Kubectl != kubectl.Auto:

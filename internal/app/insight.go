@@ -14,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
@@ -54,7 +55,7 @@ type insight struct {
 	ready atomic.Bool
 }
 
-func newInsight(op *operator, o Options) *insight {
+func newInsight(op *operator, cl *kube.Cluster, o Options) *insight {
 	if o.Debug.Level == nil {
 		o.Debug.Level = &slog.LevelVar{} // of no logger
 	}
@@ -64,7 +65,8 @@ func newInsight(op *operator, o Options) *insight {
 	i.hooks = &debug.Hooks{Active: i.active, Skipped: i.skipped}
 	i.api = debug.New(debug.Options{
 		Hooks: i.hooks, Queues: op.queueSet(), Bindings: i, Workers: i, History: i.history, NotReady: i.notReady,
-		Version: o.Version, Shard: op.shards.status, Later: Routes(), Log: o.Log,
+		Version: o.Version, Cluster: cl.Config.Host, Instance: cl.Instance(o.Installation), Role: op.role,
+		Shard: op.shards.status, Later: Routes(), Log: o.Log,
 	})
 	i.api.Show(i.early())
 	i.page = debug.NewPage(i.api, o.Profiling)
@@ -185,13 +187,22 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 		if now := i.op.election.State(); now.Rival != "" {
 			p.Elsewhere = "this replica is a standby, it waits for " + now.Waits
 		}
-		select {
-		case <-i.op.leading:
-		default:
-			p.Standby = true
-		}
+		p.Standby = i.op.role() == "standby"
 	}
 	return p
+}
+
+// role is what the replica is in the election; empty without one.
+func (op *operator) role() string {
+	if op.election == nil {
+		return ""
+	}
+	select {
+	case <-op.leading:
+		return "leader"
+	default:
+		return "standby"
+	}
 }
 
 // Workers returns the workers of a hook, and whether they are used.

@@ -25,7 +25,7 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 	is := o.op.watcher.Sight(h, index, namespace, name)
 	ev := event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Modified, Key: is.Key,
 		Object: event.Object{Namespace: namespace, Name: name}}
-	s := debug.Sight{Sees: is.Sees, Deleting: is.Deleting, Finalizer: is.Finalizer, Lacking: is.Lacking}
+	s := debug.Sight{Sees: is.Sees, Deleting: is.Deleting, Finalizer: is.Finalizer, Lacking: is.Lacking, JSON: is.JSON}
 	s.Elsewhere = o.op.shards.elsewhereOf(is.Shard)
 	s.Queue, s.Key = o.op.life.LaneOf(ev)
 	s.InLane = o.op.queueSet().InLane(s.Queue, s.Key, h, index, namespace, name)

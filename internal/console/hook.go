@@ -46,16 +46,13 @@ func (c *Console) hook(r *http.Request) (page, error) {
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
-	for i := range s.Hooks {
-		if s.Hooks[i].Name == d.Name {
-			d.Status = &s.Hooks[i]
-		}
+	p.Status = &s
+	if s.Hooks = slices.DeleteFunc(s.Hooks, func(h debug.HookStatus) bool { return h.Name != d.Name }); len(s.Hooks) > 0 {
+		d.Status = &s.Hooks[0]
 	}
-	one := debug.Status{}
-	if d.Status != nil {
-		one.Hooks = []debug.HookStatus{*d.Status}
-	}
-	d.Bindings, d.Workers = one.BindingTable().Without("HOOK"), one.WorkerTable().Without("HOOK")
+	// The table has the workers.
+	d.Why.Reasons = slices.DeleteFunc(d.Why.Reasons, func(r debug.Reason) bool { return !r.Blocks && r.Kind == debug.ByWorker })
+	d.Bindings, d.Workers = s.BindingTable().Without("HOOK"), s.WorkerTable().Without("HOOK")
 	d.Paused = slices.ContainsFunc(s.Troubles, func(t debug.Trouble) bool {
 		return t.Kind == debug.IsPaused && slices.Contains(t.Hooks, d.Name)
 	})

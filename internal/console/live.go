@@ -40,13 +40,15 @@ const maxEntry = 256 << 10
 type stream struct {
 	w     http.ResponseWriter
 	flush *http.ResponseController
+	// id is what the browser sends when it connects again; empty for nothing.
+	id string
 }
 
 // streaming answers with server-sent events, unless as many are open as can be.
 func (c *Console) streaming(open chan struct{}, send func(*stream, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		s := &stream{w, http.NewResponseController(w)}
+		s := &stream{w: w, flush: http.NewResponseController(w)}
 		if s.flush.Flush() != nil {
 			return
 		}
@@ -63,6 +65,9 @@ func (c *Console) streaming(open chan struct{}, send func(*stream, *http.Request
 // send sends a message that htmx puts into the page. An event has a name instead.
 func (s *stream) send(event string, text []byte) error {
 	var b bytes.Buffer
+	if s.id != "" {
+		b.WriteString("id: " + s.id + "\n")
+	}
 	if event != "" {
 		b.WriteString("event: " + event + "\n")
 	}
@@ -104,11 +109,11 @@ func entries(ctx context.Context, body io.Reader) <-chan history.Entry {
 const together = 100 * time.Millisecond
 
 // tail follows the runs of a hook or of all, and connects again when the operator has ended. It calls each with what came together, and
-// lost with the error of a connection, or nil when there is one again.
+// lost with the error of a connection, or nil when there is one again. Each connection begins with the ends of the last runs.
 func (c *Console) tail(ctx context.Context, hook string, each func([]history.Entry) error, lost func(error) error) {
-	path := "/tail.json"
+	path := "/tail.json?last=50"
 	if hook != "" {
-		path = "/hook/" + segments(hook) + "/tail.json"
+		path = "/hook/" + segments(hook) + path
 	}
 	wait := firstDelay
 	for ctx.Err() == nil {
@@ -195,18 +200,26 @@ func (c *Console) lostText(err error) []byte {
 func (c *Console) streamLive(s *stream, r *http.Request) {
 	q := r.URL.Query()
 	d := liveData{Hook: q.Get("hook"), Outcome: q.Get("outcome"), Text: q.Get("text")}
+	// What was shown is not shown again when the browser or the console connects again.
+	seen, _ := time.Parse(time.RFC3339Nano, r.Header.Get("Last-Event-ID"))
 	c.tail(r.Context(), d.Hook, func(batch []history.Entry) error {
 		var b bytes.Buffer
 		for i := range batch {
-			if d.keep(&batch[i]) {
-				if err := c.templates.ExecuteTemplate(&b, "entry", &batch[i]); err != nil {
-					return err
-				}
+			e := &batch[i]
+			if e.Kind == history.Ended && !e.Time.After(seen) || !d.keep(e) {
+				continue
+			}
+			if err := c.templates.ExecuteTemplate(&b, "entry", e); err != nil {
+				return err
+			}
+			if e.Kind == history.Ended {
+				seen = e.Time
 			}
 		}
 		if b.Len() == 0 {
 			return nil
 		}
+		s.id = seen.Format(time.RFC3339Nano)
 		return s.send("", b.Bytes())
 	}, func(err error) error { return s.send("", c.lostText(err)) })
 }

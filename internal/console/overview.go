@@ -7,27 +7,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
-// Bounds of the overview.
-const (
-	shownKeyed = 5
-	shownLanes = 10
-)
-
 // overviewData is what the overview shows.
 type overviewData struct {
 	debug.Status
 	Problems, Notices []debug.Trouble
-	// Standby reports that another replica runs hooks.
-	Standby bool
-	Delayed []delayed
-	// More are queues with lanes in trouble beyond those.
-	More int
-}
-
-// delayed are the lanes in trouble of a queue.
-type delayed struct {
-	debug.Lanes
-	Problem *problem
 }
 
 func (c *Console) overview(r *http.Request) (page, error) {
@@ -35,32 +18,9 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	if err := c.link.get(r.Context(), "/status.json", &d.Status); err != nil {
 		return page{Title: "Overview"}, err
 	}
-	for _, t := range d.Troubles {
-		if t.Notice {
-			d.Notices = append(d.Notices, t)
-		} else {
-			d.Problems = append(d.Problems, t)
-		}
-	}
-	for i := range d.Hooks {
-		d.Standby = d.Standby || d.Hooks[i].State == "standby"
-	}
-	for _, q := range d.Queues {
-		if q.Delayed == 0 {
-			continue
-		}
-		if len(d.Delayed) == shownKeyed {
-			d.More++
-			continue
-		}
-		of, err := c.lanesOf(r, q.Name, "")
-		if err != nil {
-			return page{Title: "Overview"}, err
-		}
-		d.Delayed = append(d.Delayed, of)
-	}
+	d.Problems, d.Notices = d.Lists()
 	slices.SortStableFunc(d.Hooks, func(a, b debug.HookStatus) int { return rank(a.State) - rank(b.State) })
-	return page{Title: "Overview", content: "overview", Data: &d}, nil
+	return page{Title: "Overview", content: "overview", Data: &d, Status: &d.Status}, nil
 }
 
 // rank puts hooks in trouble first.
@@ -69,17 +29,6 @@ func rank(state string) int {
 		return 0
 	}
 	return 1
-}
-
-// lanesOf are the lanes in trouble of a queue for the overview.
-func (c *Console) lanesOf(r *http.Request, queue, key string) (d delayed, err error) {
-	d.Problem, err = c.part(r, "/queue/"+segments(queue)+"/lanes.json"+queryOf("key", key), &d.Lanes)
-	d.Queue = queue
-	if key == "" {
-		d.Lanes.Lanes = slices.DeleteFunc(d.Lanes.Lanes, func(l debug.LaneOfQueue) bool { return l.Failures == 0 })
-	}
-	d.Lanes.Lanes = d.Lanes.Lanes[:min(shownLanes, len(d.Lanes.Lanes))]
-	return d, err
 }
 
 // queueData is what the page of a queue shows.
@@ -102,6 +51,7 @@ func (c *Console) queue(r *http.Request) (page, error) {
 			d.Status, known = q, true
 		}
 	}
+	p.Status = &s
 	problem, err := c.part(r, "/queue/"+segments(name)+"/lanes.json"+queryOf("key", d.Key), &d.All)
 	d.Problem = problem
 	p.Data = &d

@@ -28,6 +28,9 @@ var assets embed.FS
 type page struct {
 	// Title is that of the page, Path its address below the base.
 	Title, Path string
+	// Status is that of the operator, for the header; nil if the page has not read it. To is a page that is opened instead.
+	Status *debug.Status
+	To     string
 	// content is the template of its content, Data what that shows.
 	content string
 	Data    any
@@ -77,12 +80,15 @@ func (c *Console) parse() *template.Template {
 		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
 		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String,
 		"bars": bars, "lower": strings.ToLower,
-		"brief": debug.OneLine,
-		"ago":   func(t time.Time) string { return ago(c.o.now().Sub(t)) },
+		"brief": debug.OneLine, "filled": func(t debug.Table) debug.Table { return t.Filled(c.o.now()) },
+		"ago": func(t time.Time) string { return ago(c.o.now().Sub(t)) },
+		"until": func(t time.Time) string {
+			return history.Duration(max(0, t.Sub(c.o.now()).Round(time.Second))).String()
+		},
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
-		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "times": times, "word": word, "waterfall": waterfall,
-		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "queueState": queueState, "laneState": laneState, "label": label,
+		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "word": word, "waterfall": waterfall,
+		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "label": label,
 		"named": func(a debug.Action, of string) any {
 			asks := ""
 			if a.Ask != "" {
@@ -115,12 +121,8 @@ func (c *Console) parse() *template.Template {
 		"act": func(action string, fields ...string) string {
 			return c.access.base + "/act/" + action + queryOf(fields...)
 		},
-		"actLane": func(action, queue string, keyed bool, key string) string {
-			query := url.Values{"name": {queue}}
-			if keyed { // without a key it would be an action on all lanes
-				query.Set("key", key)
-			}
-			return c.access.base + "/act/" + action + "?" + query.Encode()
+		"actLane": func(action, queue, key string) string { // without a key it would be an action on all lanes
+			return c.access.base + "/act/" + action + "?" + url.Values{"name": {queue}, "key": {key}}.Encode()
 		},
 	}).ParseFS(templates, "page/*.html"))
 }
@@ -180,6 +182,10 @@ func (c *Console) write(w http.ResponseWriter, r *http.Request, p page, err erro
 		c.html(w, "update", s)
 		return
 	}
+	if p.To != "" && err == nil {
+		http.Redirect(w, r, c.access.base+p.To, http.StatusSeeOther)
+		return
+	}
 	c.html(w, "frame", s)
 }
 
@@ -212,6 +218,10 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 	s.Version, s.Pod = c.link.peer()
 	s.Elsewhere = c.command("console", p.Path+s.Query)
 	if s.Lost == nil {
+		if s.Status == nil {
+			s.Status = &debug.Status{}
+			_ = c.link.get(r.Context(), "/status.json", s.Status) // without it, the header is empty
+		}
 		var b bytes.Buffer
 		if err := c.templates.ExecuteTemplate(&b, s.content, s.Data); err != nil {
 			return s, err

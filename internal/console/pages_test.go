@@ -37,7 +37,7 @@ func everywhere(f *fake, text string) {
 		"hook": text, "about": text}
 	minutes := map[string]any{"runs": append(make([]int, 58), 5, 3), "failures": append(make([]int, 58), 5, 0)}
 	f.set("/status.json", map[string]any{
-		"version": "v9", "notReady": text,
+		"version": "v9", "notReady": text, "cluster": "https://" + text, "instance": text, "role": "leader",
 		"hooks": []any{map[string]any{"name": text, "state": "failing", "objects": 3, "minutes": minutes, "lastRun": run, "bindings": []any{
 			map[string]any{"type": "kubernetesValidating", "name": text, "about": text, "queue": text, "state": "not registered"},
 			map[string]any{"type": "kubernetes", "name": text, "about": text, "queue": text, "state": "watching", "objects": 3},
@@ -46,7 +46,8 @@ func everywhere(f *fake, text string) {
 			"retryIn": 3, "lanes": 2,
 			"delayed": 1, "requeues": map[string]any{"events": 12, "objects": 12, "next": 2.5}}},
 		"failures": []any{run},
-		"troubles": []any{map[string]any{"kind": "queue", "hooks": []string{text}, "subject": text, "problem": text, "hint": text},
+		"troubles": []any{map[string]any{"kind": "queue", "hooks": []string{text}, "queue": text, "since": at, "subject": text,
+			"problem": text, "hint": text},
 			map[string]any{"kind": "paused", "hooks": []string{text}, "subject": text, "problem": text, "notice": true}},
 	})
 	escaped := segments(text)
@@ -64,11 +65,14 @@ func everywhere(f *fake, text string) {
 			"delayed": 1, "lanes": []any{lane}})
 	}
 	f.set("/object/Order/shop/"+escaped+".json", map[string]any{"kind": "Order", "namespace": "shop", "name": text,
+		"deleting": true, "conditions": []any{map[string]any{"type": "Ready", "status": text, "reason": text, "message": text}},
 		"bindings": []any{map[string]any{"hook": text, "binding": text, "state": "watching", "problem": text, "finalizer": text,
 			"hasFinalizer": true, "deleting": true, "queue": text, "key": text, "lane": lane, "events": 2, "before": 1,
 			"parked":  []any{map[string]any{"id": text, "contexts": 1, "attempts": 3, "since": at, "error": text}},
 			"requeue": map[string]any{"due": at}}},
-		"sets": []any{map[string]any{"id": text, "set": text, "hook": text, "state": "drifted", "reason": text}}, "runs": []any{run},
+		"sets": []any{map[string]any{"id": text, "set": text, "hook": text, "state": "drifted", "reason": text},
+			map[string]any{"id": text, "set": text, "hook": text, "owner": true, "memberCount": 8, "members": []any{
+				map[string]any{"kind": "ConfigMap", "namespace": "shop", "name": text, "state": "applied"}}}}, "runs": []any{run},
 		"history": []any{map[string]any{"hook": text, "since": at}}})
 	f.set("/parked/list.json", []any{map[string]any{"id": text, "hook": text, "queue": text, "key": text, "bindings": []string{text},
 		"about": []string{text}, "contexts": 2, "attempts": 3, "since": at, "error": text, "gaveUp": true}})
@@ -152,7 +156,7 @@ func TestHostileNamesAreText(t *testing.T) {
 			t.Fatalf("on an update of %s", path)
 		}
 	}
-	const harmless = "ha/rm/less" // it has two slashes, too
+	harmless := "ha/rm/less" + strings.Repeat("s", len(hostile)) // it has two slashes, and is long, too
 	everywhere(f, harmless)
 	for i, path := range pagesOf(harmless) {
 		if got := structure(t, b.get(path)); got != pages[pagesOf(hostile)[i]] && !strings.Contains(path, "find=") {
@@ -183,11 +187,15 @@ func TestPages(t *testing.T) {
 	b, f, _ := started(t)
 	everywhere(f, "blue")
 	for path, want := range map[string][]string{
-		"/": {"<title>Overview", "✕ blue", "‖ <strong>blue", "last 60 minutes: 8 runs, 5 failed", "Order/shop/blue",
-			"in 7s", "12 objects are delivered again, the next in 2.5s", "not registered", "/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue"},
-		"/hooks/blue": {"<title>Hook blue", "blocked", "/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
+		"/": {"<title>Overview", "✕ blue</strong> <span class=\"soft\">since ", "‖ blue", "✕ 2 problems</a>",
+			"cluster <strong>https://blue</strong>", "instance <strong>blue</strong>", "leader in Pod <strong>operator-0",
+			"· blue · shell-operator</title>",
+			"/act/queue/skip?name=blue", "last 60 minutes: 8 runs, 5 failed", "12 objects are delivered again, the next in 2.5s"},
+		"/hooks/blue": {"<title>Hook blue", "blocked", "not registered", ">lane</th>", "/objects/Order/blue",
+			"/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
 			"MergePatch", ">patch</td>", "kubectl shell-operator rbac --from-runs -n shop", "Resume…"},
-		"/queues/blue": {"1 of 900 lanes", "12 objects are delivered again, the next in 2.5s", "Order/shop/blue", "sleeping",
+		"/queues/blue": {"1 of 900 lanes", "12 objects are delivered again, the next in 2.5s", "Order/shop/blue", "sleeping", "in 7s",
+			"/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue",
 			"kubectl shell-operator console /queues/blue -n shop"},
 		"/runs/blue": {"attempt 2 of task blue", "and 7 more", "The end of it", "and 29 more", "3 × blue", "runs save blue",
 			"<summary>Context 1"},
@@ -195,14 +203,14 @@ func TestPages(t *testing.T) {
 		"/runs/blue?find=BLUE":    {"<mark>blue</mark>"},
 		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task",
 			"/act/parked/drop?id=blue",
-			"drifted", "All runs of"},
+			"drifted", "All runs of", "It is being deleted", ">Ready</th>", "in 0s, at", "/objects/ConfigMap/shop/blue", "and 7 more"},
 		"/parked":                 {"gave up: blue", "/act/parked/drop?id=blue"},
 		"/sets":                   {"its record blue", "/act/sets/delete?set=blue"},
 		"/sets/blue":              {"drifted", "/objects/blue/blue/blue"},
 		"/finalizers":             {"orphaned with 3 objects", "/act/finalizers/remove?instance=blue&amp;name=blue&amp;yes=true"},
 		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
 		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
-		"/search?q=Order/eu/o-17": {"/objects/Order/eu/o-17"},
+		"/search?q=Order/eu/o-17": {"Nothing is found.", "has no /object/Order/eu/o-17"},
 		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop",
 			`/act/parked/retry?id=blue&amp;seen=`},
 		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "kubectl shell-operator queue retry blue --key &#39;a b&#39; -n shop"},
@@ -217,6 +225,24 @@ func TestPages(t *testing.T) {
 	for path, never := range map[string]string{"/": "/act/queue/retry", "/act/parked/retry?id=blue": "Done"} {
 		f.set("/status.json", map[string]any{"version": "v9", "healthy": true})
 		hasNot(t, b.get(path), never)
+	}
+}
+
+// TestExactHit: a search for the whole name of one thing opens it, one for a part or for several lists them.
+func TestExactHit(t *testing.T) {
+	b, f, _ := started(t)
+	everywhere(f, "blue")
+	f.set("/status.json", map[string]any{"version": "v9", "hooks": []any{map[string]any{"name": "shop/a.sh"}, map[string]any{"name": "main"}},
+		"queues": []any{map[string]any{"name": "main"}}})
+	f.set("/run/list.json?all=true", []any{map[string]any{"id": "7-3", "task": "7", "hook": "shop/a.sh"}})
+	for query, want := range map[string]string{"shop/a.sh": "/hooks/shop/a.sh", "7-3": "/runs/7-3",
+		"Order/shop/blue": "/objects/Order/shop/blue",
+		"7":               "", "main": "", "shop/a": "", "Order/shop/red": ""} {
+		w := b.request("GET", "/search?q="+url.QueryEscape(query), nil, nil)
+		got := strings.TrimPrefix(w.Header().Get("Location"), b.console.access.base)
+		if got != want || (w.Code == http.StatusSeeOther) != (want != "") {
+			t.Errorf("%s: %d %q, want %q", query, w.Code, got, want)
+		}
 	}
 }
 
@@ -251,10 +277,10 @@ func TestShard(t *testing.T) {
 		want  string
 	}{
 		{map[string]any{"shard": 0, "shards": 3, "division": "1a2b", "serving": true, "holders": []string{"operator-0", "", "long-gone"}},
-			"✓ Shard 0/3, division 1a2b, serving, since 60 s ago. This console shows one replica."},
+			"✓ shard 0/3 of division 1a2b, for 60s. This console shows one replica."},
 		{map[string]any{"shards": 2, "division": "1a2b", "waits": "a Lease that is <free>", "holders": []string{"operator-1", ""}},
-			"‖ Standby of 2 shards, division 1a2b, waits for a Lease that is &lt;free&gt;, since 60 s ago. This console shows one replica; " +
-				"the shards are with 0 operator-1, 1 none."},
+			"‖ standby of division 1a2b, waits for a Lease that is &lt;free&gt;, for 60s; owners of shards: 0 operator-1, 1 none. " +
+				"This console shows one replica."},
 	} {
 		test.shard["since"] = at.Now().Add(-time.Minute)
 		f.set("/status.json", map[string]any{"shard": test.shard, "hooks": []any{map[string]any{"name": "a.sh", "state": "standby"}}})
@@ -280,7 +306,6 @@ func TestOlderOperator(t *testing.T) {
 	everywhere(f, "blue")
 	f.set("/queue/blue/lanes.json", nil)
 	f.set("/hook/blue/runs.json", nil)
-	has(t, b.get("/"), "has no /queue/blue/lanes", "<h2 id=\"hooks\">")
 	has(t, b.get("/queues/blue"), "has no /queue/blue/lanes", "Pause…")
 	has(t, b.get("/hooks/blue"), "has no /hook/blue/runs", "Bindings")
 	// Without phases, they are made of the times of the run.
@@ -399,14 +424,17 @@ func TestLive(t *testing.T) {
 	all, cancel := messages(t, b, "/stream/live?outcome=failed&text=disk")
 	defer cancel()
 	until(t, all, "hx-target") // it is connected
+	n := int64(0)
 	entry := func(kind, text string) string {
-		line, _ := json.Marshal(map[string]any{"time": time.Unix(0, 0), "hook": "a.sh", "run": "1-1", "kind": kind, "text": text})
+		n++
+		line, _ := json.Marshal(map[string]any{"time": time.Unix(n, 0), "hook": "a.sh", "run": "1-1", "kind": kind, "text": text})
 		return string(line)
 	}
 	f.say(t, entry("printed", "disk"))
 	f.say(t, entry("ended", "succeeded after 1s: disk"))
 	f.say(t, entry("ended", "failed after 1s: network"))
-	f.say(t, entry("ended", "failed after 1s: "+hostile+" disk"))
+	last := entry("ended", "failed after 1s: "+hostile+" disk")
+	f.say(t, last)
 	got := until(t, all, "<li")
 	if strings.Count(got, "<li") != 1 || !strings.Contains(got, "&lt;img") {
 		t.Errorf("%s", got)
@@ -417,8 +445,17 @@ func TestLive(t *testing.T) {
 	at.add(time.Hour)
 	f.fail(nil)
 	until(t, all, `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`)
+	f.say(t, last) // a tail begins with the last runs, which have been shown
 	f.say(t, entry("ended", "failed after 2s: disk again"))
-	until(t, all, "disk again")
+	if got := until(t, all, "<li"); strings.Contains(got, "&lt;img") || !strings.Contains(got, "disk again") ||
+		!strings.Contains(got, "id: 1970-01-01T00:00:05Z") {
+		t.Errorf("%s", got)
+	}
+	for _, path := range f.gets {
+		if strings.Contains(path, "tail.json") && path != "/tail.json?last=50" {
+			t.Errorf("the console requests %s", path)
+		}
+	}
 }
 
 // TestRunInProgress: the page of a run is sent again while it runs, and once more at its end.

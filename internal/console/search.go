@@ -9,15 +9,17 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-// searchData is what the page of a search shows: lists of what is found, without those that are empty.
+// searchData is what the page of a search shows: lists of what is found, without those that are empty. What is called exactly as the query
+// is opened, if it is one.
 type searchData struct {
-	Query, Object string
-	Found         []debug.Table
-	Problem       *problem
+	Query   string
+	Found   []debug.Table
+	Problem *problem
+	exact   []string
 }
 
-// shownFound limits each list of a search.
-const shownFound = 50
+// shownFound limits each list of a search, shownKeyed the keyed queues that are searched.
+const shownFound, shownKeyed = 50, 5
 
 func (c *Console) search(r *http.Request) (page, error) {
 	d := searchData{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
@@ -26,41 +28,54 @@ func (c *Console) search(r *http.Request) (page, error) {
 		return p, nil
 	}
 	p.Title = "Search for " + plain(d.Query)
-	if parts := strings.Split(d.Query, "/"); len(parts) == 2 || len(parts) == 3 {
-		d.Object = d.Query
-	}
 	var s debug.Status
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(d.Query)) }
-	add := func(t debug.Table) {
+	add := func(t debug.Table, pages string) {
+		if pages != "" && slices.Contains(t.Names(), d.Query) {
+			d.exact = append(d.exact, pages+segments(d.Query))
+		}
 		if t.Rows = t.Rows[:min(shownFound, len(t.Rows))]; len(t.Rows) > 0 {
 			d.Found = append(d.Found, t)
 		}
 	}
-	named := func(t debug.Table) {
+	named := func(t debug.Table, pages string) {
 		t.Rows = slices.DeleteFunc(t.Rows, func(row []debug.Cell) bool { return !has(row[0].Text(c.o.now())) })
-		add(t)
+		add(t, pages)
 	}
-	named(s.HookTable())
-	named(s.QueueTable())
-	for i, keyed := 0, 0; i < len(s.Queues) && keyed < shownKeyed; i++ {
-		if s.Queues[i].Lanes == 0 {
+	p.Status = &s
+	named(s.HookTable(), "/hooks/")
+	named(s.QueueTable(), "/queues/")
+	keyed, err := 0, error(nil)
+	for _, q := range s.Queues {
+		if q.Lanes == 0 || keyed == shownKeyed {
 			continue
 		}
 		keyed++
-		of, err := c.lanesOf(r, s.Queues[i].Name, d.Query)
-		if err != nil {
+		var of debug.Lanes
+		if d.Problem, err = c.part(r, "/queue/"+segments(q.Name)+"/lanes.json"+queryOf("key", d.Query), &of); err != nil {
 			return p, err
 		}
-		add(of.Table())
+		add(of.Table(), "")
 	}
 	var runs []history.Run
-	var err error
 	d.Problem, err = c.part(r, "/run/list.json?all=true", &runs)
 	add(runsOf(slices.DeleteFunc(runs, func(one history.Run) bool {
 		return one.ID != d.Query && one.Task != d.Query && !has(strings.Join(one.Why, "\n"))
-	})).Table)
+	})).Table, "/runs/")
+	if n := strings.Count(d.Query, "/"); err == nil && len(d.exact) == 0 && (n == 1 || n == 2) {
+		var unknown *problem
+		switch unknown, err = c.part(r, "/object/"+segments(d.Query)+".json", &debug.ObjectState{}); {
+		case unknown == nil:
+			d.exact = append(d.exact, "/objects/"+segments(d.Query))
+		case len(d.Found) == 0:
+			d.Problem = unknown
+		}
+	}
+	if len(d.exact) == 1 {
+		p.To = d.exact[0]
+	}
 	return p, err
 }

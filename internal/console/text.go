@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,8 +8,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
 // shownText limits a text of an operator on a page. A browser lays out a line of a mebibyte for seconds.
@@ -116,13 +113,6 @@ func mark(state string) string {
 	return "✕"
 }
 
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return strconv.Itoa(n) + " times"
-}
-
 // word is a state as a class of the style sheet.
 func word(state string) string {
 	first, _, _ := strings.Cut(state, ",")
@@ -135,22 +125,6 @@ func word(state string) string {
 		}
 		return -1
 	}, first)
-}
-
-// queueState is that of a queue in words.
-func queueState(q debug.QueueStatus) string {
-	if q.Paused {
-		return "paused"
-	}
-	return cmp.Or(string(q.Phase), "idle")
-}
-
-// laneState is that of a lane in words.
-func laneState(l debug.LaneOfQueue) string {
-	if l.Failures > 0 && l.Phase == debug.Sleeping {
-		return "failed, " + times(l.Failures)
-	}
-	return cmp.Or(string(l.Phase), "idle")
 }
 
 // objectPath is an object as pages of objects have it in their addresses, Kind/namespace/name or Kind/name; empty without a name.

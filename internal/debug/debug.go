@@ -15,7 +15,9 @@ package debug
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
@@ -30,6 +32,10 @@ type Options struct {
 	// NotReady is why requests are not answered; empty if they are.
 	NotReady func() string
 	Version  string
+	// Cluster is the address of the API server, Instance the name of the installation. Role is that of the replica in an election, empty
+	// without one; it may be nil.
+	Cluster, Instance string
+	Role              func() string
 	// Shard is this replica's share in the work; nil, or it returns nil, without shards.
 	Shard func() *ShardStatus
 	// Later are the routes of a complete operator: until they are there, they are answered with 503.
@@ -43,6 +49,10 @@ type API struct {
 	topics atomic.Pointer[[]Topic]
 	// address bounds all requests that do not come over the socket, the others the streams that do.
 	address, userStreams, hookStreams *places
+
+	mu sync.Mutex
+	// reported is when each trouble that was there at the last look was first reported, by kind and subject.
+	reported map[string]time.Time
 }
 
 // New returns an API without topics.

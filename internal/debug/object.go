@@ -2,12 +2,15 @@ package debug
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
@@ -32,6 +35,8 @@ type Sight struct {
 	// Sees: the object is among those of the binding. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding, Lacking:
 	// it waits for that.
 	Sees, Deleting, Finalizer, Lacking bool
+	// JSON is the object, if the binding keeps it.
+	JSON []byte
 	// Elsewhere is where its events are delivered, or may be if the binding does not see it: with shards, and not here.
 	Elsewhere string
 	// Queue and Key are the lane of its next event.
@@ -105,6 +110,9 @@ type ObjectState struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+	// Deleting reports that it has a deletionTimestamp, Conditions are those of its status: if a binding keeps the whole object.
+	Deleting   bool        `json:"deleting,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty"`
 	// Bindings are those for the kind, those that see the object first.
 	Bindings []ObjectBinding `json:"bindings"`
 	// Sets are those that were made complete since the start, and that it is a part of.
@@ -155,15 +163,54 @@ type ObjectSet struct {
 	Name  string `json:"set"`
 	Hook  string `json:"hook"`
 	Owner bool   `json:"owner,omitempty"`
+	// Members are the first ones of the set that the object owns, of all that Count has.
+	Members []SetMember `json:"members,omitempty"`
+	Count   int         `json:"memberCount,omitempty"`
 	// State is that of a member, Reason explains it.
 	State  applyset.State `json:"state,omitempty"`
 	Reason string         `json:"reason,omitempty"`
 }
 
+// Table are the members as rows.
+func (s *ObjectSet) Table() Table {
+	t := TableOf("objects of "+s.Name, s.Members)
+	if more := s.Count - len(s.Members); more > 0 {
+		t.Rest = fmt.Sprintf("and %d more", more)
+	}
+	return t
+}
+
+// Condition is one of the status of an object.
+type Condition struct{ metav1.Condition }
+
+// Cells are those of the condition in a list.
+func (c *Condition) Cells() []Cell {
+	return []Cell{asText.of("CONDITION", c.Type), asText.of("STATUS", c.Status), asText.of("REASON", c.Reason),
+		asText.of("MESSAGE", c.Message), asAge.of("AGO", c.LastTransitionTime.Time)}
+}
+
+// ConditionTable are the conditions as rows.
+func (s *ObjectState) ConditionTable() Table { return TableOf("conditions", s.Conditions) }
+
 // HookHistory is how far back the history of a hook reaches: all runs that began later are in it.
 type HookHistory struct {
 	Hook  string    `json:"hook"`
 	Since time.Time `json:"since"`
+}
+
+// shownMembers limits the members of a set.
+const shownMembers = 100
+
+// conditionsOf reads the status of an object. One with another form of conditions has none.
+func conditionsOf(text []byte) (deleting bool, conditions []Condition) {
+	var o struct {
+		Metadata struct{ DeletionTimestamp string }
+		Status   struct{ Conditions []Condition }
+	}
+	if json.Unmarshal(text, &o) != nil {
+		return false, nil
+	}
+	return o.Metadata.DeletionTimestamp != "", o.Status.Conditions
 }
 
 func (t *objectTopic) show(r request) (answer, error) {
@@ -185,8 +232,12 @@ func (t *objectTopic) show(r request) (answer, error) {
 	now := time.Now()
 	kinds := t.bindingsOf(hooks, s)
 	for _, p := range t.objects.Parts(kinds[0], s.Namespace, s.Name) {
-		s.Sets = append(s.Sets, ObjectSet{ID: p.ID, Name: p.Set, Hook: p.Hook, Owner: p.Owner, State: p.State,
-			Reason: history.Cut(p.Reason, shownError)})
+		set := ObjectSet{ID: p.ID, Name: p.Set, Hook: p.Hook, Owner: p.Owner, State: p.State, Reason: history.Cut(p.Reason, shownError),
+			Count: len(p.Members)}
+		for _, m := range p.Members[:min(shownMembers, len(p.Members))] {
+			set.Members = append(set.Members, SetMember{m})
+		}
+		s.Sets = append(s.Sets, set)
 	}
 	for _, run := range t.runs.All("") {
 		if s.isNamedBy(&run, kinds) {
@@ -241,6 +292,9 @@ func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []st
 func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBinding {
 	k, is, sight := &h.Kubernetes[index], t.bindings.Binding(h, index), t.objects.Sight(h, index, s.Namespace, s.Name)
 	progress := t.bindings.Progress(h)
+	if sight.JSON != nil {
+		s.Deleting, s.Conditions = conditionsOf(sight.JSON)
+	}
 	b := ObjectBinding{Hook: h.Name, Binding: k.Name, Sees: sight.Sees, State: watchState(progress, is), Finalizer: k.Finalizer,
 		HasFinalizer: sight.Finalizer, AwaitsFinalizer: sight.Lacking, Deleting: sight.Deleting, Queue: sight.Queue, Key: sight.Key,
 		Events: sight.Events, Before: sight.Before, EventsCut: sight.AtLeast}
@@ -324,6 +378,9 @@ func (t *objectTopic) unknownKind(hooks []*hook.Hook, kind string) error {
 func (s *ObjectState) text(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", s.Kind, s.path())
+	for _, c := range s.Conditions {
+		fmt.Fprintf(&b, "condition %s=%s%s%s\n", c.Type, c.Status, colon(c.Reason), colon(OneLine(c.Message)))
+	}
 	for i := range s.Bindings {
 		s.Bindings[i].write(&b, now)
 	}
@@ -333,7 +390,7 @@ func (s *ObjectState) text(now time.Time) string {
 	for _, set := range s.Sets {
 		what := fmt.Sprintf("member, %s", set.State)
 		if set.Owner {
-			what = "owner"
+			what = "owner of " + count(set.Count, "object")
 		}
 		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(OneLine(set.Reason)))
 	}
@@ -389,7 +446,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 		case o.Before > 0:
 			text += fmt.Sprintf(", behind %s", count(o.Before, "task"))
 		}
-		line("%s; %s", text, o.Lane.text())
+		line("%s; %s", text, o.Lane.Text())
 	}
 	for _, p := range o.Parked {
 		line("%s", p.text(now))
@@ -403,8 +460,8 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	}
 }
 
-// text is the state of a lane in words.
-func (l *LaneOfQueue) text() string {
+// Text is the state of the lane in words.
+func (l *LaneOfQueue) Text() string {
 	text := "the first task waits for its turn"
 	switch l.Phase {
 	case Running:

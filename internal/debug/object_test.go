@@ -53,10 +53,14 @@ func TestObject(t *testing.T) {
 				Events: 2, Before: 1},
 			Parked: []pending.ParkedTask{{ID: "9", Hook: f.hooks[0], Queue: "orders", Key: "Order/eu/o-17", Contexts: 2,
 				Attempts: 5, Since: time.Now().Add(-time.Hour), Error: "no\nway"}},
+			JSON: []byte(`{"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}, "status": {"conditions": [
+				{"type": "Ready", "status": "False", "reason": "Failed", "message": "no\nway", "lastTransitionTime": null}]}}`),
 			Requeued: true, Due: time.Now().Add(30 * time.Second)}}
 		f.parts = map[string][]applyset.Part{"Order eu/o-17": {
 			{Hook: "sites.sh", Set: "pages", ID: "pages-1", State: applyset.Drifted, Reason: "changed by kubectl"},
-			{Hook: "orders.sh", Set: "children", ID: "children-1", Owner: true}}}
+			{Hook: "orders.sh", Set: "children", ID: "children-1", Owner: true, Members: []applyset.MemberState{
+				{Kind: "ConfigMap", Namespace: "eu", Name: "a", State: applyset.Applied},
+				{Kind: "ConfigMap", Namespace: "eu", Name: "b", State: applyset.Rejected, Reason: "no"}}}}}
 		o := operate(f)
 		began := time.Now()
 		time.Sleep(10 * time.Second)
@@ -71,6 +75,7 @@ func TestObject(t *testing.T) {
 		api := o.api()
 		got := ask(api, "GET", "/object/order/eu/o-17", nil).Body.String()
 		want := `order eu/o-17
+condition Ready=False: Failed: no way
 orders.sh, binding "orders": sees it: the hook is paused
   it is being deleted and has the finalizer example.com/order
   queue "orders", key "Order/eu/o-17": 2 events of it, behind 1 task; the next attempt is in 4s, it has failed 3 times: boom bang
@@ -78,7 +83,7 @@ orders.sh, binding "orders": sees it: the hook is paused
   it is delivered again in 20s
 audit.sh, binding "audit": does not see it: there is no such object, or the selectors of the binding leave it out
 set pages-1 of hook "sites.sh": member, drifted: changed by kubectl
-set children-1 of hook "orders.sh": owner
+set children-1 of hook "orders.sh": owner of 2 objects
 run 30-1 of tidy.sh, 0s ago: exit status 0 (tick)
 run 20-1 of orders.sh, 0s ago: exit status 1 (Modified eu/o-17 (orders))
 all runs of audit.sh since ` + began.Format(time.RFC3339) + ` are known

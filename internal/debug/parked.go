@@ -248,16 +248,18 @@ func (t parkedTopic) troubles() (all []Trouble) {
 	slices.SortFunc(all, func(a, b Trouble) int { return cmp.Compare(a.Subject, b.Subject) })
 	type place struct{ hook, queue string }
 	var places []place
-	tasks := map[place]int{}
+	tasks, since := map[place]int{}, map[place]time.Time{}
 	for _, p := range slices.Backward(t.Parked(0)) {
 		at := place{p.Hook.Name, p.Queue}
 		if tasks[at]++; tasks[at] == 1 {
 			places = append(places, at)
 		}
+		since[at] = p.Since // the last one is the oldest
 	}
 	for _, at := range places {
 		all = append(all, Trouble{Kind: InParked, Hooks: []string{at.hook}, Subject: fmt.Sprintf("%s, queue %q", at.hook, at.queue),
-			Problem: count(tasks[at], "task") + " parked after the last attempt", Hint: "shell-operator parked list"})
+			Problem: count(tasks[at], "task") + " parked after the last attempt", Hint: "shell-operator parked list",
+			Queue: at.queue, Since: since[at]})
 	}
 	return all
 }

@@ -75,7 +75,7 @@ func (t *pauses) troubles() (all []Trouble) {
 	for _, q := range t.queues.Queues(0) {
 		if q.Paused {
 			all = append(all, Trouble{Kind: IsPaused, Subject: fmt.Sprintf("queue %q", q.Name), Problem: "is paused with " + count(q.Length, "task"),
-				Hint: "shell-operator queue resume " + q.Name, Notice: true})
+				Hint: "shell-operator queue resume " + q.Name, Notice: true, Queue: q.Name})
 		}
 	}
 	return all

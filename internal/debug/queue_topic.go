@@ -225,7 +225,7 @@ func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 
 // failingTasks are those whose last attempt has failed. They wait for the next one, or are in it: an attempt may take minutes.
 func failingTasks(q *Queue) []Trouble {
-	t := Trouble{Kind: InQueue, Subject: fmt.Sprintf("queue %q", q.Name)}
+	t := Trouble{Kind: InQueue, Queue: q.Name, Subject: fmt.Sprintf("queue %q", q.Name)}
 	switch {
 	case q.Keyed && q.Delayed > 0:
 		t.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Length)

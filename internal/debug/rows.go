@@ -54,7 +54,8 @@ const (
 	asTook    Kind = "took"
 	asLeft    Kind = "left"
 	asMinutes Kind = "minutes"
-	// asPlot is a picture, on pages only.
+	// asLane is a RunLane, asPlot a picture, on pages only.
+	asLane Kind = "lane"
 	asPlot Kind = "plot"
 	// asActions are what a person can do with the object, on pages.
 	asActions Kind = "actions"
@@ -119,6 +120,8 @@ func (c *Cell) Text(now time.Time) string {
 			}
 		}
 	case nil:
+	case []Action:
+		text = strings.Repeat("…", len(v))
 	default:
 		text = OneLine(fmt.Sprint(v))
 	}
@@ -169,13 +172,26 @@ func (t Table) Without(column string) Table {
 	return t
 }
 
+// Filled are the rows without columns that have nothing in any of them.
+func (t Table) Filled(now time.Time) Table {
+	for _, column := range slices.Clone(t.Columns) {
+		has := func(row []Cell) bool {
+			return slices.ContainsFunc(row, func(c Cell) bool { return c.Column == column.Column && c.Text(now) != "-" })
+		}
+		if len(t.Rows) > 0 && !slices.ContainsFunc(t.Rows, has) {
+			t = t.Without(column.Column)
+		}
+	}
+	return t
+}
+
 // Texts are the lines of the table with the header first, and their keys: the lines without the cells that change without an event.
 func (t *Table) Texts(wide bool, now time.Time) (lines [][]string, keys []string) {
 	for i, row := range slices.Insert(slices.Clone(t.Rows), 0, t.Columns) {
 		var line, key []string
 		for j := range row {
 			c := &row[j]
-			if c.Wide && !wide || c.Kind == asActions || c.Kind == asPlot {
+			if c.Wide && !wide || c.Kind == asActions || c.Kind == asPlot || c.Kind == asLane {
 				continue
 			}
 			text := c.Column

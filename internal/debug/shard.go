@@ -26,11 +26,7 @@ func (s *ShardStatus) String() string { return s.Text(time.Now()) }
 
 // Text is a line, without its end.
 func (s *ShardStatus) Text(now time.Time) string {
-	since := ago(now.Sub(s.Since))
-	own := "standby"
-	if s.Shard != nil {
-		own = fmt.Sprintf("shard %d/%d", *s.Shard, s.Shards)
-	}
+	since, own := ago(now.Sub(s.Since)), s.role()
 	if s.Serving {
 		return fmt.Sprintf("%s of division %s, for %s", own, s.Division, since)
 	}
@@ -45,13 +41,20 @@ func (s *ShardStatus) Text(now time.Time) string {
 		strings.Join(holders, ", "))
 }
 
+// role is what the replica is: its shard, or a standby.
+func (s *ShardStatus) role() string {
+	if s.Shard == nil {
+		return "standby"
+	}
+	return fmt.Sprintf("shard %d/%d", *s.Shard, s.Shards)
+}
+
 // here is what this replica is to commands, which act on one.
 func (s *ShardStatus) here() string {
-	own := fmt.Sprintf("is a standby of %d shards", s.Shards)
-	if s.Shard != nil {
-		own = fmt.Sprintf("has shard %d/%d", *s.Shard, s.Shards)
+	if s.Shard == nil {
+		return fmt.Sprintf("this replica is a standby of %d shards", s.Shards)
 	}
-	return "this replica " + own
+	return "this replica has " + s.role()
 }
 
 // here is what this replica is to the commands of a route; empty without shards, and for finalizers and sets, which are in the cluster.

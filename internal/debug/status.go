@@ -16,6 +16,11 @@ import (
 // Status is what the status page shows. It has no content of objects and no output of hooks: the page has no password.
 type Status struct {
 	Version string `json:"version"`
+	// Cluster is the address of the API server, Instance the name of the installation. Role is what this replica is among several: leader,
+	// standby, or its shard; empty for the only one.
+	Cluster  string `json:"cluster,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	Role     string `json:"role,omitempty"`
 	// Healthy reports that hooks are loaded, that the operator is ready, and that no trouble but notices is there.
 	Healthy bool `json:"healthy"`
 	// Loading reports that the config calls of hooks are still running.
@@ -99,12 +104,18 @@ func (a *API) statusAt(now time.Time) Status {
 	o := &a.o
 	hooks := o.Hooks.Active()
 	d := Status{
-		Version: o.Version, Loading: hooks == nil, NotReady: o.NotReady(), Hooks: []HookStatus{}, Queues: []QueueStatus{},
-		Failures: []runStatus{},
+		Version: o.Version, Cluster: o.Cluster, Instance: o.Instance, Loading: hooks == nil, NotReady: o.NotReady(),
+		Hooks: []HookStatus{}, Queues: []QueueStatus{}, Failures: []runStatus{},
 		Troubles: append([]Trouble{}, a.Troubles()...),
 	}
 	if o.Shard != nil {
 		d.Shard = o.Shard()
+	}
+	switch {
+	case d.Shard != nil:
+		d.Role = d.Shard.role()
+	case o.Role != nil:
+		d.Role = o.Role()
 	}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
@@ -152,12 +163,43 @@ func (a *API) statusAt(now time.Time) Status {
 	return d
 }
 
+// Lists are the troubles as they are shown, those with one cause as one: what does not work, and what is paused.
+func (s *Status) Lists() (problems, notices []Trouble) {
+	for _, t := range joined(s.Troubles) {
+		if t.Notice {
+			notices = append(notices, t)
+		} else {
+			problems = append(problems, t)
+		}
+	}
+	return problems, notices
+}
+
+// Verdict is the health of the operator in a word or two.
+func (s *Status) Verdict() string {
+	problems, _ := s.Lists()
+	n := len(problems)
+	switch {
+	case s.Loading:
+		return "hooks are being loaded"
+	case s.Healthy:
+		return "healthy"
+	case s.NotReady != "":
+		n++
+	}
+	return count(n, "problem")
+}
+
 // shownProblems limits the lists of the text form, which fits a screen.
 const shownProblems = 10
 
 // Text is the status on one screen.
 func (s *Status) Text(now time.Time) string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "shell-operator %s: %s\n", s.Version, s.Verdict())
+	if s.Shard != nil {
+		fmt.Fprintln(&b, s.Shard.Text(now))
+	}
 	list := func(title string, lines []string) {
 		if len(lines) == 0 {
 			return
@@ -171,30 +213,13 @@ func (s *Status) Text(now time.Time) string {
 			b.WriteString("- " + line + "\n")
 		}
 	}
-	var problems, notices []string
-	for _, t := range joined(s.Troubles) {
-		if t.Notice {
-			notices = append(notices, t.String())
-		} else {
-			problems = append(problems, t.String())
-		}
-	}
+	problems, notices := s.Lists()
+	lines := sentences(problems)
 	if s.NotReady != "" && !s.Loading {
-		problems = append(problems, s.NotReady)
+		lines = append(lines, s.NotReady)
 	}
-	switch {
-	case s.Loading:
-		fmt.Fprintf(&b, "shell-operator %s: hooks are being loaded\n", s.Version)
-	case s.Healthy:
-		fmt.Fprintf(&b, "shell-operator %s: healthy\n", s.Version)
-	default:
-		fmt.Fprintf(&b, "shell-operator %s: %s\n", s.Version, count(len(problems), "problem"))
-	}
-	if s.Shard != nil {
-		fmt.Fprintln(&b, s.Shard.Text(now))
-	}
-	list("problems", problems)
-	list("paused", notices)
+	list("problems", lines)
+	list("paused", sentences(notices))
 	states, waiting := map[string]int{}, 0
 	for _, h := range s.Hooks {
 		states[h.State]++

@@ -31,20 +31,26 @@ func (h *HookStatus) Cells() []Cell {
 	}
 }
 
-// Cells are those of the queue in a list.
-func (q *QueueStatus) Cells() []Cell {
-	state, next, lasts := cmp.Or(string(q.Phase), "idle"), q.Head, any(nil)
-	if q.Tasks > 0 {
-		lasts = q.For
-	}
+// State is the phase in words.
+func (q *QueueStatus) State() string {
+	state := cmp.Or(string(q.Phase), "idle")
 	if q.Paused {
 		state += ", paused"
+	}
+	return state
+}
+
+// Cells are those of the queue in a list.
+func (q *QueueStatus) Cells() []Cell {
+	next, lasts := q.Head, any(nil)
+	if q.Tasks > 0 {
+		lasts = q.For
 	}
 	if q.Requeues != nil {
 		next = strings.TrimPrefix(next+"; "+q.Requeues.String(), "; ")
 	}
 	return []Cell{
-		asQueue.of("QUEUE", q.Name), asNumber.of("TASKS", q.Tasks), asState.of("STATE", state), asNumber.of("FAILURES", some(q.Failures)),
+		asQueue.of("QUEUE", q.Name), asNumber.of("TASKS", q.Tasks), asState.of("STATE", q.State()), asNumber.of("FAILURES", some(q.Failures)),
 		asLeft.of("NEXT ATTEMPT", q.RetryIn), asAge.wide("FOR", lasts), asNumber.wide("LANES", some(q.Lanes)),
 		asNumber.wide("RUNNING", some(q.Running)), asNumber.wide("DELAYED", some(q.Delayed)), asText.of("FIRST TASK", next),
 	}
@@ -101,12 +107,13 @@ func (s *Status) HookTable() Table    { return TableOf("hooks", s.Hooks) }
 func (s *Status) QueueTable() Table   { return TableOf("queues", s.Queues) }
 func (s *Status) FailureTable() Table { return TableOf("failed runs", s.Failures) }
 func (s *Status) BindingTable() Table {
-	return bindings("bindings", s.Hooks, func(hook.Kind) bool { return true })
-}
-
-// WebhookTable has the bindings that answer the API server.
-func (s *Status) WebhookTable() Table {
-	return bindings("webhooks", s.Hooks, reviews).Without("ACTIONS")
+	var rows []bindingRow
+	for _, h := range s.Hooks {
+		for _, b := range h.Bindings {
+			rows = append(rows, bindingRow{h.Name, b})
+		}
+	}
+	return TableOf("bindings", rows)
 }
 
 // WorkerTable has the workers of all hooks.
@@ -118,18 +125,6 @@ func (s *Status) WorkerTable() Table {
 		}
 	}
 	return TableOf("workers", rows)
-}
-
-func bindings(about string, hooks []HookStatus, have func(hook.Kind) bool) Table {
-	var rows []bindingRow
-	for _, h := range hooks {
-		for _, b := range h.Bindings {
-			if have(hook.Kind(b.Type)) {
-				rows = append(rows, bindingRow{h.Name, b})
-			}
-		}
-	}
-	return TableOf(about, rows)
 }
 
 // lists are routes to parts of the status.

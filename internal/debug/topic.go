@@ -92,7 +92,7 @@ sets and finalizers, and the runs that name it.`,
 	}, a.lists()...)}}
 }
 
-// Troubles are those of all topics, by kind.
+// Troubles are those of all topics, by kind. It remembers when each was first reported.
 func (a *API) Troubles() (all []Trouble) {
 	for _, t := range *a.topics.Load() {
 		if t.Troubles != nil {
@@ -100,6 +100,19 @@ func (a *API) Troubles() (all []Trouble) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Trouble) int { return slices.Index(troubleKinds, a.Kind) - slices.Index(troubleKinds, b.Kind) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.reported
+	a.reported = map[string]time.Time{}
+	for i := range all {
+		if t := &all[i]; t.Since.IsZero() {
+			of := string(t.Kind) + " " + t.Subject
+			if t.Since = before[of]; t.Since.IsZero() {
+				t.Since = time.Now().Truncate(time.Second)
+			}
+			a.reported[of] = t.Since
+		}
+	}
 	return all
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -15,6 +16,10 @@ type Trouble struct {
 	Kind TroubleKind `json:"kind"`
 	// Hooks are those that it is about; none if it is about the operator.
 	Hooks []string `json:"hooks,omitempty"`
+	// Queue is set if it is about tasks of one queue.
+	Queue string `json:"queue,omitempty"`
+	// Since is when it began, if that is known, otherwise when it was first reported.
+	Since time.Time `json:"since,omitzero"`
 	// Type and Binding are set if it is about bindings of one type, or about one binding.
 	Type    hook.Kind `json:"type,omitempty"`
 	Binding string    `json:"binding,omitempty"`
@@ -53,6 +58,32 @@ const (
 var troubleKinds = []TroubleKind{
 	InReload, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
 	InParked, InQueue, IsPaused,
+}
+
+// Actions are what can be done about it.
+func (t *Trouble) Actions() []Action {
+	switch {
+	case t.Kind == InParked && t.Queue != "":
+		of := []string{"hook", t.Hooks[0], "queue", t.Queue}
+		return []Action{acts("parked/retry", of...), acts("parked/drop", of...)}
+	case t.Kind == InQueue && len(t.Hooks) > 0: // a FIFO queue
+		return []Action{acts("queue/retry", "name", t.Queue), acts("queue/skip", "name", t.Queue)}
+	case t.Kind == InQueue:
+		return []Action{acts("queue/retry", "name", t.Queue)}
+	case t.Kind == IsPaused && t.Queue != "":
+		return []Action{acts("queue/resume", "name", t.Queue)}
+	case t.Kind == IsPaused:
+		return []Action{acts("hook/resume", "name", t.Hooks[0])}
+	}
+	return nil
+}
+
+// sentences are the troubles as lines.
+func sentences(all []Trouble) (lines []string) {
+	for i := range all {
+		lines = append(lines, all[i].String())
+	}
+	return lines
 }
 
 func (t *Trouble) String() string {

@@ -1,9 +1,11 @@
 package debug
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
@@ -13,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // TestTroubles has a row for each cause: its line, whether the operator is healthy with it, and the state of the hook, which is the verdict
@@ -159,6 +162,33 @@ func TestTroubles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTroublesAge: a trouble keeps the time of its first report while it is there, and has its action.
+func TestTroublesAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+		f := theOperator()
+		api := operate(f).api()
+		lines := func() string {
+			var b strings.Builder
+			for _, x := range api.Troubles() {
+				if x.Kind != InParked && x.Kind != InQueue && x.Kind != IsPaused {
+					continue
+				}
+				fmt.Fprintf(&b, "%s %s %s:", x.Since.Format(time.TimeOnly), x.Kind, x.Subject)
+				for _, a := range x.Actions() {
+					fmt.Fprintf(&b, " %s?%s", a.Name, a.Form.Encode())
+				}
+				b.WriteString("\n")
+			}
+			return b.String()
+		}
+		lines()
+		time.Sleep(time.Minute)
+		f.paused = []string{"big.py"}
+		golden.Compare(t, "testdata/troubles.golden", lines())
+	})
 }
 
 // TestJoined: one cause of several troubles is one line.

@@ -312,7 +312,7 @@ func TestLeaderChangesWhileAPageIsOpen(t *testing.T) {
 	second := first.Another()
 	pinned.signIn(second)
 	for _, b := range []*browser.Tab{first, second} {
-		b.Says("in Pod a ")
+		b.Says("in Pod a")
 		b.Says(" console / -n " + p.namespace + " --pod a")
 	}
 	a.Expect(1)
@@ -321,7 +321,7 @@ func TestLeaderChangesWhileAPageIsOpen(t *testing.T) {
 		b.Says("No answer from the operator since")
 		b.Until(aged)
 	}
-	first.Says("in Pod b ")
+	first.Says("in Pod b")
 	first.Until(`document.getElementById("lost").innerText === ""`)
 	if text := first.Text(); strings.Contains(text, "on standby") || !strings.Contains(text, " --pod b") {
 		t.Errorf("the page of the next leader:\n%s", text)
@@ -344,10 +344,10 @@ func TestShardChangesWhileAPageIsOpen(t *testing.T) {
 	c := p.console("--pod", "a")
 	b := browser.Open(t)
 	c.signIn(b)
-	b.Says(", serving, since")
-	holders := "the shards are with 0 c, 1 b"
-	if strings.Contains(b.Text(), "Shard 1/2") {
-		holders = "the shards are with 0 b, 1 c"
+	b.Says(" of division ")
+	holders := "owners of shards: 0 c, 1 b"
+	if strings.Contains(b.Text(), "shard 1/2") {
+		holders = "owners of shards: 0 b, 1 c"
 	}
 	p.start("b").UntilLog("This replica serves a shard")
 	spare := p.start("c")
@@ -361,7 +361,7 @@ func TestShardChangesWhileAPageIsOpen(t *testing.T) {
 	a.Wait()
 	b.Says("No answer from the operator since")
 	p.start("a")
-	b.Says("Standby of 2 shards")
+	b.Says("standby of division ")
 	b.Says(holders)
 	b.Until(`document.getElementById("lost").innerText === ""`)
 	b.Clean("the shard")

@@ -196,13 +196,14 @@ func TestPages(t *testing.T) {
 	}
 	object := "ConfigMap/" + s.namespace + "/o-2"
 	for path, want := range map[string][]string{
-		"/":                {"Lanes in trouble of queue", object, "invoices.sh, queue", "1 task parked", "last 60 minutes: "},
+		"/": {"queue &#34;orders&#34;", "problems</a>", "only replica", "/act/parked/retry?hook=invoices.sh",
+			"invoices.sh, queue", "1 task parked", "last 60 minutes: "},
 		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", ">patch</td>", "Follow its runs", "waiting ", "process "},
 		"/hooks/report.sh": {"0 3 1 1 *", "/act/hook/trigger?binding=nightly"},
 		"/queues/orders":   {object, "sleeping", "✕", "/act/queue/skip?key=ConfigMap%2F"},
 		"/runs/" + runs[0]: {"the printer is out of paper", "exit status 1", "Context 1 · invoices", "runs save " + runs[0],
 			"applying"},
-		"/objects/" + object:         {"orders.sh", "sees the object", "failed, once", "1 event of it", "All runs of"},
+		"/objects/" + object:         {"orders.sh", "sees the object", "it has failed once", "1 event of it", "All runs of"},
 		"/parked":                    {"invoices.sh", "/i-1", "Retry", "Drop"},
 		"/sets":                      {"no sets"},
 		"/finalizers":                {"no finalizers"},
@@ -281,7 +282,7 @@ func TestTunnel(t *testing.T) {
 	cmd.Env = append(os.Environ(), "KUBECTL="+filepath.Join(dir, "kubectl"), "PODS="+dir, "PROGRAM="+testenv.Binary(t))
 	c := show(t, cmd)
 	c.open(c.address())
-	for _, want := range []string{"operator-a.sh", "in Pod operator-a", "kubectl shell-operator console / -n shop --pod operator-a<"} {
+	for _, want := range []string{"operator-a.sh", "in Pod <strong>operator-a", "kubectl shell-operator console / -n shop --pod operator-a<"} {
 		if text := c.page("/"); !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -316,7 +317,7 @@ func TestTunnel(t *testing.T) {
 	first.Wait()
 	for began := time.Now(); ; time.Sleep(firstDelay) {
 		text := c.page("/")
-		if strings.Contains(text, "operator-b.sh") && strings.Contains(text, "in Pod operator-b") {
+		if strings.Contains(text, "operator-b.sh") && strings.Contains(text, "in Pod <strong>operator-b") {
 			break
 		}
 		if time.Since(began) > test.Patience {

@@ -12,6 +12,8 @@ import (
 type Part struct {
 	Hook, Set, ID string
 	Owner         bool
+	// Members are those of the owner.
+	Members []MemberState
 	// State is that of a member, Reason explains it.
 	State  State
 	Reason string
@@ -22,30 +24,38 @@ type Part struct {
 func (a *Applier) Parts(isKind func(schema.GroupKind) bool, namespace, name string) (all []Part) {
 	for _, s := range a.states() {
 		hook, set := s.hookAndSet(a.opts.Instance)
-		if owner := strings.Split(s.owner, "/"); len(owner) == 4 && owner[2] == namespace && owner[3] == name &&
-			isKind(schema.GroupKind{Group: owner[0], Kind: owner[1]}) {
-			all = append(all, Part{Hook: hook, Set: set, ID: s.shortID(), Owner: true})
+		is := func(r ref) bool { return r.namespace == namespace && r.name == name && isKind(r.GroupKind) }
+		owner, owned := strings.Split(s.owner, "/"), []MemberState{}
+		owns := len(owner) == 4 && is(ref{schema.GroupKind{Group: owner[0], Kind: owner[1]}, owner[2], owner[3]})
+		add := func(r ref, state State, reason string) {
+			if owns {
+				owned = append(owned, MemberState{Kind: r.GroupKind.String(), Namespace: r.namespace, Name: r.name, State: state, Reason: reason})
+			} else if is(r) {
+				all = append(all, Part{Hook: hook, Set: set, ID: s.shortID(), State: state, Reason: reason})
+			}
 		}
 		s.mu.Lock()
-		for kind := range s.places {
-			r := ref{kind, namespace, name}
-			if last, is := s.applied[r]; is && !last.unwanted && s.failed[r] == nil && isKind(kind) {
-				p := Part{Hook: hook, Set: set, ID: s.shortID(), State: Applied}
-				if s.differing[r] {
-					p.State = Drifted
-					if latest := s.restores[r]; latest != nil {
-						p.Reason = latest.note
-					}
-				}
-				all = append(all, p)
+		for r, last := range s.applied {
+			switch latest := s.restores[r]; {
+			case last.unwanted || s.failed[r] != nil:
+			case !s.differing[r]:
+				add(r, Applied, "")
+			case latest != nil:
+				add(r, Drifted, latest.note)
+			default:
+				add(r, Drifted, "")
 			}
 		}
 		for r, err := range s.failed {
-			if r.namespace == namespace && r.name == name && isKind(r.GroupKind) {
-				all = append(all, Part{Hook: hook, Set: set, ID: s.shortID(), State: Rejected, Reason: err.Error()})
-			}
+			add(r, stateOf(err), err.Error())
 		}
 		s.mu.Unlock()
+		if owns {
+			slices.SortFunc(owned, func(x, y MemberState) int {
+				return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+			})
+			all = append(all, Part{Hook: hook, Set: set, ID: s.shortID(), Owner: true, Members: owned})
+		}
 	}
 	slices.SortFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(x.Hook, y.Hook), cmp.Compare(x.ID, y.ID)) })
 	return all

@@ -66,6 +66,14 @@ const (
 	Unknown State = "unknown"
 )
 
+// stateOf is that of an object that could not be applied.
+func stateOf(err error) State {
+	if errors.As(err, new(*kube.UnknownKindError)) {
+		return WaitingForCRD
+	}
+	return Rejected
+}
+
 // parse returns the set of a parent; false for those of other installations and other programs.
 func (a *Applier) parse(p *live) (Set, bool) {
 	path, own := strings.CutPrefix(p.Annotations[setAnnotation], a.opts.Instance+"/")
@@ -273,9 +281,7 @@ func (s *session) states(known map[ref]applied, failed map[ref]error) []MemberSt
 	}
 	for r, err := range failed {
 		m := all[r]
-		if m.State, m.Reason = Rejected, err.Error(); errors.As(err, new(*kube.UnknownKindError)) {
-			m.State = WaitingForCRD
-		}
+		m.State, m.Reason = stateOf(err), err.Error()
 		all[r] = m
 	}
 	var list []MemberState

@@ -119,6 +119,8 @@ type Sight struct {
 	// Shard has the object, as far as that can be known: if objects are divided by uid, one that is not seen may belong to any shard but this.
 	// It is Everywhere if the objects of the binding are not divided.
 	Shard int
+	// JSON is the object; nil if it is not seen, or only what a filter makes of it is kept.
+	JSON []byte
 	// Key is that of its lane; empty without keys. Of an object that is not seen it is not known if it is a jq key.
 	Key string
 }
@@ -143,7 +145,7 @@ func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
 	if !sees {
 		o = &object{namespace: namespace, name: name, kind: m.resource.Kind}
 	}
-	s := Sight{Sees: sees, Shard: m.shardOf(o)}
+	s := Sight{Sees: sees, Shard: m.shardOf(o), JSON: o.json}
 	if sees && m.gate != nil {
 		s.Deleting, s.Finalizer = o.terminating(), o.has(m.gate.name)
 	}
