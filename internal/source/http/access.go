@@ -25,10 +25,10 @@ import (
 const (
 	// cacheFor is how long a review of the API server is cached. A revoked token works that long.
 	cacheFor = 10 * time.Second
-	// reviewTimeout bounds a request to the API server.
+	// reviewTimeout bounds a request to the API server, with the wait for its turn.
 	reviewTimeout = 5 * time.Second
-	// reviewsInFlight bounds the requests to the API server that unauthenticated clients can cause.
-	reviewsInFlight = 32
+	// These bound the requests to the API server that unauthenticated clients can cause.
+	reviewsInFlight, reviewsWaiting = 16, 64
 	// maxCached bounds the memory that they can take.
 	maxCached = 4096
 )
@@ -37,8 +37,8 @@ const (
 type Access struct {
 	client rest.Interface
 	log    *slog.Logger
-	// reviews has a token for each request in flight.
-	reviews chan struct{}
+	// reviews has a token for each request in flight, waiting one for each of these and of those that wait.
+	reviews, waiting chan struct{}
 	// users and allowed have what the API server has answered, by hashes, so they hold no secrets.
 	users, allowed *cache.LRUExpireCache
 	// failures limits the records about an API server that does not respond: any client can cause one.
@@ -49,7 +49,7 @@ type Access struct {
 // subjectaccessreviews.
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
-		client: client, log: log, reviews: make(chan struct{}, reviewsInFlight),
+		client: client, log: log, reviews: make(chan struct{}, reviewsInFlight), waiting: make(chan struct{}, reviewsInFlight+reviewsWaiting),
 		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached),
 		failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
@@ -176,13 +176,19 @@ func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path str
 func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
 	busy := httpserver.Refuse(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
 	select {
-	case a.reviews <- struct{}{}:
-		defer func() { <-a.reviews }()
+	case a.waiting <- struct{}{}:
+		defer func() { <-a.waiting }()
 	default:
 		return busy
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
+	select {
+	case a.reviews <- struct{}{}:
+		defer func() { <-a.reviews }()
+	case <-ctx.Done():
+		return busy
+	}
 	text, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {
 		return err
