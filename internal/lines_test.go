@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80300
-	testLines    = 78897
+	productLines = 80312
+	testLines    = 78901
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5229,
+	"cmd/shell-operator":                 5230,
 	"docs":                               136,
 	"internal/app":                       2263,
 	"internal/console":                   2118,
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
 	"internal/hookset":                   1637,
-	"internal/httpserver":                981,
+	"internal/httpserver":                985,
 	"internal/jq":                        1641,
 	"internal/kube":                      1664,
 	"internal/lifecycle":                 1888,
@@ -60,9 +60,9 @@ var packageLines = map[string]int{
 	"internal/schema":                    269,
 	"internal/script":                    415,
 	"internal/shard":                     157,
-	"internal/source/http":               870,
+	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6307,
+	"internal/source/watch":              6308,
 	"internal/source/webhook":            1120,
 	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,

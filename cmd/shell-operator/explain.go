@@ -373,7 +373,8 @@ func (s schema) explanation(key string) string {
 		if slices.Contains(s.required(), any(name)) {
 			need = ", required"
 		}
-		fmt.Fprintf(&b, "\n%s: %s%s%s\n  %s\n%s", name, children[name].kind(), need, suffix(", default: ", value), text, children[name].example("  "))
+		fmt.Fprintf(&b, "\n%s: %s%s%s\n  %s\n%s", name, children[name].kind(), need, suffix(", default: ", value), text,
+			children[name].example("  "))
 	}
 	return b.String()
 }

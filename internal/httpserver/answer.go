@@ -69,7 +69,8 @@ func Answer[A any](w http.ResponseWriter, r *http.Request, c Call[A]) {
 	limiter := c.Limits.of(c.Key)
 	entered := limiter.enter()
 	if entered == nil {
-		c.Write(answer, c.refused(ctx, limiter, Refuse(http.StatusServiceUnavailable, "too many requests are waiting for the hook: try again later")))
+		c.Write(answer, c.refused(ctx, limiter, Refuse(http.StatusServiceUnavailable,
+			"too many requests are waiting for the hook: try again later")))
 		return
 	}
 	defer entered.leave()
@@ -98,10 +99,13 @@ func (c *Call[A]) refused(ctx context.Context, by *limiter, err error) error {
 }
 
 // read parses the body when its bytes are free.
-func (c *Call[A]) read(ctx context.Context, w http.ResponseWriter, r *http.Request, entered *request) (func(context.Context) (A, error), error) {
+func (c *Call[A]) read(ctx context.Context, w http.ResponseWriter, r *http.Request, entered *request) (
+	func(context.Context) (A, error), error,
+) {
 	body := &Body{announced: r.ContentLength, limit: c.MaxBytes}
 	if entered.reserve(ctx, body.size()) != nil {
-		return nil, c.refused(ctx, entered.of, Refuse(http.StatusServiceUnavailable, "no memory was free for the request in time: try again later"))
+		return nil, c.refused(ctx, entered.of, Refuse(http.StatusServiceUnavailable,
+			"no memory was free for the request in time: try again later"))
 	}
 	body.Reader = http.MaxBytesReader(w, r.Body, body.size())
 	run, err := c.Parse(body)

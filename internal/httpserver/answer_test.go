@@ -76,7 +76,8 @@ func TestBusy(t *testing.T) {
 func TestStubborn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits, begun := NewIntake(64).Limits(1, 1), time.Now()
-		for i, want := range []string{"the hook gave no answer within 2s", "all slots of the hook were taken: the hook gave no answer within 2s"} {
+		for i, want := range []string{"the hook gave no answer within 2s",
+			"all slots of the hook were taken: the hook gave no answer within 2s"} {
 			_, err := send(t.Context(), limits, "a", 2*time.Second, &test.Text{}, func(ctx context.Context) (string, error) {
 				<-ctx.Done()
 				time.Sleep(5 * time.Second)

@@ -93,7 +93,8 @@ func post(t *testing.T, address, path string, announce bool, client []tls.Certif
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(test.Patience))
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, map[bool]int{true: 1000}[announce])
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path,
+		map[bool]int{true: 1000}[announce])
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return "", false

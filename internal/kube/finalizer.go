@@ -177,7 +177,7 @@ func adders(managed []metav1.ManagedFieldsEntry, finalizer string) (managers []s
 				Finalizers map[string]json.RawMessage `json:"f:finalizers"`
 			} `json:"f:metadata"`
 		}
-		if m.Operation != metav1.ManagedFieldsOperationUpdate || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &owned) != nil {
+		if m.Operation != metav1.ManagedFieldsOperationUpdate || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &owned) != nil {
 			continue
 		}
 		if _, owns := owned.Metadata.Finalizers[fmt.Sprintf("v:%q", finalizer)]; owns {

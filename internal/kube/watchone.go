@@ -150,8 +150,8 @@ func (o One) Follow(ctx context.Context, b Backoff, wake chan<- struct{}, report
 	})
 }
 
-// OnChange calls call whenever a channel is closed, until ctx ends; wait returns then. Each of changes returns the channel of its next change,
-// nil for never.
+// OnChange calls call whenever a channel is closed, until ctx ends; wait returns then. Each of changes returns the channel of its next
+// change, nil for never.
 func OnChange(ctx context.Context, call func(), changes ...func() <-chan struct{}) (wait func()) {
 	var all sync.WaitGroup
 	for _, change := range changes {

@@ -212,7 +212,8 @@ func TestDevInMemory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "hello.sh"), []byte("#!/bin/sh\necho '{configVersion: v1, onStartup: 1}'\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := testenv.Start(t, testenv.OperatorOptions{HooksDir: other, Kubeconfig: path, Args: []string{"--leader-election", "--namespace=default"}})
+	o := testenv.Start(t, testenv.OperatorOptions{HooksDir: other, Kubeconfig: path,
+		Args: []string{"--leader-election", "--namespace=default"}})
 	o.UntilLog("Hook executed successfully")
 	if holder := c.Kubectl(t, "get", "lease", "shell-operator", "-o", "jsonpath={.spec.holderIdentity}"); holder == "" {
 		t.Error("the Lease has no holder")

@@ -282,8 +282,8 @@ func TestPatchForAVersion(t *testing.T) {
 			return "8", func(b, a string) { before, after = b, a }
 		})
 		err = New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}).Apply(ctx,
-			slog.New(slog.DiscardHandler), Run{}, []effect.Patch{{Operation: effect.JSONPatch, APIVersion: "v1", Kind: "Pod", Namespace: "n", Name: "a",
-				Body: []byte(`[{"op":"remove","path":"/x"}]`)}})
+			slog.New(slog.DiscardHandler), Run{}, []effect.Patch{{Operation: effect.JSONPatch, APIVersion: "v1", Kind: "Pod", Namespace: "n",
+				Name: "a", Body: []byte(`[{"op":"remove","path":"/x"}]`)}})
 		if (err != nil) != (status == 504) || len(bodies) != want || !strings.Contains(bodies[0], `"value":"8"`) ||
 			want == 2 && strings.Contains(bodies[1], "resourceVersion") {
 			t.Errorf("%d: error %v, sent %q", status, err, bodies)

@@ -309,7 +309,8 @@ func followThrough(t *testing.T, s *server, transport http.RoundTripper, test fu
 
 // enter enables a hook for the ConfigMaps, delivers its Synchronization and unlocks it.
 func (w *witness) enter(watcher *Watcher, name string, resync time.Duration) *hook.Hook {
-	return w.enable(watcher, bindings(name, hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Resync: resync}))
+	return w.enable(watcher, bindings(name, hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"),
+		Resync: resync}))
 }
 
 func (w *witness) enable(watcher *Watcher, h *hook.Hook) *hook.Hook {

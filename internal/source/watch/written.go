@@ -112,7 +112,8 @@ type lastWrite struct {
 // maxWritten limits the changes that a subscription remembers.
 const maxWritten = 256
 
-// delivers reports whether the subscription will deliver a change. Had: the monitor has the object, from before those that are not processed.
+// delivers reports whether the subscription will deliver a change. Had: the monitor has the object, from before those that are not
+// processed.
 func (s *subscription) delivers(key string, had bool, w lastWrite) bool {
 	maps.DeleteFunc(s.written, func(_ string, w lastWrite) bool { return w.version <= s.applied })
 	if last, ok := s.written[key]; ok {

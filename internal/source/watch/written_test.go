@@ -33,7 +33,8 @@ type author struct {
 // enter makes a version of the hook. The server does not read labels: what has left the selector is deleted there.
 func (w *author) enter() {
 	w.own = map[string]string{}
-	w.hook = w.seen.enable(w.w, bindings("writer", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Labels: "role=own"}))
+	w.hook = w.seen.enable(w.w, bindings("writer", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"),
+		Labels: "role=own"}))
 }
 
 // answer reports what the server has answered: the object of the last version.

@@ -28,8 +28,6 @@ func (f runnerFunc) Convert(ctx context.Context, r Review) (*effect.ConversionAn
 const smallReview = `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u",` +
 	`"desiredAPIVersion":"acme.dev/v2","objects":[{"apiVersion":"acme.dev/v1"}]}}`
 
-var smallAnswer = &effect.ConversionAnswer{Objects: []json.RawMessage{json.RawMessage(`{"apiVersion":"acme.dev/v2"}`)}}
-
 // ask sends a review to a handler and returns the message of its answer, empty for success.
 func ask(t *testing.T, h http.Handler, ctx context.Context, query string) string {
 	t.Helper()
@@ -66,7 +64,8 @@ func handler(o Options, runner runnerFunc) *Handler {
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := handler(Options{Limits: httpserver.NewIntake(0).Limits(1, 1)}, func(ctx context.Context, _ []byte) (*effect.ConversionAnswer, error) {
+		one := httpserver.NewIntake(0).Limits(1, 1)
+		h := handler(Options{Limits: one}, func(ctx context.Context, _ []byte) (*effect.ConversionAnswer, error) {
 			<-release
 			return nil, context.Cause(ctx)
 		})
