@@ -13,7 +13,7 @@ import (
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
 	productLines = 80312
-	testLines    = 78901
+	testLines    = 78903
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.

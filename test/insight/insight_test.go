@@ -124,6 +124,7 @@ var (
 	durations = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b\d+[mhd]\b`)
 	seconds   = regexp.MustCompile(`\b((?:took|waited|for|retryIn)"?: ?)[-\d.e]+`)
 	minutes   = regexp.MustCompile(`(?m)^ *(failures|runs):\n( *- \d+\n){60}`)
+	cluster   = regexp.MustCompile(`(?m)^cluster: .*`)
 	columns   = regexp.MustCompile(`(\S) {2,}`)
 	ends      = regexp.MustCompile(`(?m) +$`)
 )
@@ -137,6 +138,7 @@ func TestCommands(t *testing.T) {
 	a := &asker{testenv.Binary(t), []string{"DEBUG_UNIX_SOCKET=" + op.Socket}, namespace, func(text string) string {
 		text = strings.NewReplacer(namespace, "NAMESPACE", hooks, "HOOKS", op.Socket, "SOCKET", "\r\n", "\n").Replace(text)
 		text = precise.ReplaceAllString(text, "TIME")
+		text = cluster.ReplaceAllString(text, "cluster: CLUSTER")
 		text = minutes.ReplaceAllString(text, "    $1: COUNTS\n")
 		text = times.ReplaceAllString(text, "TIME")
 		text = durations.ReplaceAllString(text, "DURATION")
