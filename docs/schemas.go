@@ -24,7 +24,7 @@ var (
 // Pages are reference pages that the program explains.
 //
 //go:embed reference/shell-library.md reference/python-library.md reference/hook-process.md reference/hook-metrics.md
-//go:embed reference/webhooks.md reference/http-hooks.md
+//go:embed reference/webhooks.md reference/http-hooks.md reference/test-files.md reference/binding-contexts.md
 var Pages embed.FS
 
 var (

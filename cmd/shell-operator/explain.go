@@ -22,8 +22,8 @@ func newExplainCommand(stdout io.Writer) *cobra.Command {
 		Long: `Explain a key of the configuration of a hook (hook…), of an operation (operation…), of a binding context (context…), of the
 result file of a run (result…) or of a test file (test…): its type, default, meaning and children. Lists have no place in KEY.
 
-Print a page of the reference: files (variables and files of a run), metrics, webhooks, http, shell and python (the libraries); with a
-WORD, such as the name of a function, what the page says about it.
+Print a page of the reference: files (variables and files of a run), contexts, tests, metrics, webhooks, http, shell and
+python (the libraries); with a WORD, such as the name of a function, what the page says about it.
 
 Explain the code that findings of lint, test and run have with -o json: what the message means, and the fix.
 Without an argument, list the words that keys begin with, and the pages.`,
@@ -57,12 +57,26 @@ Without an argument, list the words that keys begin with, and the pages.`,
 // explainedPages are the pages that can be explained, by their word.
 var explainedPages = map[string]string{
 	"files": "hook-process.md", "metrics": "hook-metrics.md", "webhooks": "webhooks.md", "http": "http-hooks.md", "shell": "shell-library.md",
-	"python": "python-library.md",
+	"python": "python-library.md", "tests": "test-files.md", "contexts": "binding-contexts.md",
 }
 
 func pageWords() []string { return slices.Sorted(maps.Keys(explainedPages)) }
 
+// mentions names the pages that have a word.
+func mentions(word string) string {
+	var all []string
+	for _, page := range pageWords() {
+		if docs.Page(explainedPages[page], word) != "" {
+			all = append(all, page)
+		}
+	}
+	return suffix("the word is on the pages ", strings.Join(all, ", "))
+}
+
 func explained(output string, args []string) (string, error) {
+	if len(args) == 1 {
+		args = strings.SplitN(args[0], " ", 2)
+	}
 	if len(args) == 0 {
 		return fmt.Sprintf("keys begin with:\n  %s\npages:\n  %s\n", strings.Join(schemaWords(), "\n  "), strings.Join(pageWords(), "\n  ")), nil
 	}
@@ -81,7 +95,8 @@ func explained(output string, args []string) (string, error) {
 	case isPage:
 		text := docs.Page(page, word)
 		if text == "" {
-			return "", fmt.Errorf("the page %s has nothing about %q: shell-operator explain %s prints all of it", args[0], word, args[0])
+			return "", &hinted{fmt.Errorf("the page %s has nothing about %q: shell-operator explain %s prints all of it", args[0], word, args[0]),
+				mentions(word)}
 		}
 		return text, nil
 	case word != "":
@@ -136,9 +151,9 @@ func findSchema(key string) (schema, error) {
 		for _, e := range docs.Errors() {
 			known = append(known, e.Code)
 		}
-		return s, &hinted{fmt.Errorf("there is no key, page or code %q%s", key, didYouMean(words[0], known)),
-			"keys begin with " + strings.Join(schemaWords(),
-				", ") + ", for instance hook.kubernetes.queue; pages are " + strings.Join(pageWords(), ", ")}
+		hint := "keys begin with " + strings.Join(schemaWords(), ", ") + ", for instance hook.kubernetes.queue; pages are " +
+			strings.Join(pageWords(), ", ")
+		return s, &hinted{fmt.Errorf("there is no key, page or code %q%s", key, didYouMean(words[0], known)), hint + suffix("; ", mentions(key))}
 	}
 	for i, word := range words[1:] {
 		children := s.children()
@@ -258,6 +273,9 @@ func (s schema) children() map[string]schema {
 	}
 	for _, a := range s.alternatives() {
 		maps.Copy(all, a.children())
+	}
+	if values, ok := s.node["additionalProperties"].(map[string]any); ok { // those of each value
+		maps.Copy(all, s.at(values).children())
 	}
 	return all
 }

@@ -195,8 +195,9 @@ func (s *Server) restored(at key, o, live *stored) (*stored, error) {
 	return o, nil
 }
 
-// Replace gives an object a new version; it must exist.
-func (s *Server) Replace(manifest []byte) (Object, error) {
+// Replace gives an object a new version; it must exist. If the manifest has no finalizers, the object keeps those that are named: a client
+// that applies it would not remove what the operator has added.
+func (s *Server) Replace(manifest []byte, finalizers ...string) (Object, error) {
 	return s.put(manifest, func(at key, o, live *stored) (*stored, error) {
 		if live == nil {
 			return nil, fmt.Errorf("there is no %s that could be modified", ref(o.kind, at))
@@ -204,7 +205,18 @@ func (s *Server) Replace(manifest []byte) (Object, error) {
 		if err := s.checked(at, o, live.tree); err != nil {
 			return nil, err
 		}
-		delete(metadataOf(o.tree), "uid")
+		next := metadataOf(o.tree)
+		delete(next, "uid")
+		had, _ := metadataOf(live.tree)["finalizers"].([]any)
+		switch own, _ := next["finalizers"].([]any); {
+		case next["finalizers"] == nil:
+			had = slices.DeleteFunc(slices.Clone(had), func(f any) bool { return !slices.Contains(finalizers, fmt.Sprint(f)) })
+			if len(had) > 0 {
+				next["finalizers"] = had
+			}
+		case len(own) == 0:
+			delete(next, "finalizers") // as an API server does
+		}
 		return s.update(at, live, o), nil
 	})
 }

@@ -100,17 +100,20 @@ func listed(names []string) string { return cmp.Or(strings.Join(names, ", "), "n
 
 // event changes the cluster. An event that causes no run is noted, with the reasons.
 func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
-	waiting, excluded := len(s.waiting), len(s.result.Excluded)
+	waiting, excluded, changes := len(s.waiting), len(s.result.Excluded), s.changes
 	if err := s.make(ctx, ev); err != nil || len(s.waiting) > waiting {
 		return err
 	}
 	reasons := slices.Compact(slices.Clone(s.result.Excluded[excluded:]))
-	ref := ev.Ref
+	ref, reason := ev.Ref, "no binding is for its kind"
+	if ev.Type == "Modified" && s.changes == changes {
+		reason = "the manifest is equal to the object"
+	}
 	if testfile.IsManifest(ref) {
 		ref = filepath.Base(ref)
 	}
 	s.result.Ignored = append(s.result.Ignored, fmt.Sprintf("%s %s caused no run: %s", ev.Type, ref,
-		cmp.Or(strings.Join(reasons, "; "), "no binding is for its kind")))
+		cmp.Or(strings.Join(reasons, "; "), reason)))
 	return nil
 }
 
@@ -198,7 +201,11 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 		case "Added":
 			err = s.added(ctx, m.Text)
 		case "Modified":
-			if _, err = s.server.Replace(m.Text); err == nil {
+			var finalizers []string
+			for _, k := range s.hook.Kubernetes {
+				finalizers = append(finalizers, k.Finalizer)
+			}
+			if _, err = s.server.Replace(m.Text, finalizers...); err == nil {
 				err = s.refresh(ctx)
 			}
 		default:

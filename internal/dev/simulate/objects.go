@@ -89,6 +89,7 @@ func (s *simulation) refresh(ctx context.Context) error {
 	before := len(s.result.Diffs)
 	defer func() { sortDiffs(s.result.Diffs[before:]) }()
 	for changes := s.server.Changes(); len(changes) > 0; changes = s.server.Changes() { // a change may add a finalizer
+		s.changes += len(changes)
 		for _, c := range changes {
 			if s.collecting {
 				if err := s.collect(c); err != nil {

@@ -65,6 +65,8 @@ type simulation struct {
 	// collecting: differences are part of the result.
 	collecting bool
 	waiting    []*simulatedTask
+	// changes counts those of objects.
+	changes int
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent map[string][]byte
 	result Result

@@ -74,7 +74,7 @@ func stubText(name string, stub testfile.Stub, script, calls string) (string, er
 	switch {
 	case stub.File != "":
 		if !testfile.IsExecutable(stub.File) {
-			return "", fmt.Errorf("stub %s: %s is not an executable file", name, stub.File)
+			return "", fmt.Errorf("stub %s: %s is not an executable file (a text of one word is a path)", name, stub.File)
 		}
 		return text + "exec " + quoteShell(stub.File) + ` "$@"` + "\n", nil
 	case stub.Script != "":

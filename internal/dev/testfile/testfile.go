@@ -325,7 +325,7 @@ func (r *reader) stubs(n *yaml.Node, in *Input) {
 			})
 		} else {
 			r.text("stub."+key.Value, &s.Script)(v)
-			if !strings.Contains(s.Script, "\n") && !strings.HasPrefix(s.Script, "#!") {
+			if !strings.ContainsAny(s.Script, " \n") && !strings.HasPrefix(s.Script, "#!") {
 				s.File, s.Script = r.at(s.Script), ""
 			}
 		}

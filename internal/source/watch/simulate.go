@@ -130,7 +130,7 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 // Installed reports whether the kind of a binding is known.
 func (s *Simulation) Installed(h *hook.Hook, index int) bool { return s.monitor(h, index) != nil }
 
-// immediate is a queue of requests without a goroutine. One that has failed is not repeated.
+// immediate is a queue of requests without a goroutine. One that has failed is not repeated, the finalizer is regained without a delay.
 type immediate struct{ *workqueue.Typed[request] }
 
 func (immediate) AddRateLimited(request)  {}
@@ -138,7 +138,7 @@ func (immediate) Forget(request)          {}
 func (immediate) NumRequeues(request) int { return 0 }
 
 func (q immediate) AddAfter(r request, delay time.Duration) {
-	if delay == 0 {
+	if delay == 0 || delay == regainDelay {
 		q.Add(r)
 	}
 }
