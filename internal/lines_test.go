@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80312
+	productLines = 80352
 	testLines    = 78903
 )
 
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5230,
+	"cmd/shell-operator":                 5248,
 	"docs":                               136,
 	"internal/app":                       2263,
 	"internal/console":                   2118,
@@ -29,9 +29,9 @@ var packageLines = map[string]int{
 	"internal/debug/history":             882,
 	"internal/dev":                       3297,
 	"internal/dev/lint":                  886,
-	"internal/dev/memory":                2669,
+	"internal/dev/memory":                2681,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2747,
+	"internal/dev/simulate":              2757,
 	"internal/dev/testfile":              2064,
 	"internal/effect":                    405,
 	"internal/effect/apply":              765,
