@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80352
+	productLines = 80358
 	testLines    = 78903
 )
 
@@ -31,8 +31,8 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  886,
 	"internal/dev/memory":                2681,
 	"internal/dev/rbac":                  631,
-	"internal/dev/simulate":              2757,
-	"internal/dev/testfile":              2064,
+	"internal/dev/simulate":              2762,
+	"internal/dev/testfile":              2065,
 	"internal/effect":                    405,
 	"internal/effect/apply":              765,
 	"internal/effect/applyset":           4021,

@@ -214,7 +214,7 @@ func (s *simulation) unreviewed(ctx context.Context, b *hook.Admission, q *admis
 		}
 		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version), nil
 	}
-	if b.ObjectLabels != nil && !selects(b.ObjectLabels, labelsOf(q.Object)) && !selects(b.ObjectLabels, labelsOf(q.OldObject)) {
+	if b.ObjectLabels != nil && !selectsObject(b.ObjectLabels, q.Object) && !selectsObject(b.ObjectLabels, q.OldObject) {
 		return "labelSelector does not match the labels of the object", nil
 	}
 	if b.NamespaceLabels != nil && namespaced {
@@ -248,6 +248,11 @@ func labelsOf(object []byte) labels.Set {
 		return labels.Set{}
 	}
 	return h.Metadata.Labels
+}
+
+// selectsObject is false for an object that a request does not have, whatever the selector.
+func selectsObject(s *hook.LabelSelector, object []byte) bool {
+	return string(object) != "null" && selects(s, labelsOf(object))
 }
 
 func selects(s *hook.LabelSelector, set labels.Set) bool {

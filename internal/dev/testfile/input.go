@@ -73,7 +73,8 @@ type Convert struct{ Version, File string }
 
 // Stub replaces a program in PATH.
 type Stub struct {
-	// File is a program, Script the text of one, which has more than one word; without both, the program prints Stdout and Stderr and exits with Exit.
+	// File is a program, Script the text of one, which has more than one word; without both, the program prints Stdout and Stderr and exits
+	// with Exit.
 	File, Script   string
 	Stdout, Stderr string
 	Exit           int
