@@ -140,7 +140,7 @@ func (w *world) settle(n int) {
 		w.quiet()
 		var s state
 		var err error
-		if !w.await(patience, func() bool { // the garbage collector is slow on a busy machine
+		if !w.await(3*patience, func() bool { // the garbage collector looks for new kinds each 30 s
 			s, err = w.state()
 			return err != nil || !s.orphans()
 		}) || err != nil {
