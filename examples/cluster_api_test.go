@@ -222,8 +222,8 @@ func clusterAPIRoutes(c *client) {
 	c.refused(400, "BadRequest", "ns", "DELETE", "/deployments/a", "")
 }
 
-// malformedRequests sends malformed requests, of those that the HTTP server lets through. None may cause an undocumented status, or make the
-// hook fail. (test/security has those that the server rejects.)
+// malformedRequests sends malformed requests, of those that the HTTP server lets through. None may cause an undocumented status, or make
+// the hook fail. (test/security has those that the server rejects.)
 func malformedRequests(t *testing.T, address string) {
 	t.Helper()
 	request := func(line string, rest ...string) string {

@@ -85,7 +85,9 @@ func TestKnownClients(t *testing.T) {
 
 // post sends a request, or only announces its body, and returns the status and the text of the response, and whether the server closes the
 // connection. Without a response, because of a handshake, the text is empty.
-func post(t *testing.T, address, path string, announce bool, client []tls.Certificate, roots *x509.CertPool) (response string, closed bool) {
+func post(t *testing.T, address, path string, announce bool, client []tls.Certificate, roots *x509.CertPool) (
+	response string, closed bool,
+) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", GetClientCertificate: offer(client)})
 	if err != nil {

@@ -28,9 +28,11 @@ import (
 )
 
 // widgetCRD has no status, and lists that are merged.
-const widgetCRD = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.memory.example.com}, spec: {
+const widgetCRD = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+  metadata: {name: widgets.memory.example.com}, spec: {
   group: memory.example.com, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget},
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object,
+    properties: {spec: {type: object, properties: {
     color: {type: string}, size: {type: integer}, tags: {type: array, x-kubernetes-list-type: set, items: {type: string}},
     items: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], items: {type: object, required: [name],
       properties: {name: {type: string}, value: {type: string}}}}, plain: {type: array, items: {type: string}},
@@ -455,7 +457,8 @@ func (e *equal) watch(k kindOf) {
 				return
 			}
 			seen[i] = append(seen[i], events...)
-			if initial || len(events) < cut+1000*part || slices.ContainsFunc(events, func(event string) bool { return strings.Contains(event, `"name":"end"`) }) {
+			isEnd := func(event string) bool { return strings.Contains(event, `"name":"end"`) }
+			if initial || len(events) < cut+1000*part || slices.ContainsFunc(events, isEnd) {
 				break
 			}
 		}
@@ -473,7 +476,9 @@ func (e *equal) watch(k kindOf) {
 }
 
 // events reads events of one watch, up to a number, or until the end of the sequence or of the initial objects.
-func (e *equal) events(s *side, k kindOf, query url.Values, accept, from string, initial bool, most int) (events []string, at string, err error) {
+func (e *equal) events(s *side, k kindOf, query url.Values, accept, from string, initial bool, most int) (
+	events []string, at string, err error,
+) {
 	ctx, cancel := context.WithTimeout(e.ctx, test.Patience/6)
 	defer cancel()
 	query.Set("resourceVersion", from)

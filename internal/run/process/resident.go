@@ -295,12 +295,12 @@ func (w *Resident) listen() {
 		case err != nil:
 			w.hangUp()
 		default:
-			w.hear(b[:n])
+			w.take(b[:n])
 		}
 	}
 }
 
-func (w *Resident) hear(received []byte) {
+func (w *Resident) take(received []byte) {
 	for {
 		sent := w.talk.sent() + string(received[:min(len(received), 100)])
 		word, status, wrong := w.talk.next(received)
