@@ -205,9 +205,6 @@ fuzz: ## fuzz the parsers of everything that hooks write; FUZZTIME=10m for longe
 
 chaos: testcluster tools ## run all fault injection cases, half an hour; SEED=n for other plans, CASE=name for one case
 	@CHAOS=1 SEED='$(SEED)' CASE='$(CASE)' TESTCLUSTER=required go test $(RACE) -count=1 -timeout 90m -v ./test/chaos | grep -v -e '^=== ' -e '--- SKIP'
-ifndef CASE
-	@CHAOS=1 TESTCLUSTER=required go test $(RACE) -count=1 -timeout 60m -v -run 'TestShards' ./test/failover | grep -v -e '^=== '
-endif
 
 adversary: testcluster tools ## disturb workloads at each of their writes and watches; SEED=n for other plans, BUDGET=10m, CASE=name for one plan
 	@ADVERSARY=1 SEED='$(SEED)' CASE='$(CASE)' BUDGET='$(BUDGET)' TESTCLUSTER=required go test -count=1 -timeout 2h -parallel 4 -v ./test/adversary | grep -Ev '^=== |--- SKIP'

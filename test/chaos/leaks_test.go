@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test"
@@ -40,18 +39,14 @@ func (w *world) idle() {
 type usage struct {
 	goroutines, files, children, runs int
 	// workers are those of the children that may stay.
-	workers  int
-	resident int // KiB
+	workers int
 }
 
 // slack is by how much an operator at rest may differ from another time at rest: connections come and go.
 const slack = 12
 
-func (w *world) usage() usage { return usageOf(w.op, w.tmp) }
-
-// usageOf is what an operator with this temp directory holds.
-func usageOf(op *testenv.Operator, tmp string) (u usage) {
-	pid := strconv.Itoa(op.Pid())
+func (w *world) usage() (u usage) {
+	pid := strconv.Itoa(w.op.Pid())
 	open, _ := filepath.Glob("/proc/" + pid + "/fd/*")
 	u.files = len(open)
 	processes, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -62,24 +57,18 @@ func usageOf(op *testenv.Operator, tmp string) (u usage) {
 			u.children++
 		}
 	}
-	runs, _ := filepath.Glob(filepath.Join(tmp, "operator-*", "runs", "hook-*"))
+	runs, _ := filepath.Glob(filepath.Join(w.tmp, "operator-*", "runs", "hook-*"))
 	u.runs = len(runs)
-	status, _ := os.ReadFile("/proc/" + pid + "/status")
-	if found := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status); found != nil {
-		u.resident, _ = strconv.Atoi(string(found[1]))
-	}
-	if found := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindStringSubmatch(pageOf(op, "/metrics")); found != nil {
+	if found := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindStringSubmatch(w.page("/metrics")); found != nil {
 		u.goroutines, _ = strconv.Atoi(found[1])
 	}
 	return u
 }
 
 // page reads one of the operator's pages.
-func (w *world) page(path string) string { return pageOf(w.op, path) }
-
-func pageOf(op *testenv.Operator, path string) string {
+func (w *world) page(path string) string {
 	client := &http.Client{Timeout: test.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(op.Address() + path)
+	res, err := client.Get(w.op.Address() + path)
 	if err != nil {
 		return err.Error()
 	}
@@ -89,21 +78,19 @@ func pageOf(op *testenv.Operator, path string) string {
 }
 
 // leaks compares what an operator at rest holds with what it held when it was at rest for the first time.
-func (w *world) leaks() []string { return leaksOf(w.op, w.tmp, w.rest) }
-
-func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
+func (w *world) leaks() (wrong []string) {
 	// The kernel removes ended processes from its tables with a delay, without a notification.
 	for range 300 {
-		u := usageOf(op, tmp)
+		u := w.usage()
 		wrong = nil
 		for _, c := range []struct {
 			what      string
 			now, most int
 		}{
-			{"goroutines", u.goroutines, rest.goroutines + slack},
-			{"open files", u.files, rest.files + slack},
-			{"child processes", u.children, rest.workers},
-			{"directories of runs", u.runs, rest.runs},
+			{"goroutines", u.goroutines, w.rest.goroutines + slack},
+			{"open files", u.files, w.rest.files + slack},
+			{"child processes", u.children, w.rest.workers},
+			{"directories of runs", u.runs, w.rest.runs},
 		} {
 			if c.now > c.most {
 				wrong = append(wrong, fmt.Sprintf("leak: %d %s, at most %d are expected", c.now, c.what, c.most))
@@ -118,43 +105,10 @@ func leaksOf(op *testenv.Operator, tmp string, rest usage) (wrong []string) {
 }
 
 // left are files that an operator which has ended left behind.
-func (w *world) left() []string { return leftIn(w.tmp) }
-
-func leftIn(tmp string) (wrong []string) {
-	found, _ := filepath.Glob(filepath.Join(tmp, "*"))
+func (w *world) left() (wrong []string) {
+	found, _ := filepath.Glob(filepath.Join(w.tmp, "*"))
 	for _, path := range found {
 		wrong = append(wrong, "left behind: "+filepath.Base(path))
 	}
 	return wrong
-}
-
-// watched is an operator without a world. What it leaves behind fails the test.
-type watched struct {
-	*testenv.Operator
-	t   *testing.T
-	tmp string
-}
-
-func startWatched(t *testing.T, o testenv.OperatorOptions) *watched {
-	t.Helper()
-	o.TmpDir = filepath.Join(t.TempDir(), "tmp")
-	t.Cleanup(func() { // when the operator has ended
-		for _, text := range leftIn(o.TmpDir) {
-			t.Error(text)
-		}
-	})
-	return &watched{testenv.Start(t, o), t, o.TmpDir}
-}
-
-// mayHold notes what the operator holds now. At the end of the test it may not hold more.
-func (w *watched) mayHold() {
-	rest := usageOf(w.Operator, w.tmp)
-	w.t.Cleanup(func() {
-		if w.t.Failed() {
-			return
-		}
-		for _, text := range leaksOf(w.Operator, w.tmp, rest) {
-			w.t.Error(text)
-		}
-	})
 }

@@ -1,12 +1,10 @@
 package chaos
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -76,61 +74,6 @@ func alone(t *testing.T, name string, number uint64, prepare, do func(*world)) {
 	defer w.judge(name, time.Now())
 	w.begin()
 	do(w)
-}
-
-// A hook that prints without end costs time, but neither memory nor log: 1 MiB of it is logged, and after 10 MiB it is read at 4 MiB/s.
-func TestFloodOfOutput(t *testing.T) {
-	var printed atomic.Int64
-	alone(t, "hook-prints-256-MiB", 200, func(w *world) {
-		w.ignore = func(line string) bool {
-			if isOutput(line) {
-				printed.Add(int64(len(line)))
-			}
-			return isOutput(line)
-		}
-		patient(w)
-	}, func(w *world) {
-		w.writer.stop()
-		w.settle()
-		before := w.usage()
-		w.act("plain", "print 256")
-		started := time.Now()
-		w.settle()
-		after := w.usage()
-		fmt.Printf("  256 MiB of output: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10,
-			after.resident>>10)
-		if n := printed.Load(); n < 1<<19 || n > 1<<20 {
-			w.t.Errorf("%d bytes were logged, want almost 1 MiB", n)
-		}
-		if grown := after.resident - before.resident; grown > 64<<10 {
-			w.t.Errorf("the operator has grown by %d MiB", grown>>10)
-		}
-	})
-}
-
-// Patches without end are read, found wrong, and not one of them is carried out.
-func TestFloodOfPatches(t *testing.T) {
-	alone(t, "hook-writes-100-MiB-of-patches", 201, patient, func(w *world) {
-		before := w.usage()
-		w.act("plain", "patch 100")
-		started := time.Now()
-		w.settle()
-		after := w.usage()
-		fmt.Printf("  100 MiB of patches: %.1f s, resident %d MiB before and %d MiB after\n", time.Since(started).Seconds(), before.resident>>10,
-			after.resident>>10)
-		w.op.UntilLog("Hook failed. Will retry after delay.", "hook", "plain")
-		// With the race detector memory counts several times.
-		figure(w.t, "100 MiB of patches: resident at the peak", resident(w.t, w.op, residentPeak), 600, "MiB")
-	})
-}
-
-// A child that outlives its hook and keeps its output open does not delay other runs.
-func TestChildOutlivesHook(t *testing.T) {
-	alone(t, "hook-forks", 202, nil, func(w *world) {
-		w.act("plain", "fork 600")
-		w.op.UntilLog("The hook has ended, but a process that it left behind kept its output open")
-		endChild(w)
-	})
 }
 
 // endChild ends the process that the hook "plain" has left behind.

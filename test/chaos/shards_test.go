@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,15 +38,21 @@ func TestShards(t *testing.T) {
 	wanted(t, name)
 	together(t)
 	w := newWorld(t, testenv.Shared(t), seed()*1000+320, false, "plain", "filtered", "labelled")
-	w.divide()
-	r := &sharing{world: w}
+	for hook, by := range shardBy {
+		w.divide(hook, by)
+	}
+	r := &sharing{world: w, args: []string{"--shards", fmt.Sprint(shards)}}
 	end := r.run(shards + 1)
 	defer end()
 	defer w.judgeBy(name, time.Now(), func() []string { return r.verdict(end) })
 	w.writer.stir(30)
 	r.untilServed(nil)
 	w.writer.start()
-	for range 3 {
+	rounds := 1
+	if all {
+		rounds = 3
+	}
+	for range rounds {
 		for _, i := range w.random.Perm(len(losses)) {
 			// While they start, list, run hooks: wherever they are.
 			time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
@@ -54,6 +61,95 @@ func TestShards(t *testing.T) {
 			t.Logf("after %s all shards were served within %s", losses[i].name, time.Since(began).Round(time.Millisecond))
 		}
 	}
+}
+
+// Replicas are replaced as by a Deployment: from leader election to shards, to another shardBy, and back. In the end each hook has received
+// the last state of each object, and no change was delivered by two processes.
+func TestRolledOut(t *testing.T) {
+	const name = "rolled-out"
+	wanted(t, name)
+	together(t)
+	w := newWorld(t, testenv.Shared(t), seed()*1000+330, false, "plain")
+	r := &sharing{world: w}
+	end := func() {}
+	defer w.judgeBy(name, time.Now(), func() []string {
+		w.writer.stop()
+		w.records.until(patience, "plain", func(lines []record.Line) bool { return len(r.unseen(lines)) == 0 })
+		end()
+		return append(r.unseen(w.records.of("plain")), r.delivered("plain")...)
+	})
+	w.writer.stir(30)
+	w.writer.start()
+	for _, step := range []struct {
+		replicas int
+		args     string
+		by       shard.By
+	}{
+		{2, "--leader-election", shard.None}, {shards + 1, "--shards 2", shard.ByObject}, {shards + 1, "--shards 2", shard.ByNamespace},
+		{2, "--leader-election", shard.None},
+	} {
+		before := end
+		w.divide("plain", step.by)
+		r.mu.Lock()
+		r.args, r.since = strings.Fields(step.args), len(r.all)
+		r.mu.Unlock()
+		end = r.run(step.replicas)
+		before()
+		if step.by == shard.None {
+			r.until("a replica leads", func() bool { return r.serving(leads) })
+		} else {
+			r.untilServed(nil)
+		}
+		time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
+	}
+}
+
+// serving reports whether a process of the present args has logged a message.
+func (r *sharing) serving(message string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.all[r.since:], func(one *sharer) bool {
+		return slices.ContainsFunc(one.Records(), func(line testenv.Record) bool { return line.Has(message) })
+	})
+}
+
+// unseen are the last states that a hook has not received.
+func (r *sharing) unseen(lines []record.Line) (wrong []string) {
+	shown := map[int]bool{}
+	for _, l := range lines {
+		for _, c := range l.Contexts {
+			if c.Object != nil {
+				shown[c.Object.Count] = true
+			}
+			for _, o := range c.Objects {
+				shown[o.Count] = true
+			}
+		}
+	}
+	for k, versions := range r.writer.history() {
+		if last := versions[len(versions)-1]; !last.gone && r.views()["plain"].sees(k) && !shown[last.count] {
+			wrong = append(wrong, fmt.Sprintf("the last state of %s, %d, was not received", k, last.count))
+		}
+	}
+	return wrong
+}
+
+// delivered are the changes that two processes have delivered.
+func (r *sharing) delivered(hook string) (wrong []string) {
+	by := map[string]string{}
+	for _, l := range r.records.of(hook) {
+		for _, c := range l.Contexts {
+			if c.Object == nil {
+				continue
+			}
+			what := fmt.Sprintf("%s of %s, %d", c.Watch, key(*c.Object), c.Object.Count)
+			if other := by[what]; other != "" && other != l.Operator {
+				wrong = append(wrong, fmt.Sprintf("%s was delivered by %s and %s", what, other, l.Operator))
+			}
+			by[what] = l.Operator
+		}
+	}
+	return wrong
 }
 
 // losses are how a shard loses its owner. None returns before the owner has ended.
@@ -73,15 +169,17 @@ var losses = []struct {
 	{"all Leases deleted", func(r *sharing, _ int, owner *testenv.Operator) { r.deleteLeases(-1); owner.Wait() }},
 }
 
-// divide sets shardBy of all hooks.
-func (w *world) divide() {
+// divide sets shardBy of a hook.
+func (w *world) divide(hook string, by shard.By) {
 	w.t.Helper()
-	for hook, by := range shardBy {
-		path := filepath.Join(w.dir, hook+".yaml")
-		text, err := os.ReadFile(path)
-		w.must(err)
-		w.must(os.WriteFile(path, []byte(strings.Replace(string(text), "settings: {", fmt.Sprintf("settings: {shardBy: %s, ", by), 1)), 0o600))
+	path := filepath.Join(w.dir, hook+".yaml")
+	text, err := os.ReadFile(path)
+	w.must(err)
+	settings := "settings: {"
+	if by != shard.None {
+		settings += fmt.Sprintf("shardBy: %s, ", by)
 	}
+	w.must(os.WriteFile(path, regexp.MustCompile(`settings: \{(shardBy: \w+, )?`).ReplaceAll(text, []byte(settings)), 0o600))
 }
 
 // sharing is replicas that share the objects of a world.
@@ -89,8 +187,11 @@ type sharing struct {
 	*world
 
 	mu sync.Mutex
-	// all have been started, in this order.
-	all []*sharer
+	// args are those of the next processes.
+	args []string
+	// all have been started, in this order; since begins those that count as owners.
+	all   []*sharer
+	since int
 }
 
 // sharer is one process of a replica.
@@ -133,8 +234,8 @@ func (r *sharing) launch() *sharer {
 	defer r.mu.Unlock()
 	s := &sharer{start: start{name: fmt.Sprint(len(r.all) + 1), at: time.Now()}}
 	// The Lease is long enough for a busy machine to renew it.
-	s.Operator = r.world.run(s.start, []string{"POD_NAME=" + s.name}, "--kubernetes-events=false", "--shards", fmt.Sprint(shards),
-		"--namespace", r.mirrors, "--leader-election-lease-duration", "8s")
+	s.Operator = r.world.run(s.start, []string{"POD_NAME=" + s.name}, append([]string{"--kubernetes-events=false",
+		"--namespace", r.mirrors, "--leader-election-lease-duration", "8s"}, r.args...)...)
 	r.all = append(r.all, s)
 	return s
 }
@@ -144,7 +245,7 @@ func (r *sharing) owners(s int) (owners []*sharer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	since := map[*sharer]time.Time{}
-	for _, one := range r.all {
+	for _, one := range r.all[r.since:] {
 		for _, line := range one.Records() {
 			if line.Has(servesShard, "shard", shard.Shard{Index: s, Count: shards}.String()) {
 				since[one] = line.At

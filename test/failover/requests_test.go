@@ -116,7 +116,7 @@ func (p *putting) compare(when string, want map[string]string) {
 	is, recorded := map[string]string{}, false
 	for _, o := range list.Items {
 		recorded = recorded || strings.HasSuffix(o.Annotations["shell-operator/set"], "/web")
-		if o.Labels[partOf] != "" && !strings.HasPrefix(o.Name, "probe-") {
+		if o.Labels["applyset.kubernetes.io/part-of"] != "" && !strings.HasPrefix(o.Name, "probe-") {
 			is[o.Name] = strings.Join(slices.Sorted(maps.Keys(o.Data)), "")
 		}
 	}
