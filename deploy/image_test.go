@@ -21,6 +21,13 @@ func TestDockerfileJQ(t *testing.T) {
 	}
 }
 
+// TestNoUser: a Dockerfile from the image with a shell can run apk add. The chart sets a user.
+func TestNoUser(t *testing.T) {
+	if strings.Contains(read(t, "image/Dockerfile"), "\nUSER") {
+		t.Error("the Dockerfile has a USER")
+	}
+}
+
 // TestKubectlVersion: kubectl in the image and in tests has the version of the operator's client library.
 func TestKubectlVersion(t *testing.T) {
 	version := func(module, file string) string {
