@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -14,70 +13,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// operator is a handler that listens, and a registrar that runs. Their webhooks review one namespace only.
-type operator struct {
-	*testing.T
-	cluster   *testenv.Cluster
-	namespace string
-	server    *httptest.Server
-	log       *logText
-	stop      func() error
-}
-
-// in are webhooks that review ConfigMaps of a namespace, unless they specify other rules.
-func in(namespace string, hooks ...*hook.Hook) []*hook.Hook {
-	for _, h := range hooks {
-		for _, list := range [][]hook.Admission{h.Validating, h.Mutating} {
-			for i := range list {
-				a := &list[i]
-				a.NamespaceLabels = &hook.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}
-				if a.Rules == nil {
-					a.Rules = rule("configmaps", "*")
-				}
-			}
-		}
-	}
-	return hooks
-}
-
-func rule(resource string, operations ...string) []hook.Rule {
-	return []hook.Rule{{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resource}, Operations: operations}}
-}
-
-func named(name string) hook.Binding { return hook.Binding{Name: name} }
-
-// operate starts an operator with the name of the namespace, and returns when the API server calls its webhooks.
-func operate(t *testing.T, c *testenv.Cluster, namespace string, runner Runner, hooks ...*hook.Hook) *operator {
-	t.Helper()
-	return operateWith(t, c, namespace, runner, RegistrarOptions{Hooks: hooks})
-}
-
-// operateWith does the same with more options.
-func operateWith(t *testing.T, c *testenv.Cluster, namespace string, runner Runner, options RegistrarOptions) *operator {
-	t.Helper()
-	o := &operator{T: t, cluster: c, namespace: namespace, log: &logText{}}
-	handler, err := New(Options{Hooks: in(namespace, options.Hooks...), Runner: runner, Log: o.log.logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.server = httptest.NewUnstartedServer(handler)
-	o.server.EnableHTTP2 = true
-	o.server.StartTLS()
-	t.Cleanup(handler.Wait)
-	t.Cleanup(o.server.Close)
-	options.Client, options.ConfigurationName, options.URL = testenv.Client(t, c.Config(t)), namespace, o.server.URL
-	options.Bundle = func() []byte {
-		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: o.server.Certificate().Raw})
-	}
-	options.Log = o.log.logger(t)
-	r, err := NewRegistrar(complete(options))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.stop = run(t, r)
-	return o
-}
 
 // run runs a registrar until both configurations have what can be registered. What it returns ends it.
 func run(t *testing.T, r *Registrar) (stop func() error) {
@@ -112,15 +47,7 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 	return stop
 }
 
-// kubectl returns what kubectl prints, whether it is successful or not.
-func (o *operator) kubectl(input string, args ...string) string {
-	o.Helper()
-	out, _ := o.cluster.TryKubectl(input, append([]string{"-n", o.namespace}, args...)...)
-	return out
-}
-
-// until tries again and again: the API server takes notice of configurations some time after they are written, and
-// gives no sign.
+// until tries repeatedly: the API server takes notice of configurations some time after they are written, and gives no sign.
 func until(t *testing.T, try func() (got string, ok bool)) {
 	t.Helper()
 	deadline := time.Now().Add(test.Patience)
@@ -134,14 +61,6 @@ func until(t *testing.T, try func() (got string, ok bool)) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-func (o *operator) says(want, input string, args ...string) {
-	o.Helper()
-	until(o.T, func() (string, bool) {
-		got := o.kubectl(input, args...)
-		return fmt.Sprintf("kubectl %s: got %s\nwant %s\nlog:\n%s", args, got, want, o.log), strings.Contains(got, want)
-	})
 }
 
 // live returns a configuration, or nil when there is none.

@@ -2,117 +2,28 @@ package conversion
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 const (
-	upAndDown = "v1alpha1>v1beta1 v1beta1>v1alpha1"
-	upAndTop  = "v1beta1>v1 v1>v1beta1"
-
 	nowLeads    = "The CRD leads to the conversion hooks now"
 	againLeads  = "Another client changed spec.conversion of the CRD"
 	alreadyWell = "The CRD leads to the conversion hooks already"
 )
 
-// A chain over two hooks: objects are written and read in all versions.
-func TestChain(t *testing.T) {
-	t.Parallel()
-	e := begin(t, upAndDown, upAndTop)
-	e.create()
-	e.register()
-	e.says(nowLeads, 1)
-	e.ready()
-	versions := []string{"v1alpha1", "v1beta1", "v1"}
-	for _, written := range versions {
-		e.KubectlInput(t, e.job(written, written, "one"), "apply", "-f", "-")
-		e.KubectlInput(t, e.job(written, written, "two"), "apply", "-f", "-")
-		e.KubectlInput(t, e.job(written, "server-side-"+written, "one"), "apply", "--server-side", "-f", "-")
-		e.KubectlInput(t, e.job("v1", "server-side-"+written, "two"), "apply", "--server-side", "--force-conflicts", "-f", "-")
-		for _, read := range versions {
-			for _, name := range []string{written, "server-side-" + written} {
-				if got := e.get(read, name, ".spec."+field("/"+read)); got != "two" {
-					t.Errorf("%s written in %s, read in %s: got %q", name, written, read, got)
-				}
-			}
-		}
-	}
-	if got := e.Kubectl(t, "get", "-n", e.ns, "jobs.v1alpha1."+e.group, "-o",
-		"jsonpath={.items[*].spec.alpha}"); got != "two two two two two two" {
-		t.Errorf("the list: got %q", got)
-	}
-	e.with(func() {
-		for _, s := range []string{"v1alpha1>v1beta1", "v1beta1>v1", "v1>v1beta1", "v1beta1>v1alpha1"} {
-			from, to, _ := strings.Cut(s, ">")
-			if e.steps[hook.ConversionStep{From: from, To: to}] == 0 {
-				t.Errorf("no hook was asked for the step %s", s)
-			}
-		}
-	})
-	// A watch in an old version sees objects in it.
-	if out := e.Kubectl(t, "wait", "-n", e.ns, "jobs.v1alpha1."+e.group, "v1", "--for=jsonpath={.spec.alpha}=two"); !strings.Contains(out,
-		"condition met") {
-		t.Error(out)
-	}
-}
-
-// What goes wrong reaches the user's terminal.
-func TestFailures(t *testing.T) {
-	t.Parallel()
-	e := begin(t, upAndTop)
-	e.create()
-	e.register()
-	e.says(nowLeads, 1)
-	e.ready()
-	e.KubectlInput(t, e.job("v1", "a", "x")+e.job("v1", "b", "x"), "apply", "-f", "-")
-
-	e.with(func() {
-		e.convert = func(hook.ConversionStep, map[string]any) error { return errors.New(`"x" is not a time of day`) }
-	})
-	e.refused(fmt.Sprintf(`conversion webhook for %s/v1, Kind=Job failed: "x" is not a time of day`, e.group), "", "get",
-		"jobs.v1beta1."+e.group, "a")
-	e.refused(`failed: "x" is not a time of day`, e.job("v1beta1", "c", "x"), "create", "-f", "-")
-	e.with(func() { e.convert = renameField })
-
-	e.with(func() { e.lose = true })
-	e.refused(`Hook failed to convert to `+e.group+`/v1beta1: hook "hook-1", binding "b", step from v1 to v1beta1: it returned 0 objects `+
-		`for 1: convertedObjects must have each object once, in the same order`,
-		"", "get", "jobs.v1beta1."+e.group, "a")
-	e.with(func() { e.lose = false })
-
-	e.with(func() {
-		e.convert = func(_ hook.ConversionStep, o map[string]any) error {
-			delete(o["metadata"].(map[string]any), "uid")
-			return nil
-		}
-	})
-	e.refused(`) as another one (Job `+e.ns+`/a, uid ""): the order of objects, their kinds, names, namespaces and uids must not change`, "",
-		"get", "jobs.v1beta1."+e.group, "a")
-	e.with(func() { e.convert = renameField })
-
-	e.refused(`Conversion `+e.crd+` to `+e.group+`/v1alpha1 was not successful: no hook converts "`+e.group+`/v1" to "`+e.group+`/v1alpha1"`,
-		"", "get", "jobs.v1alpha1."+e.group, "a")
-	if got := e.get("v1beta1", "a", ".spec.beta"); got != "x" {
-		t.Errorf("after all that: got %q", got)
-	}
-}
-
 // A CRD that comes after the start is registered, also when it goes and comes again, and edits of it are put back.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	e := begin(t, upAndTop)
+	e := begin(t)
 	e.register()
 	e.says("Waiting for the CRD", 1)
 	e.create()
 	e.says(nowLeads, 1)
-	e.ready()
 
 	for i, edit := range []string{
 		`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`,
@@ -133,7 +44,6 @@ func TestReconcile(t *testing.T) {
 	e.says("Waiting for the CRD", 2)
 	e.create()
 	e.says(nowLeads, 2)
-	e.ready()
 	if n := strings.Count(e.log.String(), againLeads); n != 3 {
 		t.Errorf("the log reports %d times that a client changed spec.conversion", n)
 	}
@@ -150,7 +60,7 @@ func (e *env) stanza() string {
 // A new certificate reaches the CRD, and the next operator that starts has nothing to change.
 func TestNewBundle(t *testing.T) {
 	t.Parallel()
-	e := begin(t, upAndTop)
+	e := begin(t)
 	e.create()
 	e.register()
 	e.says(nowLeads, 1)
@@ -159,7 +69,6 @@ func TestNewBundle(t *testing.T) {
 	if got, want := e.stanza(), base64.StdEncoding.EncodeToString(e.currentBundle()); !strings.HasSuffix(got, " "+want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	e.ready()
 	before := e.Kubectl(t, "get", "crd", e.crd, "-o", "jsonpath={.metadata.generation}")
 	e.register()
 	e.says(alreadyWell, 1)
@@ -172,13 +81,12 @@ func TestNewBundle(t *testing.T) {
 // is missing, and with that rule alone everything works.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	e := begin(t, upAndTop)
+	e := begin(t)
 	e.create()
 	user := "operator-" + e.ns
 	e.allow(user, "old", `{apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, update]}`)
 	e.register(func(c *rest.Config) { c.Impersonate.UserName = user })
 	e.says(nowLeads, 1)
-	e.ready()
 	if e.Kubectl(t, "get", "crd", e.crd, "-o", "jsonpath={.metadata.annotations}") != "" || !strings.HasPrefix(e.stanza(), "Webhook") {
 		t.Error("the update went wrong")
 	}
@@ -196,7 +104,6 @@ func TestPermissions(t *testing.T) {
 	e.allow(user, "new", strings.ReplaceAll(found[1], `\"`, `"`))
 	e.Kubectl(t, "patch", "crd", e.crd, "--type=merge", "-p", `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
 	e.says(againLeads, 1)
-	e.ready()
 }
 
 // allow gives a user the permissions of a rule.
