@@ -165,12 +165,6 @@ func (g *Gateway) Until(t testing.TB, what string, done func(Change) bool) {
 	g.until(t, what, func() bool { return slices.ContainsFunc(g.changes, done) })
 }
 
-// UntilMore waits for so many requests that may change something.
-func (g *Gateway) UntilMore(t testing.TB, n int) {
-	t.Helper()
-	g.until(t, fmt.Sprint(n, " requests"), func() bool { return len(g.changes) >= n })
-}
-
 func (g *Gateway) until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !g.within(test.Patience, true, done) {
