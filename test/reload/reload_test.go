@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -399,135 +397,6 @@ func TestStartupIsFixed(t *testing.T) {
 	}
 }
 
-// Scripts of a mounted ConfigMap have no execute permission, and are swapped by a link.
-func TestMountedConfigMap(t *testing.T) {
-	cluster := testenv.Shared(t)
-	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	mount := func(version, text string) {
-		t.Helper()
-		in := filepath.Join(d.path, "..data")
-		if err := errors.Join(
-			os.Mkdir(filepath.Join(d.path, version), 0o755),
-			os.WriteFile(filepath.Join(d.path, version, "hook.sh"), []byte(text), 0o644),
-			os.Symlink(version, in+"_tmp"), os.Rename(in+"_tmp", in),
-		); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text := func(version, name string) string {
-		return "#!/bin/sh -e\nif [ \"$1\" = --config ]; then echo '" +
-			strings.ReplaceAll(bindings(fmt.Sprintf(watching, name, "ConfigMap", "x")), "$NS", d.ns) +
-			"'; exit; fi\nprintf 'run " + version + " '; cat \"$BINDING_CONTEXT_PATH\"\n"
-	}
-	mount("..1", text("v1", "first"))
-	if err := os.Symlink("..data/hook.sh", filepath.Join(d.path, "hook.sh")); err != nil {
-		t.Fatal(err)
-	}
-	op := start(t, cluster, d)
-	until(op, t, "hook.sh v1: first Synchronization")
-	mount("..2", text("v2", "second"))
-	until(op, t, "hook.sh v1: first Synchronization", "hook.sh v2: second Synchronization")
-}
-
-// A hook whose server has no port is rejected. The hooks before it stay active, and later changes of files count.
-func TestReloadWithoutPort(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	cluster := testenv.Shared(t)
-	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")
-	op := start(t, cluster, d, "--http-listen-port", port)
-	until(op, t, "other v1: onStartup")
-
-	d.hook("web", "v1", "{configVersion: v1, http: [{name: orders, method: GET, path: /orders}]}")
-	if r := op.UntilLog("Reload rejected, the previous hooks stay active"); !strings.Contains(r.Fields["error"], "address already in use") {
-		t.Errorf("record %s", r.Text)
-	}
-	d.remove("web")
-	d.hook("more", "v1", "{configVersion: v1, onStartup: 1}")
-	until(op, t, "other v1: onStartup", "more v1: onStartup")
-}
-
-// Hooks that answer come and go, too.
-func TestReloadWebhooks(t *testing.T) {
-	cluster := testenv.Shared(t)
-	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")
-	op := start(t, cluster, d, "--validating-webhook-configuration-name", d.ns, "--http-listen-port", "0")
-	until(op, t, "other v1: onStartup")
-
-	review := "{configVersion: v1, kubernetesValidating: [{name: " + d.ns +
-		".example.com, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}}," +
-		" rules: [{apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}]}"
-	d.config("review", review)
-	deny := func(why string) {
-		d.put("review", "#!/bin/sh\nif [ \"$1\" = --config ]; then exec cat \"$0.yaml\"; fi\necho '{\"allowed\": false, \"message\": \""+why+
-			"\"}' > $VALIDATING_RESPONSE_PATH\n", 0o755)
-	}
-	deny("first")
-	op.UntilLog("Webhooks are registered")
-	create := func() (string, error) {
-		return cluster.TryKubectl("", "-n", d.ns, "create", "configmap", "x", "--dry-run=server")
-	}
-	// The API server applies a registration, and its end, a moment later.
-	heard := func(done func(out string, err error) bool) {
-		t.Helper()
-		for late := time.Now().Add(test.Patience); ; {
-			out, err := create()
-			if done(out, err) {
-				return
-			}
-			if time.Now().After(late) {
-				t.Fatalf("%s, %v", out, err)
-			}
-		}
-	}
-	heard(func(out string, err error) bool { return err != nil && strings.Contains(out, "first") })
-	deny("second") // the configuration is the same, so this needs no new registration
-	op.UntilLog("No configuration has changed. The next runs use the new files.")
-	if out, err := create(); err == nil || !strings.Contains(out, "second") {
-		t.Errorf("%s, %v", out, err)
-	}
-
-	d.hook("web", "v1", "{configVersion: v1, http: [{method: GET, path: /hello}]}")
-	served := op.UntilLog("HTTP hooks are served")
-	reloaded(op, 2)
-	response, err := http.Get("http://" + served.Fields["address"] + "/hello")
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusNoContent && response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("status %d", response.StatusCode)
-	}
-
-	// A kind that is missing holds up no other hook, and no request: its snapshot is empty.
-	d.hook("late", "v1",
-		"{configVersion: v1, kubernetes: [{apiVersion: none.example.com/v1, kind: None}], http: [{method: GET, path: /late}]}")
-	reloaded(op, 3)
-	d.config("review", strings.Replace(review, "rules:", "timeoutSeconds: 5, rules:", 1))
-	deny("third")
-	reloaded(op, 4)
-	heard(func(out string, err error) bool { return err != nil && strings.Contains(out, "third") })
-	response, err = http.Get("http://" + served.Fields["address"] + "/late")
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusNoContent {
-		t.Errorf("status %d of a hook whose kind is missing", response.StatusCode)
-	}
-
-	d.remove("review")
-	reloaded(op, 5)
-	cluster.Kubectl(t, "wait", "--for=delete", "validatingwebhookconfiguration/"+d.ns+"-hooks", "--timeout=60s")
-	heard(func(_ string, err error) bool { return err == nil })
-}
-
 // A reload that does not concern a hook leaves its back-off alone. One that does ends it, and uses up no attempt.
 func TestBackoffIsKept(t *testing.T) {
 	cluster := testenv.Shared(t)
@@ -554,34 +423,5 @@ func TestBackoffIsKept(t *testing.T) {
 	}
 	if runs != 3 {
 		t.Errorf("%d runs:\n%s", runs, op.Log())
-	}
-}
-
-// A hook that writes into the hooks directory causes a few reloads, and then it is named.
-func TestStateInHooksDirectory(t *testing.T) {
-	cluster := testenv.Shared(t)
-	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.put("stateful", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\nuntil [ -e "+d.path+
-		"/other ]; do date +%s%N >"+d.path+"/state; sleep 0.5; done\n", 0o755)
-	op := start(t, cluster, d)
-	warning := op.UntilLog("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere")
-	if path := warning.Fields["path"]; filepath.Base(path) != "state" {
-		t.Errorf("it names %q", path)
-	}
-	// A hook that changes counts nevertheless.
-	d.hook("other", "v1", "{configVersion: v1, onStartup: 1}")
-	reloaded(op, 1)
-	loads, warnings := 0, 0
-	for _, r := range op.Records() {
-		switch {
-		case r.Has("Files of hooks have changed. Reload all hooks."):
-			loads++
-		case r.Has(warning.Fields["msg"]):
-			warnings++
-		}
-	}
-	// Five and the one for the hook; one more each twelve seconds.
-	if loads < 6 || loads > 6+int(time.Since(op.Started)/(12*time.Second)) || warnings != 1 {
-		t.Errorf("%d reloads with %d warnings:\n%s", loads, warnings, op.Log())
 	}
 }

@@ -151,43 +151,6 @@ func (d dir) text(version string) string {
 
 func libraryOf(version string) string { return "library=" + version + "\n" }
 
-// A hook is replaced by a broken one while events stream. The previous version stays active, all of it, until the hook is fixed.
-func TestBrokenHookUnderStream(t *testing.T) {
-	cluster := testenv.Shared(t)
-	d := dir{t, t.TempDir(), cluster.Namespace(t)}
-	d.put("lib.sh", libraryOf("v1"), 0o644)
-	d.put("hook", d.text("v1"), 0o755)
-	tmp := t.TempDir()
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: d.path, Kubeconfig: cluster.Kubeconfig, Args: []string{"--watch-hooks"},
-		TmpDir: tmp})
-	until(op, t, "hook v1-v1: maps Synchronization", "hook v1-v1: of-v1 Synchronization")
-	s := newStream(t, cluster, d.ns)
-	s.more(op, 10)
-	d.put("lib.sh", libraryOf("broken"), 0o644)
-	d.put("hook", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, kubernetes: [{kinds: Pod}]}'; exit; fi\n. ./lib.sh\n"+
-		"printf 'run broken-%s ' \"$library\"; cat \"$BINDING_CONTEXT_PATH\"\n", 0o755)
-	op.UntilLog("Reload rejected, the previous hooks stay active")
-	s.more(op, 50)
-	d.put("lib.sh", libraryOf("v2"), 0o644)
-	d.put("hook", d.text("v2"), 0o755)
-	reloaded(op, 1)
-	s.more(op, 10)
-	s.end()
-	s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
-	if versions := s.check(op, "v2"); versions["broken"] > 0 || versions["v1"] < 60 || versions["v2"] < 10 {
-		t.Errorf("contexts by version: %v", versions)
-	}
-	for _, r := range op.Records() {
-		if r.Has("Hook failed. Will retry after delay.") {
-			t.Errorf("a run failed: %s", r.Text)
-		}
-	}
-	copies, err := filepath.Glob(filepath.Join(tmp, "operator-*", "hooks-*"))
-	if err != nil || len(copies) != 1 {
-		t.Errorf("there are the copies %q, %v: one is enough", copies, err)
-	}
-}
-
 // Under a stream of events no version of a hook receives events of a binding of another one, nor loads the library of
 // another one.
 func TestTextsUnderStream(t *testing.T) {
