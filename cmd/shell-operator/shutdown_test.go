@@ -16,6 +16,20 @@ import (
 	"time"
 )
 
+// ownProgram is this one, as users call it.
+func ownProgram(t *testing.T) string {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "shell-operator")
+	if err := os.Symlink(own, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // process is the real program, without a cluster.
 type process struct {
 	t     *testing.T
