@@ -1,10 +1,8 @@
 package examples
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,8 +15,8 @@ const mysqlPassword = "pa$$ word'\""
 
 func TestMysqlDatabase(t *testing.T) {
 	e, server := mysqlExample(t)
-	server.do("CREATE DATABASE legacy")
-	e.start(server.env()...)
+	server.Do("CREATE DATABASE legacy")
+	e.start(server.Env()...)
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
 
 	five := []string{"alpha", "bravo", "charlie", "delta", "echo"}
@@ -76,7 +74,7 @@ func TestMysqlDatabase(t *testing.T) {
 	e.stop()
 	e.kubectl("delete", "mysqldatabase", "delta", "--wait=false")
 	before := e.mysqlVersions()
-	e.start(server.env()...)
+	e.start(server.Env()...)
 	e.kubectl("wait", "--for=delete", "mysqldatabase/delta", "--timeout=60s")
 	server.has("bravo", "charlie", "echo", "legacy", "shared")
 	e.input(mysqlDatabase("foxtrot", "foxtrot", "Delete"), "create", "-f", "-")
@@ -95,27 +93,27 @@ func TestMysqlDatabase(t *testing.T) {
 
 func TestMysqlDatabaseServerDown(t *testing.T) {
 	e, server := mysqlExample(t)
-	server.stop()
-	e.start(append(server.env(), retryMinDelay, retryMaxDelay, "CHECK_CRONTAB=*/1 * * * * *")...)
+	server.Stop()
+	e.start(append(server.Env(), retryMinDelay, retryMaxDelay, "CHECK_CRONTAB=*/1 * * * * *")...)
 	e.input(mysqlDatabase("shop", "shop", "Delete"), "create", "-f", "-")
 	e.phase("Failed", "shop")
 	if got := e.message("shop"); !strings.HasPrefix(got, "ERROR 2003 (HY000): Can't connect to MySQL server on '127.0.0.1") {
 		t.Errorf("the reason is %q", got)
 	}
-	server.start()
+	server.Start()
 	e.phase("Ready", "shop")
 	e.says("shop", "")
 	server.has("shop")
 
 	// A dropped database is recreated by the next check of the server.
-	server.do("DROP DATABASE shop")
-	e.until("the database again", func() bool { return slices.Equal(server.databases(), []string{"shop"}) })
+	server.Do("DROP DATABASE shop")
+	e.until("the database again", func() bool { return slices.Equal(server.Databases(), []string{"shop"}) })
 
 	// An object stays as long as its database cannot be dropped.
-	server.stop()
+	server.Stop()
 	e.kubectl("delete", "mysqldatabase", "shop", "--wait=false")
 	e.phase("Failed", "shop")
-	server.start()
+	server.Start()
 	e.kubectl("wait", "--for=delete", "mysqldatabase/shop", "--timeout=60s")
 	server.has()
 	e.hidesPassword()
@@ -123,7 +121,7 @@ func TestMysqlDatabaseServerDown(t *testing.T) {
 
 func TestMysqlDatabaseKilled(t *testing.T) {
 	e, server := mysqlExample(t)
-	e.start(append(server.env(), retryMinDelay, retryMaxDelay, killedAfter(t, "CREATE", "DROP"))...)
+	e.start(append(server.Env(), retryMinDelay, retryMaxDelay, killedAfter(t, "CREATE", "DROP"))...)
 	e.operator.UntilLog("Unlock kubernetes.Event tasks")
 	e.input(mysqlDatabase("one", "one", "Delete")+mysqlDatabase("two", "two", "Delete"), "create", "-f", "-")
 	e.phase("Ready", "one", "two")
@@ -142,7 +140,7 @@ func TestMysqlDatabaseKilled(t *testing.T) {
 func TestMysqlDatabaseKilledOnce(t *testing.T) {
 	e, server := mysqlExample(t)
 	e.input(mysqlDatabase("one", "one", "Delete"), "create", "-f", "-")
-	e.start(append(server.env(), retryMinDelay, retryMaxDelay, killedOnce(t, "mysql", "kubectl"))...)
+	e.start(append(server.Env(), retryMinDelay, retryMaxDelay, killedOnce(t, "mysql", "kubectl"))...)
 	e.phase("Ready", "one")
 	server.has("one")
 }
@@ -173,9 +171,7 @@ func mysqlExample(t *testing.T) (*example, *mysqlServer) {
 			e.kubectl("patch", "mysqldatabase", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 		}
 	})
-	server := &mysqlServer{t: t, dir: t.TempDir(), port: "0"}
-	server.start()
-	return e, server
+	return e, &mysqlServer{test.NewMysqlServer(t, mysqlPassword), t}
 }
 
 func mysqlDatabase(name, database, policy string) string {
@@ -234,67 +230,14 @@ func (e *example) hidesPassword() {
 	}
 }
 
-// mysqlServer is a server whose databases stay while it is stopped.
 type mysqlServer struct {
-	t         *testing.T
-	dir, port string
-	cmd       *exec.Cmd
-}
-
-func (s *mysqlServer) start() {
-	s.t.Helper()
-	s.cmd = exec.Command(filepath.Join(test.Tools(s.t), "mysqld"), "--datadir", s.dir, "--port", s.port)
-	s.cmd.Env = append(os.Environ(), "MYSQL_ROOT_PASSWORD="+mysqlPassword)
-	s.cmd.Stderr = os.Stderr
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(s.stop)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		s.t.Fatalf("the server did not start: %v", err)
-	}
-	s.port = strings.TrimSpace(line[strings.LastIndex(line, ":")+1:])
-}
-
-func (s *mysqlServer) stop() {
-	_ = s.cmd.Process.Kill() // if it still runs
-	_ = s.cmd.Wait()
-}
-
-// env has the address of the server for hooks.
-func (s *mysqlServer) env() []string {
-	return []string{"MYSQL_HOST=127.0.0.1", "MYSQL_PORT=" + s.port, "MYSQL_USER=root", "MYSQL_PWD=" + mysqlPassword}
-}
-
-// do runs a statement and returns the lines of its result.
-func (s *mysqlServer) do(statement string) []string {
-	s.t.Helper()
-	cmd := exec.Command(filepath.Join(test.Tools(s.t), "mysql"), "-h", "127.0.0.1", "-P", s.port, "-u", "root", "-N", "-e", statement)
-	cmd.Env = append(os.Environ(), "MYSQL_PWD="+mysqlPassword)
-	out, err := cmd.Output()
-	if err != nil {
-		s.t.Fatalf("%s: %v", statement, err)
-	}
-	return strings.Fields(string(out))
-}
-
-// databases returns the names of those that are not the server's own.
-func (s *mysqlServer) databases() []string {
-	s.t.Helper()
-	own := []string{"information_schema", "mysql", "performance_schema", "sys"}
-	names := slices.DeleteFunc(s.do("SHOW DATABASES"), func(name string) bool { return slices.Contains(own, name) })
-	slices.Sort(names)
-	return names
+	*test.MysqlServer
+	t *testing.T
 }
 
 func (s *mysqlServer) has(want ...string) {
 	s.t.Helper()
-	if got := s.databases(); !slices.Equal(got, want) {
+	if got := s.Databases(); !slices.Equal(got, want) {
 		s.t.Errorf("the server has %q, not %q", got, want)
 	}
 }

@@ -1,15 +1,11 @@
 package adversary
 
 import (
-	"bufio"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 )
@@ -24,7 +20,8 @@ func (w *world) startServers() {
 		w.env = append(w.env, "SHOP_URL="+server.URL)
 	}
 	if w.load.Mysql {
-		w.startMysql()
+		w.mysql = test.NewMysqlServer(w.t, "secret")
+		w.env = append(w.env, w.mysql.Env()...)
 	}
 }
 
@@ -44,37 +41,9 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "accepted")
 }
 
-func (w *world) startMysql() {
-	w.t.Helper()
-	cmd := exec.Command(filepath.Join(test.Tools(w.t), "mysqld"), "--datadir", w.t.TempDir(), "--port", "0")
-	cmd.Env = append(cmd.Environ(), "MYSQL_ROOT_PASSWORD=secret")
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.mysql = strings.TrimSpace(line[strings.LastIndex(line, ":")+1:])
-	w.env = append(w.env, "MYSQL_HOST=127.0.0.1", "MYSQL_PORT="+w.mysql, "MYSQL_USER=root", "MYSQL_PWD=secret")
-}
-
 // external adds what the hooks have made outside of the cluster.
 func (w *world) external(s state) {
-	if w.mysql == "" {
-		return
+	if w.mysql != nil {
+		s["databases"] = strings.Join(w.mysql.Databases(), " ")
 	}
-	cmd := exec.Command(filepath.Join(test.Tools(w.t), "mysql"), "-h", "127.0.0.1", "-P", w.mysql, "-u", "root", "-N", "-e", "SHOW DATABASES")
-	cmd.Env = append(cmd.Environ(), "MYSQL_PWD=secret")
-	out, err := cmd.CombinedOutput()
-	s["databases"] = fmt.Sprintf("%s%v", out, err)
 }

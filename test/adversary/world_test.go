@@ -40,9 +40,9 @@ type world struct {
 	env        []string
 	// contexts is a file to which hooks write what they get.
 	contexts string
-	// shop and mysql, the port of a server, are what hooks call.
+	// shop and mysql are what hooks call.
 	shop  *shop
-	mysql string
+	mysql *test.MysqlServer
 
 	// made are the states of a reference; differs is how the last state that was read differs from that of the reference.
 	made    []state
