@@ -41,6 +41,7 @@ func chains(t *testing.T, load *workload) (all []*plan) {
 		Spec struct {
 			Names    struct{ Kind string }
 			Versions []struct {
+				Name   string
 				Schema struct{ OpenAPIV3Schema property }
 			}
 		}
@@ -54,7 +55,12 @@ func chains(t *testing.T, load *workload) (all []*plan) {
 	if first < 0 {
 		return nil
 	}
-	base, of := load.steps[first].Object, crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	base, of := load.steps[first].Object, property{}
+	for _, version := range crd.Spec.Versions {
+		if strings.HasSuffix(base["apiVersion"].(string), "/"+version.Name) {
+			of = version.Schema.OpenAPIV3Schema.Properties["spec"]
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(of.Properties)) {
 		one := of.Properties[name]
 		spec, _ := base["spec"].(map[string]any)

@@ -104,9 +104,13 @@ func (r *reference) refusals(w write) (all []*plan) {
 // lateViews are the plans of patterns C1 and C2.
 func (r *reference) lateViews(w write) (all []*plan) {
 	for _, how := range []string{"restart", "interrupt", "back"} {
-		all = append(all, r.plan("C1", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
+		p := r.plan("C1", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
 			return &late{at: w.place, how: how, present: make(chan struct{})}
-		}))
+		})
+		if r.load.Plain { // a hook deletes, by what it has seen
+			p.check = func(*world) {}
+		}
+		all = append(all, p)
 	}
 	if r.load.steps[w.step].Do == "start" { // it is made again after the restore
 		return all
@@ -189,7 +193,8 @@ func (w *world) checkEffects() {
 	}
 }
 
-// checkSeen finds runs that did not see what an earlier one had created: within the bound of the wait there are none, beyond it they are named.
+// checkSeen finds runs that did not see what an earlier one had created: within the bound of the wait there are none, beyond it they are
+// named.
 func (w *world) checkSeen(bounded bool) {
 	w.t.Helper()
 	w.checkEffects()

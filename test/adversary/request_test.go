@@ -158,8 +158,7 @@ func (a *answer) send(w http.ResponseWriter) {
 
 // object is what answers and events have of an object.
 type object struct {
-	Kind     string
-	Metadata struct{ Name, Namespace, UID, ResourceVersion, DeletionTimestamp string }
+	Metadata struct{ UID, ResourceVersion string }
 }
 
 func (a *answer) object() (o object) {

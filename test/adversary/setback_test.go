@@ -56,8 +56,8 @@ func (d *setBack) change(w *world, number int, do func()) {
 	restore()
 	d.restored = true
 	if !w.await(2*patience, func() bool {
-		for _, r := range watching {
-			if !strings.Contains(r.op.Log(), noticed) {
+		for _, r := range watching { // one that has lost its Lease meanwhile has ended before
+			if !r.dead.Load() && !strings.Contains(r.op.Log(), noticed) {
 				return false
 			}
 		}

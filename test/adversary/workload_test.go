@@ -31,7 +31,7 @@ type workload struct {
 	Namespaces int
 	// Isolated replaces the group example.com by one for each plan, for hooks that change cluster-scoped objects.
 	Isolated bool
-	// Unchained are the properties that pattern E leaves alone: they need what the script makes.
+	// Unchained are the properties that pattern E leaves alone: they need more than their schema has.
 	Unchained []string
 	// Numbers is a workload whose runs create objects with names that only one that sees the earlier ones knows.
 	Numbers bool

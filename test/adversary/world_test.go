@@ -86,7 +86,7 @@ func (p place) key() string { return p.verb + "," + p.kind + "," + p.object }
 type write struct {
 	place
 	status int
-	// effect is created, deleted, deleting or changed; empty if there was none.
+	// effect is created, deleted or changed; empty if there was none.
 	effect string
 	fields string
 	hooks  bool
@@ -283,12 +283,10 @@ func (w *world) effect(q *request, a *answer) string {
 	switch {
 	case a.status == http.StatusCreated:
 		return "created"
-	case q.verb == "delete" && (o.Kind == "Status" || o.Metadata.DeletionTimestamp == ""):
-		return "deleted"
 	case before != "" && before == o.Metadata.ResourceVersion:
 		return ""
 	case q.verb == "delete":
-		return "deleting"
+		return "deleted"
 	default:
 		return "changed"
 	}
