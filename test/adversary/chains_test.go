@@ -50,7 +50,7 @@ func chains(t *testing.T, load *workload) (all []*plan) {
 		t.Fatal(err)
 	}
 	first := slices.IndexFunc(load.steps, func(s step) bool {
-		return s.Do == "create" && s.Object["kind"] == crd.Spec.Names.Kind && s.Denied == ""
+		return s.Do == "create" && s.Object["kind"] == crd.Spec.Names.Kind && s.Answer == ""
 	})
 	if first < 0 {
 		return nil
@@ -79,7 +79,7 @@ func chains(t *testing.T, load *workload) (all []*plan) {
 				steps = append(steps, patchesOf(base, name, values[(last+i)%len(values)])...)
 			}
 			invalid := patchesOf(base, name, one.invalid())[0]
-			invalid.Denied = "is invalid"
+			invalid.Answer = "is invalid"
 			steps = append(append(append(steps, invalid), patchesOf(base, name, value)...), step{Do: "settle"})
 			fresh, changed := *load, *load
 			fresh.steps = []step{{Do: "create", Object: end}, {Do: "start"}, {Do: "settle"}}

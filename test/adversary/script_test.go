@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // patience is for a state that takes a moment: an operator starts, a Lease runs out. It is that of a busy machine.
@@ -63,26 +66,27 @@ func (w *world) do(s step) {
 	case "terminate":
 		w.terminate(s.Shard)
 	case "request":
-		w.try(s, func() error { return w.request(s) })
+		w.try(s, func() (string, error) { return "", w.request(s) })
 	case "create", "patch", "delete":
-		w.try(s, func() error { return w.change(s) })
+		w.try(s, func() (string, error) { return w.change(s) })
 	default:
 		w.t.Fatalf("%s: unknown step %q", w.load.name, s.Do)
 	}
 }
 
 // try repeats a step until it succeeds, as a client does: webhooks are not served, or the object is still being deleted.
-func (w *world) try(s step, do func() error) {
+func (w *world) try(s step, do func() (answer string, err error)) {
 	w.t.Helper()
+	var answer string
 	var err error
 	if !w.await(patience, func() bool {
-		err = do()
-		if s.Denied != "" {
-			return err != nil && strings.Contains(err.Error(), s.Denied)
+		answer, err = do()
+		if s.Answer != "" {
+			return strings.Contains(fmt.Sprint(answer, err), s.Answer)
 		}
 		return err == nil
 	}) {
-		w.t.Fatalf("step %s of %v: %v", s.Do, s.Object, err)
+		w.t.Fatalf("step %s of %v: %s %v", s.Do, s.Object, answer, err)
 	}
 }
 
@@ -92,15 +96,15 @@ func resourceOf(o map[string]any) schema.GroupVersionResource {
 	return gvr
 }
 
-// change does a step on an object.
-func (w *world) change(s step) error {
+// change does a step on an object, and returns that after it.
+func (w *world) change(s step) (string, error) {
 	text, err := json.Marshal(s.Object)
 	if err != nil {
-		return err
+		return "", err
 	}
 	o := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(w.words.Replace(string(text))), &o.Object); err != nil {
-		return err
+		return "", err
 	}
 	namespace := o.GetNamespace()
 	if namespace == "" {
@@ -108,16 +112,21 @@ func (w *world) change(s step) error {
 	}
 	resources := w.client.Resource(resourceOf(o.Object))
 	client := resources.Namespace(namespace)
-	if slices.Contains([]string{"Namespace", "CustomResourceDefinition"}, o.GetKind()) {
+	if slices.Contains([]string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}, o.GetKind()) {
 		client = resources
 	}
-	ctx, options := context.Background(), metav1.CreateOptions{FieldManager: "script"}
-	if s.Denied != "" {
-		options.DryRun = []string{metav1.DryRunAll}
+	ctx := context.Background()
+	var dry []string
+	if s.Answer != "" {
+		dry = []string{metav1.DryRunAll}
 	}
+	var after *unstructured.Unstructured
 	switch s.Do {
 	case "create":
-		_, err = client.Create(ctx, o, options)
+		after, err = client.Create(ctx, o, metav1.CreateOptions{FieldManager: "script", DryRun: dry})
+		if o.GetKind() == "CustomResourceDefinition" && apierrors.IsAlreadyExists(err) { // of another plan
+			err = nil
+		}
 	case "delete":
 		if err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
 			err = nil
@@ -128,9 +137,14 @@ func (w *world) change(s step) error {
 		if s.Status {
 			sub = []string{"status"}
 		}
-		_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: "script"}, sub...)
+		options := metav1.PatchOptions{FieldManager: "script", DryRun: dry}
+		after, err = client.Patch(ctx, o.GetName(), types.MergePatchType, text, options, sub...)
 	}
-	return err
+	if err != nil || after == nil {
+		return "", err
+	}
+	text, err = after.MarshalJSON()
+	return string(text), err
 }
 
 // settle waits until the cluster is in the state of the reference. In the reference it waits until nothing is written.
@@ -183,10 +197,17 @@ func (w *world) quiet() {
 		w.mu.Lock()
 		now := len(w.writes)
 		w.mu.Unlock()
-		if now != count || !w.idle() {
+		if now != count {
 			count, since = now, time.Now()
 		}
-		return time.Since(since) > time.Duration(2*w.load.Replicas-1)*time.Second // a Lease of 2 s may run out before a replica acts
+		if time.Since(since) < time.Duration(2*w.load.Replicas-1)*time.Second { // a Lease of 2 s may run out before a replica acts
+			return false
+		}
+		if !w.idle() { // commands: not each time
+			since = time.Now()
+			return false
+		}
+		return true
 	}) {
 		w.t.Errorf("the operator does not come to rest; the last writes are %v", w.last(10))
 	}
@@ -314,34 +335,27 @@ func (w *world) terminate(shard string) {
 	owner.op.Signal(syscall.SIGTERM)
 }
 
-// installCRDs makes the kinds of a workload, once for all plans unless they are isolated.
+// installCRDs makes the kinds of a workload, once for all plans unless each has its own group.
 func (w *world) installCRDs() {
 	w.t.Helper()
-	for _, document := range strings.Split(w.text(w.load.CRDs), "\n---\n") {
-		o := &unstructured.Unstructured{}
-		if err := sigsyaml.Unmarshal([]byte(document), &o.Object); err != nil {
+	text, err := os.ReadFile(filepath.Join(test.Root(), w.load.CRDs))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var crd map[string]any
+		if err := sigsyaml.Unmarshal([]byte(document), &crd); err != nil {
 			w.t.Fatal(err)
 		}
-		crds := w.client.Resource(resourceOf(o.Object))
-		if _, err := crds.Create(w.t.Context(), o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			w.t.Fatal(err)
+		w.do(step{Do: "create", Object: crd})
+		w.do(step{Do: "patch", Object: crd, Answer: `"status":"True","type":"Established"`})
+		if w.load.Words == nil {
+			continue
 		}
-		if w.load.Isolated {
-			w.t.Cleanup(func() { // no conversion any more: nothing is left that converts
-				none := []byte(`{"spec": {"conversion": {"strategy": "None", "webhook": null}}}`)
-				_, _ = crds.Patch(context.Background(), o.GetName(), types.MergePatchType, none, metav1.PatchOptions{})
-				_ = crds.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
-			})
-		}
-		if !w.await(patience, func() bool {
-			got, err := crds.Get(w.t.Context(), o.GetName(), metav1.GetOptions{})
-			if err != nil {
-				return false
-			}
-			text, _ := got.MarshalJSON()
-			return bytes.Contains(text, []byte(`"status":"True","type":"Established"`))
-		}) {
-			w.t.Fatalf("%s of %s is not established", o.GetName(), filepath.Base(w.load.CRDs))
-		}
+		w.t.Cleanup(func() { // no conversion any more: nothing is left that converts
+			none := setProperty(crd, "conversion", map[string]any{"strategy": "None", "webhook": nil})
+			_, _ = w.change(step{Do: "patch", Object: none})
+			_, _ = w.change(step{Do: "delete", Object: crd})
+		})
 	}
 }

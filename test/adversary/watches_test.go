@@ -92,7 +92,7 @@ type unseen struct {
 	hiding bool
 }
 
-// hides compares the group of the script, of which an isolated plan has its own.
+// hides compares the group of the script, of which a plan may have its own.
 func (d *unseen) hides(q *request) bool {
 	return q.resource == d.resource && strings.HasSuffix(q.group, d.group)
 }

@@ -29,8 +29,8 @@ type workload struct {
 	Env      []string
 	// Namespaces is the number of namespaces: NS, NS-2 and so on.
 	Namespaces int
-	// Isolated replaces the group example.com by one for each plan, for hooks that change cluster-scoped objects.
-	Isolated bool
+	// Words of hooks, manifests and the script are replaced, for hooks that concern more than their namespace. $NS is the namespace of a plan.
+	Words map[string]string
 	// Unchained are the properties that pattern E leaves alone: they need more than their schema has.
 	Unchained []string
 	// Numbers is a workload whose runs create objects with names that only one that sees the earlier ones knows.
@@ -53,8 +53,8 @@ type step struct {
 	Status bool
 	// Cancels is set where this change cancels that of the step before.
 	Cancels bool
-	// Denied is part of the message with which the API server refuses the request.
-	Denied string
+	// Answer makes the request a dry run, until its answer, an object or a refusal, has this text.
+	Answer string
 	// Method, Path, Body and Replica are those of a request to an HTTP hook.
 	Method, Path, Body string
 	Replica            int
@@ -99,25 +99,19 @@ func loadWorkloads(t *testing.T) (all []*workload) {
 	return all
 }
 
-// text reads a file of the repository, with the words of a plan.
-func (w *world) text(path string) string {
-	w.t.Helper()
-	text, err := os.ReadFile(filepath.Join(test.Root(), path))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return w.words.Replace(string(text))
-}
-
-// installHooks copies the hooks, with the words of the plan.
+// installHooks copies the hooks of a directory, with the words of the plan.
 func (w *world) installHooks() string {
 	w.t.Helper()
-	if !w.load.Isolated {
+	if w.load.Words == nil {
 		return filepath.Join(test.Root(), w.load.Hooks)
 	}
 	dir := w.t.TempDir()
 	err := filepath.WalkDir(filepath.Join(test.Root(), w.load.Hooks), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || info.Mode()&0o111 == 0 {
 			return err
 		}
 		text, err := os.ReadFile(path)

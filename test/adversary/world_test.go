@@ -120,8 +120,8 @@ func newWorld(t *testing.T, load *workload, cluster *testenv.Cluster, d disturba
 	w.namespace = cluster.Namespace(t)
 	w.namespaces = []string{w.namespace}
 	words := []string{"$NS", w.namespace}
-	if load.Isolated {
-		words = append(words, "$NS.example.com", w.namespace+".example.com", "example.com", w.namespace+".example.com")
+	for word, means := range load.Words {
+		words = append(words, word, strings.ReplaceAll(means, "$NS", w.namespace))
 	}
 	w.words = strings.NewReplacer(words...)
 	for n := 2; n <= load.Namespaces; n++ {
@@ -327,7 +327,7 @@ func (w *world) named(namespace, name string) string {
 
 // scriptGroup is a group as the script has it.
 func (w *world) scriptGroup(group string) string {
-	if w.load.Isolated {
+	if w.load.Words != nil {
 		return strings.TrimPrefix(group, w.namespace+".")
 	}
 	return strings.ReplaceAll(group, w.namespace, "$NS")
