@@ -10,7 +10,9 @@
 package adversary
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -31,31 +33,23 @@ var (
 	program = os.Getenv("ADVERSARY_PROGRAM")
 )
 
-// budget is the time in which plans begin.
-func budget(t *testing.T) time.Duration {
+// settings are the seed, and the time in which plans begin.
+func settings(t *testing.T) (seed uint64, budget time.Duration) {
 	t.Helper()
-	text := os.Getenv("BUDGET")
-	if text == "" {
-		return 35 * time.Minute
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
+	if err == nil {
+		budget, err = time.ParseDuration(cmp.Or(os.Getenv("BUDGET"), "35m"))
 	}
-	d, err := time.ParseDuration(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
-}
-
-func seed() uint64 {
-	n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
-	if err != nil {
-		return 1
-	}
-	return n
+	return seed, budget
 }
 
 func TestAdversary(t *testing.T) {
 	cluster := testenv.Shared(t)
 	began := time.Now()
+	seed, limit := settings(t)
 	var mu sync.Mutex
 	var plans []*plan
 	t.Run("references", func(t *testing.T) {
@@ -77,9 +71,8 @@ func TestAdversary(t *testing.T) {
 	}
 	slices.SortFunc(plans, func(a, b *plan) int { return strings.Compare(a.name, b.name) })
 	plans = slices.DeleteFunc(plans, func(p *plan) bool { return !selected(p) })
-	plans, distinct := choose(plans, seed())
-	report := &report{t: t, plans: plans, distinct: distinct, ran: map[*plan]string{}}
-	limit := budget(t)
+	plans, distinct := choose(plans, seed)
+	report := &report{plans: plans, distinct: distinct, ran: map[*plan]string{}}
 	t.Run("plans", func(t *testing.T) {
 		own := sync.OnceValue(func() *testenv.Cluster { return testenv.Own(t) })
 		for _, p := range plans {
@@ -100,7 +93,7 @@ func TestAdversary(t *testing.T) {
 			})
 		}
 	})
-	report.print()
+	report.print(seed)
 	for _, name := range short {
 		if !all && one == "" && program == "" && !slices.ContainsFunc(plans, func(p *plan) bool { return p.name == name }) {
 			t.Errorf("there is no plan %s", name)
@@ -185,11 +178,11 @@ func (p *plan) run(t *testing.T, cluster *testenv.Cluster) string {
 
 // report counts what has run.
 type report struct {
-	t        *testing.T
 	plans    []*plan
 	distinct int
 	mu       sync.Mutex
-	ran      map[*plan]string
+	// ran has why the disturbance of a plan has not happened; empty if it has.
+	ran map[*plan]string
 }
 
 func (r *report) add(p *plan, missed string) {
@@ -199,13 +192,12 @@ func (r *report) add(p *plan, missed string) {
 }
 
 // print prints the numbers by workload and pattern.
-func (r *report) print() {
-	type row struct{ workload, pattern string }
-	numbers := map[row][3]int{}
+func (r *report) print(seed uint64) {
+	numbers := map[string][3]int{}
 	missed := 0
 	for _, p := range r.plans {
-		at := row{p.load.name, p.pattern}
-		n := numbers[at]
+		row := fmt.Sprintf("%-16s %-5s", p.load.name, p.pattern)
+		n := numbers[row]
 		n[0]++
 		if why, ran := r.ran[p]; ran {
 			n[1]++
@@ -215,16 +207,11 @@ func (r *report) print() {
 				fmt.Printf("%s did not happen: %s\n", p.name, why)
 			}
 		}
-		numbers[at] = n
+		numbers[row] = n
 	}
-	var rows []row
-	for at := range numbers {
-		rows = append(rows, at)
+	for _, row := range slices.Sorted(maps.Keys(numbers)) {
+		n := numbers[row]
+		fmt.Printf("%s ran %3d of %3d, of which %d did not happen\n", row, n[1], n[0], n[2])
 	}
-	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.workload+a.pattern, b.workload+b.pattern) })
-	for _, at := range rows {
-		n := numbers[at]
-		fmt.Printf("%-16s %-5s ran %3d of %3d, of which %d did not happen\n", at.workload, at.pattern, n[1], n[0], n[2])
-	}
-	fmt.Printf("seed %d: ran %d of %d plans, which have %d classes; %d did not happen\n", seed(), len(r.ran), len(r.plans), r.distinct, missed)
+	fmt.Printf("seed %d: ran %d of %d plans, which have %d classes; %d did not happen\n", seed, len(r.ran), len(r.plans), r.distinct, missed)
 }

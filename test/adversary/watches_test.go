@@ -9,10 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // now is the newest resource version of the API server.
@@ -230,7 +233,7 @@ func (d *late) read(_ *replica, q *request, rw http.ResponseWriter, req *http.Re
 	wanted := q.query.Get("resourceVersion")
 	switch {
 	case q.verb == "watch":
-		out := &events{ResponseWriter: rw, ctx: req.Context(), visible: d.visible}
+		out := &events{ResponseWriter: rw, ctx: req.Context(), late: d}
 		if is && d.how == "back" {
 			out.first = fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"apiVersion":"%s","kind":"%s","metadata":{"resourceVersion":"%d"}}}`+"\n",
 				"meta.k8s.io/v1", "PartialObjectMetadata", moment)
@@ -249,60 +252,42 @@ func (d *late) read(_ *replica, q *request, rw http.ResponseWriter, req *http.Re
 	next.ServeHTTP(rw, req)
 }
 
-// slow delays the events of watches: each burst by some time after its first event.
+// slow delays the events of watches after the first write: each, or those of a moment.
 type slow struct {
-	watches
-	by time.Duration
-	// once: only the first burst after a write is delayed.
-	once bool
-	// until is when the events that have come are visible; the next burst begins after that and the same time again.
-	until   time.Time
-	written bool
-	delayed bool
+	nothing
+	by    time.Duration
+	once  bool
+	began sync.Once
+	late  atomic.Bool
 }
 
-func (d *slow) write(_ *replica, _ place, _ *request, send func() *answer) *answer {
-	d.mu.Lock()
-	d.written = true
-	d.mu.Unlock()
+func (d *slow) write(r *replica, _ place, _ *request, send func() *answer) *answer {
+	d.began.Do(func() {
+		delay := func(by time.Duration) {
+			for _, r := range r.w.replicas() {
+				r.gateway.Make(testenv.Trouble{WatchDelay: by})
+			}
+		}
+		delay(d.by)
+		if d.late.Store(true); d.once {
+			time.AfterFunc(time.Second, func() { delay(0) })
+		}
+	})
 	return send()
 }
 
-func (d *slow) visible(ctx context.Context, _ uint64) bool {
-	d.mu.Lock()
-	if now := time.Now(); d.written && now.After(d.until.Add(d.by)) && !(d.once && d.delayed) {
-		d.until, d.delayed = now.Add(d.by), true
-	}
-	wait := time.Until(d.until)
-	d.mu.Unlock()
-	select {
-	case <-time.After(wait):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (d *slow) read(_ *replica, q *request, rw http.ResponseWriter, req *http.Request, next http.Handler) {
-	if q.verb == "watch" {
-		d.follow(q, &events{ResponseWriter: rw, ctx: req.Context(), visible: d.visible}, req, next)
-		return
-	}
-	next.ServeHTTP(rw, req)
-}
-
 func (d *slow) missed() string {
-	if d.delayed {
+	if d.late.Load() {
 		return ""
 	}
-	return "no event was delayed"
+	return "there was no write"
 }
 
 // events passes the events of a watch on when they are visible.
 type events struct {
 	http.ResponseWriter
-	ctx     context.Context
-	visible func(context.Context, uint64) bool
+	ctx  context.Context
+	late *late
 	// first is written before all others.
 	first, rest []byte
 }
@@ -326,7 +311,7 @@ func (e *events) Write(b []byte) (int, error) {
 		}
 		var event struct{ Object object }
 		_ = json.Unmarshal(line, &event)
-		if !e.visible(e.ctx, version(event.Object.Metadata.ResourceVersion)) {
+		if !e.late.visible(e.ctx, version(event.Object.Metadata.ResourceVersion)) {
 			return 0, e.ctx.Err()
 		}
 		if _, err := e.ResponseWriter.Write(append(line[:len(line):len(line)], '\n')); err != nil {

@@ -67,8 +67,6 @@ type world struct {
 	touched map[schema.GroupVersionResource]bool
 	// sets has the names that parents of sets have in plans: the real ones have a hash of the namespace.
 	sets map[string]string
-	// more is closed and replaced when something happens.
-	more chan struct{}
 }
 
 // place names a write: by object, verb and count for that object, never by a global order, because lanes are parallel.
@@ -111,7 +109,7 @@ type replica struct {
 func newWorld(t *testing.T, load *workload, cluster *testenv.Cluster, d disturbance) *world {
 	t.Helper()
 	w := &world{t: t, load: load, cluster: cluster, disturbance: d, live: map[int]*replica{}, passed: map[string]int{},
-		versions: map[string]string{}, sets: map[string]string{}, touched: map[schema.GroupVersionResource]bool{}, more: make(chan struct{})}
+		versions: map[string]string{}, sets: map[string]string{}, touched: map[schema.GroupVersionResource]bool{}}
 	config := cluster.Config(t)
 	var err error
 	if w.client, err = dynamic.NewForConfig(config); err != nil {
@@ -167,7 +165,6 @@ func (w *world) launch() {
 					w.t.Errorf("a replica ended with status %d\n%s", status, r.op.Errors.String())
 				}
 				w.start(n)
-				w.wake()
 			}
 		})
 	}
@@ -263,7 +260,6 @@ func (w *world) write(r *replica, q *request, send func() *answer) *answer {
 		w.mu.Lock()
 		w.writes[at].status, w.writes[at].effect = a.status, w.effect(q, a)
 		w.mu.Unlock()
-		w.wake()
 		return a
 	}
 	if w.disturbance == nil {
@@ -333,13 +329,6 @@ func (w *world) scriptGroup(group string) string {
 	return strings.ReplaceAll(group, w.namespace, "$NS")
 }
 
-func (w *world) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.more)
-	w.more = make(chan struct{})
-}
-
 // replicas are those that run.
 func (w *world) replicas() []*replica {
 	w.mu.Lock()
@@ -347,22 +336,12 @@ func (w *world) replicas() []*replica {
 	return slices.Collect(maps.Values(w.live))
 }
 
-// await returns true when a condition holds. It is checked whenever something was written, and from time to time: controllers write
-// without the gateway.
+// await returns true when a condition holds. It is checked from time to time: controllers write without the gateway.
 func (w *world) await(patience time.Duration, holds func() bool) bool {
-	late := time.After(patience)
-	for {
-		w.mu.Lock()
-		more := w.more
-		w.mu.Unlock()
-		if holds() {
-			return true
-		}
-		select {
-		case <-more:
-		case <-time.After(200 * time.Millisecond):
-		case <-late:
-			return holds()
+	for late := time.Now().Add(patience); !holds(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(late) {
+			return false
 		}
 	}
+	return true
 }
