@@ -205,7 +205,7 @@ func (w *world) checkSeen(bounded bool) {
 	switch {
 	case bounded && taken:
 		w.t.Error("a run began before the snapshot had what an earlier one created")
-	case taken && !strings.Contains(w.live[0].op.Ask("runs", "-o", "json"), `"lacking"`):
+	case taken && !strings.Contains(w.replica(0).op.Ask("runs", "-o", "json"), `"lacking"`):
 		w.t.Error("no run has the name of what its snapshot lacked")
 	}
 }

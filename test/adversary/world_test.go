@@ -151,9 +151,7 @@ func (w *world) launch() {
 	for n := range w.load.Replicas {
 		w.running.Go(func() {
 			for w.ending.Err() == nil {
-				w.mu.Lock()
-				r := w.live[n]
-				w.mu.Unlock()
+				r := w.replica(n)
 				status := r.op.Wait()
 				r.dead.Store(true)
 				r.gateway.Cut()
@@ -327,6 +325,13 @@ func (w *world) scriptGroup(group string) string {
 		return strings.TrimPrefix(group, w.namespace+".")
 	}
 	return strings.ReplaceAll(group, w.namespace, "$NS")
+}
+
+// replica is the process of a number that runs.
+func (w *world) replica(number int) *replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live[number]
 }
 
 // replicas are those that run.
