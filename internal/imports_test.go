@@ -54,7 +54,7 @@ var directions = []struct {
 		[]string{"internal/hook", "internal/shard", "internal/script", "internal/wire", "internal/jq", "internal/filewatch",
 			"internal/run/kubectl", "internal/run/process", "internal/source/schedule", "sdk"},
 		"a config call is a process, and its output is validated"},
-	{"internal/replica", []string{"internal/kube", "internal/replica/ownership", "internal/telemetry/logonce"},
+	{"internal/replica", []string{"internal/kube", "internal/replica/ownership", "internal/shard", "internal/telemetry/logonce"},
 		"leader election and shards are independent of the stages"},
 	{"internal/replica/ownership", nil, "a pure state machine"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
@@ -98,7 +98,8 @@ var directions = []struct {
 			"internal/telemetry/kubeevent", "internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion"},
 		"all effects of a run, of an operator and of package dev: it validates the files of runs, and returns responses to requests"},
 	{"internal/dev/lint", []string{"internal/hook", "internal/script"}, "findings about files; dev provides files and programs"},
-	{"internal/dev/rbac", []string{"internal/hook", "internal/spelling"}, "from hooks to roles; dev provides the names of the cluster"},
+	{"internal/dev/rbac", []string{"internal/hook", "internal/shard", "internal/spelling"},
+		"from hooks to roles; dev provides the names of the cluster"},
 	{"internal/dev/memory", []string{"internal/kube", "internal/dev/rbac"},
 		"an API server for the operator's own client; rbac has the built-in kinds"},
 	{"internal/dev/simulate", []string{

@@ -101,7 +101,7 @@ const (
 // fillRBAC adds what the settings name.
 func (s *settings) fillRBAC(r *dev.RBACOptions) {
 	if s.Election.Enabled || s.shards() > 0 {
-		r.Lease, r.Shards = s.Election.Lease, s.shards() > 0
+		r.Lease, r.Shards = s.Election.Lease, s.shards()
 	}
 	r.Events = s.KubernetesEvents
 	r.Namespace, r.Configuration, r.Secret = s.Installation.Namespace, s.Webhooks.ConfigurationName+"-hooks", s.Webhooks.SecretName

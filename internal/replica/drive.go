@@ -338,7 +338,7 @@ func (d *driver) relabel(ctx context.Context, name string, exists error) error {
 		return cmp.Or(err, exists)
 	}
 	labelled := lease.DeepCopy()
-	d.label(labelled)
+	metav1.SetMetaDataLabel(&labelled.ObjectMeta, ShardsLabel, d.opts.Name)
 	if _, err = d.store.update(ctx, labelled); err == nil {
 		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.Selector())
 	}

@@ -34,6 +34,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
@@ -69,7 +70,7 @@ type Lease struct {
 	logged logonce.Dedup
 
 	mu sync.Mutex // guards what follows
-	// division is what the Leases of shards have in their names; machine the rules for it. Both are set by Run.
+	// division is an annotation of the Leases of shards; machine the rules for it. Both are set by Run.
 	division string
 	machine  *ownership.Machine
 	// objects are the Leases as the machine knows them, by name.
@@ -112,7 +113,7 @@ func (e *LostError) Error() string { return "the Lease is lost: " + e.Reason }
 
 // Shard is what a replica does with the Lease of a shard.
 type Shard struct {
-	// Division has the part of the names of Leases that differs when objects are divided in another way.
+	// Division differs when objects are divided in another way.
 	Division string
 	// Assigned is called once, before Serve, when it is certain which shard this process will serve. Until Serve, another process may serve
 	// it.
@@ -152,9 +153,9 @@ func (l *Lease) rules() *ownership.Config {
 	}
 	if n := l.opts.Shards; n > 0 {
 		c.Elected, c.Settle, c.First = l.opts.Name, true, mathrand.N(n)
-		c.Names = nil
+		c.Division, c.Names = l.division, nil
 		for i := range n {
-			c.Names = append(c.Names, fmt.Sprintf("%s-%s-%d", l.opts.Name, l.division, i))
+			c.Names = append(c.Names, shard.Lease(l.opts.Name, i))
 		}
 	}
 	return c

@@ -170,8 +170,9 @@ func TestShards(t *testing.T) {
 		if g.owner("a/1") != standby {
 			t.Error("the standby does not serve")
 		}
-		lease := g.server.leases["lease-a-1"]
+		lease := g.server.leases["lease-shard-1"]
 		if lease.Labels["shell-operator/shards"] != "lease" || lease.Annotations["shell-operator/shard"] != "1/3" ||
+			lease.Annotations["shell-operator/division"] != "a" ||
 			len(lease.OwnerReferences) > 0 {
 			t.Errorf("the Lease is %+v", lease.ObjectMeta)
 		}
@@ -188,7 +189,7 @@ func TestDeletedShard(t *testing.T) {
 		g.expect(16*time.Second, "a/0", "a/1")
 		owner := g.owner("a/0")
 		close(owner.line.broken) // it does not notice
-		g.server.change("lease-a-0", func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
+		g.server.change("lease-shard-0", func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
 		g.expect(14*time.Second, "a/1")
 		g.expect(2*time.Second, "a/0", "a/1")
 		var lost *LostError
@@ -208,14 +209,14 @@ func TestShardWithoutLabel(t *testing.T) {
 		}
 		g.expect(16*time.Second, "a/0", "a/1")
 		unlabel := func() {
-			g.server.change("lease-a-0", func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			g.server.change("lease-shard-0", func(l *coordinationv1.Lease) *coordinationv1.Lease {
 				delete(l.Labels, ShardsLabel)
 				return l
 			})
 		}
 		unlabel()
 		g.expect(3*time.Second, "a/0", "a/1")
-		if label := g.server.leases["lease-a-0"].Labels[ShardsLabel]; label != "lease" {
+		if label := g.server.leases["lease-shard-0"].Labels[ShardsLabel]; label != "lease" {
 			t.Errorf("the label is %q", label)
 		}
 		creations := 0
@@ -290,8 +291,8 @@ func TestOneDivision(t *testing.T) {
 				}
 				g.server.mu.Lock()
 				defer g.server.mu.Unlock()
-				for name := range g.server.leases {
-					if old := strings.HasPrefix(name, "lease-"+test.old+"-"); test.old != "" && old || test.old == "" && name == "lease" {
+				for name, lease := range g.server.leases {
+					if lease.Annotations["shell-operator/division"] == test.old {
 						t.Errorf("the Lease %s is left", name)
 					}
 				}
@@ -404,8 +405,8 @@ func TestDeletedByAnother(t *testing.T) {
 	var log bytes.Buffer
 	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
 	d := &driver{Lease: l, phase: ownership.Checking}
-	d.report(t.Context(), ownership.Action{Op: ownership.Delete, Lease: ownership.Lease{Name: "lease-a-0"}},
-		apierrors.NewNotFound(leases, "lease-a-0"), 0)
+	d.report(t.Context(), ownership.Action{Op: ownership.Delete, Lease: ownership.Lease{Name: "lease-shard-0"}},
+		apierrors.NewNotFound(leases, "lease-shard-0"), 0)
 	if log.Len() > 0 || l.Problem() != "" {
 		t.Errorf("the log is %q, the problem %q", &log, l.Problem())
 	}
@@ -417,10 +418,10 @@ func TestPermissionForOneRequest(t *testing.T) {
 	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
 	d := &driver{Lease: l, phase: ownership.Checking}
 	report := func(op ownership.Op, err error) {
-		d.report(t.Context(), ownership.Action{Op: op, Lease: ownership.Lease{Name: "lease-a-0"}}, err, 0)
+		d.report(t.Context(), ownership.Action{Op: op, Lease: ownership.Lease{Name: "lease-shard-0"}}, err, 0)
 	}
 	for range 5 {
-		report(ownership.Delete, apierrors.NewForbidden(leases, "lease-a-0", errors.New("no")))
+		report(ownership.Delete, apierrors.NewForbidden(leases, "lease-shard-0", errors.New("no")))
 		report(ownership.Renew, nil)
 		report(ownership.List, nil)
 		if l.Problem() == "" {
@@ -434,7 +435,7 @@ func TestPermissionForOneRequest(t *testing.T) {
 	if l.Problem() != "" || !strings.Contains(log.String(), "can be used again") {
 		t.Errorf("the problem is %q, the log\n%s", l.Problem(), &log)
 	}
-	report(ownership.Delete, apierrors.NewForbidden(leases, "lease-a-0", errors.New("no")))
+	report(ownership.Delete, apierrors.NewForbidden(leases, "lease-shard-0", errors.New("no")))
 	d.phase = ownership.Settling
 	if report(ownership.Renew, nil); l.Problem() != "" {
 		t.Errorf("the problem outlives what it was for: %q", l.Problem())

@@ -14,10 +14,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 )
 
-// podAnnotation has the name of the Pod whose process holds the Lease, shardAnnotation the shard as "i/N".
+// podAnnotation has the name of the Pod whose process holds the Lease, shardAnnotation the shard as "i/N", divisionAnnotation its division.
 const (
-	podAnnotation   = "shell-operator/pod"
-	shardAnnotation = "shell-operator/shard"
+	podAnnotation      = "shell-operator/pod"
+	shardAnnotation    = "shell-operator/shard"
+	divisionAnnotation = "shell-operator/division"
 )
 
 // ShardsLabel is on the Leases of shards, with the name of the one of leader election.
@@ -70,6 +71,7 @@ func (l *Lease) claim(lease *coordinationv1.Lease, now time.Time) *coordinationv
 func (l *Lease) label(lease *coordinationv1.Lease) {
 	if i := slices.Index(l.rules().Names, lease.Name); l.opts.Shards > 0 && i >= 0 {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, shardAnnotation, fmt.Sprintf("%d/%d", i, l.opts.Shards))
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, divisionAnnotation, l.division)
 		metav1.SetMetaDataLabel(&lease.ObjectMeta, ShardsLabel, l.opts.Name)
 	}
 }
@@ -100,6 +102,7 @@ func micro(t time.Time) *metav1.MicroTime {
 func ruled(lease *coordinationv1.Lease) ownership.Lease {
 	return ownership.Lease{
 		Name: lease.Name, UID: string(lease.UID), Version: lease.ResourceVersion, Holder: holder(lease),
+		Division: lease.Annotations[divisionAnnotation],
 		Duration: time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second,
 	}
 }
@@ -177,7 +180,7 @@ func (l *Lease) changed() *State {
 		switch {
 		case next.Serving && i == next.Shard:
 			next.Holders = append(next.Holders, l.opts.Pod)
-		case holder(lease) == l.identity: // it does not serve yet
+		case holder(lease) == l.identity, lease != nil && ruled(lease).Division != l.division: // it does not serve yet, or another division
 			next.Holders = append(next.Holders, "")
 		default:
 			next.Holders = append(next.Holders, HolderName(lease))

@@ -24,9 +24,9 @@ func TestUninstall(t *testing.T) {
 		// left are the Leases, log what is logged.
 		left, log string
 	}{
-		{"beside replicas", false, false, 0, "lease-b-0 lease-b-1 other other-a-0", "may be running"},
-		{"after their end", true, false, 15 * time.Second, "lease-b-1 other other-a-0", "have run out"},
-		{"dry run", true, true, 0, "lease lease-a-0 lease-b-0 lease-b-1 other other-a-0", "would be deleted"},
+		{"beside replicas", false, false, 0, "lease-shard-1 lease-shard-2 other other-shard-0", "may be running"},
+		{"after their end", true, false, 15 * time.Second, "lease-shard-2 other other-shard-0", "have run out"},
+		{"dry run", true, true, 0, "lease lease-shard-0 lease-shard-1 lease-shard-2 other other-shard-0", "would be deleted"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,17 +42,17 @@ func TestUninstall(t *testing.T) {
 					s.set(name, lease)
 				}
 				add("lease", "", "")
-				add("lease-a-0", "lease", "")
-				add("lease-b-0", "lease", "killed")
-				add("lease-b-1", "lease", "lives")
+				add("lease-shard-0", "lease", "")
+				add("lease-shard-1", "lease", "killed")
+				add("lease-shard-2", "lease", "lives")
 				add("other", "", "")
-				add("other-a-0", "other", "")
+				add("other-shard-0", "other", "")
 				ticker := time.NewTicker(2 * time.Second)
 				defer ticker.Stop()
 				go func() {
 					for range 10 {
 						<-ticker.C
-						s.change("lease-b-1", func(l *coordinationv1.Lease) *coordinationv1.Lease { return l })
+						s.change("lease-shard-2", func(l *coordinationv1.Lease) *coordinationv1.Lease { return l })
 					}
 				}()
 				var log bytes.Buffer

@@ -143,6 +143,9 @@ func fnv1a[T string | []byte](s T) uint64 {
 	return h
 }
 
+// Lease is the name of the Lease of a shard, for that of leader election. It does not depend on hooks, so that a Role can have it.
+func Lease(elected string, index int) string { return elected + "-shard-" + strconv.Itoa(index) }
+
 // Division names the division of work: the number of shards, and how each hook divides its objects, by the name of the hook. Replicas with
 // equal divisions share the work.
 func Division(count int, hooks map[string]By) string {

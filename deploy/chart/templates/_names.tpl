@@ -99,6 +99,11 @@ annotations:
 {{ default (include "name" .) .Values.leaderElection.lease }}
 {{- end -}}
 
+{{/* The Leases as a list: that of leader election, and with shards those of all numbers of shards that there can be. */}}
+{{- define "leases" -}}
+[{{ include "lease" . }}{{ if include "shards" . }}{{ range until 64 }}, {{ include "lease" $ }}-shard-{{ . }}{{ end }}{{ end }}]
+{{- end -}}
+
 {{/* The Secret with certificates that the operator does not manage. */}}
 {{- define "certificates" -}}
 {{- if eq .Values.webhooks.certificates.from "Secret" -}}

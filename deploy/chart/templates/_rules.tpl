@@ -10,10 +10,13 @@
   verbs: [create, list] # cannot be limited to a name; a leader checks that no shard has an owner
 {{- end }}
 {{- if include "shards" . }}
-# The names of the Leases depend on the hooks: give shards a namespace in which no other program leads by a Lease.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, delete]
+  resourceNames: {{ include "leases" . }}
+  verbs: [get, update, delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create, list, watch] # cannot be limited to names
 {{- end }}
 {{- if include "answers" . }}
 - apiGroups: [""]

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Kind is what the kind of a binding is to the API server.
@@ -40,8 +41,8 @@ type Options struct {
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means that there is none.
 	Lease string
-	// Shards: there is a Lease for each shard, too.
-	Shards bool
+	// Shards is the number of shards, each of which has a Lease, too.
+	Shards int
 	// Events: the operator reports failing hooks as Kubernetes Events in its namespace.
 	Events bool
 	// Uses are permissions for operations of the hooks.
@@ -131,9 +132,13 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	}
 	all = slices.Concat(all, webhooks(hooks, o), record(hooks, o))
 	switch {
-	case o.Shards:
-		all = append(all, need{o.Namespace, "coordination.k8s.io", "leases", "", "get list watch create update delete",
-			[]string{"shards; the names of their Leases depend on the hooks"}})
+	case o.Shards > 0:
+		why := []string{"shards; keep these names while there are replicas with a larger number of shards"}
+		all = append(all, need{o.Namespace, "coordination.k8s.io", "leases", o.Lease, "get update delete", why},
+			need{o.Namespace, "coordination.k8s.io", "leases", "", "create list watch", []string{"shards; none can be limited to a name"}})
+		for i := range o.Shards {
+			all = append(all, need{o.Namespace, "coordination.k8s.io", "leases", shard.Lease(o.Lease, i), "get update delete", why})
+		}
 	case o.Lease != "":
 		const why = "leader election"
 		all = append(all,

@@ -132,9 +132,12 @@ func TestConditions(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
-	sharing, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader", Shards: true})
-	if text := fmt.Sprint(sharing); err != nil || !strings.Contains(text, "delete") || strings.Contains(text, "leader") {
-		t.Errorf("with shards: %v %s", err, text)
+	sharing, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader", Shards: 2})
+	shards := "ops: leases [] create,list,watch (shards; none can be limited to a name)\n" +
+		"ops: leases [leader leader-shard-0 leader-shard-1] get,update,delete (shards; keep these names while there are replicas with a " +
+		"larger number of shards)\n"
+	if got := text(sharing); err != nil || got != shards {
+		t.Errorf("with shards: %v\n%s", err, got)
 	}
 	roles, err := Plan(nil, Known, Options{Namespace: "ops", Lease: "leader"})
 	want := "ops: leases [leader] get,watch,update (leader election)\nops: leases [] create,list (leader election; neither can be limited " +

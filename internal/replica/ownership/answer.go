@@ -65,7 +65,7 @@ func (m *Machine) answerTake(a Action, started, now Moment, r Answer) {
 	}
 	m.shard = slices.Index(m.c.Names, a.Lease.Name)
 	m.held, m.renewed, m.tried = r.Lease, started, started.Steady
-	m.fresh, m.taken = a.Op == Create || a.Lease.Holder == m.c.Identity, now.Steady
+	m.fresh, m.taken = a.Op == Create || a.Lease.Holder == m.c.Identity || a.Lease.Division != m.c.Division, now.Steady
 	m.phase, m.listing, m.getting = Checking, true, m.c.Elected != ""
 	m.woken, m.doubted, m.returning = false, false, false
 	m.retry = time.Time{}

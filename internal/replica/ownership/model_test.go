@@ -11,10 +11,11 @@ import (
 // The model is three processes, an API server with Leases, and the requests between them. A step is anything that can happen next; nothing
 // has to happen soon, so that each process may be slow or stopped at any point.
 
-// The Leases of the model: two divisions of two shards, and that of leader election.
+// The Leases of the model: divisions of two shards, of which some or all names are equal, and that of leader election.
 var (
-	divisions = [][]string{{"a-0", "a-1"}, {"b-0", "b-1"}, {"elected"}}
-	allLeases = slices.Concat(divisions...)
+	divisions = [][]string{{"0", "1"}, {"1", "2"}, {"elected"}, {"0", "1"}}
+	names     = []string{"a", "b", "", "c"}
+	allLeases = []string{"0", "1", "2", "elected"}
 )
 
 const elected = 2 // the division that is leader election
@@ -43,6 +44,7 @@ const (
 	noFence          fault = "no fence after a stop"
 	releasedEarly    fault = "released before the last run ends"
 	identityTwice    fault = "identity used twice"
+	divisionUnread   fault = "a division is not read"
 	lateAnswerCounts fault = "an answer counts that is later than the deadline, and the dead stay"
 )
 
@@ -66,11 +68,12 @@ type lease struct {
 
 // message is a request, with its answer once it has been executed.
 type message struct {
-	action   Action
-	holder   string // that it writes
-	started  int
-	executed bool
-	answer   Answer
+	action Action
+	// holder and division are those that it writes.
+	holder, division string
+	started          int
+	executed         bool
+	answer           Answer
 }
 
 type process struct {
@@ -116,7 +119,8 @@ func (w *world) start(i, division int) {
 		identity = "same"
 	}
 	c := &Config{
-		Identity: identity, Names: divisions[division], Settle: division != elected && w.s.fault != servedAtOnce, First: i % 2,
+		Identity: identity, Division: names[division], Names: divisions[division], First: i % 2,
+		Settle:   division != elected && w.s.fault != servedAtOnce,
 		Duration: unit(w.s.duration), RenewDeadline: unit(w.s.renewal), RetryPeriod: unit(w.s.retry),
 		Jitter: func(time.Duration) time.Duration { return unit(i) },
 	}
@@ -261,7 +265,7 @@ func (w *world) act(p *process) {
 			a.Op = Clear
 		}
 	}
-	p.sent, p.message = true, message{action: a, holder: p.m.c.Identity, started: p.clock}
+	p.sent, p.message = true, message{action: a, holder: p.m.c.Identity, division: p.m.c.Division, started: p.clock}
 }
 
 func (w *world) list(but string) (all []Lease) {
@@ -303,7 +307,7 @@ func (w *world) execute(m *message) Answer {
 	case Clear:
 		at.Holder = ""
 	default:
-		at.Holder, at.Duration = m.holder, unit(w.s.duration)
+		at.Holder, at.Division, at.Duration = m.holder, m.division, unit(w.s.duration)
 	}
 	return Answer{Lease: at.Lease}
 }
@@ -332,6 +336,12 @@ func (w *world) deliver(p *process) {
 				r.Leases[i].Holder = ""
 			}
 		}
+	case w.s.fault == divisionUnread:
+		r.Lease.Division = p.m.c.Division
+		r.Leases = slices.Clone(r.Leases)
+		for i := range r.Leases {
+			r.Leases[i].Division = p.m.c.Division
+		}
 	case w.s.fault == deadEarly:
 		r.Lease.Duration = 0
 		r.Leases = slices.Clone(r.Leases)
@@ -351,8 +361,8 @@ func (w *world) deliver(p *process) {
 
 // dead reports whether a process counts the holder of a Lease as dead.
 func (w *world) dead(p *process, l Lease) bool {
-	for i := range p.m.others {
-		if s := &p.m.others[i]; s.Name == l.Name && s.Version == l.Version {
+	for s := range p.m.foreign() {
+		if s.Name == l.Name && s.Version == l.Version {
 			return !moment(p.clock).Steady.Before(p.m.death(s))
 		}
 	}

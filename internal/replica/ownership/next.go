@@ -120,10 +120,8 @@ func (m *Machine) check(now Moment) Action {
 		m.returning, m.blocked = true, true
 		return m.nextHolder(now)
 	}
-	for i := range m.others {
-		if m.others[i].exists {
-			return Action{Op: Delete, Lease: m.others[i].Lease}
-		}
+	for s := range m.foreign() {
+		return Action{Op: Delete, Lease: s.Lease}
 	}
 	m.phase = Serving
 	if m.fresh && m.c.Settle {
@@ -144,8 +142,8 @@ func (m *Machine) giveBack() Op {
 
 // rival returns a Lease of another division with a holder that is not dead, and when the first of them will be.
 func (m *Machine) rival(now time.Time) (other *sight, dies time.Time) {
-	for i := range m.others {
-		if s := &m.others[i]; s.exists && s.Holder != "" {
+	for s := range m.foreign() {
+		if s.Holder != "" {
 			if at := m.death(s); now.Before(at) {
 				other, dies = s, earlier(dies, at)
 			}

@@ -10,6 +10,7 @@
 package ownership
 
 import (
+	"iter"
 	"time"
 )
 
@@ -32,6 +33,8 @@ type Lease struct {
 	UID, Version string
 	// Holder is the identity of a process; empty if none holds the Lease.
 	Holder string
+	// Division is that of the process that took it last; empty for leader election.
+	Division string
 	// Duration is how long the Lease counts after a renewal; 0 is the Config's.
 	Duration time.Duration
 }
@@ -40,8 +43,9 @@ type Lease struct {
 type Config struct {
 	// Identity of the process. No other process has it, or will have it.
 	Identity string
-	// Names are the Leases of the division, by shard.
-	Names []string
+	// Division names how objects are divided; empty for leader election. Names are its Leases, by shard: other divisions use them, too.
+	Division string
+	Names    []string
 	// Elected is the Lease of leader election that must have no holder while a shard is served; empty for leader election itself.
 	Elected string
 	// Settle makes the process serve a Lease that it has created, or that may be new, only after one Lease duration, and delete one that it
@@ -123,7 +127,7 @@ type sight struct {
 type Machine struct {
 	c     *Config
 	phase Phase
-	// own are the Leases of the division by shard; others those of other divisions, and that of leader election.
+	// own are the Leases of the division by shard, which another one may have; others those with other names.
 	own    []sight
 	others []sight
 	// current: the view was read completely, and nothing has changed since as far as is known. listing and getting are the reads that are
@@ -178,18 +182,34 @@ func (m *Machine) Lost() string { return m.lost }
 
 // Rival is the name of a Lease of another division that had a holder when the process last read it, and because of which it does not serve.
 func (m *Machine) Rival() string {
-	for i := range m.others {
-		if s := &m.others[i]; m.blocked && s.exists && s.Holder != "" {
+	for s := range m.foreign() {
+		if m.blocked && s.Holder != "" {
 			return s.Name
 		}
 	}
 	return ""
 }
 
+// foreign are the Leases that another division has taken last.
+func (m *Machine) foreign() iter.Seq[*sight] {
+	return func(yield func(*sight) bool) {
+		for i := range m.own {
+			if s := &m.own[i]; s.exists && s.Division != m.c.Division && !yield(s) {
+				return
+			}
+		}
+		for i := range m.others {
+			if s := &m.others[i]; s.exists && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
 // Vacant reports whether no process holds the Lease of a shard, as far as a standby knows.
 func (m *Machine) Vacant(shard int, now Moment) bool {
 	s := &m.own[shard]
-	return !s.exists || s.Holder == "" || s.Holder == m.c.Identity || !now.Steady.Before(m.death(s))
+	return !s.exists || s.Division != m.c.Division || s.Holder == "" || s.Holder == m.c.Identity || !now.Steady.Before(m.death(s))
 }
 
 // Serves reports whether a run may start, and a request be sent.

@@ -17,6 +17,8 @@ var settings = []setting{
 	{name: "a slow clock", of: [3]int{0, 0, 0}, next: []int{0}, speeds: [3]int{2, 1, 2}, duration: 8, renewal: 4},
 	{name: "a slow clock, two divisions and a leader", of: [3]int{0, 1, 2}, next: []int{0, 1, 2}, speeds: [3]int{2, 1, 2}, duration: 8,
 		renewal: 4},
+	{name: "two divisions with equal names", of: [3]int{0, 0, 3}, next: []int{0, 3}},
+	{name: "divisions with equal names and a leader", of: [3]int{0, 3, 2}, next: []int{0, 3, 2}},
 }
 
 // filled completes a setting.
@@ -79,6 +81,7 @@ func TestFaults(t *testing.T) {
 		begin   func(*walk)
 	}{
 		{noList, 3, nil},
+		{divisionUnread, 6, nil},
 		{listBefore, 3, nil},
 		{bareDeletion, 3, func(w *walk) {
 			// The request that deletes a Lease without a holder is late, and a process takes the Lease before.
