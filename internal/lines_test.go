@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80358
-	testLines    = 75240
+	productLines = 80449
+	testLines    = 75398
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,14 +23,14 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 5248,
 	"docs":                               136,
-	"internal/app":                       2263,
+	"internal/app":                       2270,
 	"internal/console":                   2118,
 	"internal/debug":                     7168,
 	"internal/debug/history":             882,
 	"internal/dev":                       3297,
 	"internal/dev/lint":                  886,
 	"internal/dev/memory":                2681,
-	"internal/dev/rbac":                  631,
+	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2762,
 	"internal/dev/testfile":              2065,
 	"internal/effect":                    405,
@@ -43,13 +43,13 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
 	"internal/hookset":                   1637,
-	"internal/httpserver":                985,
+	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
 	"internal/kube":                      1664,
 	"internal/lifecycle":                 1888,
 	"internal/queue":                     2081,
-	"internal/replica":                   1268,
-	"internal/replica/ownership":         626,
+	"internal/replica":                   1272,
+	"internal/replica/ownership":         644,
 	"internal/run":                       2797,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
@@ -59,11 +59,11 @@ var packageLines = map[string]int{
 	"internal/run/workspace":             1008,
 	"internal/schema":                    269,
 	"internal/script":                    415,
-	"internal/shard":                     157,
+	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6308,
-	"internal/source/webhook":            1120,
+	"internal/source/webhook":            1123,
 	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,
 	"internal/source/webhook/conversion": 1178,

@@ -13,6 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
@@ -213,6 +214,12 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Rejected: op.runner.Rejected,
 		Shards:   o.Election.Shards,
 	}
+	addresses := []string{o.HTTP.ListenAddress}
+	if !o.Webhooks.NoRegistration {
+		addresses = append(addresses, o.Webhooks.Admission.ListenAddress, o.Webhooks.Conversion.ListenAddress)
+	}
+	ports := httpserver.Bind(addresses...)
+	defer ports.Close() // of those that no hook needs
 	first, err := op.store.Load(ctx, loading)
 	if err != nil {
 		return err
@@ -234,7 +241,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		},
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
-		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Hooks: first.Hooks,
+		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Ports: ports, Hooks: first.Hooks,
 		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
 		Leading: op.once,
 		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},

@@ -2,9 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -182,5 +186,48 @@ func TestHTTPRefused(t *testing.T) {
 			t.Errorf("%v: status %d, %s", args, status, &op.Errors)
 		}
 		op.Signal(syscall.SIGTERM)
+	}
+}
+
+// A process that a --config call leaves behind cannot have a port of the operator, whether the operator needs it or not.
+func TestConfigCallsFindPortsTaken(t *testing.T) {
+	c := testenv.Memory(t)
+	port := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		return port
+	}
+	dir, ports := t.TempDir(), []string{port(), port(), port()}
+	const hook = `#!/bin/sh
+if [ "$1" = --config ]; then
+  for port in %s; do
+    python3 -c 'import socket, sys; socket.create_server(("127.0.0.1", int(sys.argv[1])))' $port 2>>%s/errors
+  done
+  echo '{configVersion: v1, http: [{name: all, method: GET, path: /}]}'
+  exit
+fi
+echo '{"status": 200, "body": "mine"}' >"$HTTP_RESPONSE_PATH"
+`
+	hooks, text := filepath.Join(dir, "hooks"), fmt.Sprintf(hook, strings.Join(ports, " "), dir)
+	if err := errors.Join(os.Mkdir(hooks, 0o700), os.WriteFile(filepath.Join(hooks, "h.sh"), []byte(text), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: []string{"--http-listen-port", ports[0],
+		"--validating-webhook-listen-port", ports[1], "--conversion-webhook-listen-port", ports[2]}})
+	askerOf(t, op).expect(200, "mine", "GET", "/")
+	if got, err := os.ReadFile(filepath.Join(dir, "errors")); strings.Count(string(got), "Address already in use") != len(ports) {
+		t.Errorf("%v: the errors of the hook are\n%s", err, got)
+	}
+	for _, unused := range ports[1:] {
+		l, err := net.Listen("tcp", "127.0.0.1:"+unused)
+		if err != nil {
+			t.Errorf("a port that no hook needs is held: %v", err)
+			continue
+		}
+		l.Close()
 	}
 }

@@ -49,6 +49,8 @@ type Options struct {
 	ReadTimeout, WriteTimeout time.Duration
 	// Component names a server of reviews in its request log; empty is for other servers.
 	Component string
+	// Ports may have the address; empty binds it.
+	Ports Ports
 	// Hint ends the error of an address that cannot be bound; empty means "choose another address".
 	Hint string
 	Log  *slog.Logger
@@ -71,7 +73,7 @@ type Server struct {
 // New binds the address.
 func New(o Options) (*Server, error) {
 	o.setDefaults()
-	listener, err := net.Listen("tcp", o.Address)
+	listener, err := o.Ports.Listen(o.Address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w: %s", o.Address, err, o.Hint)
 	}

@@ -65,8 +65,8 @@ func (w *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
 	if served.access, err = accessAt(address, certificate != nil, o); err != nil {
 		return nil, err
 	}
-	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Handler: &served.handler, Certificate: certificate,
-		Log: o.Log})
+	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Ports: o.Ports, Handler: &served.handler,
+		Certificate: certificate, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

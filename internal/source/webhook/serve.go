@@ -31,6 +31,8 @@ type Options struct {
 	Cluster  *kube.Cluster
 	Webhooks WebhookOptions
 	HTTP     HTTPOptions
+	// Ports has addresses for the first set. It is not used when New has returned.
+	Ports httpserver.Ports
 	// Hooks are the first set.
 	Hooks []*hook.Hook
 	// Ready reports whether a hook can answer. ReadyChanged returns a channel that is closed when that changes.
@@ -92,6 +94,7 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 	if s.first, err = s.Prepare(ctx, o.Hooks); err != nil {
 		return nil, err
 	}
+	s.o.Ports = nil
 	for _, p := range s.first.handlers {
 		p.at.put(p.handler)
 	}

@@ -50,7 +50,7 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 	s := &served{clientCA: clients != nil}
 	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
-		Address: server.ListenAddress, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
+		Address: server.ListenAddress, Ports: o.Ports, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
 		Component: component, Log: o.Log,
 		Certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) },
 		Knows:       s.knows,
