@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -75,9 +74,6 @@ func (d *setBack) change(w *world, number int, do func()) {
 	}
 	do()
 }
-
-// restoring is held by the plan whose control plane is set back: there is one for all of them.
-var restoring sync.Mutex
 
 // backup copies the files of etcd, and returns what restores them.
 func backup(t *testing.T, c *testenv.Cluster) (restore func()) {
