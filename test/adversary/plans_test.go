@@ -160,17 +160,33 @@ func (w *world) checkContexts() {
 
 // checkEffects compares how often each object was created and deleted, whatever the order. What came and went between two states of the
 // reference may be missing: the next process did not see why. What was created and is gone in the next state was collected with its owner,
-// which went while it was created.
+// which went while it was created. Where a step cancels the one before, the two may be seen here, and not in the reference.
 func (w *world) checkEffects() {
 	w.t.Helper()
 	is, wanted := effects(w.writes), effects(w.reference.writes)
 	fewer, more := map[string]int{}, map[string]int{}
+	cancels := make([]int, len(w.reference.states)+1)
+	settled := 0
+	for _, s := range w.load.steps {
+		if s.Do == "settle" {
+			settled++
+		} else if s.Cancels {
+			cancels[settled]++
+		}
+	}
 	for i, next := range w.reference.states {
 		here, there := effects(during(w.writes, i)), effects(during(w.reference.writes, i))
 		for key, n := range here {
-			if object, created := strings.CutSuffix(key, " was created"); created && next[object] == "" {
-				more[key] += max(0, n-there[key])
+			object, created := strings.CutSuffix(key, " was created")
+			if !created {
+				continue
 			}
+			deleted, again := object+" was deleted", max(0, n-there[key])
+			seen := min(cancels[i], again, max(0, here[deleted]-there[deleted]))
+			if more[deleted] += seen; next[object] == "" {
+				seen = again
+			}
+			more[key] += seen
 		}
 		for key, n := range there {
 			object, _, _ := strings.Cut(key, " was ")
