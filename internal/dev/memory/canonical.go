@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"reflect"
 	"slices"
 
@@ -59,7 +58,7 @@ func (q *request) groupKind() schema.GroupKind {
 
 // canonical makes an object what an API server makes of it when it decodes it: fields of metadata that are not set, or unknown, are absent.
 // On a live server so are those of kinds with exact types, and they have defaults; in tests of hooks they stay as they are written.
-func (q *request) canonical(tree map[string]any) *apierrors.StatusError {
+func (q *request) canonical(tree map[string]any) error {
 	converter := runtime.DefaultUnstructuredConverter
 	metadata := metadataOf(tree)
 	managed, hasManaged := metadata["managedFields"]
@@ -69,13 +68,10 @@ func (q *request) canonical(tree map[string]any) *apierrors.StatusError {
 		typedValue, given = &metav1.ObjectMeta{}, metadata
 	}
 	if err := converter.FromUnstructured(given, typedValue); err != nil {
-		switch {
-		case q.isApply():
+		if q.isApply() {
 			return failed(err)
-		case q.Method == http.MethodPatch:
-			return invalid(schema.GroupKind{}, "", fieldInvalid("patch", "", err.Error()))
 		}
-		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %w", q.kind.Kind, q.kind.Version, q.kind.Kind, err))
+		return q.undecodable(err)
 	}
 	for _, name := range unchangeable {
 		given, isMap := tree[name].(map[string]any)
@@ -137,27 +133,22 @@ func (q *request) initial(tree map[string]any) {
 }
 
 // matches rejects an object of another name, namespace, kind or version than the path of the request, and sets what it does not have.
-func (q *request) matches(tree map[string]any) *apierrors.StatusError {
-	metadata := metadataOf(tree)
-	text := func(of map[string]any, field string) string {
-		value, _ := of[field].(string)
-		return value
-	}
-	gv := q.kind.GroupVersion().String()
-	name, namespace := text(metadata, "name"), text(metadata, "namespace")
+func (q *request) matches(tree map[string]any) error {
+	metadata, gv := metadataOf(tree), q.kind.GroupVersion().String()
+	o := unstructured.Unstructured{Object: tree}
 	switch {
 	case q.subresource == "scale":
 		return nil
-	case q.kind.Custom && text(tree, "kind") == "", q.kind.Custom && text(tree, "apiVersion") == "":
-		return q.bad(fmt.Errorf("Object 'Kind' or 'apiVersion' is missing in the body"))
-	case text(tree, "apiVersion") != "" && text(tree, "apiVersion") != gv:
-		return q.bad(fmt.Errorf("the API version in the data (%s) does not match the expected API version (%s)", text(tree, "apiVersion"), gv))
-	case text(tree, "kind") != "" && text(tree, "kind") != q.kind.Kind:
-		return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s", text(tree, "kind"), q.kind.Version, q.kind.Kind))
-	case q.kind.Namespaced && namespace != "" && namespace != q.at.namespace:
-		return q.bad(errors.New("the namespace of the provided object does not match the namespace sent on the request"))
-	case q.at.name != "" && name != "" && name != q.at.name:
-		return q.bad(fmt.Errorf("the name of the object (%s) does not match the name on the URL (%s)", name, q.at.name))
+	case q.kind.Custom && (o.GetKind() == "" || o.GetAPIVersion() == ""):
+		return errors.New("Object 'Kind' or 'apiVersion' is missing in the body") //nolint:staticcheck // as an API server has it
+	case o.GetAPIVersion() != "" && o.GetAPIVersion() != gv:
+		return fmt.Errorf("the API version in the data (%s) does not match the expected API version (%s)", o.GetAPIVersion(), gv)
+	case o.GetKind() != "" && o.GetKind() != q.kind.Kind:
+		return fmt.Errorf("%s in version %q cannot be handled as a %s", o.GetKind(), q.kind.Version, q.kind.Kind)
+	case q.kind.Namespaced && o.GetNamespace() != "" && o.GetNamespace() != q.at.namespace:
+		return errors.New("the namespace of the provided object does not match the namespace sent on the request")
+	case q.at.name != "" && o.GetName() != "" && o.GetName() != q.at.name:
+		return fmt.Errorf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), q.at.name)
 	}
 	tree["apiVersion"], tree["kind"] = gv, q.kind.Kind
 	if q.at.name != "" {
@@ -170,11 +161,11 @@ func (q *request) matches(tree map[string]any) *apierrors.StatusError {
 }
 
 // current rejects an object that is made for another version, or another object of its name, than the one that is stored.
-func (q *request) current(live *stored, after map[string]any) *apierrors.StatusError {
+func (q *request) current(live *stored, after map[string]any) error {
 	is := metadataOf(live.tree)
 	version, _ := metadataOf(after)["resourceVersion"].(string)
 	switch {
-	case version == "" && q.live && (q.kind.Custom || q.createsOnUpdate()):
+	case version == "" && q.live && q.subresource != "scale" && (q.kind.Custom || q.createsOnUpdate()):
 		return invalid(schema.GroupKind{Group: q.at.Group, Kind: q.at.Resource}, q.at.name,
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
 	case version != "" && version != is["resourceVersion"]:
@@ -188,7 +179,7 @@ func (q *request) createsOnUpdate() bool {
 	return q.groupKind() == schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}
 }
 
-func invalid(k schema.GroupKind, name string, errs ...*field.Error) *apierrors.StatusError {
+func invalid(k schema.GroupKind, name string, errs ...*field.Error) error {
 	return apierrors.NewInvalid(k, name, errs)
 }
 
@@ -209,7 +200,7 @@ func (q *request) names() validation.ValidateNameFunc {
 var unchangeable = []string{"immutable", "data", "binaryData"}
 
 // validate checks metadata, and fields that are immutable. Without live the object is new.
-func (q *request) validate(live *stored, tree map[string]any) *apierrors.StatusError {
+func (q *request) validate(live *stored, tree map[string]any) error {
 	at := field.NewPath("metadata")
 	o := &unstructured.Unstructured{Object: tree}
 	rule := q.names()

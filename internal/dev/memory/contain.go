@@ -3,9 +3,11 @@ package memory
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,22 +22,16 @@ var (
 // protected are Namespaces that cannot be deleted.
 var protected = []string{"default", "kube-system", "kube-public"}
 
-// initialNamespaces adds those that every cluster has. It requires mu, or a Server that is not shared yet.
+// initialNamespaces adds those that every cluster has, if there are any.
 func (s *Server) initialNamespaces() {
-	k, known := s.resolve("v1", "Namespace")
-	if !known {
-		return
-	}
 	for _, name := range append(slices.Clone(protected), "kube-node-lease") {
-		tree := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name,
-			"labels": map[string]any{"kubernetes.io/metadata.name": name}}, "spec": map[string]any{"finalizers": []any{"kubernetes"}},
-			"status": map[string]any{"phase": "Active"}}
-		s.store(keyOf(k, tree), &stored{kind: k, tree: tree})
+		_, _ = s.Add(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q, "labels": {%q: %[1]q}},
+			"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}`, name, corev1.LabelMetadataName), true)
 	}
 }
 
 // accepts reports whether the namespace of a new object takes it.
-func (s *Server) accepts(q *request) *apierrors.StatusError {
+func (s *Server) accepts(q *request) error {
 	if !s.live || !q.kind.Namespaced {
 		return nil
 	}
@@ -46,11 +42,11 @@ func (s *Server) accepts(q *request) *apierrors.StatusError {
 	if metadataOf(namespace.tree)["deletionTimestamp"] == nil {
 		return nil
 	}
-	failure := apierrors.NewForbidden(q.at.GroupResource, q.at.name,
+	err := apierrors.NewForbidden(q.at.GroupResource, q.at.name,
 		errors.New("unable to create new content in namespace "+q.at.namespace+" because it is being terminated"))
-	failure.ErrStatus.Details.Causes = append(failure.ErrStatus.Details.Causes, metav1.StatusCause{Type: "NamespaceTerminating",
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: "NamespaceTerminating",
 		Message: "namespace " + q.at.namespace + " is being terminated", Field: "metadata.namespace"})
-	return failure
+	return err
 }
 
 // terminate deletes a Namespace or a CRD after what it contains. It requires mu.
@@ -71,13 +67,8 @@ func (s *Server) terminate(at key, live *stored) *stored {
 
 // isIn reports whether an object is in a Namespace, or of the kind of a CRD.
 func isIn(inside, at key) bool {
-	switch at.GroupResource {
-	case namespaces:
-		return inside.namespace == at.name
-	case crds:
-		return inside.GroupResource.String() == at.name
-	}
-	return false
+	return at.GroupResource == namespaces && inside.namespace == at.name ||
+		at.GroupResource == crds && inside.GroupResource.String() == at.name
 }
 
 // contains reports whether something is in a Namespace, or of the kind of a CRD.
@@ -126,10 +117,12 @@ func (s *Server) defined(at key, o *stored) {
 // established is the status of a CRD, which is served when it is created.
 func established(crd map[string]any) map[string]any {
 	spec, _ := crd["spec"].(map[string]any)
+	condition := func(of, reason, message string) any {
+		return map[string]any{"type": of, "status": "True", "reason": reason, "message": message}
+	}
 	status := map[string]any{"acceptedNames": spec["names"], "conditions": []any{
-		map[string]any{"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"},
-		map[string]any{"type": "Established", "status": "True", "reason": "InitialNamesAccepted",
-			"message": "the initial names have been accepted"},
+		condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+		condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
 	}}
 	versions, _ := spec["versions"].([]any)
 	for _, v := range versions {

@@ -24,15 +24,12 @@ func (s *Server) described(path string, version schema.GroupVersion) any {
 	case "readyz", "livez", "healthz":
 		return "ok"
 	case "openapi/v3":
-		paths := map[string]any{}
-		for _, k := range s.kinds {
-			of := versionPath(k.GroupVersion())
-			paths[of] = map[string]any{"serverRelativeURL": "/openapi/v3/" + of}
-		}
-		return map[string]any{"paths": paths}
-	}
-	if of, isDocument := strings.CutPrefix(path, "openapi/v3/"); isDocument {
-		return s.openAPI(of)
+		documents, _ := s.openAPI()
+		return map[string]any{"paths": documents}
+	case "openapi/v3/all":
+		_, paths := s.openAPI()
+		return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.0"}, "paths": paths,
+			"components": map[string]any{"schemas": map[string]any{}}}
 	}
 	if list := s.resources(version); len(list.APIResources) > 0 {
 		return list
@@ -51,36 +48,24 @@ func (s *Server) described(path string, version schema.GroupVersion) any {
 const inAll = " pods services deployments replicasets statefulsets daemonsets jobs cronjobs replicationcontrollers " +
 	"horizontalpodautoscalers "
 
-func versionPath(version schema.GroupVersion) string {
-	if version.Group == "" {
-		return "api/" + version.Version
+// openAPI is as much of the descriptions of versions as kubectl reads: the document of each version, which is one for all here, and its
+// paths, which say that objects of a kind can be patched, and that the server validates fields.
+func (s *Server) openAPI() (documents, paths map[string]any) {
+	documents, paths = map[string]any{}, map[string]any{}
+	parameter := func(name string) any {
+		return map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "string"}}
 	}
-	return "apis/" + version.String()
-}
-
-// openAPI is as much of the description of a version as kubectl reads: which kinds can be patched, and that the server validates fields.
-func (s *Server) openAPI(of string) any {
-	paths := map[string]any{}
 	for _, k := range s.kinds {
-		if versionPath(k.GroupVersion()) != of {
-			continue
-		}
-		path := "/" + of + "/"
-		if k.Namespaced {
-			path += "namespaces/{namespace}/"
-		}
-		gvk := map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
-		paths[path+k.GroupVersionResource.Resource+"/{name}"] = map[string]any{"patch": map[string]any{
-			"x-kubernetes-action": "patch", "x-kubernetes-group-version-kind": gvk, "responses": map[string]any{},
-			"parameters": []any{map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]any{"type": "string"}},
-				map[string]any{"name": "dryRun", "in": "query", "schema": map[string]any{"type": "string"}}},
+		version := strings.Join(k.Path(""), "/")
+		version = strings.Trim(strings.TrimSuffix(version, k.GroupVersionResource.Resource), "/")
+		documents[version] = map[string]any{"serverRelativeURL": "/openapi/v3/all"}
+		paths[strings.Join(k.Path("{namespace}"), "/")+"/{name}"] = map[string]any{"patch": map[string]any{
+			"x-kubernetes-action":             "patch",
+			"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind},
+			"parameters":                      []any{parameter("fieldValidation"), parameter("dryRun")}, "responses": map[string]any{},
 		}}
 	}
-	if len(paths) == 0 {
-		return nil
-	}
-	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": "v1.36.0"}, "paths": paths,
-		"components": map[string]any{"schemas": map[string]any{}}}
+	return documents, paths
 }
 
 func (s *Server) groups() *metav1.APIGroupList {

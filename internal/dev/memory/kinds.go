@@ -10,13 +10,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// withStatus and withScale are built-in resources with these subresources.
 const (
-	withStatus = " pods services namespaces nodes persistentvolumes persistentvolumeclaims replicationcontrollers resourcequotas " +
-		"deployments statefulsets" +
-		" daemonsets replicasets jobs cronjobs horizontalpodautoscalers ingresses poddisruptionbudgets volumeattachments " +
-		"customresourcedefinitions" +
-		" apiservices certificatesigningrequests flowschemas prioritylevelconfigurations validatingadmissionpolicies "
+	// withScale are built-in resources with this subresource.
 	withScale = " deployments statefulsets replicasets replicationcontrollers "
 	// withoutGeneration have a status, and no generation.
 	withoutGeneration = " namespaces nodes services persistentvolumes persistentvolumeclaims resourcequotas horizontalpodautoscalers " +
@@ -54,15 +49,18 @@ func BuiltIns() []Kind {
 		if b.Group == "autoscaling" {
 			version = "v2"
 		}
-		isIn := func(list string) bool { return strings.Contains(list, " "+b.Resource+" ") }
-		kinds = append(kinds, Kind{
+		k := Kind{
 			Resource: kube.Resource{
 				GroupVersionResource: schema.GroupVersionResource{Group: b.Group, Version: version, Resource: b.Resource}, Kind: b.Name,
 				Namespaced: b.Namespaced,
 			},
-			ShortNames: b.Short, Status: isIn(withStatus), Scale: isIn(withScale),
+			ShortNames: b.Short, Scale: strings.Contains(withScale, " "+b.Resource+" "),
 			Selectable: selectable[schema.GroupResource{Group: b.Group, Resource: b.Resource}],
-		})
+		}
+		t, known := builtIn(k)
+		_, hasStatus := patchMeta(t).field("status")
+		k.Status = hasStatus || !known // those without a schema are CRDs and APIServices
+		kinds = append(kinds, k)
 	}
 	return kinds
 }

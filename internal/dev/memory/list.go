@@ -23,24 +23,26 @@ type selection struct {
 	of     key // without a name
 	labels labels.Selector
 	fields fields.Selector
+	// version is 0 for any.
+	version int
 }
 
-// selection reads the selectors of a request.
-func (q *request) selection() (sel selection, failure *apierrors.StatusError) {
+// selection reads what a request selects.
+func (s *Server) selection(q *request) (sel selection, err error) {
 	sel.of = q.at
-	var err error
 	if sel.labels, err = labels.Parse(q.URL.Query().Get("labelSelector")); err != nil {
-		return sel, q.bad(err)
+		return sel, err
 	}
 	if sel.fields, err = fields.ParseSelector(q.URL.Query().Get("fieldSelector")); err != nil {
-		return sel, q.bad(err)
+		return sel, err
 	}
 	for _, r := range sel.fields.Requirements() {
 		if r.Field != "metadata.name" && r.Field != "metadata.namespace" && !slices.Contains(q.kind.Selectable, r.Field) {
-			return sel, q.bad(fmt.Errorf("field label not supported: %s", r.Field))
+			return sel, fmt.Errorf("field label not supported: %s", r.Field)
 		}
 	}
-	return sel, nil
+	sel.version, err = q.version(s.version)
+	return sel, err
 }
 
 // matches reports whether there is an object, and it is selected.
@@ -48,15 +50,9 @@ func (sel selection) matches(at key, o *stored) bool {
 	if o == nil || at.GroupResource != sel.of.GroupResource || sel.of.namespace != "" && at.namespace != sel.of.namespace {
 		return false
 	}
-	if !sel.labels.Empty() {
-		of := labels.Set{}
-		given, _ := metadataOf(o.tree)["labels"].(map[string]any)
-		for name, value := range given {
-			of[name], _ = value.(string)
-		}
-		if !sel.labels.Matches(of) {
-			return false
-		}
+	u := unstructured.Unstructured{Object: o.tree}
+	if !sel.labels.Empty() && !sel.labels.Matches(labels.Set(u.GetLabels())) {
+		return false
 	}
 	of := fields.Set{}
 	for _, r := range sel.fields.Requirements() {
@@ -72,12 +68,12 @@ func (sel selection) matches(at key, o *stored) bool {
 }
 
 // expired is the answer to a request for a version that the log has no more.
-func (s *Server) expired(version int) *apierrors.StatusError {
+func (s *Server) expired(version int) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.version))
 }
 
 // objectsAt returns the objects as they were at a version. It requires mu.
-func (s *Server) objectsAt(version int) (map[key]*stored, *apierrors.StatusError) {
+func (s *Server) objectsAt(version int) (map[key]*stored, error) {
 	if version == s.version {
 		return s.objects, nil
 	}
@@ -108,38 +104,31 @@ func (at key) position() string { return at.namespace + "/" + at.name }
 func (at key) compare(other key) int { return cmp.Compare(at.position(), other.position()) }
 
 // version reads the version of a request; 0 means any.
-func (q *request) version(current int) (version int, failure *apierrors.StatusError) {
-	text := q.URL.Query().Get("resourceVersion")
-	if text == "" {
-		return 0, nil
-	}
+func (q *request) version(current int) (int, error) {
+	text := cmp.Or(q.URL.Query().Get("resourceVersion"), "0")
 	version, err := strconv.Atoi(text)
 	switch {
 	case err != nil || version < 0:
 		return 0, invalid(q.groupKind(), "", fieldInvalid("resourceVersion", text, "strconv.ParseUint: parsing: invalid syntax"))
 	case version > current && q.URL.Query().Get("watch") == "":
-		failure := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
-		failure.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge,
+		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge,
 			Message: "Too large resource version"}}
-		return 0, failure
+		return 0, err
 	}
 	return version, nil
 }
 
 // list returns the objects that a request selects, or a page of them.
-func (s *Server) list(q *request) (any, *apierrors.StatusError) {
-	sel, failure := q.selection()
-	if failure != nil {
-		return nil, failure
+func (s *Server) list(q *request) (any, error) {
+	sel, err := s.selection(q)
+	if err != nil {
+		return nil, err
 	}
 	query := q.URL.Query()
 	at := page{Version: s.version}
-	version, failure := q.version(s.version)
-	if failure != nil {
-		return nil, failure
-	}
 	if query.Get("resourceVersionMatch") == "Exact" {
-		at.Version = version
+		at.Version = sel.version
 	}
 	if token := query.Get("continue"); token != "" {
 		text, err := base64.RawURLEncoding.DecodeString(token)
@@ -147,12 +136,12 @@ func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 			err = json.Unmarshal(text, &at)
 		}
 		if err != nil || at.Version > s.version {
-			return nil, q.bad(errors.New("continue key is not valid"))
+			return nil, errors.New("continue key is not valid")
 		}
 	}
-	objects, failure := s.objectsAt(at.Version)
-	if failure != nil {
-		return nil, failure
+	objects, err := s.objectsAt(at.Version)
+	if err != nil {
+		return nil, err
 	}
 	all := selection{of: sel.of, labels: labels.Everything(), fields: fields.Everything()}
 	if name, one := sel.fields.RequiresExactMatch("metadata.name"); one {
@@ -167,9 +156,9 @@ func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 	slices.SortFunc(rest, key.compare)
 	metadata := map[string]any{"resourceVersion": fmt.Sprint(at.Version)}
 	limit, _ := strconv.Atoi(query.Get("limit"))
-	var found []key
+	items := []any{}
 	for i, one := range rest {
-		if limit > 0 && len(found) == limit { // whatever the rest is: a page may be empty
+		if limit > 0 && len(items) == limit { // whatever the rest is: a page may be empty
 			text, _ := json.Marshal(page{at.Version, one.position()}) // a number and text
 			metadata["continue"] = base64.RawURLEncoding.EncodeToString(text)
 			if sel.labels.Empty() && sel.fields.Empty() {
@@ -178,12 +167,8 @@ func (s *Server) list(q *request) (any, *apierrors.StatusError) {
 			break
 		}
 		if sel.matches(one, objects[one]) {
-			found = append(found, one)
+			items = append(items, q.read(objects[one]))
 		}
-	}
-	items := make([]any, len(found))
-	for i, one := range found {
-		items[i] = q.read(objects[one])
 	}
 	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": metadata,
 		"items": items}, nil
@@ -200,17 +185,14 @@ func (q *request) read(o *stored) map[string]any {
 }
 
 // deleteCollection deletes the objects that a request selects, and returns them.
-func (s *Server) deleteCollection(q *request) (any, *apierrors.StatusError) {
-	sel, failure := q.selection()
-	if failure != nil {
-		return nil, failure
+func (s *Server) deleteCollection(q *request) (any, error) {
+	deleted, err := s.list(q)
+	if err != nil || q.dryRun {
+		return deleted, err
 	}
-	deleted, failure := s.list(q)
-	if failure != nil || q.dryRun {
-		return deleted, failure
-	}
-	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
-		if live := s.objects[at]; sel.matches(at, live) {
+	for _, item := range deleted.(map[string]any)["items"].([]any) { // as list has made it
+		at := keyOf(q.kind, item.(map[string]any))
+		if live := s.objects[at]; live != nil {
 			s.deleteObject(at, live)
 		}
 	}

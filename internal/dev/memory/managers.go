@@ -48,21 +48,6 @@ func (asIs) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) (runtim
 func (asIs) Default(runtime.Object)                                {}
 func (a asIs) New(schema.GroupVersionKind) (runtime.Object, error) { return objectOf(a.empty), nil }
 
-// fields returns the manager of the fields of objects, which the library of the API server is. Requests for status and for the rest do not
-// change each other's fields.
-func (q *request) fields(t typed.ParseableType) (*managedfields.FieldManager, error) {
-	gv := q.kind.GroupVersion()
-	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
-	switch {
-	case q.subresource == "status":
-		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
-	case q.kind.Status:
-		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
-	}
-	return managedfields.NewDefaultFieldManager(converter{managedfields.NewDeducedTypeConverter(), t}, asIs{}, asIs{},
-		asIs{empty: q.empty()}, gv.WithKind(q.kind.Kind), gv, q.subresource, reset)
-}
-
 // manager is the name of a client's field manager.
 func (q *request) manager() string {
 	agent, _, _ := strings.Cut(q.UserAgent(), "/")
@@ -74,65 +59,57 @@ func objectOf(tree map[string]any) *unstructured.Unstructured {
 }
 
 // updated gives the manager of a request the fields that it has changed.
-func (q *request) updated(before, after map[string]any) (*stored, *apierrors.StatusError) {
-	t := typeOf(q.kind, before, after)
-	fields, err := q.fields(t)
-	if err != nil {
-		return nil, failed(err)
-	}
-	o, err := fields.Update(objectOf(before), objectOf(after), q.manager())
-	if err != nil {
-		return nil, failed(err)
-	}
-	return q.split(o)
+func (q *request) updated(before, after map[string]any) (*stored, error) {
+	return q.managed(typeOf(q.kind, before, after), before, func(fields *managedfields.FieldManager) (runtime.Object, error) {
+		return fields.Update(objectOf(before), objectOf(after), q.manager())
+	})
 }
 
 // applied merges what is applied with an object. In tests of hooks fields of fixtures have no manager, so no manager is in
 // conflict about them.
-func (q *request) applied(t typed.ParseableType, before, config map[string]any) (*stored, *apierrors.StatusError) {
-	fields, err := q.fields(t)
-	if err != nil {
-		return nil, failed(err)
+func (q *request) applied(t typed.ParseableType, before, config map[string]any) (*stored, error) {
+	empty := before
+	if q.live {
+		empty = q.empty()
 	}
-	force := q.URL.Query().Get("force") == "true"
-	o, err := fields.Apply(objectOf(before), objectOf(config), q.manager(), force)
-	if !force && !q.live && onlyFixtures(err) {
-		o, err = fields.Apply(objectOf(before), objectOf(config), q.manager(), true)
-	}
-	if err != nil {
-		return nil, failed(err)
-	}
-	return q.split(o)
+	return q.managed(t, empty, func(fields *managedfields.FieldManager) (runtime.Object, error) {
+		return fields.Apply(objectOf(before), objectOf(config), q.manager(), q.URL.Query().Get("force") == "true")
+	})
 }
 
-// onlyFixtures reports whether an error is a conflict about fields without a manager.
-func onlyFixtures(err error) bool {
-	var conflict *apierrors.StatusError
-	return errors.As(err, &conflict) && apierrors.IsConflict(err) && conflict.ErrStatus.Details != nil &&
-		!slices.ContainsFunc(conflict.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool {
-			return !strings.HasPrefix(c.Message, `conflict with "before-first-apply"`)
-		})
+// managed returns what the library of the API server makes of a change, with the managers of the fields beside it. Requests for status and
+// for the rest do not change each other's fields. An object without managers gets a first one, which has what differs from an empty one.
+func (q *request) managed(t typed.ParseableType, empty map[string]any,
+	change func(*managedfields.FieldManager) (runtime.Object, error)) (*stored, error) {
+	gv := q.kind.GroupVersion()
+	reset := map[fieldpath.APIVersion]fieldpath.Filter{}
+	switch {
+	case q.subresource == "status":
+		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
+	case q.kind.Status:
+		reset[fieldpath.APIVersion(gv.String())] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
+	}
+	fields, err := managedfields.NewDefaultFieldManager(converter{managedfields.NewDeducedTypeConverter(), t}, asIs{}, asIs{},
+		asIs{empty: empty}, gv.WithKind(q.kind.Kind), gv, q.subresource, reset)
+	if err != nil {
+		return nil, failed(err)
+	}
+	o, err := change(fields)
+	if err != nil {
+		return nil, failed(err)
+	}
+	s := &stored{kind: q.kind, tree: o.(*unstructured.Unstructured).Object} // as objectOf has made it
+	s.takeManagers(!q.live)
+	return s, nil
 }
 
 // failed is the answer to a request that the library rejects.
-func failed(err error) *apierrors.StatusError {
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
-		return status
+func failed(err error) error {
+	if errors.As(err, new(*apierrors.StatusError)) {
+		return err
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 		Message: err.Error()}}
-}
-
-// split stores the managers of an object beside it.
-func (q *request) split(o runtime.Object) (*stored, *apierrors.StatusError) {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil, failed(fmt.Errorf("a %T is no object of this server", o))
-	}
-	s := &stored{kind: q.kind, tree: u.Object}
-	s.takeManagers(!q.live)
-	return s, nil
 }
 
 // takeManagers moves the managers out of the metadata. Their time is that of everything here, if times are counted.
@@ -173,17 +150,14 @@ func (o *stored) shown() map[string]any {
 	if len(o.managed) == 0 {
 		return o.tree
 	}
-	tree, metadata := maps.Clone(o.tree), maps.Clone(metadataOf(o.tree))
-	metadata["managedFields"] = o.managed
-	tree["metadata"] = metadata
-	return tree
+	return with(o.tree, "managedFields", o.managed)
 }
 
 // apply creates an object by server-side apply, or merges what is applied; then live is set.
-func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusError) {
+func (s *Server) apply(q *request, live *stored) (*stored, error) {
 	config, err := decode(q.body)
 	if err != nil {
-		return nil, q.bad(fmt.Errorf("error decoding YAML: %w", err))
+		return nil, fmt.Errorf("error decoding YAML: %w", err)
 	}
 	before := q.empty()
 	if live != nil {
@@ -199,7 +173,7 @@ func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusErro
 		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	case metadata["managedFields"] != nil:
-		return nil, q.bad(errors.New("metadata.managedFields must be nil"))
+		return nil, errors.New("metadata.managedFields must be nil")
 	}
 	if err := q.matches(config); err != nil {
 		return nil, err
@@ -208,19 +182,19 @@ func (s *Server) apply(q *request, live *stored) (*stored, *apierrors.StatusErro
 		return nil, err
 	}
 	t := typeOf(q.kind, before, config)
-	next, failure := q.applied(t, before, config)
-	if failure != nil {
-		return nil, failure
+	next, err := q.applied(t, before, config)
+	if err != nil {
+		return nil, err
 	}
 	if q.kind.schema != nil {
 		q.errs = patchMeta(t).emptied(config, next.tree, nil)
 	}
-	if failure := q.canonical(next.tree); failure != nil {
-		return nil, failure
+	if err := q.canonical(next.tree); err != nil {
+		return nil, err
 	}
 	if live != nil {
-		if failure := q.current(live, next.tree); failure != nil {
-			return nil, failure
+		if err := q.current(live, next.tree); err != nil {
+			return nil, err
 		}
 		next.tree = q.merge(live.tree, next.tree)
 	}

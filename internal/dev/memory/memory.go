@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -100,8 +101,8 @@ type event struct {
 // Options of a Server.
 type Options struct {
 	Kinds []Kind
-	// Lenient accepts unknown and mistyped fields of built-in kinds; Mistakes has them.
-	Lenient bool
+	// Warn, if it is set, is called with the unknown and mistyped fields of an object of a built-in kind, which are accepted.
+	Warn func(text string)
 	// Live: clients see what they see of an API server that runs: real times, random uids, Namespaces that must exist and that end, CRDs that
 	// are served when they are posted. The log is bounded; Changes returns nothing.
 	Live bool
@@ -109,7 +110,8 @@ type Options struct {
 
 // Server is an API server in memory. It is safe for concurrent use.
 type Server struct {
-	lenient, live bool
+	live bool
+	warn func(text string)
 	// patience is how long a client may leave what a watch sends before its connection is closed.
 	patience time.Duration
 
@@ -121,12 +123,11 @@ type Server struct {
 	log       []event
 	changed   chan struct{} // closed at the next change
 	forgotten int           // the newest version that the log has no more
-	mistakes  []string
 }
 
 // New returns a Server that serves kinds.
 func New(o Options) *Server {
-	s := &Server{lenient: o.Lenient, live: o.Live, patience: 10 * time.Second, kinds: slices.Clone(o.Kinds),
+	s := &Server{live: o.Live, warn: o.Warn, patience: 10 * time.Second, kinds: slices.Clone(o.Kinds),
 		objects: map[key]*stored{}, changed: make(chan struct{})}
 	if s.live {
 		s.initialNamespaces()
@@ -174,25 +175,21 @@ func (s *Server) Learn(kinds ...Kind) {
 	}
 }
 
-// Add stores an object as given, with what an API server adds. The namespace of a namespaced object is "default" if it has none.
-func (s *Server) Add(manifest []byte) (Object, error) {
+// Add stores an object as given, with what an API server adds. The namespace of a namespaced object is "default" if it has none. Its
+// fields are not checked if an API server, perhaps a newer one, has accepted it before.
+func (s *Server) Add(manifest []byte, accepted bool) (Object, error) {
 	return s.put(manifest, func(at key, o, live *stored) (*stored, error) {
-		if err := s.checked(at, o, nil); err != nil {
-			return nil, err
+		if live != nil {
+			return nil, fmt.Errorf("%s is there twice", ref(o.kind, at))
 		}
-		return s.restored(at, o, live)
+		if !accepted {
+			if err := s.checked(at, o, nil); err != nil {
+				return nil, err
+			}
+		}
+		s.store(at, o)
+		return o, nil
 	})
-}
-
-// Restore is Add for an object that an API server has accepted before, perhaps a newer one.
-func (s *Server) Restore(manifest []byte) (Object, error) { return s.put(manifest, s.restored) }
-
-func (s *Server) restored(at key, o, live *stored) (*stored, error) {
-	if live != nil {
-		return nil, fmt.Errorf("%s is there twice", ref(o.kind, at))
-	}
-	s.store(at, o)
-	return o, nil
 }
 
 // Replace gives an object a new version; it must exist. If the manifest has no finalizers, the object keeps those that are named: a client
@@ -207,14 +204,11 @@ func (s *Server) Replace(manifest []byte, finalizers ...string) (Object, error) 
 		}
 		next := metadataOf(o.tree)
 		delete(next, "uid")
-		had, _ := metadataOf(live.tree)["finalizers"].([]any)
-		switch own, _ := next["finalizers"].([]any); {
-		case next["finalizers"] == nil:
-			had = slices.DeleteFunc(slices.Clone(had), func(f any) bool { return !slices.Contains(finalizers, fmt.Sprint(f)) })
-			if len(had) > 0 {
-				next["finalizers"] = had
-			}
-		case len(own) == 0:
+		own, given := next["finalizers"].([]any)
+		if had, _ := metadataOf(live.tree)["finalizers"].([]any); !given {
+			own = slices.DeleteFunc(slices.Clone(had), func(f any) bool { return !slices.Contains(finalizers, fmt.Sprint(f)) })
+		}
+		if next["finalizers"] = own; len(own) == 0 {
 			delete(next, "finalizers") // as an API server does
 		}
 		return s.update(at, live, o), nil
@@ -246,30 +240,13 @@ func (s *Server) put(manifest []byte, how func(at key, o, live *stored) (*stored
 	return s.object(at, o), nil
 }
 
-// checked returns the mistakes in an object as an error, or keeps them as a note. It requires mu.
+// checked returns the mistakes in an object as an error. It requires mu.
 func (s *Server) checked(at key, o *stored, before map[string]any) error {
-	found, _ := mistakes(o.kind, before, o.tree)
-	if len(found) == 0 || s.noted(o.kind, at, found) {
+	found, _ := s.mistakes(o.kind, at, before, o.tree)
+	if len(found) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%s: %s: correct the object, or set fieldValidation to Warn", ref(o.kind, at), strings.Join(found, ", "))
-}
-
-// noted keeps the mistakes in an object, if the server is lenient.
-func (s *Server) noted(k Kind, at key, found []string) bool {
-	if s.lenient {
-		s.mistakes = append(s.mistakes, ref(k, at)+": "+strings.Join(found, ", "))
-	}
-	return s.lenient
-}
-
-// Mistakes returns the unknown and mistyped fields that a lenient Server has accepted since the last call.
-func (s *Server) Mistakes() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := s.mistakes
-	s.mistakes = nil
-	return found
 }
 
 // manifest reads an object. It requires mu.
@@ -471,8 +448,7 @@ func (s *Server) update(at key, live, next *stored) *stored {
 // remove requires mu.
 func (s *Server) remove(at key, live *stored) {
 	last := *live
-	last.tree = maps.Clone(live.tree)
-	last.tree["metadata"] = maps.Clone(metadataOf(live.tree))
+	last.tree = with(live.tree, "resourceVersion", "") // the next one
 	s.commit(at, live, &last, true)
 	s.emptied(at)
 }
@@ -480,16 +456,19 @@ func (s *Server) remove(at key, live *stored) {
 // deleting is an object with the time of its deletion.
 func (s *Server) deleting(live *stored) *stored {
 	next := *live
-	next.tree = maps.Clone(live.tree)
-	metadata := maps.Clone(metadataOf(live.tree))
-	next.tree["metadata"] = metadata
-	if metadata["deletionTimestamp"] == nil {
-		metadata["deletionTimestamp"] = s.now()
-	}
+	next.tree = with(live.tree, "deletionTimestamp", cmp.Or[any](metadataOf(live.tree)["deletionTimestamp"], s.now()))
 	if at := next.kind.GroupResource(); s.live && at != namespaces {
-		metadata["deletionGracePeriodSeconds"] = int64(0)
+		metadataOf(next.tree)["deletionGracePeriodSeconds"] = int64(0)
 	}
 	return &next
+}
+
+// with is an object with another field of its metadata. The given one is not changed.
+func with(tree map[string]any, field string, value any) map[string]any {
+	tree, metadata := maps.Clone(tree), maps.Clone(metadataOf(tree))
+	metadata[field] = value
+	tree["metadata"] = metadata
+	return tree
 }
 
 // desired is what a change of makes a new generation: the object without metadata, and without a status that is a subresource.
@@ -512,10 +491,8 @@ func (s *Server) object(at key, o *stored) Object {
 }
 
 func keyOf(k Kind, tree map[string]any) key {
-	metadata := metadataOf(tree)
-	namespace, _ := metadata["namespace"].(string)
-	name, _ := metadata["name"].(string)
-	return key{k.GroupResource(), namespace, name}
+	o := unstructured.Unstructured{Object: tree}
+	return key{k.GroupResource(), o.GetNamespace(), o.GetName()}
 }
 
 // metadataOf returns the metadata of an object, and adds it if there is none.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,9 +11,6 @@ import (
 
 // protobufPrefix begins a body in the format that kubectl create sends, unless it has a file.
 var protobufPrefix = []byte("k8s\x00")
-
-// decodesProtobuf is a Go type of Kubernetes.
-type decodesProtobuf interface{ Unmarshal(text []byte) error }
 
 // fromProtobuf translates a body to JSON, if it has this format.
 func fromProtobuf(body []byte) ([]byte, error) {
@@ -28,7 +24,7 @@ func fromProtobuf(body []byte) ([]byte, error) {
 	}
 	gvk := schema.FromAPIVersionAndKind(envelope.APIVersion, envelope.Kind)
 	of, _ := goType(gvk.GroupKind())
-	o, known := of.(decodesProtobuf)
+	o, known := of.(interface{ Unmarshal(text []byte) error })
 	if !known {
 		return nil, fmt.Errorf("this server reads a %s as JSON or YAML only: add '--dry-run=client -o yaml | kubectl create -f -'", gvk.Kind)
 	}
@@ -39,7 +35,6 @@ func fromProtobuf(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(metadataOf(tree), func(_ string, value any) bool { return value == nil })
 	tree["apiVersion"], tree["kind"] = envelope.APIVersion, envelope.Kind
 	return json.Marshal(tree)
 }

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -26,66 +26,49 @@ const largestBody = 3 << 20
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{Request: r, live: s.live, status: http.StatusOK}
-	value, failure := s.answer(w, q)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
+	if err != nil {
+		Reject(w, apierrors.NewRequestEntityTooLargeError(err.Error()))
+		return
+	}
+	s.mu.Lock()
+	value, err := s.serve(q, body)
+	s.mu.Unlock()
 	for _, text := range q.warnings {
 		w.Header().Add("Warning", text)
 	}
-	if watch, isWatch := value.(*watch); isWatch && failure == nil {
-		control := http.NewResponseController(w)
-		w.Header().Set("Content-Type", "application/json")
-		_ = control.Flush()
-		_ = watch.run(r.Context(), func(text []byte) error {
-			_ = control.SetWriteDeadline(time.Now().Add(s.patience))
-			if _, err := w.Write(text); err != nil {
-				return err
-			}
-			err := control.Flush()
-			_ = control.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, although nothing is written
-			return err
-		}) // the client has gone, or does not read
-		return
+	switch watch, isWatch := value.(*watch); {
+	case err != nil:
+		Reject(w, err)
+	case isWatch:
+		watch.serve(w)
+	default:
+		write(w, q.status, q.represented(value))
 	}
-	if failure != nil {
-		Reject(w, failure)
-		return
-	}
-	write(w, q.status, value)
 }
 
 // Reject answers a request with an error.
-func Reject(w http.ResponseWriter, err *apierrors.StatusError) {
-	write(w, int(err.ErrStatus.Code), statusOf(err))
+func Reject(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	write(w, int(status.Code), status)
 }
 
-func statusOf(err *apierrors.StatusError) metav1.Status {
-	status := err.Status()
+// statusOf is the answer to a request that is rejected: it is invalid, unless the error says more.
+func statusOf(err error) metav1.Status {
+	failure, known := errors.AsType[*apierrors.StatusError](err)
+	if !known {
+		failure = apierrors.NewBadRequest(err.Error())
+	}
+	status := failure.ErrStatus
 	status.Kind, status.APIVersion = "Status", "v1"
 	return status
 }
 
 func write(w http.ResponseWriter, status int, value any) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		status, text = http.StatusInternalServerError, []byte(err.Error())
-	}
+	text, _ := json.Marshal(value) // it came from JSON, or is a type of the library
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(text)
-}
-
-// answer returns what a request is answered: a value, or a watch.
-func (s *Server) answer(w http.ResponseWriter, q *request) (value any, failure *apierrors.StatusError) {
-	var err error
-	if q.body, err = io.ReadAll(http.MaxBytesReader(w, q.Body, largestBody)); err != nil {
-		return nil, apierrors.NewRequestEntityTooLargeError(err.Error())
-	}
-	s.mu.Lock()
-	value, failure = s.serve(q)
-	s.mu.Unlock()
-	if failure != nil {
-		return nil, failure
-	}
-	return q.represented(value)
 }
 
 // request is a request for objects.
@@ -102,21 +85,25 @@ type request struct {
 	errs    field.ErrorList
 	// dryRun: the request changes nothing. live is that of the Server.
 	dryRun, live bool
-	warnings     []string
+	// partial: the client prefers the metadata of objects.
+	partial  bool
+	warnings []string
 }
 
-// serve requires mu.
-func (s *Server) serve(q *request) (any, *apierrors.StatusError) {
+// serve returns what a request is answered: a value, or a watch. It requires mu.
+func (s *Server) serve(q *request, body []byte) (_ any, err error) {
 	p := kube.ParsePath(q.URL.Path)
 	if p.Resource == "" {
 		if value := s.described(q.URL.Path, p.GroupVersion()); value != nil {
 			return value, nil
 		}
-		return nil, missing(q.Request, "", "")
+		return nil, q.missing("")
 	}
-	var err error
-	if q.body, err = fromProtobuf(q.body); err != nil {
-		return nil, unsupported(err.Error())
+	if q.body, err = fromProtobuf(body); err != nil {
+		return nil, response(http.StatusUnsupportedMediaType, err)
+	}
+	if q.partial, err = onlyMetadata(q.Header.Get("Accept")); err != nil {
+		return nil, response(http.StatusNotAcceptable, err)
 	}
 	if q.Method == http.MethodPost {
 		if value := review(p.Resource, q.body); value != nil {
@@ -126,35 +113,40 @@ func (s *Server) serve(q *request) (any, *apierrors.StatusError) {
 	}
 	at := slices.IndexFunc(s.kinds, func(k Kind) bool { return k.GroupVersionResource == p.GroupVersionResource })
 	if at < 0 {
-		return nil, missing(q.Request, p.Resource, "")
+		return nil, q.missing(p.Resource)
 	}
 	query := q.URL.Query()
 	q.kind, q.at, q.subresource, q.dryRun = s.kinds[at], key{p.GroupResource(), p.Namespace, p.Name}, p.Subresource, query.Get("dryRun") != ""
-	collection := map[string]func(*request) (any, *apierrors.StatusError){
+	collection := map[string]func(*request) (any, error){
 		http.MethodPost: s.create, http.MethodGet: s.list, http.MethodDelete: s.deleteCollection}
 	switch method := collection[q.Method]; {
 	case p.Name != "":
 		return s.one(q)
 	case method == nil, q.Method == http.MethodDelete && q.at.GroupResource == namespaces:
 		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
-	case slices.Contains([]string{"1", "true"}, query.Get("watch")):
+	case q.Method == http.MethodGet && slices.Contains([]string{"1", "true"}, query.Get("watch")):
 		return s.watch(q)
 	default:
 		return method(q)
 	}
 }
 
-func missing(r *http.Request, resource, name string) *apierrors.StatusError {
-	return apierrors.NewGenericServerResponse(http.StatusNotFound, strings.ToLower(r.Method),
-		metav1.Unversioned.WithResource(resource).GroupResource(), name, "", 0, false)
+// missing is the answer to a request for what the server does not serve.
+func (q *request) missing(resource string) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, strings.ToLower(q.Method),
+		schema.GroupResource{Resource: resource}, "", "", 0, false)
 }
 
-// onlyMetadata reports whether the client accepts the metadata of objects before the objects, or nothing that there is.
-func (q *request) onlyMetadata() (bool, *apierrors.StatusError) {
-	accepted := q.Header.Get("Accept")
+// response is an answer without details.
+func response(status int, err error) error {
+	return apierrors.NewGenericServerResponse(status, "", schema.GroupResource{}, "", err.Error(), 0, false)
+}
+
+// onlyMetadata reports whether a client accepts the metadata of objects before the objects.
+func onlyMetadata(accepted string) (bool, error) {
 	for clause := range strings.SplitSeq(cmp.Or(accepted, "*/*"), ",") {
 		media, parameters, err := mime.ParseMediaType(clause)
-		if err != nil || !slices.Contains([]string{"application/json", "application/*", "*/*", "application/json;stream=watch"}, media) {
+		if err != nil || !slices.Contains([]string{"application/json", "application/*", "*/*"}, media) {
 			continue
 		}
 		switch parameters["as"] {
@@ -164,41 +156,28 @@ func (q *request) onlyMetadata() (bool, *apierrors.StatusError) {
 			return true, nil
 		}
 	}
-	return false, apierrors.NewGenericServerResponse(http.StatusNotAcceptable, q.Method, q.at.GroupResource, q.at.name,
-		"only the following media types are accepted: application/json", 0, true)
+	return false, errors.New("only the following media types are accepted: application/json")
 }
 
 // represented is what the client reads of an object or a list: the metadata if it prefers that.
-func (q *request) represented(value any) (any, *apierrors.StatusError) {
+func (q *request) represented(value any) any {
 	tree, isTree := value.(map[string]any)
-	if !isTree {
-		return value, nil
+	if !q.partial || !isTree {
+		return value
 	}
-	only, err := q.onlyMetadata()
-	if !only || err != nil {
-		return value, err
+	of := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": tree["metadata"]}
+	if items, isList := tree["items"].([]any); isList {
+		list := make([]any, len(items))
+		for i := range items {
+			list[i] = q.represented(items[i])
+		}
+		of["kind"], of["items"] = "PartialObjectMetadataList", list
 	}
-	items, isList := tree["items"].([]any)
-	if !isList {
-		return partial(tree, ""), nil
-	}
-	list := partial(tree, "List")
-	list["items"] = items
-	for i, item := range items { // they are of this answer only
-		of, _ := item.(map[string]any)
-		items[i] = partial(of, "")
-	}
-	return list, nil
+	return of
 }
-
-func partial(tree map[string]any, suffix string) map[string]any {
-	return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata" + suffix, "metadata": tree["metadata"]}
-}
-
-func (q *request) bad(err error) *apierrors.StatusError { return apierrors.NewBadRequest(err.Error()) }
 
 // modified is the answer to a request for an older version of an object.
-func (q *request) modified() *apierrors.StatusError {
+func (q *request) modified() error {
 	return apierrors.NewConflict(q.at.GroupResource, q.at.name,
 		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 }

@@ -81,8 +81,8 @@ func typeOf(k Kind, objects ...map[string]any) typed.ParseableType {
 
 // mistakes are the fields of an object that its kind does not have, and those with a value of another type. Mistakes of before, an earlier
 // version of the object, are none: the schemas may be older than the cluster that it is from. known is the object without unknown fields,
-// and nil if values are mistyped.
-func mistakes(k Kind, before, tree map[string]any) (all []string, known map[string]any) {
+// and nil if values are mistyped. A server that warns of mistakes accepts them.
+func (s *Server) mistakes(k Kind, at key, before, tree map[string]any) (all []string, known map[string]any) {
 	t, isBuiltIn := builtIn(k)
 	if !isBuiltIn {
 		return nil, tree
@@ -102,6 +102,10 @@ func mistakes(k Kind, before, tree map[string]any) (all []string, known map[stri
 			text, _, _ := strings.Cut(e.ErrorMessage, ", got ") // the value may be secret
 			all = append(all, fmt.Sprintf("field %q: %s", strings.TrimPrefix(e.Path, "."), text))
 		}
+	}
+	if len(all) > 0 && s.warn != nil {
+		s.warn(ref(k, at) + ": " + strings.Join(all, ", "))
+		return nil, tree
 	}
 	return all, known
 }

@@ -123,7 +123,7 @@ func TestPages(t *testing.T) {
 	l := newLive(t)
 	const all = 10_000
 	for i := range all {
-		if _, err := l.s.Add(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n%05d"}}`, i)); err != nil {
+		if _, err := l.s.Add(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n%05d"}}`, i), false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -37,14 +37,14 @@ func (q *request) empty() map[string]any {
 }
 
 // check rejects unknown and mistyped fields of an object. A live server does what the parameter fieldValidation says, the others as Strict.
-func (s *Server) check(q *request, before, tree map[string]any) *apierrors.StatusError {
+func (s *Server) check(q *request, before, tree map[string]any) error {
 	if q.subresource == "scale" {
 		return nil
 	}
-	found, known := mistakes(q.kind, before, tree)
+	found, known := s.mistakes(q.kind, key{namespace: q.at.namespace, name: cmp.Or(q.at.name, "(new)")}, before, tree)
 	directive := q.URL.Query().Get("fieldValidation")
-	switch {
-	case len(found) == 0 || s.noted(q.kind, key{namespace: q.at.namespace, name: cmp.Or(q.at.name, "(new)")}, found):
+	switch text := "strict decoding error: " + strings.Join(found, ", "); {
+	case len(found) == 0:
 		return nil
 	case s.live && directive != metav1.FieldValidationStrict && known != nil:
 		for _, text := range found {
@@ -55,12 +55,17 @@ func (s *Server) check(q *request, before, tree map[string]any) *apierrors.Statu
 		clear(tree)
 		maps.Copy(tree, known)
 		return nil
+	default:
+		return q.undecodable(errors.New(text))
 	}
-	text := "strict decoding error: " + strings.Join(found, ", ")
+}
+
+// undecodable is the answer to an object that is not of its type.
+func (q *request) undecodable(err error) error {
 	if q.Method == http.MethodPatch && !q.isApply() {
-		return invalid(schema.GroupKind{}, "", fieldInvalid("patch", "", text))
+		return invalid(schema.GroupKind{}, "", fieldInvalid("patch", "", err.Error()))
 	}
-	return q.bad(fmt.Errorf("%s in version %q cannot be handled as a %s: %s", q.kind.Kind, q.kind.GroupVersion(), q.kind.Kind, text))
+	return fmt.Errorf("%s in version %q cannot be handled as a %s: %w", q.kind.Kind, q.kind.GroupVersion(), q.kind.Kind, err)
 }
 
 func (q *request) patchType() types.PatchType {
@@ -72,27 +77,16 @@ func (q *request) isApply() bool {
 	return q.Method == http.MethodPatch && q.patchType() == types.ApplyPatchType
 }
 
-func (s *Server) create(q *request) (any, *apierrors.StatusError) {
-	o, failure := s.edit(q, nil)
-	if failure != nil {
-		return nil, failure
+func (s *Server) create(q *request) (any, error) {
+	o, err := s.edit(q, nil)
+	if err != nil {
+		return nil, err
 	}
 	return s.made(q, o)
 }
 
-// prepared checks an object that a client has written, and makes it canonical.
-func (s *Server) prepared(q *request, before, tree map[string]any) *apierrors.StatusError {
-	if failure := q.matches(tree); failure != nil {
-		return failure
-	}
-	if failure := s.check(q, before, tree); failure != nil {
-		return failure
-	}
-	return q.canonical(tree)
-}
-
 // made stores a new object, unless the request is a dry run.
-func (s *Server) made(q *request, o *stored) (any, *apierrors.StatusError) {
+func (s *Server) made(q *request, o *stored) (any, error) {
 	metadata := metadataOf(o.tree)
 	if version, _ := metadata["resourceVersion"].(string); version != "" && version != "0" && q.Method == http.MethodPost {
 		return nil, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
@@ -108,11 +102,11 @@ func (s *Server) made(q *request, o *stored) (any, *apierrors.StatusError) {
 	}
 	q.initial(o.tree)
 	q.at = keyOf(q.kind, o.tree)
-	if failure := s.accepts(q); failure != nil {
-		return nil, failure
+	if err := s.accepts(q); err != nil {
+		return nil, err
 	}
-	if failure := q.validate(nil, o.tree); failure != nil {
-		return nil, failure
+	if err := q.validate(nil, o.tree); err != nil {
+		return nil, err
 	}
 	if s.objects[q.at] != nil {
 		return nil, apierrors.NewAlreadyExists(q.at.GroupResource, q.at.name)
@@ -127,26 +121,29 @@ func (s *Server) made(q *request, o *stored) (any, *apierrors.StatusError) {
 }
 
 // one serves a request for one object.
-func (s *Server) one(q *request) (any, *apierrors.StatusError) {
+func (s *Server) one(q *request) (any, error) {
 	live := s.objects[q.at]
 	change := s.edit
 	if q.isApply() {
 		change = s.apply
 	}
+	served := map[string]bool{"": true, "status": q.kind.Status || q.kind.Guessed, "scale": q.kind.Scale || q.kind.Guessed}[q.subresource]
 	creates := q.subresource == "" && (q.isApply() || q.Method == http.MethodPut && q.createsOnUpdate())
-	switch {
-	case q.subresource != "" && !q.serves() && q.kind.Custom:
+	switch isPatch := q.Method == http.MethodPatch; {
+	case !served && q.kind.Custom:
 		return nil, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
-	case q.Method == http.MethodPatch && !q.patches():
-		return nil, unsupported("the body of the request was in an unknown format")
-	case q.subresource != "" && !q.serves():
-		return nil, missing(q.Request, "", "")
-	case q.Method == http.MethodGet && live != nil:
-		return q.view(q.read(live)), nil
-	case q.Method == http.MethodDelete && live != nil:
-		return s.delete(q, live)
+	case isPatch && !q.patches():
+		return nil, response(http.StatusUnsupportedMediaType, errors.New("the body of the request was in an unknown format"))
+	case !served:
+		return nil, q.missing("")
 	case live == nil && !creates:
 		return nil, apierrors.NewNotFound(q.at.GroupResource, q.at.name)
+	case q.Method == http.MethodGet:
+		return q.view(q.read(live)), nil
+	case q.Method == http.MethodDelete && q.subresource == "":
+		return s.delete(q, live)
+	case q.Method != http.MethodPut && !isPatch:
+		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
 	}
 	next, err := change(q, live)
 	if err != nil {
@@ -163,16 +160,6 @@ func (s *Server) one(q *request) (any, *apierrors.StatusError) {
 		next = s.update(q.at, live, next)
 	}
 	return q.view(q.read(next)), nil
-}
-
-func (q *request) serves() bool {
-	switch q.subresource {
-	case "status":
-		return q.kind.Status || q.kind.Guessed
-	case "scale":
-		return q.kind.Scale || q.kind.Guessed
-	}
-	return false
 }
 
 // view is what a request reads: the object, or its Scale.
@@ -232,36 +219,36 @@ func (q *request) merge(live, after map[string]any) map[string]any {
 }
 
 // edit returns what a request that is no apply makes of an object; without live, the object is new.
-func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError) {
-	if live == nil {
-		tree, failure := q.object()
-		if failure == nil {
-			failure = s.prepared(q, q.empty(), tree)
-		}
-		if failure != nil {
-			return nil, failure
-		}
-		if uid, _ := metadataOf(tree)["uid"].(string); q.Method == http.MethodPut && uid != "" {
-			return nil, q.uidMismatch(uid, "")
-		}
-		return q.updated(q.empty(), tree)
+func (s *Server) edit(q *request, live *stored) (*stored, error) {
+	before := q.empty()
+	if live != nil {
+		before = q.read(live)
 	}
-	before := q.read(live)
 	seen := q.view(before)
-	after, failure := q.edited(seen)
-	if failure != nil {
-		return nil, failure
+	after, err := q.edited(seen)
+	if err == nil {
+		err = q.matches(after)
 	}
-	if q.subresource == "scale" {
-		after = q.merge(before, after)
-	} else if failure := s.prepared(q, live.tree, after); failure != nil {
-		return nil, failure
+	if err == nil {
+		err = s.check(q, before, after)
 	}
-	if uid, _ := metadataOf(after)["uid"].(string); q.Method == http.MethodPut && uid != "" && uid != metadataOf(seen)["uid"] {
-		return nil, q.uidMismatch(uid, metadataOf(seen)["uid"])
+	if err == nil {
+		err = q.canonical(after)
 	}
-	if failure := q.current(live, after); failure != nil {
-		return nil, failure
+	if err != nil {
+		return nil, err
+	}
+	is, _ := metadataOf(seen)["uid"].(string)
+	if uid, _ := metadataOf(after)["uid"].(string); q.Method == http.MethodPut && uid != "" && uid != is {
+		return nil, apierrors.NewConflict(q.at.GroupResource, q.at.name,
+			//nolint:staticcheck // as an API server has it
+			fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, is))
+	}
+	if live == nil {
+		return q.updated(before, after)
+	}
+	if err := q.current(live, after); err != nil {
+		return nil, err
 	}
 	managed, reset := metadataOf(after)["managedFields"]
 	tree := q.merge(before, after)
@@ -271,43 +258,32 @@ func (s *Server) edit(q *request, live *stored) (*stored, *apierrors.StatusError
 	return q.updated(before, tree)
 }
 
-func (q *request) uidMismatch(given string, is any) *apierrors.StatusError {
-	return apierrors.NewConflict(q.at.GroupResource, q.at.name,
-		//nolint:staticcheck // as an API server has it
-		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %v", given, is))
-}
-
 // edited returns what a request makes of what it reads.
-func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.StatusError) {
-	before, _ := json.Marshal(seen) // it came from JSON
-	unprocessable := func(err error) *apierrors.StatusError {
-		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-	}
+func (q *request) edited(seen map[string]any) (map[string]any, error) {
+	unprocessable := func(err error) error { return response(http.StatusUnprocessableEntity, err) }
+	text, _ := json.Marshal(seen) // it came from JSON
 	switch kind := q.patchType(); {
-	case q.Method == http.MethodPut:
-		return q.object()
 	case q.Method != http.MethodPatch:
-		return nil, apierrors.NewMethodNotSupported(q.at.GroupResource, strings.ToLower(q.Method))
+		return decode(q.body)
 	case kind == types.MergePatchType:
-		text, err := jsonpatch.MergePatch(before, q.body)
+		text, err := jsonpatch.MergePatch(text, q.body)
 		if err != nil {
-			return nil, q.bad(err)
+			return nil, err
 		}
-		return q.decoded(text)
+		return decode(text)
 	case kind == types.JSONPatchType:
 		patch, err := jsonpatch.DecodePatch(q.body)
 		if err != nil {
-			return nil, q.bad(err)
+			return nil, err
 		}
-		text, err := patch.Apply(before)
-		if err != nil {
+		if text, err = patch.Apply(text); err != nil {
 			return nil, unprocessable(err)
 		}
-		return q.decoded(text)
-	case kind == types.StrategicMergePatchType:
-		patch, failure := q.decoded(q.body)
-		if failure != nil {
-			return nil, failure
+		return decode(text)
+	default: // a strategic one
+		patch, err := decode(q.body)
+		if err != nil {
+			return nil, err
 		}
 		t, _ := builtIn(q.kind)
 		tree, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(seen), patch, patchMeta(t))
@@ -316,7 +292,6 @@ func (q *request) edited(seen map[string]any) (map[string]any, *apierrors.Status
 		}
 		return tree, nil
 	}
-	return nil, nil // patches excludes it
 }
 
 // patches reports whether the server has the kind of patch for the kind of the object.
@@ -325,28 +300,11 @@ func (q *request) patches() bool {
 		q.patchType() == types.StrategicMergePatchType && !q.kind.Custom && !q.kind.Guessed
 }
 
-// unsupported is the answer to a body of another type.
-func unsupported(message string) *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
-		Reason: metav1.StatusReasonUnsupportedMediaType, Message: message}}
-}
-
-// object is the object in the body of the request.
-func (q *request) object() (map[string]any, *apierrors.StatusError) { return q.decoded(q.body) }
-
-func (q *request) decoded(text []byte) (map[string]any, *apierrors.StatusError) {
-	tree, err := decode(text)
-	if err != nil {
-		return nil, q.bad(err)
-	}
-	return tree, nil
-}
-
-func (s *Server) delete(q *request, live *stored) (any, *apierrors.StatusError) {
+func (s *Server) delete(q *request, live *stored) (any, error) {
 	var options metav1.DeleteOptions
 	if len(q.body) > 0 {
 		if err := json.Unmarshal(q.body, &options); err != nil {
-			return nil, q.bad(err)
+			return nil, err
 		}
 	}
 	metadata := metadataOf(live.tree)

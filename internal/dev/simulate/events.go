@@ -223,7 +223,7 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 }
 
 func (s *simulation) added(ctx context.Context, text []byte) error {
-	if _, err := s.server.Add(text); err != nil {
+	if _, err := s.server.Add(text, false); err != nil {
 		return err
 	}
 	return s.refresh(ctx)

@@ -15,43 +15,20 @@ import (
 
 // create creates the objects, except for those that an event adds later.
 func (s *simulation) create(manifests []testfile.Manifest) error {
-	add := s.server.Add
-	if s.in.From != "" {
-		add = s.server.Restore
-	}
-	scratch := memory.New(memory.Options{}) // to find what Added names
-	refs := make([]string, len(manifests))
-	for i, m := range manifests {
-		h, err := testfile.HeadOf(m.Text)
+	created := map[string]bool{}
+	for _, m := range manifests {
+		o, err := s.server.Add(m.Text, s.in.From != "")
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}
-		if k, known := s.server.Resolve(h.APIVersion, h.Kind); known {
-			scratch.Learn(k)
-		}
-		o, err := scratch.Restore(m.Text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.Path, err)
-		}
-		refs[i] = o.Ref()
+		created[o.Ref()] = true
 	}
 	for _, ev := range s.in.Events {
 		if ev.Type != "Added" || testfile.IsManifest(ev.Ref) {
 			continue
 		}
-		if o, err := findIn(scratch, ev.Ref); err == nil {
-			s.absent[o.Ref()] = o.JSON
-		}
-	}
-	for i, m := range manifests {
-		if _, err := add(m.Text); err != nil {
-			return fmt.Errorf("%s: %w", m.Path, err)
-		}
-		if s.absent[refs[i]] != nil { // it has been there for its uid
-			o, err := findIn(s.server, refs[i])
-			if err != nil {
-				return err
-			}
+		if o, err := findIn(s.server, ev.Ref); err == nil && created[o.Ref()] {
+			s.absent[o.Ref()] = o.JSON // with the uid of its place
 			s.server.Remove(o)
 		}
 	}

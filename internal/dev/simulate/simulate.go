@@ -208,8 +208,12 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if isRequest := in.Review != nil || in.Convert != nil || in.HTTP != ""; !isRequest && !o.Shard.Runs(h.Settings.ShardBy) {
 		return nil, fmt.Errorf("hook %q has no settings.shardBy and runs on shard 0 only: use --shard 0/%d", h.Name, o.Shard.Count)
 	}
-	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{},
-		server: memory.New(memory.Options{Kinds: memory.BuiltIns(), Lenient: in.FieldValidation == "Warn"})}
+	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{}}
+	server := memory.Options{Kinds: memory.BuiltIns()}
+	if in.FieldValidation == "Warn" {
+		server.Warn = func(text string) { s.result.Notes = append(s.result.Notes, text) }
+	}
+	s.server = memory.New(server)
 	s.result.server = s.server
 	env, err := s.environment()
 	if err != nil {
@@ -256,7 +260,6 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err := s.trigger(ctx); err != nil {
 		return &s.result, err
 	}
-	s.result.Notes = append(s.result.Notes, s.server.Mistakes()...)
 	s.result.Calls, err = readCalls(s.callsFile())
 	return &s.result, err
 }
