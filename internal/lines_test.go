@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80449
-	testLines    = 75424
+	productLines = 80268
+	testLines    = 75453
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,17 +21,17 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5248,
+	"cmd/shell-operator":                 5253,
 	"docs":                               136,
 	"internal/app":                       2270,
 	"internal/console":                   2118,
 	"internal/debug":                     7168,
 	"internal/debug/history":             882,
-	"internal/dev":                       3297,
+	"internal/dev":                       3312,
 	"internal/dev/lint":                  886,
-	"internal/dev/memory":                2681,
+	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2762,
+	"internal/dev/simulate":              2742,
 	"internal/dev/testfile":              2065,
 	"internal/effect":                    405,
 	"internal/effect/apply":              765,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +47,12 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 			if done.Missing != "" {
 				fmt.Fprintf(stdout, "install %s first: the hook needs it, and it is not in PATH\n", done.Missing)
 			}
-			_, err = fmt.Fprintf(stdout, "next: %s\n", done.Next)
-			return err
+			fmt.Fprintf(stdout, "next: %s\n", done.Next)
+			if len(done.Session) > 0 {
+				fmt.Fprintf(stdout, "then: %s\nand in another terminal, with the KUBECONFIG that it prints, or that of your cluster:\n  %s\n",
+					done.Session[0], strings.Join(done.Session[1:], "\n  "))
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&o.Binding, "binding", "kubernetes",

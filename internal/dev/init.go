@@ -39,6 +39,8 @@ type Initialized struct {
 	Paths []string
 	// Next is the next command, Missing a program that it needs and that is not installed.
 	Next, Missing string
+	// Session are the commands that run a hook for a custom resource: dev in a terminal, the others, which need its KUBECONFIG, in another.
+	Session []string
 }
 
 // InitBindings are the types of bindings, InitLanguages the languages that Init knows.
@@ -98,6 +100,9 @@ func Init(o InitOptions) (done Initialized, err error) {
 		done.Paths = append(done.Paths, f.Path)
 	}
 	done.Next = fit.next(o.NoTest)
+	if o.Reconcile {
+		done.Session = fit.session(o.NoTest)
+	}
 	if !slices.ContainsFunc(filepath.SplitList(o.Path), func(dir string) bool { return testfile.IsExecutable(filepath.Join(dir, l.needs)) }) {
 		done.Missing = l.needs
 	}
@@ -131,6 +136,16 @@ func (o scaffold) next(noTest bool) string {
 		command = fmt.Sprintf("go build -o %s %s && %s", inShell(o.File), inShell(o.source()), command)
 	}
 	return command
+}
+
+func (o scaffold) session(noTest bool) []string {
+	dir := filepath.Dir(o.File)
+	commands := []string{"shell-operator dev --testcluster memory " + inShell(dir),
+		"kubectl apply -f " + inShell(filepath.Join(dir, o.manifests(), o.stem()+"-crd.yaml"))}
+	if !noTest {
+		commands = append(commands, "kubectl apply -f "+inShell(filepath.Join(dir, "fixtures", o.stem()+".yaml")))
+	}
+	return commands
 }
 
 var plainShell = regexp.MustCompile(`^[A-Za-z0-9_./,:@%+-]+$`)

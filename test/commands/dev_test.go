@@ -134,9 +134,7 @@ func TestDev(t *testing.T) {
 		!strings.HasPrefix(lines[1], "no admission and conversion requests for "+filepath.Join(dir, "check.sh")+": ") {
 		t.Errorf("it begins with %q", lines)
 	}
-	_, path, _ := strings.Cut(inMemory.out.String(), "export KUBECONFIG=")
-	path, _, _ = strings.Cut(path, "\n")
-	if files, err := os.ReadDir(filepath.Dir(path)); err != nil || len(files) != 1 {
+	if files, err := os.ReadDir(filepath.Dir(inMemory.kubeconfig(t))); err != nil || len(files) != 1 {
 		t.Errorf("beside its kubeconfig are %v, %v", files, err)
 	}
 	inMemory.end(t)
@@ -145,10 +143,8 @@ func TestDev(t *testing.T) {
 	binaries := assets(t)
 	separate := develop(t, "--testcluster", binaries, dir)
 	separate.out.Until(t, "ConfigMap default/soup exists", 1)
-	_, kubeconfig, _ := strings.Cut(separate.out.String(), "export KUBECONFIG=")
-	kubeconfig, _, _ = strings.Cut(kubeconfig, "\n")
 	run := exec.Command(filepath.Join(binaries, "kubectl"), "run", "web", "--image=nginx")
-	run.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	run.Env = append(os.Environ(), "KUBECONFIG="+separate.kubeconfig(t))
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -184,22 +180,35 @@ func TestDevLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestDevInMemory follows what init --reconcile writes on an API server in memory, with kubectl and a second operator as its clients: a set, a
-// condition, a finalizer and a Lease.
-func TestDevInMemory(t *testing.T) {
-	testenv.Require(t) // it needs bin/kubectl
-	dir := t.TempDir()
-	command(t, "", "init", filepath.Join(dir, "hooks", "widgets.sh"), "--reconcile", "--kind", "example.com/v1/Widget")
-	hooks := filepath.Join(dir, "hooks")
-	if err := os.Link(filepath.Join(dir, "manifests", "widgets-crd.yaml"), filepath.Join(hooks, "crd.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	s := develop(t, "--testcluster", "memory", hooks)
+// kubeconfig is the one that a session prints.
+func (s *session) kubeconfig(t *testing.T) string {
+	t.Helper()
 	s.out.Until(t, "export KUBECONFIG=", 1)
 	_, path, _ := strings.Cut(s.out.String(), "export KUBECONFIG=")
 	path, _, _ = strings.Cut(path, "\n")
+	return path
+}
+
+// TestDevInMemory follows what init --reconcile writes, and prints, on an API server in memory, with kubectl and a second operator as its
+// clients: a set, a condition, a finalizer and a Lease.
+func TestDevInMemory(t *testing.T) {
+	testenv.Require(t) // it needs bin/kubectl
+	dir := t.TempDir()
+	out := command(t, "", "init", filepath.Join(dir, "hooks", "widgets.sh"), "--reconcile", "--kind", "example.com/v1/Widget")
+	_, commands, _ := strings.Cut(out, "\nthen: shell-operator dev ")
+	printed, commands, _ := strings.Cut(commands, "\n")
+	s := develop(t, strings.Fields(printed)...)
+	path := s.kubeconfig(t)
 	c := &testenv.Cluster{Kubeconfig: path}
-	name := c.Kubectl(t, "apply", "-f", filepath.Join(hooks, "fixtures", "widgets.yaml"), "-o", "name")
+	_, commands, _ = strings.Cut(commands, ":\n")
+	name := ""
+	for line := range strings.Lines(commands) {
+		args, ofKubectl := strings.CutPrefix(strings.TrimSpace(line), "kubectl ")
+		if !ofKubectl {
+			t.Fatalf("it prints\n%s", out)
+		}
+		name = c.Kubectl(t, append(strings.Fields(args), "-o", "name")...)
+	}
 	name = strings.TrimPrefix(strings.TrimSpace(name), "widget.example.com/")
 	c.Kubectl(t, "wait", "--for=condition=Ready", "widget/"+name, "--timeout=60s")
 	if got := c.Kubectl(t, "get", "widget", name, "-o", "jsonpath={.metadata.finalizers[*]}"); got != "example.com/widgets" {
@@ -224,4 +233,24 @@ func TestDevInMemory(t *testing.T) {
 	c.Kubectl(t, "delete", "widget", name, "--timeout=60s") // it waits for the finalizer
 	_ = s.cmd.Process.Signal(syscall.SIGHUP)                // its terminal is closed
 	s.end(t)
+}
+
+// TestFirstTwoCommands: with nothing but the program, init and dev lead from an empty directory to a hook that reacts to a change.
+func TestFirstTwoCommands(t *testing.T) {
+	testenv.Require(t) // it needs bin/kubectl
+	begin := time.Now()
+	dir := filepath.Join(t.TempDir(), "hooks")
+	command(t, "", "init", filepath.Join(dir, "pods.sh"))
+	s := develop(t, "--testcluster", "memory", dir)
+	s.out.Until(t, "pods.sh 1-1 ended: succeeded", 1)
+	c := &testenv.Cluster{Kubeconfig: s.kubeconfig(t)}
+	c.Kubectl(t, "run", "web", "--image=nginx")
+	s.out.Until(t, "Pod default/web was added", 1)
+	took := time.Since(begin)
+	s.end(t)
+	used := s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
+	t.Logf("a hook has reacted after %s; dev and its children have used %s of CPU", took.Round(time.Millisecond), used)
+	if used > 5*time.Second { // not the time, which depends on what else runs
+		t.Errorf("dev and its children have used %s of CPU", used)
+	}
 }
