@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
@@ -118,5 +119,49 @@ func TestLargeFilesAreReadOneAtATime(t *testing.T) {
 	h.Settings.MaxFileBytes = 40 << 20
 	if err := r.Task(change(h, 0)).Run(t.Context()); err != nil {
 		t.Errorf("with a setting: %v", err)
+	}
+}
+
+// Large answers to clients are in memory one at a time, beside a run with large files; a client that does not wait for its turn gets an error.
+func TestLargeAnswersAreReadOneAtATime(t *testing.T) {
+	var written func()
+	var inMemory atomic.Int32
+	r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
+		defer written()
+		for _, variable := range in.Vars {
+			if path, ok := strings.CutPrefix(variable, "HTTP_RESPONSE_PATH="); ok {
+				return os.Truncate(path, 9<<20)
+			}
+		}
+		return io.ErrUnexpectedEOF
+	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler), Effects: noEffects{}})
+	h := hookOf("--")
+	r.Add([]*hook.Hook{h})
+	r.large <- struct{}{}
+	answer := func(ctx context.Context) error {
+		_, err := r.Answer(ctx, Review{Review: event.Review{Event: change(h, 0)}, Judge: func(_ Outputs, err error) (string, error) {
+			if inMemory.Add(1) != 1 {
+				t.Error("two large answers are in memory")
+			}
+			inMemory.Add(-1)
+			return "", err
+		}})
+		return err
+	}
+	written = func() {}
+	ended := make(chan error)
+	for range 4 {
+		go func() { ended <- answer(t.Context()) }()
+	}
+	for range 4 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	r.largeAnswer <- struct{}{} // of another run
+	ctx, cancel := context.WithCancel(t.Context())
+	written = cancel
+	if err := answer(ctx); err == nil || !strings.Contains(err.Error(), "its output is not applied") {
+		t.Errorf("without a turn: %v", err)
 	}
 }

@@ -161,9 +161,9 @@ type Runner struct {
 	hooks   hooks
 	turns   turns
 	own     ownWrites
-	// large has a place for the run whose large files are in memory, from reading them until they are applied and recorded. A run that
-	// answers a client does not wait for it.
-	large chan struct{}
+	// large has a place for the run whose large files are in memory, from reading them until they are applied and recorded. Runs that answer
+	// clients have a place of their own, largeAnswer: an application takes longer than a client waits.
+	large, largeAnswer chan struct{}
 }
 
 // New returns a Runner without hooks.
@@ -180,7 +180,8 @@ func New(opts Options) *Runner {
 	if opts.Pending == nil {
 		opts.Pending = pending.New(0, nil)
 	}
-	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}, large: make(chan struct{}, 1)}
+	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}, large: make(chan struct{}, 1),
+		largeAnswer: make(chan struct{}, 1)}
 }
 
 // Pending has what hooks get again.
@@ -276,8 +277,8 @@ type attempt struct {
 	// in is what was executed. hookFailed reports that the process failed.
 	in         process.Invocation
 	hookFailed bool
-	// large reports that the run has the place of Runner.large.
-	large bool
+	// large is Runner.large or largeAnswer, if the run has its place.
+	large chan struct{}
 }
 
 // recovered turns a panic during the attempt into its failure. Nothing else recovers for runs.
@@ -312,8 +313,8 @@ func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
 	}
 	a.lists = initialLists(frames)
 	defer func() {
-		if a.large {
-			<-r.large
+		if a.large != nil {
+			<-a.large
 		}
 	}()
 	err = r.report(ctx, a, r.perform(ctx, a, f))
@@ -330,16 +331,22 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
 	a.secretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
 	review := t.readExtra().review
+	place := r.large
+	if review != nil {
+		place = r.largeAnswer
+	}
+	// Before the turn: a run with a turn never waits for one that waits for a turn.
+	if f.Large() {
+		select {
+		case place <- struct{}{}:
+			a.large = place
+		case <-ctx.Done():
+			a.unread = true
+			return cmp.Or(err, fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx)))
+		}
+	}
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if review == nil {
-		// Before the turn: a run with a turn never waits for one that waits for a turn.
-		if f.Large() && ctx.Err() == nil {
-			select {
-			case r.large <- struct{}{}:
-				a.large = true
-			case <-ctx.Done():
-			}
-		}
 		turn = r.turns.take(t.Hook())
 		defer turn.end()
 	}
