@@ -336,6 +336,8 @@ func (d *driver) relabel(ctx context.Context, name string, exists error) error {
 		return exists
 	case err != nil || lease.Labels[ShardsLabel] == d.opts.Name:
 		return cmp.Or(err, exists)
+	case lease.Annotations[shardAnnotation] == "":
+		return fmt.Errorf("the Lease %s is that of another program: set another --leader-election-lease", name)
 	}
 	labelled := lease.DeepCopy()
 	metav1.SetMetaDataLabel(&labelled.ObjectMeta, ShardsLabel, d.opts.Name)

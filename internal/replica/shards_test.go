@@ -232,6 +232,26 @@ func TestShardWithoutLabel(t *testing.T) {
 	})
 }
 
+// A Lease of another program with the name of one of a shard stays as it is, and is a problem.
+func TestForeignLeaseOfAShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		name := "other"
+		g.server.set("lease-shard-0", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lease-shard-0"},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &name}})
+		m := g.start("r", "a", 1, nil)
+		g.expect(time.Minute)
+		if p := m.Problem(); !strings.Contains(p, "of another program: set another --leader-election-lease") || m.line.creations > 40 {
+			t.Errorf("after %d creations the problem is %q", m.line.creations, p)
+		}
+		g.server.mu.Lock()
+		defer g.server.mu.Unlock()
+		if lease := g.server.leases["lease-shard-0"]; lease.Labels[ShardsLabel] != "" || holder(lease) != "other" {
+			t.Errorf("the Lease is %+v", lease)
+		}
+	})
+}
+
 // A process that ends before it serves deletes its Lease, so that the next one waits for the whole time.
 func TestUnservedShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
