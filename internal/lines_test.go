@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80268
-	testLines    = 75453
+	productLines = 80277
+	testLines    = 75671
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -48,9 +48,9 @@ var packageLines = map[string]int{
 	"internal/kube":                      1664,
 	"internal/lifecycle":                 1888,
 	"internal/queue":                     2081,
-	"internal/replica":                   1272,
+	"internal/replica":                   1274,
 	"internal/replica/ownership":         644,
-	"internal/run":                       2797,
+	"internal/run":                       2804,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1678,

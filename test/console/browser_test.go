@@ -74,6 +74,21 @@ func TestConsoleInABrowser(t *testing.T) {
 			t.Errorf("%s requests another host", path)
 		}
 	}
+	for _, path := range s.pages(runs[0]) { // in the window of a phone
+		b.VisitIn(375, 800, c.base+path)
+		b.Until(`document.readyState === "complete"`)
+		if n := browser.Value[int](b, `document.documentElement.scrollWidth`); n > 375 {
+			t.Errorf("%s is %d px wide in a window of 375", path, n)
+		}
+		const tallest = `Math.max(0, ...[...document.querySelectorAll("main tr")].map((r) => r.offsetHeight))`
+		if n := browser.Value[int](b, tallest); n > 800 {
+			t.Errorf("%s has a row that is %d px tall in a window of 375", path, n)
+		}
+		const covered = `[...document.querySelectorAll("main td, main th")].filter((c) => c.scrollHeight > c.offsetHeight + 1).length`
+		if n := browser.Value[int](b, covered); n > 0 {
+			t.Errorf("%s has %d cells whose text covers the next one", path, n)
+		}
+	}
 	for path, name := range map[string]string{"/": "console-overview.png", "/runs/" + runs[0]: "console-run.png",
 		"/objects/ConfigMap/" + s.namespace + "/o-2": "console-object.png"} {
 		b.Visit(c.base + path)
@@ -85,14 +100,14 @@ func TestConsoleInABrowser(t *testing.T) {
 	b.Says("Hooks")
 	b.Keys("/")
 	b.Keys("o-2\r")
-	b.Says("Lanes of queue orders")
+	b.Says("lanes of queue orders")
 	b.TabTo("ConfigMap/")
 	b.Keys("\r")
 	b.Says("sees the object")
 	s.let("printer")
 	b.Visit(c.base + "/parked")
 	b.Says("the printer is out of paper")
-	b.TabTo("Retry all")
+	b.TabTo("Retry")
 	b.Keys("\r")
 	b.Says("This would happen:")
 	b.TabTo("Retry")
