@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80277
+	productLines = 80284
 	testLines    = 75671
 )
 
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5093,
+	"internal/wire":                      5100,
 	"sdk":                                67,
 }
 

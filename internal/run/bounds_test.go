@@ -122,7 +122,7 @@ func TestLargeFilesAreReadOneAtATime(t *testing.T) {
 	}
 }
 
-// Large answers to clients are in memory one at a time, beside a run with large files; a client that does not wait for its turn gets an error.
+// Large answers to clients are in memory one at a time, beside a run with large files. A client that does not wait for that gets an error.
 func TestLargeAnswersAreReadOneAtATime(t *testing.T) {
 	var written func()
 	var inMemory atomic.Int32

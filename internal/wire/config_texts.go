@@ -141,6 +141,13 @@ func checkFinalizer(text string) (problem, hint string) {
 	case !strings.Contains(text, "/"):
 		return fmt.Sprintf("%q has no domain", text), hint
 	}
+	domain, _, _ := strings.Cut(text, "/")
+	for _, reserved := range []string{"kubernetes.io", "k8s.io"} {
+		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
+			return fmt.Sprintf("%q is a finalizer of Kubernetes, which a run would remove", text),
+				"use a domain of your own, such as example.com/cleanup"
+		}
+	}
 	return "", ""
 }
 
