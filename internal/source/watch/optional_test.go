@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -12,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
@@ -177,6 +180,215 @@ func TestOptionalKindIsKeptInDoubt(t *testing.T) {
 			synctest.Wait()
 			if err := <-enabled; err != nil || w.Snapshot(h, 0).Len() != 1 {
 				t.Fatalf("seed %d: %v, %d objects in the end, after%s", seed, err, w.Snapshot(h, 0).Len(), story)
+			}
+		})
+	}
+}
+
+// optionalStage is a hook with an optional binding for the ConfigMaps of a model server.
+type optionalStage struct {
+	*Watcher
+	t    *testing.T
+	s    *server
+	seen *witness
+	is   *atomic.Int32
+	hook *hook.Hook
+	end  context.CancelFunc
+	// came are the reports that the kind has come or is gone.
+	came []bool
+}
+
+func playOptional(t *testing.T, play func(o *optionalStage)) {
+	s := newServer(1)
+	o := &optionalStage{t: t, s: s, is: optionalKind(s, true)}
+	follow(t, s, func(w *Watcher, seen *witness) {
+		o.Watcher, o.seen = w, seen
+		o.hook = bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
+		w.opts.Installed = func(_ *hook.Hook, _ int, is bool) { o.came = append(o.came, is) }
+		seen.known[o.hook] = map[string]bool{}
+		play(o)
+	})
+}
+
+// set makes the kind come, go or fail, and waits until that is known.
+func (o *optionalStage) set(to served) {
+	o.is.Store(int32(to))
+	o.s.cut()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// enable begins what a start, or the end of a pause, begins.
+func (o *optionalStage) enable() {
+	var ctx context.Context
+	ctx, o.end = context.WithCancel(o.seen.t.Context())
+	go func() { _ = o.Enable(ctx, o.hook, func(int, error) {}) }()
+	time.Sleep(2 * doubtful)
+	synctest.Wait()
+}
+
+func (o *optionalStage) pause() {
+	o.end()
+	o.Mute(o.hook)
+	synctest.Wait()
+}
+
+// synchronize delivers the initial list and unlocks the binding.
+func (o *optionalStage) synchronize() {
+	known := map[string]bool{}
+	for object := range event.Own(o.Synchronize(o.hook, 0)).Each {
+		known[object.Name] = true
+	}
+	o.seen.mu.Lock()
+	o.seen.known[o.hook] = known
+	o.seen.mu.Unlock()
+	o.Unlock(o.hook, 0)
+}
+
+func (o *optionalStage) expect(when string, installed bool, objects int, came string, events ...string) {
+	o.t.Helper()
+	synctest.Wait()
+	n := o.Snapshot(o.hook, 0).Len()
+	if is := o.Installed(o.hook, 0); is != installed || n != objects || fmt.Sprint(o.came) != came || !slices.Equal(o.seen.events[o.hook], events) {
+		o.t.Errorf("%s: installed %t, %d objects, came %v, events %q", when, is, n, o.came, o.seen.events[o.hook])
+	}
+}
+
+// A hook that was paused while the kind came or went finds what there is when it is resumed. Nothing is reported for it meanwhile.
+func TestOptionalKindAndPauses(t *testing.T) {
+	playOptional(t, func(o *optionalStage) {
+		o.is.Store(int32(missing))
+		o.enable()
+		o.expect("at the start", false, 0, "[]")
+		o.pause()
+		o.set(installed)
+		o.expect("it comes in a pause", true, 0, "[]")
+		o.enable()
+		o.synchronize()
+		o.expect("resumed", true, 1, "[]")
+		o.pause()
+		o.set(missing)
+		o.expect("it goes in a pause", true, 1, "[]")
+		o.enable()
+		o.expect("resumed without it", false, 0, "[]")
+		o.set(installed)
+		o.expect("it comes again", true, 1, "[true]")
+		o.pause()
+		o.set(missing)
+		o.set(installed)
+		o.enable()
+		o.expect("it went and came in a pause", true, 1, "[true]")
+		o.end()
+	})
+}
+
+// A standby follows the kind without events, and reports it like the leader; its Synchronization is that of the time when it leads.
+func TestOptionalKindOfAStandby(t *testing.T) {
+	for _, leads := range []served{installed, missing} {
+		playOptional(t, func(o *optionalStage) {
+			o.resting = true
+			o.is.Store(int32(missing))
+			o.enable()
+			o.s.write("second", false)
+			o.set(installed)
+			o.expect("it has come", true, 2, "[true]")
+			o.set(missing)
+			o.expect("it is gone", false, 0, "[true false]")
+			o.set(installed)
+			o.expect("it has come again", true, 2, "[true false true]")
+			o.set(leads)
+			o.Lead()
+			if leads == missing {
+				o.expect("leads without it", false, 0, "[true false true false]")
+				o.set(installed)
+				o.synchronize()
+				o.expect("it comes to a leader", true, 2, "[true false true false true]")
+			} else {
+				o.synchronize()
+			}
+			o.s.write("second", true)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := o.seen.events[o.hook]; !slices.Equal(got, []string{"Deleted second"}) {
+				t.Errorf("the leader has delivered %q", got)
+			}
+			o.end()
+		})
+	}
+}
+
+// Each shard has the objects of its part, before the kind is gone and after it has come again, and gets Deleted for no others.
+func TestOptionalKindOfShards(t *testing.T) {
+	var lists, deleted []string
+	const objects = 40 // their uids are numbers, whose hashes differ little
+	for i := range 2 {
+		playOptional(t, func(o *optionalStage) {
+			o.shard = shard.Shard{Index: i, Count: 2}
+			o.hook.Settings.ShardBy = shard.ByObject
+			for n := range objects - 1 {
+				o.s.write(fmt.Sprint("object-", n), false)
+			}
+			o.enable()
+			o.synchronize()
+			mine := slices.Sorted(maps.Keys(o.seen.known[o.hook]))
+			lists = append(lists, mine...)
+			o.set(missing)
+			for _, ev := range o.seen.events[o.hook] {
+				deleted = append(deleted, strings.TrimPrefix(ev, "Deleted "))
+			}
+			o.set(installed)
+			o.synchronize()
+			if again := slices.Sorted(maps.Keys(o.seen.known[o.hook])); !slices.Equal(again, mine) || len(mine) == 0 || len(mine) == objects {
+				t.Errorf("shard %d has %q, after the kind came again %q", i, mine, again)
+			}
+			o.end()
+		})
+	}
+	slices.Sort(lists)
+	slices.Sort(deleted)
+	if len(lists) != objects || len(slices.Compact(lists)) != objects || !slices.Equal(lists, deleted) {
+		t.Errorf("the shards had %q, and received Deleted of %q", lists, deleted)
+	}
+}
+
+// A binding that is disabled in any state leaves nothing, and reports nothing afterwards.
+func TestOptionalKindIsDisabled(t *testing.T) {
+	for name, begin := range map[string]func(o *optionalStage){
+		"in doubt at the start": func(o *optionalStage) {
+			o.is.Store(int32(missing))
+			ctx, end := context.WithCancel(o.seen.t.Context())
+			o.end = end
+			go func() { _ = o.Enable(ctx, o.hook, func(int, error) {}) }()
+			time.Sleep(time.Second)
+		},
+		"without the kind": func(o *optionalStage) {
+			o.is.Store(int32(missing))
+			o.enable()
+		},
+		"in doubt": func(o *optionalStage) {
+			o.enable()
+			o.synchronize()
+			o.is.Store(int32(failing))
+			o.s.cut()
+			time.Sleep(5 * time.Second)
+		},
+		"when the kind is gone": func(o *optionalStage) {
+			o.enable()
+			o.synchronize()
+			o.set(missing)
+		},
+	} {
+		playOptional(t, func(o *optionalStage) {
+			begin(o)
+			came := len(o.came)
+			o.end()
+			o.Mute(o.hook)
+			o.Disable(o.hook, 0)
+			for _, to := range []served{installed, missing, installed} {
+				o.set(to)
+			}
+			if len(o.came) != came || o.Streams() > 0 || len(o.absent) > 0 || len(o.monitors) > 0 {
+				t.Errorf("%s: reported %v, %d streams, %d absent, %d monitors are left", name, o.came[came:], o.Streams(), len(o.absent), len(o.monitors))
 			}
 		})
 	}
