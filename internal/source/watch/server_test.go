@@ -33,8 +33,9 @@ type server struct {
 	history []revision    // its index plus one is the version
 	// oldest is the oldest version that a watch or an exact list may begin with.
 	oldest int
-	// cuts counts how often all watches were ended.
-	cuts   int
+	// cuts counts how often all watches were ended, setbacks how often the server lost what it had.
+	cuts, setbacks int
+
 	opaque bool    // versions are no numbers
 	listed *string // is the version of lists, unless it is nil
 	// requests are all lists and watches.
@@ -46,9 +47,19 @@ type server struct {
 }
 
 type revision struct {
-	name    string
-	uid     int
+	name string
+	uid  int
+	// made is the number of setbacks before the object was created.
+	made    int
 	deleted bool
+}
+
+// uidText is that of no other object, also after versions were used twice.
+func (r revision) uidText() string {
+	if r.made == 0 {
+		return strconv.Itoa(r.uid)
+	}
+	return fmt.Sprint(r.uid, "-", r.made)
 }
 
 func newServer(seed uint64) *server {
@@ -59,9 +70,9 @@ func newServer(seed uint64) *server {
 func (s *server) write(name string, deleted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := revision{name, len(s.history) + 1, deleted}
+	r := revision{name, len(s.history) + 1, s.setbacks, deleted}
 	if old, ok := s.at(len(s.history))[name]; ok {
-		r.uid = s.history[old-1].uid
+		r.uid, r.made = s.history[old-1].uid, s.history[old-1].made
 	} else if deleted {
 		return
 	}
@@ -88,6 +99,17 @@ func (s *server) cut() {
 	s.changed = make(chan struct{})
 }
 
+// setBack restores an older state, whose version is lower.
+func (s *server) setBack(version int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history = s.history[:max(version, s.oldest, 1)]
+	s.setbacks++
+	s.cuts++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
 // at returns the versions of the objects at a version. It requires mu.
 func (s *server) at(version int) map[string]int {
 	objects := map[string]int{}
@@ -109,8 +131,8 @@ func (s *server) text(version int) string {
 func (s *server) json(version int) string {
 	r := s.history[version-1]
 	namespace, name := r.key()
-	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":"%d","resourceVersion":%q}}`, name,
-		namespace, r.uid, s.text(version))
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":%q}}`, name,
+		namespace, r.uidText(), s.text(version))
 }
 
 // key returns the namespace and name of an object: that of a/b is a.
@@ -128,7 +150,7 @@ func (s *server) selects(selector string, version int) bool {
 		return true
 	}
 	h := fnv.New64a()
-	fmt.Fprint(h, s.history[version-1].uid)
+	fmt.Fprint(h, s.history[version-1].uidText())
 	hash, to := fmt.Sprintf("0x%016x", h.Sum64()), strings.TrimSuffix(to, "')")
 	return hash >= from && (len(to) > len(hash) || hash < to)
 }
@@ -169,10 +191,13 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.sleep(req.Context())
 	s.mu.Lock()
 	version := len(s.history)
-	switch at, _ := strconv.Atoi(q.Get("resourceVersion")); q.Get("resourceVersionMatch") {
-	case "Exact":
+	switch at, _ := strconv.Atoi(q.Get("resourceVersion")); {
+	case at > version:
+		s.mu.Unlock()
+		return respond(504, tooLarge), nil
+	case q.Get("resourceVersionMatch") == "Exact":
 		version = at
-	case "NotOlderThan": // from a cache that may lag behind
+	case q.Get("resourceVersionMatch") == "NotOlderThan": // from a cache that may lag behind
 		version = at + s.random.IntN(version-at+1)
 	}
 	if version < s.oldest {
@@ -208,7 +233,7 @@ func (s *server) watch(ctx context.Context, from int, selector string, body *io.
 		case s.cuts != cuts:
 			s.mu.Unlock()
 			return
-		case at < s.oldest && at == began:
+		case (at < s.oldest || at > len(s.history)) && at == began:
 			text = `{"type":"ERROR","object":` + gone + `}`
 		case at < s.oldest:
 			s.mu.Unlock()
@@ -241,6 +266,9 @@ func (s *server) watch(ctx context.Context, from int, selector string, body *io.
 		}
 	}
 }
+
+const tooLarge = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504,"details":{` +
+	`"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}`
 
 const gone = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
 

@@ -236,7 +236,10 @@ func (m *monitor) fails(sub *subscription) bool {
 func (m *monitor) processed(sub *subscription, version uint64, listed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if listed || version > sub.applied { // a list may be older
+	if listed && version < sub.applied {
+		clear(sub.written) // the API server was set back
+	}
+	if listed || version > sub.applied {
 		sub.applied = version
 	}
 	m.settleWaits()
