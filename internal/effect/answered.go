@@ -29,10 +29,17 @@ func WithAnswers(ctx context.Context, receive func(Answered)) context.Context {
 	return context.WithValue(ctx, answers{}, receive)
 }
 
-// Owned prepares a request that changes an object: known is the version that the hook's bindings have of it, empty for none.
-// Written, which is
-// nil if no binding distinguishes own changes, receives the version that the request was sent on and that of its answer, or empty ones.
-type Owned func(group, resource, namespace, name string) (known string, written func(before, after string))
+// Known is what a hook's bindings have of an object.
+type Known struct {
+	// Version is that of the object, with all changes by the hook; empty for none.
+	Version string
+	// Generation is one that the hook has seen, or will see in an event: from it to that of Version, all changes are the hook's own.
+	Generation int64
+}
+
+// Owned prepares a request that changes an object, of which the hook's bindings have what is known. Written, which is nil if no binding
+// distinguishes own changes, receives the version that the request was sent on and that of its answer, or empty ones.
+type Owned func(group, resource, namespace, name string) (known Known, written func(before, after string))
 
 type owned struct{}
 
@@ -42,11 +49,11 @@ func WithOwned(ctx context.Context, own Owned) context.Context {
 }
 
 // Own prepares a request with the context.
-func Own(ctx context.Context, group, resource, namespace, name string) (known string, written func(before, after string)) {
+func Own(ctx context.Context, group, resource, namespace, name string) (known Known, written func(before, after string)) {
 	if own, ok := ctx.Value(owned{}).(Owned); ok && name != "" {
 		return own(group, resource, namespace, name)
 	}
-	return "", nil
+	return known, nil
 }
 
 // Report hands an answer to its receiver, if there is one.

@@ -22,7 +22,7 @@ type Writes interface {
 	// any more, or cannot be expected to show them; nil if that is so now.
 	Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write, shown func() <-chan struct{})
 	// Own prepares a request of a run, as effect.Owned, for the bindings that ignore changes by the hook.
-	Own(h *hook.Hook, group, resource, namespace, name string) (known string, written func(before, after string))
+	Own(h *hook.Hook, group, resource, namespace, name string) (known effect.Known, written func(before, after string))
 }
 
 const (
@@ -102,7 +102,7 @@ func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
 		return ctx
 	}
 	if slices.ContainsFunc(t.Hook().Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
-		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (string, func(before, after string)) {
+		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (effect.Known, func(before, after string)) {
 			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name)
 		})
 	}

@@ -33,8 +33,8 @@ type fakeWait struct {
 
 func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
 
-func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string) (string, func(before, after string)) {
-	return "7", nil
+func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string) (effect.Known, func(before, after string)) {
+	return effect.Known{Version: "7"}, nil
 }
 
 func (f *fakeWrites) lacks(index int, w effect.Write) bool {
@@ -246,8 +246,8 @@ func TestWritesOfARequest(t *testing.T) {
 	request.ensureExtra().review = &answered{}
 	ctx := s.noteWrites(t.Context(), request)
 	effect.Report(ctx, effect.Answered{})
-	if known, _ := effect.Own(ctx, "", "", "n", "a"); known != "7" || len(s.own.of) > 0 {
-		t.Errorf("known %q, noted %v", known, s.own.of)
+	if known, _ := effect.Own(ctx, "", "", "n", "a"); known.Version != "7" || len(s.own.of) > 0 {
+		t.Errorf("known %v, noted %v", known, s.own.of)
 	}
 }
 

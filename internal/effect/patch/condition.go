@@ -17,13 +17,10 @@ import (
 // condition sets a condition of the object. The patch applies to the object that was read and to no other version of it: entries of other
 // writers are kept, whether the API server merges the list or not.
 func (r *request) condition(ctx context.Context) error {
-	want := *r.patch.Condition
 	var uid string
+	var generation int64
 	if r.run.Identify != nil {
-		var generation int64
-		if uid, generation = r.run.Identify(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name); want.ObservedGeneration == 0 {
-			want.ObservedGeneration = generation
-		}
+		uid, generation = r.run.Identify(r.resource.Group, r.resource.Kind, r.patch.Namespace, r.patch.Name)
 	}
 	var known []byte
 	var after string
@@ -53,15 +50,21 @@ func (r *request) condition(ctx context.Context) error {
 			}
 			return failed // the object has not changed, so that is no conflict
 		}
-		body, err := live.patch(want, r.Now())
-		if err != nil || body == nil {
-			return err
+		own, ofHook := r.own(ctx)
+		want := *r.patch.Condition
+		if want.ObservedGeneration == 0 {
+			want.ObservedGeneration = live.observed(generation, own)
 		}
-		before = live
-		_, ofHook := r.own(ctx)
-		after, failed = r.patchStatus(ctx, body)
+		body, err := live.patch(want, r.Now())
+		if body != nil {
+			before = live
+			after, failed = r.patchStatus(ctx, body)
+		}
 		if ofHook != nil {
 			ofHook(live.Metadata.ResourceVersion, after)
+		}
+		if err != nil || body == nil {
+			return err
 		}
 		if apierrors.IsInvalid(failed) || apierrors.IsNotFound(failed) { // a failed test is "invalid", too
 			return apierrors.NewConflict(r.resource.GroupResource(), r.patch.Name, errModified)
@@ -109,6 +112,16 @@ type conditioned struct {
 	}
 }
 
+// observed is the generation that the hook has seen, after one that its context has: changes by itself cause no run in which it would
+// see them.
+func (c *conditioned) observed(inContext int64, own effect.Known) int64 {
+	seen := own.Generation > 0 && inContext >= own.Generation && own.Version == c.Metadata.ResourceVersion
+	if inContext == 0 || seen {
+		return c.Metadata.Generation
+	}
+	return inContext
+}
+
 // step is one step of a JSON patch.
 type step struct {
 	Op    string `json:"op"`
@@ -118,9 +131,6 @@ type step struct {
 
 // patch returns the JSON patch that sets a condition, or nil if only the time would change.
 func (c *conditioned) patch(want effect.Condition, now time.Time) ([]byte, error) {
-	if want.ObservedGeneration == 0 {
-		want.ObservedGeneration = c.Metadata.Generation
-	}
 	want.LastTransitionTime = now.UTC().Format(time.RFC3339)
 	set := step{"add", "/status", map[string]any{"conditions": []effect.Condition{want}}}
 	if c.Status != nil {

@@ -2,7 +2,6 @@ package patch
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,17 +43,35 @@ func TestConditionPatch(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.object), &live); err != nil {
 			t.Fatal(err)
 		}
-		got, err := live.patch(ready, now)
+		want := ready
+		want.ObservedGeneration = live.observed(0, effect.Known{})
+		got, err := live.patch(want, now)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, c.want)
 		}
 	}
-	// What the hook has seen precedes what is read.
+}
+
+// The generation that a hook has seen is that of its context, and behind it changes by the hook only.
+func TestObservedGeneration(t *testing.T) {
 	live := conditioned{}
-	seen := ready
-	seen.ObservedGeneration = 2
-	live.Metadata.Generation = 3
-	if got, _ := live.patch(seen, now); !strings.Contains(string(got), `"observedGeneration":2`) {
-		t.Errorf("%s", got)
+	live.Metadata.Generation, live.Metadata.ResourceVersion = 4, "9"
+	for _, row := range []struct {
+		name      string
+		inContext int64
+		own       effect.Known
+		want      int64
+	}{
+		{"the object is in no context", 0, effect.Known{}, 4},
+		{"in a context", 2, effect.Known{}, 2},
+		{"own changes since", 2, effect.Known{Version: "9", Generation: 2}, 4},
+		{"own changes since an earlier run", 3, effect.Known{Version: "9", Generation: 2}, 4},
+		{"changes of others before", 1, effect.Known{Version: "9", Generation: 2}, 1},
+		{"changes of others since", 2, effect.Known{Version: "8", Generation: 2}, 2},
+		{"the binding lacks the object", 2, effect.Known{Version: "9"}, 2},
+	} {
+		if got := live.observed(row.inContext, row.own); got != row.want {
+			t.Errorf("%s: %d, want %d", row.name, got, row.want)
+		}
 	}
 }

@@ -278,8 +278,8 @@ func TestPatchForAVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, after := "", ""
-		ctx := effect.WithOwned(t.Context(), func(_, _, _, _ string) (string, func(before, after string)) {
-			return "8", func(b, a string) { before, after = b, a }
+		ctx := effect.WithOwned(t.Context(), func(_, _, _, _ string) (effect.Known, func(before, after string)) {
+			return effect.Known{Version: "8"}, func(b, a string) { before, after = b, a }
 		})
 		err = New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}).Apply(ctx,
 			slog.New(slog.DiscardHandler), Run{}, []effect.Patch{{Operation: effect.JSONPatch, APIVersion: "v1", Kind: "Pod", Namespace: "n",

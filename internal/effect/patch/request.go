@@ -126,9 +126,9 @@ func (r *request) answer(ctx context.Context, req *rest.Request) ([]byte, error)
 }
 
 // own prepares a request for bindings that distinguish own changes. Written is nil without one.
-func (r *request) own(ctx context.Context) (known string, written func(before, after string)) {
+func (r *request) own(ctx context.Context) (known effect.Known, written func(before, after string)) {
 	if r.DryRun || r.patch.Subresource != "" && r.patch.Subresource != "status" {
-		return "", nil
+		return known, nil
 	}
 	return effect.Own(ctx, r.resource.Group, r.resource.Resource, r.patch.Namespace, r.patch.Name)
 }
@@ -156,7 +156,7 @@ func (r *request) pinned(ctx context.Context, body []byte, send func(body []byte
 	}
 	before, after := "", ""
 	defer func() { written(before, after) }()
-	if body = pin(body, known); known == "" || body == nil {
+	if body = pin(body, known.Version); known.Version == "" || body == nil {
 		return false, nil
 	}
 	text, err := r.answer(ctx, send(body))
@@ -164,7 +164,7 @@ func (r *request) pinned(ctx context.Context, body []byte, send func(body []byte
 		return false, nil // of other errors it is not known whether the patch was applied
 	}
 	if err == nil {
-		before, after = known, versionOf(text)
+		before, after = known.Version, versionOf(text)
 	}
 	return true, err
 }

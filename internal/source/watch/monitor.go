@@ -93,6 +93,8 @@ type monitor struct {
 	keys map[string]string
 	// own are changes by the operator, by object key. It has only objects with changes whose events are outstanding.
 	own map[string]*ownChanges
+	// unseen are the generations of objects before changes of it by the hook that are no events, by object key.
+	unseen map[string]string
 	// resource is that of the binding's kind.
 	resource kube.Resource
 	// shard is that of this replica, division what it has of the binding.
@@ -162,12 +164,14 @@ var _ consumer = (*monitor)(nil)
 func newMonitor(h *hook.Hook, index int, sink Sink, reports Failures, meter Meter, log *slog.Logger) *monitor {
 	return &monitor{
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, reports: reports, meter: meter, log: log,
-		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, awaited: map[*subscription]bool{},
+		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{}, awaited: map[*subscription]bool{},
 		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{},
 	}
 }
 
-func (m *monitor) readsLifetime() bool { return m.gate != nil || m.binding.Condition != "" }
+func (m *monitor) readsLifetime() bool {
+	return m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn
+}
 
 func (m *monitor) needs() (filters []*jq.Filter, json bool) {
 	return m.filters, m.binding.KeepFullObjects
@@ -443,10 +447,13 @@ func (m *monitor) put(sub *subscription, e entry) {
 		}
 		it.filtered = old.filtered // saves a copy
 		m.items.Set(e.object.key, it)
+		if old.object.generation() != e.object.generation() {
+			delete(m.unseen, e.object.key) // a change of another client, which the hook does not see
+		}
 	default:
 		m.items.Set(e.object.key, it)
 		m.count(Changes{Modified: 1})
-		m.modified(old.object.resourceVersion, e)
+		m.modified(old.object, e)
 	}
 	m.settleOwn(e.object)
 	if m.keyProgram != nil {
@@ -485,6 +492,7 @@ func (m *monitor) drop(it item, last *object) {
 		m.fire(event.Deleted, e)
 	}
 	delete(m.keys, it.object.key)
+	delete(m.unseen, it.object.key)
 }
 
 // fire makes an event, if the binding wants it.

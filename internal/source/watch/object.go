@@ -24,7 +24,7 @@ type object struct {
 	resourceVersion string
 	// json is nil if no consumer keeps objects.
 	json []byte
-	// lifetime is set only if a consumer has a finalizer or conditions.
+	// lifetime is set only if a consumer reads it.
 	lifetime *lifetime
 }
 

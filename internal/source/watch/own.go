@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -23,10 +24,10 @@ type ownChanges struct {
 	made map[string]string
 }
 
-// waitingChange is a change of an object that had this resource version before.
+// waitingChange is a change of an object that had this resource version and generation before.
 type waitingChange struct {
 	entry
-	before string
+	before, generation string
 }
 
 // maxOwnWaiting and ownWait bound the changes of an object that wait for requests, and the time.
@@ -41,6 +42,15 @@ const ownReason = "it is a condition that the operator has set, or a change by t
 // isOwn reports whether nothing but our change lies between both versions.
 func (c *ownChanges) isOwn(before, after string) bool { return c.made[after] == before && before != "" }
 
+// follows reports whether nothing but our changes lies between a version and the last one of them.
+func (c *ownChanges) follows(version string) bool {
+	at := c.last
+	for at != version && c.made[at] != "" {
+		at = c.made[at]
+	}
+	return at == version
+}
+
 // settle forgets the changes up to a version.
 func (c *ownChanges) settle(current string) (done bool) {
 	maps.DeleteFunc(c.made, func(after, _ string) bool {
@@ -50,21 +60,34 @@ func (c *ownChanges) settle(current string) (done bool) {
 }
 
 // modified fires Modified for a change, unless it is our own; one that may be is delayed. It requires mu.
-func (m *monitor) modified(before string, e entry) {
+func (m *monitor) modified(before *object, e entry) {
+	w := waitingChange{e, before.resourceVersion, before.generation()}
 	own := m.own[e.object.key]
-	switch {
-	case own == nil:
-	case own.writing > 0 && !own.over:
-		if own.waiting = append(own.waiting, waitingChange{e, before}); len(own.waiting) > maxOwnWaiting {
-			own.over = true
-			m.fireWaiting(own)
-		}
-		return
-	case own.isOwn(before, e.object.resourceVersion):
-		m.undelivered(event.Modified, e, ownReason)
+	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(w.before, e.object.resourceVersion) {
+		m.decide(own, w)
 		return
 	}
-	m.fire(event.Modified, e)
+	if own.waiting = append(own.waiting, w); len(own.waiting) > maxOwnWaiting {
+		own.over = true
+		m.fireWaiting(own)
+	}
+}
+
+// decide fires Modified for a change, unless it is our own. It requires mu.
+func (m *monitor) decide(own *ownChanges, w waitingChange) {
+	isOwn := own != nil && own.isOwn(w.before, w.object.resourceVersion)
+	switch is := w.object.generation(); {
+	case is == w.generation:
+	case !isOwn:
+		delete(m.unseen, w.object.key)
+	case m.unseen[w.object.key] == "":
+		m.unseen[w.object.key] = w.generation
+	}
+	if isOwn {
+		m.undelivered(event.Modified, w.entry, ownReason)
+		return
+	}
+	m.fire(event.Modified, w.entry)
 }
 
 // settleOwn is called for each version of an object. It requires mu.
@@ -77,11 +100,7 @@ func (m *monitor) settleOwn(o *object) {
 // fireWaiting fires the changes that wait, but for our own ones. It requires mu.
 func (m *monitor) fireWaiting(own *ownChanges) {
 	for _, w := range own.waiting {
-		if own.isOwn(w.before, w.object.resourceVersion) {
-			m.undelivered(event.Modified, w.entry, ownReason)
-			continue
-		}
-		m.fire(event.Modified, w.entry)
+		m.decide(own, w)
 	}
 	own.waiting = nil
 }
@@ -101,20 +120,20 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 	return known, written
 }
 
-// Own is Follow for the bindings of a hook that ignore its own changes. Known is the version that one of them has, or that of our last
-// change; it is empty if there is none. Written is nil if there is no such binding.
-func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string) (known string, written func(before, after string)) {
+// Own is Follow for the bindings of a hook that ignore its own changes. Known is what one of them has, with our last change. Written is nil
+// if there is no such binding.
+func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string) (known effect.Known, written func(before, after string)) {
 	var all []func(before, after string)
 	for i := range h.Kubernetes {
 		m := b.monitor(h, i)
 		if m == nil || !h.Kubernetes[i].IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
 			continue
 		}
-		_, version, written := m.follow(objectKey(namespace, name), ownWait)
-		known, all = cmp.Or(version, known), append(all, written)
+		_, its, written := m.follow(objectKey(namespace, name), ownWait)
+		known, all = cmp.Or(its, known), append(all, written)
 	}
 	if all == nil {
-		return "", nil
+		return known, nil
 	}
 	return known, func(before, after string) {
 		for _, written := range all {
@@ -123,18 +142,22 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string) 
 	}
 }
 
-// follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and its
-// last known version. Changes wait no longer than most, if that is not 0.
-func (m *monitor) follow(key string, most time.Duration) (last *object, version string, written func(before, after string)) {
+// follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and what
+// is known of it. Changes wait no longer than most, if that is not 0.
+func (m *monitor) follow(key string, most time.Duration) (last *object, known effect.Known, written func(before, after string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.own[key]
+	it, has := m.items.Get(key)
 	if own == nil {
 		own = &ownChanges{made: map[string]string{}}
-		if it, ok := m.items.Get(key); ok {
+		if has {
 			last, own.last = it.object, it.object.resourceVersion
 		}
 		m.own[key] = own
+	}
+	if known.Version = own.last; has && own.follows(it.object.resourceVersion) {
+		known.Generation, _ = strconv.ParseInt(cmp.Or(m.unseen[key], it.object.generation()), 10, 64)
 	}
 	own.writing++
 	stop := func() bool { return true }
@@ -147,7 +170,7 @@ func (m *monitor) follow(key string, most time.Duration) (last *object, version 
 			})
 		}).Stop
 	}
-	return last, own.last, func(before, after string) {
+	return last, known, func(before, after string) {
 		stop()
 		m.update(func() {
 			if own.writing--; after != "" && after != before {

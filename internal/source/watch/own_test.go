@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -51,7 +52,8 @@ func newOwned(t testing.TB, version string) *owned {
 }
 
 func (o *owned) object(version string) []byte {
-	return fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"%s"}}`, version)
+	return fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"%[1]s",`+
+		`"generation":%[1]s}}`, version)
 }
 
 func (o *owned) set(version string) {
@@ -61,7 +63,8 @@ func (o *owned) set(version string) {
 }
 
 // Two clients change one object, with and without effect, while the watch is late, and skips versions. Each change of the other client is
-// in an event: that of its version, or of the next one that the watch delivers. Those of the hook are in none if the watch skips nothing.
+// in an event: that of its version, or of the next one that the watch delivers. Those of the hook are in none if the watch skips nothing,
+// and the generation that it has seen is that of the last event. (Each version has a generation of the same number.)
 func TestTwoWriters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		live, delivered := 1, map[int]bool{1: true} // versions
@@ -98,6 +101,15 @@ func TestTwoWriters(t *testing.T) {
 			}
 			r.written(r.known, r.after)
 		}
+		// unseen checks that from the generation that the hook sees all changes are its own.
+		unseen := func(known effect.Known) string {
+			for v := int(known.Generation) + 1; v <= live && known.Generation > 0 && known.Version == fmt.Sprint(live); v++ {
+				if before[v] == 0 {
+					return fmt.Sprintf("version %d is not seen, known is %+v, events %q", v, known, o.sink.events)
+				}
+			}
+			return ""
+		}
 		deliver := func(skip int) {
 			v := pending[skip]
 			pending, delivered[v] = pending[skip+1:], true
@@ -112,10 +124,13 @@ func TestTwoWriters(t *testing.T) {
 				pending = append(pending, live)
 			case step == "begin" || step == "read":
 				known, written := o.Own(o.hook, "", "", "n", "a")
-				if step == "read" { // from the API server
-					known = fmt.Sprint(live)
+				if problem := unseen(known); problem != "" {
+					rt.Fatal(problem)
 				}
-				requests = append(requests, &request{known: known, written: written})
+				if step == "read" { // from the API server
+					known.Version = fmt.Sprint(live)
+				}
+				requests = append(requests, &request{known: known.Version, written: written})
 			case (step == "send" || step == "idle") && len(requests) > 0 && !requests[0].sent:
 				send(requests[0], step == "send")
 			case step == "answer" && len(requests) > 0:
@@ -144,6 +159,14 @@ func TestTwoWriters(t *testing.T) {
 		}
 		if left := o.monitors[address{o.hook, 0}].own; len(left) > 0 {
 			rt.Fatalf("left: %+v", left)
+		}
+		known, _ := o.Own(o.hook, "", "", "n", "a")
+		last := "Modified 1"
+		if n := len(o.sink.events); n > 0 {
+			last = o.sink.events[n-1]
+		}
+		if problem := unseen(known); problem != "" || known.Version != fmt.Sprint(live) || fmt.Sprint("Modified ", known.Generation) != last {
+			rt.Fatalf("in the end %+v is known, the last event is %s: %s", known, last, problem)
 		}
 	})
 }
