@@ -158,13 +158,18 @@ func (w *world) owned(selector string) []corev1.ConfigMap {
 }
 
 // counted checks that each run has added 1 to what the one before has written.
-func counted(w *world) {
+func counted(w *world, selector, by string) {
 	w.Helper()
-	for _, o := range w.owned("role=own") {
-		if o.Data["n"] != strconv.Itoa(w.runs) {
-			w.Errorf("%s was counted up to %s in %d runs", o.Name, o.Data["n"], w.runs)
+	for _, o := range w.owned(selector) {
+		if o.Data[by] != strconv.Itoa(w.runs) {
+			w.Errorf("%s was counted up to %q in %d runs", o.Name, o.Data[by], w.runs)
 		}
 	}
+}
+
+func countedOwn(w *world) {
+	w.Helper()
+	counted(w, "role=own", "n")
 }
 
 // create makes so many objects for the hook before it starts.
@@ -236,15 +241,40 @@ var behaviors = []behavior{
 			}
 		},
 	},
-	{name: "count by a merge patch", selector: labelled, filter: count1, prepare: create(1), check: counted,
+	{name: "count by a merge patch", selector: labelled, filter: count1, prepare: create(1), check: countedOwn,
 		script: `cat >"$KUBERNETES_PATCH_PATH" <<END
 {operation: MergePatch, kind: ConfigMap, namespace: $NS, name: own0, mergePatch: {data: {n: '$((OWN + 1))'}}}
 END`},
-	{name: "count by Sync", selector: labelled, filter: count1, check: counted, script: `cat >"$KUBERNETES_PATCH_PATH" <<END
+	{name: "count by CreateOrUpdate", selector: labelled, filter: count1, prepare: create(1), check: countedOwn,
+		script: `cat >"$KUBERNETES_PATCH_PATH" <<END
+{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: own0, namespace: $NS, labels: {role: own}},
+  data: {n: '$((OWN + 1))'}}}
+END`},
+	{
+		name: "count by a condition", kind: "PersistentVolumeClaim", selector: labelled,
+		filter: `"own-" + ((.status.conditions // [])[0].message // "0")`,
+		prepare: func(w *world) {
+			w.cluster.KubectlInput(w.T, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: own0, labels: {role: own}},
+  spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, "-n", w.namespace, "create", "-f", "-")
+		},
+		script: `cat >"$KUBERNETES_PATCH_PATH" <<END
+{operation: Condition, apiVersion: v1, kind: PersistentVolumeClaim, namespace: $NS, name: own0, type: Counted, status: "True",
+  reason: Counted, message: "$((OWN + 1))"}
+END`,
+		check: func(w *world) {
+			is := w.cluster.Kubectl(w.T, "-n", w.namespace, "get", "pvc", "own0", "-o", "jsonpath={.status.conditions[0].message}")
+			if is != strconv.Itoa(w.runs) {
+				w.Errorf("%q was counted in %d runs", is, w.runs)
+			}
+		},
+	},
+	{name: "count by Sync", selector: labelled, filter: count1, check: countedOwn, script: `cat >"$KUBERNETES_PATCH_PATH" <<END
 {operation: Sync, set: counter, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: own0, namespace: $NS, labels: {role: own}},
   data: {n: '$((OWN + 1))'}}]}
 END`},
 	{name: "delete", selector: labelled, filter: byName, prepare: create(10), check: eachOnce, script: take("operation: DeleteInBackground")},
+	{name: "delete, and wait for the end", selector: labelled, filter: byName, prepare: create(10), check: eachOnce,
+		script: take("operation: Delete")},
 	{name: "delete with a finalizer", selector: labelled, filter: byName, prepare: create(10, "example.com/kept"), check: eachOnce,
 		script: take("operation: DeleteInBackground")},
 	{name: "remove the label", selector: labelled, filter: byName, prepare: create(10), check: eachOnce,
