@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80284
-	testLines    = 75671
+	productLines = 80358
+	testLines    = 76062
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -33,12 +33,12 @@ var packageLines = map[string]int{
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2742,
 	"internal/dev/testfile":              2065,
-	"internal/effect":                    405,
+	"internal/effect":                    412,
 	"internal/effect/apply":              765,
 	"internal/effect/applyset":           4021,
 	"internal/effect/finalizer":          845,
 	"internal/effect/metric":             635,
-	"internal/effect/patch":              1009,
+	"internal/effect/patch":              1019,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      646,
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1274,
 	"internal/replica/ownership":         644,
-	"internal/run":                       2804,
+	"internal/run":                       2815,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1678,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6308,
+	"internal/source/watch":              6354,
 	"internal/source/webhook":            1123,
 	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,

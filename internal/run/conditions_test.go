@@ -71,6 +71,9 @@ func TestOutcomes(t *testing.T) {
 			lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder
 		for _, o := range r.outcomes(a, c.err) {
+			if !task.reports(o.Namespace, o.Name) {
+				t.Errorf("%s: a change of %s/%s is not reported", name, o.Namespace, o.Name)
+			}
 			fmt.Fprintf(&got, "%s/%s %s/%s %s", o.Namespace, o.Name, o.Condition.Status, o.Condition.Reason, o.Condition.Message)
 			if o.Kind != "Pod" || o.Condition.Type != "Ready" {
 				t.Errorf("%s: %+v", name, o)
@@ -78,6 +81,10 @@ func TestOutcomes(t *testing.T) {
 		}
 		if got.String() != c.want {
 			t.Errorf("%s: got %q, want %q", name, got.String(), c.want)
+		}
+		if last := c.events[len(c.events)-1]; task.reports("shop", "other") != (last.Type == event.Synchronization) ||
+			last.Watch == event.Deleted && task.reports("shop", "web") {
+			t.Errorf("%s: changes of other objects are taken for reported", name)
 		}
 	}
 }

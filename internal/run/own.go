@@ -21,8 +21,9 @@ type Writes interface {
 	// Processed returns a change that the snapshots of a binding lack, and what returns a channel that is closed when they lack none of them
 	// any more, or cannot be expected to show them; nil if that is so now.
 	Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write, shown func() <-chan struct{})
-	// Own prepares a request of a run, as effect.Owned, for the bindings that ignore changes by the hook.
-	Own(h *hook.Hook, group, resource, namespace, name string) (known effect.Known, written func(before, after string))
+	// Own prepares a request of a run, as effect.Owned, for the bindings that ignore changes by the hook. Reported: the run sets the condition
+	// of the object.
+	Own(h *hook.Hook, group, resource, namespace, name string, reported bool) (known effect.Known, written func(before, after string))
 }
 
 const (
@@ -103,7 +104,7 @@ func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
 	}
 	if slices.ContainsFunc(t.Hook().Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
 		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (effect.Known, func(before, after string)) {
-			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name)
+			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name, t.reports(namespace, name))
 		})
 	}
 	if t.readExtra().review != nil {

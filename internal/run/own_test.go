@@ -33,7 +33,7 @@ type fakeWait struct {
 
 func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
 
-func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string) (effect.Known, func(before, after string)) {
+func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string, _ bool) (effect.Known, func(before, after string)) {
 	return effect.Known{Version: "7"}, nil
 }
 

@@ -53,7 +53,7 @@ func (r *request) condition(ctx context.Context) error {
 		own, ofHook := r.own(ctx)
 		want := *r.patch.Condition
 		if want.ObservedGeneration == 0 {
-			want.ObservedGeneration = live.observed(generation, own)
+			want.ObservedGeneration = live.observed(uid, generation, own)
 		}
 		body, err := live.patch(want, r.Now())
 		if body != nil {
@@ -112,11 +112,11 @@ type conditioned struct {
 	}
 }
 
-// observed is the generation that the hook has seen, after one that its context has: changes by itself cause no run in which it would
-// see them.
-func (c *conditioned) observed(inContext int64, own effect.Known) int64 {
+// observed is the generation that the hook has seen, if its context has this one of an object with this uid: that, unless all changes since
+// are its own, which cause no run in which it would see them.
+func (c *conditioned) observed(uid string, inContext int64, own effect.Known) int64 {
 	seen := own.Generation > 0 && inContext >= own.Generation && own.Version == c.Metadata.ResourceVersion
-	if inContext == 0 || seen {
+	if inContext == 0 || uid != "" && uid != c.Metadata.UID || seen {
 		return c.Metadata.Generation
 	}
 	return inContext

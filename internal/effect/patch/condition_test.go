@@ -44,7 +44,7 @@ func TestConditionPatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := ready
-		want.ObservedGeneration = live.observed(0, effect.Known{})
+		want.ObservedGeneration = live.observed("", 0, effect.Known{})
 		got, err := live.patch(want, now)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, c.want)
@@ -55,22 +55,23 @@ func TestConditionPatch(t *testing.T) {
 // The generation that a hook has seen is that of its context, and behind it changes by the hook only.
 func TestObservedGeneration(t *testing.T) {
 	live := conditioned{}
-	live.Metadata.Generation, live.Metadata.ResourceVersion = 4, "9"
+	live.Metadata.UID, live.Metadata.Generation, live.Metadata.ResourceVersion = "u", 4, "9"
 	for _, row := range []struct {
-		name      string
+		name, uid string
 		inContext int64
 		own       effect.Known
 		want      int64
 	}{
-		{"the object is in no context", 0, effect.Known{}, 4},
-		{"in a context", 2, effect.Known{}, 2},
-		{"own changes since", 2, effect.Known{Version: "9", Generation: 2}, 4},
-		{"own changes since an earlier run", 3, effect.Known{Version: "9", Generation: 2}, 4},
-		{"changes of others before", 1, effect.Known{Version: "9", Generation: 2}, 1},
-		{"changes of others since", 2, effect.Known{Version: "8", Generation: 2}, 2},
-		{"the binding lacks the object", 2, effect.Known{Version: "9"}, 2},
+		{"the object is in no context", "", 0, effect.Known{}, 4},
+		{"in a context", "u", 2, effect.Known{}, 2},
+		{"the context has another object of the name", "old", 58, effect.Known{}, 4},
+		{"own changes since", "u", 2, effect.Known{Version: "9", Generation: 2}, 4},
+		{"own changes since an earlier run", "u", 3, effect.Known{Version: "9", Generation: 2}, 4},
+		{"changes of others before", "u", 1, effect.Known{Version: "9", Generation: 2}, 1},
+		{"changes of others since", "u", 2, effect.Known{Version: "8", Generation: 2}, 2},
+		{"the binding lacks the object", "u", 2, effect.Known{Version: "9"}, 2},
 	} {
-		if got := live.observed(row.inContext, row.own); got != row.want {
+		if got := live.observed(row.uid, row.inContext, row.own); got != row.want {
 			t.Errorf("%s: %d, want %d", row.name, got, row.want)
 		}
 	}

@@ -20,8 +20,14 @@ type ownChanges struct {
 	over bool
 	// last is the version after our last change.
 	last string
-	// made are the resource versions after our changes, and those before, whose events have not come.
-	made map[string]string
+	// made are our changes, whose events have not come, by the resource version after them.
+	made map[string]ownChange
+}
+
+// ownChange is a change of an object that had this resource version before. Unreported: the run sets no condition of the object.
+type ownChange struct {
+	before     string
+	unreported bool
 }
 
 // waitingChange is a change of an object that had this resource version and generation before.
@@ -40,20 +46,22 @@ const (
 const ownReason = "it is a condition that the operator has set, or a change by the hook itself, whose binding has ownChanges: ignore"
 
 // isOwn reports whether nothing but our change lies between both versions.
-func (c *ownChanges) isOwn(before, after string) bool { return c.made[after] == before && before != "" }
+func (c *ownChanges) isOwn(before, after string) bool {
+	return c.made[after].before == before && before != ""
+}
 
 // follows reports whether nothing but our changes lies between a version and the last one of them.
 func (c *ownChanges) follows(version string) bool {
 	at := c.last
-	for at != version && c.made[at] != "" {
-		at = c.made[at]
+	for at != version && c.made[at].before != "" {
+		at = c.made[at].before
 	}
 	return at == version
 }
 
 // settle forgets the changes up to a version.
 func (c *ownChanges) settle(current string) (done bool) {
-	maps.DeleteFunc(c.made, func(after, _ string) bool {
+	maps.DeleteFunc(c.made, func(after string, _ ownChange) bool {
 		return after == current || version(after) > 0 && version(after) <= version(current)
 	})
 	return c.writing == 0 && len(c.made) == 0
@@ -73,11 +81,14 @@ func (m *monitor) modified(before *object, e entry) {
 	}
 }
 
-// decide fires Modified for a change, unless it is our own. It requires mu.
+// decide fires Modified for a change, unless it is our own. A new generation is an event if no condition reports it. It requires mu.
 func (m *monitor) decide(own *ownChanges, w waitingChange) {
 	isOwn := own != nil && own.isOwn(w.before, w.object.resourceVersion)
 	switch is := w.object.generation(); {
 	case is == w.generation:
+	case isOwn && m.binding.Condition != "" && own.made[w.object.resourceVersion].unreported:
+		isOwn = false
+		delete(m.unseen, w.object.key)
 	case !isOwn:
 		delete(m.unseen, w.object.key)
 	case m.unseen[w.object.key] == "":
@@ -113,7 +124,7 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 	if m == nil {
 		return nil, func(string, string) {}
 	}
-	last, _, written := m.follow(objectKey(namespace, name), 0)
+	last, _, written := m.follow(objectKey(namespace, name), 0, true)
 	if last != nil {
 		known = last.json
 	}
@@ -121,15 +132,16 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 }
 
 // Own is Follow for the bindings of a hook that ignore its own changes. Known is what one of them has, with our last change. Written is nil
-// if there is no such binding.
-func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string) (known effect.Known, written func(before, after string)) {
+// if there is no such binding. Reported: the run sets the condition of the object.
+func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, reported bool) (known effect.Known,
+	written func(before, after string)) {
 	var all []func(before, after string)
 	for i := range h.Kubernetes {
 		m := b.monitor(h, i)
 		if m == nil || !h.Kubernetes[i].IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
 			continue
 		}
-		_, its, written := m.follow(objectKey(namespace, name), ownWait)
+		_, its, written := m.follow(objectKey(namespace, name), ownWait, reported)
 		known, all = cmp.Or(its, known), append(all, written)
 	}
 	if all == nil {
@@ -144,13 +156,13 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string) 
 
 // follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and what
 // is known of it. Changes wait no longer than most, if that is not 0.
-func (m *monitor) follow(key string, most time.Duration) (last *object, known effect.Known, written func(before, after string)) {
+func (m *monitor) follow(key string, most time.Duration, reported bool) (last *object, known effect.Known, written func(before, after string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.own[key]
 	it, has := m.items.Get(key)
 	if own == nil {
-		own = &ownChanges{made: map[string]string{}}
+		own = &ownChanges{made: map[string]ownChange{}}
 		if has {
 			last, own.last = it.object, it.object.resourceVersion
 		}
@@ -174,7 +186,7 @@ func (m *monitor) follow(key string, most time.Duration) (last *object, known ef
 		stop()
 		m.update(func() {
 			if own.writing--; after != "" && after != before {
-				own.made[after], own.last = before, after
+				own.made[after], own.last = ownChange{before, !reported}, after
 			}
 			if m.own[key] != own {
 				return // the object has been deleted

@@ -123,7 +123,7 @@ func TestTwoWriters(t *testing.T) {
 				others[live] = true
 				pending = append(pending, live)
 			case step == "begin" || step == "read":
-				known, written := o.Own(o.hook, "", "", "n", "a")
+				known, written := o.Own(o.hook, "", "", "n", "a", true)
 				if problem := unseen(known); problem != "" {
 					rt.Fatal(problem)
 				}
@@ -160,7 +160,7 @@ func TestTwoWriters(t *testing.T) {
 		if left := o.monitors[address{o.hook, 0}].own; len(left) > 0 {
 			rt.Fatalf("left: %+v", left)
 		}
-		known, _ := o.Own(o.hook, "", "", "n", "a")
+		known, _ := o.Own(o.hook, "", "", "n", "a", true)
 		last := "Modified 1"
 		if n := len(o.sink.events); n > 0 {
 			last = o.sink.events[n-1]
@@ -215,6 +215,30 @@ func TestOwnChanges(t *testing.T) {
 				t.Errorf("left: %+v", own)
 			}
 		})
+	}
+}
+
+// With conditions, a new generation is an event unless the run reports it, whatever comes first.
+func TestOwnGenerations(t *testing.T) {
+	for _, row := range []struct {
+		condition string
+		reported  bool
+		want      string
+	}{{"Ready", true, ""}, {"Ready", false, "Modified 2"}, {"", false, ""}} {
+		for _, watchIsFirst := range []bool{true, false} {
+			o := newOwned(t, "1")
+			o.hook.Kubernetes[0].Condition = row.condition
+			o.Unlock(o.hook, 0)
+			_, written := o.Own(o.hook, "", "", "n", "a", row.reported)
+			if watchIsFirst {
+				o.set("2")
+			}
+			written("1", "2")
+			o.set("2")
+			if got := strings.Join(o.sink.events, ", "); got != row.want {
+				t.Errorf("%+v, the watch is first %t: %s", row, watchIsFirst, got)
+			}
+		}
 	}
 }
 
