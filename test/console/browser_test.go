@@ -157,7 +157,8 @@ func TestFollowing(t *testing.T) {
 	// While it is paused, nothing is added.
 	browser.Value[bool](live, `document.getElementById("pause").click(), true`)
 	s.Ask("hook", "trigger", "report.sh")
-	hook.Until(fmt.Sprintf(`!document.querySelector(".runs tbody th").innerText.includes(%q)`, run))
+	const newest = `[...document.querySelectorAll("main th a")].find((a) => /^[0-9]+-1$/.test(a.innerText)).innerText`
+	hook.Until(fmt.Sprintf(`!%s.includes(%q)`, newest, run))
 	if got := browser.Value[string](live, `[...document.querySelectorAll("#entries li.ended a")].at(-1).innerText`); got != run {
 		t.Errorf("%s came while it was paused", got)
 	}
@@ -185,11 +186,12 @@ func TestFollowing(t *testing.T) {
 // TestOperatorEndsWhileAPageIsOpen: the page keeps what it shows, with its age, and shows the next operator by itself.
 func TestOperatorEndsWhileAPageIsOpen(t *testing.T) {
 	s := opened(t)
-	socket := filepath.Join(t.TempDir(), "s")
+	dir := filepath.Join(t.TempDir(), "s")
+	socket := filepath.Join(dir, filepath.Base(s.Socket))
 	point := func() {
 		t.Helper()
-		_ = os.Remove(socket)
-		if err := os.Symlink(s.Socket, socket); err != nil {
+		_ = os.Remove(dir)
+		if err := os.Symlink(filepath.Dir(s.Socket), dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +233,7 @@ func TestHostileHook(t *testing.T) {
 	const name = `<img src=x onerror="document.title='caught'"><b hx-get=x hx-trigger=load hx-on:click="alert(1)">.sh`
 	hook := "#!/bin/sh\n[ \"$1\" = --config ] && { echo '{\"configVersion\": \"v1\", \"onStartup\": 1}'; exit; }\n" +
 		"printf '<script>document.title=\"caught\"</script><hx-partial hx-target=\"#content\">gone</hx-partial>\\033[31m\\n'\n" +
-		"head -c 1048576 /dev/zero | tr '\\0' x\n"
+		"head -c 1000000 /dev/zero | tr '\\0' x\n"
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(hook), 0o755); err != nil {
 		t.Fatal(err)
 	}
