@@ -144,7 +144,7 @@ func theOperator() *fake {
 				Settings: hook.Settings{MinInterval: 5 * time.Second, Burst: 2}},
 			{Name: "big.py", Path: "/hooks/big.py",
 				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "cms"}, Queue: "slow", Kind: "ConfigMap", Added: true}}},
-			{Name: "tidy.sh", Path: "/hooks/tidy.sh", OnStartup: &one,
+			{Name: "tidy.sh", Path: "/hooks/tidy.sh", OnStartup: &one, Printed: []byte("# at night\nschedule:\n- crontab: 0 3 * * *\n"),
 				Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "every-night", Group: "nightly"}, Crontab: "0 3 * * *", Queue: "main"}}},
 			{Name: "<b>ärger 100%.sh", Path: "/hooks/<b>ärger 100%.sh"},
 		},

@@ -2,6 +2,7 @@ package debug
 
 import (
 	"cmp"
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -46,9 +47,10 @@ added, modified and deleted since the start and since the last run.`,
 					Example: "  shell-operator hook snapshot pods.sh\n  shell-operator hook snapshot " +
 						"pods.sh -o json | jq '.pods.snapshot[].filterResult'",
 				}},
-			{Method: "GET", Path: "/hook/*/config", About: "the configuration of the hook as the operator has parsed it",
+			{Method: "GET", Path: "/hook/*/config", About: "the configuration that the hook has printed",
 				show: onHook(hooks, t.config), Command: &Command{
-					Use: "hook config HOOK", Short: "Show the configuration of a hook as the operator has parsed it", Args: ofOne, Takes: oneHook,
+					Use: "hook config HOOK", Short: "Show the configuration that a hook has printed", Args: ofOne, Takes: oneHook,
+					Long: "Show the configuration that a hook has printed when it was loaded. 'shell-operator explain hook' has the defaults of its keys.",
 					Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
 				}},
 			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one",
@@ -79,9 +81,8 @@ func (t *hookTopic) snapshots(_ request, h *hook.Hook) (answer, error) {
 }
 
 func (t *hookTopic) config(_ request, h *hook.Hook) (answer, error) {
-	config := configOf(h, t.bindings.NextTick)
-	text, err := yaml.Marshal(config) // it is YAML that people write it in
-	return answer{value: config, text: string(text)}, err
+	value, err := yaml.YAMLToJSON(h.Printed)
+	return answer{value: json.RawMessage(value), text: string(h.Printed)}, err
 }
 
 // limited covers a hook that gets one context per run without having set it.

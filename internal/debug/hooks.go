@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // operations counts what happened to the objects of a binding, in the words of dumps.
@@ -99,29 +97,4 @@ func writeObjects(w *bufio.Writer, objects event.Snapshot) (err error) {
 		return err == nil // the client has disconnected
 	})
 	return err
-}
-
-// hookDump is a hook in the form of its configuration.
-type hookDump struct {
-	Hook string `json:"hook"`
-	Path string `json:"path"`
-	wire.Config
-	Schedules []scheduleDump `json:"schedule,omitempty"`
-}
-
-type scheduleDump struct {
-	wire.ScheduleConfig
-	NextTick *time.Time `json:"nextTick,omitempty"`
-}
-
-func configOf(h *hook.Hook, nextTick func(string) time.Time) hookDump {
-	d := hookDump{Hook: h.Name, Path: h.Path, Config: wire.FormatConfig(h)}
-	for _, s := range d.Config.Schedules {
-		dump := scheduleDump{ScheduleConfig: s}
-		if next := nextTick(s.Crontab); !next.IsZero() {
-			dump.NextTick = &next
-		}
-		d.Schedules = append(d.Schedules, dump)
-	}
-	return d
 }

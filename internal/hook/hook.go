@@ -37,6 +37,8 @@ type Hook struct {
 	HTTP        []HTTP
 	Settings    Settings
 
+	// Printed is the configuration as the hook has printed it, for people.
+	Printed []byte
 	// Contexts is the format of the binding contexts.
 	Contexts ContextForm
 }

@@ -77,7 +77,7 @@ func (s *Set) equal(active, loaded *hook.Hook) bool {
 // sameConfiguration reports whether hooks have equal configurations.
 func sameConfiguration(a, b *hook.Hook) bool {
 	same := *a
-	same.Path = b.Path
+	same.Path, same.Printed = b.Path, b.Printed // by the meaning, not by the text
 	return reflect.DeepEqual(&same, b)
 }
 

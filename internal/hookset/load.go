@@ -268,7 +268,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 		return a, err
 	}
 	files := ownFiles(root, o.Dir, f.Name)
-	h.ShellLibrary = script.CallsShellLibrary(files[0], files[1:]...)
+	h.Printed, h.ShellLibrary = a.Stdout, script.CallsShellLibrary(files[0], files[1:]...)
 	if h.Settings.ContextsPerRun == hook.AutoContexts {
 		h.Settings.ContextsPerRun = 0
 		// A hook with a rate limit relies on merging.

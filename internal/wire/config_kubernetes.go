@@ -97,6 +97,20 @@ func (p *parser) watchEvents(at string, c *kubernetesConfig, k *hook.Kubernetes)
 	k.Added, k.Modified, k.Deleted = runs("Added"), runs("Modified"), runs("Deleted")
 }
 
+// EventsOf are the changes that run the hook.
+func EventsOf(k *hook.Kubernetes) []string {
+	list := []string{}
+	for _, e := range []struct {
+		runs bool
+		word string
+	}{{k.Added, "Added"}, {k.Modified, "Modified"}, {k.Deleted, "Deleted"}, {k.Finalizer != "", "Deleting"}} {
+		if e.runs {
+			list = append(list, e.word)
+		}
+	}
+	return list
+}
+
 // initial parses how the existing objects are delivered.
 func (p *parser) initial(at string, c *kubernetesConfig, k *hook.Kubernetes) {
 	if !or(c.Synchronization, true) {

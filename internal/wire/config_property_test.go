@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
-// TestOneMistake draws configurations from the schema. A valid one is that of its form. A mistake in it is one violation, at its place.
+// TestOneMistake draws configurations from the schema. A mistake in one is one violation, at its place.
 // A complete implementation of JSON Schema has the same verdicts.
 func TestOneMistake(t *testing.T) {
 	root, err := configSchema()
@@ -31,16 +30,11 @@ func TestOneMistake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := drawValid(t, s)
 		text := jsonOf(tree)
-		h, _, err := ParseConfig("h", "/h", text, testOptions())
-		if err != nil {
+		if _, _, err := ParseConfig("h", "/h", text, testOptions()); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 		if !complete(text) {
 			t.Fatalf("only the parser accepts %s", text)
-		}
-		form := jsonOf(FormatConfig(&h))
-		if again, _, err := ParseConfig("h", "/h", form, testOptions()); err != nil || !reflect.DeepEqual(again, h) {
-			t.Fatalf("%s\n%v\n%s\n%s\n%s", "", err, text, form, jsonOf(FormatConfig(&again)))
 		}
 		var all []mistake
 		for _, p := range places(place{"", s, nil, tree, nil, nil}) {
@@ -56,7 +50,7 @@ func TestOneMistake(t *testing.T) {
 		m := rapid.SampledFrom(kinds[what]).Draw(t, "mistake")
 		m.make()
 		text = jsonOf(tree)
-		_, _, err = ParseConfig("h", "/h", text, testOptions())
+		_, _, err := ParseConfig("h", "/h", text, testOptions())
 		var broken *ConfigError
 		if !errors.As(err, &broken) || len(broken.Violations) != 1 || broken.Violations[0].Path != m.path ||
 			!strings.Contains(broken.Violations[0].Problem, m.problem) {

@@ -15,7 +15,7 @@ import (
 
 type legacyConfig struct {
 	OnStartup  *int               `json:"onStartup"`
-	Schedules  []ScheduleConfig   `json:"schedule"`
+	Schedules  []scheduleConfig   `json:"schedule"`
 	Kubernetes []legacyKubernetes `json:"onKubernetesEvent"`
 }
 

@@ -12,7 +12,7 @@ import (
 
 // v1 parses configuration version 1.
 func (p *parser) v1(root *schema.Schema) {
-	var c Config
+	var c config
 	p.remember()
 	p.structure(root.Defs["v1"], &c)
 	h := &p.hook
@@ -96,7 +96,7 @@ func (p *parser) retry(at string, c *retryConfig, defaults *hook.Retry, allowFai
 	return r
 }
 
-func (p *parser) schedule(at string, c *ScheduleConfig) hook.Schedule {
+func (p *parser) schedule(at string, c *scheduleConfig) hook.Schedule {
 	return hook.Schedule{
 		Binding: p.common(at, &c.bindingConfig, "schedule"), Crontab: c.Crontab, Queue: c.Queue.name(), AllowFailure: c.AllowFailure,
 		Retry: p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
