@@ -150,7 +150,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if err != nil {
 		return err
 	}
-	if err := printReport(d.out, string(formatText), true, false, report); err != nil {
+	if err := printReport(d.out, string(formatText), true, report); err != nil {
 		return err
 	}
 	if report.Errors > 0 {
@@ -224,7 +224,7 @@ func (d *devSession) reloaded(ctx context.Context, rejected error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil || report.Errors == 0 || printReport(d.out, string(formatText), true, false, report) != nil {
+	if err != nil || report.Errors == 0 || printReport(d.out, string(formatText), true, report) != nil {
 		fmt.Fprintln(d.out, rejected)
 	}
 	fmt.Fprintln(d.out, "the hooks are not reloaded, the previous ones stay active")

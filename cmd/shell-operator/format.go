@@ -18,9 +18,6 @@ const (
 	formatText format = "text"
 	formatJSON format = "json"
 	formatYAML format = "yaml"
-	// formatGitHub are workflow commands that annotate lines, formatJUnit is the XML that CI systems read.
-	formatGitHub format = "github"
-	formatJUnit  format = "junit"
 	formatSchema format = "json-schema"
 )
 

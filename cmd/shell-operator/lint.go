@@ -50,7 +50,7 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			if err != nil {
 				return err
 			}
-			if err := printReport(stdout, output, quiet, strict, report); err != nil {
+			if err := printReport(stdout, output, quiet, report); err != nil {
 				return err
 			}
 			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.HooksDir, count(report.Errors, "error"),
@@ -62,29 +62,24 @@ Exit codes: 0 if the operator would start, 1 if there are errors, or warnings wi
 			return nil
 		},
 	}, "hooks-dir", "config-timeout", "contexts-per-run", "jq-library-path", "hook-env")
-	addFormat(cmd, &output, formatText, formatJSON, formatYAML, formatGitHub, formatJUnit)
+	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
 	cmd.Flags().BoolVar(&o.NoRun, "no-run", false, "call no hook: configurations are not checked")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings, too")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "report problems only")
 	return cmd
 }
 
-func printReport(w io.Writer, output string, quiet, strict bool, report dev.LintReport) error {
+func printReport(w io.Writer, output string, quiet bool, report dev.LintReport) error {
 	if quiet {
 		report = report.WithoutNotes()
 	}
-	switch format(output) {
-	case formatJSON, formatYAML:
+	if format(output) != formatText {
 		for i, f := range report.Findings {
 			if f.Level != lint.Note {
 				report.Findings[i].Code = cmp.Or(f.Code, docs.CodeOf(f.Message))
 			}
 		}
 		return printValue(w, output, report)
-	case formatGitHub:
-		return printAnnotations(w, annotationsOfFindings(report))
-	case formatJUnit:
-		return printJUnit(w, suitesOfFindings(report, strict))
 	}
 	var b strings.Builder
 	for _, f := range report.Findings {
@@ -92,38 +87,6 @@ func printReport(w io.Writer, output string, quiet, strict bool, report dev.Lint
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// annotationLevels are the words of GitHub.
-var annotationLevels = map[lint.Level]string{lint.Note: "notice", lint.Warning: "warning", lint.Error: "error"}
-
-func annotationsOfFindings(r dev.LintReport) (all []annotation) {
-	for _, f := range r.Findings {
-		all = append(all, annotation{annotationLevels[f.Level], f.Path, f.Line, f.Column, "", f.Text()})
-	}
-	return all
-}
-
-// suitesOfFindings is one suite with a case for each file. Errors fail it, with strict warnings, too; what remains is its output.
-func suitesOfFindings(r dev.LintReport, strict bool) junitSuites {
-	suite := junitSuite{Name: "lint", Time: "0.000"}
-	for _, f := range r.Findings {
-		if n := len(suite.Cases); n == 0 || suite.Cases[n-1].File != f.Path {
-			suite.Cases = append(suite.Cases, junitCase{Name: f.Path, Class: "lint", File: f.Path, Time: suite.Time})
-		}
-		one := &suite.Cases[len(suite.Cases)-1]
-		switch {
-		case f.Level < lint.Error && !(strict && f.Level == lint.Warning):
-			one.Stdout += f.String() + "\n"
-		case one.Failure != nil:
-			one.Failure.Text += "\n" + f.String()
-		default:
-			one.Line, one.Failure = f.Line, &junitFailure{f.Text(), f.String()}
-			suite.Failures++
-		}
-	}
-	suite.Tests = len(suite.Cases)
-	return junitSuites{Tests: suite.Tests, Failures: suite.Failures, Suites: []junitSuite{suite}}
 }
 
 // count is a number with its noun.

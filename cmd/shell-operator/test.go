@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +38,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 		Example: `  shell-operator test hooks
   shell-operator test hooks/pods_test.yaml -v
   shell-operator test --run 'new Pod' --update
-  shell-operator test -o junit hooks >report.xml
+  shell-operator test -o json hooks >report.json
   shell-operator test --as-role rbac.yaml hooks
   shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml`,
 		ValidArgsFunction: s.completeFiles(func(dir string) ([]string, cobra.ShellCompDirective) {
@@ -84,7 +83,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			return nil
 		},
 	}, "config-timeout", "contexts-per-run", "jq-library-path", "namespace")
-	addFormat(cmd, &output, formatText, formatJSON, formatGitHub, formatJUnit)
+	addFormat(cmd, &output, formatText, formatJSON)
 	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
 	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
 	cmd.Flags().StringVar(&t.Role, "as-role", "", "file of Roles that the simulated cluster grants; a case fails if they lack something")
@@ -111,18 +110,13 @@ func addCase(w io.Writer, args []string, name, from string) error {
 }
 
 func printTests(w io.Writer, output string, r dev.TestReport, verbose bool) error {
-	switch format(output) {
-	case formatJSON:
+	if format(output) == formatJSON {
 		for _, c := range r.Cases {
 			for i := range c.Failures {
 				c.Failures[i].Code = docs.CodeOf(c.Failures[i].Message)
 			}
 		}
 		return printValue(w, output, r)
-	case formatGitHub:
-		return printAnnotations(w, annotationsOf(r))
-	case formatJUnit:
-		return printJUnit(w, suitesOf(r))
 	}
 	var b strings.Builder
 	for _, c := range r.Cases {
@@ -181,47 +175,4 @@ func withHint(f dev.TestFailure) string {
 		text += " (" + f.Hint + ")"
 	}
 	return text
-}
-
-func annotationsOf(r dev.TestReport) (all []annotation) {
-	for _, c := range r.Cases {
-		for _, f := range c.Failures {
-			all = append(all, annotation{"error", c.File, f.Line, f.Column, c.Name, strings.Join(append([]string{withHint(f)}, f.Diff...), "\n")})
-		}
-		for _, warning := range c.Warnings {
-			all = append(all, annotation{"warning", c.File, c.Line, 0, c.Name, warning})
-		}
-	}
-	return all
-}
-
-func suitesOf(r dev.TestReport) junitSuites {
-	all := junitSuites{Tests: len(r.Cases), Failures: r.Failed}
-	times := map[string]float64{}
-	for _, c := range r.Cases {
-		at := slices.IndexFunc(all.Suites, func(s junitSuite) bool { return s.Name == c.File })
-		if at < 0 {
-			at = len(all.Suites)
-			all.Suites = append(all.Suites, junitSuite{Name: c.File})
-		}
-		one := junitCase{Name: c.Name, Class: c.File, File: c.File, Line: c.Line, Time: fmt.Sprintf("%.3f", c.Seconds),
-			Stdout: strings.Join(c.Stdout, "\n"), Stderr: strings.Join(c.Stderr, "\n")}
-		if c.Name == "" {
-			one.Name = "the file"
-		}
-		suite := &all.Suites[at]
-		if len(c.Failures) > 0 {
-			var text []string
-			for _, f := range c.Failures {
-				text = append(append(text, fmt.Sprintf("%s:%d: %s", c.File, f.Line, withHint(f))), f.Diff...)
-			}
-			one.Failure = &junitFailure{withHint(c.Failures[0]), strings.Join(text, "\n")}
-			suite.Failures++
-		}
-		suite.Tests++
-		times[c.File] += c.Seconds
-		suite.Time = fmt.Sprintf("%.3f", times[c.File])
-		suite.Cases = append(suite.Cases, one)
-	}
-	return all
 }
