@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 80358
-	testLines    = 76064
+	productLines = 79850
+	testLines    = 75990
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 5253,
+	"cmd/shell-operator":                 4981,
 	"docs":                               136,
 	"internal/app":                       2270,
 	"internal/console":                   2118,
-	"internal/debug":                     7168,
+	"internal/debug":                     7142,
 	"internal/debug/history":             882,
 	"internal/dev":                       3312,
 	"internal/dev/lint":                  886,
@@ -41,14 +41,14 @@ var packageLines = map[string]int{
 	"internal/effect/patch":              1019,
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
-	"internal/hook":                      646,
+	"internal/hook":                      648,
 	"internal/hookset":                   1637,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
 	"internal/kube":                      1664,
 	"internal/lifecycle":                 1888,
 	"internal/queue":                     2081,
-	"internal/replica":                   1274,
+	"internal/replica":                   1267,
 	"internal/replica/ownership":         644,
 	"internal/run":                       2815,
 	"internal/run/kubectl":               208,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      5100,
+	"internal/wire":                      4895,
 	"sdk":                                67,
 }
 

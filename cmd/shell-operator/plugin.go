@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -33,14 +32,11 @@ The console runs on this machine, and opens the browser. It shows one replica.
 Examples:
   kubectl shell-operator status -n my-operator
   kubectl shell-operator queue retry orders -n my-operator --context staging
-  kubectl shell-operator status -n my-operator --all
   kubectl shell-operator console -n my-operator
 
 Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n NAMESPACE):
   -n, --namespace string    namespace of the operator
       --pod string          name of the Pod, instead of the one that is chosen
-      --all                 run it in each Pod, one after the other, with the shard before the output; after parked retry and
-                            parked drop, it is their flag: write it before them for each Pod
       --selector string     labels of its Pods (default "app.kubernetes.io/name=shell-operator")
       --lease string        name of its Lease (default "shell-operator")
       --program string      path of the program in the Pod (default "/shell-operator")
@@ -48,7 +44,7 @@ Flags, all others are those of COMMAND (kubectl shell-operator COMMAND --help -n
       --context string      context of the kubeconfig
       --kubeconfig string   path of the kubeconfig
 
-The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND, with --all the first one that is not 0.
+The variable KUBECTL names another program than kubectl. The exit status is that of COMMAND.
 `
 
 // calledAsPlugin reports that the program has the name of the plugin: kubectl shell-operator runs it.
@@ -66,8 +62,6 @@ type plugin struct {
 	// named is the Pod that the user has chosen; empty for none.
 	named   string
 	command []string
-	// all runs the command in all Pods.
-	all bool
 	// own are the flags above as they were given, for commands on pages.
 	own []string
 }
@@ -81,18 +75,9 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 	}
 	switch {
 	case err != nil:
-	case p.command[0] == "console" && p.all:
-		err = errors.New("the console shows one replica: leave --all out, --pod names another one")
-	case p.all && p.named != "":
-		err = errors.New("--all and --pod exclude each other: leave one of them out")
 	case p.command[0] == "console":
 		if err = p.console(p.command[1:], os.Stdin, stdout); err == nil {
 			return 0
-		}
-	case p.all:
-		var code int
-		if code, err = p.execAll(stdout, stderr); err == nil {
-			return code
 		}
 	default:
 		err = p.exec()
@@ -101,7 +86,7 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// parsePlugin takes its own flags out of the arguments, up to "--". What follows parked retry may be --all of that command.
+// parsePlugin takes its own flags out of the arguments, up to "--".
 func parsePlugin(args []string, kubectl string) (*plugin, error) {
 	p := &plugin{kubectl: cmp.Or(kubectl, "kubectl"), selector: "app.kubernetes.io/name=shell-operator", lease: "shell-operator",
 		program: "/shell-operator"}
@@ -114,10 +99,6 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 		if args[i] == "--" {
 			p.command = append(p.command, args[i+1:]...)
 			break
-		}
-		if args[i] == "--all" && !p.actsOnParked() {
-			p.all = true
-			continue
 		}
 		flag, value, given := strings.Cut(args[i], "=")
 		target, own := values[flag]
@@ -145,11 +126,6 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 		}
 	}
 	return p, nil
-}
-
-// actsOnParked reports whether the command is parked retry or parked drop, whose own flag is --all, too.
-func (p *plugin) actsOnParked() bool {
-	return len(p.command) > 1 && p.command[0] == "parked" && (slices.Contains(p.command, "retry") || slices.Contains(p.command, "drop"))
 }
 
 // exec replaces this process by kubectl exec.
@@ -193,8 +169,7 @@ func (p *plugin) pod() (string, error) {
 	case len(names) == 0:
 		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
 	case len(names) > 1:
-		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease, "+
-			"or add --all: %s",
+		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease: %s",
 			len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return names[0], nil

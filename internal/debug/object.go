@@ -314,10 +314,10 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 			b.Requeue.Due = &sight.Due
 		}
 	}
-	const askAll = ": kubectl shell-operator why --object asks all replicas with --all"
+	const askThere = ": kubectl shell-operator why --object --pod POD asks its replica"
 	switch {
 	case progress.Elsewhere != "":
-		b.Problem = progress.Elsewhere + askAll
+		b.Problem = progress.Elsewhere + askThere
 	case len(is.Troubles) > 0:
 		b.Problem = OneLine(is.Troubles[0])
 	case !is.Complete:
@@ -325,9 +325,9 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 	case sight.Lacking:
 		b.Problem = "the object waits for the finalizer " + k.Finalizer
 	case !sight.Sees && sight.Elsewhere != "":
-		b.Problem = "there is no such object, the selectors of the binding leave it out, or " + sight.Elsewhere + askAll
+		b.Problem = "there is no such object, the selectors of the binding leave it out, or " + sight.Elsewhere + askThere
 	case sight.Elsewhere != "":
-		b.Problem = sight.Elsewhere + askAll
+		b.Problem = sight.Elsewhere + askThere
 	case !sight.Sees:
 		b.Problem = "there is no such object, or the selectors of the binding leave it out"
 	case progress.Standby:

@@ -45,9 +45,9 @@ func TestCommandsOfShards(t *testing.T) {
 		api.o.Shard = func() *ShardStatus { return s }
 		for _, c := range []struct{ method, path, has string }{
 			{"POST", "/hook/shop%2Fwatch.sh/pause", "; " + text},
-			{"POST", "/queue/none/retry", text + ", kubectl shell-operator asks all with --all"},
+			{"POST", "/queue/none/retry", text + ", kubectl shell-operator --pod asks another one"},
 			{"POST", "/finalizers/remove", ""},
-			{"GET", "/object/Order/eu/foreign", "leave it out, or it belongs to shard 0/2: kubectl shell-operator why --object asks all"},
+			{"GET", "/object/Order/eu/foreign", "leave it out, or it belongs to shard 0/2: kubectl shell-operator why --object --pod POD asks"},
 			{"GET", "/object/Order/eu/seen", "sees it: it belongs to shard 0/2: kubectl"},
 		} {
 			body := ask(fromSocket(api), c.method, c.path, nil).Body.String()

@@ -24,13 +24,6 @@ const (
 // ShardsLabel is on the Leases of shards, with the name of the one of leader election.
 const ShardsLabel = "shell-operator/shards"
 
-// ShardOf returns the shard of a Lease as "i/N", and its index.
-func ShardOf(lease *coordinationv1.Lease) (text string, index int) {
-	text = lease.Annotations[shardAnnotation]
-	_, _ = fmt.Sscanf(text, "%d/", &index)
-	return text, index
-}
-
 // holder returns the identity of the process that holds a Lease, or "".
 func holder(lease *coordinationv1.Lease) string {
 	if lease == nil {
