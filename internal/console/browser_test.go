@@ -34,7 +34,7 @@ func TestLatePageInABrowser(t *testing.T) {
 	f.hang(nil)
 	sets.Says("Read from the API server")
 	sets.Until(`document.getElementById("lost").innerText === ""`)
-	live.Says("The last 500 entries")
+	live.Says("keeps 500 entries")
 	live.Exec(`document.getElementById("pause").click()`)
 	live.Until(`document.getElementById("pause").innerText === "Continue"`)
 	for _, tab := range []*real.Tab{sets, live} {
