@@ -18,7 +18,7 @@ type Error struct {
 	Cause, Fix string
 }
 
-var linked = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+var linked = regexp.MustCompile(`\[([^][]*)\]\([^)]*\)`)
 
 // Errors returns the rows of the page.
 var Errors = sync.OnceValue(func() (all []Error) {

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79850
-	testLines    = 75990
+	productLines = 79856
+	testLines    = 76009
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4981,
+	"cmd/shell-operator":                 4984,
 	"docs":                               136,
 	"internal/app":                       2270,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3312,
+	"internal/dev":                       3315,
 	"internal/dev/lint":                  886,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,

@@ -47,6 +47,9 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 			if done.Missing != "" {
 				fmt.Fprintf(stdout, "install %s first: the hook needs it, and it is not in PATH\n", done.Missing)
 			}
+			if done.Kind != "" {
+				fmt.Fprintf(stdout, "it converts %s: --kind names another kind\n", done.Kind)
+			}
 			fmt.Fprintf(stdout, "next: %s\n", done.Next)
 			if len(done.Session) > 0 {
 				fmt.Fprintf(stdout, "then: %s\nand in another terminal, with the KUBECONFIG that it prints, or that of your cluster:\n  %s\n",
@@ -58,7 +61,7 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 	cmd.Flags().StringVar(&o.Binding, "binding", "kubernetes",
 		"type of the binding: kubernetes, schedule, startup, validating, mutating, conversion, http")
 	cmd.Flags().StringVar(&o.Kind, "kind", "",
-		"kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod; with --reconcile example.com/v1/Widget)")
+		"kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod; with --reconcile and of a conversion example.com/…/Widget)")
 	cmd.Flags().StringVar(&o.Language, "lang", "",
 		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.Reconcile, "reconcile", false,

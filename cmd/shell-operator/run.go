@@ -38,7 +38,7 @@ input. A recording is replayed: each difference to the recorded result is printe
 request have no such context.
 
 With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
-files (docs/reference/test-files.md). With objects and no event it gets the Synchronization of all its bindings. --cluster reads the
+files: "shell-operator explain tests". With objects and no event it gets the Synchronization of all its bindings. --cluster reads the
 objects from the real cluster instead, which is not changed; --diff prints what the operations change, with --cluster by a dry run.
 
 Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,

@@ -23,7 +23,7 @@ func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 		Short: "Run the test files of hooks, in a simulated cluster",
 		Long: `Run every file whose name ends with _test.yaml, below each PATH, by default the current directory. A case names objects and
 events; the hook runs on them as an operator would run it, in a simulated cluster, and the result is compared with what
-the case expects. docs/reference/test-files.md has all keys.
+the case expects. "shell-operator explain tests" prints all keys.
 
 --update replaces expectations that are not met by the results, except those that would check nothing any more. Check
 the difference before you commit it.

@@ -37,8 +37,8 @@ type InitOptions struct {
 // Initialized is what Init has written.
 type Initialized struct {
 	Paths []string
-	// Next is the next command, Missing a program that it needs and that is not installed.
-	Next, Missing string
+	// Next is the next command, Missing a program that it needs and that is not installed. Kind is that of a conversion, if none was named.
+	Next, Missing, Kind string
 	// Session are the commands that run a hook for a custom resource: dev in a terminal, the others, which need its KUBECONFIG, in another.
 	Session []string
 }
@@ -100,6 +100,9 @@ func Init(o InitOptions) (done Initialized, err error) {
 		done.Paths = append(done.Paths, f.Path)
 	}
 	done.Next = fit.next(o.NoTest)
+	if fit.Type == "conversion" && o.Kind == "" {
+		done.Kind = fit.Group + "/" + fit.Version + "/" + fit.Kind
+	}
 	if o.Reconcile {
 		done.Session = fit.session(o.NoTest)
 	}
