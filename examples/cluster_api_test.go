@@ -1,7 +1,6 @@
 package examples
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -138,7 +136,6 @@ func clusterAPIByKubeconfig(t *testing.T) {
 	e.start()
 	c := e.client(nil)
 	clusterAPIRoutes(c)
-	malformedRequests(t, strings.TrimPrefix(c.base, "http://"))
 	if n := e.failures(); n > 0 {
 		t.Errorf("%d runs have failed", n)
 	}
@@ -220,107 +217,6 @@ func clusterAPIRoutes(c *client) {
 	c.refused(409, "Conflict", "was not made here", "DELETE", "/deployments/other"+in, "")
 	c.refused(400, "BadRequest", "name", "DELETE", "/deployments/A"+in, "")
 	c.refused(400, "BadRequest", "ns", "DELETE", "/deployments/a", "")
-}
-
-// malformedRequests sends malformed requests, of those that the HTTP server lets through. None may cause an undocumented status, or make
-// the hook fail. (test/security has those that the server rejects.)
-func malformedRequests(t *testing.T, address string) {
-	t.Helper()
-	request := func(line string, rest ...string) string {
-		return line + " HTTP/1.1\r\nHost: " + address + "\r\n" + strings.Join(rest, "\r\n")
-	}
-	post := func(body string, headers ...string) string {
-		headers = append(headers, fmt.Sprintf("Content-Length: %d", len(body)), "", body)
-		return request("POST /deployments?ns=default", headers...)
-	}
-	jsonPost := func(body string) string { return post(body, "Content-Type: application/json") }
-	end := "\r\n"
-	for _, tt := range []struct {
-		name, text string
-		status     []int
-	}{
-		{"an old version", "GET /nodes HTTP/1.0\r\nHost: localhost\r\n\r\n", []int{200}},
-		{"a method in lower case", request("get /nodes", end), []int{405}},
-		{"PUT", request("PUT /deployments", end), []int{405}},
-		{"an encoded slash", request("DELETE /deployments/a%2fb?ns=default", end), []int{400}},
-		{"a zero byte", request("DELETE /deployments/a%00?ns=default", end), []int{400}},
-		{"a line break in the path", request("DELETE /deployments/a%0ab?ns=default", end), []int{400}},
-		{"not UTF-8", request("DELETE /deployments/%ff?ns=default", end), []int{400}},
-		{"a name with a quote", request("DELETE /deployments/';id;'?ns=default", end), []int{400}},
-		{"a name that is an option", request("DELETE /deployments/--all?ns=default", end), []int{400}},
-		{"a long name", request("DELETE /deployments/"+strings.Repeat("a", 64)+"?ns=default", end), []int{400}},
-		{"a bad query", request("GET /services?%zz", end), []int{400}},
-		{"semicolons", request("GET /services?ns=a;b", end), []int{400}},
-		{"ns twice", request("GET /services?ns=a&ns=b", end), []int{400}},
-		{"ns empty", request("GET /services?ns=", end), []int{200}},
-		{"ns upwards", request("GET /services?ns=../nodes", end), []int{400}},
-		{"ns with a zero byte", request("GET /services?ns=%00", end), []int{400}},
-		{"ns with a line break", request("GET /services?ns=default%0a", end), []int{200, 400}},
-		{"ns with a space", request("GET /services?ns=a+b", end), []int{400}},
-		{"unknown parameters", request("GET /services?"+strings.Repeat("a=b&", 1000), end), []int{200}},
-		{"a header that is not UTF-8", request("GET /nodes", "Accept: \xff", end), []int{400}},
-		{"no body", request("POST /deployments?ns=default", "Content-Length: 0", end), []int{400}},
-		{"a body without a type", post(`{"name":"a"}`), []int{400}},
-		{"another type", post("<a/>", "Content-Type: application/xml"), []int{400}},
-		{"a type that cannot be read", post("{}", "Content-Type: ///"), []int{400}},
-		{"not JSON", jsonPost("{"), []int{400}},
-		{"two texts", jsonPost("{}{}"), []int{400}},
-		{"NaN", jsonPost("NaN"), []int{400}},
-		{"a byte order mark", jsonPost("\ufeff{}"), []int{400}},
-		{"JSON that is not UTF-8", jsonPost("{\"name\":\"\xff\"}"), []int{400}},
-		{"a key twice", jsonPost(`{"name":"a","name":"b"}`), []int{400}},
-		{"null", jsonPost("null"), []int{400}},
-		{"a list", jsonPost(`["name"]`), []int{400}},
-		{"a number", jsonPost(`{"name":1}`), []int{400}},
-		{"a huge number", jsonPost(`{"name":1e999999}`), []int{400}},
-		{"an object", jsonPost(`{"name":{"a":"b"}}`), []int{400}},
-		{"an empty name", jsonPost(`{"name":""}`), []int{400}},
-		{"a zero byte in a name", jsonPost(`{"name":"a\u0000"}`), []int{400}},
-		{"half a character", jsonPost(`{"name":"\ud800"}`), []int{400}},
-		{"a name with a command", jsonPost(`{"name":"$(id)"}`), []int{400}},
-		{"a name upwards", jsonPost(`{"name":"../x"}`), []int{400}},
-		{"deep JSON", jsonPost(strings.Repeat(`{"name":`, 300) + "1" + strings.Repeat("}", 300)), []int{400}},
-		{"very deep JSON", jsonPost(strings.Repeat("[", 500_000)), []int{400}},
-		{"a large body", jsonPost(`{"name":"` + strings.Repeat("a", 2<<20) + `"}`), []int{413}},
-		{"a large body in pieces",
-			request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "200000", strings.Repeat("a", 0x200000), "0", end),
-			[]int{413}},
-		{"a wrong chunk", request("POST /deployments?ns=default", "Transfer-Encoding: chunked", "", "xyz", "a", end), []int{400}},
-		{"a protocol switch", request("GET /nodes", "Connection: Upgrade", "Upgrade: websocket", end), []int{200}},
-		{"a range", request("GET /nodes", "Range: bytes=5-1", end), []int{200}},
-		{"an empty token", request("GET /nodes", "Authorization:", end), []int{200}},
-	} {
-		status, err := raw(t, address, tt.text)
-		if err != nil || !slices.Contains(tt.status, status) {
-			t.Errorf("%s: got %d, error %v, not one of %v", tt.name, status, err, tt.status)
-		}
-	}
-}
-
-// raw sends bytes and reads the status of the response. A server that rejects a request need not read all of it.
-func raw(t *testing.T, address, text string) (int, error) {
-	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(test.Patience)); err != nil {
-		t.Fatal(err)
-	}
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		_, _ = io.WriteString(conn, text)
-	}()
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	conn.Close()
-	<-sent
-	if err != nil {
-		return 0, err
-	}
-	_ = answer.Body.Close() // the rest of the body may be lost
-	return answer.StatusCode, nil
 }
 
 // With the credentials that a Pod has, TLS and authentication: only clients with permission are served.

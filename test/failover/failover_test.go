@@ -152,6 +152,9 @@ last run: none since the operator started, or no longer remembered
 	done := a.UntilLog("The Lease is given back").At
 	t.Logf("from SIGTERM to the next leader: %s, of which the running hook took most; after its end: %s",
 		began.Sub(signalled).Round(time.Millisecond), began.Sub(done).Round(time.Millisecond))
+	if gap := began.Sub(done); gap > leaseDuration/2 {
+		t.Errorf("the next leader began %s after the Lease was given back", gap)
+	}
 	if status := a.Wait(); status != 0 {
 		t.Errorf("status %d", status)
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -74,35 +73,6 @@ func TestChangeOfLabels(t *testing.T) {
 		"Deleted "+ns+`/b {"v":"1","w":"1"}`,
 	)
 	o.sees(h, 0)
-}
-
-// A hook receives the object as the API server sent it.
-func TestObjectsAreComplete(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	o := observe(t, c.Kubeconfig)
-	no := false
-	with := hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns), JQFilter: `[.kind, .apiVersion, (.metadata.managedFields | type)]`}
-	without := with
-	without.KeepManagedFields = &no
-	h := o.unlocked(bindings("whole", with, without))
-	secret(t, c, ns, "a", "1")
-	o.expectAnyOrder("Added "+ns+`/a ["Secret","v1","array"]`, "Added "+ns+`/a ["Secret","v1","null"]`)
-	for i, want := range []bool{true, false} {
-		o.Snapshot(h, i).Each(func(object event.Object) bool {
-			text, err := object.Full.Bytes()
-			if got := strings.Contains(string(text), `"managedFields"`); err != nil || got != want {
-				t.Errorf("managedFields in binding %d: %t (%v)\n%s", i, got, err, text)
-			}
-			return true
-		})
-	}
-	// The last items of a list have them too, wherever the server puts them in the list.
-	late := observe(t, c.Kubeconfig)
-	late.enable(h)
-	late.sees(h, 0, ns+`/a ["Secret","v1","array"]`)
-	late.sees(h, 1, ns+`/a ["Secret","v1","null"]`)
 }
 
 // C-15: a restriction to namespaces does not apply to a cluster-scoped kind.

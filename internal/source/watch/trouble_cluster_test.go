@@ -27,48 +27,6 @@ func allow(t *testing.T, c *testenv.Cluster, user, namespace, group, resource st
 	}
 }
 
-func TestMissingPermission(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	group := ns + ".example.com"
-	crd(t, c, group, "Thing", "Namespaced", "v1")
-	custom(t, c, group+"/v1", "Thing", ns, "a")
-	o := observe(t, c.UserKubeconfig)
-	h := bindings("alice",
-		hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(ns)},
-		hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing"},
-	)
-	stuck, done := o.begin(h)
-	want := []string{
-		`no permission to list things.` + group + ` (v1) in namespace ` + ns + `: give the operator's ServiceAccount, by a Role in namespace "` +
-			ns + `" (or a ClusterRole), the rule {apiGroups: ["` + group + `"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
-		`no permission to list things.` + group + ` (v1): give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: ["` + group +
-			`"], resources: ["things"], verbs: ["get", "list", "watch"]}`,
-	}
-	for range want {
-		tr := test.Receive(t, stuck, "trouble")
-		if tr.text != want[tr.index] {
-			t.Errorf("binding %d: got\n%s\nwant\n%s", tr.index, tr.text, want[tr.index])
-		}
-	}
-	// Each binding continues as soon as possible, and reports nothing twice.
-	allow(t, c, "alice", ns, group, "things", "get", "list", "watch")
-	allow(t, c, "alice", "", group, "things", "get", "list", "watch")
-	if err := test.Receive(t, done, "end of Enable"); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case tr := <-stuck:
-		t.Errorf("binding %d received the trouble again: %s", tr.index, tr.text)
-	default:
-	}
-	o.sees(h, 0, ns+"/a")
-	o.Unlock(h, 0)
-	custom(t, c, group+"/v1", "Thing", ns, "b")
-	o.expect("Added " + ns + "/b")
-}
-
 // With permission to list but not to watch, there is an initial list, and an error that names the missing permission.
 func TestWatchForbidden(t *testing.T) {
 	t.Parallel()
@@ -135,42 +93,6 @@ func TestFollowForbidden(t *testing.T) {
 	o.expect("Added " + one + "/b")
 	allow(t, c, user, three, group, "things", "get", "list", "watch")
 	o.expect("Added " + three + "/a")
-}
-
-func TestMissingCRD(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	group := ns + ".example.com"
-	o := observe(t, c.Kubeconfig)
-	here := hook.Kubernetes{APIVersion: "v1", Kind: "Secret", Namespaces: inNamespaces(ns)}
-	missing := hook.Kubernetes{APIVersion: group + "/v1", Kind: "Belated", Namespaces: inNamespaces(ns)}
-	h := bindings("early", here, missing)
-	stuck, done := o.begin(h)
-	tr := test.Receive(t, stuck, "trouble")
-	if want := `the API server knows no kind, plural or short name "Belated" in "` + group +
-		`/v1": is its CRD missing, or is it served in another version?`; tr.index != 1 || tr.text != want {
-		t.Errorf("binding %d got\n%s\nwant\n%s", tr.index, tr.text, want)
-	}
-	// It delays no other hook.
-	other := o.unlocked(bindings("other", here))
-	o.sees(other, 0)
-	o.sees(h, 1)
-
-	crd(t, c, group, "Belated", "Namespaced", "v1")
-	if err := test.Receive(t, done, "end of Enable"); err != nil {
-		t.Fatal(err)
-	}
-	o.Unlock(h, 1)
-	custom(t, c, group+"/v1", "Belated", ns, "a")
-	o.expect("Added " + ns + "/a")
-
-	// A CRD that goes takes its objects along; the binding recovers when it comes back.
-	c.Kubectl(t, "delete", "crd", "belateds."+group)
-	o.expect("Deleted " + ns + "/a")
-	crd(t, c, group, "Belated", "Namespaced", "v1")
-	custom(t, c, group+"/v1", "Belated", ns, "b")
-	o.expect("Added " + ns + "/b")
 }
 
 // Enable of an impossible binding ends with the operator.

@@ -9,48 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// The real API server takes the Events, and kubectl shows them with the Pod.
-func TestDescribe(t *testing.T) {
-	cluster := testenv.Shared(t)
-	namespace := cluster.Namespace(t)
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
-	cluster.Kubectl(t, "-n", namespace, "run", "operator-0", "--image=operator")
-	cluster.Kubectl(t, "-n", namespace, "create", "role", "events", "--verb=create,patch", "--resource=events.events.k8s.io")
-	cluster.Kubectl(t, "-n", namespace, "create", "rolebinding", "events", "--role=events", "--serviceaccount="+namespace+":default")
-	cluster.UntilAllowed(t, "system:serviceaccount:"+namespace+":default", namespace, "create", "events.events.k8s.io")
-	config := cluster.Config(t)
-	config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":default"
-	client, err := kube.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As the chart starts it: the uid is given, and ServiceAccount "default" is not allowed to read the Pod.
-	uid := cluster.Kubectl(t, "-n", namespace, "get", "pod", "operator-0", "-o", "jsonpath={.metadata.uid}")
-	pod := Reference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: "operator-0", UID: types.UID(uid)}
-	r := New(Options{Client: client, Pod: pod, Log: slog.New(slog.DiscardHandler)})
-	r.Failed("a.sh", "main", `Hook "a.sh" fails: exit status 1`)
-	r.Flush(context.Background())
-	r.Failed("a.sh", "main", "again")
-	r.Failed("a.sh", "main", "again")
-	for _, l := range r.lines {
-		l.notBefore = l.first
-	}
-	r.Succeeded("a.sh", "main")
-	r.Flush(context.Background())
-
-	got := cluster.Kubectl(t, "-n", namespace, "describe", "pod", "operator-0")
-	for _, want := range []string{"HookFailed", "(x3 over", `Hook "a.sh" fails: exit status 1`, "HookRecovered"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in\n%s", want, got)
-		}
-	}
-}
 
 // Events of hooks are in the namespace of their object, and kubectl finds them by its uid. Objects without a namespace have theirs in
 // "default".

@@ -105,22 +105,6 @@ func TestSecretIsDeleted(t *testing.T) {
 	}
 }
 
-// Without the key of the CA there is a new one, and the secret of paths stays.
-func TestForceNewCA(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	a, _ := replica(t, c, ns)
-	run(t, a)
-	before, token := a.Bundle(), a.Token("/a")
-	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
-	becomes(t, a, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
-	trusts(t, a.Bundle(), leaf(t, a), "hooks."+ns+".svc", time.Now())
-	if a.Token("/a") != token {
-		t.Error("the paths change with the CA")
-	}
-}
-
 // Without names there is the secret of paths only; certificates are added when a server needs them.
 func TestSecretOfPathsOnly(t *testing.T) {
 	t.Parallel()
