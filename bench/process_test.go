@@ -25,9 +25,7 @@ const settle = 10 * time.Second
 func (b *bench) hooks(texts ...string) string {
 	dir := b.TempDir()
 	for i, text := range texts {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("hook-%02d.sh", i)), []byte(text), 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Script(b, dir, fmt.Sprintf("hook-%02d.sh", i), text)
 	}
 	return dir
 }

@@ -2,9 +2,7 @@ package deploy
 
 import (
 	"errors"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,9 +30,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 			`executeHookOnEvent: [Deleting], namespace: {nameSelector: {matchNames: [` + namespace + `]}}}]}`,
 	} {
 		text := "#!/bin/sh\n[ \"$1\" != --config ] || echo '" + config + "'\n"
-		if err := os.WriteFile(filepath.Join(hooks, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, hooks, name, text)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: hooks, Kubeconfig: kubeconfigOf(t, cluster, namespace, "shop-shell-operator"),

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,9 +11,7 @@ import (
 func hookFile(t *testing.T, dir, name, config, lines string) {
 	t.Helper()
 	text := "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'END'\n" + config + "\nEND\nexit\nfi\n" + lines + "\n"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, name, text)
 }
 
 // denying is the configuration of a hook that reviews ConfigMaps of a namespace.

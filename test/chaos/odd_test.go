@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,13 +18,7 @@ import (
 // simple starts an operator with hooks in sh, by name.
 func simple(t *testing.T, cluster *testenv.Cluster, hooks map[string]string, args ...string) *testenv.Operator {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range hooks {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Args: args})
+	return testenv.Start(t, testenv.OperatorOptions{HooksDir: testenv.Hooks(t, hooks), Kubeconfig: cluster.Kubeconfig, Args: args})
 }
 
 func clientOf(t *testing.T, cluster *testenv.Cluster) *kubernetes.Clientset {

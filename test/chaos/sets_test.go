@@ -7,9 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -250,9 +248,7 @@ func TestSetsByRequests(t *testing.T) {
 	cluster := testenv.Shared(t)
 	w := &setWorld{t: t, cluster: cluster, client: clientOf(t, cluster), random: rand.New(rand.NewPCG(seed(), 600)),
 		namespace: cluster.Namespace(t), strayed: map[string]int{}, wanted: []members{{}}, hooks: t.TempDir()}
-	if err := os.WriteFile(filepath.Join(w.hooks, "put.sh"), []byte(setsHook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, w.hooks, "put.sh", setsHook)
 	began, verdict := time.Now(), "FAILED"
 	defer func() {
 		results = append(results, result{Case: name, Seed: seed(), Verdict: verdict, Took: time.Since(began), Changes: w.changes})

@@ -15,7 +15,7 @@ func TestRunCluster(t *testing.T) {
 	ns := c.Namespace(t)
 	c.Kubectl(t, "-n", ns, "create", "configmap", "menu", "--from-literal=soup=leek")
 	c.Kubectl(t, "-n", ns, "create", "secret", "generic", "token", "--from-literal=value=top-secret")
-	dir := hooksDir(t, map[string]string{"menu.sh": `#!/bin/sh
+	dir := testenv.Hooks(t, map[string]string{"menu.sh": `#!/bin/sh
 if [ "${1:-}" = --config ]; then
   echo '{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, apiVersion: v1, jqFilter: .data, namespace: {nameSelector: {matchNames: [` + ns + `]}}, nameSelector: {matchNames: [menu]}}]}'
   exit
@@ -59,7 +59,7 @@ func TestRunClusterReview(t *testing.T) {
 	c := testenv.Shared(t)
 	owned, other := c.Namespace(t), c.Namespace(t)
 	c.Kubectl(t, "label", "namespace", owned, "example.com/owned=yes")
-	dir := hooksDir(t, map[string]string{"review.sh": `#!/bin/sh
+	dir := testenv.Hooks(t, map[string]string{"review.sh": `#!/bin/sh
 if [ "${1:-}" = --config ]; then
   echo '{configVersion: v1, kubernetesValidating: [{name: r.example.com, namespace: {labelSelector: {matchLabels: {example.com/owned: "yes"}}}, rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}]}'
   exit
@@ -84,7 +84,7 @@ echo '{"allowed": true}' >"$VALIDATING_RESPONSE_PATH"
 func TestRunClusterSet(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
-	dir := hooksDir(t, map[string]string{"set.sh": `#!/bin/sh
+	dir := testenv.Hooks(t, map[string]string{"set.sh": `#!/bin/sh
 if [ "${1:-}" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 echo '{"operation": "Sync", "set": "web", "force": true, "objects": ['"$OBJECTS"']}' >"$KUBERNETES_PATCH_PATH"
 `})

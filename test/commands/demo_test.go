@@ -26,9 +26,7 @@ func assets(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
 		text := fmt.Sprintf("#!/bin/sh\nexec '%s' %s \"$@\"\n", filepath.Join(test.Root(), "bin", "testcluster"), name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, name, text)
 	}
 	return dir
 }

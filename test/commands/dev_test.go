@@ -218,9 +218,7 @@ func TestDevInMemory(t *testing.T) {
 	c.Kubectl(t, "wait", "--for=create", "configmap/"+name, "--timeout=60s")
 
 	other := t.TempDir()
-	if err := os.WriteFile(filepath.Join(other, "hello.sh"), []byte("#!/bin/sh\necho '{configVersion: v1, onStartup: 1}'\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, other, "hello.sh", "#!/bin/sh\necho '{configVersion: v1, onStartup: 1}'\n")
 	o := testenv.Start(t, testenv.OperatorOptions{HooksDir: other, Kubeconfig: path,
 		Args: []string{"--leader-election", "--namespace=default"}})
 	o.UntilLog("Hook executed successfully")

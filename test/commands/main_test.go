@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/test"
@@ -24,16 +23,4 @@ func command(t *testing.T, kubeconfig string, args ...string) string {
 		t.Fatalf("%q: %v\n%s%s", args, err, out, stderr.String())
 	}
 	return string(out)
-}
-
-// hooksDir makes a directory with hooks.
-func hooksDir(t *testing.T, hooks map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range hooks {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }

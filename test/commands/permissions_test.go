@@ -20,7 +20,7 @@ func TestPermissions(t *testing.T) {
 	c.Kubectl(t, "-n", own, "create", "serviceaccount", "operator")
 	user := "system:serviceaccount:" + own + ":operator"
 	kubeconfig := kubeconfigOf(t, c, own, "operator")
-	dir := hooksDir(t, map[string]string{"copy.sh": `#!/bin/sh
+	dir := testenv.Hooks(t, map[string]string{"copy.sh": `#!/bin/sh
 set -eu
 if [ "${1:-}" = --config ]; then
   cat <<YAML

@@ -23,7 +23,7 @@ func TestRBAC(t *testing.T) {
 	t.Cleanup(func() { c.Kubectl(t, "delete", "crd", crd+".rbac.example.com", "--wait=false") })
 	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+crd+".rbac.example.com")
 
-	dir := hooksDir(t, map[string]string{
+	dir := testenv.Hooks(t, map[string]string{
 		"wide": fmt.Sprintf(`#!/bin/sh
 if [ "$1" != --config ]; then exit; fi
 cat <<YAML

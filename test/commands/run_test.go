@@ -11,7 +11,7 @@ import (
 func TestRunApply(t *testing.T) {
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
-	dir := hooksDir(t, map[string]string{"make": `#!/bin/sh
+	dir := testenv.Hooks(t, map[string]string{"make": `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 echo '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "` + ns + `", "name": "made"}}}' >"$KUBERNETES_PATCH_PATH"
 kubectl get namespace ` + ns + ` -o name

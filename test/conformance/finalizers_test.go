@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,9 +40,7 @@ while read -r event name terminating; do
   esac
 done
 `, namespace, finalizer, files)
-	if err := os.WriteFile(filepath.Join(hooks, "files.sh"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "files.sh", script)
 	kubeconfig := c.KubeconfigFor(t, c.Kubeconfig, namespace)
 	start := func(status int) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: kubeconfig, Status: status,

@@ -234,9 +234,7 @@ func TestHostileHook(t *testing.T) {
 	hook := "#!/bin/sh\n[ \"$1\" = --config ] && { echo '{\"configVersion\": \"v1\", \"onStartup\": 1}'; exit; }\n" +
 		"printf '<script>document.title=\"caught\"</script><hx-partial hx-target=\"#content\">gone</hx-partial>\\033[31m\\n'\n" +
 		"head -c 1000000 /dev/zero | tr '\\0' x\n"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, name, hook)
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: testenv.Shared(t).Kubeconfig})
 	op.UntilLog("Hook executed successfully")
 	c := show(t, op.Command("console", "--no-browser"))

@@ -255,9 +255,7 @@ func TestTunnel(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, name, text)
 	}
 	write("kubectl", kubectl)
 	write("hooks.sh", "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n")

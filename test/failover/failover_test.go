@@ -51,9 +51,7 @@ func newStage(t *testing.T, slow string) *stage {
 	s.namespace = s.cluster.Namespace(t)
 	// The controllers make this one at some time; later it would be one more object.
 	s.cluster.Kubectl(t, "-n", s.namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
-	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, hookText, s.namespace, s.dir, slow), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, s.hooks, "hook.sh", fmt.Sprintf(hookText, s.namespace, s.dir, slow))
 	return s
 }
 

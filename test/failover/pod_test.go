@@ -25,9 +25,7 @@ exit 3
 
 func failing(t *testing.T) (dir, fixed string) {
 	dir, fixed = t.TempDir(), filepath.Join(t.TempDir(), "fixed")
-	if err := os.WriteFile(filepath.Join(dir, "hook.sh"), fmt.Appendf(nil, failingHook, fixed), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "hook.sh", fmt.Sprintf(failingHook, fixed))
 	return dir, fixed
 }
 

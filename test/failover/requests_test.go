@@ -44,9 +44,7 @@ func newPutting(t *testing.T, begins string, args ...string) *putting {
 		t.Fatal(err)
 	}
 	hooks := t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "put.sh"), []byte(puttingHook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "put.sh", puttingHook)
 	start := func(name string) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: p.cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
 			Args: append([]string{"--namespace", p.namespace, "--kubernetes-events=false"}, args...)})

@@ -165,9 +165,7 @@ func sent(g *testenv.Gateway) (changes []testenv.Change, renewed []time.Time) {
 // to a hook; no change of the old leader comes when the Lease has run out, nor after the first one of the new leader.
 func TestStream(t *testing.T) {
 	s := newStage(t, "")
-	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, streamHook, s.namespace, s.dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, s.hooks, "hook.sh", fmt.Sprintf(streamHook, s.namespace, s.dir))
 	short := append(shortLease(), "--object-patcher-kube-client-qps", "40", "--object-patcher-kube-client-burst", "1")
 	st := newStream(s)
 	gatewayA, kubeconfigA := testenv.NewGateway(t, s.cluster.Kubeconfig, 1)

@@ -41,9 +41,7 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 		"healthy": fmt.Sprintf(reviewer, "", "healthy."+ns, ns, "configmaps"),
 		"waits":   fmt.Sprintf(reviewer, "onStartup: 1,", "waits."+ns, ns, "secrets"),
 	} {
-		if err := os.WriteFile(filepath.Join(hooks, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, hooks, name, text)
 	}
 	denied := func(kind, by string) {
 		t.Helper()

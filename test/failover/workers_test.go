@@ -3,7 +3,6 @@ package failover
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -38,9 +37,7 @@ hook::run "$@"
 
 func newWorkerStage(t *testing.T, slow string) *stage {
 	s := newStage(t, slow)
-	if err := os.WriteFile(filepath.Join(s.hooks, "hook.sh"), fmt.Appendf(nil, workerText, s.namespace, s.dir, slow), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, s.hooks, "hook.sh", fmt.Sprintf(workerText, s.namespace, s.dir, slow))
 	return s
 }
 

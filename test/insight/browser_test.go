@@ -84,9 +84,7 @@ func TestStatusPageEscapes(t *testing.T) {
 	const name = `<img src=x onerror="document.title='caught'"><script>document.title='caught'<!--.sh`
 	hook := "#!/bin/sh\n[ \"$1\" = --config ] && echo '{\"configVersion\": \"v1\", \"schedule\": [{\"name\": \"<b>bold</b>\", " +
 		"\"crontab\": \"0 3 1 1 *\"}]}'\n"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, name, hook)
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: testenv.Shared(t).Kubeconfig})
 	op.UntilLog("Schedule binding for hook enabled successfully")
 	b := browser.Open(t)

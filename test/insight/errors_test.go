@@ -55,9 +55,7 @@ func TestErrorsByHookAndView(t *testing.T) {
 		config := `{configVersion: v1, settings: {retry: {limit: 1}` + form.settings + `}, kubernetes: [{kind: ConfigMap, queue: ` + form.hook +
 			`, executeHookOnSynchronization: false, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [` + namespace + `]}}}]}`
 		text := strings.ReplaceAll(form.text, "CONFIG", config)
-		if err := os.WriteFile(filepath.Join(dir, form.hook), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, form.hook, text)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig})
 	for _, form := range forms {

@@ -1,9 +1,7 @@
 package insight
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,9 +31,7 @@ kubernetesMutating:
 END
 exit 0
 `
-	if err := os.WriteFile(filepath.Join(hooks, "owner.sh"), []byte(owner), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "owner.sh", owner)
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.UserKubeconfig,
 		Args: []string{"--validating-webhook-configuration-name", namespace}})
 	op.UntilLog("Cannot register webhooks. Will retry after delay.", "kind", "MutatingWebhookConfiguration")
@@ -110,9 +106,7 @@ func TestWarningsOfAPIServer(t *testing.T) {
 		c.Kubectl(t, "-n", namespace, "patch", "things."+namespace+".example.com/one", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	})
 	hooks := t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "warner.sh"), []byte(strings.ReplaceAll(warner, "NAMESPACE", namespace)), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "warner.sh", strings.ReplaceAll(warner, "NAMESPACE", namespace))
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig, Args: []string{"--namespace", namespace}})
 	op.UntilLog("Hook executed successfully")
 	shown := op.Ask("runs", "show", op.UntilLog("Execute hook").Fields["run"])

@@ -91,9 +91,7 @@ echo "%s: $(type -p kubectl) ${SHELL_OPERATOR_KUBECTL_FILE:+set} $(kubectl get n
 	dir := t.TempDir()
 	for name, settings := range map[string]string{"default": "", "auto": ", settings: {kubectl: auto}",
 		"process": ", settings: {kubectl: process}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, hook, settings, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, name, fmt.Sprintf(hook, settings, name))
 	}
 	wrapper := t.TempDir()
 	if err := os.WriteFile(filepath.Join(wrapper, "kubectl"), fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\"\n", bin(t, "kubectl")),
@@ -144,9 +142,7 @@ kubectl delete cm s3cret --ignore-not-found --now=perhaps
 true
 `
 	for name, settings := range map[string]string{"calls.sh": "", "hidden.sh": ", settings: {kubectl: process}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, hook, settings), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, name, fmt.Sprintf(hook, settings))
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: c.Kubeconfig})
 	for _, name := range []string{"calls.sh", "hidden.sh"} {

@@ -3,8 +3,6 @@ package ownwrites
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -96,9 +94,7 @@ func startLoop(t *testing.T, operation string) *world {
 		t.Fatal(err)
 	}
 	hooks := t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), fmt.Appendf(nil, loop, w.namespace, operation), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "hook.sh", fmt.Sprintf(loop, w.namespace, operation))
 	w.op = testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Args: []string{"--namespace",
 		w.namespace},
 		Env: []string{"NS=" + w.namespace}})

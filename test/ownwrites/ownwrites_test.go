@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -79,9 +77,7 @@ func start(t *testing.T, b behavior, objects, runs int, trouble testenv.Trouble,
 	b.queue, b.kind = cmp.Or(b.queue, "main"), cmp.Or(b.kind, "ConfigMap")
 	hooks := t.TempDir()
 	text := fmt.Sprintf(script, fmt.Sprintf(config, w.namespace, b.queue, b.kind, b.selector, b.filter), b.script)
-	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "hook.sh", text)
 	gateway, kubeconfig := testenv.NewGateway(t, cluster.Kubeconfig, 1)
 	gateway.Make(trouble)
 	for _, do := range between {

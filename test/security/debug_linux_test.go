@@ -22,7 +22,7 @@ func TestDebugSocket(t *testing.T) {
 	defer os.RemoveAll(root)
 	socket := filepath.Join(root, "made", "debug.socket")
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-unix-socket", socket},
+		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-unix-socket", socket},
 	})
 	op.UntilLog("Hook executed successfully")
 	for path, want := range map[string]fs.FileMode{socket: fs.ModeSocket | 0o600, filepath.Dir(socket): fs.ModeDir | 0o700} {
@@ -81,9 +81,7 @@ func TestPlantedDebugFolder(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a.sh"), []byte(startup), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "a.sh", startup)
 	op := testenv.Start(t, testenv.OperatorOptions{
 		Binary: wrapper, HooksDir: dir, Kubeconfig: kubeconfig, TmpDir: filepath.Join(tmp, "operator"),
 		Env: []string{"XDG_RUNTIME_DIR=" + runtime, "HOME=" + tmp},
@@ -116,7 +114,7 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; fi
 		t.Run(name, func(t *testing.T) {
 			seen := filepath.Join(t.TempDir(), "seen")
 			op := testenv.Start(t, testenv.OperatorOptions{
-				HooksDir: hooks(t, map[string]string{"a.sh": looks}), Kubeconfig: cluster.Kubeconfig,
+				HooksDir: testenv.Hooks(t, map[string]string{"a.sh": looks}), Kubeconfig: cluster.Kubeconfig,
 				Args: test.args, Env: []string{"DATABASE_PASSWORD=s3cr3t", "SEEN=" + seen},
 			})
 			op.UntilLog("Hook executed successfully")

@@ -52,7 +52,7 @@ func reviewing(t *testing.T, script string, more map[string]string) (op *testenv
 		`"failurePolicy": "Fail"`) + script}
 	maps.Copy(all, more)
 	op = testenv.Start(t, testenv.OperatorOptions{
-		HooksDir:   hooks(t, all),
+		HooksDir:   testenv.Hooks(t, all),
 		Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns},
 	})
 	op.UntilLog("Webhooks are registered")

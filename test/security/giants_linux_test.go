@@ -57,7 +57,7 @@ func TestMergedGiants(t *testing.T) {
 		files[name] = strings.ReplaceAll(text, "NAMESPACE", ns)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		Binary: testenv.Released(t), HooksDir: hooks(t, files), Kubeconfig: cluster.Kubeconfig, Env: []string{"RESULTS=" + results},
+		Binary: testenv.Released(t), HooksDir: testenv.Hooks(t, files), Kubeconfig: cluster.Kubeconfig, Env: []string{"RESULTS=" + results},
 		Args: []string{"--retry-min-delay", "1h", "--retry-max-delay", "1h"},
 	})
 	op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", "giant.sh")

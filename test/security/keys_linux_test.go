@@ -20,7 +20,7 @@ func TestQueueKeysOfSecrets(t *testing.T) {
 	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: db, namespace: %s}, data: {url: %q}}`, ns, value),
 		"apply", "-f", "-")
 	seen := filepath.Join(t.TempDir(), "seen")
-	dir := hooks(t, map[string]string{"keys.sh": `#!/bin/sh
+	dir := testenv.Hooks(t, map[string]string{"keys.sh": `#!/bin/sh
 if [ "$1" = --config ]; then cat <<'YAML'
 configVersion: v1
 settings: {retry: {limit: 2, minDelay: 1h, maxDelay: 1h}}

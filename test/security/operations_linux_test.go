@@ -38,7 +38,7 @@ func TestOperationsInMemory(t *testing.T) {
 				files[name] = strings.NewReplacer("NAMESPACE", ns, "QUEUE", name, "COUNT", fmt.Sprint(c.operations)).Replace(writer)
 			}
 			op := testenv.Start(t, testenv.OperatorOptions{
-				Binary: testenv.Released(t), HooksDir: hooks(t, files), Kubeconfig: cluster.Kubeconfig,
+				Binary: testenv.Released(t), HooksDir: testenv.Hooks(t, files), Kubeconfig: cluster.Kubeconfig,
 			})
 			for name := range files {
 				op.UntilLog("Hook executed successfully", "hook", name)

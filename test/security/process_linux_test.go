@@ -72,9 +72,7 @@ func (o ordinary) start(t *testing.T, files map[string]string, env []string, arg
 		t.Fatal(err)
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, name, text)
 	}
 	return testenv.Start(t, testenv.OperatorOptions{
 		Binary: o.binary, HooksDir: dir, Kubeconfig: o.kubeconfig, TmpDir: filepath.Join(o.dir, "tmp", "operator"),

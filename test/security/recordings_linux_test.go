@@ -136,7 +136,7 @@ func TestRecordings(t *testing.T) {
 		config, script, _ := strings.Cut(strings.ReplaceAll(text, "NAMESPACE", ns), "---\n")
 		files[name] = "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'" + config + "YAML\nexit; fi\n" + script
 	}
-	dir, tmp := hooks(t, files), filepath.Join(t.TempDir(), "tmp")
+	dir, tmp := testenv.Hooks(t, files), filepath.Join(t.TempDir(), "tmp")
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: dir, Kubeconfig: cluster.Kubeconfig, TmpDir: tmp, Env: []string{"PASSWORD=" + marker},
 		Args: []string{"--retry-min-delay", "1h", "--retry-max-delay", "1h", "--validating-webhook-configuration-name", ns},

@@ -57,7 +57,7 @@ func ports(t *testing.T) (*testenv.Operator, []*port) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t, map[string]string{
+		HooksDir: testenv.Hooks(t, map[string]string{
 			"review.sh": fmt.Sprintf(validating, ns+".example.com", ns),
 			"serve.sh":  serving + "echo \"asked $(jq -c '.[0].request | [.method, .path]' $BINDING_CONTEXT_PATH)\"\n",
 		}),

@@ -53,7 +53,7 @@ func TestForgedReviews(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t, map[string]string{"count.sh": fmt.Sprintf(counting, ns)}), Kubeconfig: cluster.Kubeconfig,
+		HooksDir: testenv.Hooks(t, map[string]string{"count.sh": fmt.Sprintf(counting, ns)}), Kubeconfig: cluster.Kubeconfig,
 		Args: []string{"--validating-webhook-configuration-name", ns, "--record", "all", "--log-level", "debug"},
 	})
 	op.UntilLog("Webhooks are registered")

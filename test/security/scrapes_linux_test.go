@@ -4,8 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,9 +35,7 @@ func TestSlowScrapers(t *testing.T) {
 			text = strings.ReplaceAll(text, "="+with[i]+" ", "="+with[i+1]+" ")
 			text = strings.ReplaceAll(text, `"`+with[i]+`\"`, `"`+with[i+1]+`\"`)
 		}
-		if err := os.WriteFile(filepath.Join(hooks, name), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, hooks, name, text)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{Binary: testenv.Released(t), HooksDir: hooks, Kubeconfig: c.Kubeconfig})
 	for _, hook := range []string{"long.sh", "many.sh", "small.sh"} {

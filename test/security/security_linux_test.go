@@ -22,19 +22,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// hooks writes hooks and other files into a new directory.
-func hooks(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 const validating = `#!/bin/sh
 if [ "$1" = --config ]; then
   echo '{"configVersion": "v1", "kubernetesValidating": [{"name": "%s", "failurePolicy": "Ignore",
@@ -58,14 +45,14 @@ func TestListeners(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	t.Run("without webhooks", func(t *testing.T) {
-		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig})
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig})
 		pages := op.UntilLog("base http server started")
 		op.UntilLog("Hook executed successfully")
 		wantListeners(t, op.Pid(), pages.Fields["port"])
 	})
 	t.Run("with webhooks", func(t *testing.T) {
 		op := testenv.Start(t, testenv.OperatorOptions{
-			HooksDir:   hooks(t, map[string]string{"a.sh": fmt.Sprintf(validating, ns+".example.com", ns)}),
+			HooksDir:   testenv.Hooks(t, map[string]string{"a.sh": fmt.Sprintf(validating, ns+".example.com", ns)}),
 			Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns},
 		})
 		pages := op.UntilLog("base http server started")
@@ -84,7 +71,7 @@ func TestListeners(t *testing.T) {
 		}
 	})
 	t.Run("with HTTP hooks", func(t *testing.T) {
-		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks(t, map[string]string{"a.sh": serving}), Kubeconfig: cluster.Kubeconfig})
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: testenv.Hooks(t, map[string]string{"a.sh": serving}), Kubeconfig: cluster.Kubeconfig})
 		pages := op.UntilLog("base http server started")
 		served := op.UntilLog("HTTP hooks are served")
 		_, port, err := net.SplitHostPort(served.Fields["address"])
@@ -95,7 +82,7 @@ func TestListeners(t *testing.T) {
 	})
 	t.Run("with the debug API on TCP", func(t *testing.T) {
 		op := testenv.Start(t, testenv.OperatorOptions{
-			HooksDir: hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-http-addr", ":0"},
+			HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-http-addr", ":0"},
 		})
 		pages := op.UntilLog("base http server started")
 		op.UntilLog("Hook executed successfully")
@@ -198,7 +185,7 @@ func TestPrivateFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t,
+		HooksDir: testenv.Hooks(t,
 			map[string]string{"a.sh": startup + "find \"$(dirname \"$(dirname \"$BINDING_CONTEXT_PATH\")\")\" -printf 'mode %m %y %p\\n'\n"}),
 		Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
 	})
@@ -241,7 +228,7 @@ func TestPlantedLinks(t *testing.T) {
 		}
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t, map[string]string{"a.sh": startup}), Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
+		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
 	})
 	op.UntilLog("Hook executed successfully")
 	for _, name := range []string{"lock", "diary"} {
@@ -274,7 +261,7 @@ func TestObjectsAreData(t *testing.T) {
 	}
 	cluster.KubectlInput(t, string(object), "create", "-f", "-")
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks(t, map[string]string{"a.sh": fmt.Sprintf(`#!/bin/sh
+		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": fmt.Sprintf(`#!/bin/sh
 if [ "$1" = --config ]; then
   echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: [%s]}}, jqFilter: .data}]}'
   exit

@@ -55,9 +55,7 @@ func TestTraces(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	receiver := otlp.NewReceiver(t, true)
 	hooks, files := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), fmt.Appendf(nil, hookText, namespace, files), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "hook.sh", fmt.Sprintf(hookText, namespace, files))
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
 		Env:  []string{"TRACING_OTLP_ENDPOINT=" + receiver.Address, "TRACING_OTLP_AUTH_TOKEN=sesame", "TRACING_OTLP_CA=" + receiver.CA},
@@ -159,9 +157,7 @@ func TestTracesOfWorkers(t *testing.T) {
 	cluster := testenv.Shared(t)
 	receiver := otlp.NewReceiver(t, true)
 	hooks := t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), []byte(workerText), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "hook.sh", workerText)
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
 		Env:  []string{"TRACING_OTLP_ENDPOINT=" + receiver.Address, "TRACING_OTLP_CA=" + receiver.CA},

@@ -1,0 +1,27 @@
+package testenv
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Script writes an executable file below a directory.
+func Script(t testing.TB, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Hooks returns a directory with these executable files, by their names.
+func Hooks(t testing.TB, texts map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range texts {
+		Script(t, dir, name, text)
+	}
+	return dir
+}
