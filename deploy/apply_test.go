@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -181,7 +179,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 	pod := spec.Template.Spec
 	cluster.UntilRoles(t, "system:serviceaccount:"+namespace+":"+pod.ServiceAccountName, namespace, hooks)
 	cmd := exec.CommandContext(t.Context(), testenv.Binary(t), pod.Containers[0].Args...)
-	cmd.Env = []string{"KUBECONFIG=" + kubeconfigOf(t, cluster, namespace, pod.ServiceAccountName), "TMPDIR=" + t.TempDir()}
+	cmd.Env = []string{"KUBECONFIG=" + cluster.KubeconfigOf(t, namespace, pod.ServiceAccountName), "TMPDIR=" + t.TempDir()}
 	for _, e := range pod.Containers[0].Env {
 		if e.Value == "" {
 			e.Value = namespace // all that are used come from metadata.namespace
@@ -201,23 +199,6 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 			t.Errorf("this was not uninstalled: %s", got)
 		}
 	}
-}
-
-// kubeconfigOf is a kubeconfig with the token of a ServiceAccount.
-func kubeconfigOf(t *testing.T, cluster *testenv.Cluster, namespace, account string) string {
-	t.Helper()
-	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: strings.TrimSpace(cluster.Kubectl(t, "-n", namespace, "create", "token", account))}
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // TestManifestsApply lets the API server take the plain manifests, twice, and a Pod as their Deployment makes it.
@@ -395,7 +376,7 @@ echo '{"allowed": false, "message": "nothing is allowed here"}' >"$VALIDATING_RE
 		t.Fatal(err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks, Kubeconfig: kubeconfigOf(t, cluster, namespace, "shop-shell-operator"),
+		HooksDir: hooks, Kubeconfig: cluster.KubeconfigOf(t, namespace, "shop-shell-operator"),
 		Args: []string{"--validating-webhook-configuration-name", namespace + "-shop-shell-operator-admission",
 			"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0", "--kubernetes-events=false"},
 	})

@@ -33,7 +33,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		testenv.Script(t, hooks, name, text)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: hooks, Kubeconfig: kubeconfigOf(t, cluster, namespace, "shop-shell-operator"),
+		HooksDir: hooks, Kubeconfig: cluster.KubeconfigOf(t, namespace, "shop-shell-operator"),
 		Args: []string{"--namespace", namespace, "--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
 			"--kubernetes-events=false"},
 	})

@@ -105,25 +105,9 @@ func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
 func (e *example) start(env ...string) {
 	e.t.Helper()
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
-		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: e.kubeconfig(),
+		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: e.cluster.KubeconfigOf(e.t, e.namespace, e.name),
 		Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
 	})
-}
-
-// kubeconfig is that of the example's ServiceAccount.
-func (e *example) kubeconfig() string {
-	e.t.Helper()
-	config, err := os.ReadFile(e.cluster.Kubeconfig)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	token := strings.TrimSpace(e.kubectl("create", "token", e.name))
-	own := regexp.MustCompile(`token: .*`).ReplaceAllString(string(config), "token: "+token)
-	path := filepath.Join(e.t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
-		e.t.Fatal(err)
-	}
-	return path
 }
 
 // pythonPath lets hooks in Python find the library, as in the image.

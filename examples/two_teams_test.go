@@ -151,7 +151,8 @@ func install(t *testing.T, cluster *testenv.Cluster, dir, namespace string) team
 
 func (r team) start() *example {
 	r.t.Helper()
-	r.operator = testenv.Start(r.t, testenv.OperatorOptions{HooksDir: r.hooks, Kubeconfig: r.kubeconfig(), Env: r.env})
+	r.operator = testenv.Start(r.t, testenv.OperatorOptions{HooksDir: r.hooks, Env: r.env,
+		Kubeconfig: r.cluster.KubeconfigOf(r.t, r.namespace, r.name)})
 	return r.example
 }
 

@@ -19,7 +19,7 @@ func TestPermissions(t *testing.T) {
 	own, shop := c.Namespace(t), c.Namespace(t)
 	c.Kubectl(t, "-n", own, "create", "serviceaccount", "operator")
 	user := "system:serviceaccount:" + own + ":operator"
-	kubeconfig := kubeconfigOf(t, c, own, "operator")
+	kubeconfig := c.KubeconfigOf(t, own, "operator")
 	dir := testenv.Hooks(t, map[string]string{"copy.sh": `#!/bin/sh
 set -eu
 if [ "${1:-}" = --config ]; then

@@ -2,8 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -77,7 +75,7 @@ YAML
 
 	c.UntilRoles(t, "system:serviceaccount:"+own+":operator", own, manifests)
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: dir, Kubeconfig: kubeconfigOf(t, c, own, "operator"),
+		HooksDir: dir, Kubeconfig: c.KubeconfigOf(t, own, "operator"),
 		Args: []string{"--validating-webhook-configuration-name", own, "--leader-election", "--leader-election-lease", "baton",
 			"--namespace", own},
 	})
@@ -108,26 +106,4 @@ YAML
 func review(own, verb, resource, namespace string) string {
 	return fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:%s:operator",
 		"resourceAttributes": {"verb": %q, "resource": %q, "namespace": %q}}}`, own, verb, resource, namespace)
-}
-
-// kubeconfigOf writes a kubeconfig with a token of a ServiceAccount.
-func kubeconfigOf(t *testing.T, c *testenv.Cluster, namespace, account string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text, err := os.ReadFile(c.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := strings.TrimSpace(c.Kubectl(t, "-n", namespace, "create", "token", account))
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		if before, _, found := strings.Cut(line, "token:"); found {
-			line = before + "token: " + token + "\n"
-		}
-		lines = append(lines, line)
-	}
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -26,7 +26,7 @@ func TestReconcile(t *testing.T) {
 		c.UntilAllowed(t, user, ns, verb, "gardens.reconcile.example.com")
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: filepath.Join(dir, "hooks"), Kubeconfig: kubeconfigOf(t, c, own, "shell-operator"),
+		HooksDir: filepath.Join(dir, "hooks"), Kubeconfig: c.KubeconfigOf(t, own, "shell-operator"),
 		Args: []string{"--namespace", own, "--kubernetes-events=false"},
 	})
 	op.UntilLog("Kubernetes bindings for hook are enabled successfully")

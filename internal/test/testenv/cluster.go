@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -372,5 +373,20 @@ func (c *Cluster) KubeconfigFor(t testing.TB, from, namespace string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	copyKubeconfig(t, from, path, "    cluster: testcluster\n", "    cluster: testcluster\n    namespace: "+namespace+"\n")
+	return path
+}
+
+// KubeconfigOf returns a kubeconfig with a token of a ServiceAccount.
+func (c *Cluster) KubeconfigOf(t testing.TB, namespace, account string) string {
+	t.Helper()
+	token := strings.TrimSpace(c.Kubectl(t, "-n", namespace, "create", "token", account))
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text, err := os.ReadFile(c.Kubeconfig)
+	if err == nil {
+		err = os.WriteFile(path, regexp.MustCompile(`token: .*`).ReplaceAll(text, []byte("token: "+token)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return path
 }
