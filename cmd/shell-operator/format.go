@@ -15,9 +15,9 @@ import (
 type format string
 
 const (
-	formatText format = "text"
-	formatJSON format = "json"
-	formatYAML format = "yaml"
+	formatText   format = "text"
+	formatJSON   format = "json"
+	formatYAML   format = "yaml"
 	formatSchema format = "json-schema"
 )
 
