@@ -50,7 +50,7 @@ added, modified and deleted since the start and since the last run.`,
 			{Method: "GET", Path: "/hook/*/config", About: "the configuration that the hook has printed",
 				show: onHook(hooks, t.config), Command: &Command{
 					Use: "hook config HOOK", Short: "Show the configuration that a hook has printed", Args: ofOne, Takes: oneHook,
-					Long:    "Show the configuration that a hook has printed when it was loaded. 'shell-operator explain hook' has the defaults of its keys.",
+					Long:    "Show the configuration that a hook has printed. 'shell-operator explain hook' has the defaults of its keys.",
 					Example: "  shell-operator hook config pods.sh\n  shell-operator hook config pods.sh -o json",
 				}},
 			{Method: "POST", Path: "/hook/*/trigger", About: "queue a run: form field `binding`, unless the hook has only one",
