@@ -49,3 +49,27 @@ func TestHookWithoutEffectFails(t *testing.T) {
 		t.Errorf("%d of %d tasks reject it (%v): %v\n%s", len(failed), len(tasks), err, failed, out)
 	}
 }
+
+// TestAttemptsPass: the last attempt at each task passes its hidden tests.
+func TestAttemptsPass(t *testing.T) {
+	if !test.Long() {
+		t.Skip("the reference solutions pass: run 'make long'")
+	}
+	attempts, err := filepath.Glob("attempts/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[string]string{}
+	for _, dir := range attempts { // in their order
+		task, _, _ := strings.Cut(filepath.Base(dir), "-")
+		last[task] = dir
+	}
+	if len(last) != 20 {
+		t.Errorf("%d tasks have attempts", len(last))
+	}
+	for task, dir := range last {
+		if out, err := check(t, dir, task); err != nil {
+			t.Errorf("%s: %v\n%s", dir, err, out)
+		}
+	}
+}
