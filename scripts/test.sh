@@ -49,7 +49,7 @@ flags=(-exec 'env -u GOGC' -vet=off '-ldflags=-s -w' -p "$processors" -parallel 
 # Tests that start programs and observe them, those of formats and of tools for authors, and those of code without goroutines have no race
 # detector. The operator has it where they are about its concurrency. make long has it everywhere.
 plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|jq|script|wire|hook|shard|spelling|replica/ownership|run/kubectl)|internal$)(/|$)'
-concurrency='/test/(chaos|failover|reload)$'
+concurrency='/test/(chaos|failover|outage|reload)$'
 # The tests of the benchmarks are part of make long.
 except='/bench(/|$)'
 if [[ ${LONG:-} ]]; then

@@ -56,7 +56,7 @@ func Parse(path string, text []byte) (*File, []Problem) {
 		return f, []Problem{{Line: line, Column: 1, Message: "it is not YAML: " + message}}
 	}
 	if len(root.Content) == 0 {
-		return f, []Problem{{Line: 1, Column: 1, Message: "it is empty", Hint: "write cases: with a list of cases"}}
+		return f, []Problem{{Line: 1, Column: 1, Message: "cases must be a list with at least one case", Hint: "the file is empty"}}
 	}
 	r := &reader{dir: filepath.Dir(path)}
 	r.file(f, root.Content[0])
