@@ -121,7 +121,8 @@ func TestComparison(t *testing.T) {
 			t.Errorf("%g: %+v", counted, all)
 		}
 	}
-	if all := comparison(map[string]float64{"new": 1}, map[string]float64{"old": 1}); len(all) != 2 || all[0].wrong == "" || all[1].wrong == "" {
+	all := comparison(map[string]float64{"new": 1}, map[string]float64{"old": 1})
+	if len(all) != 2 || all[0].wrong == "" || all[1].wrong == "" {
 		t.Errorf("other figures: %+v", all)
 	}
 }

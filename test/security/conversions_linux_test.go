@@ -63,7 +63,8 @@ func TestLargeKnownConversion(t *testing.T) {
 		"create", "-f", "-")
 	release := filepath.Join(t.TempDir(), "release")
 	op := testenv.Start(t, testenv.OperatorOptions{
-		Binary: testenv.Released(t), HooksDir: testenv.Hooks(t, map[string]string{"convert.py": strings.ReplaceAll(convertsThings, "GROUP", group)}),
+		Binary:     testenv.Released(t),
+		HooksDir:   testenv.Hooks(t, map[string]string{"convert.py": strings.ReplaceAll(convertsThings, "GROUP", group)}),
 		Kubeconfig: cluster.Kubeconfig,
 		Env:        []string{"RELEASE=" + release, "GOMEMLIMIT=900MiB"}, // as the chart sets it
 		Args:       []string{"--body-budget", strconv.Itoa(budget)},

@@ -22,7 +22,8 @@ func TestDebugSocket(t *testing.T) {
 	defer os.RemoveAll(root)
 	socket := filepath.Join(root, "made", "debug.socket")
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-unix-socket", socket},
+		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--debug-unix-socket", socket},
 	})
 	op.UntilLog("Hook executed successfully")
 	for path, want := range map[string]fs.FileMode{socket: fs.ModeSocket | 0o600, filepath.Dir(socket): fs.ModeDir | 0o700} {

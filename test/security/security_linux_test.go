@@ -45,7 +45,8 @@ func TestListeners(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	t.Run("without webhooks", func(t *testing.T) {
-		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig})
+		hooks := testenv.Hooks(t, map[string]string{"a.sh": startup})
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig})
 		pages := op.UntilLog("base http server started")
 		op.UntilLog("Hook executed successfully")
 		wantListeners(t, op.Pid(), pages.Fields["port"])
@@ -71,7 +72,8 @@ func TestListeners(t *testing.T) {
 		}
 	})
 	t.Run("with HTTP hooks", func(t *testing.T) {
-		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: testenv.Hooks(t, map[string]string{"a.sh": serving}), Kubeconfig: cluster.Kubeconfig})
+		hooks := testenv.Hooks(t, map[string]string{"a.sh": serving})
+		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig})
 		pages := op.UntilLog("base http server started")
 		served := op.UntilLog("HTTP hooks are served")
 		_, port, err := net.SplitHostPort(served.Fields["address"])
@@ -82,7 +84,8 @@ func TestListeners(t *testing.T) {
 	})
 	t.Run("with the debug API on TCP", func(t *testing.T) {
 		op := testenv.Start(t, testenv.OperatorOptions{
-			HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig, Args: []string{"--debug-http-addr", ":0"},
+			HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig,
+			Args: []string{"--debug-http-addr", ":0"},
 		})
 		pages := op.UntilLog("base http server started")
 		op.UntilLog("Hook executed successfully")

@@ -140,7 +140,7 @@ func (q *request) matches(tree map[string]any) error {
 	case q.subresource == "scale":
 		return nil
 	case q.kind.Custom && (o.GetKind() == "" || o.GetAPIVersion() == ""):
-		return errors.New("Object 'Kind' or 'apiVersion' is missing in the body") //nolint:staticcheck // as an API server has it
+		return errors.New("Object 'Kind' or 'apiVersion' is missing in the body")
 	case o.GetAPIVersion() != "" && o.GetAPIVersion() != gv:
 		return fmt.Errorf("the API version in the data (%s) does not match the expected API version (%s)", o.GetAPIVersion(), gv)
 	case o.GetKind() != "" && o.GetKind() != q.kind.Kind:
@@ -191,7 +191,7 @@ func (q *request) names() validation.ValidateNameFunc {
 	case q.at.GroupResource == schema.GroupResource{Resource: "services"}:
 		return validation.NameIsDNS1035Label
 	case q.kind.Group == "rbac.authorization.k8s.io":
-		return path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
+		return path.ValidatePathSegmentName
 	}
 	return validation.NameIsDNSSubdomain
 }
@@ -205,7 +205,7 @@ func (q *request) validate(live *stored, tree map[string]any) error {
 	o := &unstructured.Unstructured{Object: tree}
 	rule := q.names()
 	if live != nil {
-		rule = path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
+		rule = path.ValidatePathSegmentName
 	}
 	errs := append(q.errs, validation.ValidateObjectMetaAccessor(o, q.kind.Namespaced, rule, at)...)
 	if live != nil {

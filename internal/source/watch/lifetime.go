@@ -6,7 +6,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// lifetime is what bindings with a finalizer or conditions, or that ignore own changes, read of an object. It is nil for an object without any of it.
+// lifetime is what bindings with a finalizer or conditions, or that ignore own changes, read of an object. It is nil for an object
+// without any of it.
 type lifetime struct {
 	terminating bool
 	// generation is the text of the number.

@@ -164,7 +164,8 @@ var _ consumer = (*monitor)(nil)
 func newMonitor(h *hook.Hook, index int, sink Sink, reports Failures, meter Meter, log *slog.Logger) *monitor {
 	return &monitor{
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, reports: reports, meter: meter, log: log,
-		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{}, awaited: map[*subscription]bool{},
+		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
+		awaited:  map[*subscription]bool{},
 		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{},
 	}
 }

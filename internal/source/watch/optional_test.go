@@ -249,7 +249,8 @@ func (o *optionalStage) expect(when string, installed bool, objects int, came st
 	o.t.Helper()
 	synctest.Wait()
 	n := o.Snapshot(o.hook, 0).Len()
-	if is := o.Installed(o.hook, 0); is != installed || n != objects || fmt.Sprint(o.came) != came || !slices.Equal(o.seen.events[o.hook], events) {
+	is := o.Installed(o.hook, 0)
+	if is != installed || n != objects || fmt.Sprint(o.came) != came || !slices.Equal(o.seen.events[o.hook], events) {
 		o.t.Errorf("%s: installed %t, %d objects, came %v, events %q", when, is, n, o.came, o.seen.events[o.hook])
 	}
 }
@@ -388,7 +389,8 @@ func TestOptionalKindIsDisabled(t *testing.T) {
 				o.set(to)
 			}
 			if len(o.came) != came || o.Streams() > 0 || len(o.absent) > 0 || len(o.monitors) > 0 {
-				t.Errorf("%s: reported %v, %d streams, %d absent, %d monitors are left", name, o.came[came:], o.Streams(), len(o.absent), len(o.monitors))
+				t.Errorf("%s: reported %v, %d streams, %d absent, %d monitors are left",
+					name, o.came[came:], o.Streams(), len(o.absent), len(o.monitors))
 			}
 		})
 	}

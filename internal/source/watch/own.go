@@ -156,7 +156,9 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 
 // follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and what
 // is known of it. Changes wait no longer than most, if that is not 0.
-func (m *monitor) follow(key string, most time.Duration, reported bool) (last *object, known effect.Known, written func(before, after string)) {
+func (m *monitor) follow(key string, most time.Duration, reported bool) (
+	last *object, known effect.Known, written func(before, after string),
+) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.own[key]
