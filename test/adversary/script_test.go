@@ -28,6 +28,9 @@ import (
 // patience is for a state that takes a moment: an operator starts, a Lease runs out. It is that of a busy machine.
 const patience = 30 * time.Second
 
+// collected is for objects whose owner is gone: the garbage collector looks for new kinds each 30 s.
+const collected = 3 * patience
+
 // play runs the script. Each settle waits for the state of the reference, or makes it.
 func (w *world) play() {
 	w.t.Helper()
@@ -154,7 +157,7 @@ func (w *world) settle(n int) {
 		w.quiet()
 		var s state
 		var err error
-		if !w.await(3*patience, func() bool { // the garbage collector looks for new kinds each 30 s
+		if !w.await(collected, func() bool {
 			s, err = w.state()
 			return err != nil || !s.orphans()
 		}) || err != nil {
@@ -169,7 +172,7 @@ func (w *world) settle(n int) {
 	if d := w.disturbance; d != nil { // as late as it may last
 		d.end(w)
 	}
-	if w.reaches(n, patience) {
+	if w.reaches(n, collected) {
 		return
 	}
 	w.t.Errorf("the state after step %d is not that of the reference:\n%s", w.step, w.differs)
