@@ -191,7 +191,7 @@ func (q *request) names() validation.ValidateNameFunc {
 	case q.at.GroupResource == schema.GroupResource{Resource: "services"}:
 		return validation.NameIsDNS1035Label
 	case q.kind.Group == "rbac.authorization.k8s.io":
-		return path.ValidatePathSegmentName
+		return path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
 	}
 	return validation.NameIsDNSSubdomain
 }
@@ -205,7 +205,7 @@ func (q *request) validate(live *stored, tree map[string]any) error {
 	o := &unstructured.Unstructured{Object: tree}
 	rule := q.names()
 	if live != nil {
-		rule = path.ValidatePathSegmentName
+		rule = path.ValidatePathSegmentName //nolint:staticcheck // as an API server has it
 	}
 	errs := append(q.errs, validation.ValidateObjectMetaAccessor(o, q.kind.Namespaced, rule, at)...)
 	if live != nil {
