@@ -254,10 +254,13 @@ fi`)
 	asking.Go(func() {
 		tick := time.NewTicker(time.Second / time.Duration(perSecond))
 		defer tick.Stop()
+		asked := make(chan struct{}, perSecond/2) // a machine that is slower gets fewer: the hooks may refuse what they cannot do
 		for loaded.Err() == nil {
 			<-tick.C
 			for _, f := range []func() error{review, convert} {
+				asked <- struct{}{}
 				asking.Go(func() {
+					defer func() { <-asked }()
 					began := outage.Load()
 					err := f()
 					without := began%2 == 1 || outage.Load() != began
