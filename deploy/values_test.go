@@ -13,7 +13,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// TestValues renders the values in testdata/values.txtar, and shows what differs from the default, which is in manifests/shell-operator.yaml.
+// TestValues renders the values in testdata/values.txtar, and shows what differs from the default, which is in
+// manifests/shell-operator.yaml.
 func TestValues(t *testing.T) {
 	before := rendered(t, "")
 	golden.Wants(t, "testdata/values.txtar", func(t *testing.T, f txtar.File) string {

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79860
-	testLines    = 75539
+	productLines = 79861
+	testLines    = 75542
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4984,
+	"cmd/shell-operator":                 4985,
 	"docs":                               136,
 	"internal/app":                       2270,
 	"internal/console":                   2118,

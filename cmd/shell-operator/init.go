@@ -61,7 +61,8 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 	cmd.Flags().StringVar(&o.Binding, "binding", "kubernetes",
 		"type of the binding: kubernetes, schedule, startup, validating, mutating, conversion, http")
 	cmd.Flags().StringVar(&o.Kind, "kind", "",
-		"kind of the objects, GROUP/VERSION/KIND if it is not built in (default Pod; with --reconcile and of a conversion example.com/…/Widget)")
+		"kind of the objects, GROUP/VERSION/KIND if it is not built in "+
+			"(default Pod; with --reconcile and of a conversion example.com/…/Widget)")
 	cmd.Flags().StringVar(&o.Language, "lang", "",
 		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.Reconcile, "reconcile", false,

@@ -18,8 +18,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// Only who knows a registered path is served or, with a client CA, who has a certificate with an allowed name; and probes. The others are not
-// found, before their body is read. Neither the handler nor the log gets a token.
+// Only who knows a registered path is served or, with a client CA, who has a certificate with an allowed name; and probes. The others are
+// not found, before their body is read. Neither the handler nor the log gets a token.
 func TestKnownClients(t *testing.T) {
 	certificate, foreign := test.NewCertificate(t), test.NewCertificate(t)
 	token, other := strings.Repeat("0a", 32), strings.Repeat("1b", 32)

@@ -55,8 +55,8 @@ func optionalKind(s *server, hasCRD bool) *atomic.Int32 {
 	return &is
 }
 
-// An optional binding is enabled without its kind only when it is missing in two reads, follows when it comes, and loses its objects only when
-// the kind is gone beyond doubt.
+// An optional binding is enabled without its kind only when it is missing in two reads, follows when it comes, and loses its objects
+// only when the kind is gone beyond doubt.
 func TestOptionalKind(t *testing.T) {
 	for _, test := range []struct {
 		name   string

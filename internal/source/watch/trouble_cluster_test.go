@@ -18,9 +18,11 @@ func allow(t *testing.T, c *testenv.Cluster, user, namespace, group, resource st
 		kind = "Role"
 	}
 	c.KubectlInput(t, fmt.Sprintf(`
-{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]s, metadata: {name: %[2]q, namespace: %[3]q}, rules: [{apiGroups: [%[4]q], resources: [%[5]q], verbs: [%[6]s]}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]s, metadata: {name: %[2]q, namespace: %[3]q},
+ rules: [{apiGroups: [%[4]q], resources: [%[5]q], verbs: [%[6]s]}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]sBinding, metadata: {name: %[2]q, namespace: %[3]q}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: %[2]q}, subjects: [{kind: User, name: %[7]q}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]sBinding, metadata: {name: %[2]q, namespace: %[3]q},
+ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: %[2]q}, subjects: [{kind: User, name: %[7]q}]}
 `, kind, name, namespace, group, resource, strings.Join(verbs, ","), user), "apply", "-f", "-")
 	if namespace == "" {
 		t.Cleanup(func() { c.Kubectl(t, "delete", "clusterrole/"+name, "clusterrolebinding/"+name, "--ignore-not-found") })
