@@ -35,7 +35,8 @@ echo '{"allowed": false, "message": "guarded"}' >$VALIDATING_RESPONSE_PATH
 `
 
 // Restarts and a reload at 50 reviews a second, with a list that takes its time and then with a kind that is missing: no request passes
-// unreviewed, because a registered webhook stays. Registrations by URL, as here, are removed when the operator ends by itself, so it is killed.
+// unreviewed, because a registered webhook stays. Registrations by URL, as here, are removed when the operator ends by itself, so it is
+// killed.
 func TestGuardedThroughRestarts(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.Shared(t)
