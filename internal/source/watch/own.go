@@ -53,8 +53,10 @@ func (c *ownChanges) isOwn(before, after string) bool {
 // follows reports whether nothing but our changes lies between a version and the last one of them.
 func (c *ownChanges) follows(version string) bool {
 	at := c.last
-	for at != version && c.made[at].before != "" {
-		at = c.made[at].before
+	for range c.made { // versions that an API server which was set back gives again may lead in a circle
+		if before := c.made[at].before; at != version && before != "" {
+			at = before
+		}
 	}
 	return at == version
 }

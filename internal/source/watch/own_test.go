@@ -264,3 +264,17 @@ func TestFollowKnows(t *testing.T) {
 		t.Errorf("known %s", known)
 	}
 }
+
+// An API server that was set back between the read and the write of a change gives versions again.
+func TestOwnChangesInACircle(t *testing.T) {
+	c := &ownChanges{last: "10", made: map[string]ownChange{"10": {before: "9"}, "9": {before: "10"}}}
+	if c.follows("8") {
+		t.Error("the changes follow a version that they do not know")
+	}
+	c.made = map[string]ownChange{"10": {before: "9"}, "9": {before: "8"}}
+	for version, want := range map[string]bool{"10": true, "9": true, "8": true, "7": false} {
+		if c.follows(version) != want {
+			t.Errorf("follows %s: %t", version, !want)
+		}
+	}
+}
