@@ -77,7 +77,7 @@ func sets(b *bench) {
 	b.add("100 objects, all new", "ms", created...).against("loop of applies, 16 workers", createdByLoop...).times(2.2, 0)
 	b.add("100 members, first Sync after a restart", "ms", restarted...).against("loop of applies, 16 workers", appliedByLoop...).times(1.3, 0)
 	b.add("requests, one of 100 changed", "", one...).most(6) // owner, parent, its counter, list, apply, and the parent again
-	b.add("requests, none changed", "", none...).most(1) // the parent: another process may have changed the set
+	b.add("requests, none changed", "", none...).most(1)      // the parent: another process may have changed the set
 	b.add("a deleted member until it is back, 99th percentile", "ms", percentile(spreadOf(back).all, 99)).most(300)
 	b.add("the same, median", "ms", back...)
 }
