@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +99,6 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 		report.Findings = append(report.Findings, answers[i].findings...)
 	}
 	report.Findings = append(report.Findings, l.together(answers)...)
-	report.Findings = append(report.Findings, testedBindings(answers)...)
 	if report.Hooks == 0 {
 		// The operator would start, so this is a warning.
 		report.Findings = append(report.Findings, lint.Finding{Path: l.shown, Level: lint.Warning, Message: "no hooks found",
@@ -139,9 +137,6 @@ type linted struct {
 	findings []lint.Finding
 	// answer has the hook, if it could be loaded.
 	answer hookset.Answer
-	// test is the test file that it is, and tested the path of its hook.
-	test   *testfile.File
-	tested string
 }
 
 // add adds a finding about the file as a whole.
@@ -278,98 +273,12 @@ func (l *linter) testFile(path, name string) (r linted) {
 	if len(problems) > 0 {
 		return r
 	}
-	hookFile, err := f.FindHook()
-	if err != nil {
+	if _, err := f.FindHook(); err != nil {
 		r.addAt(1, 1, lint.Error, err.Error(), "")
-		return r
-	}
-	r.test, r.tested = f, hookFile
-	if r.missingFiles(); len(r.findings) == 0 {
+	} else {
 		r.add(lint.Note, fmt.Sprintf("tests: %d", len(f.Cases)), "")
 	}
 	return r
-}
-
-// missingFiles finds files that cases name and that are not there, each once.
-func (r *linted) missingFiles() {
-	seen := map[string]bool{}
-	for _, c := range r.test.Cases {
-		files, programs := c.Files()
-		for _, path := range append(files, programs...) {
-			if seen[path] {
-				continue
-			}
-			seen[path] = true
-			line := r.lineOf(c.Line, filepath.Base(path))
-			written, err := filepath.Rel(filepath.Dir(r.test.Path), path)
-			if err != nil {
-				written = path
-			}
-			if _, err := os.Stat(path); err != nil {
-				r.addAt(line, 0, lint.Error, "there is no file "+written, "paths are relative to the test file")
-			} else if slices.Contains(programs, path) && !testfile.IsExecutable(path) {
-				r.addAt(line, 0, lint.Error, written+" is not an executable file", "chmod +x "+written)
-			}
-		}
-	}
-}
-
-// lineOf is the line with a word: of a case that begins in a line, or else of what all cases have.
-func (r *linted) lineOf(from int, word string) int {
-	lines := strings.Split(string(r.source.Text), "\n")
-	has := func(line string) bool { return strings.Contains(line, word) }
-	if i := slices.IndexFunc(lines[from-1:], has); i >= 0 {
-		return from + i
-	}
-	if i := slices.IndexFunc(lines, has); i >= 0 {
-		return i + 1
-	}
-	return from
-}
-
-// testedBindings finds schedules and bindings that cases name and that the hook does not have.
-func testedBindings(all []linted) (found []lint.Finding) {
-	hooks := map[string]*hook.Hook{}
-	for _, one := range all {
-		if h := one.answer.Hook; h != nil {
-			hooks[h.Path] = h
-		}
-	}
-	for _, one := range all {
-		if h := hooks[one.tested]; h != nil {
-			one.findings = nil
-			one.unknownBindings(h)
-			found = append(found, one.findings...)
-		}
-	}
-	return found
-}
-
-func (r *linted) unknownBindings(h *hook.Hook) {
-	var names, schedules []string
-	ticks := map[string]bool{"": true}
-	for a, b := range h.Bindings() {
-		names = append(names, b.Name)
-		if a.Kind == hook.OnSchedule {
-			schedules = append(schedules, b.Name)
-			ticks[b.Name], ticks[h.Schedules[a.Index].Crontab] = true, true
-		}
-	}
-	unknown := func(from int, key, name string, known []string) {
-		r.addAt(r.lineOf(from, name), 0, lint.Error, fmt.Sprintf("%s: the hook has no %q", key, name),
-			"it has "+cmp.Or(strings.Join(known, ", "), "none"))
-	}
-	for _, c := range r.test.Cases {
-		if !ticks[c.Tick] {
-			unknown(c.Line, "tick", c.Tick, schedules)
-		}
-		if c.Binding != "" && !slices.Contains(names, c.Binding) {
-			unknown(c.Line, "binding", c.Binding, names)
-		}
-		if c.Startup && h.OnStartup == nil {
-			r.addAt(c.Line, 0, lint.Error, "startup: the hook has no onStartup", "remove the case, or add the binding")
-		}
-	}
 }
 
 // library checks the scripts below a directory for shared code.

@@ -3,8 +3,6 @@ package testfile
 import (
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -96,33 +94,6 @@ func (in *Trigger) triggers() (set []string) {
 
 // Triggered reports whether the input has a trigger. Without one the hook gets the Synchronization of its bindings.
 func (in *Trigger) Triggered() bool { return len(in.triggers()) > 0 }
-
-// Files returns the files and directories that the input reads, and the programs that replace others.
-func (in *Input) Files() (files, programs []string) {
-	files = slices.Clone(in.Objects)
-	for _, e := range in.Events {
-		if IsManifest(e.Ref) {
-			files = append(files, e.Ref)
-		}
-	}
-	if in.Review != nil {
-		files = append(files, in.Review.Files...)
-	}
-	if in.Convert != nil {
-		files = append(files, in.Convert.File)
-	}
-	for _, path := range []string{in.Body, in.From} {
-		if path != "" {
-			files = append(files, path)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(in.Stubs)) {
-		if stub := in.Stubs[name]; stub.File != "" {
-			programs = append(programs, stub.File)
-		}
-	}
-	return files, programs
-}
 
 // FromFlags returns the input of keys with values as test files have them; paths are relative to dir.
 func FromFlags(dir string, keys map[string]any) (Input, error) {
