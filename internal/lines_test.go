@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79863
-	testLines    = 75557
+	productLines = 79594
+	testLines    = 75516
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,12 +27,12 @@ var packageLines = map[string]int{
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3315,
-	"internal/dev/lint":                  886,
+	"internal/dev":                       3224,
+	"internal/dev/lint":                  737,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2742,
-	"internal/dev/testfile":              2065,
+	"internal/dev/testfile":              2036,
 	"internal/effect":                    412,
 	"internal/effect/apply":              765,
 	"internal/effect/applyset":           4021,

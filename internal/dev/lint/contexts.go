@@ -45,5 +45,5 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 		}
 	}
 	return slices.Concat(found, keepsFinalizer(s, h), prefixedPaths(s, h), servesNoRuns(s, h),
-		wakesItself(s, h), handlers(s, h))
+		wakesItself(s, h))
 }

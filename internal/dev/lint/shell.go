@@ -17,19 +17,15 @@ import (
 // invalid; found is false where there is no such program.
 type Check func(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error)
 
-// Shell finds the first syntax error of a shell script, and commands of bash in a script for sh. It finds nothing in other files.
+// Shell finds the first syntax error of a shell script. It finds nothing in other files.
 func Shell(ctx context.Context, s script.Source, file string, check Check) []Finding {
 	name, dialect, isShell := s.Shell()
 	if !isShell {
 		return nil
 	}
-	parsed, err := s.Parse(dialect)
+	_, err := s.Parse(dialect)
 	if err == nil {
-		found := carriageReturns(s)
-		if name == "sh" || name == "dash" {
-			found = append(found, bashCommands(s, parsed, name)...)
-		}
-		return found
+		return carriageReturns(s)
 	}
 	line, column, message := describe(err)
 	found := finding(s, line, column, Error, message, "")
@@ -74,46 +70,6 @@ func describe(err error) (line, column int, message string) {
 			strings.Join(names, ", "))
 	}
 	return 0, 0, err.Error()
-}
-
-// ofBash are commands that parse as any other command, and that dash does not have. The sh of busybox has some of them.
-var ofBash = []string{"[[", "source", "declare", "typeset", "shopt", "mapfile", "readarray", "pushd", "popd"}
-
-// bashCommands finds the first use of each command of bash, and == in [ ].
-func bashCommands(s script.Source, file *syntax.File, shell string) (found []Finding) {
-	seen := map[string]bool{}
-	syntax.Walk(file, func(node syntax.Node) bool {
-		if f, isFunction := node.(*syntax.FuncDecl); isFunction {
-			seen[f.Name.Value] = true
-		}
-		return true
-	})
-	add := func(pos syntax.Pos, what string) {
-		if seen[what] {
-			return
-		}
-		seen[what] = true
-		found = append(found, finding(s, int(pos.Line()), int(pos.Col()), Warning, what+" is not in every sh, but in bash", writeBash(s, shell)))
-	}
-	syntax.Walk(file, func(node syntax.Node) bool {
-		call, isCall := node.(*syntax.CallExpr)
-		if !isCall || len(call.Args) == 0 {
-			return true
-		}
-		name := call.Args[0].Lit()
-		if slices.Contains(ofBash, name) {
-			add(call.Pos(), name)
-		}
-		if name == "[" || name == "test" {
-			for _, arg := range call.Args {
-				if arg.Lit() == "==" {
-					add(arg.Pos(), "== in [ ]")
-				}
-			}
-		}
-		return true
-	})
-	return found
 }
 
 // carriageReturns warns of Windows line ends in a script whose first line has none.
