@@ -34,7 +34,7 @@ const (
 
 // What a large file costs: JSON is not copied, or one document of it is in memory, and YAML is kept once, as JSON.
 func TestLargeFiles(t *testing.T) {
-	const size = 9 << 20 // YAML is tidied up twice
+	const size = 9 << 20
 	for _, test := range []struct {
 		name, form string
 		// kept and made are bytes for each byte of the file: what is in use when it has been read, and what was allocated.
@@ -65,9 +65,6 @@ func TestLargeFiles(t *testing.T) {
 			t.Logf("kept %.2f, allocated %.2f bytes for each byte, %d collections", kept, made, after.NumGC-before.NumGC)
 			if kept > test.kept || made > test.made {
 				t.Errorf("kept %.2f and allocated %.2f bytes for each byte of the file, want at most %.2f and %.2f", kept, made, test.kept, test.made)
-			}
-			if collections := int(after.NumGC - before.NumGC); test.name == "YAML" && collections < size/tidyEvery-1 {
-				t.Errorf("only %d collections", collections)
 			}
 			runtime.KeepAlive(file)
 			runtime.KeepAlive(patches)
