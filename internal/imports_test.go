@@ -108,7 +108,7 @@ var directions = []struct {
 		"internal/dev/testfile", "internal/source/watch", "internal/source/http", "internal/source/webhook/admission",
 		"internal/source/webhook/conversion",
 	}, "events pass through the stages without a cluster"},
-	{"internal/dev/testfile", []string{"internal/spelling"}, "a format and its comparison; dev runs the cases"},
+	{"internal/dev/testfile", []string{"internal/wire", "internal/schema", "docs"}, "a format and its comparison; dev runs the cases"},
 	{"internal/dev", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
 		"internal/hookset", "internal/filewatch", "internal/script", "internal/run", "internal/run/", "internal/effect/apply",

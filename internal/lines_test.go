@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79594
-	testLines    = 75516
+	productLines = 79518
+	testLines    = 75418
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -32,7 +32,7 @@ var packageLines = map[string]int{
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2742,
-	"internal/dev/testfile":              2036,
+	"internal/dev/testfile":              1965,
 	"internal/effect":                    412,
 	"internal/effect/apply":              765,
 	"internal/effect/applyset":           4021,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4895,
+	"internal/wire":                      4890,
 	"sdk":                                67,
 }
 

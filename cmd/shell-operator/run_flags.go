@@ -95,7 +95,7 @@ func valueOf(flag *pflag.Flag) (any, error) {
 			return nil, fmt.Errorf("--%s %q: write %s", flag.Name, text, form)
 		}
 		all[before] = after
-		if flag.Name == "review" {
+		if flag.Name == "review" && strings.Contains(after, ",") {
 			all[before] = strings.Split(after, ",")
 		}
 		each = append(each, map[string]string{before: after})

@@ -211,7 +211,7 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 	var alone sync.RWMutex
 	for i, c := range selected {
 		running.Go(func() {
-			if c.Serial {
+			if !c.Parallel {
 				alone.Lock()
 				defer alone.Unlock()
 			} else {

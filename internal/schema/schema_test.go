@@ -35,7 +35,7 @@ func TestKeywords(t *testing.T) {
 			}
 		}
 	}
-	for file, text := range map[string][]byte{"hook": docs.HookSchema, "result": docs.ResultSchema} {
+	for file, text := range map[string][]byte{"hook": docs.HookSchema, "result": docs.ResultSchema, "test": docs.TestSchema} {
 		var tree any
 		if err := json.Unmarshal(text, &tree); err != nil {
 			t.Fatal(err)

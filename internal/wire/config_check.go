@@ -67,7 +67,23 @@ func (p *parser) valid(path string) bool {
 
 // explain adds a violation with a hint for its key.
 func (p *parser) explain(v *schema.Violation) {
-	path, key, problem, hint := v.Path, v.Key, v.Problem, v.Hint
+	path := v.Path
+	if v.Rule == schema.Word && p.binding(path)["finalizer"] == nil {
+		without := *v.Schema
+		without.Enum = slices.DeleteFunc(slices.Clone(without.Enum), func(word string) bool { return word == "Deleting" })
+		v.Schema = &without
+	}
+	problem, hint := Explain(v)
+	if v.Rule == schema.Keys && path == "" {
+		path, hint = "configuration",
+			`begin it with "configVersion: v1" and add a binding, such as onStartup, schedule or kubernetes; settings alone disable the hook`
+	}
+	p.violation(path, problem, hint)
+}
+
+// Explain returns what is wrong with a value that does not fit its schema, in words that follow its path, and how to fix it.
+func Explain(v *schema.Violation) (problem, hint string) {
+	key, problem, hint := v.Key, v.Problem, v.Hint
 	switch v.Rule {
 	case schema.Type:
 		hint = hintForType(v)
@@ -77,16 +93,15 @@ func (p *parser) explain(v *schema.Violation) {
 			problem, hint = "is only for kubernetes bindings", "name the queue only: its kubernetes bindings declare key and concurrency"
 		}
 	case schema.Word:
-		text, allowed := fmt.Sprint(v.Value), v.Schema.Enum
-		if p.binding(path)["finalizer"] == nil {
-			allowed = slices.DeleteFunc(slices.Clone(allowed), func(word string) bool { return word == "Deleting" })
-		}
-		problem, hint = notOneOf(text, allowed), suggestion(text, allowed)
+		text := fmt.Sprint(v.Value)
+		problem, hint = notOneOf(text, v.Schema.Enum), suggestion(text, v.Schema.Enum)
 	case schema.Range:
 		if f, _ := v.Value.(json.Number).Float64(); math.Abs(f) > math.MaxInt32 {
 			hint = fmt.Sprintf("use a number between -%d and %[1]d", math.MaxInt32)
 		} else if v.Schema.Maximum != nil {
 			hint = fmt.Sprintf("use %v to %v", *v.Schema.Minimum, *v.Schema.Maximum)
+		} else if hints[key] == "" {
+			hint = fmt.Sprintf("use %v or more", *v.Schema.Minimum)
 		}
 	case schema.Items:
 		hint = "add one; an optional key may be left out"
@@ -94,12 +109,12 @@ func (p *parser) explain(v *schema.Violation) {
 			hint = cmp.Or(hints[key], fmt.Sprintf("use at most %d", v.Schema.MaxItems))
 		}
 	case schema.Keys:
-		if hint = "add one of " + strings.Join(v.Schema.Keys(), ", "); path == "" {
-			path, hint = "configuration",
-				`begin it with "configVersion: v1" and add a binding, such as onStartup, schedule or kubernetes; settings alone disable the hook`
+		hint = "add one of " + strings.Join(v.Schema.Keys(), ", ")
+		if n := len(v.Value.(map[string]any)); n > v.Schema.MinProperties {
+			problem, hint = fmt.Sprintf("has %d keys", n), "keep one of them"
 		}
 	}
-	p.violation(path, problem, cmp.Or(hint, hints[key]))
+	return problem, cmp.Or(hint, hints[key])
 }
 
 // hints are those of keys whose violation has no other one.

@@ -22,7 +22,7 @@ func Locate(output []byte, path, problem string) (line, column int) {
 	if !ok {
 		return 0, 0
 	}
-	key, value, found := step(doc, path)
+	key, value, found := NodeAt(doc, path)
 	if found && value.Kind == yaml.ScalarNode {
 		if m := inFilter.FindStringSubmatch(problem); m != nil && (strings.HasSuffix(path, "jqFilter") || strings.HasSuffix(path, "queue.key")) {
 			l, _ := strconv.Atoi(m[1])
@@ -49,7 +49,7 @@ func inOrder(output []byte, violations []Violation) {
 	}
 	place := map[string]*yaml.Node{}
 	for _, v := range violations {
-		place[v.Path], _, _ = step(doc, v.Path)
+		place[v.Path], _, _ = NodeAt(doc, v.Path)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {
 		return cmp.Or(place[a.Path].Line-place[b.Path].Line, place[a.Path].Column-place[b.Path].Column)
@@ -62,8 +62,9 @@ var inOutput = regexp.MustCompile(`(?:^the output [^:]*:|begins in) line (\d+)`)
 // inFilter matches the position in errors of package jq.
 var inFilter = regexp.MustCompile(`at line (\d+), column (\d+)$`)
 
-// step resolves the first part of a path: it returns the key or list item, and its value.
-func step(node *yaml.Node, path string) (key, value *yaml.Node, found bool) {
+// NodeAt returns the key or the list item at a path such as "kubernetes[1].jqFilter", and its value. Of a path that does not exist it
+// returns the deepest part that does.
+func NodeAt(node *yaml.Node, path string) (key, value *yaml.Node, found bool) {
 	key, value = node, node
 	for rest := path; rest != ""; {
 		if value.Kind == yaml.AliasNode {
@@ -78,31 +79,31 @@ func step(node *yaml.Node, path string) (key, value *yaml.Node, found bool) {
 			key, rest = value, strings.TrimPrefix(after, ".")
 			continue
 		}
-		name := rest
-		if end := strings.IndexAny(rest, ".["); end >= 0 {
-			name = rest[:end]
-		}
-		next := child(value, name)
+		next := child(value, rest)
 		if next < 0 {
 			return key, value, false
 		}
 		key, value = value.Content[next], value.Content[next+1]
-		rest = strings.TrimPrefix(rest[len(name):], ".")
+		rest = strings.TrimPrefix(rest[len(key.Value):], ".")
 	}
 	return key, value, true
 }
 
-// child is the index of a key in a mapping, or -1.
-func child(node *yaml.Node, name string) int {
+// child is the index of the key in a mapping with which a path begins, or -1. Keys may have dots.
+func child(node *yaml.Node, path string) (index int) {
+	index = -1
 	if node.Kind != yaml.MappingNode {
-		return -1
+		return index
 	}
+	longest := -1
 	for i := len(node.Content) - 2; i >= 0; i -= 2 { // the last of duplicate keys counts
-		if strings.EqualFold(node.Content[i].Value, name) {
-			return i
+		key, end := node.Content[i].Value, len(node.Content[i].Value)
+		begins := len(path) >= end && strings.EqualFold(key, path[:end]) && (len(path) == end || strings.IndexByte(".[", path[end]) >= 0)
+		if begins && end > longest {
+			index, longest = i, end
 		}
 	}
-	return -1
+	return index
 }
 
 // insideScalar converts a position in a scalar to a position in the document.

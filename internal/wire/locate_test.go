@@ -15,6 +15,7 @@ kubernetes:
     .a
     | }
 - {kind: Pod, jqFilter: '.b }'}
+- labelSelector: {matchLabels: {example: a, example.com/app: b}}
 `
 	for _, test := range []struct {
 		path, problem string
@@ -29,6 +30,7 @@ kubernetes:
 		{"kubernetes[0].queue", "", 3, 3},
 		{"configVersion", "", 1, 1},
 		{"schedule", "", 1, 1},
+		{"kubernetes[4].labelSelector.matchLabels.example.com/app", "", 13, 45},
 		{"kubernetes[7]", "", 2, 1},
 	} {
 		if line, column := Locate([]byte(config), test.path, test.problem); line != test.line || column != test.column {

@@ -36,122 +36,34 @@ func (e *Expect) Has(key string) bool {
 	return slices.ContainsFunc(e.Keys, func(x Expected) bool { return x.Key == key })
 }
 
-// form returns what a value must be, or "" if it is that.
-type form func(any) string
-
-// must is a form that has only one word for all values that do not fit.
-func must(be string, fits func(any) bool) form {
-	return func(v any) string {
-		if fits(v) {
-			return ""
-		}
-		return be
-	}
-}
-
-func isA[T any](v any) bool {
-	_, is := v.(T)
-	return is
-}
-
-func listOf(be string, item form) form {
-	return must(be, func(v any) bool {
-		list, ok := v.([]any)
-		return ok && !slices.ContainsFunc(list, func(v any) bool { return item(v) != "" })
-	})
-}
-
-// with allows only known keys, whose values have a form or are null.
-func with(fields map[string]form) form {
-	return func(v any) string {
-		object, ok := v.(map[string]any)
-		if !ok {
-			return mapping(v)
-		}
-		for key, value := range object {
-			check, known := fields[key]
-			if !known {
-				names := slices.Sorted(maps.Keys(fields))
-				return "a mapping with the keys " + strings.Join(names, ", ") + " and no others, such as " + key
-			}
-			if want := check(value); want != "" && value != nil {
-				return "a mapping in which " + key + " is " + want
-			}
-		}
-		return ""
-	}
-}
-
-// The forms of expectations.
-var (
-	anything    = must("", isA[any])
-	mapping     = must("a mapping", isA[map[string]any])
-	someText    = must("text", isA[string])
-	truth       = must("true or false", isA[bool])
-	wholeNumber = must("a number from 0", func(v any) bool { n, ok := v.(int64); return ok && n >= 0 })
-	number      = must("a number", func(v any) bool { return isA[int64](v) || isA[float64](v) })
-	duration    = must("a duration such as 5m", func(v any) bool {
-		text, _ := v.(string)
-		_, err := time.ParseDuration(text)
-		return err == nil
-	})
-	patterns = listOf("a list of patterns", someText)
-	objects  = listOf("a list of mappings", mapping)
-	metrics  = listOf("a list of metrics with the keys action, add, buckets, group, labels, name, set and value", with(map[string]form{
-		"action": someText, "name": someText, "value": number, "set": number, "add": number, "labels": mapping, "group": someText,
-		"buckets": listOf("a list of numbers", number),
-	}))
-	calls = listOf("a list of calls, each a list of words", patterns)
-	named = listOf("a list of objects with kind and metadata.name", must("an object with kind and metadata.name", func(v any) bool {
-		object, _ := v.(map[string]any)
-		metadata, _ := object["metadata"].(map[string]any)
-		name, _ := metadata["name"].(string)
-		return name != "" && object["kind"] != nil
-	}))
-)
-
-// forms are the keys of expect and the forms of their values.
-var forms = map[string]form{
-	"runs": wholeNumber, "exit": wholeNumber, "error": someText, "stdout": patterns, "stderr": patterns, "operations": objects,
-	"metrics": metrics, "calls": calls,
-	"admission":  with(map[string]form{"allowed": truth, "message": someText, "warnings": patterns, "patch": objects}),
-	"conversion": with(map[string]form{"objects": objects, "failure": someText}),
-	"result": with(map[string]form{
-		"requeueAfter": duration, "requeue": objects, "keepFinalizer": truth, "retryAfter": duration, "giveUp": someText,
-		"message": someText,
-	}),
-	"http":  with(map[string]form{"status": wholeNumber, "headers": mapping, "body": anything}),
-	"after": named, "absent": patterns,
-}
-
-func (r *reader) expect(n *yaml.Node, inFlow bool) Expect {
-	e := Expect{key: r.key, node: n, flow: n.Style&yaml.FlowStyle != 0, inFlow: inFlow}
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+// expect reads expectations that fit the schema.
+func (r *reader) expect(key, n *yaml.Node, inFlow bool) Expect {
+	e := Expect{key: key, node: n, flow: n.Style&yaml.FlowStyle != 0, inFlow: inFlow}
+	if n.Kind != yaml.MappingNode {
 		e.flow, e.empty = true, n.Value == ""
 		return e
 	}
-	known := map[string]func(*yaml.Node){"exact": r.truth("exact", &e.Exact), "subset": r.truth("subset", &e.Subset)}
-	for key, form := range forms {
-		known[key] = func(n *yaml.Node) {
-			v, err := value(n)
-			if err != nil {
-				r.problem(n, "", "%s", err)
-				return
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		x := Expected{Key: n.Content[i].Value, key: n.Content[i], node: resolve(n.Content[i+1])}
+		x.Line = x.node.Line
+		x.Value, _ = value(x.node) // it was read before
+		switch v := x.Value.(type) {
+		case bool:
+			e.Exact, e.Subset = e.Exact || x.Key == "exact" && v, e.Subset || x.Key == "subset" && v
+			continue
+		case float64: // that is whole
+			x.Value = int64(v)
+		case string:
+			if x.Key != "error" {
+				x.Value = []any{v}
 			}
-			if text, ok := v.(string); ok && (key == "stdout" || key == "stderr" || key == "absent") {
-				v = []any{text}
+		case []any:
+			if x.Key == "metrics" {
+				x.Value = inFull(v)
 			}
-			if want := form(v); want != "" {
-				r.problem(n, "", "expect.%s must be %s", key, want)
-				return
-			}
-			if key == "metrics" {
-				v = inFull(v.([]any))
-			}
-			e.Keys = append(e.Keys, Expected{key, n.Line, v, r.key, n})
 		}
+		e.Keys = append(e.Keys, x)
 	}
-	r.keys(n, "expect", known)
 	return e
 }
 

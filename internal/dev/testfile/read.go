@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/json"
-
-	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // Problem is an error in a test file.
@@ -24,14 +21,20 @@ type Problem struct {
 // reader reads a test file, and collects the problems.
 type reader struct {
 	// dir is what paths are relative to.
-	dir      string
+	dir  string
+	root *yaml.Node
+	// broken are the paths of what does not fit the schema.
+	broken   []string
 	problems []Problem
-	// key is that of the value that is read.
-	key *yaml.Node
 }
 
 func (r *reader) problem(n *yaml.Node, hint, format string, args ...any) {
 	r.problems = append(r.problems, Problem{n.Line, n.Column, fmt.Sprintf(format, args...), hint})
+}
+
+// fits reports whether what is at a path, and below, fits the schema.
+func (r *reader) fits(path string) bool {
+	return !slices.ContainsFunc(r.broken, func(broken string) bool { return strings.HasPrefix(broken, path) })
 }
 
 // resolve follows aliases.
@@ -42,96 +45,23 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// kind is the type of a node in the words of the format.
-func kind(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.ScalarNode:
-		switch n.ShortTag() {
-		case "!!null":
-			return "empty"
-		case "!!bool":
-			return "a boolean"
-		case "!!int", "!!float":
-			return "a number"
-		}
-	}
-	return "text"
-}
-
-// pairs calls visit for each key of a mapping, in order.
-func (r *reader) pairs(n *yaml.Node, what string, visit func(key, value *yaml.Node)) {
-	n = resolve(n)
-	if n.Kind != yaml.MappingNode {
-		r.problem(n, "", "%s must be a mapping, it is %s", what, kind(n))
-		return
-	}
+// duplicates reports the keys that a mapping has twice, and removes the second one.
+func (r *reader) duplicates(n *yaml.Node, path string) {
 	seen := map[string]bool{}
-	for i := 0; i < len(n.Content); i += 2 {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); {
 		key := n.Content[i]
 		if seen[key.Value] {
-			r.problem(key, "keep one of them", "%s has the key %q twice", what, key.Value)
+			r.problem(key, "keep one of them", "%s", named(strings.TrimPrefix(path+"."+key.Value, "."), "is there twice"))
+			n.Content = slices.Delete(n.Content, i, i+2)
 			continue
 		}
 		seen[key.Value] = true
-		visit(key, resolve(n.Content[i+1]))
+		r.duplicates(n.Content[i+1], strings.TrimPrefix(path+"."+key.Value, "."))
+		i += 2
 	}
-}
-
-// keys reads a mapping with known keys, and returns those that it has.
-func (r *reader) keys(n *yaml.Node, what string, known map[string]func(*yaml.Node)) map[string]bool {
-	set := map[string]bool{}
-	r.pairs(n, what, func(key, value *yaml.Node) {
-		read, ok := known[key.Value]
-		if !ok {
-			r.problem(key, suggest(key.Value, slices.Sorted(maps.Keys(known))), "%s has no key %q", what, key.Value)
-			return
-		}
-		set[key.Value], r.key = true, key
-		read(value)
-	})
-	return set
-}
-
-func (r *reader) text(what string, into *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			r.problem(n, "", "%s must be text, it is %s", what, kind(n))
-			return
-		}
-		*into = n.Value
-	}
-}
-
-func (r *reader) truth(what string, into *bool) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || n.Decode(into) != nil {
-			r.problem(n, "write true or false", "%s must be a boolean, it is %s", what, kind(n))
-		}
-	}
-}
-
-func (r *reader) number(what string, least int, into *int) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(into) != nil {
-			r.problem(n, "", "%s must be a whole number, it is %s", what, kind(n))
-		} else if *into < least {
-			r.problem(n, "", "%s must be at least %d", what, least)
-		}
-	}
-}
-
-// texts reads one text, or a list of them.
-func (r *reader) texts(what string, into *[]string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		*into = []string{}
-		for _, item := range items(n) {
-			var one string
-			r.text(what, &one)(item)
-			*into = append(*into, one)
+	for i, item := range n.Content {
+		if n.Kind == yaml.SequenceNode {
+			r.duplicates(item, fmt.Sprintf("%s[%d]", path, i))
 		}
 	}
 }
@@ -146,14 +76,6 @@ func items(n *yaml.Node) []*yaml.Node {
 		list[i] = resolve(list[i])
 	}
 	return list
-}
-
-// suggest names the known key that is most like a word.
-func suggest(word string, known []string) string {
-	if key := spelling.Nearest(word, known); key != "" {
-		return fmt.Sprintf("did you mean %q?", key)
-	}
-	return "its keys are " + strings.Join(known, ", ")
 }
 
 // value returns a node as a tree of JSON: map[string]any, []any, string, bool, int64, float64 and nil.
