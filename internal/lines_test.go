@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79518
+	productLines = 79450
 	testLines    = 75418
 )
 
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4985,
 	"docs":                               136,
-	"internal/app":                       2270,
+	"internal/app":                       2267,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1637,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
-	"internal/kube":                      1664,
+	"internal/kube":                      1599,
 	"internal/lifecycle":                 1888,
 	"internal/queue":                     2081,
 	"internal/replica":                   1267,

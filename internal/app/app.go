@@ -161,9 +161,6 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer asides.Wait()
 	aside, end := context.WithCancel(ctx)
 	defer end()
-	if !o.Election.replicas() {
-		asides.Go(func() { cl.WarnOfReplicas(aside, cl.OwnPod(o.Pod, o.Webhooks.Namespace), o.Log) })
-	}
 	op.insight.built()
 	asides.Go(func() { op.finalizers.Run(aside) })
 	if !o.Patches.DryRun {
