@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79450
-	testLines    = 75418
+	productLines = 79404
+	testLines    = 75393
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -28,7 +28,7 @@ var packageLines = map[string]int{
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
 	"internal/dev":                       3224,
-	"internal/dev/lint":                  737,
+	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2742,

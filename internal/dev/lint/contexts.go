@@ -44,6 +44,5 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 				"use metadata, such as a label, as the key")
 		}
 	}
-	return slices.Concat(found, keepsFinalizer(s, h), prefixedPaths(s, h), servesNoRuns(s, h),
-		wakesItself(s, h))
+	return slices.Concat(found, servesNoRuns(s, h), wakesItself(s, h))
 }

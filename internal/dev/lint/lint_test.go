@@ -239,28 +239,3 @@ func TestKeyOfSecrets(t *testing.T) {
 		}
 	}
 }
-
-func TestKeepsFinalizer(t *testing.T) {
-	const text = "#!/bin/sh\n# comment\necho 'keepFinalizer: true' >\"$RUN_RESULT_PATH\"\n"
-	for finalizer, want := range map[string]string{
-		"": "a.sh:3:7: warning: keepFinalizer has no effect: no binding of the hook has a finalizer (set finalizer on the " +
-			"binding whose objects are cleaned up)",
-		"example.com/volume": "",
-	} {
-		h := &hook.Hook{Name: "a.sh", Kubernetes: []hook.Kubernetes{{Finalizer: finalizer}}}
-		if got := lines(keepsFinalizer(script.Source{Path: "a.sh", Text: []byte(text)}, h)); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-}
-
-// TestPrefixedPaths names the path that a Role needs, unless the binding has allow.
-func TestPrefixedPaths(t *testing.T) {
-	h := &hook.Hook{HTTP: []hook.HTTP{{Path: "/api/orders"}, {Path: "/orders"}, {Path: "/apis/{x}"},
-		{Path: "/version", Allow: &hook.Allow{Users: []string{"a"}}}}}
-	got := prefixedPaths(script.Source{Path: "a.sh"}, h)
-	if len(got) != 2 || !strings.Contains(got[0].Text(), "nonResourceURL /hooks.shell-operator/api/orders") ||
-		!strings.Contains(got[1].Text(), "http[2]: Kubernetes grants /apis/{x}") {
-		t.Errorf("findings %+v", got)
-	}
-}
