@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79404
+	productLines = 79351
 	testLines    = 75393
 )
 
@@ -27,11 +27,11 @@ var packageLines = map[string]int{
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3224,
+	"internal/dev":                       3175,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2742,
+	"internal/dev/simulate":              2738,
 	"internal/dev/testfile":              1965,
 	"internal/effect":                    412,
 	"internal/effect/apply":              765,

@@ -27,8 +27,6 @@ const establishTimeout = time.Minute
 type loader struct {
 	client   kube.Client
 	resolver *kube.Resolver
-	// defined are the kinds of CRDs among the objects, by version and kind.
-	defined map[string]kube.Resource
 }
 
 // LoadObjects creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they
@@ -51,18 +49,14 @@ func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n in
 	if err != nil {
 		return 0, fmt.Errorf("cannot make a client for the cluster: %w", err)
 	}
-	l := loader{client, kube.NewResolver(client), map[string]kube.Resource{}}
-	namespaces, err := l.namespacesOf(ctx, all)
-	if err != nil {
-		return 0, err
-	}
-	for _, m := range append(namespaces, inOrder(all)...) {
+	l := loader{client, kube.NewResolver(client)}
+	for _, m := range inOrder(all) {
 		if err := l.create(ctx, m.Text); err != nil {
 			return n, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		n++
 	}
-	return n - len(namespaces), nil
+	return n, nil
 }
 
 // inOrder sorts objects: what others need comes first.
@@ -75,57 +69,13 @@ func inOrder(all []testfile.Manifest) []testfile.Manifest {
 	return all
 }
 
-// namespacesOf are the namespaces that objects name, and that neither every cluster has nor a manifest creates.
-func (l *loader) namespacesOf(ctx context.Context, all []testfile.Manifest) (missing []testfile.Manifest, err error) {
-	exist := map[string]bool{"": true}
-	for _, name := range initialNamespaces {
-		exist[name] = true
-	}
-	heads := make([]testfile.Head, len(all))
-	for i, m := range all {
-		if heads[i], err = testfile.HeadOf(m.Text); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Path, err)
-		}
-		if heads[i].Kind == "Namespace" {
-			exist[heads[i].Metadata.Name] = true
-		}
-		for _, k := range memory.CRDKinds(m.Text) {
-			l.defined[k.GroupVersion().String()+" "+k.Kind] = k.Resource
-		}
-	}
-	for i, m := range all {
-		res, err := l.resource(ctx, &heads[i])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Path, err)
-		}
-		name := heads[i].Metadata.Namespace
-		if !res.Namespaced || exist[name] {
-			continue
-		}
-		exist[name] = true
-		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
-		if err != nil {
-			return nil, err
-		}
-		missing = append(missing, testfile.Manifest{Path: m.Path, Text: text})
-	}
-	return missing, nil
-}
-
-func (l *loader) resource(ctx context.Context, h *testfile.Head) (kube.Resource, error) {
-	if res, ok := l.defined[h.APIVersion+" "+h.Kind]; ok {
-		return res, nil
-	}
-	return l.resolver.Resolve(ctx, h.APIVersion, h.Kind)
-}
-
 // create creates an object, and its status.
 func (l *loader) create(ctx context.Context, text []byte) error {
 	h, err := testfile.HeadOf(text)
 	if err != nil {
 		return err
 	}
-	res, err := l.resource(ctx, &h)
+	res, err := l.resolver.Resolve(ctx, h.APIVersion, h.Kind)
 	if err != nil {
 		return err
 	}
@@ -141,8 +91,16 @@ func (l *loader) create(ctx context.Context, text []byte) error {
 	for _, field := range setByServer {
 		delete(metadata, field)
 	}
-	_, err = kube.SendJSON(ctx, l.client.Post().AbsPath(res.Path(namespace)...), tree)
-	if err != nil && (!apierrors.IsAlreadyExists(err) || !isInitial(&h)) {
+	post := func(body any, path ...string) error {
+		_, err := kube.SendJSON(ctx, l.client.Post().AbsPath(path...), body)
+		return err
+	}
+	err = post(tree, res.Path(namespace)...)
+	if apierrors.IsNotFound(err) && namespace != "" && post(map[string]any{"metadata": map[string]any{"name": namespace}},
+		"/api/v1/namespaces") == nil { // one that no manifest creates
+		err = post(tree, res.Path(namespace)...)
+	}
+	if err != nil && (!apierrors.IsAlreadyExists(err) || h.Kind != "Namespace") { // such as default
 		return fmt.Errorf("cannot create %s: %w", h.Ref(), err)
 	}
 	path := append(res.Path(namespace), h.Metadata.Name)
@@ -155,13 +113,6 @@ func (l *loader) create(ctx context.Context, text []byte) error {
 // setByServer are the fields of metadata that the API server sets.
 var setByServer = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "deletionTimestamp",
 	"deletionGracePeriodSeconds", "selfLink"}
-
-// initialNamespaces are those that every cluster has.
-var initialNamespaces = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
-
-func isInitial(h *testfile.Head) bool {
-	return h.Kind == "Namespace" && slices.Contains(initialNamespaces, h.Metadata.Name)
-}
 
 // status writes the status of an object, if it is a subresource.
 func (l *loader) status(ctx context.Context, h *testfile.Head, path []string, status any) error {

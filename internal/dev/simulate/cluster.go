@@ -64,7 +64,7 @@ func (c *Cluster) objects(ctx context.Context, res kube.Resource, b *hook.Kubern
 			if name != "" {
 				fields = strings.TrimPrefix(fields+",metadata.name="+name, ",")
 			}
-			found, err := c.list(ctx, res, namespace, b.Labels, fields, 0)
+			found, err := c.list(ctx, res, namespace, b.Labels, fields)
 			if err != nil {
 				return nil, err
 			}
@@ -76,7 +76,7 @@ func (c *Cluster) objects(ctx context.Context, res kube.Resource, b *hook.Kubern
 
 // namespaces returns the names of namespaces.
 func (c *Cluster) namespaces(ctx context.Context, labels string) (names []string, err error) {
-	found, err := c.list(ctx, Namespaces, "", labels, "", 0)
+	found, err := c.list(ctx, Namespaces, "", labels, "")
 	for _, text := range found {
 		h, err := testfile.HeadOf(text)
 		if err != nil {
@@ -92,14 +92,10 @@ var Namespaces = kube.Resource{GroupVersionResource: schema.GroupVersionResource
 	Kind: "Namespace"}
 
 // list reads objects page by page. Items of lists have neither apiVersion nor kind.
-func (c *Cluster) list(ctx context.Context, res kube.Resource, namespace, labels, fields string, limit int) (all [][]byte, err error) {
+func (c *Cluster) list(ctx context.Context, res kube.Resource, namespace, labels, fields string) (all [][]byte, err error) {
 	next := ""
 	for {
-		page := listPage
-		if limit > 0 {
-			page = min(page, limit-len(all))
-		}
-		request := c.Client.Get().AbsPath(res.Path(namespace)...).Param("limit", strconv.Itoa(page))
+		request := c.Client.Get().AbsPath(res.Path(namespace)...).Param("limit", strconv.Itoa(listPage))
 		for name, value := range map[string]string{"labelSelector": labels, "fieldSelector": fields, "continue": next} {
 			if value != "" {
 				request = request.Param(name, value)
@@ -128,7 +124,7 @@ func (c *Cluster) list(ctx context.Context, res kube.Resource, namespace, labels
 			}
 			all = append(all, object)
 		}
-		if next = answer.Metadata.Continue; next == "" || limit > 0 && len(all) >= limit {
+		if next = answer.Metadata.Continue; next == "" {
 			return all, nil
 		}
 	}

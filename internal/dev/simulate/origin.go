@@ -47,7 +47,7 @@ func (o *origin) load(ctx context.Context, h *hook.Hook) error {
 			return fmt.Errorf("binding %q: cannot read the objects: %w", b.Name, err)
 		}
 		if b.Namespaces.ByLabels {
-			found, err := o.cluster.list(ctx, Namespaces, "", b.Namespaces.Labels, "", 0)
+			found, err := o.cluster.list(ctx, Namespaces, "", b.Namespaces.Labels, "")
 			if err != nil {
 				return fmt.Errorf("binding %q: cannot read the namespaces: %w", b.Name, err)
 			}
@@ -144,7 +144,7 @@ func (o *origin) readList(r *http.Request) error {
 	if !known {
 		return nil
 	}
-	all, err := o.cluster.list(r.Context(), k.Resource, p.Namespace, r.URL.Query().Get("labelSelector"), "", 0)
+	all, err := o.cluster.list(r.Context(), k.Resource, p.Namespace, r.URL.Query().Get("labelSelector"), "")
 	if err != nil {
 		return err
 	}
