@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79351
+	productLines = 79328
 	testLines    = 75393
 )
 
@@ -54,7 +54,7 @@ var packageLines = map[string]int{
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1678,
-	"internal/run/recording":             933,
+	"internal/run/recording":             910,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,
 	"internal/schema":                    269,

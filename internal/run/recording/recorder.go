@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -70,7 +69,6 @@ type file struct {
 	// last: only because it is the last failed run of its hook.
 	last bool
 	at   time.Time
-	// path is that of an older run if the file has been used again.
 	path string
 	// length is the number of bytes, size that of their blocks.
 	length, size int64
@@ -240,17 +238,8 @@ func (r *Recorder) keep(f *file, contexts []byte, run Run) error {
 	if err != nil {
 		return err
 	}
-	before := f.length
 	if err = r.write(to, contexts, run); err == nil {
 		f.length, err = to.Seek(0, io.SeekCurrent)
-	}
-	switch rest := before - f.length; {
-	case err != nil || rest <= 0:
-	case rest > block:
-		err = to.Truncate(f.length)
-	default: // spaces cost less than to make a file shorter
-		_, err = to.Write(bytes.Repeat([]byte(" "), int(rest)))
-		f.length = before
 	}
 	if err = errors.Join(err, to.Close()); err == nil {
 		err = r.add(f)
@@ -261,15 +250,8 @@ func (r *Recorder) keep(f *file, contexts []byte, run Run) error {
 	return nil
 }
 
-// open opens the file of a recording. The last failed run of a hook uses that of the one before: to make and remove a file costs half of a
-// recording. It sets path and length.
+// open makes the file of a recording, and sets its path.
 func (r *Recorder) open(f *file) (*os.File, error) {
-	if f.length > 0 {
-		if to, err := os.OpenFile(f.path, os.O_WRONLY|syscall.O_NOFOLLOW, 0); err == nil {
-			return to, nil
-		}
-		f.length = 0
-	}
 	f.path = filepath.Join(r.opts.Dir, f.run+".json")
 	create := func() (*os.File, error) { return os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
 	to, err := create()
@@ -281,19 +263,14 @@ func (r *Recorder) open(f *file) (*os.File, error) {
 	return to, err
 }
 
-// begin makes f the run that is being recorded. It drops the last failed run of the hook, whose file is used again.
+// begin makes f the run that is being recorded. It removes the last failed run of the hook.
 func (r *Recorder) begin(f *file) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return errClosed
 	}
-	i := slices.IndexFunc(r.kept, func(other *file) bool { return other.last && f.last && other.hook == f.hook })
-	if i >= 0 {
-		f.path, f.length = r.kept[i].path, r.kept[i].length
-		r.size -= r.kept[i].size
-		r.kept = slices.Delete(r.kept, i, i+1)
-	}
+	r.remove(func(other *file) bool { return other.last && f.last && other.hook == f.hook })
 	r.current = f
 	r.writers.Add(1)
 	return nil
