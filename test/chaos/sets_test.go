@@ -40,6 +40,9 @@ type setWorld struct {
 	namespace string
 	replicas  [2]*testenv.Operator
 	hooks     string
+	// args are those of the replicas; restores begins the one that restores.
+	args     []string
+	restores func(testenv.Record) bool
 	// wanted are what the set may be now: what was answered last, or both of two requests at the same time; none after a request without
 	// an answer.
 	wanted []members
@@ -66,7 +69,7 @@ func (w *setWorld) fatal(format string, args ...any) {
 func (w *setWorld) launch(i int) {
 	w.t.Helper()
 	w.replicas[i] = testenv.Start(w.t, testenv.OperatorOptions{HooksDir: w.hooks, Kubeconfig: w.cluster.Kubeconfig,
-		Args: []string{"--namespace", w.namespace, "--kubernetes-events=false", "--leader-election", "--leader-election-lease-duration", "6s"}})
+		Args: append([]string{"--namespace", w.namespace, "--kubernetes-events=false", "--leader-election-lease-duration", "6s"}, w.args...)})
 	w.replicas[i].UntilLog("HTTP hooks are served")
 }
 
@@ -202,23 +205,23 @@ func (w *setWorld) lose(i int, signal syscall.Signal) {
 	w.launch(i)
 }
 
-// leader returns the replica that restores, or nil.
-func (w *setWorld) leader() *testenv.Operator {
+// restorer returns the replica that restores, or nil.
+func (w *setWorld) restorer() *testenv.Operator {
 	for _, op := range w.replicas {
-		if slices.ContainsFunc(op.Records(), func(r testenv.Record) bool { return r.Has(leads) }) {
+		if slices.ContainsFunc(op.Records(), w.restores) {
 			return op
 		}
 	}
 	return nil
 }
 
-// stray changes a member as another client. It is restored if the leader has answered last.
+// stray changes a member as another client. It is restored if the replica that restores has answered last.
 func (w *setWorld) stray() {
-	leader, want := w.leader(), w.any()
-	if leader == nil {
+	restorer, want := w.restorer(), w.any()
+	if restorer == nil {
 		return
 	}
-	if err := w.put(leader, want); err != nil {
+	if err := w.put(restorer, want); err != nil {
 		w.fatal("a Sync: %v", err)
 	}
 	w.answered(want, nil)
@@ -240,23 +243,40 @@ func (w *setWorld) stray() {
 }
 
 // Requests, commands and strangers change one set beside each other, while replicas are killed and stopped: the last answered Sync is what
-// the cluster has, and nothing is there without a record.
+// the cluster has, and nothing is there without a record. With shards, a request may change the sets of another shard; those of a hook
+// without shardBy belong to shard 0.
 func TestSetsByRequests(t *testing.T) {
-	const name = "sets-by-requests"
+	t.Run("leader", func(t *testing.T) {
+		setsByRequests(t, "sets-by-requests", &setWorld{args: []string{"--leader-election"},
+			restores: func(r testenv.Record) bool { return r.Has(leads) }})
+	})
+	t.Run("shards", func(t *testing.T) {
+		setsByRequests(t, "sets-by-requests-of-shards", &setWorld{args: []string{"--shards", "2"},
+			restores: func(r testenv.Record) bool { return r.Has(servesShard, "shard", "0/2") }})
+	})
+}
+
+func setsByRequests(t *testing.T, name string, w *setWorld) {
 	wanted(t, name)
 	together(t)
 	cluster := testenv.Shared(t)
-	w := &setWorld{t: t, cluster: cluster, client: clientOf(t, cluster), random: rand.New(rand.NewPCG(seed(), 600)),
-		namespace: cluster.Namespace(t), strayed: map[string]int{}, wanted: []members{{}}, hooks: t.TempDir()}
+	w.t, w.cluster, w.client, w.random = t, cluster, clientOf(t, cluster), rand.New(rand.NewPCG(seed(), 600))
+	w.namespace, w.strayed, w.wanted, w.hooks = cluster.Namespace(t), map[string]int{}, []members{{}}, t.TempDir()
 	testenv.Script(t, w.hooks, "put.sh", setsHook)
 	began, verdict := time.Now(), "FAILED"
 	defer func() {
+		resultsMu.Lock()
+		defer resultsMu.Unlock()
 		results = append(results, result{Case: name, Seed: seed(), Verdict: verdict, Took: time.Since(began), Changes: w.changes})
 	}()
 	for i := range w.replicas {
 		w.launch(i)
 	}
-	for range 80 {
+	rounds := 15
+	if all {
+		rounds = 80
+	}
+	for range rounds {
 		i, want := w.random.IntN(2), w.any()
 		switch w.random.IntN(10) {
 		case 0:

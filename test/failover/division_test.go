@@ -1,0 +1,65 @@
+package failover
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// A hook that breaks changes nothing: the reload is rejected, the shards keep their owners and their division. A replica that starts
+// meanwhile ends with the name of the hook, and serves its shard again when the hook is repaired.
+func TestBrokenHookKeepsTheDivision(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.Shared(t)
+	namespace, hooks := cluster.Namespace(t), t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), name)
+		err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755)
+		if err == nil {
+			err = os.Rename(path, filepath.Join(hooks, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const divides = `[ "$1" != --config ] || echo '{configVersion: v1, settings: {shardBy: object}, kubernetes: [{kind: Secret, ` +
+		`labelSelector: {matchLabels: {shards: never}}}]}'`
+	write("good.sh", divides)
+	write("flaky.sh", divides)
+	const serves = "This replica serves a shard"
+	start := func(name string) *testenv.Operator {
+		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
+			Args: []string{"--namespace", namespace, "--kubernetes-events=false", "--shards", "2", "--watch-hooks",
+				"--leader-election-lease-duration", "5s"}})
+	}
+	stays, ends := start("stays"), start("ends")
+	served := ends.UntilLog(serves).Fields
+	division := stays.UntilLog(serves).Fields["division"]
+	write("flaky.sh", "exit 1")
+	for _, op := range []*testenv.Operator{stays, ends} {
+		op.UntilLog("Reload rejected, the previous hooks stay active")
+	}
+	ends.Expect(-1)
+	ends.Signal(syscall.SIGKILL)
+	ends.Wait()
+	broken := start("broken")
+	broken.Expect(1)
+	if status := broken.Wait(); status != 1 || !strings.Contains(broken.Errors.String(), `cannot load hooks: hook "flaky.sh"`) {
+		t.Errorf("a start with the broken hook ended with status %d: %s", status, broken.Errors.String())
+	}
+	write("flaky.sh", divides)
+	again := start("again").UntilLog(serves).Fields
+	if again["division"] != division || again["shard"] != served["shard"] {
+		t.Errorf("it serves %v, not shard %s of division %s", again, served["shard"], division)
+	}
+	for _, r := range stays.Records() {
+		if r.Has(serves) && r.Fields["division"] != division || strings.HasPrefix(r.Fields["msg"], "shutdown") {
+			t.Errorf("the other replica: %s", r.Text)
+		}
+	}
+}
