@@ -80,7 +80,7 @@ func team(b *bench) {
 	}
 	requests := func(op *operator) (sum float64) {
 		for _, m := range regexp.MustCompile(`(?m)^shell_operator_kubernetes_client_request_result_total\S* (\d+)$`).
-			FindAllStringSubmatch(op.page("metrics"), -1) {
+			FindAllStringSubmatch(op.Page("/metrics"), -1) {
 			n, err := strconv.ParseFloat(m[1], 64)
 			if err != nil {
 				b.Fatal(err)

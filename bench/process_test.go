@@ -100,7 +100,7 @@ func (op *operator) profile(kind, page string) {
 }
 
 func (op *operator) fetch(kind, page string) {
-	url := op.url("debug/pprof/" + page)
+	url := op.Address() + "/debug/pprof/" + page
 	path := filepath.Join(profiles, fmt.Sprintf("%s-%d.%s.pprof", op.b.name, op.Pid(), kind))
 	res, err := http.Get(url)
 	if err != nil {
@@ -110,27 +110,6 @@ func (op *operator) fetch(kind, page string) {
 	if text, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK {
 		_ = os.WriteFile(path, text, 0o644)
 	}
-}
-
-// url is that of a page of the operator.
-func (op *operator) url(page string) string {
-	pages := op.untilCount("base http server started", 1)
-	return fmt.Sprintf("http://%s:%s/%s", pages.Fields["address"], pages.Fields["port"], page)
-}
-
-// page returns a page of the operator.
-func (op *operator) page(page string) string {
-	op.b.Helper()
-	res, err := http.Get(op.url(page))
-	if err != nil {
-		op.b.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		op.b.Fatalf("%s: %s %v", page, res.Status, err)
-	}
-	return string(text)
 }
 
 // end fetches a profile of the heap and stops the operator, if profiles are enabled.
@@ -151,16 +130,6 @@ func (op *operator) stop() {
 	if status := op.Wait(); status != 0 {
 		op.b.Fatalf("the operator ended with status %d\n%s", status, op.Errors.String())
 	}
-}
-
-// count counts records with a message.
-func (op *operator) count(message string) (n int) {
-	for _, r := range op.Records() {
-		if r.Has(message) {
-			n++
-		}
-	}
-	return n
 }
 
 // untilCount waits for the n-th record with a message and returns it. It reads each record once.

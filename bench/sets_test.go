@@ -154,7 +154,7 @@ func (s *syncer) synced() (ms float64) {
 
 // requests counts those of the operator for results of hooks.
 func (s *syncer) requests() float64 {
-	return sumOf(s.op.page("metrics"), "shell_operator_kubernetes_client_request_result_total{", `component="object_patcher"`)
+	return sumOf(s.op.Page("/metrics"), "shell_operator_kubernetes_client_request_result_total{", `component="object_patcher"`)
 }
 
 // loop applies objects beside their owner by 16 workers on one connection, as the operator has.

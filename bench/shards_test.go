@@ -166,7 +166,7 @@ func shardsRuns(b *bench) {
 		b.changeAll(namespace, n*backlog)
 		queued := func() (n int) {
 			for _, op := range all {
-				n += op.count("queue task")
+				n += op.Count("queue task")
 			}
 			return n
 		}
@@ -186,7 +186,7 @@ func shardsRuns(b *bench) {
 					ran++
 				}
 			}
-			if waited := op.count("queue task"); ran == 0 || op.count("Hook executed successfully") >= waited {
+			if waited := op.Count("queue task"); ran == 0 || op.Count("Hook executed successfully") >= waited {
 				b.Fatalf("a replica had %d changes to run for, and has run %d times: there was no backlog all the time", waited, ran)
 			}
 			runs += ran

@@ -49,7 +49,7 @@ func storm(b *bench) {
 				"namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
 				stormCommand)))
 		op.untilCount("Unlock kubernetes.Event tasks", 1)
-		before, ran := op.cpu(), op.count("Execute hook")
+		before, ran := op.cpu(), op.Count("Execute hook")
 		beside = append(beside, write("beside"))
 		last := time.Now()
 		op.untilCount("queue task", updates)
@@ -62,9 +62,9 @@ func storm(b *bench) {
 		}); err != nil {
 			b.Fatalf("not all contexts came: %v", err)
 		}
-		op.untilCount("Hook executed successfully", op.count("Execute hook"))
+		op.untilCount("Hook executed successfully", op.Count("Execute hook"))
 		late = append(late, delivered.Sub(last).Seconds())
-		used, n := op.cpu()-before, float64(op.count("Execute hook")-ran)
+		used, n := op.cpu()-before, float64(op.Count("Execute hook")-ran)
 		runs = append(runs, n)
 		cpuPerEvent = append(cpuPerEvent, used*1000/updates)
 		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s; a bare program used %.2f s in %.0f runs, "+

@@ -3,7 +3,6 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -227,37 +226,6 @@ func TestOperatorEndsWhileAPageIsOpen(t *testing.T) {
 	c.address()
 }
 
-// TestHostileHook: a hook whose name and output are traps for browsers.
-func TestHostileHook(t *testing.T) {
-	dir := t.TempDir()
-	const name = `<img src=x onerror="document.title='caught'"><b hx-get=x hx-trigger=load hx-on:click="alert(1)">.sh`
-	hook := "#!/bin/sh\n[ \"$1\" = --config ] && { echo '{\"configVersion\": \"v1\", \"onStartup\": 1}'; exit; }\n" +
-		"printf '<script>document.title=\"caught\"</script><hx-partial hx-target=\"#content\">gone</hx-partial>\\033[31m\\n'\n" +
-		"head -c 1000000 /dev/zero | tr '\\0' x\n"
-	testenv.Script(t, dir, name, hook)
-	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: testenv.Shared(t).Kubeconfig})
-	op.UntilLog("Hook executed successfully")
-	c := show(t, op.Command("console", "--no-browser"))
-	b := browser.Open(t)
-	c.signIn(b)
-	b.Says("<img src=x")
-	browser.Value[bool](b, `[...document.querySelectorAll("a")].find((a) => a.innerText.startsWith("<img")).click(), true`)
-	b.Says("Why")
-	browser.Value[bool](b, `[...document.querySelectorAll("main a")].find((a) => /^[0-9]+-1$/.test(a.innerText)).click(), true`)
-	b.Says("xxxxxxxx")
-	if title := browser.Value[string](b, "document.title"); title == "caught" {
-		t.Errorf("title %q", title)
-	}
-	if n := browser.Value[int](b, `document.querySelectorAll("main img, main b, main script, hx-partial").length`); n != 0 {
-		t.Errorf("%d elements came from names or output", n)
-	}
-	b.Clean("the run")
-	live := b.Another()
-	live.Visit(c.base + "/live")
-	live.Says("Filter")
-	live.Clean("live")
-}
-
 // pods stands for the Pods of replicas: kubectl exec runs programs here, all else is that of the control plane.
 type pods struct {
 	t         *testing.T
@@ -281,10 +249,7 @@ func newPods(t *testing.T, args ...string) *pods {
 		" \"$@\" ;;\nesac\n" + strings.TrimPrefix(kubectl, "#!/bin/sh\n")
 	for name, text := range map[string]string{"kubectl": stub,
 		"hooks/hook.sh": "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n"} {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, name, text)
 	}
 	if err := os.Symlink(testenv.Binary(t), p.name); err != nil {
 		t.Fatal(err)

@@ -2,8 +2,6 @@ package outage
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,9 +36,7 @@ func TestOptionalKind(t *testing.T) {
 	}
 	cluster := testenv.Own(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
-	if err := os.WriteFile(filepath.Join(hooks, "hook"), fmt.Appendf(nil, optionalHook, ns), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, hooks, "hook", fmt.Sprintf(optionalHook, ns))
 	kubectl := func(args ...string) string {
 		t.Helper()
 		return cluster.Kubectl(t, append([]string{"-n", ns}, args...)...)

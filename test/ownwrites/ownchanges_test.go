@@ -125,7 +125,5 @@ func (w *world) received() (all []string) {
 
 func (w *world) untilReceived(n int) {
 	w.Helper()
-	w.op.Until(fmt.Sprint("the change to ", n), func([]testenv.Record) bool {
-		return count(w.op.Records(), fmt.Sprint("received ", n)) > 0
-	})
+	w.op.UntilLog(fmt.Sprint("received ", n))
 }

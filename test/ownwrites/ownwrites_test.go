@@ -123,16 +123,7 @@ func (w *world) change(name string, times int) {
 // untilRuns waits until the hook has run so often since its start.
 func (w *world) untilRuns(n int) {
 	w.Helper()
-	w.op.Until(fmt.Sprint(n, " runs"), func(records []testenv.Record) bool { return count(records, "Hook executed successfully") >= n })
-}
-
-func count(records []testenv.Record, message string) (n int) {
-	for _, r := range records {
-		if strings.HasPrefix(r.Fields["msg"], message) {
-			n++
-		}
-	}
-	return n
+	w.op.UntilCount(n, "Hook executed successfully")
 }
 
 // oneForEach checks that the hook has created an object for each object of the test, and no other.
@@ -337,7 +328,7 @@ func TestHangingWatch(t *testing.T) {
 	began := time.Now()
 	w.change("hanging", 6)
 	w.untilRuns(9)
-	if took, n := time.Since(began), count(w.op.Records(), late); took < 5*time.Second || took > 9*time.Second || n != 1 {
+	if took, n := time.Since(began), w.op.Count(late); took < 5*time.Second || took > 9*time.Second || n != 1 {
 		t.Errorf("6 runs took %s behind a watch that hangs, %d have waited in vain", took, n)
 	}
 	if why := w.op.Ask("why", "hook.sh"); !strings.Contains(why, "last run") {
@@ -355,7 +346,7 @@ func TestHangingWatch(t *testing.T) {
 	w.op.UntilLog("Watch Failed")
 	w.change("failing", 6)
 	w.untilRuns(21)
-	if n := count(w.op.Records(), late); n != 1 {
+	if n := w.op.Count(late); n != 1 {
 		t.Errorf("%d runs have waited in vain, one before the watch failed", n)
 	}
 }

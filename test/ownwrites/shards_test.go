@@ -2,8 +2,6 @@ package ownwrites
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +54,7 @@ func TestShards(t *testing.T) {
 			}
 			hooks := t.TempDir()
 			text := fmt.Sprintf(divided, d.by, strings.Join(spaces, ", "), d.program)
-			if err := os.WriteFile(filepath.Join(hooks, "hook.sh"), []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Script(t, hooks, "hook.sh", text)
 			gateway, kubeconfig := testenv.NewGateway(t, cluster.Kubeconfig, 1)
 			gateway.Make(testenv.Trouble{WatchDelay: 200 * time.Millisecond})
 			var replicas []*testenv.Operator
@@ -67,7 +63,7 @@ func TestShards(t *testing.T) {
 					"--namespace", spaces[0], "--shards", "2", "--leader-election-lease-duration", "3s", "--kubernetes-events=false"}}))
 			}
 			for _, op := range replicas {
-				op.Until("both bindings deliver", func(records []testenv.Record) bool { return count(records, "Unlock kubernetes.Event tasks") == 2 })
+				op.UntilCount(2, "Unlock kubernetes.Event tasks") // both bindings deliver
 			}
 			client, err := kubernetes.NewForConfig(cluster.Config(t))
 			if err != nil {
@@ -90,7 +86,7 @@ func TestShards(t *testing.T) {
 				}
 			}
 			for i, op := range replicas {
-				n := count(op.Records(), "Hook executed successfully")
+				n := op.Count("Hook executed successfully")
 				t.Logf("%d runs of replica %d", n, i)
 				if d.by == "object" && n == 0 {
 					t.Errorf("replica %d has run for no object", i)

@@ -62,27 +62,15 @@ func TestMergedGiants(t *testing.T) {
 	})
 	op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", "giant.sh")
 	op.UntilLog("Kubernetes bindings for hook are enabled successfully", "hook", "other.sh")
-	count := func(what string, n int, fields ...string) {
-		t.Helper()
-		op.Until(fmt.Sprintf("%d records %q", n, what), func(records []testenv.Record) bool {
-			got := 0
-			for _, r := range records {
-				if r.Has(what, fields...) {
-					got++
-				}
-			}
-			return got >= n
-		})
-	}
 	for i := range updates {
 		write(http.MethodPut, "/giant", "giant", i+1)
 	}
 	write(http.MethodPost, "", "small", 0)
-	count("queue task", updates, "hook", "giant.sh")
-	count("queue task", 1, "hook", "other.sh")
+	op.UntilCount(updates, "queue task", "hook", "giant.sh")
+	op.UntilCount(1, "queue task", "hook", "other.sh")
 	op.UntilLog("Hook failed. Will retry after delay.")
 	op.Ask("queue", "retry", "main") // all changes wait now
-	count("Hook failed. Will retry after delay.", 2)
+	op.UntilCount(2, "Hook failed. Will retry after delay.")
 	if err := os.WriteFile(filepath.Join(results, "mended"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

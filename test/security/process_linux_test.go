@@ -261,18 +261,7 @@ func TestOwnHomes(t *testing.T) {
 	o.kubeconfig = ""
 	op := o.start(t, map[string]string{"keeper.sh": strings.ReplaceAll(keeper, "VERSION", "first")}, nil, "--hook-home", "own",
 		"--watch-hooks", "--log-level", "debug")
-	runs := func(n int) {
-		t.Helper()
-		op.Until(fmt.Sprintf("run %d", n), func(records []testenv.Record) bool {
-			got := 0
-			for _, r := range records {
-				if r.Has("Hook executed successfully") {
-					got++
-				}
-			}
-			return got >= n
-		})
-	}
+	runs := func(n int) { op.UntilCount(n, "Hook executed successfully") }
 	runs(1)
 	if got := o.result(t, "first"); got != "config\nrun\n" {
 		t.Errorf("the first run finds %q", got)

@@ -67,15 +67,7 @@ func TestTraces(t *testing.T) {
 	op.UntilLog("waiting")
 	create("two")
 	create("three")
-	op.Until("three events", func(records []testenv.Record) bool {
-		n := 0
-		for _, r := range records {
-			if r.Has("queue task", "binding", "kubernetes") {
-				n++
-			}
-		}
-		return n == 3
-	})
+	op.UntilCount(3, "queue task", "binding", "kubernetes")
 	if err := os.WriteFile(filepath.Join(files, "gathered"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

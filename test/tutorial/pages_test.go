@@ -128,13 +128,5 @@ func configurations(t *testing.T, cluster *testenv.Cluster) {
 		t.Fatalf("%d configurations found, error %v", shown, err)
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig})
-	op.Until("all bindings are enabled", func(records []testenv.Record) bool {
-		enabled := 0
-		for _, r := range records {
-			if r.Has("Kubernetes bindings for hook are enabled successfully") {
-				enabled++
-			}
-		}
-		return enabled == watching
-	})
+	op.UntilCount(watching, "Kubernetes bindings for hook are enabled successfully")
 }

@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-// Script writes an executable file below a directory.
+// Script writes an executable file below a directory, or replaces it as programs do that never leave half of one.
 func Script(t testing.TB, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+	hidden := filepath.Join(filepath.Dir(path), ".new")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(hidden, []byte(text), 0o755),
+		os.Rename(hidden, path)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -285,17 +285,33 @@ func (op *Operator) TryUntil(patience time.Duration, done func([]Record) bool) e
 // UntilLog waits for a record that has a message and, if given, fields (name, value, …).
 func (op *Operator) UntilLog(message string, fields ...string) Record {
 	op.t.Helper()
-	var found Record
-	op.Until(fmt.Sprintf("the record %q %q", message, fields), func(records []Record) bool {
-		for _, r := range records {
-			if r.Has(message, fields...) {
-				found = r
-				return true
+	return op.UntilCount(1, message, fields...)
+}
+
+// UntilCount waits for the n-th record that has a message and fields, and returns it.
+func (op *Operator) UntilCount(n int, message string, fields ...string) (found Record) {
+	op.t.Helper()
+	seen, next := 0, 0
+	op.Until(fmt.Sprintf("record %d of %q %q", n, message, fields), func(records []Record) bool {
+		for ; next < len(records) && seen < n; next++ {
+			if records[next].Has(message, fields...) {
+				found = records[next]
+				seen++
 			}
 		}
-		return false
+		return seen >= n
 	})
 	return found
+}
+
+// Count counts the records so far that have a message and fields.
+func (op *Operator) Count(message string, fields ...string) (n int) {
+	for _, r := range op.Records() {
+		if r.Has(message, fields...) {
+			n++
+		}
+	}
+	return n
 }
 
 // Has reports whether the message begins with this text and the fields have these values.
