@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,16 +15,16 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/pages"
+	"github.com/shell-operator/shell-operator/internal/test/scripts"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // shown PAGE NAME: wait until there was a run with the contexts that the page shows, in a block with the mark "context: NAME".
 // Such a run may have more of them in front and behind. The test's namespace is called shop on pages.
-func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
+func shownCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: shown PAGE NAME")
 	}
-	w := of(ts)
 	page, err := os.ReadFile(filepath.Join(test.Root(), args[0]))
 	ts.Check(err)
 	var want []json.RawMessage
@@ -38,10 +37,10 @@ func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s shows no context %s", args[0], args[1])
 	}
 	problems := map[string]bool{}
-	err = w.operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
+	err = w.Operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
 		for _, r := range records {
 			if text, ok := strings.CutPrefix(r.Fields["msg"], "run "); ok && r.Fields["output"] == "stdout" {
-				problem := neighbours(want, strings.ReplaceAll(text, `"`+w.namespace+`"`, `"shop"`))
+				problem := neighbours(want, strings.ReplaceAll(text, `"`+w.Namespace+`"`, `"shop"`))
 				if problem == nil {
 					return true
 				}
@@ -52,7 +51,7 @@ func shownCommand(ts *testscript.TestScript, _ bool, args []string) {
 	})
 	if err != nil {
 		ts.Fatalf("%s, %s: %v: no run had these contexts:\n%s\n%s", args[0], args[1], err, strings.Join(slices.Sorted(maps.Keys(problems)), "\n"),
-			w.operator.Log())
+			w.Operator.Log())
 	}
 }
 
@@ -77,24 +76,12 @@ func neighbours(want []json.RawMessage, text string) (problem error) {
 	return problem
 }
 
-// after REGEXP REGEXP: wait until a record matches the second one, after one that matches the first.
-func afterCommand(ts *testscript.TestScript, _ bool, args []string) {
-	w, first, second := of(ts), regexp.MustCompile(args[0]), regexp.MustCompile(args[1])
-	err := w.operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
-		at := slices.IndexFunc(records, func(r testenv.Record) bool { return first.MatchString(r.Text) })
-		return at >= 0 && matches(second, records[at:]) > 0
-	})
-	if err != nil {
-		ts.Fatalf("%q after %q in the log: %v\n%s", args[1], args[0], err, w.operator.Log())
-	}
-}
-
 // request METHOD PATH TYPE BODY: ask the hooks by HTTP; any answer but a failure of the hook will do.
-func requestCommand(ts *testscript.TestScript, _ bool, args []string) {
+func requestCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: request METHOD PATH TYPE BODY")
 	}
-	address := of(ts).operator.UntilLog("HTTP hooks are served").Fields["address"]
+	address := w.Operator.UntilLog("HTTP hooks are served").Fields["address"]
 	req, err := http.NewRequest(args[0], "http://"+address+args[1], strings.NewReader(args[3]))
 	ts.Check(err)
 	req.Header.Set("Content-Type", args[2])

@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/scripts"
 )
 
 // worker is the recorder as a worker, without a library: each run is a fork of bash.
-var worker = recorder{script: `#!/usr/bin/env bash
+var worker = scripts.Recorder{Script: `#!/usr/bin/env bash
 if [ "$1" = --config ]; then exec cat "$0.yaml"; fi
 record() {
   lib=$HOOKS/lib/$(basename "$0")
@@ -46,7 +47,7 @@ while :; do
   status=$?
   echo "${variables[0]#HOOK_RUN=} $status" >&"$channel"
 done
-`, config: asWorker}
+`, Config: asWorker}
 
 // asWorker adds settings.worker to a configuration of version 1.
 func asWorker(text []byte) []byte {
@@ -75,11 +76,11 @@ var ofWorkers = []string{
 // The scripts of the protocol pass with the same hooks as workers. Those that are about the configuration itself are left out.
 func TestConformanceOfWorkers(t *testing.T) {
 	dir := t.TempDir()
-	scripts, err := filepath.Glob("testdata/*.txtar")
+	all, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range scripts {
+	for _, path := range all {
 		name := filepath.Base(path)
 		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 		if slices.ContainsFunc([]string{"config-", "v0-", "workers-"}, begins) || !test.Long() && !slices.ContainsFunc(ofWorkers, begins) {
