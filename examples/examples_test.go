@@ -3,10 +3,6 @@
 package examples
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -21,34 +18,21 @@ import (
 
 // example is one folder and the operator that runs its hooks.
 type example struct {
-	t         *testing.T
+	t         testing.TB
 	cluster   *testenv.Cluster
 	name      string
 	namespace string
 	operator  *testenv.Operator
 	// env is for every operator that the test starts.
 	env []string
-	// kills: the first run is killed.
-	kills bool
-}
-
-// killedAndUndisturbed runs a test with hooks of which each of the programs kills one run half-way, and in make long without
-// kills, too. The cluster has to reach the same state.
-func killedAndUndisturbed(t *testing.T, prepare func(*testing.T, string) *example, name string, programs []string, run func(*example)) {
-	t.Parallel()
-	// prepareAlone is for examples with a ClusterRoleBinding, which has one subject: one runs after the other.
-	t.Run("killed", func(t *testing.T) { run(prepare(t, name).killed(programs...)) })
-	// A program that kills hides the trimmed kubectl, so this is also the test with that one. In make test the README has it, which
-	// test/tutorial follows.
-	if test.Long() {
-		t.Run("undisturbed", func(t *testing.T) { run(prepare(t, name)) })
-	}
+	// mysql is the server of the example that has one.
+	mysql *test.MysqlServer
 }
 
 // killed makes each of the programs kill one run half-way.
 func (e *example) killed(programs ...string) *example {
 	e.t.Helper()
-	e.env, e.kills = []string{killedOnce(e.t, programs...), retryMinDelay, retryMaxDelay}, true
+	e.env = append(e.env, killedOnce(e.t, programs...), retryMinDelay, retryMaxDelay)
 	return e
 }
 
@@ -78,27 +62,40 @@ func prepareAlone(t *testing.T, name string) *example {
 func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
 	t.Helper()
 	e := &example{t: t, cluster: cluster, name: name, namespace: cluster.Namespace(t)}
+	e.install()
+	return e
+}
+
+// install applies the manifests. Webhooks are for the test's namespace only, so their configurations have a name of their own.
+func (e *example) install() {
+	e.t.Helper()
+	own := strings.NewReplacer(e.name+"-hooks", e.namespace+"-hooks")
+	e.t.Cleanup(func() {
+		e.kubectl("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", e.namespace+"-hooks", "--ignore-not-found")
+	})
+	e.kubectl("label", "namespace", e.namespace, "example.com/"+e.name+"=enabled")
+	e.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 	// What is not in a namespace is the same for all tests of an example: two that create it concurrently would conflict.
 	clusterWide.Lock()
 	defer clusterWide.Unlock()
 	for _, file := range []string{"crd.yaml", "rbac.yaml"} {
-		text, err := os.ReadFile(filepath.Join(name, "manifests", file))
+		text, err := os.ReadFile(filepath.Join(e.name, "manifests", file))
 		if os.IsNotExist(err) {
 			continue
 		}
 		if err != nil {
-			t.Fatal(err)
+			e.t.Fatal(err)
 		}
+		manifests := own.Replace(string(text))
 		// kubectl -n does not set this namespace.
-		e.input(regexp.MustCompile(`(?m)^  namespace: .*$`).ReplaceAllString(string(text), "  namespace: "+e.namespace), "apply", "-f", "-")
+		e.input(regexp.MustCompile(`(?m)^  namespace: .*$`).ReplaceAllString(manifests, "  namespace: "+e.namespace), "apply", "-f", "-")
 		if file == "rbac.yaml" { // a run that is refused would be one that has failed
-			e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace,
-				regexp.MustCompile(`(?m)^  namespace: .*\n`).ReplaceAllString(string(text), ""))
+			e.cluster.UntilRoles(e.t, "system:serviceaccount:"+e.namespace+":"+e.name, e.namespace,
+				regexp.MustCompile(`(?m)^  namespace: .*\n`).ReplaceAllString(manifests, ""))
 		} else {
-			e.input(string(text), "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
+			e.input(manifests, "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
 		}
 	}
-	return e
 }
 
 // start starts the operator as the example's ServiceAccount.
@@ -106,7 +103,8 @@ func (e *example) start(env ...string) {
 	e.t.Helper()
 	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
 		HooksDir: filepath.Join(e.name, "hooks"), Kubeconfig: e.cluster.KubeconfigOf(e.t, e.namespace, e.name),
-		Env: slices.Concat(e.env, env, []string{"WATCH_NAMESPACE=" + e.namespace, pythonPath()}),
+		Env: slices.Concat([]string{"WATCH_NAMESPACE=" + e.namespace, "VALIDATING_WEBHOOK_CONFIGURATION_NAME=" + e.namespace, pythonPath()},
+			e.env, env),
 	})
 }
 
@@ -124,13 +122,8 @@ func (e *example) input(input string, args ...string) string {
 func (e *example) until(what string, reached func() bool) {
 	e.t.Helper()
 	seen := -1
-	e.operator.Until(what, func(records []testenv.Record) bool {
-		runs := 0
-		for _, r := range records {
-			if r.Has("Hook executed successfully") {
-				runs++
-			}
-		}
+	e.operator.Until(what, func([]testenv.Record) bool {
+		runs := e.operator.Count("Hook executed successfully")
 		if runs == seen {
 			return false
 		}
@@ -139,203 +132,19 @@ func (e *example) until(what string, reached func() bool) {
 	})
 }
 
-// prints waits for a line of the hook.
-func (e *example) prints(line string) {
+// try is input for a command that may fail. It returns the output of kubectl, warnings too.
+func (e *example) try(input string, args ...string) (string, error) {
 	e.t.Helper()
-	e.operator.UntilLog(line, "output", "stdout")
+	return e.cluster.TryKubectl(input, append([]string{"-n", e.namespace}, args...)...)
 }
 
-func TestMonitorPods(t *testing.T) {
-	killedAndUndisturbed(t, prepare, "monitor-pods", []string{"jq"}, monitorPods)
-}
-
-func monitorPods(e *example) {
-	e.start()
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	// The Deployment's controller adds all five in one burst.
-	e.kubectl("create", "deployment", "web", "--image=nginx", "--replicas=5")
-	added := regexp.MustCompile(`^Pod 'web-.*' added$`)
-	e.operator.Until("five Pods", func(records []testenv.Record) bool {
-		names := map[string]bool{}
-		for _, r := range records {
-			if added.MatchString(r.Fields["msg"]) {
-				names[r.Fields["msg"]] = true
-			}
-		}
-		return len(names) == 5
-	})
-	// To the next operator they are not new.
-	e.restart()
-	e.prints("Pod 'web-")
-	for _, r := range e.operator.Records() {
-		if added.MatchString(r.Fields["msg"]) {
-			e.t.Errorf("added again: %s", r.Fields["msg"])
-		}
-	}
-}
-
-func TestUsersHtpasswd(t *testing.T) {
-	killedAndUndisturbed(t, prepare, "users-htpasswd", []string{"kubectl", "htpasswd"}, usersHtpasswd)
-}
-
-func usersHtpasswd(e *example) {
-	e.start()
-	var users strings.Builder
-	names := []string{"alice", "bob", "carol", "dave", "erin"}
-	for _, name := range names {
-		fmt.Fprintf(&users, "---\napiVersion: example.com/v1\nkind: User\nmetadata: {name: %s}\nspec: {name: %s, password: \"%s's $ecret\"}\n",
-			name, name, name)
-	}
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	e.input(users.String(), "create", "-f", "-")
-	e.until("a line for each of five users", func() bool { return slices.Equal(e.htpasswdNames(), names) })
-	before := e.htpasswd()
-
-	e.kubectl("patch", "users.example.com", "alice", "--type=merge", "-p", `{"spec":{"password":"new"}}`)
-	e.kubectl("delete", "users.example.com", "bob")
-	e.until("alice's new hash, and no bob", func() bool {
-		return slices.Equal(e.htpasswdNames(), []string{"alice", "carol", "dave", "erin"}) && e.htpasswd()["alice"] != before["alice"]
-	})
-	if e.htpasswd()["carol"] != before["carol"] {
-		e.t.Error("carol's hash has changed, but her password has not")
-	}
-	for _, r := range e.operator.Records() {
-		if strings.Contains(r.Text, "$ecret") {
-			e.t.Errorf("a password is in the log: %s", r.Text)
-		}
-	}
-	after := e.htpasswd()
-	e.restart()
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	if !maps.Equal(e.htpasswd(), after) {
-		e.t.Error("the next operator has changed the file")
-	}
-}
-
-// htpasswd returns the hashes in the Secret by user.
-func (e *example) htpasswd() map[string]string {
+// patient repeats a request until the API server calls the webhooks: it does so a moment after they are registered, without
+// a notification.
+func (e *example) patient(what string, done func() bool) {
 	e.t.Helper()
-	lines := map[string]string{}
-	text, err := base64.StdEncoding.DecodeString(e.kubectl("get", "secret", "htpasswd", "--ignore-not-found", "-o",
-		"jsonpath={.data.htpasswd}"))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if name, hash, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			lines[name] = hash
+	for late := time.Now().Add(test.Patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(late) {
+			e.t.Fatalf("waited for %s", what)
 		}
 	}
-	return lines
-}
-
-func (e *example) htpasswdNames() []string {
-	e.t.Helper()
-	var names []string
-	for name := range e.htpasswd() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func TestPlatformInstaller(t *testing.T) {
-	killedAndUndisturbed(t, prepare, "platform-installer", []string{"kubectl"}, platformInstaller)
-}
-
-func platformInstaller(e *example) {
-	const cluster = `{"apiVersion":"example.com/v1","kind":"ClusterConfiguration","metadata":{"name":"cluster"},
-		"spec":{"components":{"dns":{"enabled":true},"logging":{"enabled":false},"ingress":{"enabled":true}}}}`
-	e.input(cluster, "create", "-f", "-")
-	e.start("CHECK_CRONTAB=*/2 * * * * *")
-
-	// The object that exists at the start is an "add" to a hook of the old format.
-	e.prints("Installation of 'cluster' is done: dns, ingress")
-	e.until("the first installation in the status", func() bool { return e.installed() == "1 [dns ingress]" })
-
-	e.kubectl("patch", "clusterconfigurations.example.com", "cluster", "--type=merge", "-p",
-		`{"spec":{"components":{"dns":{"enabled":false},"logging":{"enabled":true}}}}`)
-	e.prints("Task: remove dns")
-	e.until("the second installation in the status", func() bool { return e.installed() == "2 [ingress logging]" })
-	e.prints("Check: ClusterConfiguration 'cluster' is installed with")
-
-	// Added again while the operator runs.
-	e.kubectl("delete", "clusterconfigurations.example.com", "cluster")
-	e.input(cluster, "create", "-f", "-")
-	e.until("the installation of the new object", func() bool { return e.installed() == "1 [dns ingress]" })
-	// The next operator installs again, with the same result.
-	e.restart("CHECK_CRONTAB=@daily")
-	e.prints("Installation of 'cluster' is done: dns, ingress")
-	e.until("the same status", func() bool { return e.installed() == "1 [dns ingress]" })
-}
-
-// installed returns the generation and the components in the status.
-func (e *example) installed() string {
-	e.t.Helper()
-	var object struct {
-		Status struct {
-			ObservedGeneration int
-			Components         []string
-		}
-	}
-	text := e.kubectl("get", "clusterconfigurations.example.com", "cluster", "-o", "json")
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		e.t.Fatal(err)
-	}
-	return fmt.Sprint(object.Status.ObservedGeneration, " ", object.Status.Components)
-}
-
-func TestSecretCopier(t *testing.T) {
-	killedAndUndisturbed(t, prepareAlone, "secret-copier", []string{"jq"}, secretCopier)
-}
-
-func secretCopier(e *example) {
-	targets := []string{}
-	for range 5 {
-		targets = append(targets, e.cluster.Namespace(e.t))
-	}
-	e.kubectl("create", "secret", "generic", "shared-secret", "--from-literal=key=first")
-	e.start("SOURCE_NAMESPACE=" + e.namespace)
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-
-	all := func(want string) func() bool {
-		return func() bool {
-			for _, ns := range targets {
-				if e.copied(ns) != want {
-					return false
-				}
-			}
-			return true
-		}
-	}
-	e.kubectl(append(append([]string{"label", "namespace"}, targets...), "example.com/copy-secret=enabled")...)
-	e.until("copies in five namespaces", all("first"))
-	e.kubectl("patch", "secret", "shared-secret", "-p", `{"stringData":{"key":"second"}}`)
-	e.until("the change in all copies", all("second"))
-	e.kubectl("-n", targets[0], "delete", "secret", "shared-secret")
-	e.until("the deleted copy again", all("second"))
-	e.kubectl("label", "namespace", targets[1], "example.com/copy-secret-")
-	e.until("no copy where the label went", func() bool { return e.copied(targets[1]) == "" })
-	// The next operator finds nothing to do.
-	version := func() string {
-		return e.kubectl("-n", targets[2], "get", "secret", "shared-secret", "-o", "jsonpath={.metadata.resourceVersion}")
-	}
-	before := version()
-	e.restart("SOURCE_NAMESPACE=" + e.namespace)
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	if after := version(); after != before {
-		e.t.Errorf("the next operator has written a copy again: %s, before %s", after, before)
-	}
-	e.kubectl("delete", "secret", "shared-secret")
-	e.until("no copies without the source", all(""))
-}
-
-func (e *example) copied(namespace string) string {
-	e.t.Helper()
-	text, err := base64.StdEncoding.DecodeString(e.kubectl("-n", namespace, "get", "secret", "shared-secret", "--ignore-not-found", "-o",
-		"jsonpath={.data.key}"))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return string(text)
 }

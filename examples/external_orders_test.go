@@ -23,7 +23,7 @@ type shop struct {
 	inFlight, most, unicorns, failures int
 }
 
-func newShop(t *testing.T) *shop {
+func newShop(t testing.TB) *shop {
 	s := &shop{release: make(chan struct{}), random: rand.New(rand.NewSource(1)), requests: map[string]int{}}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)

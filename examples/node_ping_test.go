@@ -83,13 +83,7 @@ func (e *example) address(name, address string) {
 
 // rounds is the number of rounds that have ended well.
 func (e *example) rounds() int {
-	n := 0
-	for _, r := range e.operator.Records() {
-		if r.Has("Hook executed successfully", "event", "schedule") {
-			n++
-		}
-	}
-	return n
+	return e.operator.Count("Hook executed successfully", "event", "schedule")
 }
 
 // lost reads the counters as Prometheus does, by the name of the node.

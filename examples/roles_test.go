@@ -11,30 +11,24 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them, but for those
-// whose hooks call kubectl, and agent-rbac: who writes a ClusterRole needs what that grants.
+// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them. TestExamples has those that are scripts.
 func TestGeneratedRoles(t *testing.T) {
+	if !test.Long() {
+		t.Skip("make long runs this test, TestExamples has others")
+	}
 	t.Parallel()
-	for name, row := range map[string]struct {
-		run func(*example)
-		// long: it runs in make long.
-		long bool
-	}{
-		"monitor-pods":    {run: monitorPods},
-		"web-app":         {run: webApp},
-		"addons":          {addons, true},
-		"agent-injector":  {agentInjector, true},
-		"config-checksum": {configChecksum, true},
-		"convert-crontab": {convertCrontab, true},
-		"external-orders": {externalOrders, true},
-		"node-ping":       {nodePing, true},
-		"secret-copier":   {secretCopier, true},
-		"validate-image":  {validateImage, true},
-	} {
-		if row.long && !test.Long() {
-			continue
-		}
-		t.Run(name, func(t *testing.T) { row.run(withGeneratedRoles(t, name)) })
+	for name, run := range map[string]func(*example){"addons": addons, "external-orders": externalOrders, "node-ping": nodePing} {
+		t.Run(name, func(t *testing.T) {
+			e := &example{t: t, name: name}
+			if name == "addons" { // its values follow all Nodes
+				e.cluster = clusterWithFlux(t)
+			} else {
+				e.cluster = testenv.Shared(t)
+			}
+			e.namespace = e.cluster.Namespace(t)
+			e.installGenerated()
+			run(e)
+		})
 	}
 }
 
@@ -76,27 +70,19 @@ func TestCasesWithGeneratedRoles(t *testing.T) {
 	}
 }
 
-// withGeneratedRoles is prepareAlone with Roles that are generated.
-func withGeneratedRoles(t *testing.T, name string) *example {
-	t.Helper()
-	e := &example{t: t, name: name}
-	if name == "addons" { // its values follow all Nodes
-		e.cluster = clusterWithFlux(t)
-	} else {
-		e.cluster = testenv.Shared(t)
-	}
-	e.namespace = e.cluster.Namespace(t)
-	if text, err := os.ReadFile(filepath.Join(name, "manifests", "crd.yaml")); err == nil {
+// installGenerated is install with Roles that are generated.
+func (e *example) installGenerated() {
+	e.t.Helper()
+	if text, err := os.ReadFile(filepath.Join(e.name, "manifests", "crd.yaml")); err == nil {
 		clusterWide.Lock()
 		defer clusterWide.Unlock()
 		e.input(string(text), "apply", "-f", "-")
 		e.input(string(text), "wait", "--for=condition=established", "--timeout=60s", "-f", "-")
 	}
-	roles := e.applyGenerated("--hooks-dir", filepath.Join(name, "hooks"), "--validating-webhook-configuration-name", e.namespace)
-	e.cluster.UntilRoles(t, "system:serviceaccount:"+e.namespace+":"+name, e.namespace, roles)
-	e.kubectl("label", "namespace", e.namespace, "example.com/"+name+"=enabled") // that of webhooks
+	roles := e.applyGenerated("--hooks-dir", filepath.Join(e.name, "hooks"), "--validating-webhook-configuration-name", e.namespace)
+	e.cluster.UntilRoles(e.t, "system:serviceaccount:"+e.namespace+":"+e.name, e.namespace, roles)
+	e.kubectl("label", "namespace", e.namespace, "example.com/"+e.name+"=enabled") // that of webhooks
 	e.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
-	return e
 }
 
 // applyGenerated creates the account of the example with the Roles that rbac --from-tests prints, and returns them.

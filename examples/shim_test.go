@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // With these the operator does not wait long before it runs a killed hook again.
@@ -32,16 +33,14 @@ exit "$status"
 // killedOnce returns a PATH for hooks. Each of the programs does its work the first time that a run calls it, and then
 // kills the run half-way: whatever the hook does after that is not done. Later calls are as usual. The test fails if a
 // program has killed no run by its end.
-func killedOnce(t *testing.T, programs ...string) (env string) {
+func killedOnce(t testing.TB, programs ...string) (env string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := test.Tools(t) + ":" + os.Getenv("PATH")
 	for _, program := range programs {
 		killed := filepath.Join(dir, "killed-by-"+program)
 		text := fmt.Sprintf(wrapper, find(t, program, path), killed)
-		if err := os.WriteFile(filepath.Join(dir, program), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, dir, program, text)
 		t.Cleanup(func() {
 			if _, err := os.Stat(killed); err != nil {
 				t.Errorf("no run was killed by %s", program)
@@ -52,7 +51,7 @@ func killedOnce(t *testing.T, programs ...string) (env string) {
 }
 
 // find returns the program that a PATH leads to.
-func find(t *testing.T, program, path string) string {
+func find(t testing.TB, program, path string) string {
 	t.Helper()
 	for dir := range strings.SplitSeq(path, ":") {
 		if found, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
@@ -73,12 +72,4 @@ func (e *example) stop() {
 }
 
 // failures is the number of runs that failed.
-func (e *example) failures() int {
-	n := 0
-	for _, r := range e.operator.Records() {
-		if r.Has("Hook failed") {
-			n++
-		}
-	}
-	return n
-}
+func (e *example) failures() int { return e.operator.Count("Hook failed") }

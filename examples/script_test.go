@@ -1,0 +1,158 @@
+package examples
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/scripts"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
+)
+
+// variant is how the scripts run.
+type variant struct {
+	// killed: a script may let programs kill runs half-way. The cluster has to reach the same state.
+	killed bool
+	// generated: with exactly the Roles that rbac --from-tests prints.
+	generated bool
+}
+
+// generated are the examples with generated Roles: not those whose hooks call kubectl, nor agent-rbac, because who writes a ClusterRole
+// needs what that grants. make test runs the first two.
+var generated = []string{
+	"monitor-pods", "web-app", "agent-injector", "config-checksum", "convert-crontab", "secret-copier", "validate-image",
+}
+
+// TestExamples runs the scripts in testdata: the operator has the permissions of the example, and no others. What stands before the first
+// dot of a name is the example.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	all, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	withRoles := generated[:2]
+	if test.Long() {
+		withRoles = generated
+	}
+	var files []string
+	for _, name := range withRoles {
+		files = append(files, filepath.Join("testdata", name+".txtar"))
+	}
+	// One after the other: ClusterRoleBindings of examples have one subject.
+	t.Run("killed", func(t *testing.T) { runScripts(t, all, variant{killed: true}) })
+	// A program that kills hides the trimmed kubectl, so this is also the test with that one. In make test the README has it, which
+	// test/tutorial follows.
+	if test.Long() {
+		t.Run("undisturbed", func(t *testing.T) { runScripts(t, all, variant{}) })
+	}
+	t.Run("generated", func(t *testing.T) { runScripts(t, files, variant{generated: true}) })
+}
+
+type exampleKey struct{}
+
+func runScripts(t *testing.T, files []string, v variant) {
+	scripts.Run(t, scripts.Options{
+		Files: files,
+		Cluster: func(t testing.TB, script string) *testenv.Cluster {
+			if script == "agent-rbac" { // Pods of other tests have the same annotation
+				return testenv.Own(t)
+			}
+			return testenv.Shared(t)
+		},
+		Setup: func(w *scripts.World, env *testscript.Env) error {
+			name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), ".")
+			e := &example{t: w.T, cluster: w.Cluster, name: name, namespace: w.Namespace}
+			env.Values[exampleKey{}] = e
+			if name == "mysql-database" {
+				e.mysql = test.NewMysqlServer(w.T, "pa$$ word'\"")
+				env.Vars = append(env.Vars, e.mysql.Env()...)
+				e.env = append(e.env, e.mysql.Env()...)
+			}
+			env.Setenv("PROGRAMS", test.Tools(w.T)+":"+os.Getenv("PATH"))
+			e.cleanUp()
+			if v.generated {
+				e.installGenerated()
+			} else {
+				e.install()
+			}
+			return nil
+		},
+		Condition: func(name string) (bool, error) { return name == "killed" && v.killed, nil },
+		Commands: map[string]scripts.Command{
+			"start": startCommand, "stop": stopCommand, "restart": restartCommand, "until": untilCommand, "kills": killsCommand,
+			"failures": failuresCommand, "mysql": mysqlCommand,
+		},
+	})
+}
+
+// cleanUp removes what would stay, or let the API server retry for ever, when the operator has ended.
+func (e *example) cleanUp() {
+	switch e.name {
+	case "mysql-database":
+		e.t.Cleanup(func() {
+			for object := range strings.FieldsSeq(e.kubectl("get", "mysqldatabases", "-o", "name")) {
+				e.kubectl("patch", object, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+			}
+		})
+	case "convert-crontab":
+		e.t.Cleanup(func() {
+			e.kubectl("patch", "crd", "crontabs.example.com", "--type=merge", "-p", `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
+			e.kubectl("delete", "crd", "crontabs.example.com", "--timeout=60s")
+		})
+	}
+}
+
+func of(ts *testscript.TestScript) *example { return ts.Value(exampleKey{}).(*example) }
+
+// start [NAME=VALUE…]: start the operator as the ServiceAccount of the example.
+func startCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	e := of(ts)
+	e.start(args...)
+	w.Operator = e.operator
+}
+
+// stop: end the operator.
+func stopCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, _ []string) { of(ts).stop() }
+
+// restart [NAME=VALUE…]: end the operator, and start another one.
+func restartCommand(w *scripts.World, ts *testscript.TestScript, neg bool, args []string) {
+	of(ts).stop()
+	startCommand(w, ts, neg, args)
+}
+
+// until TEXT PROGRAM ARGUMENT…: run a program after each run of a hook, until it prints the text.
+func untilCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	of(ts).until(args[0], func() bool {
+		err := ts.Exec(args[1], args[2:]...)
+		return err == nil && strings.TrimSpace(ts.ReadFile("stdout")) == args[0]
+	})
+}
+
+// kills PROGRAM…: each of the programs kills one run half-way, of the operators that are started after that.
+func killsCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	of(ts).killed(args...)
+}
+
+// failures N: that many runs have failed.
+func failuresCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := of(ts).failures(); got != want {
+		ts.Fatalf("%d runs have failed, not %d", got, want)
+	}
+}
+
+// mysql start|stop: start or stop the server.
+func mysqlCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	if args[0] == "stop" {
+		of(ts).mysql.Stop()
+		return
+	}
+	of(ts).mysql.Start()
+}
