@@ -2,6 +2,7 @@ package insight
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -96,7 +97,8 @@ func TestErrorsByHookAndView(t *testing.T) {
 					t.Errorf("%s lacks %q:\n%s", view, form.error, text)
 				}
 			}
-			if text, _ := status(t, "--debug-unix-socket", op.Socket); !strings.Contains(text, form.hook+", ") ||
+			out, _ := exec.Command(testenv.Binary(t), "status", "--debug-unix-socket", op.Socket).CombinedOutput()
+			if text := string(out); !strings.Contains(text, form.hook+", ") ||
 				!strings.Contains(text, form.public) {
 				t.Errorf("status lacks %q:\n%s", form.public, text)
 			}

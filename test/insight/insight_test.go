@@ -20,6 +20,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/scripts"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -129,6 +130,9 @@ var (
 	ends      = regexp.MustCompile(`(?m) +$`)
 )
 
+// TestScripts runs the scripts in testdata.
+func TestScripts(t *testing.T) { scripts.Run(t, scripts.Options{Dir: "testdata"}) }
+
 func TestCommands(t *testing.T) {
 	op, namespace := started(t)
 	hooks, err := filepath.Abs("testdata/hooks")
@@ -223,85 +227,30 @@ func TestWatchedRows(t *testing.T) {
 	}
 }
 
-// A socket that is missing, has no listener, belongs to an overloaded operator, or to another user.
-func TestNoAnswer(t *testing.T) {
+// A socket of another user: internal/debug has those that are missing, old or busy.
+func TestForeignSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("", "insight-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	listen := func(name string) string {
-		path := filepath.Join(dir, name)
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.(*net.UnixListener).SetUnlinkOnClose(name != "old")
-		t.Cleanup(func() { l.Close() })
-		if name == "old" {
-			l.Close()
-		}
-		return path
-	}
-	old, busy, foreign := listen("old"), listen("busy"), listen("foreign")
-	// Others may enter the folder, but not use what is in it.
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(foreign, 0)); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "shell-operator")
-	program, err := os.ReadFile(testenv.Binary(t))
-	if err == nil {
-		err = os.WriteFile(binary, program, 0o755)
-	}
+	socket, binary := filepath.Join(dir, "foreign"), filepath.Join(dir, "shell-operator")
+	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &asker{binary: binary, normalize: func(text string) string { return strings.ReplaceAll(text, dir, "DIR") }}
-	for _, test := range []struct{ name, socket, args, errors string }{
-		{"missing", filepath.Join(dir, "none"), "",
-			"Error: no operator is listening: there is no socket at DIR/none\nHint: is the operator running, here and as this user? In a Pod use " +
-				"kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
-		{"in a missing folder", filepath.Join(dir, "a", "b"), "",
-			"Error: no operator is listening: there is no socket at DIR/a/b\nHint: is the operator running, here and as this user? In a Pod use " +
-				"kubectl exec. For another path set --debug-unix-socket or DEBUG_UNIX_SOCKET\n"},
-		{"old", old, "",
-			"Error: nothing listens on the debug socket DIR/old: its operator has ended\nHint: start the operator, it replaces the old socket\n"},
-		{"busy", busy, " --timeout 100ms", "Error: the operator does not answer on the debug socket DIR/busy\nHint: it is busy, " +
-			"or stopped: check its CPU time and its log, or wait longer with --timeout\n"},
-		{"of another user", foreign, "",
-			"Error: the debug socket DIR/foreign belongs to another user\nHint: run the command as the user of the operator, " +
-				"for instance with sudo -u\n"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			commands := []string{"status", "tail"}
-			if test.name == "missing" {
-				commands = append(commands, "queue list", "queue main", "hook list", "hook snapshot a", "hook config a", "runs", "runs show 1",
-					"why a", "config list", "config set log.level info", "raw")
-			}
-			for _, command := range commands {
-				// By flag and by variable.
-				for _, env := range []string{"", "DEBUG_UNIX_SOCKET=" + test.socket} {
-					line := command + test.args
-					if env == "" {
-						line += " --debug-unix-socket " + test.socket
-					}
-					cmd := a.command(line)
-					cmd.Env = append(cmd.Env, env)
-					if os.Geteuid() == 0 && test.socket == foreign {
-						cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-					}
-					var out, errs bytes.Buffer
-					cmd.Stdout, cmd.Stderr = &out, &errs
-					_ = cmd.Run()
-					want := 1
-					if command == "status" {
-						want = 2
-					}
-					if got := a.normalize(errs.String()); cmd.ProcessState.ExitCode() != want || out.Len() > 0 || got != test.errors {
-						t.Errorf("%s: exit status %d, stdout %q, stderr\n%s", line, cmd.ProcessState.ExitCode(), out.String(), got)
-					}
-				}
-			}
-		})
+	defer l.Close()
+	program, err := os.ReadFile(testenv.Binary(t))
+	// Others may enter the folder, but not use what is in it.
+	if err := errors.Join(err, os.Chmod(dir, 0o755), os.Chmod(socket, 0), os.WriteFile(binary, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "hooks", "--debug-unix-socket", socket)
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	const want = "belongs to another user\nHint: run the command as the user of the operator, for instance with sudo -u\n"
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.HasSuffix(string(out), want) {
+		t.Errorf("%v: %s", err, out)
 	}
 }
