@@ -84,9 +84,7 @@ func TestDev(t *testing.T) {
 	}
 	operation := `printf '{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", ` +
 		`"metadata": {"generateName": "dev-test-", "namespace": "default"}}}' >"$KUBERNETES_PATCH_PATH"` + "\n"
-	if err := os.WriteFile(hook, append(text, operation...), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "maps.sh", string(text)+operation)
 	s := develop(t, "--kube-config", c.Kubeconfig, dir)
 	s.out.Until(t, "maps.sh 1-1 ended: succeeded", 1)
 	first, _, _ := strings.Cut(s.out.String(), "\n")
@@ -97,25 +95,19 @@ func TestDev(t *testing.T) {
 	if !strings.Contains(s.out.String(), "; operations: Create ConfigMap default/") {
 		t.Errorf("the operation is not printed:\n%s", s.out.String())
 	}
-	if err := os.WriteFile(hook, append([]byte("#!/bin/sh\n# changed\n"), text...), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "maps.sh", "#!/bin/sh\n# changed\n"+string(text))
 	s.out.Until(t, "the hooks are reloaded", 1)
 	s.out.Until(t, "tests: 3 cases, 0 failed", 1)
 	if !strings.Contains(s.out.String(), "tests: 5 cases, 0 failed") {
 		t.Errorf("not all tests run at the start:\n%s", s.out.String())
 	}
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\nif\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "maps.sh", "#!/bin/sh\nif\n")
 	s.out.Until(t, "maps.sh:2:1: error: ", 1)
 	s.out.Until(t, "the hooks are not reloaded, the previous ones stay active", 1)
 	if strings.Contains(s.out.String(), "Reload rejected") {
 		t.Errorf("a rejected reload is logged, too:\n%s", s.out.String())
 	}
-	if err := os.WriteFile(hook, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "maps.sh", string(text))
 	s.out.Until(t, "the hooks are reloaded", 2)
 	if made := c.Kubectl(t, "-n", "default", "get", "configmap", "-o", "name") +
 		c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(made, "dev-") {
@@ -151,9 +143,7 @@ func TestDev(t *testing.T) {
 	separate.end(t)
 
 	// A directory with errors is not started.
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\nif\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Script(t, dir, "maps.sh", "#!/bin/sh\nif\n")
 	if out, status := try(t, c.Kubeconfig, "dev", dir); status != 1 || !strings.Contains(out, "maps.sh:2:1: error: ") {
 		t.Errorf("status %d\n%s", status, out)
 	}
