@@ -36,7 +36,7 @@ var seed = sync.OnceValue(func() uint64 {
 // short are the cases of `go test`. The tests of packages, and of test/conformance, failover and reload, have faults like the others,
 // one at a time.
 var short = []string{
-	"apiserver-killed", "cut-in-the-middle", "disk-full", "odd-names", "owners-come-and-go", "sets-by-requests", "sets-by-requests-of-shards",
+	"apiserver-killed", "cut-in-the-middle", "disk-full", "owners-come-and-go", "sets-by-requests", "sets-by-requests-of-shards",
 }
 
 // wanted skips cases that CASE does not select.

@@ -272,7 +272,7 @@ func setsByRequests(t *testing.T, name string, w *setWorld) {
 	for i := range w.replicas {
 		w.launch(i)
 	}
-	rounds := 15
+	rounds := 30
 	if all {
 		rounds = 80
 	}
@@ -310,4 +310,13 @@ func setsByRequests(t *testing.T, name string, w *setWorld) {
 		w.check()
 	}
 	verdict = "ok"
+}
+
+func clientOf(t *testing.T, cluster *testenv.Cluster) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }

@@ -108,9 +108,7 @@ func TestRolledOut(t *testing.T) {
 func (r *sharing) serving(message string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.all[r.since:], func(one *sharer) bool {
-		return slices.ContainsFunc(one.Records(), func(line testenv.Record) bool { return line.Has(message) })
-	})
+	return slices.ContainsFunc(r.all[r.since:], func(one *sharer) bool { return one.Count(message) > 0 })
 }
 
 // unseen are the last states that a hook has not received.
