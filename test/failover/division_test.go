@@ -1,8 +1,6 @@
 package failover
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,21 +14,11 @@ func TestBrokenHookKeepsTheDivision(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.Shared(t)
 	namespace, hooks := cluster.Namespace(t), t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(t.TempDir(), name)
-		err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755)
-		if err == nil {
-			err = os.Rename(path, filepath.Join(hooks, name))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const divides = `[ "$1" != --config ] || echo '{configVersion: v1, settings: {shardBy: object}, kubernetes: [{kind: Secret, ` +
+	const divides = "#!/bin/sh\n" + `[ "$1" != --config ] || ` +
+		`echo '{configVersion: v1, settings: {shardBy: object}, kubernetes: [{kind: Secret, ` +
 		`labelSelector: {matchLabels: {shards: never}}}]}'`
-	write("good.sh", divides)
-	write("flaky.sh", divides)
+	testenv.Script(t, hooks, "good.sh", divides)
+	testenv.Script(t, hooks, "flaky.sh", divides)
 	const serves = "This replica serves a shard"
 	start := func(name string) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
@@ -40,7 +28,7 @@ func TestBrokenHookKeepsTheDivision(t *testing.T) {
 	stays, ends := start("stays"), start("ends")
 	served := ends.UntilLog(serves).Fields
 	division := stays.UntilLog(serves).Fields["division"]
-	write("flaky.sh", "exit 1")
+	testenv.Script(t, hooks, "flaky.sh", "#!/bin/sh\nexit 1\n")
 	for _, op := range []*testenv.Operator{stays, ends} {
 		op.UntilLog("Reload rejected, the previous hooks stay active")
 	}
@@ -52,7 +40,7 @@ func TestBrokenHookKeepsTheDivision(t *testing.T) {
 	if status := broken.Wait(); status != 1 || !strings.Contains(broken.Errors.String(), `cannot load hooks: hook "flaky.sh"`) {
 		t.Errorf("a start with the broken hook ended with status %d: %s", status, broken.Errors.String())
 	}
-	write("flaky.sh", divides)
+	testenv.Script(t, hooks, "flaky.sh", divides)
 	again := start("again").UntilLog(serves).Fields
 	if again["division"] != division || again["shard"] != served["shard"] {
 		t.Errorf("it serves %v, not shard %s of division %s", again, served["shard"], division)

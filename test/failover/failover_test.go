@@ -170,28 +170,40 @@ last run: none since the operator started, or no longer remembered
 	}
 }
 
-// Another client takes the Lease while a hook runs: the hook is killed, its operations are not applied, the operator exits.
+// Another client takes the Lease while a hook runs: the hook is killed, with all workers, its operations are not applied, the operator
+// exits.
 func TestLeaseTaken(t *testing.T) {
-	for name, take := range map[string][]string{
-		"taken":   {"patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`},
-		"deleted": {"delete", "lease", "shell-operator"},
+	taken := []string{"patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`}
+	for name, test := range map[string]struct {
+		stage   func(t *testing.T, slow string) *stage
+		workers int
+		take    []string
+	}{
+		"taken":              {newStage, 0, taken},
+		"deleted":            {newStage, 0, []string{"delete", "lease", "shell-operator"}},
+		"taken from workers": {newWorkerStage, 2, taken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, "3600") // longer than the patience of Wait
+			s := test.stage(t, "3600") // longer than the patience of Wait
 			a := s.start("a", s.cluster.Kubeconfig)
 			a.Expect(1)
 			synchronized(a)
+			untilReady(a, test.workers)
 			s.create("slow")
 			a.UntilLog("slow run")
-			s.cluster.Kubectl(t, append([]string{"-n", s.namespace}, take...)...)
-			taken := time.Now()
+			s.cluster.Kubectl(t, append([]string{"-n", s.namespace}, test.take...)...)
+			lost := time.Now()
 			if status := a.Wait(); status != 1 {
 				t.Errorf("status %d", status)
 			}
-			t.Logf("ended %s after the Lease was lost", time.Since(taken).Round(time.Millisecond))
+			t.Logf("ended %s after the Lease was lost", time.Since(lost).Round(time.Millisecond))
 			if text := a.Errors.String(); !strings.Contains(text, "the Lease is lost") {
 				t.Errorf("it said %q", text)
 			}
+			if len(s.workers("a")) != test.workers {
+				t.Errorf("workers %q", s.workers("a"))
+			}
+			s.untilGone(s.workers("a"))
 			s.notPatched()
 			if runs := s.lines("runs"); runs[len(runs)-1] != "start-a" {
 				t.Errorf("the hook was not killed: %v", runs)
@@ -205,34 +217,4 @@ func (s *stage) notPatched() {
 	if got := s.cluster.Kubectl(s.t, "-n", s.namespace, "get", "configmap", "patched", "--ignore-not-found", "-o", "name"); got != "" {
 		s.t.Error("the patch of a killed run was carried out")
 	}
-}
-
-// The line of the leader is cut while a hook runs. It kills the hook before the next one begins.
-func TestLineCut(t *testing.T) {
-	s := newStage(t, "60")
-	proxy, kubeconfig := testenv.NewProxy(t, s.cluster, s.cluster.Kubeconfig)
-	a := s.start("a", kubeconfig, shortLease()...)
-	a.Expect(1)
-	synchronized(a)
-	b := s.start("b", s.cluster.Kubeconfig, shortLease()...)
-	b.UntilLog("Another replica runs the hooks", "leader", "a")
-	s.create("slow")
-	a.UntilLog("slow run")
-	proxy.Cut()
-	cut := time.Now()
-	if status := a.Wait(); status != 1 {
-		t.Errorf("status %d", status)
-	}
-	ended := time.Now()
-	if err := os.WriteFile(filepath.Join(s.dir, "quick"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	began := b.UntilLog(leads).At
-	t.Logf("the leader had ended %s after the cut, the next one began after %s", ended.Sub(cut).Round(time.Millisecond),
-		began.Sub(cut).Round(time.Millisecond))
-	if began.Before(ended) {
-		t.Errorf("the next leader began %s before the last one had ended", ended.Sub(began))
-	}
-	synchronized(b)
-	s.notPatched()
 }

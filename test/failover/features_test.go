@@ -55,18 +55,7 @@ func TestShardsFeatures(t *testing.T) {
 		t.Helper()
 		return cluster.Kubectl(t, append([]string{"-n", ns}, args...)...)
 	}
-	install := func(by string) {
-		t.Helper()
-		path := filepath.Join(t.TempDir(), "parts.sh")
-		err := os.WriteFile(path, fmt.Appendf(nil, parted, ns, dir, by), 0o755)
-		if err == nil {
-			err = os.Rename(path, filepath.Join(hooks, "parts.sh"))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	install("object")
+	testenv.Script(t, hooks, "parts.sh", fmt.Sprintf(parted, ns, dir, "object"))
 	var of [2][]string // the names of the objects of each shard
 	for i := 0; len(of[0]) < 2 || len(of[1]) < 2; i++ {
 		name := fmt.Sprint("map-", i)
@@ -131,7 +120,7 @@ func TestShardsFeatures(t *testing.T) {
 			`jsonpath={.items[?(@.metadata.name=="`+ns+`-hooks")].webhooks[0].clientConfig.url}`)
 	}
 	for i, op := range all {
-		if slices.ContainsFunc(op.Records(), func(r testenv.Record) bool { return r.Has("This replica serves a shard") }) {
+		if op.Count("This replica serves a shard") > 0 {
 			owners++
 		} else {
 			standbys++
@@ -143,7 +132,7 @@ func TestShardsFeatures(t *testing.T) {
 		answers(t, fmt.Sprintf("admission, replica %d", i), strings.Join(left, " "), func() (string, error) {
 			return review(op.UntilLog("webhook server started").Fields["url"], registered())
 		})
-		first := slices.ContainsFunc(op.Records(), func(r testenv.Record) bool { return r.Has("This replica serves a shard", "shard", "0/2") })
+		first := op.Count("This replica serves a shard", "shard", "0/2") > 0
 		if at := op.UntilLog("webhook server started").Fields["url"]; strings.HasPrefix(registered(), at) != first {
 			t.Errorf("registered is %s; shard 0 is served by the replica at %s: %t", registered(), at, first)
 		}
@@ -153,7 +142,7 @@ func TestShardsFeatures(t *testing.T) {
 	}
 
 	// A reload.
-	install("namespace")
+	testenv.Script(t, hooks, "parts.sh", fmt.Sprintf(parted, ns, dir, "namespace"))
 	for i, op := range all {
 		if status := op.Wait(); status != 0 {
 			t.Errorf("replica %d ended with status %d", i, status)

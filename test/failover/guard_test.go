@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,18 +40,7 @@ func TestGuardedThroughRestarts(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
 	gateway, slowly := testenv.NewGateway(t, cluster.Kubeconfig, 1)
-	install := func(kind string) {
-		t.Helper()
-		path := filepath.Join(t.TempDir(), "guard")
-		err := os.WriteFile(path, fmt.Appendf(nil, guard, ns, kind), 0o755)
-		if err == nil {
-			err = os.Rename(path, filepath.Join(hooks, "guard"))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	install("ConfigMap")
+	testenv.Script(t, hooks, "guard", fmt.Sprintf(guard, ns, "ConfigMap"))
 	start := func(port string) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: slowly, Args: []string{
 			"--validating-webhook-configuration-name", ns, "--validating-webhook-listen-port", port, "--watch-hooks",
@@ -116,7 +103,7 @@ func TestGuardedThroughRestarts(t *testing.T) {
 	for i := range 2 {
 		gateway.Make(testenv.Trouble{})
 		if i == 1 {
-			install("MissingKind") // a reload
+			testenv.Script(t, hooks, "guard", fmt.Sprintf(guard, ns, "MissingKind")) // a reload
 			op.UntilLog("Hooks are reloaded")
 			guarded()
 		}

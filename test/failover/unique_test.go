@@ -3,7 +3,6 @@ package failover
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,9 +53,7 @@ func TestUniqueThroughStarts(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
 	for name, text := range map[string]string{"unique": uniqueHook, "convert": convertHook} {
-		if err := os.WriteFile(filepath.Join(hooks, name), fmt.Appendf(nil, text, ns), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Script(t, hooks, name, fmt.Sprintf(text, ns))
 	}
 	crd := "things." + ns + ".example.com"
 	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[2]s},

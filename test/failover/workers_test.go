@@ -52,17 +52,7 @@ func (s *stage) workers(name string) (pids []string) {
 }
 
 // untilReady waits for so many workers of an operator.
-func untilReady(op *testenv.Operator, n int) {
-	op.Until(fmt.Sprint("workers: ", n), func(records []testenv.Record) bool {
-		ready := 0
-		for _, r := range records {
-			if r.Fields["msg"] == "A worker of the hook is ready" {
-				ready++
-			}
-		}
-		return ready >= n
-	})
-}
+func untilReady(op *testenv.Operator, n int) { op.UntilCount(n, "A worker of the hook is ready") }
 
 // untilGone waits for the ends of processes.
 func (s *stage) untilGone(pids []string) {
@@ -109,28 +99,5 @@ func TestWorkersOfReplicas(t *testing.T) {
 	s.onePerTime()
 	if of := s.workers("b"); len(of) != 2 {
 		t.Errorf("the next leader has the workers %q", of)
-	}
-}
-
-// The Lease is lost while a worker serves a run: all workers are killed, and the operations of the run are not applied.
-func TestLeaseTakenFromWorkers(t *testing.T) {
-	s := newWorkerStage(t, "3600") // longer than the patience of Wait
-	a := s.start("a", s.cluster.Kubeconfig)
-	a.Expect(1)
-	synchronized(a)
-	untilReady(a, 2)
-	s.create("slow")
-	a.UntilLog("slow run")
-	s.cluster.Kubectl(t, "-n", s.namespace, "patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`)
-	if status := a.Wait(); status != 1 || !strings.Contains(a.Errors.String(), "the Lease is lost") {
-		t.Errorf("status %d: %s", status, a.Errors.String())
-	}
-	if len(s.workers("a")) != 2 {
-		t.Errorf("workers %q", s.workers("a"))
-	}
-	s.untilGone(s.workers("a"))
-	s.notPatched()
-	if runs := s.lines("runs"); runs[len(runs)-1] != "start-a" {
-		t.Errorf("the run was not killed: %v", runs)
 	}
 }
