@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79328
-	testLines    = 71899
+	productLines = 79217
+	testLines    = 71901
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4985,
+	"cmd/shell-operator":                 4984,
 	"docs":                               136,
 	"internal/app":                       2267,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3175,
+	"internal/dev":                       3078,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4890,
+	"internal/wire":                      4877,
 	"sdk":                                67,
 }
 

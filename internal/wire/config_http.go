@@ -14,7 +14,7 @@ const openAPIPath = "/openapi.json"
 
 func (p *parser) http(at string, c *httpConfig) hook.HTTP {
 	b := hook.HTTP{Binding: p.common(at, &c.bindingConfig, "http"), Method: c.Method, Path: c.Path, Timeout: duration(c.Timeout),
-		Allow: (*hook.Allow)(c.Allow)}
+		Allow: c.Allow}
 	b.Segments, _ = segments(c.Path)
 	for _, name := range c.Headers {
 		b.Headers = append(b.Headers, http.CanonicalHeaderKey(name))

@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
-// config is a configuration of version 1 in the form in which hooks print it.
+// config is a configuration of version 1 in the form in which hooks print it. Fields of values of package hook are found in any case.
 type config struct {
 	Version     string             `json:"configVersion"`
 	OnStartup   *int               `json:"onStartup"`
@@ -120,7 +120,7 @@ type fieldConfig struct {
 
 type admissionConfig struct {
 	bindingConfig
-	Rules           []ruleConfig          `json:"rules"`
+	Rules           []hook.Rule           `json:"rules"`
 	Labels          *labelsConfig         `json:"labelSelector"`
 	Namespace       *namespaceConfig      `json:"namespace"`
 	MatchConditions []hook.MatchCondition `json:"matchConditions"`
@@ -129,14 +129,6 @@ type admissionConfig struct {
 	TimeoutSeconds  int                   `json:"timeoutSeconds"`
 	MatchPolicy     string                `json:"matchPolicy"`
 	Reinvocation    string                `json:"reinvocationPolicy"`
-}
-
-type ruleConfig struct {
-	APIGroups   []string `json:"apiGroups"`
-	APIVersions []string `json:"apiVersions"`
-	Resources   []string `json:"resources"`
-	Operations  []string `json:"operations"`
-	Scope       string   `json:"scope"`
 }
 
 type conversionConfig struct {
@@ -152,16 +144,11 @@ type stepConfig struct {
 
 type httpConfig struct {
 	bindingConfig
-	Method  string       `json:"method"`
-	Path    string       `json:"path"`
-	Headers []string     `json:"headers"`
-	Timeout string       `json:"timeout"`
-	Allow   *allowConfig `json:"allow"`
-}
-
-type allowConfig struct {
-	Users  []string `json:"users"`
-	Groups []string `json:"groups"`
+	Method  string      `json:"method"`
+	Path    string      `json:"path"`
+	Headers []string    `json:"headers"`
+	Timeout string      `json:"timeout"`
+	Allow   *hook.Allow `json:"allow"`
 }
 
 type settingsConfig struct {

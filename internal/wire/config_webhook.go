@@ -16,15 +16,15 @@ const mostExpression = 100_000
 func (p *parser) admission(at string, c *admissionConfig) hook.Admission {
 	a := hook.Admission{
 		Binding: p.common(at, &c.bindingConfig, ""), MatchConditions: append([]hook.MatchCondition(nil), c.MatchConditions...),
+		Rules:         append([]hook.Rule(nil), c.Rules...),
 		FailurePolicy: c.FailurePolicy, SideEffects: cmp.Or(c.SideEffects, "None"),
 		TimeoutSeconds: cmp.Or(c.TimeoutSeconds, 10), MatchPolicy: c.MatchPolicy, ReinvocationPolicy: c.Reinvocation,
 	}
 	if len(c.Rules) == 0 {
 		p.warn(at, "has no rules: it is never called")
 	}
-	for i, rule := range c.Rules {
-		a.Rules = append(a.Rules, hook.Rule(rule))
-		p.rule(at+indexed(".rules", i), &a.Rules[i])
+	for i := range c.Rules {
+		p.rule(at+indexed(".rules", i), &c.Rules[i])
 	}
 	a.ObjectLabels, _ = p.labelSelector(at+".labelSelector", c.Labels)
 	if c.Namespace != nil {
