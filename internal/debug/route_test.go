@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,8 +12,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 func ask(api http.Handler, method, target string, form url.Values) *httptest.ResponseRecorder {
@@ -58,117 +61,63 @@ func TestConfigSet(t *testing.T) {
 	}
 }
 
+// TestRoutes runs testdata/routes.txt with an operator. A command is a method, a path and a form; below the dashes are the status, the
+// content type and the answer, without empty lines.
 func TestRoutes(t *testing.T) {
-	op := theOperator()
-	op.skipped = map[string]string{"draft.sh": "not executable; chmod +x"}
-	o := operate(op)
-	record(o.history, "17", "big.py", history.Failed, "boom")
-	record(o.history, "18", "tidy.sh", history.Succeeded, "fine")
-	api := o.api()
-	set := func(pairs ...string) url.Values {
-		form := url.Values{}
-		for i := 0; i < len(pairs); i += 2 {
-			form.Set(pairs[i], pairs[i+1])
-		}
-		return form
-	}
-	const text, asJSON, asYAML = "text/plain; charset=utf-8", "application/json", "application/yaml"
-	for _, test := range []struct {
-		method, target string
-		form           url.Values
-		status         int
-		contentType    string
-		body           string // is contained
-	}{
-		{"GET", "/", nil, 200, text, "debug endpoint is alive"},
-		{"HEAD", "/", nil, 200, text, ""},
-		{"GET", "/queue/main", nil, 200, text, "Queue 'main': length 2"},
-		{"GET", "/queue/main.text", nil, 200, text, "Queue 'main': length 2"},
-		{"GET", "/queue/main.json", nil, 200, asJSON, `{"name":"main"`},
-		{"GET", "/queue/main.yaml", nil, 200, asYAML, "name: main\n"},
-		{"GET", "/queue/main.xml", nil, 404, text, "there is no /queue/main.xml here"},
-		{"GET", "/queue/list.json", nil, 200, asJSON, `"totalTasks":3`},
-		{"GET", "/queue/list.text?showEmpty=true", nil, 200, text, "Empty queues (1):"},
-		{"POST", "/queue/list", nil, 405, text, "/queue/list takes GET only"},
-		{"GET", "/hook/list", nil, 200, text, `["shop/watch.sh","big.py","tidy.sh","<b>ärger 100%.sh"]`},
-		{"GET", "/hook/list.yaml", nil, 200, asYAML, "- shop/watch.sh\n- big.py\n"},
-		{"GET", "/hook/shop/watch.sh/snapshots", nil, 200, text,
-			`{"pods":{"snapshot":[{"object":{"kind":"Pod","data":"secret-value"},"filterResult":{"app":"x"}},{"object":{"kind":"Pod",` +
-				`"n":12345678901234567890},"filterResult":null}],` +
-				`"operations":{"sinceStart":{"count":2,"added":5,"deleted":3,"modified":9,"cleaned":0},"sinceLastExecution":{"count":0,"added":1,` +
-				`"deleted":0,"modified":0,"cleaned":0}}},"cms":{"snapshot":[]`},
-		{"GET", "/hook/shop/watch.sh/snapshots.yaml", nil, 200, asYAML, "pods:\n  operations:\n"},
-		{"GET", "/hook/tidy.sh/snapshots.json", nil, 200, asJSON, "null"},
-		{"GET", "/hook/nope/snapshots", nil, 400, text, `there is no hook "nope"`},
-		{"GET", "/hook/tidy.sh/config", nil, 200, text, "# at night\nschedule:\n- crontab: 0 3 * * *\n"},
-		{"GET", "/hook/tidy.sh/config.yaml", nil, 200, asYAML, "schedule:\n- crontab: 0 3 * * *\n"},
-		{"GET", "/hook/tidy.sh/config.json", nil, 200, asJSON, `{"schedule":[{"crontab":"0 3 * * *"}]}`},
-		{"GET", "/hook/big.py/runs", nil, 200, text, `[{"id":"17-1"`},
-		{"GET", "/hook/big.py/runs.json", nil, 200, asJSON, `"error":"big.py FAILED: boom"`},
-		{"GET", "/hook/tidy.sh/runs?failed=true", nil, 200, text, "[]"},
-		{"GET", "/run/list", nil, 200, text, `"id":"18-1"`},
-		{"GET", "/run/list.json?failed=true", nil, 200, asJSON, `"hook":"big.py"`},
-		{"GET", "/run/17-1", nil, 200, text, "operations:\n  MergePatch Pod/status a/x\n"},
-		{"GET", "/run/17.yaml", nil, 200, asYAML, "output: |\n  boom\n"},
-		{"GET", "/run/99", nil, 404, asJSON,
-			`{"error":"there is no run \"99\", or no longer","hint":"shell-operator runs lists the known ones","code":"notFound"}`},
-		{"GET", "/hook/big.py/why", nil, 200, text, "big.py: failing\n"},
-		{"GET", "/hook/big.py/why.json", nil, 200, asJSON, `"verdict":"failing"`},
-		{"GET", "/config/list", nil, 200, text, "log.level                      info "},
-		{"GET", "/config/list.json", nil, 200, asJSON,
-			`[{"name":"log.level","description":"Lowest level of records in the log","default":"info","value":"info"}]`},
-		{"GET", "/config/set", nil, 405, text, "takes POST only"},
-		{"POST", "/config/set", set("name", "log.level", "value", "debug", "duration", "1h"), 200, text, ""},
-		{"POST", "/config/set", set("name", "log.level", "value", "info"), 200, text, ""},
-		{"POST", "/config/set", set("value", "info"), 400, text, `the form field "name" is missing`},
-		{"POST", "/config/set", set("name", "log.level", "value", ""), 400, text, `the form field "value" is missing`},
-		{"POST", "/config/set", set("name", "log.level", "value", "loud"), 400, text, "use one of trace, debug, info, warn, error, fatal"},
-		{"POST", "/config/set", set("name", "x", "value", "y"), 400, text, `there is no parameter "x"`},
-		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "soon"), 400, text, `the duration "soon" is not one`},
-		{"POST", "/config/set", set("name", "log.level", "value", "info", "duration", "-1s"), 400, text, "is not one"},
-		{"GET", "/status.json", nil, 200, asJSON, `"version":"v1.2.3"`},
-		{"GET", "/status", nil, 200, text,
-			"shell-operator v1.2.3: 2 problems\nproblems:\n- shop/watch.sh, binding \"cms\": no permission to watch configmaps (v1)\n- queue " +
-				"\"slow\": big.py · kubernetes · cms has failed 4 times, the next attempt is in 3s\nhooks: 4 ("},
-		{"GET", "/hook/shop/w/why", nil, 200, text, "shop/watch.sh: "},
-		{"GET", "/hook/wat/why", nil, 200, text, "shop/watch.sh: "},
-		{"GET", "/hook/draft.sh/why", nil, 400, asJSON,
-			`{"error":"\"draft.sh\" is no hook, the file is skipped: not executable","hint":"chmod +x","code":"invalid"}`},
-		{"GET", "/queue/slow/lanes", nil, 200, text, `"lanes":[{"tasks":1,"phase":"sleeping","for":0,"failures":4,"retryIn":3,`},
-		{"GET", "/queue/spare/lanes.json", nil, 200, asJSON, `"count":0,"running":0,"delayed":0,"matching":0,"lanes":[]`},
-		{"GET", "/queue/nope/lanes", nil, 400, asJSON, `there is no queue \"nope\"`},
-		{"GET", "/object/Pod/a/x", nil, 200, text, `shop/watch.sh, binding "pods": sees it`},
-		{"GET", "/object/Pod/a/x.json", nil, 200, asJSON, `"bindings":[{"hook":"shop/watch.sh","binding":"pods","sees":true,"state":"watching",`},
-		{"GET", "/object/Pod/a/x/y", nil, 400, asJSON, "names no object"},
-		{"GET", "/object/Pod", nil, 400, asJSON, "write KIND/NAMESPACE/NAME"},
-		{"GET", "/object/Pot/a/x", nil, 404, asJSON, "did you mean Pod?"},
-		{"GET", "/run/18.json", nil, 200, asJSON, `"phases":[{"name":"waiting","started":`},
-		{"GET", "/nope", nil, 404, text, "there is no /nope here"},
-	} {
-		t.Run(test.method+" "+test.target, func(t *testing.T) {
-			res := ask(fromSocket(api), test.method, test.target, test.form)
-			body := res.Body.String()
-			if res.Code != test.status || res.Header().Get("Content-Type") != test.contentType || !strings.Contains(body, test.body) {
-				t.Errorf("status %d, type %s, body\n%s", res.Code, res.Header().Get("Content-Type"), body)
-			}
-			if test.status == 200 && test.contentType == asJSON && !json.Valid([]byte(body)) {
-				t.Errorf("this is not JSON: %s", body)
-			}
-		})
-	}
-	o.logLevel.Close()
+	requests(t, "testdata/routes.txt", func() *fake {
+		op := theOperator()
+		op.skipped = map[string]string{"draft.sh": "not executable; chmod +x"}
+		return op
+	})
 }
 
-func TestOutputsAreForThoseWhoAskForOneRun(t *testing.T) {
-	o := operate(theOperator())
-	record(o.history, "17", "big.py", history.Succeeded, "chatter")
-	api := o.api()
-	if body := ask(api, "GET", "/run/list.json", nil).Body.String(); strings.Contains(body, "chatter") {
-		t.Errorf("a list shows an output: %s", body)
+// TestParkedAndPauses: what is paused and parked is in all views.
+func TestParkedAndPauses(t *testing.T) {
+	requests(t, "testdata/paused.txt", busyOperator)
+	page := ask(operate(busyOperator()).page(), "GET", "/", nil).Body.String()
+	for _, want := range []string{
+		"is paused with 4 tasks", "is paused with 0 tasks", `<td class="number">4</td><td class="number">1</td><td class="number">1</td>`,
+		`<td class="number">3</td><td>in 2s</td>`, `<span class="state paused">paused</span>`,
+		`<span class="state running">running, paused</span>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is missing in %s", want, page)
+		}
 	}
-	if body := ask(api, "GET", "/run/17.json", nil).Body.String(); !strings.Contains(body, "chatter") {
-		t.Errorf("the run has no output: %s", body)
-	}
+}
+
+// requests runs a script of requests to an operator with two runs.
+func requests(t *testing.T, path string, operator func() *fake) {
+	t.Helper()
+	golden.Scripts(t, path, func(t *testing.T, script string) (played string) {
+		synctest.Test(t, func(t *testing.T) {
+			o := operate(operator())
+			defer o.logLevel.Close()
+			record(o.history, "17", "big.py", history.Failed, "boom")
+			record(o.history, "18", "tidy.sh", history.Succeeded, "fine")
+			api := fromSocket(o.api())
+			var outcome strings.Builder
+			played = golden.Blocks(script, func(words []string) {
+				form, err := url.ParseQuery(strings.Join(words[2:], ""))
+				if err != nil {
+					t.Fatal(err)
+				}
+				res := ask(api, words[0], words[1], form)
+				body := res.Body.String()
+				if contentType := res.Header().Get("Content-Type"); contentType == "application/json" && !json.Valid([]byte(body)) {
+					t.Errorf("%q: no JSON", words)
+				}
+				fmt.Fprintf(&outcome, "%d %s\n", res.Code, res.Header().Get("Content-Type"))
+				for line := range strings.FieldsFuncSeq(body, func(r rune) bool { return r == '\n' }) {
+					fmt.Fprintln(&outcome, line)
+				}
+			}, func() string {
+				defer outcome.Reset()
+				return outcome.String()
+			})
+		})
+		return played
+	})
 }
 
 func TestWhileHooksAreLoaded(t *testing.T) {
