@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // script drives a group by words: it names members and waiters by letters in the order of their appearance.
@@ -15,10 +18,6 @@ type script struct {
 	now     time.Time
 	members map[string]*member
 	waiters map[string]*waiter
-}
-
-func newScript(l limits, always bool) *script {
-	return &script{group: group{limits: l, always: always}, now: time.Unix(0, 0), members: map[string]*member{}, waiters: map[string]*waiter{}}
 }
 
 // do does one step and returns the actions as text.
@@ -82,198 +81,47 @@ func (s *script) do(step string) string {
 	return strings.Join(texts, ", ")
 }
 
+// TestGroup runs testdata/group.txt: a line begins a group with its limits, or is a step and, behind a colon, what comes of it.
 func TestGroup(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		limits limits
-		always bool
-		// steps are "step: actions".
-		steps string
-	}{
-		{"the one that served last", limits{}, false, `
-want 1: start A for demand
-want 2: start B for demand
-ready A: give A 1
-ready B: give B 2
-served A:
-served B:
-want 3: give B 3
-want 4: give A 4
-want 5: start C for demand
-`},
-		{"the first that is free", limits{}, false, `
-want 1: start A for demand
-ready A: give A 1
-want 2: start B for demand
-served A: give A 2
-ready B:
-want 3: give B 3
-`},
-		{"a start whose run has another worker is for the next run", limits{}, false, `
-want 1: start A for demand
-ready A: give A 1
-want 2: start B for demand
-served A: give A 2
-want 3:
-ready B: give B 3
-`},
-		{"who waits longest is first, and the starts change their owners", limits{}, false, `
-want 1: start A for demand
-want 2: start B for demand
-ready B: give B 1
-fails A: fail 2
-`},
-		{"a failed start fails the run that waits for it", limits{}, false, `
-want 1: start A for demand
-want 2: start B for demand
-fails B: fail 2
-ready A: give A 1
-served A:
-`},
-		{"a run that has gone", limits{}, false, `
-want 1: start A for demand
-left 1:
-ready A:
-want 2: give A 2
-`},
-		{"a failed start of which the run has gone", limits{}, false, `
-want 1: start A for demand
-left 1:
-fails A:
-want 2: start B for failure
-`},
-		{"maxRuns", limits{maxRuns: 2}, false, `
-want 1: start A for demand
-ready A: give A 1
-served A:
-want 2: give A 2
-served A: end A
-want 3: start B for renewal
-ended A:
-`},
-		{"maxRuns while another run waits", limits{maxRuns: 1}, false, `
-want 1: start A for demand
-ready A: give A 1
-want 2: start B for demand
-served A: end A
-ready B: give B 2
-`},
-		{"maxAge", limits{maxAge: time.Hour}, false, `
-want 1: start A for demand
-ready A: give A 1
-after 30m:
-served A:
-next: 30m0s
-after 29m:
-want 2: give A 2
-after 2m:
-served A: end A
-`},
-		{"maxAge of an idle one", limits{maxAge: time.Hour}, false, `
-want 1: start A for demand
-ready A: give A 1
-served A:
-after 1h: end A
-next: never
-`},
-		{"idleTimeout", limits{idleTimeout: time.Minute}, false, `
-want 1: start A for demand
-want 2: start B for demand
-ready A: give A 1
-ready B: give B 2
-served A:
-after 30s:
-served B:
-next: 30s
-after 30s: end A
-after 30s: end B
-want 3: start C for demand
-`},
-		{"a worker that has ended before it got the run", limits{}, false, `
-want 1: start A for demand
-ready A: give A 1
-unsent A:
-want 1: start B for demand
-fails A:
-ready B: give B 1
-`},
-		{"files have changed", limits{}, false, `
-want 1: start A for demand
-want 2: start B for demand
-ready A: give A 1
-ready B: give B 2
-served B:
-retire: end B
-served A: end A
-want 3: start C for renewal
-ready C: give C 3
-served C: end C
-`},
-		{"always one", limits{maxRuns: 2, idleTimeout: time.Minute}, true, `
-after 0s: start A for demand
-ready A:
-next: never
-after 1h:
-want 1: give A 1
-served A:
-want 2: give A 2
-served A: start B for renewal
-want 3: give A 3
-served A:
-ready B: end A
-ended A:
-want 4: give B 4
-`},
-		{"always one, the others rest", limits{idleTimeout: time.Minute}, true, `
-after 0s: start A for demand
-ready A:
-want 1: give A 1
-want 2: start B for demand
-ready B: give B 2
-served A:
-served B:
-after 1m: end A
-after 1h:
-`},
-		{"always one, which cannot be started", limits{}, true, `
-after 0s: start A for demand
-fails A:
-next: 1s
-after 1s: start B for failure
-fails B:
-next: 2s
-after 2s: start C for failure
-ready C:
-fails C:
-next: 4s
-want 1: start D for failure
-fails D: fail 1
-next: 8s
-after 8s: start E for failure
-ready E:
-want 2: give E 2
-served E:
-fails E: start F for failure
-`},
-		{"always one, which is killed in a run", limits{}, true, `
-after 0s: start A for demand
-ready A:
-want 1: give A 1
-fails A:
-next: 1s
-after 1s: start B for failure
-`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := newScript(test.limits, test.always)
-			for line := range strings.Lines(strings.TrimPrefix(test.steps, "\n")) {
-				step, want, _ := strings.Cut(strings.TrimSpace(line), ":")
-				if got := s.do(step); got != strings.TrimSpace(want) {
-					t.Fatalf("%s: %q, want %q", step, got, strings.TrimSpace(want))
-				}
+	golden.Scripts(t, "testdata/group.txt", func(t *testing.T, text string) string {
+		var s *script
+		var played strings.Builder
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			switch options, isGroup := strings.CutPrefix(line, "group"); {
+			case line == "" || line[0] == '#':
+			case isGroup:
+				s = groupOf(t, strings.Fields(options))
+			default:
+				step, _, _ := strings.Cut(line, ":")
+				line = strings.TrimSpace(step + ": " + s.do(step))
 			}
-		})
+			fmt.Fprintln(&played, line)
+		}
+		return played.String()
+	})
+}
+
+// groupOf returns a group with these limits.
+func groupOf(t *testing.T, options []string) *script {
+	s := &script{now: time.Unix(0, 0), members: map[string]*member{}, waiters: map[string]*waiter{}}
+	for _, option := range options {
+		var err error
+		switch name, value, _ := strings.Cut(option, "="); name {
+		case "always":
+			s.always = true
+		case "maxRuns":
+			s.limits.maxRuns, err = strconv.Atoi(value)
+		case "maxAge":
+			s.limits.maxAge, err = time.ParseDuration(value)
+		case "idleTimeout":
+			s.limits.idleTimeout, err = time.ParseDuration(value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	return s
 }
 
 // The invariants hold in any order of events.
