@@ -12,6 +12,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // objects is a Snapshot.
@@ -42,8 +43,6 @@ func kept(full, filtered string) event.Object {
 // shapes are the objects of the four combinations of jqFilter and keepFullObjectsInMemory.
 var shapes = objects{kept(`{"a":1}`, ""), kept(`{"a":1}`, `"x"`), kept("", "null"), kept("", "")}
 
-const shapesJSON = `[{"object":{"a":1}},{"object":{"a":1},"filterResult":"x"},{"filterResult":null},{}]`
-
 // At 0 are bindings without a group, at 1 with one.
 var testHook = hook.Hook{
 	Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}, {Binding: hook.Binding{Name: "tock", Group: "g"}}},
@@ -60,6 +59,7 @@ var testHook = hook.Hook{
 	HTTP:        []hook.HTTP{{Binding: hook.Binding{Name: "get"}}, {Binding: hook.Binding{Name: "put", Group: "g"}}},
 }
 
+// TestWriteContexts compares the contexts of all kinds of events with testdata/contexts.golden.
 func TestWriteContexts(t *testing.T) {
 	of := func(kind event.Type, index int) event.Event {
 		return event.Event{Type: kind, Hook: &testHook, Index: index}
@@ -70,202 +70,74 @@ func TestWriteContexts(t *testing.T) {
 		return e
 	}
 	snapshots := []NamedSnapshot{{"z", shapes}, {"empty", event.NoObjects{}}}
-	const snapshotsJSON = `"snapshots":{"z":` + shapesJSON + `,"empty":[]}`
-
+	var all strings.Builder
 	for _, tt := range []struct {
 		name string
 		form hook.ContextForm
 		in   []Context
-		want string
 	}{
-		{"onStartup", hook.FullContexts, []Context{{Event: of(event.Startup, 0)}}, `[{"binding":"onStartup"}]`},
-		{"schedule", hook.FullContexts, []Context{{Event: of(event.Tick, 0)}}, `[{"binding":"tick","type":"Schedule"}]`},
-		{
-			"requeues: of an object, of a tick, of a group", hook.FullContexts,
-			[]Context{
-				{Event: change(0, event.Requeued, shapes[1])},
-				{Event: event.Event{Type: event.Tick, Hook: &testHook, Watch: event.Requeued}, Snapshots: snapshots},
-				{Event: change(1, event.Requeued, event.Object{})},
-			},
-			`[{"binding":"pods","type":"Requeue","object":{"a":1},"filterResult":"x"},{"binding":"tick","type":"Requeue",` + snapshotsJSON +
-				`},{"binding":"nodes","type":"Group","groupName":"g"}]`,
-		},
-		{
-			"what was before", hook.FullContexts,
-			[]Context{
-				{Event: change(3, event.Modified, kept(`{"a":2}`, `"y"`)), Previous: &shapes[1]},
-				{Event: change(3, event.Deleting, kept(`{"a":2}`, `"y"`)), Previous: &shapes[1]},
-				{Event: change(3, event.Deleted, kept(`{"a":2}`, `"y"`))},
-				{Event: change(3, event.Added, shapes[1]), Previous: &shapes[1]}, {Event: change(3, event.Requeued, shapes[1]), Previous: &shapes[1]},
-				{Event: change(4, event.Modified, kept("", `"y"`)), Previous: &shapes[2]},
-			},
-			`[{"binding":"both","type":"Event","watchEvent":"Modified","object":{"a":2},"filterResult":"y","previousFilterResult":"x",` +
-				`"previousObject":{"a":1}},` +
-				`{"binding":"both","type":"Event","watchEvent":"Deleting","object":{"a":2},"filterResult":"y","previousFilterResult":"x",` +
-				`"previousObject":{"a":1}},` +
-				`{"binding":"both","type":"Event","watchEvent":"Deleted","object":{"a":2},"filterResult":"y","previousFilterResult":null,` +
-				`"previousObject":null},` +
-				`{"binding":"both","type":"Event","watchEvent":"Added","object":{"a":1},"filterResult":"x","previousFilterResult":null,` +
-				`"previousObject":null},` +
-				`{"binding":"both","type":"Requeue","object":{"a":1},"filterResult":"x","previousFilterResult":null,"previousObject":null},` +
-				`{"binding":"slim","type":"Event","watchEvent":"Modified","filterResult":"y","previousFilterResult":null}]`,
-		},
-		{
-			"validating", hook.FullContexts,
-			[]Context{{Event: of(event.Validating, 0), Review: []byte(`{"request":{"uid":"1"}}`)}},
-			`[{"binding":"deny.example.com","type":"Validating","review":{"request":{"uid":"1"}}}]`,
-		},
-		{
-			"validating in a group: it only gains snapshots", hook.FullContexts,
-			[]Context{{Event: of(event.Validating, 1), Review: []byte(`{}`), Snapshots: snapshots}},
-			`[{"binding":"grouped.example.com","type":"Validating","review":{},` + snapshotsJSON + `}]`,
-		},
-		{
-			"mutating", hook.FullContexts,
-			[]Context{{Event: of(event.Mutating, 0), Review: []byte(`{"request":{}}`)}},
-			`[{"binding":"change.example.com","type":"Mutating","review":{"request":{}}}]`,
-		},
-		{
-			"conversion", hook.FullContexts,
-			[]Context{{Event: of(event.Conversion, 0), Review: []byte(`{"request":{}}`),
-				Step: hook.ConversionStep{From: "v1alpha1", To: "acme.dev/v1"}}},
-			`[{"binding":"up","type":"Conversion","fromVersion":"v1alpha1","toVersion":"acme.dev/v1","review":{"request":{}}}]`,
-		},
-		{
-			"request: all there is", hook.FullContexts,
-			[]Context{{Event: of(event.HTTP, 0), Request: &event.Request{
-				ID: "7", Method: "PUT", Path: "/a/ü", PathValues: map[string]string{"y": "ü", "x": "a"},
-				Query: map[string][]string{"q": {"1", ""}}, Headers: map[string][]string{"Content-Type": {"application/json"}},
-				Body: []byte(` {"b": 1.0}`), IsJSON: true,
-				User: &event.User{Name: "eve", UID: "u", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}}},
-			}}},
-			`[{"binding":"get","type":"HTTP","request":{"id":"7","method":"PUT","path":"/a/ü","pathValues":{"x":"a","y":"ü"},` +
-				`"query":{"q":["1",""]},"headers":{"Content-Type":["application/json"]},"body":" {\"b\": 1.0}","json": {"b": 1.0},` +
-				`"user":{"username":"eve","uid":"u","groups":["g"],"extra":{"k":["v"]}}}}]`,
-		},
-		{
-			"request: nothing but a route, in a group: it only gains snapshots", hook.FullContexts,
-			[]Context{{Event: of(event.HTTP, 1), Request: &event.Request{ID: "7", Method: "GET", Path: "/"}, Snapshots: snapshots}},
-			`[{"binding":"put","type":"HTTP","request":{"id":"7","method":"GET","path":"/","pathValues":{},"query":{},"headers":{}},` +
-				snapshotsJSON + `}]`,
-		},
-		{
-			"request: not text", hook.FullContexts,
-			[]Context{{Event: of(event.HTTP, 0), Request: &event.Request{ID: "7", Method: "POST", Path: "/", Body: []byte{0xff, 0}}}},
-			`[{"binding":"get","type":"HTTP","request":{"id":"7","method":"POST","path":"/","pathValues":{},"query":{},"headers":{},` +
-				`"bodyBase64":"/wA="}}]`,
-		},
-		{
-			"schedule with snapshots", hook.FullContexts,
-			[]Context{{Event: of(event.Tick, 0), Snapshots: snapshots}},
-			`[{"binding":"tick","type":"Schedule",` + snapshotsJSON + `}]`,
-		},
-		{
-			"requeues", hook.FullContexts,
-			[]Context{
-				{Event: change(0, event.Requeued, kept(`{"a":1}`, `"x"`))}, {Event: change(1, event.Requeued, event.Object{})},
-				{Event: event.Event{Type: event.Tick, Hook: &testHook, Watch: event.Requeued}, Snapshots: snapshots},
-				{Event: event.Event{Type: event.Synchronization, Hook: &testHook, Watch: event.Requeued}, Objects: shapes},
-			},
-			`[{"binding":"pods","type":"Requeue","object":{"a":1},"filterResult":"x"},{"binding":"nodes","type":"Group","groupName":"g"},` +
-				`{"binding":"tick","type":"Requeue",` + snapshotsJSON + `},{"binding":"pods","type":"Synchronization","objects":` + shapesJSON + `}]`,
-		},
-		{
-			"synchronization", hook.FullContexts,
-			[]Context{{Event: of(event.Synchronization, 0), Objects: shapes}},
-			`[{"binding":"pods","type":"Synchronization","objects":` + shapesJSON + `}]`,
-		},
-		{
-			"synchronization of nothing", hook.FullContexts,
-			[]Context{{Event: of(event.Synchronization, 0), Objects: event.NoObjects{}}},
-			`[{"binding":"pods","type":"Synchronization","objects":[]}]`,
-		},
-		{
-			"synchronization with snapshots", hook.FullContexts,
-			[]Context{{Event: of(event.Synchronization, 0), Objects: event.NoObjects{}, Snapshots: snapshots}},
-			`[{"binding":"pods","type":"Synchronization","objects":[],` + snapshotsJSON + `}]`,
-		},
-		{
-			"change: full object", hook.FullContexts,
-			[]Context{{Event: change(0, event.Added, shapes[0])}},
-			`[{"binding":"pods","type":"Event","watchEvent":"Added","object":{"a":1}}]`,
-		},
-		{
-			"change: object and filter result", hook.FullContexts,
-			[]Context{{Event: change(0, event.Modified, shapes[1])}},
-			`[{"binding":"pods","type":"Event","watchEvent":"Modified","object":{"a":1},"filterResult":"x"}]`,
-		},
-		{
-			"change: filter result null", hook.FullContexts,
-			[]Context{{Event: change(0, event.Deleted, shapes[2]), Snapshots: snapshots}},
-			`[{"binding":"pods","type":"Event","watchEvent":"Deleted","filterResult":null,` + snapshotsJSON + `}]`,
-		},
-		{
-			"change: neither", hook.FullContexts,
-			[]Context{{Event: change(0, event.Added, shapes[3])}},
-			`[{"binding":"pods","type":"Event","watchEvent":"Added"}]`,
-		},
-		{
-			"group without kubernetes bindings", hook.FullContexts,
-			[]Context{{Event: of(event.Tick, 1)}},
-			`[{"binding":"tock","type":"Group","groupName":"g"}]`,
-		},
-		{
-			"group: tick, synchronization and change look the same", hook.FullContexts,
-			[]Context{
-				{Event: of(event.Tick, 1), Snapshots: snapshots[1:]},
-				{Event: of(event.Synchronization, 1), Objects: shapes, Snapshots: snapshots[1:]},
-				{Event: change(1, event.Added, shapes[1]), Snapshots: snapshots[1:]},
-			},
-			`[{"binding":"tock","type":"Group","groupName":"g","snapshots":{"empty":[]}},` +
-				`{"binding":"nodes","type":"Group","groupName":"g","snapshots":{"empty":[]}},` +
-				`{"binding":"nodes","type":"Group","groupName":"g","snapshots":{"empty":[]}}]`,
-		},
-		{
-			"order is kept", hook.FullContexts,
-			[]Context{{Event: change(0, event.Deleted, shapes[2])}, {Event: of(event.Tick, 0)}, {Event: change(0, event.Added, shapes[2])}},
-			`[{"binding":"pods","type":"Event","watchEvent":"Deleted","filterResult":null},` +
-				`{"binding":"tick","type":"Schedule"},` +
-				`{"binding":"pods","type":"Event","watchEvent":"Added","filterResult":null}]`,
-		},
-		{
-			"special characters", hook.FullContexts,
-			[]Context{{Event: of(event.Synchronization, 2), Objects: event.NoObjects{},
-				Snapshots: []NamedSnapshot{{"a\"b\\\t", event.NoObjects{}}}}},
-			`[{"binding":"\"<ü>\"\n\u0000` + "\u2028" + `","type":"Synchronization","objects":[],"snapshots":{"a\"b\\\t":[]}}]`,
-		},
-		{
-			"objects are copied as they are", hook.FullContexts,
-			[]Context{{Event: change(0, event.Added, kept(`{"z": 1.0, "a":"\u003c"}`, "9007199254740993"))}},
-			`[{"binding":"pods","type":"Event","watchEvent":"Added","object":{"z": 1.0, "a":"\u003c"},"filterResult":9007199254740993}]`,
-		},
-		{"no contexts", hook.FullContexts, nil, `[]`},
-
-		{"v0 onStartup", hook.NameContexts, []Context{{Event: of(event.Startup, 0)}}, `[{"binding":"onStartup"}]`},
-		{"v0 schedule", hook.NameContexts, []Context{{Event: of(event.Tick, 0)}}, `[{"binding":"tick"}]`},
-		{
-			"v0 changes", hook.NameContexts,
-			[]Context{
-				{Event: change(0, event.Added, kept("", ""))},
-				{Event: change(0, event.Modified, kept(`{"a":1}`, `"x"`))},
-				{Event: change(0, event.Deleted, event.Object{Name: "n1", Kind: "Node"})},
-			},
-			`[{"binding":"pods","resourceEvent":"add","resourceNamespace":"shop","resourceKind":"Pod","resourceName":"web"},` +
-				`{"binding":"pods","resourceEvent":"update","resourceNamespace":"shop","resourceKind":"Pod","resourceName":"web"},` +
-				`{"binding":"pods","resourceEvent":"delete","resourceNamespace":"","resourceKind":"Node","resourceName":"n1"}]`,
-		},
+		{"onStartup", hook.FullContexts, []Context{{Event: of(event.Startup, 0)}}},
+		{"schedule", hook.FullContexts, []Context{{Event: of(event.Tick, 0)}}},
+		{"requeues: of an object, of a tick, of a group", hook.FullContexts, []Context{{Event: change(0, event.Requeued,
+			shapes[1])}, {Event: event.Event{Type: event.Tick, Hook: &testHook, Watch: event.Requeued}, Snapshots: snapshots},
+			{Event: change(1, event.Requeued, event.Object{})}}},
+		{"what was before", hook.FullContexts, []Context{{Event: change(3, event.Modified, kept(`{"a":2}`, `"y"`)),
+			Previous: &shapes[1]}, {Event: change(3, event.Deleting, kept(`{"a":2}`, `"y"`)), Previous: &shapes[1]},
+			{Event: change(3, event.Deleted, kept(`{"a":2}`, `"y"`))}, {Event: change(3, event.Added, shapes[1]),
+				Previous: &shapes[1]}, {Event: change(3, event.Requeued, shapes[1]), Previous: &shapes[1]}, {Event: change(4,
+				event.Modified, kept("", `"y"`)), Previous: &shapes[2]}}},
+		{"validating", hook.FullContexts, []Context{{Event: of(event.Validating, 0), Review: []byte(`{"request":{"uid":"1"}}`)}}},
+		{"validating in a group: it only gains snapshots", hook.FullContexts, []Context{{Event: of(event.Validating, 1),
+			Review: []byte(`{}`), Snapshots: snapshots}}},
+		{"mutating", hook.FullContexts, []Context{{Event: of(event.Mutating, 0), Review: []byte(`{"request":{}}`)}}},
+		{"conversion", hook.FullContexts, []Context{{Event: of(event.Conversion, 0), Review: []byte(`{"request":{}}`),
+			Step: hook.ConversionStep{From: "v1alpha1", To: "acme.dev/v1"}}}},
+		{"request: all there is", hook.FullContexts, []Context{{Event: of(event.HTTP, 0), Request: &event.Request{ID: "7",
+			Method: "PUT", Path: "/a/ü", PathValues: map[string]string{"y": "ü", "x": "a"},
+			Query: map[string][]string{"q": {"1", ""}}, Headers: map[string][]string{"Content-Type": {"application/json"}},
+			Body: []byte(` {"b": 1.0}`), IsJSON: true, User: &event.User{Name: "eve", UID: "u", Groups: []string{"g"},
+				Extra: map[string][]string{"k": {"v"}}}}}}},
+		{"request: nothing but a route, in a group: it only gains snapshots", hook.FullContexts,
+			[]Context{{Event: of(event.HTTP, 1), Request: &event.Request{ID: "7", Method: "GET", Path: "/"}, Snapshots: snapshots}}},
+		{"request: not text", hook.FullContexts, []Context{{Event: of(event.HTTP, 0), Request: &event.Request{ID: "7",
+			Method: "POST", Path: "/", Body: []byte{0xff, 0}}}}},
+		{"schedule with snapshots", hook.FullContexts, []Context{{Event: of(event.Tick, 0), Snapshots: snapshots}}},
+		{"requeues", hook.FullContexts, []Context{{Event: change(0, event.Requeued, kept(`{"a":1}`, `"x"`))},
+			{Event: change(1, event.Requeued, event.Object{})}, {Event: event.Event{Type: event.Tick, Hook: &testHook,
+				Watch: event.Requeued}, Snapshots: snapshots}, {Event: event.Event{Type: event.Synchronization, Hook: &testHook,
+				Watch: event.Requeued}, Objects: shapes}}},
+		{"synchronization", hook.FullContexts, []Context{{Event: of(event.Synchronization, 0), Objects: shapes}}},
+		{"synchronization of nothing", hook.FullContexts, []Context{{Event: of(event.Synchronization, 0),
+			Objects: event.NoObjects{}}}},
+		{"synchronization with snapshots", hook.FullContexts, []Context{{Event: of(event.Synchronization, 0),
+			Objects: event.NoObjects{}, Snapshots: snapshots}}},
+		{"change: full object", hook.FullContexts, []Context{{Event: change(0, event.Added, shapes[0])}}},
+		{"change: object and filter result", hook.FullContexts, []Context{{Event: change(0, event.Modified, shapes[1])}}},
+		{"change: filter result null", hook.FullContexts, []Context{{Event: change(0, event.Deleted, shapes[2]),
+			Snapshots: snapshots}}},
+		{"change: neither", hook.FullContexts, []Context{{Event: change(0, event.Added, shapes[3])}}},
+		{"group without kubernetes bindings", hook.FullContexts, []Context{{Event: of(event.Tick, 1)}}},
+		{"group: tick, synchronization and change look the same", hook.FullContexts, []Context{{Event: of(event.Tick, 1),
+			Snapshots: snapshots[1:]}, {Event: of(event.Synchronization, 1), Objects: shapes, Snapshots: snapshots[1:]},
+			{Event: change(1, event.Added, shapes[1]), Snapshots: snapshots[1:]}}},
+		{"order is kept", hook.FullContexts, []Context{{Event: change(0, event.Deleted, shapes[2])}, {Event: of(event.Tick,
+			0)}, {Event: change(0, event.Added, shapes[2])}}},
+		{"special characters", hook.FullContexts, []Context{{Event: of(event.Synchronization, 2),
+			Objects: event.NoObjects{}, Snapshots: []NamedSnapshot{{"a\"b\\\t", event.NoObjects{}}}}}},
+		{"objects are copied as they are", hook.FullContexts, []Context{{Event: change(0, event.Added,
+			kept(`{"z": 1.0, "a":"\u003c"}`, "9007199254740993"))}}},
+		{"no contexts", hook.FullContexts, nil},
+		{"v0 onStartup", hook.NameContexts, []Context{{Event: of(event.Startup, 0)}}},
+		{"v0 schedule", hook.NameContexts, []Context{{Event: of(event.Tick, 0)}}},
+		{"v0 changes", hook.NameContexts, []Context{{Event: change(0, event.Added, kept("", ""))}, {Event: change(0,
+			event.Modified, kept(`{"a":1}`, `"x"`))}, {Event: change(0, event.Deleted, event.Object{Name: "n1", Kind: "Node"})}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got bytes.Buffer
 			if err := WriteContexts(&got, tt.form, slices.Values(tt.in)); err != nil {
 				t.Fatal(err)
 			}
-			if !json.Valid(got.Bytes()) {
-				t.Error("the output is not JSON")
-			}
-			if got.String() != tt.want+"\n" {
-				t.Errorf("got\n%s\nwant\n%s", got.String(), tt.want)
-			}
+			fmt.Fprintf(&all, "# %s\n%s\n", tt.name, &got)
 			var contexts []json.RawMessage
 			if err := json.Unmarshal(got.Bytes(), &contexts); err != nil {
 				t.Fatal(err)
@@ -275,6 +147,7 @@ func TestWriteContexts(t *testing.T) {
 			}
 		})
 	}
+	golden.Compare(t, "testdata/contexts.golden", all.String())
 }
 
 // lost is a payload that cannot be read back.
