@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // logged returns the records that are made of what a hook prints, one a line, and of the end of the run.
@@ -30,71 +32,37 @@ func logged(proxy bool, level slog.Level, printed string) string {
 
 const everything = slog.LevelDebug - 8
 
+// TestLogLines compares the records of what hooks print with testdata/log.golden.
 func TestLogLines(t *testing.T) {
+	var all strings.Builder
 	for _, test := range []struct {
 		name, printed string
 		proxy         bool
-		want          string
 	}{
-		{name: "plain", printed: "one\n  two \r\n\n \nthree", want: `
-{"level":"INFO","msg":"one","output":"stdout"}
-{"level":"INFO","msg":"two","output":"stdout"}
-{"level":"INFO","msg":"three","output":"stdout"}`},
-		{name: "tracebacks", proxy: true, printed: "{\"a\":1}\n" + traceback + "\n  File \"a.py\"\n\n    run()\r\nKeyError: 'a'\nafter\n" +
-			"Traceback (most recent call last):\n  File", want: `
-{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1}
-{"level":"INFO","msg":"Traceback (most recent call last):\n  File \"a.py\"\n    run()\nKeyError: 'a'","output":"stdout"}
-{"level":"INFO","msg":"after","output":"stdout"}
-{"level":"INFO","msg":"Traceback (most recent call last):\n  File","output":"stdout"}`},
-		{name: "JSON without proxy", printed: `{"level":"error","msg":"x"}`, want: `
-{"level":"INFO","msg":"{\"level\":\"error\",\"msg\":\"x\"}","output":"stdout"}`},
+		{name: "plain", printed: "one\n  two \r\n\n \nthree"},
+		{name: "tracebacks", proxy: true,
+			printed: "{\"a\":1}\n" + traceback + "\n  File \"a.py\"\n\n    run()\r\nKeyError: 'a'\nafter\n" +
+				"Traceback (most recent call last):\n  File"},
+		{name: "JSON without proxy", printed: `{"level":"error","msg":"x"}`},
 		{name: "one object", proxy: true,
-			printed: `{"level":"warn","msg":"quota low","time":"2024-05-05T10:00:00Z","left":3,"source":"quota.py:7"}`, want: `
-{"level":"WARN","msg":"quota low","output":"stdout","proxyJsonLog":true,"hook_left":3,"hook_source":"quota.py:7"}`},
-		{name: "fields come sorted, values stay JSON", proxy: true, printed: `{"z":{"y":[1,{"x":null}]},"a":1.50,"n":12345678901234567890}`,
-			want: `
-{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1.50,"hook_n":12345678901234567890,"hook_z":{"y":[1,{"x":null}]}}`},
-		{name: "an object on several lines between others", proxy: true, printed: "before\n{\n  \"msg\": \"long\",\n  \"in\": {\n  }\n}\nafter",
-			want: `
-{"level":"INFO","msg":"before","output":"stdout"}
-{"level":"INFO","msg":"long","output":"stdout","proxyJsonLog":true,"hook_in":{}}
-{"level":"INFO","msg":"after","output":"stdout"}`},
-		{name: "two objects", proxy: true, printed: "{\"msg\":\"one\"}\n{\"msg\":\"two\"}", want: `
-{"level":"INFO","msg":"one","output":"stdout","proxyJsonLog":true}
-{"level":"INFO","msg":"two","output":"stdout","proxyJsonLog":true}`},
-		{name: "level and msg that are no text", proxy: true, printed: `{"level":30,"msg":null,"a":1}`, want: `
-{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":1}`},
-		{name: "JSON that is no object", proxy: true, printed: "[1,2]\n\"text\"\n7", want: `
-{"level":"INFO","msg":"[1,2]","output":"stdout"}
-{"level":"INFO","msg":"\"text\"","output":"stdout"}
-{"level":"INFO","msg":"7","output":"stdout"}`},
-		{name: "what is no object does not keep the next one", proxy: true, printed: "{not JSON\n{oops}\n{\"a\":1} {}\n{\"msg\":\"x\"}", want: `
-{"level":"INFO","msg":"{not JSON","output":"stdout"}
-{"level":"INFO","msg":"{oops}","output":"stdout"}
-{"level":"INFO","msg":"{\"a\":1} {}","output":"stdout"}
-{"level":"INFO","msg":"x","output":"stdout","proxyJsonLog":true}`},
-		{name: "several lines that are no object", proxy: true, printed: "{\n\"a\": oops\n}\n{\"msg\":\"x\"}", want: `
-{"level":"INFO","msg":"{","output":"stdout"}
-{"level":"INFO","msg":"\"a\": oops","output":"stdout"}
-{"level":"INFO","msg":"}","output":"stdout"}
-{"level":"INFO","msg":"x","output":"stdout","proxyJsonLog":true}`},
-		{name: "brackets and quotes in strings", proxy: true, printed: "{\n\"a\": \"}\\\"]\\\\\",\n\"b\": [{}\n]\n}", want: `
-{"level":"INFO","msg":"hook result","output":"stdout","proxyJsonLog":true,"hook_a":"}\"]\\","hook_b":[{}]}`},
-		{name: "a bracket before an object", proxy: true, printed: "{\n{\"msg\":\"x\"}\n{\"msg\":\"y\"}", want: `
-{"level":"INFO","msg":"{","output":"stdout"}
-{"level":"INFO","msg":"{\"msg\":\"x\"}","output":"stdout"}
-{"level":"INFO","msg":"y","output":"stdout","proxyJsonLog":true}`},
-		{name: "an object that never ends is lines", proxy: true, printed: "{\"a\":1,\n\"b\":2", want: `
-{"level":"INFO","msg":"{\"a\":1,","output":"stdout"}
-{"level":"INFO","msg":"\"b\":2","output":"stdout"}`},
+			printed: `{"level":"warn","msg":"quota low","time":"2024-05-05T10:00:00Z","left":3,"source":"quota.py:7"}`},
+		{name: "fields come sorted, values stay JSON", proxy: true,
+			printed: `{"z":{"y":[1,{"x":null}]},"a":1.50,"n":12345678901234567890}`},
+		{name: "an object on several lines between others", proxy: true,
+			printed: "before\n{\n  \"msg\": \"long\",\n  \"in\": {\n  }\n}\nafter"},
+		{name: "two objects", proxy: true, printed: "{\"msg\":\"one\"}\n{\"msg\":\"two\"}"},
+		{name: "level and msg that are no text", proxy: true, printed: `{"level":30,"msg":null,"a":1}`},
+		{name: "JSON that is no object", proxy: true, printed: "[1,2]\n\"text\"\n7"},
+		{name: "what is no object does not keep the next one", proxy: true,
+			printed: "{not JSON\n{oops}\n{\"a\":1} {}\n{\"msg\":\"x\"}"},
+		{name: "several lines that are no object", proxy: true, printed: "{\n\"a\": oops\n}\n{\"msg\":\"x\"}"},
+		{name: "brackets and quotes in strings", proxy: true, printed: "{\n\"a\": \"}\\\"]\\\\\",\n\"b\": [{}\n]\n}"},
+		{name: "a bracket before an object", proxy: true, printed: "{\n{\"msg\":\"x\"}\n{\"msg\":\"y\"}"},
+		{name: "an object that never ends is lines", proxy: true, printed: "{\"a\":1,\n\"b\":2"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := strings.TrimSpace(logged(test.proxy, everything, test.printed))
-			if want := strings.TrimSpace(test.want); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		})
+		fmt.Fprintf(&all, "# %s\n%s\n\n", test.name, strings.TrimSpace(logged(test.proxy, everything, test.printed)))
 	}
+	golden.Compare(t, "testdata/log.golden", all.String())
 }
 
 func TestProxiedLevels(t *testing.T) {

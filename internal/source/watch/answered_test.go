@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -31,59 +33,34 @@ type answer struct {
 }
 
 // TestAnswered shows where problems of requests are reported: to the caller of Enable until the initial list is
-// complete, later in the log, and each once.
+// complete, later in the log, and each once. They are in testdata/answered.golden.
 func TestAnswered(t *testing.T) {
+	var all strings.Builder
 	for _, test := range []struct {
 		name    string
 		filling bool
 		answers []answer
-		want    []string
 	}{
-		{"all is well", false, []answer{{"watch", nil}, {"watch", nil}, {"list", nil}}, nil},
-		{"the end of a long watch", false, []answer{{"watch", nil}, {"watch", errExpired}, {"watch", nil}}, nil},
-		{
-			"an outage", false, []answer{{"watch", nil}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch", errUnreachable},
-				{"watch", nil}, {"watch", nil}},
-			[]string{"ERROR cannot watch pods (v1), the API server cannot be reached", "INFO Watch recovered"},
-		},
-		{
-			"two outages", false, []answer{{"watch", errUnreachable}, {"watch", nil}, {"watch", errUnreachable}, {"watch", nil}},
-			[]string{"ERROR cannot watch", "INFO Watch recovered", "ERROR cannot watch", "INFO Watch recovered"},
-		},
-		{
-			"another trouble after the first", false, []answer{{"watch", errUnreachable}, {"watch", errForbidden}, {"watch", errExpired},
-				{"watch", errForbidden}},
-			[]string{"ERROR cannot watch pods (v1), the API server cannot be reached", "ERROR no permission to watch pods (v1)"},
-		},
-		{
-			"watch is forbidden, list is not", false, []answer{{"watch", errForbidden}, {"list", nil}, {"watch", errForbidden}, {"list", nil}},
-			[]string{"ERROR no permission to watch"},
-		},
-		{
-			"a first set without permission", true, []answer{{"list", errForbidden}, {"list", errForbidden}},
-			[]string{"stuck: no permission to list pods (v1)"},
-		},
-		{
-			"a first set of something that is not served", true, []answer{{"list", errNotFound}, {"list", errNotFound}},
-			[]string{"stuck: the API server does not serve pods (v1)"},
-		},
-		{
-			"a first set in an outage", true, []answer{{"watch", errUnreachable}, {"watch", errUnreachable}, {"list", errUnreachable}},
-			[]string{"stuck: cannot watch pods (v1), the API", "stuck: cannot list pods (v1), the API"},
-		},
+		{"all is well", false, []answer{{"watch", nil}, {"watch", nil}, {"list", nil}}},
+		{"the end of a long watch", false, []answer{{"watch", nil}, {"watch", errExpired}, {"watch", nil}}},
+		{"an outage", false, []answer{{"watch", nil}, {"watch", errUnreachable}, {"watch", errUnreachable}, {"watch",
+			errUnreachable}, {"watch", nil}, {"watch", nil}}},
+		{"two outages", false, []answer{{"watch", errUnreachable}, {"watch", nil}, {"watch", errUnreachable}, {"watch", nil}}},
+		{"another trouble after the first", false, []answer{{"watch", errUnreachable}, {"watch", errForbidden}, {"watch",
+			errExpired}, {"watch", errForbidden}}},
+		{"watch is forbidden, list is not", false, []answer{{"watch", errForbidden}, {"list", nil}, {"watch", errForbidden},
+			{"list", nil}}},
+		{"a first set without permission", true, []answer{{"list", errForbidden}, {"list", errForbidden}}},
+		{"a first set of something that is not served", true, []answer{{"list", errNotFound}, {"list", errNotFound}}},
+		{"a first set in an outage", true, []answer{{"watch", errUnreachable}, {"watch", errUnreachable}, {"list", errUnreachable}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := said(test.filling, test.answers)
-			if len(got) != len(test.want) {
-				t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
-			}
-			for i, want := range test.want {
-				if !strings.HasPrefix(got[i], want) {
-					t.Errorf("got %s, want %s…", got[i], want)
-				}
-			}
-		})
+		fmt.Fprintf(&all, "# %s\n", test.name)
+		for _, text := range said(test.filling, test.answers) {
+			fmt.Fprintln(&all, text)
+		}
+		all.WriteString("\n")
 	}
+	golden.Compare(t, "testdata/answered.golden", all.String())
 }
 
 func said(isFilling bool, answers []answer) []string {

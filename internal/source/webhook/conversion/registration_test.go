@@ -1,47 +1,38 @@
 package conversion
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
+// TestRegistration compares the patches of CRDs with testdata/registration.golden.
 func TestRegistration(t *testing.T) {
 	bundle := func(text string) func() []byte { return func() []byte { return []byte(text) } }
+	var all strings.Builder
 	for _, test := range []struct {
 		about string
 		o     RegistrarOptions
-		want  string
 	}{
-		{"a Service", RegistrarOptions{Service: Service{"hooks", "ops"}, Bundle: bundle("ca")},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],` +
-				`"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev","port":443},"url":null,"caBundle":"Y2E="}}}}}`},
-		{"with a token", RegistrarOptions{Service: Service{"hooks", "ops"}, Token: func(path string) string {
-			return "token-of" + strings.ReplaceAll(path, "/", "-")
-		}},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],` +
-				`"clientConfig":{"service":{"namespace":"ops","name":"hooks","path":"/widgets.acme.dev/token-of-widgets.acme.dev","port":443},` +
-				`"url":null}}}}}`},
-		{"a URL", RegistrarOptions{URL: "https://127.0.0.1:9681/", Bundle: bundle("ca")},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,` +
-				`"url":"https://127.0.0.1:9681/widgets.acme.dev","caBundle":"Y2E="}}}}}`},
-		{"certificates of another program", RegistrarOptions{URL: "https://hooks.acme.dev/x", Bundle: bundle("")},
-			`{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":null,` +
-				`"url":"https://hooks.acme.dev/x/widgets.acme.dev"}}}}}`},
-		{"cert-manager", RegistrarOptions{Service: Service{"hooks", "ops"}, CertManager: "ops/hooks", Bundle: bundle("ca")},
-			`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"ops/hooks"}},"spec":{"conversion":{"strategy":"Webhook",` +
-				`"webhook":{"conversionReviewVersions":["v1","v1beta1"],"clientConfig":{"service":{"namespace":"ops","name":"hooks",` +
-				`"path":"/widgets.acme.dev","port":443},"url":null}}}}}`},
+		{"a Service", RegistrarOptions{Service: Service{"hooks", "ops"}, Bundle: bundle("ca")}},
+		{"with a token", RegistrarOptions{Service: Service{"hooks", "ops"},
+			Token: func(path string) string { return "token-of" + strings.ReplaceAll(path, "/", "-") }}},
+		{"a URL", RegistrarOptions{URL: "https://127.0.0.1:9681/", Bundle: bundle("ca")}},
+		{"certificates of another program", RegistrarOptions{URL: "https://hooks.acme.dev/x", Bundle: bundle("")}},
+		{"cert-manager", RegistrarOptions{Service: Service{"hooks", "ops"}, CertManager: "ops/hooks", Bundle: bundle("ca")}},
 	} {
 		if test.o.Bundle == nil {
 			test.o.Bundle = bundle("")
 		}
-		got, err := registration(&test.o, widgets)
-		if err != nil || !jsonpatch.Equal(got, []byte(test.want)) {
-			t.Errorf("%s: %v, got\n%s\nwant\n%s", test.about, err, got, test.want)
+		patch, err := registration(&test.o, widgets)
+		if err != nil {
+			t.Fatal(err)
 		}
+		fmt.Fprintf(&all, "# %s\n%s\n\n", test.about, patch)
 	}
+	golden.Compare(t, "testdata/registration.golden", all.String())
 }
 
 func TestChanges(t *testing.T) {
