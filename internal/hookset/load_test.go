@@ -13,8 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -237,31 +240,12 @@ func TestCancel(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	const rules = `rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods, nodes], operations: [CREATE]}]`
-	for _, tt := range []struct{ name, config, want string }{
-		{"start-up", `onStartup: -1`, `OnStartup:-1`},
-		{"crontabs", `schedule: [{crontab: '1 * * * *'}, {crontab: '2 * * * *'}, {crontab: '1 * * * *'}]`, `Schedules: '1 * * * *, 2 * * * *'`},
-		{"kinds", `kubernetes: [{kind: Pod}, {kind: Secret}, {kind: Pod}]`, `Watch k8s kinds: 'Pod, Secret'`},
-		{"validating", `kubernetesValidating: [{name: a.b.c, ` + rules + `}, {name: d.e.f}]`, `Validate k8s kinds: pods, nodes`},
-		{"mutating", `kubernetesMutating: [{name: a.b.c, ` + rules + `}]`, `Mutate k8s kinds: pods, nodes`},
-		{"conversion", `kubernetesCustomResourceConversion: [{name: c, crdName: ws.b.c, conversions: [{fromVersion: a, toVersion: b}]}]`,
-			`Conversion for crds: ws.b.c`},
-		{"rate", `settings: {executionMinInterval: 3s, executionBurst: 5}`, `Rate: 3s/5`},
-		{"no rate", `settings: {executionBurst: 5}`, ``},
-		{
-			"several", "onStartup: 1\nschedule: [{crontab: '* * * * *'}]\nkubernetes: [{kind: Pod}]\nsettings: {executionMinInterval: 1m}",
-			`OnStartup:1, Schedules: '* * * * *', Watch k8s kinds: 'Pod', Rate: 1m0s/1`,
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			o, _ := options(t, answers{"hook.sh": prints("configVersion: v1\n"+tt.config, "", nil)})
-			hooks, err := Load(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := Summary(hooks[0]); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	golden.Wants(t, "testdata/summaries.txtar", func(t *testing.T, f txtar.File) string {
+		o, _ := options(t, answers{"hook.sh": prints(string(f.Data), "", nil)})
+		hooks, err := Load(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Summary(hooks[0]) + "\n"
+	})
 }

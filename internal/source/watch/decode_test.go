@@ -9,8 +9,11 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"golang.org/x/tools/txtar"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // samplePod is an object of 2 KiB, as the API server sends them: a third of it is managedFields.
@@ -129,55 +132,13 @@ func readStream(t *testing.T, text string) []string {
 }
 
 func TestDecodeStream(t *testing.T) {
-	for _, test := range []struct {
-		name, text string
-		want       []string
-	}{
-		{
-			"changes",
-			`{"type":"ADDED","object":{"kind":"A","metadata":{"name":"a","namespace":"x","resourceVersion":"1"}}}` + "\n" +
-				`{"type":"MODIFIED","object":{"kind":"A","metadata":{"name":"a","namespace":"x","resourceVersion":"2","managedFields":[]}}}` + "\n" +
-				`{"type":"DELETED","object":{"kind":"A","metadata":{"name":"a","namespace":"x","resourceVersion":"3"}}}` + "\n",
-			[]string{
-				`ADDED A x/a@1 {"kind":"A","metadata":{"name":"a","namespace":"x","resourceVersion":"1"}}`,
-				`MODIFIED A x/a@2 {"kind":"A","metadata":{"name":"a","namespace":"x","resourceVersion":"2"}}`,
-				`DELETED A x/a@3 {"kind":"A","metadata":{"name":"a","namespace":"x","resourceVersion":"3"}}`,
-			},
-		},
-		{
-			"bookmarks have no JSON",
-			`{"type":"BOOKMARK","object":{"kind":"A","metadata":{"resourceVersion":"4"}}}{"type":"BOOKMARK","object":{"kind":"A",` +
-				`"metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}}`,
-			[]string{"BOOKMARK A /@4 ", "BOOKMARK A /@5 "},
-		},
-		{
-			"errors",
-			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 ` +
-				`(9)","reason":"Expired","code":410}}`,
-			[]string{"ERROR too old resource version: 1 (9)"},
-		},
-		{
-			"fields that we do not know",
-			`{"new":{"type":"x"},"type":"ADDED","newer":[1],"object":{"kind":"A","metadata":{"name":"a"}},"newest":null}`,
-			[]string{`ADDED A /a@ {"kind":"A","metadata":{"name":"a"}}`},
-		},
-		{
-			"cut off",
-			`{"type":"ADDED","object":{"kind":"A","metadata":{"name":"a"}}}{"type":"MODIFIED","object":{"kind":"A","metadata":{"na`,
-			[]string{`ADDED A /a@ {"kind":"A","metadata":{"name":"a"}}`},
-		},
-		{"cut off before the last brace", `{"type":"ADDED","object":{"kind":"A","metadata":{"name":"a"}}`, nil},
-		{"nothing", ``, nil},
-		{"something else", `<html>502 Bad Gateway</html>`, nil},
-		{"something else that is JSON", `7 "x" [1,2]`, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := readStream(t, test.text)
-			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
-			}
-		})
-	}
+	golden.Wants(t, "testdata/streams.txtar", func(t *testing.T, f txtar.File) string {
+		var events strings.Builder
+		for _, event := range readStream(t, string(f.Data)) {
+			fmt.Fprintln(&events, event)
+		}
+		return events.String()
+	})
 }
 
 func TestExpiredDiffersFromOtherErrors(t *testing.T) {
