@@ -5,17 +5,23 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
+
+// runsScore is the score of runs: that of the operator, which is set before it starts, and 500 more.
+var runsScore = sync.OnceValue(func() []byte {
+	own, _ := os.ReadFile("/proc/self/oom_score_adj")
+	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))
+	return strconv.AppendInt(nil, int64(min(score+500, 1000)), 10)
+})
 
 // preferForOOM makes the kernel end a process and its children, rather than the operator, where memory is short: with the operator all
 // hooks end. A process may always raise the score. Errors mean that it is as before, or has ended.
 func preferForOOM(pid int) {
-	own, _ := os.ReadFile("/proc/self/oom_score_adj")
-	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
-	_, _ = f.WriteString(strconv.Itoa(min(score+500, 1000)))
+	_, _ = f.Write(runsScore())
 	_ = f.Close()
 }
