@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79217
+	productLines = 79224
 	testLines    = 70305
 )
 
@@ -34,7 +34,7 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2738,
 	"internal/dev/testfile":              1965,
 	"internal/effect":                    412,
-	"internal/effect/apply":              765,
+	"internal/effect/apply":              766,
 	"internal/effect/applyset":           4021,
 	"internal/effect/finalizer":          845,
 	"internal/effect/metric":             635,
@@ -53,7 +53,7 @@ var packageLines = map[string]int{
 	"internal/run":                       2815,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
-	"internal/run/process":               1678,
+	"internal/run/process":               1684,
 	"internal/run/recording":             910,
 	"internal/run/worker":                869,
 	"internal/run/workspace":             1008,

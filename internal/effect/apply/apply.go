@@ -338,14 +338,15 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 // change applies patches when it is the run's turn, in a span of the run's trace.
 func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn,
 	done *progress) error {
-	if len(patches) > 0 {
-		var unscoped map[kind]bool
-		if turn != nil {
-			unscoped = e.unscoped(ctx, patches)
-		}
-		if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
-			return err
-		}
+	if len(patches) == 0 {
+		return nil
+	}
+	var unscoped map[kind]bool
+	if turn != nil {
+		unscoped = e.unscoped(ctx, patches)
+	}
+	if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
+		return err
 	}
 	for i := range patches {
 		if p := &patches[i]; p.Set == nil && p.Name != "" && p.Subresource == "" {
@@ -366,7 +367,7 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 			warn(log, about, text)
 		}
 	}
-	if e.o.Tracer == nil || len(patches) == 0 {
+	if e.o.Tracer == nil {
 		return e.patches.Apply(ctx, log, of, patches)
 	}
 	ctx, span := e.o.Tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
