@@ -1,6 +1,7 @@
 package conversion
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 const widgets = "widgets.acme.dev"
@@ -39,39 +41,21 @@ func show(way []step, ok bool) string {
 	return strings.Join(words, ", ")
 }
 
+// TestPath runs testdata/paths.txt: the steps of hooks, with | between the hooks, and below the dashes the way of a conversion. "-" is no
+// version.
 func TestPath(t *testing.T) {
-	vectors := []string{"acme.dev/v1alpha1>v1alpha2", "v1alpha2>acme.dev/v1beta1", "acme.dev/v1beta1>acme.dev/v1", "v1>v1beta1"}
-	for _, test := range []struct {
-		about    string
-		hooks    []string
-		from, to string
-		want     string
-	}{
-		{"one step", vectors, "acme.dev/v1alpha1", "acme.dev/v1alpha2", "hook-1 acme.dev/v1alpha1>v1alpha2"},
-		{"a chain over hooks", vectors, "acme.dev/v1alpha1", "acme.dev/v1",
-			"hook-1 acme.dev/v1alpha1>v1alpha2, hook-2 v1alpha2>acme.dev/v1beta1, hook-3 acme.dev/v1beta1>acme.dev/v1"},
-		{"the middle of a chain", vectors, "acme.dev/v1alpha2", "acme.dev/v1",
-			"hook-2 v1alpha2>acme.dev/v1beta1, hook-3 acme.dev/v1beta1>acme.dev/v1"},
-		{"back", vectors, "acme.dev/v1", "acme.dev/v1beta1", "hook-4 v1>v1beta1"},
-		{"no way back", vectors, "acme.dev/v1", "acme.dev/v1alpha1", "none"},
-		{"another group", vectors, "other.dev/v1beta1", "acme.dev/v1", "none"},
-		{"nothing to do", vectors, "acme.dev/v7", "acme.dev/v7", ""},
-		{"no version", vectors, "", "acme.dev/v1", "none"},
-		// H-19: v1 is the beginning of v1alpha1.
-		{"names that begin alike", []string{"v1beta1>v1 v1alpha1>v2"}, "acme.dev/v1beta1", "acme.dev/v2", "none"},
-		{"the shortest", []string{"v1>v2 v2>v3", "v3>v4", "v1>v3"}, "acme.dev/v1", "acme.dev/v4", "hook-3 v1>v3, hook-2 v3>v4"},
-		{"the first of equals", []string{"v1>v3 v1>v2", "v2>v4 v3>v4"}, "acme.dev/v1", "acme.dev/v4", "hook-1 v1>v3, hook-2 v3>v4"},
-		{"the first of the same", []string{"v2>v3", "v1>v2", "acme.dev/v1>v2"}, "acme.dev/v1", "acme.dev/v2", "hook-2 v1>v2"},
-		{"cycles", []string{"v1>v2 v2>v1 v2>v2 v2>v3 v3>v1"}, "acme.dev/v3", "acme.dev/v2", "hook-1 v3>v1, hook-1 v1>v2"},
-		{"a cycle that leads nowhere", []string{"v1>v2 v2>v1"}, "acme.dev/v1", "acme.dev/v3", "none"},
-	} {
-		steps := stepsByCRD(hooks(widgets, test.hooks...))
-		way, ok := path(steps[widgets], test.from, test.to)
-		if got := show(way, ok); got != test.want {
-			t.Errorf("%s: %s to %s: got %s, want %s", test.about, test.from, test.to, got, test.want)
-		}
-	}
-	if steps := stepsByCRD(hooks(widgets, vectors...))["gadgets.acme.dev"]; steps != nil {
+	golden.Scripts(t, "testdata/paths.txt", func(_ *testing.T, script string) string {
+		var steps map[string][]step
+		var way string
+		return golden.Blocks(script, func(words []string) {
+			if words[0] == "hooks" {
+				steps = stepsByCRD(hooks(widgets, strings.Split(strings.Join(words[1:], " "), " | ")...))
+				return
+			}
+			way = cmp.Or(show(path(steps[widgets], strings.Trim(words[1], "-"), words[2])), "nothing to do") + "\n"
+		}, func() string { return way })
+	})
+	if steps := stepsByCRD(hooks(widgets, "v1>v2"))["gadgets.acme.dev"]; steps != nil {
 		t.Errorf("another CRD has steps: %v", steps)
 	}
 }
