@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79224
+	productLines = 79145
 	testLines    = 70251
 )
 
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4984,
+	"cmd/shell-operator":                 4935,
 	"docs":                               136,
 	"internal/app":                       2267,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3078,
+	"internal/dev":                       3061,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1637,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
-	"internal/kube":                      1599,
+	"internal/kube":                      1586,
 	"internal/lifecycle":                 1888,
 	"internal/queue":                     2081,
 	"internal/replica":                   1267,

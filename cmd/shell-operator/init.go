@@ -74,7 +74,6 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 	for _, other := range []string{"binding", "kind", "lang", "worker", "no-test", "reconcile"} {
 		cmd.MarkFlagsMutuallyExclusive("agents", other)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds)
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(dev.InitLanguages(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -56,9 +56,6 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			return exactlyOne("one hook, its name or the path of its file")(cmd, args)
 		},
-		ValidArgsFunction: s.completeFiles(func(dir string) ([]string, cobra.ShellCompDirective) {
-			return dev.HookFiles(dir), cobra.ShellCompDirectiveDefault
-		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.devOf(ofShard)
 			if err != nil {

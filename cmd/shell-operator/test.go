@@ -11,7 +11,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/docs"
 	"github.com/shell-operator/shell-operator/internal/dev"
-	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
@@ -41,12 +40,6 @@ Exit codes: 0 if all cases passed, 1 if not.`,
   shell-operator test -o json hooks >report.json
   shell-operator test --as-role rbac.yaml hooks
   shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml`,
-		ValidArgsFunction: s.completeFiles(func(dir string) ([]string, cobra.ShellCompDirective) {
-			if files, err := testfile.Find([]string{dir}); err == nil {
-				return files, cobra.ShellCompDirectiveDefault
-			}
-			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
-		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if from != "" || name != "" {
 				return addCase(stdout, args, name, from)

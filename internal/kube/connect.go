@@ -3,10 +3,8 @@ package kube
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -133,15 +131,4 @@ func kubeconfigForHooks(o Options, raw clientcmdapi.Config, dir string) ([]strin
 		return nil, fmt.Errorf("cannot write a kubeconfig for hooks: %w", err)
 	}
 	return []string{"KUBECONFIG=" + path}, nil
-}
-
-// Contexts returns the contexts of a kubeconfig, without a path of the default one; none if it cannot be read.
-func Contexts(path string) []string {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = path
-	config, err := rules.Load()
-	if err != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(config.Contexts))
 }
