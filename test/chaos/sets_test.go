@@ -260,7 +260,7 @@ func setsByRequests(t *testing.T, name string, w *setWorld) {
 	wanted(t, name)
 	together(t)
 	cluster := testenv.Shared(t)
-	w.t, w.cluster, w.client, w.random = t, cluster, clientOf(t, cluster), rand.New(rand.NewPCG(seed(), 600))
+	w.t, w.cluster, w.client, w.random = t, cluster, cluster.Clientset(t), rand.New(rand.NewPCG(seed(), 600))
 	w.namespace, w.strayed, w.wanted, w.hooks = cluster.Namespace(t), map[string]int{}, []members{{}}, t.TempDir()
 	testenv.Script(t, w.hooks, "put.sh", setsHook)
 	began, verdict := time.Now(), "FAILED"
@@ -310,13 +310,4 @@ func setsByRequests(t *testing.T, name string, w *setWorld) {
 		w.check()
 	}
 	verdict = "ok"
-}
-
-func clientOf(t *testing.T, cluster *testenv.Cluster) *kubernetes.Clientset {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(cluster.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }

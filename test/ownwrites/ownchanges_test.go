@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -84,11 +83,7 @@ func TestOwnChanges(t *testing.T) {
 
 func startLoop(t *testing.T, operation string) *world {
 	cluster := testenv.Shared(t)
-	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t)}
-	var err error
-	if w.client, err = kubernetes.NewForConfig(cluster.Config(t)); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t), client: cluster.Clientset(t)}
 	shared := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Data: map[string]string{"n": "0"}}
 	if _, err := w.client.CoreV1().ConfigMaps(w.namespace).Create(context.Background(), shared, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

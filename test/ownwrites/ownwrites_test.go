@@ -66,11 +66,7 @@ type world struct {
 
 func start(t *testing.T, b behavior, objects, runs int, trouble testenv.Trouble, between ...testenv.Interceptor) *world {
 	cluster := testenv.Shared(t)
-	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t), objects: objects, runs: runs}
-	var err error
-	if w.client, err = kubernetes.NewForConfig(cluster.Config(t)); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t), client: cluster.Clientset(t), objects: objects, runs: runs}
 	if b.prepare != nil {
 		b.prepare(w)
 	}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -65,10 +63,7 @@ func TestShards(t *testing.T) {
 			for _, op := range replicas {
 				op.UntilCount(2, "Unlock kubernetes.Event tasks") // both bindings deliver
 			}
-			client, err := kubernetes.NewForConfig(cluster.Config(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := cluster.Clientset(t)
 			const objects = 5 // in each namespace: that all 15 are in one shard happens once in 16,384 runs of this test
 			for _, space := range spaces {
 				w := &world{T: t, client: client, namespace: space}

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/scripts"
@@ -140,10 +139,7 @@ func TestUnchangedHook(t *testing.T) {
 	op := start(t, cluster, d)
 	op.UntilLog("Unlock kubernetes.Event tasks", "hook", "same")
 
-	client, err := kubernetes.NewForConfig(cluster.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := cluster.Clientset(t)
 	var writing sync.WaitGroup
 	over, objects := make(chan struct{}), 0
 	write := func(name string) {

@@ -32,10 +32,7 @@ type stream struct {
 
 func newStream(t *testing.T, cluster *testenv.Cluster, ns string) *stream {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(cluster.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := cluster.Clientset(t)
 	s := &stream{t: t, client: client, ns: ns, over: make(chan struct{})}
 	s.writing.Go(func() {
 		pace := time.NewTicker(10 * time.Millisecond)

@@ -29,6 +29,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
@@ -162,6 +163,16 @@ func startWithParent(cmd *exec.Cmd) error {
 func (c *Cluster) Config(t testing.TB) *rest.Config {
 	t.Helper()
 	return Config(t, c.Kubeconfig)
+}
+
+// Clientset is a typed client without limits.
+func (c *Cluster) Clientset(t testing.TB) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // Config is a client configuration without limits. The connections of its clients end with the test: those on which a watch
