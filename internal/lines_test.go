@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79145
+	productLines = 79143
 	testLines    = 70949
 )
 
@@ -35,8 +35,8 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1965,
 	"internal/effect":                    412,
 	"internal/effect/apply":              766,
-	"internal/effect/applyset":           4021,
-	"internal/effect/finalizer":          845,
+	"internal/effect/applyset":           4020,
+	"internal/effect/finalizer":          844,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              1019,
 	"internal/event":                     821,

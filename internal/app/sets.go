@@ -16,7 +16,7 @@ import (
 )
 
 // findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list the
-// ConfigMaps of its namespace finds none. Hooks that are left out are not gone.
+// ConfigMaps of its namespace finds none.
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
 	before, logged := op.lostSets.Load(), op.lostByHook()
 	op.effects.Sets().DropLost()

@@ -123,8 +123,7 @@ func New(o Options) *Applier {
 	}
 }
 
-// Sync makes a set of a hook complete: the objects are read and changed as an account, the record of the set as the operator. It reports
-// the RBAC rules that its requests need.
+// Sync makes a set of a hook complete. It reports the RBAC rules that its requests need.
 func (a *Applier) Sync(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet,
 	needs func(namespace string, rules ...kube.Rule)) error {
 	s := &session{Applier: a, hook: hook, set: set, needs: needs, log: log.With("set", set.Name)}

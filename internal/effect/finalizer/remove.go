@@ -40,7 +40,6 @@ func (r *Record) Orphans() []Orphan {
 
 // CheckOrphans finds the finalizers of this installation whose hook or binding is gone, and logs those that the last search has not found
 // so. An entry without an object is removed if this process has written it: another operator may have written the others.
-// Those of hooks that are left out, whose bindings are unknown, are not gone.
 func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 	all, err := r.List(ctx)
 	if err != nil {
