@@ -106,12 +106,13 @@ func (k *kinds) look(ctx context.Context, name kindName, s *sighting) {
 	if ctx.Err() != nil {
 		return
 	}
+	forgotten := time.Since(s.at) >= goneAfter // in a pause of the hook: the kind may have come meanwhile
 	s.at, s.resource, s.err = time.Now(), res, err
 	switch {
 	case !errors.As(err, new(*kube.UnknownKindError)):
 		s.since = time.Time{}
-	case s.since.IsZero():
-		s.since = s.at
+	case s.since.IsZero(), forgotten:
+		s.since, s.gone = s.at, false
 	}
 }
 

@@ -281,6 +281,19 @@ func TestOptionalKindAndPauses(t *testing.T) {
 		o.expect("it went and came in a pause", true, 1, "[true]")
 		o.end()
 	})
+	// It was missing before the pause and has come since. A single read without it proves nothing.
+	playOptional(t, func(o *optionalStage) {
+		o.is.Store(int32(missing))
+		o.enable()
+		o.expect("at the start", false, 0, "[]")
+		o.pause()
+		o.set(installed)
+		o.set(missing)
+		time.AfterFunc(doubtful/2, func() { o.is.Store(int32(installed)) })
+		o.enable()
+		o.expect("missing for a moment at the end of a pause", true, 1, "[]")
+		o.end()
+	})
 }
 
 // A standby follows the kind without events, and reports it like the leader; its Synchronization is that of the time when it leads.
