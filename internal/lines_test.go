@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79144
-	testLines    = 70962
+	productLines = 79153
+	testLines    = 70981
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     2081,
 	"internal/replica":                   1267,
 	"internal/replica/ownership":         644,
-	"internal/run":                       2815,
+	"internal/run":                       2824,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1684,

@@ -68,9 +68,15 @@ type ownWrites struct {
 
 // hookWrites are those of the runs of one hook.
 type hookWrites struct {
-	lanes map[laneOf]writes
+	lanes map[laneOf]*laneWrites
 	// late are the bindings, by index, for which a run has waited in vain, with all writes since. No run waits for them until they show these.
 	late map[int]writes
+}
+
+// laneWrites are those of the runs of one lane, the last of them at a time.
+type laneWrites struct {
+	writes
+	last time.Time
 }
 
 // laneOf identifies the lane of a task.
@@ -125,16 +131,19 @@ func (o *ownWrites) note(by Writes, t *Task, more []effect.Write) {
 		if o.of == nil {
 			o.of = map[string]*hookWrites{}
 		}
-		of = &hookWrites{lanes: map[laneOf]writes{}, late: map[int]writes{}}
+		of = &hookWrites{lanes: map[laneOf]*laneWrites{}, late: map[int]writes{}}
 		o.of[t.Hook().Name] = of
 	}
-	if of.lanes[t.lane()] == nil {
+	lane := of.lanes[t.lane()]
+	if lane == nil {
 		if n := len(of.lanes); n > 0 && n%sweepEvery == 0 {
-			maps.DeleteFunc(of.lanes, func(_ laneOf, w writes) bool { return !lacksAny(by, t.Hook(), w) })
+			maps.DeleteFunc(of.lanes, func(_ laneOf, w *laneWrites) bool { return !lacksAny(by, t.Hook(), w.writes) })
 		}
-		of.lanes[t.lane()] = writes{}
+		lane = &laneWrites{writes: writes{}}
+		of.lanes[t.lane()] = lane
 	}
-	of.lanes[t.lane()].add(slices.Values(more))
+	lane.last = time.Now()
+	lane.add(slices.Values(more))
 	for index, all := range of.late {
 		if of.isLate(by, t.Hook(), index) {
 			all.add(slices.Values(more))
@@ -181,12 +190,12 @@ func (r *Runner) awaitWrites(t *Task) error {
 		return nil
 	}
 	lane := of.lanes[t.lane()]
-	lacking := of.lacking(r.opts.Writes, t, lane)
+	lacking := of.lacking(r.opts.Writes, t, lane.writes)
 	if len(lacking) == 0 {
-		if !lacksAny(r.opts.Writes, t.Hook(), lane) {
+		if !lacksAny(r.opts.Writes, t.Hook(), lane.writes) {
 			delete(of.lanes, t.lane())
 		}
-	} else if m.own == nil {
+	} else if m.own == nil || lane.last.After(m.own.since) { // by a parked task, which was revived before this one
 		m.own = &ownWait{since: time.Now()}
 	}
 	if m.own == nil {
@@ -202,7 +211,7 @@ func (r *Runner) awaitWrites(t *Task) error {
 	for _, l := range lacking {
 		all := writes{}
 		for _, w := range of.lanes {
-			all.add(maps.Values(w))
+			all.add(maps.Values(w.writes))
 		}
 		of.late[l.index] = all
 		m.own.lacking = l.write.Stream + ": " + l.write.Namespace + "/" + l.write.Name
