@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79153
+	productLines = 79251
 	testLines    = 70981
 )
 
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4935,
+	"cmd/shell-operator":                 4936,
 	"docs":                               136,
 	"internal/app":                       2267,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3061,
+	"internal/dev":                       3158,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2500,
 	"internal/dev/rbac":                  636,
