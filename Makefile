@@ -158,9 +158,9 @@ envtest-path:
 	@echo $(ENVTEST)
 
 # Most of its time is linking: without tables for debuggers, and without cgo, with the packages of make build. What waits longest starts
-# first, beside packages that compute: there is one more of them than processors.
+# first, beside packages that compute: there are two more of them than processors.
 unit: ## run the tests that need no control plane, in a minute: while you work
-	@CGO_ENABLED=0 go test -short -vet=off -ldflags='-s -w' -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./cmd/... ./sdk/... ./docs ./internal/...
+	@CGO_ENABLED=0 go test -short -vet=off -ldflags='-s -w' -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) ./cmd/... ./sdk/... ./docs ./internal/...
 
 test: testcluster tools delivery-tools ## run all tests, those of concurrency with the race detector where there is a C compiler
 	@scripts/test.sh $(RACE)
