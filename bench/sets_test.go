@@ -231,8 +231,10 @@ func setsMany(b *bench) {
 			"executeHookOnSynchronization: false, executeHookOnEvent: [Modified], "+
 			"labelSelector: {matchLabels: {bench: owner}}, namespace: {nameSelector: {matchNames: [%s]}}, queue: {name: owners, key: object, "+
 			"concurrency: 8}}]}", namespace),
-			fmt.Sprintf(`jq -c --arg payload %s '.[0].object.metadata | {operation: "Sync", set: "children", owner: {apiVersion: "v1", kind: "ConfigMap", namespace, name, uid},
-  objects: [.name as $owner | range(5) | {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "\($owner)-\(.)"}, data: {payload: $payload}}]}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH`,
+			fmt.Sprintf(`jq -c --arg payload %s '.[0].object.metadata | {operation: "Sync", set: "children",
+  owner: {apiVersion: "v1", kind: "ConfigMap", namespace, name, uid},
+  objects: [.name as $owner | range(5) | {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "\($owner)-\(.)"},
+    data: {payload: $payload}}]}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH`,
 				strings.Repeat("payload-", 128)))), "--namespace", namespace)
 	op.untilCount("Kubernetes bindings for hook are enabled successfully", 1)
 	time.Sleep(settle)

@@ -20,7 +20,8 @@ const (
 )
 
 // A hook leads a process group of its own, so 0 is the hook and all that it has started. Without a binding context it is
-// the config call, which is not retried. A run is killed once, also if two of the programs run concurrently: each run has a folder of its own.
+// the config call, which is not retried. A run is killed once, also if two of the programs run concurrently: each run has
+// a folder of its own.
 const wrapper = `#!/bin/sh
 status=0
 '%[1]s' "$@" || status=$?

@@ -19,7 +19,8 @@ import (
 // makes it slow; the object of its operation then shows whether the operation was applied.
 const hookText = `#!/bin/bash
 if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}], schedule: [{crontab: "* * * * * *", queue: ticks}]}'
+  echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: ticks}],
+    kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
   exit
 fi
 if jq -e '.[0].type == "Schedule"' "$BINDING_CONTEXT_PATH" >/dev/null; then

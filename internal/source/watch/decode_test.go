@@ -57,7 +57,8 @@ func sampleEvents(n int) string {
 }
 
 func TestDecodeList(t *testing.T) {
-	const list = `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"12","continue":"more","remainingItemCount":3},"extra":[{}],"items":[
+	const list = `{"kind":"ThingList","apiVersion":"example.com/v1","metadata":
+		{"resourceVersion":"12","continue":"more","remainingItemCount":3},"extra":[{}],"items":[
 		{"metadata":{"name":"a","namespace":"x","resourceVersion":"1"}},
 		{"apiVersion":"example.com/v1","kind":"Own","metadata":{"name":"b","resourceVersion":"2"}}]}`
 	// A slow network hands out a byte at a time.
