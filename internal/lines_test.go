@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 79251
+	productLines = 78693
 	testLines    = 70992
 )
 
@@ -21,17 +21,17 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4936,
+	"cmd/shell-operator":                 4931,
 	"docs":                               136,
 	"internal/app":                       2267,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3158,
+	"internal/dev":                       3150,
 	"internal/dev/lint":                  691,
-	"internal/dev/memory":                2500,
+	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2738,
+	"internal/dev/simulate":              2205,
 	"internal/dev/testfile":              1965,
 	"internal/effect":                    412,
 	"internal/effect/apply":              766,

@@ -20,7 +20,7 @@ import (
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var output, contextFile, ofShard string
-	var apply, showContext, cluster, diff bool
+	var apply, showContext, diff bool
 	flags := newRunFlags()
 	cmd := uses(&cobra.Command{
 		Use:   "run HOOK",
@@ -38,8 +38,8 @@ input. A recording is replayed: each difference to the recorded result is printe
 request have no such context.
 
 With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
-files: "shell-operator explain tests". With objects and no event it gets the Synchronization of all its bindings. --cluster reads the
-objects from the real cluster instead, which is not changed; --diff prints what the operations change, with --cluster by a dry run.
+files: "shell-operator explain tests". With objects and no event it gets the Synchronization of all its bindings. --diff prints
+what the operations change.
 
 Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,
 		Example: `  shell-operator run pods.sh
@@ -47,7 +47,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
   shell-operator run pods.sh --from 17-2.json
   shell-operator run pods.sh --objects fixtures --event Added=pod/web --event Deleted=pod/web
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
-  shell-operator run pods.sh --cluster --event Added=pod/web --diff
+  shell-operator run pods.sh --objects fixtures --event Added=pod/web --diff
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -65,15 +65,11 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
 			}
-			if flags.used() || cluster || diff {
-				switch {
-				case apply || contextFile == "-":
-					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --cluster, " +
-						"--diff and the flags of test cases")
-				case cluster && (flags.Changed("objects") || contextFile != ""):
-					return errors.New("--objects, --from and --cluster are each the objects of the simulated cluster: use one of them")
+			if flags.used() || diff {
+				if apply || contextFile == "-" {
+					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --diff and the flags of test cases")
 				}
-				t.Cluster, t.Diff = cluster, diff
+				t.Diff = diff
 				in, err := flags.input(contextFile)
 				if err != nil {
 					return err
@@ -111,9 +107,8 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 	cmd.Flags().StringVar(&contextFile, "from", "", "recording, or file with the binding context; - is standard input")
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
-	cmd.Flags().BoolVar(&cluster, "cluster", false, "read the objects of the simulated cluster from the real one, which is not changed")
 	cmd.Flags().BoolVar(&diff, "diff", false,
-		"print what the operations change in the simulated cluster, with --cluster by a dry run; values of Secrets are masked")
+		"print what the operations change in the simulated cluster; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	addShard(cmd, &ofShard)
 	cmd.Flags().AddFlagSet(flags.FlagSet)

@@ -40,8 +40,8 @@ type TrialOptions struct {
 	Apply bool
 	// Input, if set, runs the hook on events of a simulated cluster instead.
 	Input *testfile.Input
-	// Cluster reads the objects of the simulated cluster from the real one. Diff reports what operations change, with Cluster by a dry run.
-	Cluster, Diff bool
+	// Diff reports what operations change.
+	Diff bool
 	// Started, if set, receives the binding contexts of each run.
 	Started func(contexts []byte)
 	// Line receives each line of output. It may be nil.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/hookset"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -24,20 +23,13 @@ func (r *TrialReport) simulate(ctx context.Context, o Options, t TrialOptions, d
 	if err != nil {
 		return withHint(err, dir, file)
 	}
-	var cl *kube.Cluster
-	if t.Cluster {
-		if cl, err = kube.Connect(o.Cluster, private); err != nil {
-			return err
-		}
-	}
 	own := filepath.Join(private, "run")
 	if err := os.Mkdir(own, 0o700); err != nil {
 		return err
 	}
 	result, err := simulate.Run(ctx, answer.Hook, *t.Input, simulate.Options{
 		Filters: discover.Filters, Env: o.Env, Timeout: o.HookTimeout, Workers: o.Workers, ReadyTimeout: o.ConfigTimeout, Dir: own,
-		Started: t.Started,
-		Cluster: cl, Installation: o.Installation, Changes: o.Changes, Diff: t.Diff, Shard: o.Shard,
+		Started: t.Started, Diff: t.Diff, Shard: o.Shard,
 		Line: func(stream, text string) {
 			r.Output = append(r.Output, TrialLine{stream, text})
 			if t.Line != nil {

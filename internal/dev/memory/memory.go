@@ -10,7 +10,6 @@
 //   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random, unless the
 //     server is live.
 //   - A watch whose client does not read ends, and holds back nothing: 4096 changes or more are kept.
-//   - Mirrored objects are equal to those of another API server, until they are changed here.
 //
 // Not attempted: defaults, exact types and validation of values of other kinds, admission, controllers (garbage collection), permissions,
 // conversion between versions, tables. Server-side apply of kinds whose fields are not known merges maps and replaces lists.
@@ -212,17 +211,6 @@ func (s *Server) Replace(manifest []byte, finalizers ...string) (Object, error) 
 			delete(next, "finalizers") // as an API server does
 		}
 		return s.update(at, live, o), nil
-	})
-}
-
-// Mirror makes an object equal to one that an API server has returned.
-func (s *Server) Mirror(text []byte) (Object, error) {
-	return s.put(text, func(at key, o, live *stored) (*stored, error) {
-		if live != nil && reflect.DeepEqual(live.tree, o.tree) && reflect.DeepEqual(live.managed, o.managed) {
-			return live, nil
-		}
-		s.record(event{at: at, before: live, after: o})
-		return o, nil
 	})
 }
 

@@ -72,16 +72,9 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	if err != nil {
 		return nil, err
 	}
-	e.learnPatches(ctx, requests.Patches)
+	e.learnPatches(requests.Patches)
 	for _, w := range requests.Warnings {
 		e.warn("the metrics: %s", w)
-	}
-	if e.dry != nil {
-		changes, err := e.dry.Apply(ctx, log, h, out, turn, identify)
-		e.result.Diffs = append(e.result.Diffs, e.dryRuns.take()...)
-		if err != nil {
-			return changes, err
-		}
 	}
 	changes, err := e.effects.Apply(ctx, log, h, out, turn, identify)
 	e.effects.Flush(ctx)
@@ -97,7 +90,7 @@ func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,
 	identify run.Identify) ([]run.Change, error) {
 	if patches, err := wire.ParsePatches(out.Patch, e.Filters); err == nil {
-		e.learnPatches(ctx, patches)
+		e.learnPatches(patches)
 		e.result.Despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, identify)

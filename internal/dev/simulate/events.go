@@ -134,7 +134,7 @@ func (s *simulation) make(ctx context.Context, ev testfile.Event) error {
 			}
 		}
 	}
-	o, err := s.store.find(ctx, ev.Ref)
+	o, err := findIn(s.server, ev.Ref)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 			s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
 		}
 	default:
-		s.store.remove(o)
+		s.server.Remove(o)
 	}
 	return s.refresh(ctx)
 }
@@ -278,7 +278,7 @@ func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
 		if head, err := testfile.HeadOf(o.JSON); err != nil || len(head.Metadata.Finalizers) > 0 {
 			continue
 		}
-		s.store.remove(o)
+		s.server.Remove(o)
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -36,7 +39,7 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 }
 
 // learn serves the kinds of manifests: those of CRDs among them, and guessed ones.
-func (s *simulation) learn(ctx context.Context, manifests ...testfile.Manifest) error {
+func (s *simulation) learn(manifests ...testfile.Manifest) error {
 	for _, m := range manifests {
 		s.server.Learn(memory.CRDKinds(m.Text)...)
 	}
@@ -45,14 +48,52 @@ func (s *simulation) learn(ctx context.Context, manifests ...testfile.Manifest) 
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}
-		if err := s.store.learn(ctx, head.APIVersion, head.Kind, head.Metadata.Namespace != ""); err != nil {
+		if err := s.learnKind(head.APIVersion, head.Kind, head.Metadata.Namespace != ""); err != nil {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}
 	}
 	return nil
 }
 
-// resolve finds the resource of a binding's kind, which the store has learned.
+// learnBindings serves the kinds of the bindings, of which no object may exist yet.
+func (s *simulation) learnBindings() error {
+	for _, k := range s.hook.Kubernetes {
+		if _, known := s.server.Resolve(k.APIVersion, k.Kind); known || k.Optional {
+			continue
+		}
+		if k.APIVersion == "" {
+			return fmt.Errorf("binding %q: the kind %q is not known: add apiVersion to the binding, or its CRD to the objects", k.Name, k.Kind)
+		}
+		if err := s.learnKind(k.APIVersion, k.Kind, true); err != nil { // most kinds have namespaces
+			return fmt.Errorf("binding %q: %w", k.Name, err)
+		}
+	}
+	return nil
+}
+
+// learnKind serves a kind that a manifest or an operation names. Namespaced is a guess, for kinds that are not known otherwise.
+func (s *simulation) learnKind(apiVersion, kind string, namespaced bool) error {
+	if _, known := s.server.Resolve(apiVersion, kind); known {
+		return nil
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return err
+	}
+	if gv.Group == "" {
+		return fmt.Errorf("the kind %q is not built into Kubernetes and has no group", kind)
+	}
+	known, err := rbac.Known(apiVersion, kind)
+	if err != nil {
+		return err
+	}
+	s.server.Learn(memory.Kind{
+		Resource: kube.Resource{GroupVersionResource: gv.WithResource(known.Resource), Kind: kind, Namespaced: namespaced}, Guessed: true,
+	})
+	return nil
+}
+
+// resolve finds the resource of a binding's kind, which the server has learned.
 func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 	k, ok := s.server.Resolve(apiVersion, kind)
 	if !ok {
@@ -110,14 +151,14 @@ func named(ref, text string, server *memory.Server) bool {
 
 // readBack makes the bindings follow what operations have changed.
 func (s *simulation) readBack(ctx context.Context) error {
-	s.collecting = s.Diff && s.dry == nil
+	s.collecting = s.Diff
 	defer func() { s.collecting = false }()
 	return s.refresh(ctx)
 }
 
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.
-func (s *simulation) learnPatches(ctx context.Context, patches []effect.Patch) {
-	learn := func(apiVersion, kind string, namespaced bool) { _ = s.store.learn(ctx, apiVersion, kind, namespaced) }
+func (s *simulation) learnPatches(patches []effect.Patch) {
+	learn := func(apiVersion, kind string, namespaced bool) { _ = s.learnKind(apiVersion, kind, namespaced) }
 	for _, p := range patches {
 		s.server.Learn(memory.CRDKinds(p.Object)...)
 		if p.Set == nil {

@@ -6,14 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 )
 
-// findIn returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name. Without such an
-// object the error is a NotFound of package errors.
+// findIn returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name.
 func findIn(s *memory.Server, ref string) (found memory.Object, err error) {
 	parts := strings.Split(ref, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
@@ -26,9 +22,7 @@ func findIn(s *memory.Server, ref string) (found memory.Object, err error) {
 	})
 	switch len(all) {
 	case 0:
-		err := apierrors.NewNotFound(schema.GroupResource{}, "")
-		err.ErrStatus.Message = "there is no object " + ref + others(similar)
-		return found, err
+		return found, fmt.Errorf("there is no object %s%s", ref, others(similar))
 	case 1:
 		found, _ = s.Get(all[0])
 		return found, nil

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -110,7 +109,7 @@ var connects = map[string]string{
 // until one denies the request.
 func (s *simulation) review(ctx context.Context) error {
 	in := s.in.Review
-	objects, kind, err := s.reviewed(ctx, in.Files)
+	objects, kind, err := s.reviewed(in.Files)
 	if err != nil {
 		return err
 	}
@@ -149,11 +148,7 @@ func (s *simulation) review(ctx context.Context) error {
 			bindings = s.hook.Mutating
 		}
 		for i := range bindings {
-			reason, err := s.unreviewed(ctx, &bindings[i], &q, kind.Namespaced)
-			if err != nil {
-				return err
-			}
-			if reason != "" {
+			if reason := s.unreviewed(&bindings[i], &q, kind.Namespaced); reason != "" {
 				s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("binding %q: %s", bindings[i].Name, reason))
 				continue
 			}
@@ -170,7 +165,7 @@ func (s *simulation) review(ctx context.Context) error {
 }
 
 // reviewed reads the objects of a request.
-func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]byte, kind memory.Kind, err error) {
+func (s *simulation) reviewed(files []string) (objects [][]byte, kind memory.Kind, err error) {
 	manifests, err := testfile.ReadManifests(files)
 	if err != nil {
 		return nil, kind, err
@@ -186,7 +181,7 @@ func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]
 		if connects[h.Kind] != "" { // they are no objects of their own
 			kind.GroupVersionResource.Version, kind.Resource.Kind, kind.Namespaced = "v1", h.Kind, h.Kind != "NodeProxyOptions"
 		} else {
-			if err := s.learn(ctx, m); err != nil {
+			if err := s.learn(m); err != nil {
 				return nil, kind, err
 			}
 			kind, _ = s.server.Resolve(h.APIVersion, h.Kind)
@@ -203,43 +198,37 @@ func (s *simulation) reviewed(ctx context.Context, files []string) (objects [][]
 }
 
 // unreviewed is why the API server would not send a request to a binding; "" if it would.
-func (s *simulation) unreviewed(ctx context.Context, b *hook.Admission, q *admissionRequest, namespaced bool) (reason string, err error) {
+func (s *simulation) unreviewed(b *hook.Admission, q *admissionRequest, namespaced bool) (reason string) {
 	if s.in.Binding != "" && b.Name != s.in.Binding {
-		return fmt.Sprintf("only %q is chosen", s.in.Binding), nil
+		return fmt.Sprintf("only %q is chosen", s.in.Binding)
 	}
 	if !slices.ContainsFunc(b.Rules, func(r hook.Rule) bool { return ruleMatches(&r, q, namespaced) }) {
 		resource := q.Resource.Resource
 		if q.SubResource != "" {
 			resource += "/" + q.SubResource
 		}
-		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version), nil
+		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version)
 	}
 	if b.ObjectLabels != nil && !selectsObject(b.ObjectLabels, q.Object) && !selectsObject(b.ObjectLabels, q.OldObject) {
-		return "labelSelector does not match the labels of the object", nil
+		return "labelSelector does not match the labels of the object"
 	}
 	if b.NamespaceLabels != nil && namespaced {
-		set, err := s.namespaceLabels(ctx, q.Namespace)
-		if err != nil {
-			return "", err
-		}
+		set := s.namespaceLabels(q.Namespace)
 		set["kubernetes.io/metadata.name"] = q.Namespace
 		if !selects(b.NamespaceLabels, set) {
-			return fmt.Sprintf("namespace.labelSelector does not match the labels of namespace %q", q.Namespace), nil
+			return fmt.Sprintf("namespace.labelSelector does not match the labels of namespace %q", q.Namespace)
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // namespaceLabels returns the labels of a namespace; one that does not exist has none.
-func (s *simulation) namespaceLabels(ctx context.Context, name string) (labels.Set, error) {
-	o, err := s.store.find(ctx, "namespace/"+name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return labels.Set{}, nil
-	case err != nil:
-		return nil, fmt.Errorf("namespace.labelSelector of a webhook: %w", err)
+func (s *simulation) namespaceLabels(name string) labels.Set {
+	o, err := findIn(s.server, "namespace/"+name)
+	if err != nil {
+		return labels.Set{}
 	}
-	return labelsOf(o.JSON), nil
+	return labelsOf(o.JSON)
 }
 
 func labelsOf(object []byte) labels.Set {
@@ -326,7 +315,7 @@ func (s *simulation) convert(ctx context.Context) error {
 	if len(manifests) == 0 {
 		return fmt.Errorf("%s has no object", s.in.Convert.File)
 	}
-	if err := s.learn(ctx, manifests...); err != nil {
+	if err := s.learn(manifests...); err != nil {
 		return err
 	}
 	h, err := testfile.HeadOf(manifests[0].Text)

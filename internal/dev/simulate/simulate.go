@@ -1,9 +1,8 @@
 // Package simulate runs a hook on events of a simulated cluster: package watch makes the events, a queue orders and merges them, runs
-// deliver them, and effects change the cluster, which is a Store in memory.
+// deliver them, and effects change the cluster, which is in memory.
 //
 // Callers may rely on this:
 //   - Order, merging, requests and responses are those of the operator, by its own code.
-//   - A real cluster is only read, or gets dry runs.
 //   - The same input gives the same result, as far as the hook does.
 //
 // Non-goals: controllers, and waiting for them.
@@ -46,19 +45,16 @@ import (
 // simulation is one simulated cluster with one hook.
 type simulation struct {
 	Options
-	in     testfile.Input
-	hook   *hook.Hook
-	server *memory.Server
-	// store is the server, and where its objects come from.
-	store   store
+	in      testfile.Input
+	hook    *hook.Hook
+	server  *memory.Server
 	watched *watch.Simulation
+	// requests answers those of the operator.
+	requests http.RoundTripper
 	// permissions checks the requests of the operator; nil without a role.
 	permissions *permissions
 	runner      *run.Runner
 	effects     *apply.Effects
-	// dry sends operations to the real cluster as dry runs.
-	dry     *apply.Effects
-	dryRuns *dryRuns
 
 	// listening: a change makes events. Changes by the hook itself make none.
 	listening bool
@@ -87,12 +83,6 @@ type Options struct {
 	// Line receives output, Started the binding contexts of each run. Both may be nil.
 	Line    func(stream, line string)
 	Started func(contexts []byte)
-	// Cluster is a real one that is read; nil for none.
-	Cluster *kube.Cluster
-	// Installation is the operator whose sets are in the cluster that is read.
-	Installation kube.Installation
-	// Changes are those of the operator.
-	Changes apply.Settings
 	// Diff collects what operations change.
 	Diff bool
 	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
@@ -227,7 +217,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
-	changes, err := kube.NewClient(kube.Over(s.requests()))
+	changes, err := kube.NewClient(kube.Over(s.requests))
 	if err != nil {
 		return nil, err
 	}
@@ -268,43 +258,22 @@ func (s *simulation) shard() shard.Shard { return s.Shard }
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// connect makes the store, and directs operations to it.
+// connect directs operations to the simulated cluster.
 func (s *simulation) connect() (err error) {
-	s.store = offline{s.server, transport{s.server}}
 	// No controller removes finalizers here, so there is nothing to wait for.
 	o := apply.Options{
 		DeleteTimeout: time.Millisecond, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
-		Filters: s.Filters, Log: silent(), Now: memory.Now, Simulated: s.Cluster == nil,
+		Filters: s.Filters, Log: silent(), Now: memory.Now, Simulated: true,
 		Shard: s.shard,
 	}
-	if s.Cluster != nil {
-		c, err := NewCluster(s.Cluster)
-		if err != nil {
-			return err
-		}
-		s.store, o.Instance = newOrigin(c, s.server), s.Cluster.Instance(s.Installation)
-		o.Namespace, _ = s.Cluster.OwnNamespace(s.Installation.Namespace) // without one, Sync returns an error
-	}
+	s.requests = transport{s.server}
 	if s.Role != nil {
-		s.permissions = &permissions{role: s.Role, user: "system:serviceaccount:" + o.Namespace + ":shell-operator", next: s.store}
+		s.permissions = &permissions{role: s.Role, user: "system:serviceaccount:" + o.Namespace + ":shell-operator", next: s.requests}
+		s.requests = s.permissions
 	}
-	o.Client = kube.Over(s.requests())
-	if s.effects, err = apply.New(o); err != nil || s.Cluster == nil || !s.Diff {
-		return err
-	}
-	o.Settings = s.Changes
-	o.DryRun, o.Client, s.dryRuns = true, s.Changes.Client(s.Cluster.Config), &dryRuns{}
-	o.Client.Wrap(func(next http.RoundTripper) http.RoundTripper { s.dryRuns.next = next; return s.dryRuns })
-	s.dry, err = apply.New(o)
+	o.Client = kube.Over(s.requests)
+	s.effects, err = apply.New(o)
 	return err
-}
-
-// requests answers the requests of the operator.
-func (s *simulation) requests() http.RoundTripper {
-	if s.permissions != nil {
-		return s.permissions
-	}
-	return s.store
 }
 
 // observe records the end of a run.
@@ -366,10 +335,10 @@ func (s *simulation) start(ctx context.Context) error {
 			known = slices.Concat(known, added)
 		}
 	}
-	if err := s.learn(ctx, known...); err != nil {
+	if err := s.learn(known...); err != nil {
 		return err
 	}
-	if err := s.store.load(ctx, s.hook); err != nil {
+	if err := s.learnBindings(); err != nil {
 		return err
 	}
 	if err := s.permissions.checkBindings(s.hook, s.resolve); err != nil || s.permissions.missAny() {

@@ -421,7 +421,7 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 		req = req.Param("force", "true")
 	}
 	isCRD := res.Kind == crdKind.Kind && res.Group == crdKind.Group
-	if !isCRD && !s.opts.DryRun { // the conditions of a CRD are needed; run --diff shows the answers of a dry run
+	if !isCRD { // the conditions of a CRD are needed
 		req = req.SetHeader("Accept", metadataOnly)
 	}
 	var code int
