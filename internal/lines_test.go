@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 78693
-	testLines    = 70992
+	productLines = 78512
+	testLines    = 70950
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,18 +21,18 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4931,
+	"cmd/shell-operator":                 4907,
 	"docs":                               136,
 	"internal/app":                       2267,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3150,
+	"internal/dev":                       3076,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2205,
-	"internal/dev/testfile":              1965,
+	"internal/dev/testfile":              1882,
 	"internal/effect":                    412,
 	"internal/effect/apply":              766,
 	"internal/effect/applyset":           4020,

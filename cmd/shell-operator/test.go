@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -14,7 +13,7 @@ import (
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
-	var output, pattern, from, name, ofShard string
+	var output, pattern, ofShard string
 	var t dev.TestOptions
 	var verbose bool
 	cmd := uses(&cobra.Command{
@@ -30,20 +29,13 @@ the difference before you commit it.
 With --as-role, the simulated cluster grants what a file of Roles does, such as that of "shell-operator rbac": a case whose bindings,
 operations or sets need more fails, and its failure has the rule to add. --namespace is that of the operator.
 
-With --from and --name, no case is run: a case for a recording of "shell-operator runs save" is added to the test file
-PATH, which is created if there is none, and the recording is copied to the directory fixtures beside it.
-
 Exit codes: 0 if all cases passed, 1 if not.`,
 		Example: `  shell-operator test hooks
   shell-operator test hooks/pods_test.yaml -v
   shell-operator test --run 'new Pod' --update
   shell-operator test -o json hooks >report.json
-  shell-operator test --as-role rbac.yaml hooks
-  shell-operator test --from 17-2.json --name 'no label' hooks/pods_test.yaml`,
+  shell-operator test --as-role rbac.yaml hooks`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if from != "" || name != "" {
-				return addCase(stdout, args, name, from)
-			}
 			if t.Paths = args; len(args) == 0 {
 				t.Paths = []string{"."}
 			}
@@ -81,25 +73,9 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
 	cmd.Flags().StringVar(&t.Role, "as-role", "", "file of Roles that the simulated cluster grants; a case fails if they lack something")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
-	cmd.Flags().StringVar(&from, "from", "", "add a case for this recording, instead of running cases")
-	cmd.Flags().StringVar(&name, "name", "", "name of the added case")
 	addShard(cmd, &ofShard)
-	_ = cmd.MarkFlagFilename("from", "json")
 	_ = cmd.MarkFlagFilename("as-role", "yaml", "yml", "json")
 	return cmd
-}
-
-// addCase adds a case to a test file.
-func addCase(w io.Writer, args []string, name, from string) error {
-	if name == "" || from == "" || len(args) != 1 {
-		return errors.New("--from FILE and --name NAME add a case to one test file: give all three")
-	}
-	fixture, err := dev.AddCase(args[0], name, from)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "wrote %s\nadded a case to %s\nnext: shell-operator test %s\n", fixture, args[0], args[0])
-	return err
 }
 
 func printTests(w io.Writer, output string, r dev.TestReport, verbose bool) error {
