@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 78512
-	testLines    = 70950
+	productLines = 78413
+	testLines    = 70945
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -32,7 +32,7 @@ var packageLines = map[string]int{
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2205,
-	"internal/dev/testfile":              1882,
+	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              766,
 	"internal/effect/applyset":           4020,

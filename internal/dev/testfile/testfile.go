@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - Every error in a file is reported, with its line and column.
 //   - Comparison and update are functions of values: nothing here runs hooks or reads files.
-//   - An update changes the bytes of expectations that are not met and no others; what is not certain stays.
+//   - An update changes the lines of expectations that are not met and no others; what is not certain stays.
 package testfile
 
 import (
