@@ -70,7 +70,7 @@ func trialOperation(p *effect.Patch) TrialOperation {
 	o := TrialOperation{Operation: wire.FormatPatch(p), On: wire.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace,
 		Name: p.Name}}
 	if p.Set != nil {
-		o.On = *cmp.Or(o.Owner, &wire.Reference{})
+		o.On = wire.Reference(*cmp.Or(p.Set.Owner, &effect.Owner{}))
 	}
 	return o
 }

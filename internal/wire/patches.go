@@ -9,7 +9,7 @@ import (
 	"hash/maphash"
 	"io"
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -24,7 +24,7 @@ import (
 func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 	p := &patchParser{filters: filters}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(text), lenientJSON) // a buffer is not copied
-	if jsonErr := eachJSONDocument(dec, text, func(d patchDocument, _ []byte) { p.add(d) }); jsonErr != nil {
+	if jsonErr := eachJSONDocument(dec, text, func(d *patchDocument, _ []byte) { p.add(d) }); jsonErr != nil {
 		p = &patchParser{filters: filters}
 		if yamlErr := eachYAMLDocument(text, p.add); yamlErr != nil {
 			p = &patchParser{violations: []Violation{unreadable(text, jsonErr, yamlErr)}}
@@ -41,7 +41,7 @@ const maxYAML = 32 << 20
 func ReadPatches(file *io.SectionReader, filters *jq.Compiler) ([]effect.Patch, error) {
 	p := &patchParser{filters: filters}
 	dec := jsontext.NewDecoder(io.NewSectionReader(file, 0, file.Size()), lenientJSON)
-	err := eachJSONDocument(dec, nil, func(d patchDocument, text []byte) {
+	err := eachJSONDocument(dec, nil, func(d *patchDocument, text []byte) {
 		p.add(d)
 		p.leave(file, dec.InputOffset()-int64(len(text)), text)
 	})
@@ -108,66 +108,55 @@ func unreadable(text []byte, jsonErr, yamlErr error) Violation {
 	}
 }
 
-// patchDocument is one document with its parts as JSON. An absent part is nil.
+// patchDocument is one document, with its parts as JSON. An absent part is nil.
 type patchDocument struct {
-	Operation   string
-	APIVersion  string
-	Kind        string
-	Namespace   string
-	Name        string
-	Subresource string
-	JQFilter    string
-
-	Object     json.RawMessage
-	MergePatch json.RawMessage
-	JSONPatch  json.RawMessage
-	Regarding  json.RawMessage
-
-	Type, Status, Reason, Message, Action, Note ownText
-
-	IgnoreMissingObject bool
-	IgnoreHookError     bool
-	Force               bool
-
-	Set        string
-	Owner      json.RawMessage
-	Objects    json.RawMessage
-	PruneKinds json.RawMessage
-	AllowEmpty bool
-	Migrate    bool
-	Drift      string
-
-	// unknown are keys without a meaning.
-	unknown []string
+	Operation
+	number int
+	// unknown are keys without a meaning, mistyped those of a Condition or an Event whose values are no texts: other operations ignore them.
+	unknown, mistyped []string
 }
 
-// ownText is the text of a key that only Condition and Event have. Other operations ignore the key, whatever its value is.
-type ownText struct {
-	text     string
-	mistyped bool
-}
+// patchFields are the places of the fields of an Operation by their keys.
+var patchFields = func() map[string]int {
+	fields := map[string]int{}
+	for i, key := range keys {
+		fields[key] = i
+	}
+	return fields
+}()
 
-// field returns a pointer to the field of a key: a *string, *ownText, *bool or *json.RawMessage; nil for an unknown key.
+// field returns a pointer to the field of a key: a *string, *bool or *json.RawMessage; nil for an unknown key.
 func (d *patchDocument) field(key string) any {
 	index, known := patchFields[key]
 	if !known {
 		return nil
 	}
-	return reflect.ValueOf(d).Elem().Field(index).Addr().Interface()
+	return reflect.ValueOf(&d.Operation).Elem().Field(index).Addr().Interface()
 }
 
-// patchFields are the fields of a patchDocument by their keys, whose names are equal but for the case of letters.
-var patchFields = func() map[string]int {
-	fields := map[string]int{}
-	of := reflect.TypeFor[patchDocument]()
-	for _, key := range keys {
-		for i := range of.NumField() {
-			if strings.EqualFold(of.Field(i).Name, key) {
-				fields[key] = i
-			}
+// set reads the value of a key, which is valid JSON.
+func (d *patchDocument) set(key string, value []byte) (err error) {
+	switch into := d.field(key).(type) {
+	case *json.RawMessage:
+		*into = value[:len(value):len(value)]
+	case *string:
+		if value[0] != '"' && value[0] != 'n' && slices.Contains(reported, key) {
+			d.mistyped = append(d.mistyped, key)
+			return nil
 		}
+		err = readText(value, into)
+	case *bool:
+		err = json.Unmarshal(value, into)
+	default:
+		d.unknown = append(d.unknown, key)
 	}
-	return fields
-}()
+	if err == nil {
+		return nil
+	}
+	if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) {
+		return fmt.Errorf("%s must be of type %s, not %s", key, mistyped.Type, mistyped.Value)
+	}
+	return err
+}
 
 var errNoObject = errors.New("an operation must be an object; lists of operations are not supported")

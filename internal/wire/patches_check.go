@@ -23,7 +23,7 @@ type patchParser struct {
 	violations []Violation
 }
 
-func (p *patchParser) add(d patchDocument) {
+func (p *patchParser) add(d *patchDocument) {
 	before := len(p.violations)
 	p.patches = append(p.patches, p.patch(len(p.patches)+1, d))
 	for i := range p.violations[before:] {
@@ -69,39 +69,41 @@ func (p *patchParser) inPath(number int, pairs ...string) {
 	}
 }
 
-func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
+func (p *patchParser) patch(number int, d *patchDocument) effect.Patch {
+	name := d.Operation.Operation
+	d.number = number
 	out := effect.Patch{
-		Operation: effect.ParseOperation(d.Operation), Number: number,
+		Operation: effect.ParseOperation(name), Number: number,
 		APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name,
 		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
 		IgnoreMissingObject: d.IgnoreMissingObject, Force: d.Force,
 	}
 	p.inPath(number, "subresource", out.Subresource)
 	switch {
-	case d.Operation == "":
+	case name == "":
 		p.wrong(number, "operation", "is required", "write one of "+strings.Join(effect.Operations(), ", "))
 		return out
 	case out.Operation == 0:
 		hint := "write one of " + strings.Join(effect.Operations(), ", ")
-		if near := spelling.Nearest(d.Operation, effect.Operations()); near != "" {
+		if near := spelling.Nearest(name, effect.Operations()); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		p.wrong(number, "operation", fmt.Sprintf("%q is unknown", d.Operation), hint)
+		p.wrong(number, "operation", fmt.Sprintf("%q is unknown", name), hint)
 		return out
 	case out.Operation == effect.Sync:
 		p.set(&out, d)
 		return out
 	case out.Operation.HasObject():
 		if out.Subresource != "" && out.Operation != effect.Create && out.Operation != effect.ServerSideApply {
-			p.wrong(number, "subresource", "is not possible with "+d.Operation, "use Create or Apply")
+			p.wrong(number, "subresource", "is not possible with "+name, "use Create or Apply")
 		}
 		p.manifest(&out, d.Object)
 		return out
 	case out.Operation == effect.RecordEvent:
-		p.event(&out, &d)
+		p.event(&out, d)
 		return out
 	}
-	p.required(number, " for "+d.Operation, "kind", d.Kind, "name", d.Name)
+	p.required(number, " for "+name, "kind", d.Kind, "name", d.Name)
 	p.inPath(number, "name", d.Name, "namespace", d.Namespace)
 	if strings.Count(d.APIVersion, "/") > 1 {
 		p.wrong(number, "apiVersion", "has too many slashes", `write "group/version" or "version"`)
@@ -117,7 +119,7 @@ func (p *patchParser) patch(number int, d patchDocument) effect.Patch {
 	case effect.JQPatch:
 		out.Filter = p.filter(number, d.JQFilter)
 	case effect.SetCondition:
-		p.condition(&out, &d)
+		p.condition(&out, d)
 	}
 	out.IgnoreHookError = d.IgnoreHookError && !out.Operation.Deletes() && out.Subresource == "status"
 	return out

@@ -20,22 +20,22 @@ type Operation struct {
 	JSONPatch   json.RawMessage `json:"jsonPatch,omitempty"`
 	JQFilter    string          `json:"jqFilter,omitempty"`
 	// Regarding, Type, Reason, Action and Note are those of an Event; Type, Status, Reason and Message those of a Condition.
-	Regarding *Reference `json:"regarding,omitempty"`
-	Type      string     `json:"type,omitempty"`
-	Status    string     `json:"status,omitempty"`
-	Reason    string     `json:"reason,omitempty"`
-	Message   string     `json:"message,omitempty"`
-	Action    string     `json:"action,omitempty"`
-	Note      string     `json:"note,omitempty"`
+	Regarding json.RawMessage `json:"regarding,omitempty"`
+	Type      string          `json:"type,omitempty"`
+	Status    string          `json:"status,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Action    string          `json:"action,omitempty"`
+	Note      string          `json:"note,omitempty"`
 	// The rest, but for the last two, is that of a Sync, Force also that of an Apply. Objects of an empty set are an empty list.
-	Set        string            `json:"set,omitempty"`
-	Owner      *Reference        `json:"owner,omitempty"`
-	Objects    []json.RawMessage `json:"objects,omitzero"`
-	PruneKinds []string          `json:"pruneKinds,omitempty"`
-	Drift      string            `json:"drift,omitempty"`
-	AllowEmpty bool              `json:"allowEmpty,omitempty"`
-	Migrate    bool              `json:"migrate,omitempty"`
-	Force      bool              `json:"force,omitempty"`
+	Set        string          `json:"set,omitempty"`
+	Owner      json.RawMessage `json:"owner,omitempty"`
+	Objects    json.RawMessage `json:"objects,omitempty"`
+	PruneKinds json.RawMessage `json:"pruneKinds,omitempty"`
+	Drift      string          `json:"drift,omitempty"`
+	AllowEmpty bool            `json:"allowEmpty,omitempty"`
+	Migrate    bool            `json:"migrate,omitempty"`
+	Force      bool            `json:"force,omitempty"`
 
 	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty"`
 	IgnoreHookError     bool `json:"ignoreHookError,omitempty"`
@@ -62,7 +62,7 @@ func FormatPatch(p *effect.Patch) Operation {
 		return o
 	case p.Event != nil:
 		e := p.Event
-		o.Regarding = &Reference{p.APIVersion, p.Kind, p.Namespace, p.Name, e.UID}
+		o.Regarding = textOf(Reference{p.APIVersion, p.Kind, p.Namespace, p.Name, e.UID})
 		o.Type, o.Reason, o.Action, o.Note = e.Type, e.Reason, e.Action, e.Note
 		return o
 	case p.Operation.HasObject():
@@ -82,17 +82,26 @@ func FormatPatch(p *effect.Patch) Operation {
 	return o
 }
 
+// textOf is the JSON of a value that can be written as such.
+func textOf(value any) json.RawMessage {
+	text, _ := json.Marshal(value)
+	return text
+}
+
 func (o *Operation) set(s *effect.ObjectSet) {
-	o.Set, o.Migrate, o.PruneKinds, o.AllowEmpty = s.Name, s.Migrate, s.PruneKinds, len(s.Objects) == 0
-	o.Force = s.Force
+	o.Set, o.Migrate, o.AllowEmpty, o.Force = s.Name, s.Migrate, len(s.Objects) == 0, s.Force
 	if !s.Restore {
 		o.Drift = driftIgnore
 	}
-	if of := s.Owner; of != nil {
-		o.Owner = &Reference{of.APIVersion, of.Kind, of.Namespace, of.Name, of.UID}
+	if s.Owner != nil {
+		o.Owner = textOf(Reference(*s.Owner))
 	}
-	o.Objects = make([]json.RawMessage, len(s.Objects))
+	if len(s.PruneKinds) > 0 {
+		o.PruneKinds = textOf(s.PruneKinds)
+	}
+	objects := make([]json.RawMessage, len(s.Objects))
 	for i := range s.Objects {
-		o.Objects[i] = s.Objects[i].Object
+		objects[i] = s.Objects[i].Object
 	}
+	o.Objects = textOf(objects)
 }

@@ -16,7 +16,7 @@ import (
 
 // eachJSONDocument yields the documents of a stream of JSON values, with their text. Their parts alias text, which is all of the stream.
 // If it is nil, they are valid during the call only.
-func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d patchDocument, document []byte)) error {
+func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocument, document []byte)) error {
 	for number := 1; ; number++ {
 		start := dec.InputOffset()
 		value, err := dec.ReadValue()
@@ -57,7 +57,8 @@ func familiar(text []byte, err error) error {
 var keys = KeysOf[Operation]()
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
-func jsonDocument(text []byte) (d patchDocument, err error) {
+func jsonDocument(text []byte) (*patchDocument, error) {
+	d := new(patchDocument)
 	w := jq.Walk(text)
 	if w.Kind() == 'n' {
 		return d, nil // null
@@ -66,51 +67,25 @@ func jsonDocument(text []byte) (d patchDocument, err error) {
 		return d, errNoObject
 	}
 	for name := w.Member(); name != nil; name = w.Member() {
-		key := knownKey(name)
-		value := w.Value()
-		switch into := d.field(key).(type) {
-		case *json.RawMessage:
-			*into = value[:len(value):len(value)]
-		case *string:
-			err = readText(value, into)
-		case *ownText:
-			if value[0] == '"' {
-				err = readText(value, &into.text)
-			} else {
-				into.mistyped = value[0] != 'n'
-			}
-		case *bool:
-			err = json.Unmarshal(value, into)
-		default:
-			d.unknown = append(d.unknown, string(name[1:len(name)-1]))
-		}
-		var mistyped *json.UnmarshalTypeError
-		if errors.As(err, &mistyped) {
-			return d, fmt.Errorf("%s must be of type %s, not %s", key, mistyped.Type, mistyped.Value)
-		}
-		if err != nil {
+		if err := d.set(knownKey(name), w.Value()); err != nil {
 			return d, err
 		}
 	}
 	return d, w.Err()
 }
 
-// knownKey returns the key for a quoted name, or "".
+// knownKey returns the key for a quoted name, or the name if it is unknown.
 func knownKey(quoted []byte) string {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
-		var text string
-		if json.Unmarshal(quoted, &text) != nil {
-			return ""
-		}
-		name = []byte(text)
+		name, _ = jsontext.AppendUnquote(nil, quoted)
 	}
 	for _, key := range keys {
 		if bytes.EqualFold(name, []byte(key)) {
 			return key
 		}
 	}
-	return ""
+	return string(name)
 }
 
 // readText decodes a string as encoding/json does, with a fast path for most of them.

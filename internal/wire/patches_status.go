@@ -21,50 +21,45 @@ const (
 
 var conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// ownText returns a text, or reports why it is none.
-func (p *patchParser) ownText(number int, key string, t *ownText) string {
-	if t.mistyped {
-		p.wrong(number, key, "must be a string", "write it in quotes")
-	}
-	return t.text
-}
+// reported are the keys of texts that only a Condition and an Event have. Other operations ignore them, whatever their values are.
+var reported = []string{"type", "status", "reason", "message", "action", "note"}
 
-// requiredText returns a text of at most limit bytes; it is empty if it has been reported.
-func (p *patchParser) requiredText(number int, what, key string, t *ownText, limit int) string {
-	text := p.ownText(number, key, t)
-	switch {
-	case t.mistyped:
+// text returns one of them with at most limit bytes; it is empty if it has been reported.
+func (p *patchParser) text(d *patchDocument, key string, limit int) string {
+	switch text := *d.field(key).(*string); {
+	case slices.Contains(d.mistyped, key):
+		p.wrong(d.number, key, "must be a string", "write it in quotes")
+	case key == "message" || key == "note":
+		return cut(text, limit)
 	case text == "":
-		p.wrong(number, key, "is required for "+what, "")
+		p.wrong(d.number, key, "is required for "+d.Operation.Operation, "")
 	case len(text) > limit:
-		p.wrong(number, key, fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("use at most %d", limit))
-		return ""
+		p.wrong(d.number, key, fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("use at most %d", limit))
+	default:
+		return text
 	}
-	return text
+	return ""
 }
 
 // choice returns a text that is one of the allowed ones; it is empty if it has been reported.
-func (p *patchParser) choice(number int, what, key string, t *ownText, allowed ...string) string {
-	text := p.requiredText(number, what, key, t, maxConditionReason)
+func (p *patchParser) choice(d *patchDocument, key string, allowed ...string) string {
+	text := p.text(d, key, maxConditionReason)
 	if text != "" && !slices.Contains(allowed, text) {
-		p.wrong(number, key, notOneOf(text, allowed), suggestion(text, allowed))
+		p.wrong(d.number, key, notOneOf(text, allowed), suggestion(text, allowed))
 		return ""
 	}
 	return text
 }
 
 func (p *patchParser) condition(out *effect.Patch, d *patchDocument) {
-	const what = "Condition"
 	n := out.Number
 	if out.Subresource != "" && out.Subresource != "status" {
 		p.wrong(n, "subresource", "is always status with Condition", "remove the key")
 	}
 	out.Subresource = "status"
 	c := &effect.Condition{
-		Type:    p.requiredText(n, what, "type", &d.Type, maxConditionType),
-		Status:  p.choice(n, what, "status", &d.Status, "True", "False", "Unknown"),
-		Reason:  p.requiredText(n, what, "reason", &d.Reason, maxConditionReason),
-		Message: cut(p.ownText(n, "message", &d.Message), maxConditionMessage),
+		Type: p.text(d, "type", maxConditionType), Status: p.choice(d, "status", "True", "False", "Unknown"),
+		Reason: p.text(d, "reason", maxConditionReason), Message: p.text(d, "message", maxConditionMessage),
 	}
 	if c.Type != "" && !isConditionType(c.Type) {
 		p.wrong(n, "type", fmt.Sprintf("%q is not a type of a condition", c.Type),
@@ -81,25 +76,21 @@ func (p *patchParser) condition(out *effect.Patch, d *patchDocument) {
 func isConditionType(text string) bool { return len(content.IsLabelKey(text)) == 0 }
 
 func (p *patchParser) event(out *effect.Patch, d *patchDocument) {
-	const what = "Event"
 	n := out.Number
 	if out.Subresource != "" {
 		p.wrong(n, "subresource", "is not possible with Event", "remove the key")
 	}
-	var about struct{ APIVersion, Kind, Namespace, Name, UID string }
+	var about Reference
 	if raw, ok := p.part(n, "regarding", d.Regarding); ok && json.Unmarshal(raw, &about) != nil {
 		p.wrong(n, "regarding", "must be a reference with apiVersion, kind, namespace, name and uid, all strings",
 			"namespace and uid may be left out")
 	} else if ok {
-		p.required(n, " for "+what, "regarding.apiVersion", about.APIVersion, "regarding.kind", about.Kind, "regarding.name", about.Name)
+		p.required(n, " for Event", "regarding.apiVersion", about.APIVersion, "regarding.kind", about.Kind, "regarding.name", about.Name)
 		p.inPath(n, "regarding.name", about.Name, "regarding.namespace", about.Namespace)
 	}
 	out.APIVersion, out.Kind, out.Namespace, out.Name = about.APIVersion, about.Kind, about.Namespace, about.Name
 	out.Event = &effect.Event{
-		UID:    about.UID,
-		Type:   p.choice(n, what, "type", &d.Type, "Normal", "Warning"),
-		Reason: p.requiredText(n, what, "reason", &d.Reason, maxEventReason),
-		Action: p.requiredText(n, what, "action", &d.Action, maxEventReason),
-		Note:   cut(p.ownText(n, "note", &d.Note), effect.MaxNote),
+		UID: about.UID, Type: p.choice(d, "type", "Normal", "Warning"), Reason: p.text(d, "reason", maxEventReason),
+		Action: p.text(d, "action", maxEventReason), Note: p.text(d, "note", effect.MaxNote),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,22 +22,16 @@ const driftRestore, driftIgnore = "restore", "ignore"
 var syncKeys = []string{"operation", "set", "owner", "objects", "drift", "allowEmpty", "force", "migrate", "pruneKinds"}
 
 // set reads a Sync. Unlike the other operations it rejects unknown keys: a mistyped one could delete or overwrite objects.
-func (p *patchParser) set(out *effect.Patch, d patchDocument) {
+func (p *patchParser) set(out *effect.Patch, d *patchDocument) {
 	number := out.Number
-	for _, key := range d.unknown {
-		p.unknownKey(number, key)
-	}
-	for _, other := range []struct {
-		key string
-		set bool
-	}{
-		{"apiVersion", d.APIVersion != ""}, {"kind", d.Kind != ""}, {"namespace", d.Namespace != ""}, {"name", d.Name != ""},
-		{"subresource", d.Subresource != ""}, {"object", d.Object != nil}, {"mergePatch", d.MergePatch != nil}, {"jsonPatch", d.JSONPatch != nil},
-		{"jqFilter", d.JQFilter != ""}, {"ignoreMissingObject", d.IgnoreMissingObject}, {"ignoreHookError", d.IgnoreHookError},
-	} {
-		if other.set {
-			p.unknownKey(number, other.key)
+	unknown := d.unknown
+	for _, key := range keys {
+		if !slices.Contains(syncKeys, key) && !reflect.ValueOf(d.field(key)).Elem().IsZero() {
+			unknown = append(unknown, key)
 		}
+	}
+	for _, key := range unknown {
+		p.unknownKey(number, key)
 	}
 	s := &effect.ObjectSet{Name: d.Set, Force: d.Force, Migrate: d.Migrate, Restore: d.Drift != driftIgnore}
 	out.Name, out.Set = d.Set, s

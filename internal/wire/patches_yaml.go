@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // eachYAMLDocument yields the documents of a YAML stream. Scalars are accepted as strings.
-func eachYAMLDocument(text []byte, do func(patchDocument)) error {
+func eachYAMLDocument(text []byte, do func(*patchDocument)) error {
 	if onlyComments(text) {
 		return nil // rather than one empty document
 	}
@@ -43,8 +44,8 @@ func onlyComments(text []byte) bool {
 	return true
 }
 
-func yamlDocument(node *yaml.Node) (patchDocument, error) {
-	var d patchDocument
+func yamlDocument(node *yaml.Node) (*patchDocument, error) {
+	d := new(patchDocument)
 	root := node
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
 		root = root.Content[0]
@@ -56,43 +57,39 @@ func yamlDocument(node *yaml.Node) (patchDocument, error) {
 		return d, fmt.Errorf("line %d: %w", root.Line, errNoObject)
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
+		key, value := root.Content[i].Value, root.Content[i+1]
 		if value.Kind == yaml.AliasNode {
 			value = value.Alias
 		}
-		if err := d.set(key.Value, value); err != nil {
-			return d, fmt.Errorf("line %d: %s %w", value.Line, key.Value, err)
+		text, err := d.textOf(key, value)
+		if err == nil {
+			err = d.set(key, text)
+		}
+		if err != nil {
+			return d, fmt.Errorf("line %d: %w", value.Line, err)
 		}
 	}
 	return d, nil
 }
 
-func (d *patchDocument) set(key string, value *yaml.Node) (err error) {
+// textOf is the value of a key as JSON; of an unknown one it is nil.
+func (d *patchDocument) textOf(key string, value *yaml.Node) (text []byte, err error) {
 	switch into := d.field(key).(type) {
+	case nil:
+		return nil, nil
 	case *string:
-		if value.Kind != yaml.ScalarNode {
-			return errors.New("must be a string")
-		}
-		if value.ShortTag() != "!!null" {
-			*into = value.Value
-		}
-	case *ownText:
-		if into.mistyped = value.Kind != yaml.ScalarNode; value.ShortTag() != "!!null" {
-			into.text = value.Value
+		if value.Kind == yaml.ScalarNode && value.ShortTag() != "!!null" {
+			value.Tag = "!!str"
 		}
 	case *bool:
-		if value.ShortTag() == "!!null" {
-			return nil
+		if value.Decode(into) == nil { // also "yes"
+			return strconv.AppendBool(nil, *into), nil
 		}
-		if err := value.Decode(into); err != nil || value.Kind != yaml.ScalarNode {
-			return errors.New("must be true or false")
-		}
-	case *json.RawMessage:
-		*into, err = yamlToJSON(value)
-	default:
-		d.unknown = append(d.unknown, key)
 	}
-	return err
+	if text, err = yamlToJSON(value); err != nil {
+		err = fmt.Errorf("%s %w", key, err)
+	}
+	return text, err
 }
 
 // yamlToJSON keeps the text of timestamps and converts keys to strings.
