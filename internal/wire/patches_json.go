@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,16 +17,15 @@ import (
 // If it is nil, they are valid during the call only.
 func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocument, document []byte)) error {
 	for number := 1; ; number++ {
-		start := dec.InputOffset()
 		value, err := dec.ReadValue()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
+			return fmt.Errorf("document %d, byte %d: %w", number, syntax.ByteOffset, syntax.Err)
+		}
 		if err != nil {
-			if text != nil {
-				err = familiar(text[start:], err)
-			}
-			return fmt.Errorf("document %d, byte %d: %w", number, start, err)
+			return fmt.Errorf("document %d: %w", number, err)
 		}
 		if end := dec.InputOffset(); text != nil {
 			value = text[end-int64(len(value)) : end : end]
@@ -38,19 +36,6 @@ func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocume
 		}
 		do(d, value)
 	}
-}
-
-// familiar returns the error that encoding/json gives for text: authors recognize its messages.
-func familiar(text []byte, err error) error {
-	var ignored presence
-	var broken *json.SyntaxError
-	if !errors.As(json.Unmarshal(text, &ignored), &broken) {
-		return err
-	}
-	if broken.Offset >= int64(len(text)) && strings.Contains(broken.Error(), "unexpected end") {
-		return io.ErrUnexpectedEOF
-	}
-	return broken
 }
 
 // keys are the fields of a document. They match in any case.
