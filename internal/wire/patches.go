@@ -85,13 +85,11 @@ func (p *patchParser) leave(file io.ReaderAt, start int64, text []byte) {
 
 // checked returns the patches that are carried out, unless one of the documents is invalid.
 func (p *patchParser) checked() ([]effect.Patch, error) {
-	patches := lastOfEachSet(p.patches)
-	p.overlaps(patches)
 	if len(p.violations) > 0 {
 		const invalid = "the file that $KUBERNETES_PATCH_PATH names is not valid, nothing of it was carried out:"
 		return nil, &FileError{p.violations, bulleted(invalid, p.violations)}
 	}
-	return patches, nil
+	return lastOfEachSet(p.patches), nil
 }
 
 // unreadable combines the errors of both parsers, first the one of the likely format.

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
@@ -140,56 +137,6 @@ func (p *patchParser) member(number int, at string, raw json.RawMessage) (effect
 	}
 	return effect.Member{APIVersion: one.APIVersion, Kind: one.Kind, Namespace: one.Namespace, Name: one.Name, Object: one.Object},
 		len(p.violations) == before
-}
-
-// overlaps finds operations on objects of a set: their order would decide what remains. Kinds are compared as they are written, because
-// only the API server knows all their names.
-func (p *patchParser) overlaps(patches []effect.Patch) {
-	members := map[identity]int{}    // the patch with this member
-	named := map[string][]identity{} // members by name
-	at := map[identity]string{}
-	for i := range patches {
-		s := patches[i].Set
-		if s == nil {
-			continue
-		}
-		for j := range s.Objects {
-			id := identify(s, &s.Objects[j])
-			if other, twice := members[id]; twice && other != i {
-				p.overlap(&patches[i], indexed("objects", j), &patches[other])
-			}
-			members[id], at[id] = i, indexed("objects", j)
-			named[id.name] = append(named[id.name], id)
-		}
-	}
-	if len(members) == 0 {
-		return
-	}
-	for i := range patches {
-		for _, id := range named[patches[i].Name] {
-			if patches[i].Set == nil && touches(&patches[i], id) {
-				p.overlap(&patches[members[id]], at[id], &patches[i])
-			}
-		}
-	}
-}
-
-func (p *patchParser) overlap(set *effect.Patch, at string, other *effect.Patch) {
-	p.wrong(set.Number, at, fmt.Sprintf("is also changed by document %d, %s", other.Number, other.Operation),
-		"leave each object to one operation")
-}
-
-// touches reports whether an operation that is no Sync changes the fields of an object that a manifest has.
-func touches(p *effect.Patch, id identity) bool {
-	if p.Operation == effect.RecordEvent || p.Operation == effect.SetCondition {
-		return false
-	}
-	if p.Subresource == "status" || p.APIVersion != "" && groupOf(p.APIVersion) != id.group ||
-		id.namespace != "" && p.Namespace != "" && p.Namespace != id.namespace {
-		return false
-	}
-	plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: id.kind})
-	return strings.EqualFold(p.Kind, singular.Resource) || strings.EqualFold(p.Kind, plural.Resource)
 }
 
 // ownerNamespace is the default of the namespaces of members, as far as it is known without the API server.
