@@ -411,10 +411,6 @@ func intervals(h *hook.Hook) (found []lint.Finding) {
 
 // shards finds what hooks with shardBy get with --shards that may surprise.
 func shards(h *hook.Hook) (found []lint.Finding) {
-	for _, w := range hookset.ShardWarnings(h) {
-		path, _, _ := strings.Cut(w.Path, " ")
-		found = append(found, lint.Finding{Path: path, Level: lint.Warning, Message: w.String()})
-	}
 	for i, b := range h.Schedules {
 		if h.Settings.ShardBy != "" && len(b.Includes) == 0 {
 			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d]", i), Level: lint.Warning,

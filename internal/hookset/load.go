@@ -112,12 +112,6 @@ func finish(o Options, dir string, hooks []*hook.Hook) {
 	for _, h := range hooks {
 		h.Path = filepath.Join(dir, h.Name)
 		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
-		if o.Shards == 0 {
-			continue
-		}
-		for _, w := range ShardWarnings(h) {
-			o.Log.Warn("Configuration is accepted, but check this", "hook", h.Name, "phase", "config", "warning", w.String())
-		}
 	}
 }
 

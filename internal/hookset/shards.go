@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -39,28 +38,3 @@ func unequalShards(hooks []*hook.Hook) map[string][]wire.Violation {
 }
 
 func shardBy(h *hook.Hook) string { return cmp.Or(string(h.Settings.ShardBy), "not set") }
-
-// ShardWarnings returns what may surprise in a hook that is divided among shards.
-func ShardWarnings(h *hook.Hook) (warnings []wire.Warning) {
-	by := h.Settings.ShardBy
-	if by == shard.None {
-		return nil
-	}
-	for a, b := range h.Bindings() {
-		at := fmt.Sprintf("%s[%d] (binding %q)", a.Kind, a.Index, b.Name)
-		for n, i := range b.Includes {
-			k := fmt.Sprintf("kubernetes[%d] (binding %q)", i, h.Kubernetes[i].Name)
-			switch {
-			case a.Kind.Caller() != "":
-				warnings = append(warnings, wire.Warning{Path: at, Problem: fmt.Sprintf(
-					"includes the snapshot of %s of a hook with settings.shardBy: with --shards all replicas keep all its objects, to answer requests",
-					k)})
-			case by == shard.ByObject && n == 0:
-				warnings = append(warnings, wire.Warning{Path: at, Problem: fmt.Sprintf(
-					"includes the snapshot of %s, and settings.shardBy is object: with --shards it has any part of the objects, not those that belong "+
-						"together; use namespace", k)})
-			}
-		}
-	}
-	return warnings
-}

@@ -1,9 +1,6 @@
 package hookset
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // The hooks of a queue are divided equally, if there are shards; main has hooks of all kinds.
 func TestQueuesOfShards(t *testing.T) {
@@ -31,40 +28,5 @@ hook "d.sh": the configuration is not valid:
 	}
 	if got := err.Error(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestWarningsOfShards(t *testing.T) {
-	rules := `rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]`
-	o, log := options(t, answers{
-		"a.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod}], schedule: [{crontab: '@hourly', `+
-			`includeSnapshotsFrom: [pods]}], `+
-			`kubernetesValidating: [{name: v.example.com, includeSnapshotsFrom: [pods], `+rules+`}], settings: {shardBy: object}}`, "", nil),
-		"b.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod, group: g}, {name: nodes, kind: Node, group: g}], `+
-			`settings: {shardBy: namespace}}`, "", nil),
-		"c.sh": prints(`{configVersion: v1, kubernetes: [{name: pods, kind: Pod, group: g}, {name: nodes, kind: Node, group: g}]}`, "", nil),
-	})
-	if _, err := Load(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	if text := log.String(); strings.Contains(text, "shardBy") {
-		t.Errorf("warnings without shards:\n%s", text)
-	}
-	o.Shards = 3
-	if _, err := Load(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	text := log.String()
-	for _, want := range []string{
-		`schedule[0] (binding "schedule"): includes the snapshot of kubernetes[0] (binding "pods"), and settings.shardBy is object`,
-		`kubernetesValidating[0] (binding "v.example.com"): includes the snapshot of kubernetes[0] (binding "pods") of a hook with ` +
-			`settings.shardBy`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no warning %s in\n%s", want, text)
-		}
-	}
-	if n := strings.Count(text, "with --shards"); n != 2 {
-		t.Errorf("%d warnings:\n%s", n, text)
 	}
 }
