@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
@@ -35,7 +34,7 @@ type legacyKubernetes struct {
 
 // v0 parses a configuration without configVersion. Items are checked leniently: such hooks are old and no longer maintained.
 func (p *parser) v0(root *schema.Schema) {
-	s, newer := root.Defs["v0"], root.Defs["v1"].Properties
+	s := root.Defs["v0"]
 	var misplaced []string
 	for _, kind := range append(hook.Kinds(), "settings") {
 		if _, has := p.tree[string(kind)]; has && s.Properties[string(kind)] == nil {
@@ -46,19 +45,12 @@ func (p *parser) v0(root *schema.Schema) {
 	if len(misplaced) > 0 {
 		p.violation("configVersion", "must be v1 for "+strings.Join(misplaced, ", "), `write "configVersion: v1"`)
 	}
-	written := maps.Clone(p.tree)
 	for _, key := range []string{"schedule", "onKubernetesEvent"} {
 		if list, ok := p.tree[key].([]any); ok {
-			p.tree[key] = fold(s.Properties[key], slices.Clone(list))
+			p.tree[key] = fold(s.Properties[key], list)
 		}
 	}
 	p.remember()
-	for _, key := range []string{"schedule", "onKubernetesEvent"} {
-		list, _ := written[key].([]any)
-		for i, item := range list {
-			p.newerKeys(newer["kubernetes"].Items, indexed(key, i), item)
-		}
-	}
 	var c legacyConfig
 	p.structure(s, &c)
 	p.hook.Contexts = hook.NameContexts
@@ -133,24 +125,4 @@ func fold(s *schema.Schema, value any) any {
 		}
 	}
 	return value
-}
-
-// upstreamFields are the keys of kubernetes bindings that upstream has, too.
-var upstreamFields = []string{
-	"$schema", "id", "queue", "allowFailure", "apiVersion", "kind", "executeHookOnEvent", "executeHookOnSynchronization",
-	"waitForSynchronization", "watchEvent", "name", "group", "includeSnapshotsFrom", "keepFullObjectsInMemory", "jqFilter", "nameSelector",
-	"namespace", "labelSelector", "fieldSelector", "resynchronizationPeriod",
-}
-
-// newerKeys rejects the other ones in a binding of version 0, which ignores unknown ones otherwise.
-func (p *parser) newerKeys(newer *schema.Schema, at string, item any) {
-	fields, _ := item.(map[string]any)
-	for _, key := range slices.Sorted(maps.Keys(newer.Properties)) {
-		for name, value := range fields {
-			if strings.EqualFold(name, key) && value != nil &&
-				(key == "queue" && jq.TypeOf(value) == "object" || !slices.Contains(upstreamFields, key)) {
-				p.violation(joined(at, key), "needs configVersion v1", `write "configVersion: v1", or remove it`)
-			}
-		}
-	}
 }
