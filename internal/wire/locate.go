@@ -11,8 +11,7 @@ import (
 )
 
 // Locate returns the line and column, from 1, of a path such as "kubernetes[1].jqFilter" in a configuration. For a missing
-// key it is the position of the object that lacks it; for an error inside a filter it is the position in the filter. It returns 0 if
-// the path does not exist.
+// key it is the position of the object that lacks it. It returns 0 if the text is no YAML.
 func Locate(output []byte, path, problem string) (line, column int) {
 	if m := inOutput.FindStringSubmatch(problem); m != nil && path == "" {
 		line, _ = strconv.Atoi(m[1])
@@ -22,14 +21,7 @@ func Locate(output []byte, path, problem string) (line, column int) {
 	if !ok {
 		return 0, 0
 	}
-	key, value, found := NodeAt(doc, path)
-	if found && value.Kind == yaml.ScalarNode {
-		if m := inFilter.FindStringSubmatch(problem); m != nil && (strings.HasSuffix(path, "jqFilter") || strings.HasSuffix(path, "queue.key")) {
-			l, _ := strconv.Atoi(m[1])
-			c, _ := strconv.Atoi(m[2])
-			return insideScalar(output, value, l, c)
-		}
-	}
+	key, _, _ := NodeAt(doc, path)
 	return key.Line, key.Column
 }
 
@@ -58,9 +50,6 @@ func inOrder(output []byte, violations []Violation) {
 
 // inOutput matches the line in errors about the whole output: a syntax error, a second document.
 var inOutput = regexp.MustCompile(`(?:^the output [^:]*:|begins in) line (\d+)`)
-
-// inFilter matches the position in errors of package jq.
-var inFilter = regexp.MustCompile(`at line (\d+), column (\d+)$`)
 
 // NodeAt returns the key or the list item at a path such as "kubernetes[1].jqFilter", and its value. Of a path that does not exist it
 // returns the deepest part that does.
@@ -104,26 +93,4 @@ func child(node *yaml.Node, path string) (index int) {
 		}
 	}
 	return index
-}
-
-// insideScalar converts a position in a scalar to a position in the document.
-func insideScalar(output []byte, value *yaml.Node, line, column int) (int, int) {
-	switch value.Style {
-	case yaml.LiteralStyle:
-		lines := strings.Split(string(output), "\n")
-		if at := value.Line + line - 1; at < len(lines) {
-			indent := len(lines[value.Line]) - len(strings.TrimLeft(lines[value.Line], " "))
-			return at + 1, indent + column
-		}
-	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
-		if line == 1 {
-			return value.Line, value.Column + column
-		}
-	case yaml.FoldedStyle:
-	default:
-		if line == 1 {
-			return value.Line, value.Column + column - 1
-		}
-	}
-	return value.Line, value.Column
 }

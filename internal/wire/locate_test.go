@@ -11,26 +11,19 @@ kubernetes:
   jqFilter: .a | }
   nameSelector: {matchNames: [x]}
 - kind: Pod
-  jqFilter: |
-    .a
-    | }
-- {kind: Pod, jqFilter: '.b }'}
 - labelSelector: {matchLabels: {example: a, example.com/app: b}}
 `
 	for _, test := range []struct {
 		path, problem string
 		line, column  int
 	}{
-		{"kubernetes[1].jqFilter", "does not compile: unexpected token at line 1, column 6", 6, 18},
-		{"kubernetes[2].jqFilter", "does not compile: unexpected token at line 2, column 3", 11, 7},
-		{"kubernetes[3].jqFilter", "does not compile: unexpected token at line 1, column 4", 12, 29},
 		{"kubernetes[1].jqFilter", "must be of type string", 6, 3},
 		{"kubernetes[1].nameSelector.matchNames", "", 7, 18},
 		{"kubernetes[1].nameSelector.matchNames[0]", "", 7, 31},
 		{"kubernetes[0].queue", "", 3, 3},
 		{"configVersion", "", 1, 1},
 		{"schedule", "", 1, 1},
-		{"kubernetes[4].labelSelector.matchLabels.example.com/app", "", 13, 45},
+		{"kubernetes[3].labelSelector.matchLabels.example.com/app", "", 9, 45},
 		{"kubernetes[7]", "", 2, 1},
 	} {
 		if line, column := Locate([]byte(config), test.path, test.problem); line != test.line || column != test.column {
