@@ -225,7 +225,6 @@ func (l *Lifecycle) stop(x *life) {
 		x.running, x.since = true, since
 		l.o.Log.Info("A hook that was changed, removed or paused is running. It starts again when the run has ended.", "hook", x.hook.Name,
 			"since", since.Format(time.RFC3339))
-		l.work.Go(func() { l.remind(x.hook, since, idle, l.ctx.Done()) })
 		l.await(l.ctx, idle, func() {
 			x.running = false
 			l.o.Log.Info("The run of a hook that was changed, removed or paused has ended", "hook", x.hook.Name)
@@ -256,21 +255,6 @@ func (l *Lifecycle) dropTasks(h *hook.Hook) {
 // dropPending drops what a hook would get again.
 func (l *Lifecycle) dropPending(h *hook.Hook) {
 	l.o.Runner.Pending().Retain(func(other *hook.Hook) bool { return other != h })
-}
-
-// remind logs a run that does not end, after a while and then less and less often, until it is idle or the operator ends.
-func (l *Lifecycle) remind(h *hook.Hook, since time.Time, idle, over <-chan struct{}) {
-	for after := time.Minute; ; after *= 2 {
-		select {
-		case <-time.After(after):
-			l.o.Log.Warn("A run of a hook that was changed, removed or paused has not ended. The hook starts again after it.",
-				"hook", h.Name, "since", since.Format(time.RFC3339), "hint", "end the process of the hook, and set settings.executionTimeout")
-		case <-idle:
-			return
-		case <-over:
-			return
-		}
-	}
 }
 
 // hold shows users the reason why a hook has not started.
