@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 78413
-	testLines    = 70945
+	productLines = 78098
+	testLines    = 70826
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,7 +27,7 @@ var packageLines = map[string]int{
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
-	"internal/dev":                       3076,
+	"internal/dev":                       3072,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
@@ -42,11 +42,11 @@ var packageLines = map[string]int{
 	"internal/event":                     821,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
-	"internal/hookset":                   1637,
+	"internal/hookset":                   1523,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
 	"internal/kube":                      1586,
-	"internal/lifecycle":                 1888,
+	"internal/lifecycle":                 1872,
 	"internal/queue":                     2081,
 	"internal/replica":                   1267,
 	"internal/replica/ownership":         644,
@@ -71,7 +71,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4877,
+	"internal/wire":                      4696,
 	"sdk":                                67,
 }
 
