@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 78098
-	testLines    = 70826
+	productLines = 78018
+	testLines    = 71098
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -39,7 +39,7 @@ var packageLines = map[string]int{
 	"internal/effect/finalizer":          844,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              1019,
-	"internal/event":                     821,
+	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
 	"internal/hookset":                   1523,
