@@ -137,7 +137,6 @@ func TestUninstall(t *testing.T) {
   "resource": "configmaps", "kind": "ConfigMap", "namespaced": true,
   "namespaces": ["` + namespace + `"], "hook": "h", "binding": "b"}`
 	cluster.KubectlInput(t, `{"apiVersion": "v1", "kind": "List", "items": [
-  {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "shop-shell-operator", "namespace": "`+namespace+`"}},
   {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "namespace": "`+namespace+`",
     "finalizers": ["example.com/f", "example.com/other"]}},
   {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shell-operator-finalizers", "namespace": "`+namespace+`",
@@ -193,8 +192,7 @@ echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, me
 		"jsonpath={.metadata.finalizers}"); got != `["example.com/other"]` {
 		t.Errorf("the object has the finalizers %s", got)
 	}
-	for _, left := range []string{"deployment/shop-shell-operator", "configmap/shell-operator-finalizers", "configmap/of-a-set",
-		"lease/shop-shell-operator"} {
+	for _, left := range []string{"deployment/shop-shell-operator", "configmap/shell-operator-finalizers", "configmap/of-a-set"} {
 		if got := cluster.Kubectl(t, "-n", namespace, "get", left, "--ignore-not-found"); got != "" {
 			t.Errorf("this was not uninstalled: %s", got)
 		}

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 78018
-	testLines    = 71098
+	productLines = 77864
+	testLines    = 71018
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,9 +21,9 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4907,
+	"cmd/shell-operator":                 4905,
 	"docs":                               136,
-	"internal/app":                       2267,
+	"internal/app":                       2250,
 	"internal/console":                   2118,
 	"internal/debug":                     7142,
 	"internal/debug/history":             882,
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1586,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     2081,
-	"internal/replica":                   1267,
+	"internal/replica":                   1132,
 	"internal/replica/ownership":         644,
 	"internal/run":                       2824,
 	"internal/run/kubectl":               208,

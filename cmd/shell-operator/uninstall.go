@@ -20,17 +20,16 @@ func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 	c := uses(&cobra.Command{
 		Use:     "uninstall",
 		Aliases: []string{"uninstall-webhooks"},
-		Short:   "Remove the webhook configurations, finalizers and Leases of an operator",
+		Short:   "Remove the webhook configurations and finalizers of an operator",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
-server no longer calls an operator that is gone, the finalizers that it has added, so that objects can be deleted
-without it, and the Leases of its replicas. No hook runs for objects that are deleted afterwards.
+server no longer calls an operator that is gone, and the finalizers that it has added, so that objects can be deleted
+without it. No hook runs for objects that are deleted afterwards.
 
 Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
 Pod, configurations of this name that were registered by URL are removed. Configurations of other addresses are kept,
 and so is spec.conversion of CRDs: without it their objects could not be read.
 
-A running operator registers its webhooks again, and keeps its Lease; it adds no finalizer any more, and bindings with
-one deliver nothing. With --deployment the command first deletes its Deployment and waits for the end of its Pods.
+A running operator registers its webhooks again; it adds no finalizer any more, and bindings with one deliver nothing. With --deployment the command first deletes its Deployment and waits for the end of its Pods.
 
 With --delete-sets the command also deletes the sets of objects of all hooks, but for kinds with data, such as
 PersistentVolumeClaims, that are not in pruneKinds. A running operator creates them again.
@@ -81,7 +80,6 @@ func uninstall(ctx context.Context, o app.Options, u uninstalling) error {
 		sets,
 		app.UninstallFinalizers(ctx, cl, o),
 		webhook.Uninstall(ctx, webhook.Options{Cluster: cl, Webhooks: o.Webhooks, DryRun: o.Patches.DryRun, Log: o.Log}),
-		app.UninstallLeases(ctx, cl, o, u.deployment != ""),
 	)
 }
 

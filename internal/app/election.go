@@ -144,20 +144,3 @@ func (op *operator) runQueues(ctx, runs context.Context) error {
 	restores.Go(func() { op.effects.Restore(restoring) })
 	return op.queues.Run(ctx, runs)
 }
-
-// UninstallLeases deletes the Leases of an operator that may have had several replicas. Ended reports that all of them have ended.
-func UninstallLeases(ctx context.Context, cl *kube.Cluster, o Options, ended bool) error {
-	namespace, err := cl.OwnNamespace(o.Webhooks.Namespace)
-	if err != nil && !cl.Inside {
-		return nil // no operator has found it, either
-	}
-	if err != nil {
-		return err
-	}
-	client, err := kube.NewClient(cl.Config)
-	if err != nil {
-		return err
-	}
-	return replica.Uninstall(ctx, replica.Uninstalling{Client: client, Namespace: namespace, Name: o.Election.Lease, Ended: ended,
-		DryRun: o.Patches.DryRun, Log: o.Log})
-}
