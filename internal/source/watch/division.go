@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -135,62 +134,4 @@ func (m *monitor) shardOf(o *object) int {
 		}
 	}
 	return Unknown
-}
-
-// serving returns the scope of the stream that serves a scope: a stream that someone needs whole serves parts, too. It requires mu.
-func (w *Watcher) serving(sc scope) scope {
-	whole := sc
-	whole.part = everything
-	if s := w.streams[whole]; s != nil && s.isWhole() {
-		return whole
-	}
-	return sc
-}
-
-// isWhole reports whether a consumer needs all objects of the stream.
-func (s *stream) isWhole() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sub := range s.all() {
-		if sub.part == everything {
-			return true
-		}
-	}
-	return false
-}
-
-// misplaced returns the bindings that have a part of a scope from a stream of their own, although a whole one serves it now. One whose
-// events are being delivered stays where it is: a move would merge changes. It requires mu.
-func (w *Watcher) misplaced(whole scope) (moving []*monitor) {
-	if w.shard.Count == 0 || whole.part != everything {
-		return nil
-	}
-	for at, s := range w.streams {
-		if at.part == everything || w.serving(at) != whole {
-			continue
-		}
-		s.mu.Lock()
-		subs := s.all()
-		s.mu.Unlock()
-		for _, sub := range subs {
-			if m := sub.monitor(); m.at() < open && !slices.Contains(moving, m) {
-				moving = append(moving, m)
-			}
-		}
-	}
-	return moving
-}
-
-// all returns the consumers, also those with streams of their own. It requires mu.
-func (s *stream) all() []*subscription {
-	return slices.AppendSeq(slices.Clone(s.subs), maps.Keys(s.private))
-}
-
-// monitor returns the binding of a subscription.
-func (s *subscription) monitor() *monitor {
-	if f, ok := s.consumer.(*follower); ok {
-		return f.monitor
-	}
-	m, _ := s.consumer.(*monitor)
-	return m
 }

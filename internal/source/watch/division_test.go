@@ -260,7 +260,7 @@ func TestHooksThatRunOnShard0(t *testing.T) {
 	})
 }
 
-// A standby has what requests need, whole, and no events. When it has taken its shard, it gets the rest, and one stream serves both.
+// A standby has what requests need, whole, and no events. When it has taken its shard, it gets the rest.
 func TestStandbyTakesAShard(t *testing.T) {
 	s := newServer(1)
 	for i := range 30 {
@@ -302,9 +302,6 @@ func TestStandbyTakesAShard(t *testing.T) {
 		if n := w.Whole(answers, 0).Len(); n != 31 {
 			t.Errorf("requests at the owner see %d objects", n)
 		}
-		if n := w.Streams(); n != 1 {
-			t.Errorf("%d streams", n)
-		}
 	})
 }
 
@@ -314,43 +311,6 @@ func contentsOf(s event.Snapshot) string {
 		names = append(names, o.Namespace+"/"+o.Name)
 	}
 	return strings.Join(names, " ")
-}
-
-// Bindings that are enabled together share a stream that one of them needs whole, whichever comes first.
-func TestPartsOfAWholeStream(t *testing.T) {
-	for _, first := range []string{"whole", "part"} {
-		t.Run(first+" first", func(t *testing.T) {
-			s := newServer(1)
-			divideWork(t, s, func(t *testing.T, r *replicas) {
-				w, whole, divided := r.watchers[0], dividedHook("whole", shard.None, false), dividedHook("part", shard.ByObject, false)
-				order := []*hook.Hook{whole, divided}
-				if first == "part" {
-					slices.Reverse(order)
-				}
-				for _, h := range order {
-					if err := w.Enable(t.Context(), h, func(int, error) {}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				if n := w.Streams(); n != 1 {
-					t.Errorf("%d streams", n)
-				}
-				w.Unlock(whole, 0)
-				w.Unlock(divided, 0)
-				r.seen[0].known = map[*hook.Hook]map[string]bool{whole: {}, divided: {}}
-				for i := range 20 {
-					s.write(fmt.Sprintf("ns/c%d", i), false)
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				if all, some := len(r.seen[0].events[whole]), len(r.seen[0].events[divided]); all != 20 || some == 0 || some > 15 {
-					t.Errorf("%d and %d events", all, some)
-				}
-			})
-		})
-	}
 }
 
 // A namespace of another shard is not listed, and no object of it is received.

@@ -100,8 +100,6 @@ type monitor struct {
 	// shard is that of this replica, division what it has of the binding.
 	shard    shard.Shard
 	division division
-	// planned is what the subscriptions are.
-	planned plan
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
 	phase   phase
@@ -239,15 +237,12 @@ func (m *monitor) expect(sub *subscription, generation int) bool {
 	return true
 }
 
-// retire starts a generation, of a plan or of the last one, and returns the subscriptions of the last one, which are ignored from now on.
-func (m *monitor) retire(next *plan) (p plan, generation int, old []*subscription) {
+// retire starts a generation, and returns the subscriptions of the last one, which are ignored from now on.
+func (m *monitor) retire() (generation int, old []*subscription) {
 	m.order.Lock()
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if next != nil {
-		m.planned = *next
-	}
 	m.generation++
 	for sub := range m.subs {
 		m.retired[sub] = true
@@ -256,7 +251,7 @@ func (m *monitor) retire(next *plan) (p plan, generation int, old []*subscriptio
 	clear(m.subs)
 	clear(m.awaited)
 	clear(m.troubles)
-	return m.planned, m.generation, old
+	return m.generation, old
 }
 
 // arrived records that sub has delivered a list, or is not waited for. It requires mu.

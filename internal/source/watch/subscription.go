@@ -49,8 +49,6 @@ type subscription struct {
 	// scope is what the binding needs, selection its text without what may differ between versions of a hook.
 	scope     scope
 	selection string
-	// part is to be delivered from a stream that serves others, too.
-	part part
 	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
 	only, onlyIn map[string]bool
 	// optional subscriptions do not hold up the initial list when they are forbidden.
@@ -124,7 +122,7 @@ func version(text string) uint64 {
 }
 
 func (s *subscription) wants(o *object) bool {
-	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace]) && s.part.has(o)
+	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
 }
 
 // wider reports whether the stream is wider than the binding.

@@ -280,7 +280,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 		m.vanished, m.doubt = vanished, func(run context.Context) { w.doubt(hookEnds, run, m) }
 	}
 	muted := w.place(m, nil)
-	w.follow(m, &p)
+	w.follow(m, p)
 	if err := m.wait(ctx); err != nil {
 		w.end(m)
 		return context.Cause(ctx)
@@ -328,9 +328,9 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 	return nil
 }
 
-// follow subscribes a binding as planned, or again as before if next is nil, in place of its subscriptions so far.
-func (w *Watcher) follow(m *monitor, next *plan) {
-	p, generation, old := m.retire(next)
+// follow subscribes a binding as planned, in place of its subscriptions so far.
+func (w *Watcher) follow(m *monitor, p plan) {
+	generation, old := m.retire()
 	c := consumer(m)
 	if p.byLabels {
 		c = &follower{watcher: w, monitor: m, base: p.base, generation: generation, subs: map[string][]*subscription{}}
@@ -352,8 +352,7 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		defer func() { <-busy }()
 		if kind == forbidden {
 			m.log.Info("A watch that is wider than the binding is forbidden: narrower ones replace it")
-			p := w.narrowPlan(m, res)
-			w.follow(m, &p)
+			w.follow(m, w.narrowPlan(m, res))
 			return
 		}
 		found, err := w.resolver.ResolveAgain(ctx, m.binding.APIVersion, m.binding.Kind, "list", "watch")
@@ -372,7 +371,7 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(),
 			"now", found.GroupVersionResource.String())
 		res = found
-		w.follow(m, &p)
+		w.follow(m, p)
 	}
 	return func(kind troubleKind) {
 		select {
@@ -475,28 +474,20 @@ func (w *Watcher) join(sub *subscription) {
 		w.mu.Unlock()
 		return
 	}
-	sc := w.serving(sub.scope)
-	if sc != sub.scope {
-		sub.part = sub.scope.part
-	}
-	s, ok := w.streams[sc]
+	s, ok := w.streams[sub.scope]
 	if !ok {
-		s = newStream(w.client, sc)
+		s = newStream(w.client, sub.scope)
 		s.meter = w.opts.Meter
 		if w.opts.SetBack != nil {
 			s.setBack = w.opts.SetBack
 		}
-		w.streams[sc] = s
+		w.streams[sub.scope] = s
 	}
 	sub.stream = s
 	s.join(sub)
-	moving := w.misplaced(sc)
 	w.mu.Unlock()
 	if !ok {
 		w.spawn(s.run)
-	}
-	for _, m := range moving { // to the streams that serve them now; their objects stay
-		w.spawn(func(context.Context) { w.follow(m, nil) })
 	}
 }
 
