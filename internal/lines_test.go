@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77864
-	testLines    = 71018
+	productLines = 77746
+	testLines    = 70957
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2250,
 	"internal/console":                   2118,
-	"internal/debug":                     7142,
+	"internal/debug":                     7137,
 	"internal/debug/history":             882,
 	"internal/dev":                       3072,
 	"internal/dev/lint":                  691,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6361,
+	"internal/source/watch":              6248,
 	"internal/source/webhook":            1123,
 	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,
