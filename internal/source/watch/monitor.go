@@ -118,7 +118,7 @@ type monitor struct {
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing
 
-	failures filterFailures
+	failures *filterFailures
 	// gate is nil without a finalizer.
 	gate *gate
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
@@ -162,7 +162,7 @@ func newMonitor(h *hook.Hook, index int, sink Sink, reports Failures, meter Mete
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, reports: reports, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
 		awaited:  map[*subscription]bool{},
-		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{},
+		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{}, failures: newFilterFailures(),
 	}
 }
 
@@ -323,7 +323,6 @@ func (m *monitor) logLater(level slog.Level, message string, args ...any) {
 }
 
 func (m *monitor) replace(sub *subscription, entries []entry, except map[string]bool) {
-	defer m.failures.report(m.log)
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
 	m.update(func() {
 		if !m.subs[sub] {
@@ -349,7 +348,6 @@ func (m *monitor) replace(sub *subscription, entries []entry, except map[string]
 
 func (m *monitor) change(sub *subscription, e entry) {
 	defer m.handled(time.Now())
-	defer m.failures.report(m.log)
 	m.update(func() {
 		if m.subs[sub] {
 			m.put(sub, e)
