@@ -29,7 +29,8 @@ Pass the flags of the operator's start. For an operator in a Pod, run the comman
 Pod, configurations of this name that were registered by URL are removed. Configurations of other addresses are kept,
 and so is spec.conversion of CRDs: without it their objects could not be read.
 
-A running operator registers its webhooks again; it adds no finalizer any more, and bindings with one deliver nothing. With --deployment the command first deletes its Deployment and waits for the end of its Pods.
+A running operator registers its webhooks again; it adds no finalizer any more, and bindings with one deliver nothing.
+With --deployment the command first deletes its Deployment and waits for the end of its Pods.
 
 With --delete-sets the command also deletes the sets of objects of all hooks, but for kinds with data, such as
 PersistentVolumeClaims, that are not in pruneKinds. A running operator creates them again.
