@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77695
-	testLines    = 70957
+	productLines = 77675
+	testLines    = 70636
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6196,
+	"internal/source/watch":              6176,
 	"internal/source/webhook":            1123,
 	"internal/source/webhook/admission":  1839,
 	"internal/source/webhook/cert":       1149,
