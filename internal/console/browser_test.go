@@ -5,7 +5,6 @@ package console
 import (
 	"strings"
 	"testing"
-	"time"
 
 	real "github.com/shell-operator/shell-operator/internal/test/browser"
 )
@@ -45,8 +44,8 @@ func TestLatePageInABrowser(t *testing.T) {
 	}
 }
 
-// A run that ends before its page has connected is shown with its end.
-func TestRunEndsBeforeItsPageConnects(t *testing.T) {
+// The page of a run that has ended meanwhile is loaded again.
+func TestRunEndsInABrowser(t *testing.T) {
 	b, f, _ := started(t)
 	everywhere(f, "4")
 	f.set("/hook/a.sh/runs.json", []any{})
@@ -56,37 +55,6 @@ func TestRunEndsBeforeItsPageConnects(t *testing.T) {
 	f.mu.Unlock()
 	tab := b.tab("/runs/1-1")
 	tab.Says("exit status 0")
-	tab.Clean("the run")
-}
-
-// The contexts of a run that has ended are read once, whatever else of its page changes.
-func TestContextsInABrowser(t *testing.T) {
-	b, f, at := started(t)
-	everywhere(f, "4")
-	run := map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "started": at.Now(), "exit": "exit status 0"}
-	f.set("/run/1-1.json", run)
-	f.set("/hook/a.sh/runs.json?all=true", []any{run})
-	f.set("/run/1-1/context.json", &refusal{text: "there is no recording"})
-	tab := b.tab("/runs/1-1")
-	tab.Says("there is no recording")
-	f.set("/run/1-1/context.json", []any{map[string]any{"binding": "orders"}}) // it is written after the end
-	tab.Says("Context 1 · orders")
-	read := f.requests("/run/1-1/context.json")
-	for _, age := range []string{"started 30 s ago", "started 60 s ago"} {
-		at.add(30 * time.Second)
-		tab.Says(age)
-		tab.Says("Context 1 · orders")
-	}
-	if n := f.requests("/run/1-1/context.json"); n != read {
-		t.Errorf("the contexts were read %d times more", n-read)
-	}
-	f.set("/hook/a.sh/runs.json?all=true", []any{map[string]any{"id": "2-1", "hook": "a.sh"}, run})
-	tab.Says("next 2-1")
-	tab.Says("Context 1 · orders")
-	tab.Until(`performance.getEntriesByType("resource").some((r) => r.name.includes("shown=1-1++2-1"))`) // it was requested again
-	if n := f.requests("/run/1-1/context.json"); n != read+1 {
-		t.Errorf("the contexts were read %d times more", n-read)
-	}
 	tab.Clean("the run")
 }
 

@@ -356,7 +356,7 @@ func TestCutAnswer(t *testing.T) {
 		hasNot(t, text, "<h1>")
 	}
 	f.set("/status.json", `{"version":7}`)
-	has(t, b.poll("/"), "<h1>", "cannot read the answer of the operator")
+	has(t, b.poll("/"), "does not show this", "cannot read the answer of the operator")
 }
 
 // TestBrowserLeaves: the connection outlives the request that makes it, and a request that waits for it in vain keeps its page.

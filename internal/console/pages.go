@@ -34,12 +34,8 @@ type page struct {
 	// content is the template of its content, Data what that shows.
 	content string
 	Data    any
-	// Stream is the path of the stream that replaces the content; the others are polled. Still pages stay as they are.
-	Stream string
-	Still  bool
-	// Shown is what a page has that is expensive: a request that repeats it sends it. Unchanged: the page has all.
-	Shown     string
-	Unchanged bool
+	// Still pages stay as they are; the others are polled.
+	Still bool
 }
 
 // problem is an error with the next step, in its place on a page.
@@ -64,9 +60,7 @@ func (c *Console) routes() http.Handler {
 			c.write(w, r, p, err)
 		})
 	}
-	open := make(chan struct{}, openStreams)
-	mux.HandleFunc("GET /stream/runs/{id...}", c.streaming(open, c.streamRun))
-	mux.HandleFunc("GET /stream/live", c.streaming(open, c.streamLive))
+	mux.HandleFunc("GET /stream/live", c.streamLive)
 	mux.HandleFunc("GET /open", func(w http.ResponseWriter, r *http.Request) { c.html(w, "open", nil) })
 	files, _ := fs.Sub(assets, "assets")
 	mux.HandleFunc("GET /assets/{name}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, r.PathValue("name")) })
@@ -179,6 +173,9 @@ func (c *Console) write(w http.ResponseWriter, r *http.Request, p page, err erro
 		return
 	}
 	if r.Header.Get("HX-Request") != "" {
+		if p.Still && err == nil { // it was polled until now: the run has ended, or the operator answers again
+			w.Header().Set("HX-Refresh", "true")
+		}
 		c.html(w, "update", s)
 		return
 	}
@@ -196,7 +193,6 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 	}
 	late := new(slow)
 	query := r.URL.Query()
-	query.Del("shown")
 	query.Del("seen")
 	s = shown{page: p, Own: c.o.Version, Query: queryAs(query)}
 	var gone *lost
@@ -208,6 +204,8 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 		}
 	case errors.As(err, &late):
 		s.Lost, s.Slow = problemOf(late), true
+	case err != nil && r.Header.Get("HX-Request") != "": // such as that of an operator that has started again, and loads its hooks
+		s.Lost, s.Answered = problemOf(err), true
 	case err != nil:
 		s.content, s.Data = "problem", problemOf(err)
 		if s.Title == "" {

@@ -90,8 +90,7 @@ func everywhere(f *fake, text string) {
 // pagesOf are the addresses of all pages about a text.
 func pagesOf(text string) []string {
 	name, query := segments(text), url.QueryEscape(text)
-	return []string{"/", "/hooks/" + name, "/queues/" + name, "/queues/" + name + "?key=" + query, "/runs/" + name,
-		"/runs/" + name + "?find=" + query, "/objects/Order/shop/" + name, "/parked", "/sets", "/sets/" + name, "/finalizers", "/live",
+	return []string{"/", "/hooks/" + name, "/queues/" + name, "/queues/" + name + "?key=" + query, "/runs/" + name, "/objects/Order/shop/" + name, "/parked", "/sets", "/sets/" + name, "/finalizers", "/live",
 		"/live?hook=" + query + "&text=" + query, "/search?q=" + query, "/act/parked/retry?id=" + query, "/act/queue/retry?name=" + query,
 		"/runs/unknown", "/act/nonsense", "/objects/Order/shop/unknown"}
 }
@@ -101,7 +100,7 @@ var elements = strings.Fields(`html head meta title link script body a header na
 	ul li ol table thead tbody tr th td span svg rect time code pre details summary mark footer button select option br noscript hx-partial`)
 
 // htmxAttributes are those of the templates.
-var htmxAttributes = strings.Fields("hx-sse:connect hx-sse:close hx-swap hx-get hx-trigger hx-sync hx-target hx-include")
+var htmxAttributes = strings.Fields("hx-sse:connect hx-swap hx-get hx-trigger hx-sync hx-target")
 
 // structure is the page as elements and attributes, without texts: that of hostile names is that of harmless ones.
 func structure(t *testing.T, page string) string {
@@ -159,7 +158,7 @@ func TestHostileNamesAreText(t *testing.T) {
 	harmless := "ha/rm/less" + strings.Repeat("s", len(hostile)) // it has two slashes, and is long, too
 	everywhere(f, harmless)
 	for i, path := range pagesOf(harmless) {
-		if got := structure(t, b.get(path)); got != pages[pagesOf(hostile)[i]] && !strings.Contains(path, "find=") {
+		if got := structure(t, b.get(path)); got != pages[pagesOf(hostile)[i]] {
 			t.Errorf("%s has another structure with a hostile name", path)
 		}
 	}
@@ -173,7 +172,7 @@ func TestLongLines(t *testing.T) {
 		"why": []string{long}})
 	f.set("/run/1-1/context.json", []any{map[string]any{"binding": long}, long})
 	f.set("/parked/list.json", []any{map[string]any{"id": "1", "hook": "a.sh", "error": long}})
-	for path, fields := range map[string]int{"/runs/1-1": 6, "/parked": 1, "/runs/1-1?find=x": 6} {
+	for path, fields := range map[string]int{"/runs/1-1": 6, "/parked": 1} {
 		text := b.get(path)
 		has(t, text, "more bytes")
 		if len(text) > (fields+1)*shownText {
@@ -199,8 +198,6 @@ func TestPages(t *testing.T) {
 			"kubectl shell-operator console /queues/blue -n shop"},
 		"/runs/blue": {"attempt 2 of task blue", "and 7 more", "The end of it", "and 29 more", "3 × blue", "runs save blue",
 			"<summary>Context 1"},
-		"/runs/blue?find=nothing": {"1 context not shown"},
-		"/runs/blue?find=BLUE":    {"<mark>blue</mark>"},
 		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task",
 			"/act/parked/drop?id=blue",
 			"drifted", "All runs of", "It is being deleted", ">Ready</th>", "in 0s, at", "/objects/ConfigMap/shop/blue", "and 7 more"},
@@ -458,26 +455,28 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestRunInProgress: the page of a run is sent again while it runs, and once more at its end.
+// TestRunInProgress: the page of a run is read again while it runs, keeps its output while the operator does not know the run, and is
+// loaded once more at its end: then it has the contexts, and is not read again.
 func TestRunInProgress(t *testing.T) {
 	b, f, _ := started(t)
-	run := map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "first line\n"}
-	f.set("/run/1-1.json", run)
-	f.set("/hook/a.sh/runs.json?all=true", []any{run})
-	has(t, b.get("/runs/1-1"), `hx-sse:connect="`+b.console.access.base+`/stream/runs/1-1"`, "first line")
-	all, cancel := messages(t, b, "/stream/runs/1-1")
-	defer cancel()
-	until(t, all, "first line")
-	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "second line\n"})
-	until(t, all, "second line")
-	// An operator that has started again loads its hooks first, and may not know the run: the page keeps its output.
-	f.set("/run/1-1.json", &refusal{text: "hooks are still being loaded"})
-	if m := until(t, all, "hooks are still being loaded"); strings.Contains(m, "<h1>") || !strings.Contains(m, `hx-target="#lost"`) {
+	run := map[string]any{"id": "2-1", "hook": "a.sh", "status": "running", "output": "first line\n"}
+	f.set("/run/2-1.json", run)
+	f.set("/hook/a.sh/runs.json?all=true", []any{run, map[string]any{"id": "1-1"}})
+	const polled = `hx-trigger="every 2s"`
+	has(t, b.get("/runs/2-1"), polled, "first line", "previous 1-1")
+	f.set("/run/2-1.json", &refusal{text: "hooks are still being loaded"})
+	if m := b.poll("/runs/2-1"); strings.Contains(m, "<h1>") || !strings.Contains(m, "hooks are still being loaded") {
 		t.Errorf("the page is replaced by\n%s", m)
 	}
-	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
-	until(t, all, "exit status 0")
-	until(t, all, "event: done")
+	f.set("/run/2-1.json", map[string]any{"id": "2-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"})
+	f.set("/run/2-1/context.json", []any{map[string]any{"binding": "orders"}})
+	w := b.request("GET", "/runs/2-1", nil, func(r *http.Request) { r.Header.Set("HX-Request", "true") })
+	if w.Header().Get("HX-Refresh") != "true" {
+		t.Errorf("the page is not loaded again: %v", w.Header())
+	}
+	text := b.get("/runs/2-1")
+	has(t, text, "exit status 0", "Context 1 · orders")
+	hasNot(t, text, polled)
 }
 
 // TestManyStreams: a page beside as many others as can follow runs shows why it does not, and connects when one is closed.
@@ -499,27 +498,6 @@ func TestManyStreams(t *testing.T) {
 		defer cancel()
 		connected = !strings.Contains(<-again, "32 pages")
 	}
-}
-
-// TestEndedRun: the page of a run that has ended reads its contexts again only when its neighbours change.
-func TestEndedRun(t *testing.T) {
-	b, f, at := started(t)
-	run := map[string]any{"id": "2-1", "hook": "a.sh", "status": "succeeded", "started": at.Now()}
-	f.set("/run/2-1.json", run)
-	f.set("/hook/a.sh/runs.json?all=true", []any{run, map[string]any{"id": "1-1"}})
-	f.set("/run/2-1/context.json", &refusal{text: "there is no recording"})
-	has(t, b.get("/runs/2-1"), "there is no recording", `name="shown" value=""`)
-	f.set("/run/2-1/context.json", []any{map[string]any{"binding": "orders"}}) // it is written after the end
-	has(t, b.poll("/runs/2-1?shown="), "Context 1 · orders", `name="shown" value="2-1 1-1 "`)
-	at.add(90 * time.Second)
-	text := b.poll("/runs/2-1?find=x&shown=2-1+1-1+")
-	has(t, text, `<hx-partial hx-target="#ago" hx-swap="innerHTML">90 s ago</hx-partial>`, `hx-target="#asof"`)
-	hasNot(t, text, "<h1>", "orders")
-	if n := f.requests("/run/2-1/context.json"); n != 2 {
-		t.Errorf("the contexts were read %d times", n)
-	}
-	f.set("/hook/a.sh/runs.json?all=true", []any{map[string]any{"id": "3-1"}, run, map[string]any{"id": "1-1"}})
-	has(t, b.poll("/runs/2-1?shown=2-1+1-1+"), "next 3-1", "Context 1 · orders", `value="2-1 1-1 3-1"`)
 }
 
 // TestWords: commands can be pasted into a shell as they are.
