@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77675
-	testLines    = 70636
+	productLines = 77300
+	testLines    = 70463
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4906,
+	"cmd/shell-operator":                 4887,
 	"docs":                               136,
 	"internal/app":                       2250,
-	"internal/console":                   2118,
-	"internal/debug":                     7137,
+	"internal/console":                   1770,
+	"internal/debug":                     7129,
 	"internal/debug/history":             882,
 	"internal/dev":                       3072,
 	"internal/dev/lint":                  691,

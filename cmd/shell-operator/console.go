@@ -49,10 +49,7 @@ minute; Enter makes another one.`,
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			return f.serve(ctx, cmd.InOrStdin(), a.stdout, page, console.Options{
-				Connect: func(context.Context) (*console.Connection, error) {
-					return &console.Connection{Operator: debug.NewClient(a.settings.place(), a.timeout)}, nil
-				},
-				Program: "shell-operator", Flags: a.socketFlag(), Timeout: a.timeout,
+				Operator: debug.NewClient(a.settings.place(), a.timeout), Program: "shell-operator", Flags: a.socketFlag(), Timeout: a.timeout,
 			})
 		},
 	}

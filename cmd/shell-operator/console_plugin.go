@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,16 +29,10 @@ func (p *plugin) console(args []string, stdin io.Reader, stdout io.Writer) error
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, stop := untilSignal()
 		defer stop()
+		tunnel := debug.NewTunnel(p.dial, timeout)
+		defer tunnel.Close()
 		return f.serve(ctx, stdin, stdout, strings.Join(args, ""), console.Options{
-			Connect: func(context.Context) (*console.Connection, error) {
-				pod, flags, err := p.shown()
-				if err != nil {
-					return nil, err
-				}
-				tunnel := debug.NewTunnel(func(context.Context) (net.Conn, error) { return p.dial(pod) }, timeout)
-				return &console.Connection{Operator: tunnel, Pod: pod, Flags: flags}, nil
-			},
-			Program: "kubectl shell-operator", Flags: strings.Join(p.own, " "), Timeout: timeout,
+			Operator: tunnel, Replica: p.replica, Program: "kubectl shell-operator", Flags: strings.Join(p.own, " "), Timeout: timeout,
 		})
 	}
 	c.SetArgs(args)
@@ -46,24 +40,34 @@ func (p *plugin) console(args []string, stdin io.Reader, stdout io.Writer) error
 	return c.Execute()
 }
 
-// shown is the Pod of the console, which may be another one after each change of the leader, and the flag that names it among the replicas:
-// commands that are copied from its pages reach it.
-func (p *plugin) shown() (pod, flags string, err error) {
-	if p.named == "" {
-		if pod, err = p.leader(); pod != "" || err != nil {
-			return pod, "--pod " + pod, err
-		}
-	}
-	pod, err = p.pod()
-	return pod, "", err
+// replica is the Pod that the console shows, and the flag that names it among several: commands that are copied from its pages reach it.
+func (p *plugin) replica() (pod, flags string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shown, p.shownFlags
 }
 
-// dial joins a connection with the debug socket in a Pod.
-func (p *plugin) dial(pod string) (net.Conn, error) {
+// dial joins a connection with the debug socket in a Pod, which may be another one after each change of the leader.
+func (p *plugin) dial(context.Context) (net.Conn, error) {
 	path, err := exec.LookPath(p.kubectl)
 	if err != nil {
 		return nil, fmt.Errorf("cannot run kubectl: %w: set KUBECTL to its path", err)
 	}
+	pod, flags := "", ""
+	if p.named == "" {
+		if pod, err = p.leader(); pod != "" {
+			flags = "--pod " + pod
+		}
+	}
+	if pod == "" && err == nil {
+		pod, err = p.pod()
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.shown, p.shownFlags = pod, flags
+	p.mu.Unlock()
 	args := append([]string{"exec", "--stdin"}, p.cluster...)
 	if p.container != "" {
 		args = append(args, "--container", p.container)
@@ -71,31 +75,35 @@ func (p *plugin) dial(pod string) (net.Conn, error) {
 	return newPiped(exec.Command(path, append(args, pod, "--", p.program, "raw", "--connect")...))
 }
 
-// piped is a connection over the standard streams of a process. The process ends with it, and with this one: its standard input is closed.
+// piped is a connection over the standard streams of a process, which ends with it.
 type piped struct {
+	net.Conn
 	cmd    *exec.Cmd
 	stderr lastText
-	// in is what the process reads, out what it writes.
-	in, out *os.File
-	ended   chan struct{}
-	close   sync.Once
+	ended  chan struct{}
 }
 
 func newPiped(cmd *exec.Cmd) (*piped, error) {
-	theirIn, in, err := os.Pipe()
+	syscall.ForkLock.RLock() // another process must not inherit them
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(ends[0])
+		syscall.CloseOnExec(ends[1])
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, err
 	}
-	defer theirIn.Close()
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
+	here, there := os.NewFile(uintptr(ends[0]), "kubectl exec"), os.NewFile(uintptr(ends[1]), "kubectl exec")
+	defer here.Close()
+	defer there.Close()
+	p := &piped{cmd: cmd, ended: make(chan struct{})}
+	if p.Conn, err = net.FileConn(here); err != nil {
+		return nil, err
 	}
-	defer theirOut.Close()
-	p := &piped{cmd: cmd, in: in, out: out, ended: make(chan struct{})}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, &p.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = there, there, &p.stderr
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot run kubectl: %w", err), in.Close(), out.Close())
+		return nil, errors.Join(fmt.Errorf("cannot run kubectl: %w", err), p.Conn.Close())
 	}
 	go func() {
 		defer close(p.ended)
@@ -106,59 +114,30 @@ func newPiped(cmd *exec.Cmd) (*piped, error) {
 
 // Read returns what the process has printed about its end as the error.
 func (p *piped) Read(b []byte) (int, error) {
-	n, err := p.out.Read(b)
+	n, err := p.Conn.Read(b)
 	if errors.Is(err, io.EOF) {
 		<-p.ended
-		return n, fmt.Errorf("kubectl exec has ended: %s", cmp.Or(p.stderr.String(), "the Pod or the connection to it is gone"))
+		return n, fmt.Errorf("kubectl exec has ended: %s", cmp.Or(strings.TrimSpace(string(p.stderr)), "the Pod or the connection to it is gone"))
 	}
 	return n, err
 }
 
-func (p *piped) Write(b []byte) (int, error) { return p.in.Write(b) }
-
 // Close ends the process.
 func (p *piped) Close() error {
-	p.close.Do(func() {
-		_ = p.in.Close()
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-		_ = p.out.Close()
-	})
-	return nil
+	err := p.Conn.Close()
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	return err
 }
-
-func (p *piped) SetDeadline(t time.Time) error {
-	return errors.Join(p.out.SetReadDeadline(t), p.in.SetWriteDeadline(t))
-}
-func (p *piped) SetReadDeadline(t time.Time) error  { return p.out.SetReadDeadline(t) }
-func (p *piped) SetWriteDeadline(t time.Time) error { return p.in.SetWriteDeadline(t) }
-func (p *piped) LocalAddr() net.Addr                { return pipeAddress{} }
-func (p *piped) RemoteAddr() net.Addr               { return pipeAddress{} }
-
-type pipeAddress struct{}
-
-func (pipeAddress) Network() string { return "pipe" }
-func (pipeAddress) String() string  { return "kubectl exec" }
 
 // lastText keeps the end of what is written.
-type lastText struct {
-	mu   sync.Mutex
-	text []byte
-}
+type lastText []byte
 
 // lastBytes is how much of the errors of kubectl is kept.
 const lastBytes = 2 << 10
 
 func (l *lastText) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, b...)
-	l.text = l.text[max(0, len(l.text)-lastBytes):]
+	*l = append(*l, b...)
+	*l = (*l)[max(0, len(*l)-lastBytes):]
 	return len(b), nil
-}
-
-func (l *lastText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.TrimSpace(string(l.text))
 }

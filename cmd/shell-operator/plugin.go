@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -64,6 +65,10 @@ type plugin struct {
 	command []string
 	// own are the flags above as they were given, for commands on pages.
 	own []string
+
+	mu sync.Mutex
+	// shown is the Pod that a console shows, shownFlags the flag that names it.
+	shown, shownFlags string
 }
 
 // runPlugin returns the exit code, unless kubectl exec replaces this process.

@@ -25,7 +25,7 @@ func TestLatePageInABrowser(t *testing.T) {
 	b.console.link.limit = 1e9
 	f.hang(func(path string) bool { return path == "/sets/list.json" || path == "/hook/list.json" })
 	sets := b.tab("/sets")
-	sets.Says("The operator is slow.")
+	sets.Says("No answer from the operator since")
 	sets.Says("Waiting for the operator.")
 	live := sets.Another()
 	live.Visit("http://" + b.console.access.host + b.console.access.base + "/live")

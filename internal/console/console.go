@@ -26,8 +26,10 @@ import (
 
 // Options of a console.
 type Options struct {
-	// Connect returns a connection to the operator. It is called again after a connection has ended. The context is that of the connection.
-	Connect func(context.Context) (*Connection, error)
+	Operator Operator
+	// Replica returns the Pod of the operator, and the flags that name it among several for commands on pages. It is nil for an operator on
+	// this machine.
+	Replica func() (pod, flags string)
 	// Timeout is the time limit of an answer; 10 s if it is 0.
 	Timeout time.Duration
 	// Version is that of the console.
@@ -61,13 +63,16 @@ func Listen(o Options) (*Console, error) {
 	if o.now == nil {
 		o.now = time.Now
 	}
+	if o.Replica == nil {
+		o.Replica = func() (pod, flags string) { return "", "" }
+	}
 	listener, err := listen(o.Listen)
 	if err != nil {
 		return nil, err
 	}
 	c := &Console{o: o, listener: listener, access: newAccess(listener.Addr().String(), o.now), streams: make(chan struct{}, openStreams)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	c.link = newLink(c.ctx, &c.o)
+	c.link = newLink(&c.o)
 	c.templates = c.parse()
 	return c, nil
 }
@@ -79,7 +84,6 @@ func (c *Console) Address(page string) string {
 
 // Run serves until the context ends. Streams end then; other requests have a second.
 func (c *Console) Run(ctx context.Context) error {
-	defer c.link.close()
 	defer c.access.close()
 	defer c.stop()
 	server := &http.Server{
@@ -111,7 +115,8 @@ func (c *Console) command(words ...string) string {
 	for i := range all {
 		all[i] = Quote(all[i])
 	}
-	for _, flags := range []string{c.o.Flags, c.link.named()} { // quoted as they are
+	_, replica := c.o.Replica()
+	for _, flags := range []string{c.o.Flags, replica} { // quoted as they are
 		if flags != "" {
 			all = append(all, flags)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -114,8 +113,6 @@ func (f *fake) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	return f.answer(path)
 }
 
-func (*fake) Close() {}
-
 func (f *fake) Post(ctx context.Context, path string, form url.Values) (io.ReadCloser, error) {
 	if form.Get("dryRun") != "true" {
 		if err := f.wait(ctx, path); err != nil {
@@ -194,11 +191,7 @@ func listening(t *testing.T) (*browser, *fake, *clock) {
 	f := &fake{answers: map[string]any{"/status.json": map[string]any{"version": "v9"}}}
 	at := &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	c, err := Listen(Options{
-		Connect: func(context.Context) (*Connection, error) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return &Connection{Operator: f, Pod: "operator-0", Flags: "--pod operator-0"}, f.down
-		},
+		Operator: f, Replica: func() (pod, flags string) { return "operator-0", "--pod operator-0" },
 		Routes:  app.Routes(),
 		Version: "v10", Program: "kubectl shell-operator", Flags: "-n shop", Listen: "127.0.0.1:0", now: at.Now,
 	})
@@ -299,50 +292,22 @@ func hasNot(t *testing.T, text string, unwanted ...string) {
 	}
 }
 
-// TestReconnection: pages keep what they show while the operator does not answer, and connect again with growing delay.
+// TestReconnection: pages keep what they show while the operator does not answer, and show since when.
 func TestReconnection(t *testing.T) {
 	b, f, at := started(t)
 	has(t, b.get("/"), "Overview", "operator v9 ·", "in Pod <strong>operator-0", "console v10",
 		"<code class=\"copy\">kubectl shell-operator console / -n shop --pod operator-0</code>")
+	lost := "No answer from the operator since " + at.Now().Local().Format("15:04:05")
 	f.fail(errors.New("the tunnel has ended"))
-	has(t, b.poll("/"), "No answer from the operator since", "the tunnel has ended", `hx-target="#lost"`)
+	has(t, b.poll("/"), lost, "the tunnel has ended", `hx-target="#lost"`)
 	hasNot(t, b.poll("/"), "<h1>") // the content stays
-	count := func() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.gets) }
-	before := count()
-	for range 40 { // 20 s
-		at.add(500 * time.Millisecond)
-		b.poll("/")
-	}
-	if n := count() - before; n != 0 {
-		t.Errorf("%d requests without a connection", n)
-	}
+	at.add(time.Minute)
+	has(t, b.poll("/"), lost)
 	f.set("/status.json", map[string]any{"version": "v11"})
 	f.fail(nil)
-	at.add(maxDelay)
 	text := b.poll("/")
 	has(t, text, "<h1>Overview</h1>", "operator v11", "kubectl shell-operator console / -n shop --pod operator-0<")
 	hasNot(t, text, "No answer")
-}
-
-// TestGrowingDelay: attempts to connect after 0.5 s, 1 s, 2 s, 4 s, 8 s, then every 10 s.
-func TestGrowingDelay(t *testing.T) {
-	at, attempts := &clock{now: time.Unix(0, 0)}, []string{}
-	l := newLink(t.Context(), &Options{
-		Connect: func(context.Context) (*Connection, error) {
-			attempts = append(attempts, fmt.Sprint(at.now.Sub(time.Unix(0, 0)).Seconds()))
-			return nil, errors.New("no Pod")
-		}, now: at.Now,
-	})
-	for at.now.Before(time.Unix(40, 0)) {
-		_, err := l.current(t.Context())
-		if gone := new(lost); !errors.As(err, &gone) || !gone.since.Equal(time.Unix(0, 0)) {
-			t.Fatalf("%v", err)
-		}
-		at.add(100 * time.Millisecond)
-	}
-	if got := strings.Join(attempts, " "); got != "0 0.5 1.5 3.5 7.5 15.5 25.5 35.5" {
-		t.Errorf("attempts at %s", got)
-	}
 }
 
 // TestCutAnswer: an operator that ends while it answers changes nothing of a page.
@@ -359,71 +324,25 @@ func TestCutAnswer(t *testing.T) {
 	has(t, b.poll("/"), "does not show this", "cannot read the answer of the operator")
 }
 
-// TestBrowserLeaves: the connection outlives the request that makes it, and a request that waits for it in vain keeps its page.
-func TestBrowserLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, release := &fake{answers: map[string]any{"/status.json": map[string]any{"version": "v9"}}}, make(chan struct{})
-		l := newLink(t.Context(), &Options{Connect: func(context.Context) (*Connection, error) {
-			<-release
-			return &Connection{Operator: leaving{f}}, nil
-		}, now: time.Now})
-		browser, leave := context.WithCancel(t.Context())
-		var first sync.WaitGroup
-		first.Go(func() { _, _ = l.current(browser) })
-		synctest.Wait()
-		var status struct{ Version string }
-		if err := l.get(t.Context(), "/status.json", &status); !errors.As(err, new(*lost)) {
-			t.Errorf("a request that waits gets %v", err)
-		}
-		leave()
-		close(release)
-		first.Wait()
-		if err := l.get(t.Context(), "/status.json", &status); err != nil || status.Version != "v9" {
-			t.Errorf("the next request gets %v", err)
-		}
-	})
-}
-
-// leaving is an operator whose requests end with their context.
-type leaving struct{ *fake }
-
-func (l leaving) Get(ctx context.Context, path string) (io.ReadCloser, error) {
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return l.fake.Get(ctx, path)
-}
-
-// TestSlowRoute: a route that takes longer than the limit is no lost connection. The page shows which it is, and requests it again; others
-// show their parts.
-func TestSlowRoute(t *testing.T) {
+// TestLateAnswer: a route that takes longer than the limit keeps the page, which requests it again; others are not affected.
+func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f, _ := listening(t)
 		everywhere(f, "4")
 		f.hang(func(path string) bool { return path == "/sets/list.json" })
-		const late = "the operator needs more than 10s for /sets/list, and answers other requests"
+		const late = "it has not answered /sets/list within 10s: it is stopped or busy"
 		page := b.get("/sets")
-		has(t, page, "The operator is slow.", late, "with a longer --timeout", `hx-trigger="every 2s" hx-target="#content"`,
-			"The page is requested again by itself")
-		hasNot(t, page, "No answer from the operator", "shows what was known")
-		has(t, b.poll("/sets"), late, "The page shows what was known then, and is requested again by itself")
-		has(t, b.get("/"), "<h2 id=\"problems\">") // over the same connection
+		has(t, page, "No answer from the operator since", late, "with a longer --timeout", `hx-trigger="every 2s" hx-target="#content"`,
+			"The page connects again by itself")
+		has(t, b.poll("/sets"), late, "The page shows what was known then")
+		has(t, b.get("/"), "<h2 id=\"problems\">")
 		f.hang(nil)
 		has(t, b.poll("/sets"), `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`, "<table class=")
-
-		f.hang(func(path string) bool { return strings.HasSuffix(path, "/lanes.json") })
-		has(t, b.get("/queues/4"), "Pause…", "the operator needs more than 10s for /queue/4/lanes")
 
 		// An action may have been carried out.
 		address := b.form("/act/parked/retry?id=4")
 		f.hang(func(path string) bool { return path == "/parked/retry.json" })
-		has(t, b.request("POST", address, url.Values{}, nil).Body.String(),
-			"It is not known whether it was done", "the operator needs more than 10s for /parked/retry")
-
-		f.hang(func(string) bool { return true })
-		page = b.get("/sets")
-		has(t, page, "No answer from the operator since", "it has not answered within 10s: it is stopped or busy",
-			"The page connects again by itself")
-		hasNot(t, page, "is slow")
+		has(t, b.request("POST", address, url.Values{}, nil).Body.String(), "It is not known whether it was done",
+			"it has not answered /parked/retry")
 	})
 }

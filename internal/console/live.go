@@ -79,7 +79,7 @@ func (c *Console) lostText(err error) []byte {
 	if gone := (*lost)(nil); errors.As(err, &gone) {
 		s.Lost, s.Since = problemOf(gone.error), gone.since
 	} else if err != nil {
-		s.Lost, s.Answered, s.Slow = problemOf(err), true, errors.As(err, new(*slow))
+		s.Lost, s.Answered = problemOf(err), true
 	}
 	_ = c.templates.ExecuteTemplate(&b, "lostPart", s)
 	return b.Bytes()
@@ -105,15 +105,15 @@ func (c *Console) streamLive(w http.ResponseWriter, r *http.Request) {
 	if d.Hook != "" {
 		path = "/hook/" + segments(d.Hook) + path
 	}
-	for wait := firstDelay; ; {
+	for wait := time.Second; ; {
 		body, err := c.link.stream(r.Context(), path)
 		if s.send(c.lostText(err)) != nil {
 			return
 		}
 		if err != nil {
-			wait = min(2*wait, maxDelay)
+			wait = min(2*wait, 8*time.Second)
 		} else {
-			wait = firstDelay
+			wait = time.Second
 			if c.entries(s, &d, body) != nil {
 				return
 			}

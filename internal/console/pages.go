@@ -70,8 +70,7 @@ func (c *Console) routes() http.Handler {
 // parse reads the templates. They are part of the program: an error is a bug that each test finds.
 func (c *Console) parse() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		// A page may wait for the operator, and then for the answer whether it is there.
-		"patience": func() int64 { return (c.link.limit + 5*probeLimit).Milliseconds() },
+		"patience": func() int64 { return (c.link.limit + time.Second).Milliseconds() }, // of a page that waits for the operator
 		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String,
 		"bars": bars, "lower": strings.ToLower,
 		"brief": debug.OneLine, "filled": func(t debug.Table) debug.Table { return t.Filled(c.o.now()) },
@@ -148,14 +147,14 @@ func queryOf(fields ...string) string {
 // shown is what the frame of a page shows.
 type shown struct {
 	page
-	// Version is that of the operator, Own that of the console. Elsewhere is the command that opens the page.
-	Version, Pod, Own, Elsewhere string
+	// Own is the version of the console. Elsewhere is the command that opens the page.
+	Pod, Own, Elsewhere string
 	// Content is the rendered content. Lost is why there is none, or no newer one.
 	Content template.HTML
 	Lost    *problem
-	// Since is when the operator did not answer any more. Answered: it does, with Lost; Slow: it answers other requests.
-	Since          time.Time
-	Answered, Slow bool
+	// Since is when the operator did not answer any more. Answered: it does, with Lost.
+	Since    time.Time
+	Answered bool
 	// Fresh is what the page would show without Lost: nothing yet.
 	Fresh bool
 	// Query is that of the address, for requests that repeat it.
@@ -191,7 +190,6 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 	if p.Path == "" {
 		p.Path = r.URL.EscapedPath()
 	}
-	late := new(slow)
 	query := r.URL.Query()
 	query.Del("seen")
 	s = shown{page: p, Own: c.o.Version, Query: queryAs(query)}
@@ -202,8 +200,6 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 		if s.Title == "" {
 			s.Title = "No answer"
 		}
-	case errors.As(err, &late):
-		s.Lost, s.Slow = problemOf(late), true
 	case err != nil && r.Header.Get("HX-Request") != "": // such as that of an operator that has started again, and loads its hooks
 		s.Lost, s.Answered = problemOf(err), true
 	case err != nil:
@@ -213,7 +209,7 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 		}
 	}
 	s.Fresh = s.Lost != nil && r.Header.Get("HX-Request") == ""
-	s.Version, s.Pod = c.link.peer()
+	s.Pod, _ = c.o.Replica()
 	s.Elsewhere = c.command("console", p.Path+s.Query)
 	if s.Lost == nil {
 		if s.Status == nil {
@@ -255,8 +251,7 @@ func problemOf(err error) *problem {
 	return p
 }
 
-// part reads a part of a page. What the operator answers instead is shown in its place, and that it is late; only a lost operator is the
-// error of the page.
+// part reads a part of a page. What the operator answers instead is shown in its place; only a lost operator is the error of the page.
 func (c *Console) part(r *http.Request, path string, into any) (*problem, error) {
 	err := c.link.get(r.Context(), path, into)
 	if err == nil || errors.As(err, new(*lost)) || errors.Is(err, context.Canceled) {

@@ -90,7 +90,8 @@ func everywhere(f *fake, text string) {
 // pagesOf are the addresses of all pages about a text.
 func pagesOf(text string) []string {
 	name, query := segments(text), url.QueryEscape(text)
-	return []string{"/", "/hooks/" + name, "/queues/" + name, "/queues/" + name + "?key=" + query, "/runs/" + name, "/objects/Order/shop/" + name, "/parked", "/sets", "/sets/" + name, "/finalizers", "/live",
+	return []string{"/", "/hooks/" + name, "/queues/" + name, "/queues/" + name + "?key=" + query, "/runs/" + name,
+		"/objects/Order/shop/" + name, "/parked", "/sets", "/sets/" + name, "/finalizers", "/live",
 		"/live?hook=" + query + "&text=" + query, "/search?q=" + query, "/act/parked/retry?id=" + query, "/act/queue/retry?name=" + query,
 		"/runs/unknown", "/act/nonsense", "/objects/Order/shop/unknown"}
 }
@@ -207,7 +208,7 @@ func TestPages(t *testing.T) {
 		"/finalizers":             {"orphaned with 3 objects", "/act/finalizers/remove?instance=blue&amp;name=blue&amp;yes=true"},
 		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
 		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
-		"/search?q=Order/eu/o-17": {"Nothing is found.", "has no /object/Order/eu/o-17"},
+		"/search?q=Order/eu/o-17": {"Nothing is found.", "the operator has no /object/Order/eu/o-17"},
 		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop",
 			`/act/parked/retry?id=blue&amp;seen=`},
 		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "kubectl shell-operator queue retry blue --key &#39;a b&#39; -n shop"},
@@ -215,7 +216,7 @@ func TestPages(t *testing.T) {
 			`/act/queue/retry?key=&amp;name=blue&amp;seen=`},
 		"/act/queue/retry?name=blue":          {"kubectl shell-operator queue retry blue -n shop", `/act/queue/retry?name=blue&amp;seen=`},
 		"/act/queue/skip?name=blue&key=a%0Ab": {`/act/queue/skip?key=a%0Ab&amp;name=blue&amp;seen=`},
-		"/objects/Order/shop/older":           {"the operator is of version v9, which has no /object/Order/shop/older"},
+		"/objects/Order/shop/older":           {"the operator has no /object/Order/shop/older: it is of another version"},
 	} {
 		has(t, b.get(path), want...)
 	}

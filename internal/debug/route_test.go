@@ -173,16 +173,6 @@ func TestErrorsTravelWhole(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", path, err, want)
 		}
 	}
-	for text, want := range map[string]bool{
-		`{"error":"there is no /sets/list here","code":"notFound"}`: true, // of an older operator
-		`{"error":"another text","code":"noRoute"}`:                 true,
-		`{"error":"there is no run \"1:2\"","code":"notFound"}`:     false,
-	} {
-		got := new(Problem)
-		if err := refusalOf(404, []byte(text)); !errors.As(err, &got) || got.NoRoute() != want {
-			t.Errorf("%s: no route is %t", text, got.NoRoute())
-		}
-	}
 	if body := ask(api, "GET", "/hook/nope/snapshots", nil).
 		Body.String(); body != "there is no hook \"nope\": shell-operator hook list shows all hooks\n" {
 		t.Errorf("upstream's route: %q", body)

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -62,7 +62,10 @@ func servePipes(ctx context.Context, api *API, p *pipes) (ended func()) {
 func over(conn net.Conn) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) {
 		dialed := conn
-		conn = nil // a second one would panic
+		conn = nil
+		if dialed == nil {
+			return nil, &Problem{text: "there is no other connection"}
+		}
 		return dialed, nil
 	}
 }
@@ -247,94 +250,62 @@ func TestTunnelHangs(t *testing.T) {
 	})
 }
 
-// When the operator ends, so does the stream, and later requests fail.
-func TestTunnelEnds(t *testing.T) {
-	p := newPipes()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := servePipes(ctx, operate(theOperator()).api(), p)
-	conn, err := p.dial(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := NewTunnel(over(conn), time.Minute)
-	defer c.Close()
-	body, err := c.Get(t.Context(), "/tail.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	cancel()
-	ended()
-	if text, _ := io.ReadAll(body); len(text) > 0 {
-		t.Errorf("the stream delivers %q", text)
-	}
-	if _, err := get(t, c, "/"); err == nil || errors.As(err, new(*refusal)) {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
-// A connection that ends by itself reports why, to all requests: of kubectl, for instance.
-func TestTunnelReportsWhy(t *testing.T) {
-	here, there := net.Pipe()
-	c := NewTunnel(over(explained{here}), time.Minute)
-	defer c.Close()
-	go func() {
-		_, _ = there.Read(make([]byte, 1))
-		there.Close()
-	}()
-	for range 2 {
-		if _, err := get(t, c, "/"); err == nil || err.Error() != "the Pod is gone" {
-			t.Errorf("the error is %v", err)
-		}
-	}
-}
-
 // explained is a connection that knows why it has ended.
 type explained struct{ net.Conn }
 
-func (e explained) Read(b []byte) (int, error)  { return because(e.Conn.Read(b)) }
-func (e explained) Write(b []byte) (int, error) { return because(e.Conn.Write(b)) }
-
-func because(n int, err error) (int, error) {
+func (e explained) Read(b []byte) (int, error) {
+	n, err := e.Conn.Read(b)
 	if err != nil {
 		err = &Problem{text: "the Pod is gone"}
 	}
 	return n, err
 }
 
-// A connection that cannot be made is tried once, and its error is that of all requests.
-func TestTunnelIsNotMade(t *testing.T) {
-	dialed := 0
-	c := NewTunnel(func(context.Context) (net.Conn, error) {
-		dialed++
-		return nil, &Problem{text: "no Pod"}
-	}, time.Minute)
-	defer c.Close()
-	for range 3 {
-		if _, err := get(t, c, "/"); err == nil || err.Error() != "no Pod" || dialed != 1 {
-			t.Errorf("%v after %d attempts", err, dialed)
+// A tunnel whose connection has ended reports why, ends its streams, and makes another one with growing delay.
+func TestTunnelConnectsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := servePipes(ctx, operate(theOperator()).api(), p)
+		began, dialed, fails, last := time.Now(), []string{}, error(nil), net.Conn(nil)
+		c := NewTunnel(func(ctx context.Context) (conn net.Conn, err error) {
+			dialed = append(dialed, fmt.Sprint(time.Since(began).Seconds()))
+			if fails != nil {
+				return nil, fails
+			}
+			last, err = p.dial(ctx)
+			return explained{last}, err
+		}, time.Minute)
+		body, err := c.Get(ctx, "/tail.json")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// An operator that speaks HTTP/1.1 only is an error.
-func TestTunnelToAnOldOperator(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{Handler: operate(theOperator()).api(), ReadHeaderTimeout: time.Minute}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = s.Serve(l) })
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := NewTunnel(over(conn), time.Minute)
-	if text, err := get(t, c, "/"); err == nil {
-		t.Errorf("it answers %q", text)
-	}
-	c.Close()
-	s.Close()
-	serving.Wait()
+		last.Close()
+		if text, err := io.ReadAll(body); len(text) > 0 || err == nil {
+			t.Errorf("the stream delivers %q, %v", text, err)
+		}
+		body.Close()
+		if _, err := get(t, c, "/"); err == nil || err.Error() != "the Pod is gone" {
+			t.Errorf("the error is %v", err)
+		}
+		time.Sleep(40 * time.Second)
+		fails = &Problem{text: "no Pod"}
+		for range 400 { // 40 s
+			if _, err := get(t, c, "/"); !errors.Is(err, fails) {
+				t.Errorf("the error is %v", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got, want := strings.Join(dialed, " "), "0 40 40.5 41.5 43.5 47.5 55.5 65.5 75.5"; got != want {
+			t.Errorf("dialed at %s, want %s", got, want)
+		}
+		fails = nil
+		time.Sleep(maxDelay)
+		if text, err := get(t, c, "/"); err != nil {
+			t.Errorf("%s %v", text, err)
+		}
+		c.Close()
+		cancel()
+		ended()
+	})
 }
