@@ -26,7 +26,7 @@ import (
 // parallelRestores is the maximum of members that are restored at the same time.
 const parallelRestores = 4
 
-// driftKey identifies a member to check for drift, or, without a member, the owner of a set that ends.
+// driftKey identifies a member to check for drift.
 type driftKey struct {
 	id string
 	ref
@@ -39,8 +39,6 @@ type baseline struct {
 	set       effect.ObjectSet // without objects
 	ownerKind kube.Resource
 	resources map[schema.GroupKind]kube.Resource
-	// ended: the owner is gone, so nothing is restored until the next Sync.
-	ended bool
 }
 
 // setBaseline stores the set as the baseline for drift.
@@ -222,7 +220,7 @@ func (a *Applier) Contested() (all []Contested) {
 	now := a.opts.Now()
 	for _, s := range a.states() {
 		s.mu.Lock()
-		if s.baseline != nil && !s.baseline.ended {
+		if s.baseline != nil {
 			c := Contested{Hook: s.baseline.hook, Set: s.baseline.set.Name, ID: s.shortID()}
 			for r, latest := range s.restores {
 				if s.differing[r] && latest.note != "" && (latest.stopped || latest.failures > 0 || now.Before(latest.until)) {
@@ -267,8 +265,6 @@ type restores struct {
 	note string
 	// failures counts the failed attempts since the last restore.
 	failures int
-	// endings counts how often the owner was found gone.
-	endings int
 }
 
 const (
@@ -327,10 +323,10 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	}
 	defer release()
 	s.mu.Lock()
-	base, ended := s.baseline, s.baseline != nil && s.baseline.ended
+	base := s.baseline
 	last, known := s.applied[item.ref]
 	s.mu.Unlock()
-	if base == nil {
+	if base == nil || !known || last.unwanted { // or a Sync has begun the set again
 		return
 	}
 	c := &restoration{
@@ -342,13 +338,6 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	c.log = a.opts.Log.With("hook", base.hook, "set", base.set.Name, "object", item.ref.String())
 	if a.opts.Warned != nil {
 		ctx = kube.WithWarnings(ctx, func(about, text string) { a.opts.Warned(c.log, base.hook, about, text) })
-	}
-	switch {
-	case item.ref == ref{} && ended:
-		c.awaitEnd(ctx)
-		return
-	case ended || !known || last.unwanted: // or a Sync has begun the set again
-		return
 	}
 	err := c.restore(ctx)
 	for attempt := 1; errors.Is(err, errFaster) && attempt < maxAttempts; attempt++ {
@@ -444,68 +433,18 @@ func (c *restoration) restore(ctx context.Context) error {
 	return nil
 }
 
-// ownerEnds reports whether the owner is gone or terminating: then the members follow, and nothing is restored.
+// ownerEnds drops the set if the owner is gone or terminating: then the members follow, and nothing is restored.
 func (c *restoration) ownerEnds(ctx context.Context) (bool, error) {
-	if c.set.Owner == nil {
+	o := c.set.Owner
+	if o == nil {
 		return false, nil
 	}
-	owner, err := c.readEnd(ctx)
-	if err != nil || owner != nil && owner.DeletionTimestamp == nil {
+	owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
+	if err != nil || owner != nil && string(owner.UID) == o.UID && owner.DeletionTimestamp == nil {
 		return false, err
 	}
-	c.ends()
+	c.drop(c.state)
 	return true, nil
-}
-
-// readEnd returns the owner, or nil if it is gone.
-func (c *restoration) readEnd(ctx context.Context) (*live, error) {
-	o := c.set.Owner
-	owner, err := c.get(ctx, c.ownerKind, o.Namespace, o.Name)
-	if err != nil || owner != nil && string(owner.UID) != o.UID {
-		return nil, err
-	}
-	return owner, nil
-}
-
-// ends ends the drift of the set. The members may be gone before the owner, or after it, so the rest follows when both are.
-func (c *restoration) ends() {
-	c.state.mu.Lock()
-	if c.state.baseline != nil {
-		c.state.baseline.ended = true
-	}
-	c.state.mu.Unlock()
-	c.mu.Lock()
-	c.watchOnly(c.state, nil)
-	c.mu.Unlock()
-	c.drifted.AddAfter(driftKey{id: c.id}, minFailureDelay)
-}
-
-const (
-	// maxOwnerDelay bounds the delay between two looks at the owner of a set that ends.
-	maxOwnerDelay = time.Minute
-	// maxEndings is how often a set is looked at whose owner is gone and which has members. They may stay: those that are kept.
-	maxEndings = 8
-)
-
-// awaitEnd forgets the set when its owner is gone, and deletes the parent if no member is left.
-func (c *restoration) awaitEnd(ctx context.Context) {
-	owner, err := c.readEnd(ctx)
-	if err == nil && owner == nil {
-		var empty bool
-		empty, err = c.deleteEmpty(ctx)
-		c.state.mu.Lock()
-		r := c.restores()
-		if err == nil {
-			r.endings++
-		}
-		last := r.endings >= maxEndings
-		c.state.mu.Unlock()
-		if err == nil && (empty || last) {
-			c.drop(c.state)
-			return
-		}
-	}
-	c.drifted.AddAfter(c.item, min(c.failed(), maxOwnerDelay))
 }
 
 // restores are those of the member. It requires state.mu.
@@ -585,7 +524,7 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 	switch {
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause):
 		if o := c.set.Owner; o != nil && o.Namespace == c.ref.namespace {
-			c.ends()
+			c.drop(c.state)
 		} else {
 			c.drifted.AddAfter(c.item, c.failed())
 		}

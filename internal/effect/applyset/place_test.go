@@ -31,59 +31,40 @@ func parents(t *testing.T, client rest.Interface, namespace string) (found []str
 	return found
 }
 
-// The parent of a set whose owner is gone is deleted when no member is left: by the process that knows the set, and by others at their
-// start.
+// The parent of a set whose owner is gone is deleted by a sweep when no member is left.
 func TestParentsAreDeleted(t *testing.T) {
 	cluster := testenv.Shared(t)
 	client := testenv.Client(t, cluster.Config(t))
-	log := slog.New(slog.DiscardHandler)
-	for _, running := range []bool{true, false} {
-		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
-			t.Parallel()
-			own, namespace := cluster.Namespace(t), cluster.Namespace(t)
-			o := newOperator(t, cluster.Config(t), own, own, false)
-			if running {
-				r := newRestorer(t, cluster, own)
-				r.ignoreReports(t)
-				o = r.operator
-			}
-			for _, name := range []string{"stays", "goes", "keeps"} {
-				post(t, client, namespace, "configmaps", fmt.Sprintf(`{"metadata": {"name": %q}}`, name))
-				claim := ""
-				if name == "keeps" {
-					claim = `, {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWriteOnce], ` +
-						`resources: {requests: {storage: 1Mi}}}}`
-				}
-				if err := o.sync(t.Context(),
-					"web.sh", fmt.Sprintf(`{operation: Sync, set: %[2]s, owner: {apiVersion: v1, kind: ConfigMap, namespace: %[1]s, name: %[2]s}, `+
-						`objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: member-%[2]s}}%[3]s]}`, namespace, name, claim)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if all := parents(t, client, own); len(all) != 3 {
-				t.Fatalf("the parents are %v", all)
-			}
-			cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "goes", "keeps")
-			cluster.Kubectl(t, "-n", namespace, "wait", "--for=delete", "configmap/member-goes", "configmap/member-keeps", "--timeout=60s")
-			if !running {
-				if err := newOperator(t, cluster.Config(t), own, own, false).Sweep(t.Context(), log); err != nil {
-					t.Fatal(err)
-				}
-			}
-			left := func() []string {
-				all := parents(t, client, own)
-				slices.Sort(all)
-				for i := range all {
-					all[i] = all[i][:strings.LastIndexByte(all[i], '-')]
-				}
-				return all
-			}
-			want := []string{"shell-operator-keeps", "shell-operator-stays"}
-			if !running && !slices.Equal(left(), want) {
-				t.Errorf("the parents are %v", left())
-			}
-			await(t, "the parent is not deleted", func() bool { return slices.Equal(left(), want) })
-		})
+	own, namespace := cluster.Namespace(t), cluster.Namespace(t)
+	o := newOperator(t, cluster.Config(t), own, own, false)
+	for _, name := range []string{"stays", "goes", "keeps"} {
+		post(t, client, namespace, "configmaps", fmt.Sprintf(`{"metadata": {"name": %q}}`, name))
+		claim := ""
+		if name == "keeps" {
+			claim = `, {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim}, spec: {accessModes: [ReadWriteOnce], ` +
+				`resources: {requests: {storage: 1Mi}}}}`
+		}
+		if err := o.sync(t.Context(),
+			"web.sh", fmt.Sprintf(`{operation: Sync, set: %[2]s, owner: {apiVersion: v1, kind: ConfigMap, namespace: %[1]s, name: %[2]s}, `+
+				`objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: member-%[2]s}}%[3]s]}`, namespace, name, claim)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := parents(t, client, own); len(all) != 3 {
+		t.Fatalf("the parents are %v", all)
+	}
+	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "goes", "keeps")
+	cluster.Kubectl(t, "-n", namespace, "wait", "--for=delete", "configmap/member-goes", "configmap/member-keeps", "--timeout=60s")
+	if err := newOperator(t, cluster.Config(t), own, own, false).Sweep(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	left := parents(t, client, own)
+	for i := range left {
+		left[i] = left[i][:strings.LastIndexByte(left[i], '-')]
+	}
+	slices.Sort(left)
+	if !slices.Equal(left, []string{"shell-operator-keeps", "shell-operator-stays"}) {
+		t.Errorf("the parents are %v", left)
 	}
 }
 

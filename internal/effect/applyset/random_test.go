@@ -3,6 +3,7 @@ package applyset
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -253,7 +254,8 @@ func (w *randomSets) end() {
 	w.addOwner()
 }
 
-// collect deletes the objects of owners that have ended, as the garbage collector does: an API server in memory has none.
+// collect deletes the objects of owners that have ended, as the garbage collector does: an API server in memory has none. Then it sweeps
+// the records of their sets, as an operator does once an hour.
 func (w *randomSets) collect() {
 	for namespace, uid := range w.ended {
 		for name, o := range configMaps(w.t, w.client, namespace) {
@@ -262,6 +264,7 @@ func (w *randomSets) collect() {
 			}
 		}
 	}
+	w.must(w.process.Sweep(w.t.Context(), slog.New(slog.DiscardHandler)))
 }
 
 // quiet waits until everything is as wanted, and nothing else is kept or left.

@@ -83,19 +83,12 @@ func (a *Applier) sweep(ctx context.Context, log *slog.Logger, set *Set) error {
 	if err := s.readOwner(ctx); err != nil || s.owner != nil {
 		return err
 	}
-	_, err = s.deleteEmpty(ctx)
-	return err
-}
-
-// deleteEmpty deletes the parent if the set has no member, and reports whether there is none.
-func (s *session) deleteEmpty(ctx context.Context) (bool, error) {
-	_, err := s.read(ctx)
+	_, err = s.read(ctx)
 	if err = cmp.Or(err, errors.Join(s.incomplete...)); err != nil || len(s.members) > 0 {
-		return false, err
+		return err
 	}
-	err = s.deleteParent(ctx)
-	if errors.Is(err, errOvertaken) { // it has one, or gets one
-		return false, nil
+	if err = s.deleteParent(ctx); errors.Is(err, errOvertaken) { // it has one, or gets one
+		return nil
 	}
-	return true, err
+	return err
 }
