@@ -348,11 +348,6 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 	if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
 		return err
 	}
-	for i := range patches {
-		if p := &patches[i]; p.Set == nil && p.Name != "" && p.Subresource == "" {
-			e.sets.Touch(of.Hook, cmp.Or(p.Namespace, "default"), p.Name, p.Operation.Deletes())
-		}
-	}
 	done.sent = true
 	of.Sent, of.Failed = e.sent.of(of.Hook), done.fail
 	of.Warned = func(log *slog.Logger, p *effect.Patch, about, text string) {

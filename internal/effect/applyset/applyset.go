@@ -77,8 +77,6 @@ type Applier struct {
 	narrow map[schema.GroupResource]bool
 	// copied are the objects with a copied label that were logged.
 	copied map[types.UID]bool
-	// touched are the latest changes by other operations of hooks, by namespace and name.
-	touched map[[2]string]touch
 	// followers are the watches that run, unwatched the scopes whose missing permission was logged.
 	followers map[scope]*follower
 	unwatched map[scope]bool
@@ -118,7 +116,7 @@ func New(o Options) *Applier {
 	}
 	o.Version = cmp.Or(o.Version, "v0.0.0") // KEP-3659 requires one
 	return &Applier{
-		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{}, touched: map[[2]string]touch{},
+		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{},
 		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
 	}
 }

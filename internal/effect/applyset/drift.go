@@ -429,7 +429,7 @@ func (c *restoration) restore(ctx context.Context) error {
 	if err := c.apply(ctx, current); err != nil {
 		return err
 	}
-	c.log.Info("A changed object of a set is restored", "changedBy", c.changedBy(current))
+	c.log.Info("A changed object of a set is restored", "changedBy", changers(current, c.manager))
 	return nil
 }
 
@@ -478,7 +478,7 @@ func (c *restoration) may(current *live) error {
 	delay, begins := r.next(c.opts.Now())
 	c.state.mu.Unlock()
 	if begins {
-		by := c.changedBy(current)
+		by := changers(current, c.manager)
 		c.state.mu.Lock()
 		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, by)
 		c.state.mu.Unlock()
@@ -660,43 +660,6 @@ func setOf(fields *metav1.FieldsV1) *fieldpath.Set {
 		return &fieldpath.Set{}
 	}
 	return s
-}
-
-// maxTouched bounds the memory for objects that other operations have changed.
-const maxTouched = 1000
-
-// touch is a change of an object by an operation other than Sync.
-type touch struct {
-	hook    string
-	deletes bool
-}
-
-// Touch notes that another operation of a hook changes or deletes an object: if that is a member, the log of its restore names the hook.
-// All of these operations have one manager.
-func (a *Applier) Touch(hook, namespace, name string, deletes bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.sets) == 0 {
-		return
-	}
-	if len(a.touched) == maxTouched {
-		clear(a.touched)
-	}
-	a.touched[[2]string{strings.Clone(namespace), strings.Clone(name)}] = touch{hook, deletes} // they are parts of a file's text
-}
-
-// changedBy names what has changed a member: managers, and the hook behind that of operations.
-func (c *restoration) changedBy(current *live) string {
-	by := changers(current, c.manager)
-	at := [2]string{cmp.Or(c.ref.namespace, "default"), c.ref.name}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	latest := c.touched[at]
-	if latest.hook == "" || latest.deletes != (current == nil) || current != nil && !slices.ContainsFunc(current.ManagedFields, isOperators) {
-		return by
-	}
-	delete(c.touched, at) // the next change may be another client's
-	return by + " (hook " + latest.hook + ")"
 }
 
 // changers names the managers of an object but the set's, the latest first.
