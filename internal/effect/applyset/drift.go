@@ -332,7 +332,7 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	c := &restoration{
 		session: &session{Applier: a, names: base.names, hook: base.hook, set: &base.set,
 			needs: func(string, ...kube.Rule) {}, state: s,
-			ownerKind: base.ownerKind, resources: base.resources, restoring: true},
+			ownerKind: base.ownerKind, resources: base.resources},
 		ref: item.ref, last: last, item: item,
 	}
 	c.log = a.opts.Log.With("hook", base.hook, "set", base.set.Name, "object", item.ref.String())

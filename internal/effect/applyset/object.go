@@ -416,13 +416,9 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 // patchApply sends a server-side apply and returns the metadata of the object.
 func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, name string, manifest []byte,
 	force bool) (*live, bool, error) {
-	req := s.write(s.opts.Client.Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...))
+	req := s.write(s.opts.Client.Patch(types.ApplyPatchType).AbsPath(append(res.Path(namespace), name)...)).SetHeader("Accept", metadataOnly)
 	if force {
 		req = req.Param("force", "true")
-	}
-	isCRD := res.Kind == crdKind.Kind && res.Group == crdKind.Group
-	if !isCRD { // the conditions of a CRD are needed
-		req = req.SetHeader("Accept", metadataOnly)
 	}
 	var code int
 	result := req.Body(manifest).Do(ctx).StatusCode(&code)
@@ -438,10 +434,7 @@ func (s *session) patchApply(ctx context.Context, res kube.Resource, namespace, 
 		return nil, false, err
 	}
 	s.reportAnswer(ctx, res, namespace, name, text, manifest)
-	if isCRD && !established(text) && !s.restoring && !s.opts.DryRun {
-		err = s.untilEstablished(ctx, res, name)
-	}
-	return &answer, code == http.StatusCreated, err
+	return &answer, code == http.StatusCreated, nil
 }
 
 // decode reads an answer of the API server.
@@ -510,37 +503,8 @@ func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, select
 	}
 }
 
-// crdTimeout is how long a Sync waits until a CRD is established and its kind is served.
+// crdTimeout is how long a Sync waits until the kind of a CRD is served.
 const crdTimeout = time.Minute
-
-func established(crd []byte) bool {
-	var seen struct {
-		Status struct{ Conditions []metav1.Condition }
-	}
-	return json.Unmarshal(crd, &seen) == nil && slices.ContainsFunc(seen.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type == "Established" && c.Status == metav1.ConditionTrue
-	})
-}
-
-func (s *session) untilEstablished(ctx context.Context, res kube.Resource, name string) error {
-	limited, cancel := context.WithTimeout(ctx, crdTimeout)
-	defer cancel()
-	done := false
-	one := kube.One{Client: s.opts.Client, Path: res.Path(""), Name: name}
-	err := one.Watch(limited, nil, func(crd []byte) {
-		if crd == nil || established(crd) {
-			done = crd != nil
-			cancel()
-		}
-	})
-	switch {
-	case done:
-		return nil
-	case kube.IsPermissionMissing(err):
-		return explain(err, res, "", "watch")
-	}
-	return errors.Join(fmt.Errorf("it is not established within %s: check its conditions", crdTimeout), err)
-}
 
 // resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is
 // established.
@@ -556,7 +520,10 @@ func (s *session) resolveDefined(ctx context.Context, objects []*object) {
 				o.resource = res
 				s.resources[o.GroupKind] = res
 				continue
-			case ctx.Err() != nil, s.opts.DryRun, !errors.As(err, new(*kube.UnknownKindError)):
+			case ctx.Err() != nil:
+				o.err = fmt.Errorf("its kind is not served within %s, check the conditions of its CRD: %w", crdTimeout, err)
+				continue
+			case s.opts.DryRun, !errors.As(err, new(*kube.UnknownKindError)):
 				o.err = err
 				continue
 			}

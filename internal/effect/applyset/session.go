@@ -47,8 +47,6 @@ type session struct {
 	members   map[ref]*live
 	// incomplete are reasons not to prune.
 	incomplete []error
-	// restoring: one member is applied, and nothing depends on it.
-	restoring bool
 	// adopts is the id of the set whose members become those of this one.
 	adopts string
 	// deleted and released count members that were pruned.
