@@ -187,10 +187,10 @@ func (s *session) one(ctx context.Context, o *object) error {
 		return o.err
 	}
 	err := s.decide(ctx, o)
-	if kube.IsPermissionMissing(err) {
-		return explain(err, o.resource, o.namespace, memberVerbs...)
+	if s.owner != nil && apierrors.IsForbidden(err) && strings.Contains(err.Error(), "blockOwnerDeletion") {
+		return fmt.Errorf("%w: %s", err, kube.Grant(s.set.Owner.Namespace, s.blocking()))
 	}
-	return err
+	return explain(err, o.resource, o.namespace, memberVerbs...)
 }
 
 // decide creates the object, changes it or adopts it, and decides again if another client was faster.
@@ -374,10 +374,6 @@ func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool
 	} else if written != nil {
 		written("", "")
 	}
-	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "blockOwnerDeletion") && s.unblock() {
-		manifest = s.manifest(o)
-		answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, uid), force)
-	}
 	ours := err == nil && (created || uid != "" || s.meets(answer))
 	if ours && o.kept != isKept(answer.Annotations) { // the annotation has come or gone since the object was read, or with this manifest
 		o.kept = !o.kept
@@ -392,22 +388,6 @@ func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool
 		s.state.mu.Unlock()
 	}
 	return answer, created, err
-}
-
-// unblock leaves blockOwnerDeletion out of all further requests of the set. It reports whether that may help.
-func (s *session) unblock() bool {
-	if s.owner == nil {
-		return false
-	}
-	s.state.mu.Lock()
-	first := !s.state.unblocked
-	s.state.unblocked = true
-	s.state.mu.Unlock()
-	if first {
-		s.log.Warn("Members do not block the deletion of their owner, because a permission is missing", "owner", s.ownerKind.Kind,
-			"hint", kube.Grant(s.set.Owner.Namespace, s.blocking()))
-	}
-	return true
 }
 
 // metadataOnly is the media type of requests whose answers are metadata. Custom API servers may not support it.

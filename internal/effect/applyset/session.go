@@ -516,12 +516,7 @@ func (s *session) ownerReference(controller bool) metav1.OwnerReference {
 	r := metav1.OwnerReference{APIVersion: gv, Kind: s.ownerKind.Kind, Name: s.owner.Name, UID: s.owner.UID}
 	if controller {
 		yes := true
-		r.Controller = &yes
-		s.state.mu.Lock()
-		if !s.state.unblocked {
-			r.BlockOwnerDeletion = &yes
-		}
-		s.state.mu.Unlock()
+		r.Controller, r.BlockOwnerDeletion = &yes, &yes
 	}
 	return r
 }

@@ -22,8 +22,6 @@ type state struct {
 	places places
 	// last identifies the last change of the set by this process, if it is that in the parent. Otherwise nothing else here counts.
 	last string
-	// unblocked: the owner may not be blocked, because a permission is missing.
-	unblocked bool
 	// leftWarned: the warning that members outlive their owner is logged.
 	leftWarned bool
 	// baseline is nil before the first Sync and after an empty one.
