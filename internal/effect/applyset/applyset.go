@@ -75,8 +75,6 @@ type Applier struct {
 	sets map[string]*state // by id
 	// narrow are the resources whose objects in all namespaces may not be listed.
 	narrow map[schema.GroupResource]bool
-	// copied are the objects with a copied label that were logged.
-	copied map[types.UID]bool
 	// followers are the watches that run, unwatched the scopes whose missing permission was logged.
 	followers map[scope]*follower
 	unwatched map[scope]bool
@@ -116,7 +114,7 @@ func New(o Options) *Applier {
 	}
 	o.Version = cmp.Or(o.Version, "v0.0.0") // KEP-3659 requires one
 	return &Applier{
-		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{}, copied: map[types.UID]bool{},
+		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{},
 		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
 	}
 }

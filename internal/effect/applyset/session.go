@@ -450,7 +450,7 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 			case s.isMember(item):
 				s.members[r] = item
 			default:
-				s.reportCopy(r, item)
+				s.log.Debug("An object has the label of a set that did not create it, it is left alone", "object", r.String())
 			}
 		}
 	}
@@ -482,23 +482,6 @@ func (s *session) readRelabelled(ctx context.Context) error {
 		}
 	}
 	return joined(errs)
-}
-
-// maxCopied bounds the memory for objects that were logged: controllers recreate them.
-const maxCopied = 10_000
-
-// reportCopy logs an object that has the label of the set, but is no member.
-func (s *session) reportCopy(r ref, o *live) {
-	s.mu.Lock()
-	known := s.copied[o.UID]
-	if len(s.copied) == maxCopied {
-		clear(s.copied)
-	}
-	s.copied[o.UID] = true
-	s.mu.Unlock()
-	if !known {
-		s.log.Info("An object has the label of a set that did not create it, it is left alone", "object", r.String())
-	}
 }
 
 // owns reports whether an object gets a reference to the owner.
