@@ -3,7 +3,6 @@ package applyset
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -569,21 +568,25 @@ func (c *restoration) stays(ctx context.Context, res kube.Resource, created *liv
 // keep makes a member that must be kept independent of the owner.
 func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live) error {
 	// The parent first, so that it is not gone before its members.
-	if _, err := c.disown(ctx, parentResource, c.parentPath(), &c.parent.live); err != nil {
-		return fmt.Errorf("cannot change its parent: %w", explain(err, parentResource, c.namespace, "patch"))
-	}
-	answer, err := c.disown(ctx, res, append(res.Path(c.ref.namespace), c.ref.name), current)
-	if err != nil {
+	if err := c.writeParent(ctx, c.parent.places, false, false); err != nil {
 		return err
 	}
-	manifest, err := c.disowned(c.last.manifest)
-	if err != nil {
+	answer := current
+	if at := slices.IndexFunc(current.OwnerReferences, c.isOwner); at >= 0 {
+		var err error
+		steps := append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
+		if answer, err = c.patchJSON(ctx, res, append(res.Path(c.ref.namespace), c.ref.name), steps); err != nil {
+			return err
+		}
+	}
+	o := &object{ref: c.ref, member: &effect.Member{Object: c.last.manifest}, kept: true}
+	if err := o.decode(); err != nil {
 		return err
 	}
 	c.log.Info("An object of a set is kept when its owner is deleted, because of an annotation", "annotation", pruneAnnotation)
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	is := c.applied(manifest, answer)
+	is := c.applied(c.manifest(o), answer)
 	if c.fieldsHash(current) == c.last.fieldsHash {
 		delete(c.state.differing, c.ref)
 	} else { // other clients have changed it, too
@@ -591,40 +594,6 @@ func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live
 	}
 	c.state.applied[c.ref] = is
 	return nil
-}
-
-// disown removes the reference to the owner.
-func (c *restoration) disown(ctx context.Context, res kube.Resource, path []string, current *live) (*live, error) {
-	at := slices.IndexFunc(current.OwnerReferences, c.isOwner)
-	if at < 0 {
-		return current, nil
-	}
-	steps := append(testsOf(current), step{Op: "remove", Path: fmt.Sprintf("/metadata/ownerReferences/%d", at)})
-	return c.patchJSON(ctx, res, path, steps)
-}
-
-// disowned returns a manifest without the reference to the owner.
-func (s *session) disowned(manifest []byte) ([]byte, error) {
-	var tree, meta map[string]json.RawMessage
-	if err := json.Unmarshal(manifest, &tree); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(tree["metadata"], &meta); err != nil {
-		return nil, err
-	}
-	var references []metav1.OwnerReference
-	if text := meta["ownerReferences"]; text != nil {
-		if err := json.Unmarshal(text, &references); err != nil {
-			return nil, err
-		}
-	}
-	references = slices.DeleteFunc(references, s.isOwner)
-	if delete(meta, "ownerReferences"); len(references) > 0 {
-		meta["ownerReferences"], _ = json.Marshal(references)
-	}
-	delete(tree, "metadata")
-	rest, _ := json.Marshal(tree) // all of it came from JSON
-	return assemble(meta, rest), nil
 }
 
 // same stores that the member is as it was applied.

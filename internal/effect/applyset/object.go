@@ -126,13 +126,8 @@ func (s *session) manifest(o *object) []byte {
 	if o.namespace != "" {
 		o.meta["namespace"], _ = json.Marshal(o.namespace)
 	}
-	return assemble(o.meta, o.rest)
-}
-
-// assemble makes a manifest of metadata, which is not empty, and the rest.
-func assemble(meta map[string]json.RawMessage, rest []byte) []byte {
-	text, _ := json.Marshal(meta) // all of it came from JSON
-	return slices.Concat([]byte(manifestStart[:len(manifestStart)-1]), text, []byte{','}, rest[1:])
+	text, _ := json.Marshal(o.meta) // all of it came from JSON
+	return slices.Concat([]byte(manifestStart[:len(manifestStart)-1]), text, []byte{','}, o.rest[1:])
 }
 
 // manifestStart begins all manifests: the metadata comes first.
