@@ -83,6 +83,8 @@ type Applier struct {
 	wake      chan struct{}
 	// drifted has the members to check. Run sets it before anything uses it.
 	drifted workqueue.TypedDelayingInterface[driftKey]
+	// failing has the delays after failed restores.
+	failing workqueue.TypedRateLimiter[driftKey]
 }
 
 // applied is the last successful apply of an object.
@@ -116,6 +118,7 @@ func New(o Options) *Applier {
 	return &Applier{
 		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{},
 		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
+		failing: workqueue.NewTypedItemExponentialFailureRateLimiter[driftKey](minFailureDelay, maxDelay),
 	}
 }
 

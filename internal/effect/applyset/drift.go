@@ -55,7 +55,7 @@ func (s *session) setBaseline() {
 	restoring := map[ref]*restores{}
 	for r, latest := range s.state.restores { // their delays stay
 		if s.wanted[r] {
-			latest.stopped = false
+			latest.stopped, latest.note = false, ""
 			restoring[r] = latest
 		}
 	}
@@ -216,13 +216,12 @@ type Contested struct {
 
 // Contested returns the sets with such members, by hook and id.
 func (a *Applier) Contested() (all []Contested) {
-	now := a.opts.Now()
 	for _, s := range a.states() {
 		s.mu.Lock()
 		if s.baseline != nil {
 			c := Contested{Hook: s.baseline.hook, Set: s.baseline.set.Name, ID: s.shortID()}
 			for r, latest := range s.restores {
-				if s.differing[r] && latest.note != "" && (latest.stopped || latest.failures > 0 || now.Before(latest.until)) {
+				if s.differing[r] && latest.note != "" {
 					c.Notes = append(c.Notes, latest.note)
 				}
 			}
@@ -262,8 +261,6 @@ type restores struct {
 	stopped bool
 	// note is why the member is not restored now: while it is stopped, until the end of a delay, or after a failed attempt.
 	note string
-	// failures counts the failed attempts since the last restore.
-	failures int
 }
 
 const (
@@ -296,13 +293,7 @@ func (r *restores) next(now time.Time) (delay time.Duration, begins bool) {
 
 // made counts a restore.
 func (r *restores) made(now time.Time) {
-	r.times, r.last, r.failures = append(r.times, now), now, 0
-}
-
-// failed returns the delay after a failed restore.
-func (r *restores) failed() time.Duration {
-	r.failures = min(r.failures+1, 20)
-	return min(minFailureDelay<<(r.failures-1), maxDelay)
+	r.times, r.last, r.note = append(r.times, now), now, ""
 }
 
 var (
@@ -326,6 +317,7 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	last, known := s.applied[item.ref]
 	s.mu.Unlock()
 	if base == nil || !known || last.unwanted { // or a Sync has begun the set again
+		a.failing.Forget(item)
 		return
 	}
 	c := &restoration{
@@ -345,11 +337,11 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	switch {
 	case err == nil, errors.Is(err, errStopped), errors.Is(err, errFaster), ctx.Err() != nil: // after errFaster a further event follows
 	case errors.Is(err, errOvertaken):
-		a.drifted.AddAfter(item, c.failed())
+		a.drifted.AddAfter(item, a.failing.When(item))
 	case errors.Is(err, errForeign):
 		c.log.Warn("An object of a set is not restored", "reason", err.Error())
 	default:
-		delay := c.failed()
+		delay := a.failing.When(item)
 		c.state.mu.Lock()
 		// which may have values of the object
 		c.restores().note = c.ref.String() + " is not restored, because requests fail: the log has the error"
@@ -368,13 +360,6 @@ type restoration struct {
 	item driftKey
 	// counted: the difference is reported.
 	counted bool
-}
-
-// failed returns the delay after a failed restore.
-func (c *restoration) failed() time.Duration {
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	return c.restores().failed()
 }
 
 func (c *restoration) restore(ctx context.Context) error {
@@ -525,7 +510,7 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 		if o := c.set.Owner; o != nil && o.Namespace == c.ref.namespace {
 			c.drop(c.state)
 		} else {
-			c.drifted.AddAfter(c.item, c.failed())
+			c.drifted.AddAfter(c.item, c.failing.When(c.item))
 		}
 		return errStopped
 	case isReplaced(err):
@@ -544,6 +529,7 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 	c.state.applied[c.ref] = c.applied(c.last.manifest, answer)
 	c.restores().made(c.opts.Now())
 	delete(c.state.differing, c.ref)
+	c.failing.Forget(c.item)
 	return nil
 }
 
@@ -601,9 +587,10 @@ func (c *restoration) same() {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	if r := c.state.restores[c.ref]; r != nil {
-		r.failures = 0
+		r.note = ""
 	}
 	delete(c.state.differing, c.ref)
+	c.failing.Forget(c.item)
 }
 
 // takenBy returns the manager whose apply has taken fields from the set, or "".

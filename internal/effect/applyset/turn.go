@@ -89,6 +89,7 @@ func (a *Applier) tryBegin(item driftKey) (*state, func()) {
 	s := a.sets[item.id]
 	if s == nil {
 		a.mu.Unlock()
+		a.failing.Forget(item)
 		return nil, nil
 	}
 	s.users++
