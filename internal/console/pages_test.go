@@ -76,7 +76,7 @@ func everywhere(f *fake, text string) {
 		"history": []any{map[string]any{"hook": text, "since": at}}})
 	f.set("/parked/list.json", []any{map[string]any{"id": text, "hook": text, "queue": text, "key": text, "bindings": []string{text},
 		"about": []string{text}, "contexts": 2, "attempts": 3, "since": at, "error": text, "gaveUp": true}})
-	set := map[string]any{"id": text, "set": text, "hook": text, "owner": text, "namespace": text, "members": 2, "problem": text,
+	set := map[string]any{"id": text, "set": text, "hook": text, "owner": text, "namespace": text, "problem": text,
 		"objects": []any{map[string]any{"kind": text, "namespace": text, "name": text, "state": "drifted", "reason": text}}}
 	f.set("/sets/list.json", []any{set})
 	f.set("/sets/"+escaped+".json", set)

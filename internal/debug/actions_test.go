@@ -101,7 +101,6 @@ func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error
 type fakeSets struct{ *fakeActions }
 
 func (f fakeSets) List(context.Context) ([]applyset.Set, error) { return slices.Clone(f.sets), nil }
-func (f fakeSets) Count(context.Context, []applyset.Set)        {}
 func (f fakeSets) Show(context.Context, *slog.Logger, string) ([]applyset.MemberState, error) {
 	return f.members, nil
 }
@@ -141,11 +140,9 @@ func busyOperator() *fake {
 	}
 	op.orphans = []finalizer.Orphan{{Entry: gone, Objects: 3}}
 	op.sets = []applyset.Set{
-		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "a"},
-			Members: 1},
-		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "b"},
-			Members: 2},
-		{ID: "web-3", Name: "web", Hook: "big.py", Members: 1},
+		{ID: "pages-1", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "a"}},
+		{ID: "pages-2", Name: "pages", Hook: "gone.sh", Owner: &applyset.SetOwner{Kind: "ConfigMap", Namespace: "default", Name: "b"}},
+		{ID: "web-3", Name: "web", Hook: "big.py"},
 	}
 	op.lost = op.sets[:2]
 	op.members = []applyset.MemberState{

@@ -23,8 +23,6 @@ import (
 // setStore has the sets of an installation.
 type setStore interface {
 	List(context.Context) ([]applyset.Set, error)
-	// Count sets the numbers of members.
-	Count(context.Context, []applyset.Set)
 	Show(ctx context.Context, log *slog.Logger, id string) ([]applyset.MemberState, error)
 	// Delete prunes a set, Adopt moves it to another hook or name.
 	Delete(ctx context.Context, log *slog.Logger, id string) (deleted, released int, err error)
@@ -65,8 +63,8 @@ func SetsTopic(o SetsOptions) Topic {
 		Routes: []Route{
 			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list, Command: &Command{
 				Use: "sets list", Short: "List the sets of objects of all hooks", List: listOf[Set]("sets", refreshedSlow),
-				Long: "List the sets of objects of this installation: the id, the hook, the owner, the number of objects, " +
-					"and whether the hook is gone.",
+				Long: "List the sets of objects of this installation: the id, the hook, the owner, and whether the " +
+					"hook is gone.",
 				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
 			}},
 			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show, Command: &Command{
@@ -133,10 +131,8 @@ type Set struct {
 	Name string `json:"set"`
 	Hook string `json:"hook"`
 	// Owner is its kind and name, empty without one.
-	Owner string `json:"owner,omitempty"`
-	// Members is the number of objects, if it is known.
-	Members    *int `json:"members,omitempty"`
-	HookAbsent bool `json:"hookAbsent"`
+	Owner      string `json:"owner,omitempty"`
+	HookAbsent bool   `json:"hookAbsent"`
 	// Problem is why this version cannot use the record.
 	Problem string `json:"problem,omitempty"`
 }
@@ -150,10 +146,6 @@ func (s *Set) Actions() []Action {
 
 // Cells are those of the set in a list.
 func (s *Set) Cells() []Cell {
-	var members any
-	if s.Members != nil {
-		members = *s.Members
-	}
 	problem := ""
 	switch {
 	case s.Problem != "":
@@ -162,7 +154,7 @@ func (s *Set) Cells() []Cell {
 		problem = "the hook is gone"
 	}
 	return []Cell{asSet.of("SET", s.ID), asText.of("NAME", s.Name), asHook.of("HOOK", s.Hook), asText.of("OWNER", s.Owner),
-		asNumber.of("OBJECTS", members), asFault.of("PROBLEM", problem), asActions.of("ACTIONS", s.Actions())}
+		asFault.of("PROBLEM", problem), asActions.of("ACTIONS", s.Actions())}
 }
 
 // ShownSet is a set with its objects.
@@ -192,11 +184,8 @@ func (s *Set) line() string {
 	if s.Owner != "" {
 		text += ", owner " + s.Owner
 	}
-	switch {
-	case s.Problem != "":
+	if s.Problem != "" {
 		text += ": its record " + s.Problem
-	case s.Members != nil:
-		text += ": " + count(*s.Members, "object")
 	}
 	if s.HookAbsent {
 		text += ", the hook is gone"
@@ -211,15 +200,11 @@ func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 		return nil, err
 	}
 	sets, err := t.o.Sets.List(ctx)
-	t.o.Sets.Count(ctx, sets)
 	known := !t.o.NoOperator
 	for _, s := range sets {
 		shown := Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Problem: s.Problem}
 		if s.Owner != nil {
 			shown.Owner = s.Owner.String()
-		}
-		if s.Members >= 0 {
-			shown.Members = &s.Members
 		}
 		shown.HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook })
 		all = append(all, shown)

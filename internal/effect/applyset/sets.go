@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,8 +27,6 @@ type Set struct {
 	ID, Name, Hook string
 	// Owner is nil for a set without one.
 	Owner *SetOwner
-	// Members is the number of members; below 0 it is unknown.
-	Members int
 	// Problem is why this version cannot use the parent.
 	Problem string
 
@@ -129,56 +126,6 @@ func (a *Applier) List(ctx context.Context) (sets []Set, err error) {
 	}
 	slices.SortFunc(sets, func(x, y Set) int { return cmp.Or(cmp.Compare(x.Hook, y.Hook), cmp.Compare(x.ID, y.ID)) })
 	return sets, nil
-}
-
-// Count sets the numbers of members, by one list for each kind, or for each of its namespaces where all may not be listed.
-func (a *Applier) Count(ctx context.Context, sets []Set) {
-	type of struct {
-		*Set
-		names
-	}
-	byID, all := map[string]of{}, places{}
-	for i := range sets {
-		n := a.namesOf(&sets[i])
-		byID[n.id] = of{&sets[i], n}
-		all = all.union(sets[i].places)
-		if sets[i].Members = 0; sets[i].Problem != "" {
-			sets[i].Members = -1
-		}
-	}
-	var mu sync.Mutex
-	kinds := slices.Collect(maps.Keys(all))
-	kube.Concurrently(len(kinds), parallel, func(i int) {
-		kind := kinds[i]
-		res, err := a.opts.Resolver.ResolveGroup(ctx, kind)
-		if errors.As(err, new(*kube.UnknownKindError)) {
-			return
-		}
-		var items []live
-		if err == nil {
-			items, err = a.list(ctx, res, "", partOfLabel)
-		}
-		if res.Namespaced && kube.IsPermissionMissing(err) {
-			items, err = nil, nil
-			for _, namespace := range all[kind] {
-				some, failed := a.list(ctx, res, namespace, partOfLabel)
-				items, err = append(items, some...), errors.Join(err, failed)
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for j := range sets {
-			if err != nil && sets[j].places[kind] != nil {
-				sets[j].Members = -1
-			}
-		}
-		for j := range items {
-			r := ref{kind, items[j].Namespace, items[j].Name}
-			if s, ok := byID[items[j].Labels[partOfLabel]]; ok && s.Members >= 0 && s.Set.places.has(r) && s.isMember(&items[j]) {
-				s.Members++
-			}
-		}
-	})
 }
 
 var errAbsent = errors.New("does not exist any more")
