@@ -174,7 +174,7 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 		Filters: filters, RestartCounters: o.Metrics.RestartHookCounters, MaxBytes: hookSeriesBytes,
 		Warned: op.meter.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
-	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Known: op.known, Differs: op.meter.MemberDiffers}
+	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Differs: op.meter.MemberDiffers}
 	with.Shard = op.shards.Shard
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
@@ -197,11 +197,6 @@ func (op *operator) active(name string) bool {
 		return op.life.State(h) != lifecycle.Paused
 	}
 	return false
-}
-
-// known reports whether a hook exists.
-func (op *operator) known(name string) bool {
-	return slices.ContainsFunc(op.life.Hooks(), func(h *hook.Hook) bool { return h.Name == name })
 }
 
 // load loads the first hooks, and makes what needs them.

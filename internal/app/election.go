@@ -105,7 +105,7 @@ func (op *operator) lead(ctx, runs context.Context, lose func(error)) error {
 		return op.runQueues(ctx, runs)
 	}
 	serve := func(held context.Context) {
-		op.effects.Sets().DropAll() // of requests that this replica has answered as a standby
+		op.effects.Sets().Drop(func(string) bool { return true }) // what comes of requests that this replica has answered as a standby
 		defer context.AfterFunc(held, func() { lose(context.Cause(held)) })()
 		_ = op.runQueues(ctx, op.election.Fence(runs))
 	}

@@ -19,7 +19,10 @@ import (
 // ConfigMaps of its namespace finds none.
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
 	before, logged := op.lostSets.Load(), op.lostByHook()
-	op.effects.Sets().DropLost()
+	gone := func(name string) bool {
+		return !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == name })
+	}
+	op.effects.Sets().Drop(gone)
 	all, err := op.effects.Sets().List(ctx)
 	if kube.IsPermissionMissing(err) {
 		return nil
@@ -29,7 +32,7 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 	}
 	lost := []applyset.Set{}
 	for _, s := range all {
-		if !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook }) {
+		if gone(s.Hook) {
 			lost = append(lost, s)
 		}
 	}

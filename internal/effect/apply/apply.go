@@ -86,8 +86,8 @@ type Options struct {
 type Restores struct {
 	// Watch is the configuration of a client that watches, without a time limit of requests.
 	Watch *rest.Config
-	// Active reports whether a hook runs, Known whether it exists.
-	Active, Known func(hook string) bool
+	// Active reports whether a hook runs.
+	Active func(hook string) bool
 	// Differs is called for each member that was changed.
 	Differs func(hook, set, kind string)
 }
@@ -124,7 +124,7 @@ func New(o Options) (*Effects, error) {
 	resolver.Simulated = o.Simulated
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
-		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Known: o.Restores.Known, Differs: o.Restores.Differs,
+		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
 		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
 		Warn: func(hook string, about effect.Owner, note string) {
 			o.Events.Record(hook, kubeevent.Event{

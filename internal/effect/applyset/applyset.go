@@ -63,8 +63,6 @@ type Options struct {
 	Warn    func(hook string, about effect.Owner, note string)
 	// Warned, if set, receives the warnings of the API server to the requests of a restore.
 	Warned func(log *slog.Logger, hook, about, text string)
-	// Known reports whether a hook exists: nothing is kept of the sets of others. It may be nil.
-	Known func(hook string) bool
 }
 
 // Applier makes sets complete. It is safe for concurrent use.

@@ -111,11 +111,12 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 	if err != nil {
 		return err
 	}
+	log := slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, p := range patches {
 		if o.finalizer {
 			p.Set.Finalizers = []string{"example.com/hold"}
 		}
-		if err := o.Sync(ctx, slog.New(slog.NewTextHandler(o.log, nil)), hook, p.Set, func(string, ...kube.Rule) {}); err != nil {
+		if err := o.Sync(ctx, log, hook, p.Set, func(string, ...kube.Rule) {}); err != nil {
 			return err
 		}
 	}

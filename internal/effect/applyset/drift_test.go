@@ -29,8 +29,6 @@ type restorer struct {
 	// While the hook is paused, asked receives each question whether it runs. While requests are cut off, none is answered.
 	paused, cutOff atomic.Bool
 	asked          chan string
-	// The hook is removed.
-	removed atomic.Bool
 	// stop ends the process.
 	stop func()
 }
@@ -99,7 +97,6 @@ func newRestorerAt(t *testing.T, cluster *testenv.Cluster, namespace string, now
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
 	r.options.Warn = func(_ string, _ effect.Owner, note string) { r.warned <- note }
 	r.options.Now = now
-	r.options.Known = func(string) bool { return !r.removed.Load() }
 	r.Applier = New(r.options)
 	ctx, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -559,23 +556,20 @@ func TestIgnoredChangeDuringSync(t *testing.T) {
 	}
 }
 
-// Nothing is kept of the sets of a hook that is gone, also if its last Sync ends later.
+// Nothing is kept of the sets of a hook that is gone.
 func TestHookIsGone(t *testing.T) {
 	cluster := inMemory(t)
 	namespace := cluster.Namespace(t)
 	r := newRestorer(t, cluster, namespace)
-	for range 2 {
-		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, set: web, drift: ignore, objects: [{apiVersion: v1, kind: ConfigMap, `+
-			`metadata: {name: a}}]}`); err != nil {
-			t.Fatal(err)
-		}
-		if sets, _ := r.kept(); sets != 1 && !r.removed.Load() {
-			t.Fatalf("%d sets", sets)
-		}
-		r.removed.Store(true)
-		r.DropLost()
-		if sets, watches := r.kept(); sets+watches != 0 {
-			t.Errorf("%d sets and %d watches are kept", sets, watches)
-		}
+	if err := r.sync(t.Context(), "web.sh", documentOf(map[string]string{"a": "1"})); err != nil {
+		t.Fatal(err)
+	}
+	r.Drop(func(hook string) bool { return hook == "other.sh" })
+	if sets, watches := r.kept(); sets != 1 || watches != 1 {
+		t.Errorf("%d sets and %d watches are kept", sets, watches)
+	}
+	r.Drop(func(hook string) bool { return hook == "web.sh" })
+	if sets, watches := r.kept(); sets+watches != 0 {
+		t.Errorf("%d sets and %d watches are kept of a hook that is gone", sets, watches)
 	}
 }

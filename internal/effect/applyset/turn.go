@@ -127,9 +127,6 @@ func (a *Applier) end(s *state) {
 	}
 	<-s.turn
 	s.mu.Unlock()
-	if a.isLost(s) {
-		a.drop(s)
-	}
 	for _, r := range checks {
 		a.drifted.Add(driftKey{s.id, r})
 	}
@@ -174,29 +171,16 @@ func (a *Applier) drop(s *state) {
 	a.forget(s)
 }
 
-// DropLost drops what is kept of sets whose hook is gone. Those that are in use are dropped when that ends.
-func (a *Applier) DropLost() { a.dropFree(a.isLost) }
-
-// DropAll drops what is kept of all sets that are not in use.
-func (a *Applier) DropAll() { a.dropFree(func(*state) bool { return true }) }
-
-func (a *Applier) dropFree(which func(*state) bool) {
+// Drop drops what is kept of the sets of hooks, but for those that are in use.
+func (a *Applier) Drop(of func(hook string) bool) {
 	for _, s := range a.states() {
 		a.mu.Lock()
 		free := s.users == 0
 		a.mu.Unlock()
-		if free && which(s) {
+		if hook, _ := s.hookAndSet(a.opts.Instance); free && of(hook) {
 			a.drop(s)
 		}
 	}
-}
-
-// isLost reports whether the hook of a set is gone.
-func (a *Applier) isLost(s *state) bool {
-	s.mu.Lock()
-	base := s.baseline
-	s.mu.Unlock()
-	return base != nil && a.opts.Known != nil && !a.opts.Known(base.hook)
 }
 
 // states returns all sets that are kept.
