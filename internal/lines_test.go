@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 77300
-	testLines    = 70463
+	productLines = 76937
+	testLines    = 70440
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,9 +23,9 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4887,
 	"docs":                               136,
-	"internal/app":                       2250,
+	"internal/app":                       2248,
 	"internal/console":                   1770,
-	"internal/debug":                     7129,
+	"internal/debug":                     7114,
 	"internal/debug/history":             882,
 	"internal/dev":                       3072,
 	"internal/dev/lint":                  691,
@@ -34,8 +34,8 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2205,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
-	"internal/effect/apply":              766,
-	"internal/effect/applyset":           4020,
+	"internal/effect/apply":              761,
+	"internal/effect/applyset":           3679,
 	"internal/effect/finalizer":          844,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              1019,
