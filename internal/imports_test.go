@@ -64,19 +64,22 @@ var directions = []struct {
 			"internal/telemetry/logonce"}, "a stage that makes events, and compares its objects with the answers to changes"},
 	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
+	{"internal/source/webhook/keep", []string{"internal/hook", "internal/kube", "internal/telemetry/logonce"}, "objects of the cluster"},
 	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/telemetry/logonce"},
 		"certificates for any server"},
 	{"internal/source/webhook/admission",
-		[]string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"},
+		[]string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/source/webhook/keep"},
 		"a stage; app provides the runs"},
 	{"internal/source/webhook/conversion",
-		[]string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce"},
+		[]string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/telemetry/logonce",
+			"internal/source/webhook/keep"},
 		"a stage; app provides the runs"},
 	{"internal/source/http", []string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver"},
 		"a stage; app provides the runs"},
 	{"internal/source/webhook", []string{
 		"internal/hook", "internal/kube", "internal/httpserver", "internal/source/http",
 		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/source/webhook/conversion",
+		"internal/source/webhook/keep",
 	}, "the servers of webhooks and HTTP hooks; app provides the runs"},
 	{"internal/run/worker", []string{"internal/run/process"}, "processes that serve runs"},
 	{"internal/run/kubectl", nil, "the environment of runs, and a file in a format of its own"},
@@ -133,7 +136,7 @@ var reserved = []struct {
 	reason  string
 }{
 	{"k8s.io/client-go", []string{
-		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/conversion",
+		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/keep",
 		"internal/source/webhook", "internal/source/http",
 		"internal/effect/patch", "internal/effect/applyset", "internal/effect/finalizer", "internal/kube", "internal/replica",
 		"internal/telemetry/kubeevent", "internal/effect/apply", "internal/app", "internal/test/testenv",

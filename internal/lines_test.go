@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76937
-	testLines    = 70440
+	productLines = 76749
+	testLines    = 70392
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1523,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
-	"internal/kube":                      1586,
+	"internal/kube":                      1569,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     2081,
 	"internal/replica":                   1132,
@@ -63,10 +63,11 @@ var packageLines = map[string]int{
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6176,
-	"internal/source/webhook":            1123,
-	"internal/source/webhook/admission":  1839,
+	"internal/source/webhook":            1107,
+	"internal/source/webhook/admission":  1660,
 	"internal/source/webhook/cert":       1149,
-	"internal/source/webhook/conversion": 1178,
+	"internal/source/webhook/conversion": 997,
+	"internal/source/webhook/keep":       205,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -148,22 +147,6 @@ func (o One) Follow(ctx context.Context, b Backoff, wake chan<- struct{}, report
 		}
 		Wake(wake)
 	})
-}
-
-// OnChange calls call whenever a channel is closed, until ctx ends; wait returns then. Each of changes returns the channel of its next
-// change, nil for never.
-func OnChange(ctx context.Context, call func(), changes ...func() <-chan struct{}) (wait func()) {
-	var all sync.WaitGroup
-	for _, change := range changes {
-		next := change() // before call is needed for what it is about
-		all.Go(func() {
-			for Wait(ctx, 0, next) {
-				next = change()
-				call()
-			}
-		})
-	}
-	return all.Wait
 }
 
 // Wake sends on a channel for one token, unless there is one.

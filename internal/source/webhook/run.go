@@ -20,7 +20,7 @@ func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 				fail(err)
 				return
 			}
-			w.unserved.report(Unregistered{Subject: what, Err: err})
+			w.unserved.report("", nil, what, err)
 			w.o.Log.Error("New hooks are not served", "error", err.Error())
 		}
 		begin(serving, &running, r.parts, trouble)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
@@ -20,8 +22,9 @@ type served struct {
 	// registered are the paths in the cluster.
 	registered registered
 	// paths has the secret of the paths; it may be the source of the certificates.
-	certificates, paths     *cert.Source
-	service, namespace, url string
+	certificates, paths *cert.Source
+	service             types.NamespacedName
+	url                 string
 	// clientCA reports that clients are known by their certificates, and not by paths.
 	clientCA bool
 }
@@ -60,7 +63,7 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 	}
 	r.opened = append(r.opened, listening)
 	if at.namespace != "" {
-		s.service, s.namespace = server.ServiceName, at.namespace
+		s.service = types.NamespacedName{Namespace: at.namespace, Name: server.ServiceName}
 	} else {
 		s.url = at.base(listening.Address())
 	}
@@ -71,7 +74,7 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 		return nil, err
 	}
 	r.parts = append(r.parts, part{webhooks, listening.Run})
-	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service)
+	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service.Name)
 	*kind = s
 	r.closed = append(r.closed, func() { *kind = nil })
 	return s, nil

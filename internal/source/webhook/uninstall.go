@@ -3,23 +3,28 @@ package webhook
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
-// removeLeftovers removes the webhooks of earlier hooks: no hook serves them any more.
+// removeLeftovers removes the webhooks of earlier hooks, as no hook serves them any more, and keeps them removed.
 func (w *Servers) removeLeftovers(ctx context.Context) error {
 	at, err := endpointOf(w.o.Cluster, w.o.Webhooks, w.o.Webhooks.Admission)
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered
 	}
 	r, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, ConfigurationName: w.o.Webhooks.ConfigurationName, Report: w.reportAdmission,
-		Log:     w.o.Log,
-		Service: admission.Service{Name: w.o.Webhooks.Admission.ServiceName, Namespace: at.namespace},
+		ConfigurationName: w.o.Webhooks.ConfigurationName, Inside: true,
+		Target: keep.Target{
+			Client: w.client, Service: types.NamespacedName{Namespace: at.namespace, Name: w.o.Webhooks.Admission.ServiceName},
+			Bundle: func() []byte { return nil }, Seen: func(string, []string, bool) {}, Report: w.registrations.report, Log: w.o.Log,
+		},
 	})
 	if err == nil {
-		r.Clear(ctx)
+		err = r.Run(ctx)
 	}
 	return err
 }
@@ -42,13 +47,13 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registered := admission.RegistrarOptions{Client: client, ConfigurationName: o.Webhooks.ConfigurationName,
-		AnyURL: outside && at.url == "", DryRun: o.DryRun, Log: o.Log}
+	registered := admission.RegistrarOptions{Target: keep.Target{Client: client, Log: o.Log}, ConfigurationName: o.Webhooks.ConfigurationName,
+		AnyURL: outside && at.url == "", DryRun: o.DryRun}
 	switch {
 	case at.url != "":
 		registered.URL = at.url
 	case !noService:
-		registered.Service = admission.Service{Name: o.Webhooks.Admission.ServiceName, Namespace: at.namespace}
+		registered.Service = types.NamespacedName{Namespace: at.namespace, Name: o.Webhooks.Admission.ServiceName}
 	}
 	r, err := admission.NewRegistrar(registered)
 	if err != nil {

@@ -24,22 +24,24 @@ type Unregistered struct {
 type registrations struct {
 	mu      sync.Mutex
 	failing map[string]Unregistered // by subject
-	// served are the kinds of admission webhooks that were registered.
-	served sync.Map
 }
 
-// report records a failure; without an error it has ended.
-func (r *registrations) report(u Unregistered) {
+// report records why bindings of hooks are not registered in an object; without an error they are.
+func (r *registrations) report(kind hook.Kind, hooks []string, object string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if u.Err == nil {
-		delete(r.failing, u.Subject)
+	if err == nil {
+		delete(r.failing, object)
 		return
 	}
 	if r.failing == nil {
 		r.failing = map[string]Unregistered{}
 	}
-	r.failing[u.Subject] = u
+	u := Unregistered{Kind: kind, Hooks: hooks, Subject: object, Err: err}
+	if len(hooks) == 0 {
+		u.Kind, u.Left = "", kind != "" // it is about no binding
+	}
+	r.failing[object] = u
 }
 
 // clear forgets all failures.

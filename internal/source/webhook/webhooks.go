@@ -8,6 +8,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 // prepareWebhooks listens for the kinds that hooks need for the first time, and creates handlers.
@@ -37,20 +38,25 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 	return nil
 }
 
-// registers is closed when this replica registers. Only the leader registers the address of one replica, or replicas would overwrite each
-// other forever.
-func (w *Servers) registers(s *served) <-chan struct{} {
-	if s.url == "" {
-		return nil
+// target is what leads to a server.
+func (w *Servers) target(s *served) keep.Target {
+	t := keep.Target{
+		Client: w.client, Service: s.service, URL: s.url, Ready: w.o.Ready, Bundle: s.certificates.Bundle, Token: s.paths.Token,
+		CertManager: w.o.Webhooks.CertManager, Log: w.o.Log,
+		Changes: []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, w.o.ReadyChanged},
+		Seen: func(object string, paths []string, open bool) {
+			if !open || w.pathFile == nil { // where paths have the secret of a file, none is served without it
+				s.registered.set(object, paths, open)
+			}
+		},
+		Report: func(kind hook.Kind, hooks []string, object string, err error) {
+			w.registrations.report(kind, hooks, object, s.unprotected(object, err))
+		},
 	}
-	return w.o.Leading
-}
-
-// seen receives the paths that are registered for a server. Where paths have the secret of a file, none is served without it.
-func (w *Servers) seen(s *served, object string, paths []string, open bool) {
-	if !open || w.pathFile == nil {
-		s.registered.set(object, paths, open)
+	if s.url != "" { // only the leader registers the address of one replica, or replicas would overwrite each other forever
+		t.Leading = w.o.Leading
 	}
+	return t
 }
 
 func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
@@ -68,18 +74,9 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 		return err
 	}
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, Leading: w.registers(s),
-		Seen:              func(object string, paths []string, open bool) { w.seen(s, object, paths, open) },
-		ConfigurationName: o.Webhooks.ConfigurationName, Served: &w.registrations.served,
-		Service: admission.Service{Name: s.service, Namespace: s.namespace}, URL: s.url, Inside: o.Cluster.Inside,
-		Bundle: s.certificates.Bundle, Token: s.paths.Token,
-		Changes:              []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, o.ReadyChanged},
-		CertManager:          o.Webhooks.CertManager,
+		Target: w.target(s), Inside: o.Cluster.Inside, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
-		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Log: o.Log,
-		Report: func(kind hook.Kind, hooks []string, configuration string, err error) {
-			w.reportAdmission(kind, hooks, configuration, s.unprotected(configuration, err))
-		},
+		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups,
 	})
 	if err != nil {
 		return err
@@ -92,18 +89,6 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	return nil
 }
 
-// reportAdmission records why a webhook configuration cannot be written.
-func (w *Servers) reportAdmission(kind hook.Kind, hooks []string, configuration string, err error) {
-	u := Unregistered{Kind: kind, Hooks: hooks, Subject: configuration, Err: err}
-	if len(hooks) == 0 {
-		u.Kind, u.Left = "", true // it is about no binding
-	}
-	w.registrations.report(u)
-}
-
-// crdSubject begins the names of registrations of conversion.
-const crdSubject = "CustomResourceDefinition "
-
 func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
@@ -114,18 +99,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{
-		Client: w.client, Hooks: hooks, Ready: o.Ready, Leading: w.registers(s),
-		Seen:    func(crd string, paths []string, open bool) { w.seen(s, crdSubject+crd, paths, open) },
-		Service: conversion.Service{Name: s.service, Namespace: s.namespace}, URL: s.url,
-		Bundle: s.certificates.Bundle, Token: s.paths.Token,
-		Changes:     []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, o.ReadyChanged},
-		CertManager: o.Webhooks.CertManager, Log: o.Log,
-		Report: func(hooks []string, crd string, err error) {
-			w.registrations.report(Unregistered{Kind: hook.OnConversion, Hooks: hooks, Subject: crdSubject + crd,
-				Err: s.unprotected(crdSubject+crd, err)})
-		},
-	})
+	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{Target: w.target(s), Hooks: hooks})
 	registrar.Look(ctx)
 	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})

@@ -29,22 +29,29 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 			}
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx); close(done) }()
-	stop = func() error { cancel(); return <-done }
-	t.Cleanup(func() { _ = stop() })
+	stop, done := running(t, r)
 	for kinds := map[hook.Kind]bool{}; len(kinds) < len(r.keepers); {
 		select {
 		case kind := <-reconciled:
 			kinds[kind] = true
-		case err := <-done:
-			t.Fatalf("Run ended: %v", err)
+		case <-done:
+			t.Fatal("Run ended")
 		case <-time.After(test.Patience):
 			t.Fatal("no registration")
 		}
 	}
 	return stop
+}
+
+// running runs a registrar until the test ends, or stop is called. Done is closed when it has ended.
+func running(t *testing.T, r *Registrar) (stop func() error, done <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	var err error
+	go func() { defer close(ended); err = r.Run(ctx) }()
+	stop = func() error { cancel(); <-ended; return err }
+	t.Cleanup(func() { _ = stop() })
+	return stop, ended
 }
 
 // until tries repeatedly: the API server takes notice of configurations some time after they are written, and gives no sign.

@@ -41,13 +41,13 @@ func (k *keeper) decide(live, want *configuration) action {
 // created reports whether an operator has created the object, and not a chart or a user.
 func created(live *configuration) bool { return live.Labels[managedByLabel] == managedBy }
 
-// writtenLater reports whether an operator that started after this one wrote the object.
+// writtenLater reports whether an operator with other hooks that started after this one wrote the object.
 func (k *keeper) writtenLater(live *configuration) bool {
 	if live == nil {
 		return false
 	}
 	started, err := time.Parse(time.RFC3339Nano, live.Annotations[startedAnnotation])
-	return err == nil && started.After(k.started)
+	return err == nil && started.After(k.started) && live.Annotations[versionAnnotation] != k.version
 }
 
 // changed reports whether webhooks that were in the object are missing in it, or different. Additional ones are those of another replica.

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // full are hooks with all settings of a binding, and hooks with none.
@@ -65,11 +67,16 @@ func complete(o RegistrarOptions) RegistrarOptions {
 	if o.Seen == nil {
 		o.Seen = func(string, []string, bool) {}
 	}
+	if o.Bundle == nil {
+		o.Bundle = func() []byte { return nil }
+	}
 	if o.Report == nil {
 		o.Report = func(hook.Kind, []string, string, error) {}
 	}
 	return o
 }
+
+var svc = types.NamespacedName{Namespace: "ns", Name: "svc"}
 
 func newRegistrar(t *testing.T, o RegistrarOptions) (*Registrar, *logText) {
 	t.Helper()
@@ -87,13 +94,14 @@ func newRegistrar(t *testing.T, o RegistrarOptions) (*Registrar, *logText) {
 
 // The objects equal testdata/configurations.json.
 func TestConfigurations(t *testing.T) {
-	r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, DefaultFailurePolicy: "Ignore"})
+	r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), DefaultFailurePolicy: "Ignore", Target: keep.Target{Service: svc}})
 	var got []*configuration
 	for _, k := range r.keepers {
 		k.started = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 		got = append(got, k.written(k.desired(nil, []byte("CA"))))
 	}
-	byURL, _ := newRegistrar(t, RegistrarOptions{Hooks: full()[1:], URL: "https://127.0.0.1:9680/", CertManager: "ns/cert"})
+	byURL, _ := newRegistrar(t, RegistrarOptions{Hooks: full()[1:],
+		Target: keep.Target{URL: "https://127.0.0.1:9680", CertManager: "ns/cert"}})
 	got = append(got, byURL.keepers[0].desired(nil, nil))
 	text, err := json.MarshalIndent(got, "", "  ")
 	if err != nil {
@@ -104,17 +112,18 @@ func TestConfigurations(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	now := time.Now().UTC()
-	mine, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}})
+	mine, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Target: keep.Target{Service: svc}})
 	k := mine.keepers[0]
 	k.started = now
-	without, _ := newRegistrar(t, RegistrarOptions{Service: Service{"svc", "ns"}})
+	without, _ := newRegistrar(t, RegistrarOptions{Target: keep.Target{Service: svc}})
 	none := without.keepers[0]
 	none.started = now
-	starting, _ := newRegistrar(t,
-		RegistrarOptions{Hooks: full(), Service: Service{"svc", "ns"}, Ready: func(*hook.Hook) bool { return false }})
+	starting, _ := newRegistrar(t, RegistrarOptions{Hooks: full(),
+		Target: keep.Target{Service: svc, Ready: func(*hook.Hook) bool { return false }}})
 	awaiting := starting.keepers[0]
 	awaiting.started = now
-	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Service: Service{"svc", "other"}})
+	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(),
+		Target: keep.Target{Service: types.NamespacedName{Name: "svc", Namespace: "other"}}})
 	as := func(k *keeper, started time.Time, change func(*configuration)) *configuration {
 		k.started = started
 		c := k.written(k.desired(nil, nil))
@@ -182,8 +191,8 @@ func TestExcludedNamespaces(t *testing.T) {
 		{Binding: hook.Binding{Name: "any"},
 			NamespaceLabels: &hook.LabelSelector{MatchExpressions: []hook.LabelRequirement{{Key: byName, Operator: "Exists"}}}},
 	}
-	r, _ := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{{Name: "a", Validating: bindings}}, URL: "https://x",
-		ExcludeNamespaces: []string{"kube-system", "ns"}})
+	r, _ := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{{Name: "a", Validating: bindings}},
+		ExcludeNamespaces: []string{"kube-system", "ns"}, Target: keep.Target{URL: "https://x"}})
 	var got []string
 	for _, w := range r.keepers[0].desired(nil, nil).Webhooks {
 		got = append(got, w.Name+": "+metav1.FormatLabelSelector(w.NamespaceSelector))
@@ -221,7 +230,7 @@ func TestExcludedClients(t *testing.T) {
 // later has written stays for longer.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), URL: "https://x"})
+		r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Target: keep.Target{URL: "https://x"}})
 		k := r.keepers[0]
 		live := k.written(k.desired(nil, nil))
 		check := func(want time.Duration) {
@@ -238,12 +247,13 @@ func TestPause(t *testing.T) {
 		k.restored = time.Now()
 		time.Sleep(20 * time.Second)
 		check(40 * time.Second)
+		live.Annotations[versionAnnotation] = "another"
 		live.Annotations[startedAnnotation] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano)
 		check(5 * time.Minute)
 		time.Sleep(time.Minute)
 		check(4 * time.Minute)
 		live.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit"}}
-		if got := writer(live); got != `"kubectl-edit" at x` {
+		if got := writer(live); got != `"kubectl-edit"` {
 			t.Errorf("the writer is %s", got)
 		}
 	})

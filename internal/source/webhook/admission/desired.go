@@ -2,6 +2,10 @@ package admission
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 const (
@@ -22,11 +27,8 @@ const (
 	managedBy      = "shell-operator"
 	// startedAnnotation is when the operator that wrote the object started.
 	startedAnnotation = "shell-operator.io/started"
-	// awaitedAnnotation has the hooks of the operator that wrote the object, separated by commas, that were not ready then. Another replica
-	// adds their webhooks.
-	awaitedAnnotation = "shell-operator.io/awaited"
-	// injectAnnotation is read by cert-manager's CA injector.
-	injectAnnotation = "cert-manager.io/inject-ca-from"
+	// versionAnnotation identifies the webhooks of all its hooks. Replicas with the same ones add to the object what is ready with them.
+	versionAnnotation = "shell-operator.io/webhooks"
 )
 
 // configuration is an object of either kind: a validating webhook has all fields of a mutating one except
@@ -40,9 +42,24 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 		want = live.DeepCopy()
 	}
 	want.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
-	set(&want.Annotations, injectAnnotation, k.opts.CertManager)
+	set(&want.Annotations, keep.InjectAnnotation, k.opts.CertManager)
 	want.Webhooks = k.merge(live, bundle)
 	return want
+}
+
+// bundle returns the CAs of the desired object. With cert-manager they are those of the live one.
+func (k *keeper) bundle(live *configuration) []byte {
+	if k.opts.CertManager == "" {
+		return k.opts.Bundle()
+	}
+	if live != nil {
+		for _, w := range live.Webhooks {
+			if len(w.ClientConfig.CABundle) > 0 {
+				return w.ClientConfig.CABundle
+			}
+		}
+	}
+	return nil
 }
 
 // merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of
@@ -92,44 +109,24 @@ func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook)
 	return at == path || ok && !strings.Contains(token, "/")
 }
 
-// added returns the object with the webhooks of ready hooks that it lacks and the operator that wrote it awaits; nil if there are none.
-func (k *keeper) added(live, want *configuration) *configuration {
-	awaited := strings.Split(live.Annotations[awaitedAnnotation], ",")
-	has := map[string]bool{}
-	for _, w := range live.Webhooks {
-		has[w.Name] = true
-	}
-	merged := live.DeepCopy()
-	for _, w := range want.Webhooks {
-		if !has[w.Name] && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool {
-			return slices.Contains(awaited, h.Name) && k.leadsTo(&w, h)
-		}) {
-			merged.Webhooks = append(merged.Webhooks, w)
-		}
-	}
-	if len(merged.Webhooks) == len(live.Webhooks) {
-		return nil
-	}
-	return merged
-}
-
-// awaited are the hooks with webhooks of the kind that are not ready.
-func (k *keeper) awaited() string {
-	var names []string
-	for _, w := range k.webhooks {
-		if !k.opts.Ready(w.hook) && !slices.Contains(names, w.hook.Name) {
-			names = append(names, w.hook.Name)
-		}
-	}
-	return strings.Join(names, ",")
-}
-
-// written adds when the writing operator started, and the hooks that it awaits. That is not part of the comparison: operators that want the
-// same do not overwrite each other.
+// written adds which operator writes the object. That is not part of the comparison: operators that want the same do not overwrite each
+// other.
 func (k *keeper) written(want *configuration) *configuration {
-	set(&want.Annotations, awaitedAnnotation, k.awaited())
 	set(&want.Annotations, startedAnnotation, k.started.Format(time.RFC3339Nano))
+	set(&want.Annotations, versionAnnotation, k.version)
 	return want
+}
+
+// hash identifies the webhooks of all hooks. Their addresses do not matter, which certificates and the secret of paths change.
+func (k *keeper) hash() string {
+	all := sha256.New()
+	for _, w := range k.webhooks {
+		registered := k.register(w, nil)
+		registered.ClientConfig = admissionregistration.WebhookClientConfig{}
+		text, _ := json.Marshal(registered) // cannot fail
+		fmt.Fprintln(all, w.hook.Name, string(text))
+	}
+	return hex.EncodeToString(all.Sum(nil)[:16])
 }
 
 // set sets a value, or removes it if it is empty.
@@ -164,10 +161,7 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 }
 
 func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.WebhookClientConfig {
-	path := w.path
-	if k.opts.Token != nil {
-		path += "/" + k.opts.Token(w.path)
-	}
+	path := k.opts.Path(w.path)
 	if k.opts.URL != "" {
 		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: new(k.opts.URL + path)}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 // noted is a hook that allows everything; it keeps the reviews.
@@ -31,9 +32,9 @@ func TestEffectsOfReviews(t *testing.T) {
 func TestRegisteredToken(t *testing.T) {
 	secret := strings.Repeat("0a", 32)
 	token := func(path string) string { return secret }
-	for _, o := range []RegistrarOptions{{Service: Service{"svc", "ns"}}, {URL: "https://x"}} {
-		o.Hooks, o.Token = full(), token
-		r, _ := newRegistrar(t, o)
+	for _, target := range []keep.Target{{Service: svc}, {URL: "https://x"}} {
+		target.Token = token
+		r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Target: target})
 		for _, k := range r.keepers {
 			for i, w := range k.desired(nil, nil).Webhooks {
 				path := k.webhooks[i].path + "/" + secret

@@ -16,7 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 // contested is the object, in an API server that rejects some writes of the operator; watching is forbidden.
@@ -70,6 +72,60 @@ func (c *contested) respond(r *http.Request) (status int, body any) {
 	return 200, c.live
 }
 
+func (c *contested) client(t *testing.T) rest.Interface {
+	client, err := kube.NewClient(&rest.Config{Host: "https://offline", Transport: c, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Of two operators that want different webhooks the newer one gets them, as long as it is there.
+func TestTwoVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, reports, hooks := &contested{}, make(chan string, 100), full() // reports of the older one
+		start := func(h *hook.Hook) (stop func(), log *logText) {
+			r, log := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{h}, Target: keep.Target{
+				Client: server.client(t), Service: svc,
+				Report: func(_ hook.Kind, _ []string, _ string, err error) {
+					if h == hooks[0] {
+						reports <- fmt.Sprint(err)
+					}
+				},
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { r.keepers[0].object().Run(ctx); close(ended) }()
+			return func() { cancel(); <-ended }, log
+		}
+		check := func(when string, webhooks int, report string) {
+			t.Helper()
+			synctest.Wait()
+			last := ""
+			for len(reports) > 0 {
+				last = <-reports
+			}
+			if n := len(server.live.Webhooks); n != webhooks || !strings.Contains(last, report) {
+				t.Errorf("%s: %d webhooks, reported is %s", when, n, last)
+			}
+		}
+		stopOlder, log := start(hooks[0])
+		defer stopOlder()
+		time.Sleep(time.Second)
+		check("at first", 2, "<nil>")
+		stopNewer, _ := start(hooks[1])
+		check("beside the newer one", 1, "")
+		time.Sleep(2 * time.Minute)
+		check("later", 1, `with the Service ns/svc has changed the webhook configuration, the next write of this operator follows in`)
+		stopNewer()
+		time.Sleep(leaveFor)
+		check("after the newer one", 2, "<nil>")
+		if n := strings.Count(log.String(), "Another client changes the webhook configuration"); n != 1 {
+			t.Errorf("want one record:\n%s", log)
+		}
+	})
+}
+
 // Another client edits, empties and deletes the object at any time, and the API server rejects writes: no write removes what is registered,
 // they are limited, and when both cease the object is as desired.
 func TestHostileWriter(t *testing.T) {
@@ -86,15 +142,11 @@ func TestHostileWriter(t *testing.T) {
 		}), 0, 15).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
 			server := &contested{}
-			client, err := kube.NewClient(&rest.Config{Host: "https://offline", Transport: server, QPS: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, _ := newRegistrar(t, RegistrarOptions{Client: client, Hooks: full(), Service: Service{"svc", "ns"}})
+			r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Target: keep.Target{Client: server.client(t), Service: svc}})
 			k := r.keepers[0]
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { k.run(ctx); close(ended) }()
+			go func() { k.object().Run(ctx); close(ended) }()
 			begun := time.Now()
 			for _, s := range steps {
 				time.Sleep(s.after)
@@ -119,7 +171,7 @@ func TestHostileWriter(t *testing.T) {
 				t.Errorf("the object is %+v", live)
 			}
 			// each rejection is tried again, a conflict up to five times; each poll may restore once
-			if most := 1 + 2*len(steps) + int(time.Since(begun)/recheck); server.writes > most || len(server.wrong) > 0 {
+			if most := 1 + 2*len(steps) + int(time.Since(begun)/keep.RestoreEvery); server.writes > most || len(server.wrong) > 0 {
 				t.Errorf("%d writes, at most %d; %v", server.writes, most, server.wrong)
 			}
 			select {

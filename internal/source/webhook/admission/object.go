@@ -81,3 +81,9 @@ func (k *keeper) explain(err error) error {
 	}
 	return fmt.Errorf("cannot reconcile %s %q: %w", k.kind.name, k.name, err)
 }
+
+// rule is the RBAC rule that a keeper needs for its object.
+func (k *keeper) rule() string {
+	return kube.Grant("", kube.Rule{Group: group, Resource: k.kind.resource, Names: []string{k.name},
+		Verbs: []string{"list", "watch", "update"}})
+}

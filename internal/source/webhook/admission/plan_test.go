@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 func TestPaths(t *testing.T) {
@@ -70,7 +71,7 @@ func TestNamesThatAreTaken(t *testing.T) {
 	} {
 		hooks, _ := parseHooks(t, row.hooks)
 		_, err := New(Options{Hooks: hooks})
-		_, err2 := NewRegistrar(RegistrarOptions{Hooks: hooks, URL: "https://x", Log: (&logText{}).logger(t)})
+		_, err2 := NewRegistrar(RegistrarOptions{Hooks: hooks, Target: keep.Target{URL: "https://x", Log: (&logText{}).logger(t)}})
 		for _, err := range []error{err, err2} {
 			got := ""
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 // replica is one of the operators that share an object. Its hooks are ready one after the other.
@@ -25,27 +26,19 @@ func newReplica(t *testing.T, started time.Time, names ...string) *replica {
 		hooks = append(hooks,
 			&hook.Hook{Name: name, Validating: []hook.Admission{{Binding: hook.Binding{Name: strings.TrimSuffix(name, ".sh") + ".acme.dev"}}}})
 	}
-	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Service: Service{"svc", "ns"},
-		Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool {
-			return r.ready[h.Name]
-		}})
+	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Target: keep.Target{Service: svc,
+		Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool { return r.ready[h.Name] }}})
 	r.keeper = registrar.keepers[0]
 	r.started = started
 	return r
 }
 
-// step does once what attempt does with an object in memory, and reports whether that has changed it.
+// step does once what reconcile does with an object in memory, and reports whether that has changed it.
 func (r *replica) step(live **configuration) bool {
 	want := r.desired(*live, nil)
-	do, added := r.decide(*live, want), (*configuration)(nil)
-	if r.writtenLater(*live) {
-		added = r.added(*live, want)
-	}
-	switch {
-	case do == leave, r.writtenLater(*live) && added == nil: // or for a while
+	switch do := r.decide(*live, want); {
+	case do == leave, r.writtenLater(*live): // for a while
 		return false
-	case added != nil:
-		*live = added
 	case do == remove:
 		*live = nil
 	default:

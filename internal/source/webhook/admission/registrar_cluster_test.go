@@ -6,13 +6,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // cleanup removes configurations that a test may leave behind.
@@ -24,7 +25,17 @@ func cleanup(t *testing.T, c *testenv.Cluster, name string) {
 	})
 }
 
-var somewhere = Service{"svc", "no-such-namespace"}
+var somewhere = types.NamespacedName{Name: "svc", Namespace: "no-such-namespace"}
+
+// inCluster are the options of a Registrar for a cluster.
+func inCluster(t *testing.T, c *testenv.Cluster, name string, hooks []*hook.Hook) RegistrarOptions {
+	return by(testenv.Client(t, c.Config(t)), name, hooks)
+}
+
+// by are the options of a Registrar with a client.
+func by(client rest.Interface, name string, hooks []*hook.Hook) RegistrarOptions {
+	return RegistrarOptions{Hooks: hooks, ConfigurationName: name, Target: keep.Target{Client: client, Service: somewhere}}
+}
 
 // What is registered is what the API server makes of it, so it is written only once.
 func TestWrittenOnce(t *testing.T) {
@@ -32,8 +43,9 @@ func TestWrittenOnce(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	for _, o := range []RegistrarOptions{{Service: somewhere}, {URL: "https://127.0.0.1:1/base"}} {
-		o.Client, o.Hooks, o.ConfigurationName = testenv.Client(t, c.Config(t)), quietFull(), name
+	for _, target := range []keep.Target{{Service: somewhere}, {URL: "https://127.0.0.1:1/base"}} {
+		target.Client = testenv.Client(t, c.Config(t))
+		o := RegistrarOptions{Hooks: quietFull(), ConfigurationName: name, Target: target}
 		r, log := newRegistrar(t, o)
 		stop := run(t, r)
 		for _, k := range r.keepers {
@@ -45,8 +57,8 @@ func TestWrittenOnce(t *testing.T) {
 		replica, replicaLog := newRegistrar(t, o)
 		for range 2 {
 			for _, k := range replica.keepers {
-				if again, err := k.reconcile(t.Context()); again != 0 || err != nil {
-					t.Error(again, err)
+				if err := k.reconcile(t.Context()); err != nil {
+					t.Error(err)
 				}
 			}
 		}
@@ -66,36 +78,24 @@ func TestWrittenOnce(t *testing.T) {
 	}
 }
 
-// Edited and deleted configurations are restored.
+// Edited and deleted configurations are restored, with the metadata of others.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	r, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
-		Service: somewhere})
-	hurry(r)
+	r, _ := newRegistrar(t, inCluster(t, c, name, quietFull()))
 	run(t, r)
-	object := func(k kind) string { return k.resource + "/" + name + "-hooks" }
-	for _, k := range []kind{validating, mutating} {
-		before := live(t, c, k, name)
-		for _, damage := range [][]string{
-			{"patch", object(k), "--type=json", `--patch=[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`},
-			{"patch", object(k), "--type=json", `--patch=[{"op":"remove","path":"/webhooks/0"}]`},
-			{"delete", object(k)},
-		} {
-			c.Kubectl(t, damage...)
-			until(t, func() (string, bool) {
-				after := live(t, c, k, name)
-				return fmt.Sprint(damage, after), after != nil && equality.Semantic.DeepEqual(after.Webhooks, before.Webhooks)
-			})
-		}
-		// Metadata of others is theirs.
-		c.Kubectl(t, "label", object(k), "mine=yes")
-		c.Kubectl(t, "patch", object(k), "--type=json", `--patch=[{"op":"remove","path":"/webhooks"}]`)
+	before := []*configuration{live(t, c, validating, name), live(t, c, mutating, name)}
+	c.Kubectl(t, "label", validating.resource+"/"+name+"-hooks", "mine=yes")
+	c.Kubectl(t, "patch", validating.resource+"/"+name+"-hooks", "--type=json",
+		`--patch=[{"op":"remove","path":"/webhooks/0"},{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`)
+	c.Kubectl(t, "delete", mutating.resource+"/"+name+"-hooks")
+	for i, k := range []kind{validating, mutating} {
 		until(t, func() (string, bool) {
 			after := live(t, c, k, name)
-			return fmt.Sprint(after), len(after.Webhooks) > 0 && after.Labels["mine"] == "yes"
+			return fmt.Sprint(k, after), after != nil && equality.Semantic.DeepEqual(after.Webhooks, before[i].Webhooks) &&
+				(k == mutating || after.Labels["mine"] == "yes")
 		})
 	}
 }
@@ -106,14 +106,13 @@ func TestLeftovers(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	options := func(hooks []*hook.Hook, service Service) RegistrarOptions {
-		return RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: hooks, ConfigurationName: name, Service: service}
-	}
-	first, _ := newRegistrar(t, options(quietFull(), somewhere))
+	first, _ := newRegistrar(t, inCluster(t, c, name, quietFull()))
 	if err := run(t, first)(); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := newRegistrar(t, options(nil, Service{"svc", "another-namespace"}))
+	elsewhere := inCluster(t, c, name, nil)
+	elsewhere.Service.Namespace = "another-namespace"
+	other, _ := newRegistrar(t, elsewhere)
 	if err := other.Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,14 +123,14 @@ func TestLeftovers(t *testing.T) {
 	for _, h := range hooks {
 		h.Mutating = nil
 	}
-	second, _ := newRegistrar(t, options(hooks, somewhere))
+	second, _ := newRegistrar(t, inCluster(t, c, name, hooks))
 	if err := run(t, second)(); err != nil {
 		t.Fatal(err)
 	}
 	if live(t, c, validating, name) == nil || live(t, c, mutating, name) != nil {
 		t.Error("want the validating one and no other")
 	}
-	third, _ := newRegistrar(t, options(nil, somewhere))
+	third, _ := newRegistrar(t, inCluster(t, c, name, nil))
 	for range 2 {
 		if err := third.Remove(t.Context()); err != nil {
 			t.Error(err)
@@ -139,59 +138,6 @@ func TestLeftovers(t *testing.T) {
 	}
 	if live(t, c, validating, name) != nil {
 		t.Error("still there")
-	}
-}
-
-// Of two operators that want different webhooks the newer one gets them, as long as it is there.
-func TestTwoVersions(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	name := c.Namespace(t)
-	cleanup(t, c, name)
-	var disputes sync.Map // reports of both, by configuration
-	start := func(h *hook.Hook) (*Registrar, *logText) {
-		return newRegistrar(t, RegistrarOptions{
-			Client: testenv.Client(t, c.Config(t)), Hooks: []*hook.Hook{h}, ConfigurationName: name, Service: somewhere,
-			Report: func(_ hook.Kind, hooks []string, configuration string, err error) {
-				if about := [2]string{configuration, fmt.Sprint(hooks)}; err == nil {
-					disputes.Delete(about)
-				} else {
-					disputes.Store(about, err.Error())
-				}
-			},
-		})
-	}
-	disputed := func() (text string) {
-		disputes.Range(func(about, dispute any) bool {
-			text += fmt.Sprintf("%s: %s\n", about, dispute)
-			return true
-		})
-		return text
-	}
-	hooks := quietFull()
-	old, oldLog := start(hooks[0])
-	old.keepers[0].recheck = 3 * time.Second
-	run(t, old)
-	newer, _ := start(hooks[1])
-	stop := run(t, newer)
-	count := func() int { return len(live(t, c, validating, name).Webhooks) }
-	if count() != 1 {
-		t.Error("the newer one's are not there")
-	}
-	until(t, func() (string, bool) {
-		return "the older one reports " + disputed(), strings.Contains(disputed(),
-			`with the Service no-such-namespace/svc has changed the webhook configuration, `+
-				"the next write of this operator follows in 3s: does another installation use the same configuration name?")
-	})
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	until(t, func() (string, bool) { return "the older one has not taken over", count() == 2 })
-	until(t, func() (string, bool) {
-		return "still disputed: " + disputed(), !strings.Contains(disputed(), "[Validating")
-	})
-	if n := strings.Count(oldLog.String(), "Another client changes the webhook configuration"); n != 2 {
-		t.Errorf("want one record for each kind:\n%s", oldLog)
 	}
 }
 
@@ -209,13 +155,6 @@ func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Int
 	return testenv.Client(t, config)
 }
 
-func hurry(r *Registrar) {
-	for _, k := range r.keepers {
-		k.delays = []time.Duration{time.Millisecond}
-		k.recheck, k.restoreEvery = 200*time.Millisecond, time.Millisecond
-	}
-}
-
 func TestNoPermission(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -225,19 +164,17 @@ func TestNoPermission(t *testing.T) {
 		h.Mutating = nil
 	}
 	var seen reports
-	r, _ := newRegistrar(t, RegistrarOptions{Client: as(t, c, "nobody-"+name), Hooks: hooks, ConfigurationName: name, Service: somewhere,
-		Report: seen.report})
-	hurry(r)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
+	o := by(as(t, c, "nobody-"+name), name, hooks)
+	o.Report = seen.report
+	r, _ := newRegistrar(t, o)
+	_, ended := running(t, r)
 	seen.until(t, validating.name+" "+name+"-hooks true",
 		`no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, `+
 			`the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+
 			`-hooks"], verbs: ["list", "watch", "update"]}`)
 	select {
-	case err := <-ended:
-		t.Errorf("it ends: %v", err)
+	case <-ended:
+		t.Error("it ends")
 	default:
 	}
 	seen.mu.Lock()
@@ -245,10 +182,6 @@ func TestNoPermission(t *testing.T) {
 		t.Errorf("a kind without bindings is reported: %v", err)
 	}
 	seen.mu.Unlock()
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // The permissions that the original needs are enough.
@@ -261,17 +194,15 @@ func TestOldPermissions(t *testing.T) {
 	changed := make(chan struct{})
 	certificates := string(testCA(t))
 	bundle := []byte(certificates)
-	r, log := newRegistrar(t, RegistrarOptions{
-		Client: as(t, c, "user-"+name, "list", "create", "update"), Hooks: quietFull(), ConfigurationName: name, Service: somewhere,
-		Bundle:  func() []byte { mu.Lock(); defer mu.Unlock(); return bundle },
-		Changes: []func() <-chan struct{}{func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed }},
-	})
-	hurry(r)
+	o := by(as(t, c, "user-"+name, "list", "create", "update"), name, quietFull())
+	o.Bundle = func() []byte { mu.Lock(); defer mu.Unlock(); return bundle }
+	o.Changes = []func() <-chan struct{}{func() <-chan struct{} { mu.Lock(); defer mu.Unlock(); return changed }}
+	r, log := newRegistrar(t, o)
 	run(t, r)
 	until(t, func() (string, bool) {
 		return log.String(), strings.Count(log.String(), "No permission to watch") == 2
 	})
-	// A new bundle is applied immediately, an edit with a delay.
+	// A new bundle is applied immediately. An edit waits for a minute.
 	mu.Lock()
 	bundle = []byte(certificates + certificates)
 	close(changed)
@@ -281,11 +212,6 @@ func TestOldPermissions(t *testing.T) {
 		got := string(live(t, c, validating, name).Webhooks[0].ClientConfig.CABundle)
 		return got, got == certificates+certificates
 	})
-	c.Kubectl(t, "delete", validating.resource, name+"-hooks")
-	until(t, func() (string, bool) { return "deleted", live(t, c, validating, name) != nil })
-	if n := strings.Count(log.String(), "No permission to watch"); n != 2 {
-		t.Errorf("want one warning for each kind:\n%s", log)
-	}
 }
 
 // Webhooks that the API server rejects are named before they are registered, and remove nothing that is.
@@ -294,8 +220,7 @@ func TestRejected(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	options := RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
-		URL: "https://127.0.0.1:1"}
+	options := inCluster(t, c, name, quietFull())
 	invalid := func() (*Registrar, *reports) {
 		o, seen := options, &reports{}
 		o.Hooks, o.Report = quietFull(), seen.report
@@ -338,10 +263,9 @@ func TestCertManager(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	r, _ := newRegistrar(t, RegistrarOptions{
-		Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name, Service: somewhere, CertManager: "ns/cert",
-		Bundle: func() []byte { return []byte("not asked") },
-	})
+	o := inCluster(t, c, name, quietFull())
+	o.CertManager, o.Bundle = "ns/cert", func() []byte { return []byte("not asked") }
+	r, _ := newRegistrar(t, o)
 	stop := run(t, r)
 	got := live(t, c, validating, name)
 	if got.Annotations["cert-manager.io/inject-ca-from"] != "ns/cert" || got.Webhooks[0].ClientConfig.CABundle != nil {
@@ -364,8 +288,7 @@ func TestCertManager(t *testing.T) {
 		t.Error(err)
 	}
 	// Without cert-manager its annotation goes: it would write another CA.
-	own, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
-		Service: somewhere})
+	own, _ := newRegistrar(t, inCluster(t, c, name, quietFull()))
 	run(t, own)
 	if got := live(t, c, validating, name); got.Annotations["cert-manager.io/inject-ca-from"] != "" ||
 		got.Webhooks[0].ClientConfig.CABundle != nil {
@@ -376,22 +299,21 @@ func TestCertManager(t *testing.T) {
 // Nothing hangs while the API server is away.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	r, log := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(),
-		Service: somewhere})
-	hurry(r)
+	o := by(testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), "", quietFull())
+	r, log := newRegistrar(t, o)
 	if err := r.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	trying, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(trying) }()
-	log.Until(t, "Will retry after delay.", 3)
+	log.Until(t, "Will retry after delay.", 4) // two of each kind
 	end()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	r, _ = newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), Hooks: quietFull(),
-		URL: "https://x"})
+	o.URL = "https://x"
+	r, _ = newRegistrar(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "stays behind") {
@@ -461,16 +383,10 @@ func TestCreatedByAChart(t *testing.T) {
 	client := as(t, c, "chart-"+name)
 	restrict(t, c, "chart-"+name, "list,watch,update", name+"-hooks")
 	var seen reports
-	options := func(hooks []*hook.Hook) RegistrarOptions {
-		return RegistrarOptions{Client: client, Hooks: hooks, ConfigurationName: name, Service: somewhere, Report: seen.report}
-	}
-	first, _ := newRegistrar(t, options(quietFull()))
-	for _, k := range first.keepers {
-		k.delays = []time.Duration{100 * time.Millisecond}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- first.Run(ctx) }()
+	o := by(client, name, quietFull())
+	o.Report = seen.report
+	first, _ := newRegistrar(t, o)
+	stop, _ := running(t, first)
 	of := validating.name + " " + name + "-hooks"
 	seen.until(t, of+" true",
 		"there is no "+validating.name+` "`+name+`-hooks", and no permission to create it: create it without webhooks, `+
@@ -481,11 +397,10 @@ func TestCreatedByAChart(t *testing.T) {
 	if got := live(t, c, validating, name); len(got.Webhooks) != 3 || got.Labels[managedByLabel] != "Helm" {
 		t.Errorf("registered is %+v", got)
 	}
-	cancel()
-	if err := <-ended; err != nil {
+	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	second, log := newRegistrar(t, options(nil))
+	second, log := newRegistrar(t, by(client, name, nil))
 	run(t, second)
 	for _, k := range []kind{validating, mutating} {
 		until(t, func() (string, bool) {
@@ -501,8 +416,7 @@ func TestCannotRemove(t *testing.T) {
 	c := testenv.Shared(t)
 	name := c.Namespace(t)
 	cleanup(t, c, name)
-	first, _ := newRegistrar(t, RegistrarOptions{Client: testenv.Client(t, c.Config(t)), Hooks: quietFull(), ConfigurationName: name,
-		Service: somewhere})
+	first, _ := newRegistrar(t, inCluster(t, c, name, quietFull()))
 	if err := run(t, first)(); err != nil {
 		t.Fatal(err)
 	}
@@ -510,17 +424,16 @@ func TestCannotRemove(t *testing.T) {
 	user := "reader-" + name
 	client := as(t, c, user)
 	restrict(t, c, user, "list,watch", name+"-hooks")
-	r, log := newRegistrar(t, RegistrarOptions{Client: client, ConfigurationName: name, Service: somewhere, Report: seen.report})
-	hurry(r)
-	cleared := make(chan struct{})
-	go func() { defer close(cleared); r.Clear(t.Context()) }()
+	o := by(client, name, nil)
+	o.Report = seen.report
+	r, log := newRegistrar(t, o)
+	running(t, r)
 	of := validating.name + " " + name + "-hooks false"
-	seen.until(t, of, "stays behind: no permission for validatingwebhookconfigurations")
+	seen.until(t, of, "no permission for validatingwebhookconfigurations")
 	if !strings.Contains(log.String(), "with failure policy Fail they block requests") {
 		t.Errorf("logged is\n%s", log)
 	}
 	c.Kubectl(t, "patch", "clusterrole", user, "--type=json", `--patch=[{"op": "add", "path": "/rules/0/verbs/-", "value": "update"}]`)
-	<-cleared
 	seen.until(t, of, "")
 	if got := live(t, c, validating, name); got == nil || len(got.Webhooks) > 0 {
 		t.Errorf("left is %+v", got)

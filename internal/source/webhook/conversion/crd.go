@@ -4,29 +4,29 @@ import (
 	"context"
 	"fmt"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+const (
+	crdPath      = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	fieldManager = "shell-operator"
+)
 
-// readCRD returns the definition of a CRD as JSON, or nil if there is none. It lists, because that is what RBAC of most
-// installations allows; a list of one name needs no permission for others.
-func (r *Registrar) readCRD(ctx context.Context, name string) (definition []byte, err error) {
-	raw, err := kube.Send(ctx, r.opts.Client.Get().AbsPath(crdPath).Param("fieldSelector", "metadata.name="+name))
+// read returns the CRD, or nil if there is none. It lists, because that is what RBAC of most installations allows; a list of one name needs
+// no permission for others.
+func (k *keeper) read(ctx context.Context) (definition []byte, err error) {
+	raw, err := kube.Send(ctx, k.opts.Client.Get().AbsPath(crdPath).Param("fieldSelector", "metadata.name="+k.name))
 	if apierrors.IsForbidden(err) {
-		r.missing(err)
-		raw, err = r.getCRD(ctx, name)
-		if apierrors.IsNotFound(err) {
+		if raw, err = k.get(ctx); apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		return definitionOf(raw)
+		return raw, err
 	}
 	if err != nil {
 		return nil, err
@@ -40,30 +40,30 @@ func (r *Registrar) readCRD(ctx context.Context, name string) (definition []byte
 	if len(list.Items) == 0 {
 		return nil, nil
 	}
-	return definitionOf(list.Items[0])
+	return list.Items[0], nil
 }
 
-// getCRD returns a whole CRD.
-func (r *Registrar) getCRD(ctx context.Context, name string) ([]byte, error) {
-	return kube.Send(ctx, r.opts.Client.Get().AbsPath(crdPath, name))
+func (k *keeper) get(ctx context.Context) ([]byte, error) {
+	return kube.Send(ctx, k.opts.Client.Get().AbsPath(crdPath, k.name))
 }
 
-// definitionOf keeps the fields of a CRD that a registration writes, and of annotations only its own: schemas are large.
-func definitionOf(raw []byte) ([]byte, error) {
-	var d definition
-	if err := json.Unmarshal(raw, &d, lenient); err != nil {
-		return nil, fmt.Errorf("cannot decode a CRD: %w", err)
+// write patches the CRD. Where RBAC allows only to get and update, as upstream needs, it updates; where not even that, it returns the error
+// of the patch.
+func (k *keeper) write(ctx context.Context, patch []byte) error {
+	_, err := kube.Send(ctx, k.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, k.name).Param("fieldManager", fieldManager).Body(patch))
+	if !apierrors.IsForbidden(err) {
+		return err
 	}
-	if ca, ok := d.Metadata.Annotations[injectCA]; ok {
-		d.Metadata.Annotations = map[string]string{injectCA: ca}
-	} else {
-		d.Metadata.Annotations = nil
+	whole, failed := k.get(ctx)
+	if failed != nil {
+		return err
 	}
-	return json.Marshal(&d, lenient)
-}
-
-// hint names the RBAC rule that the operator needs.
-func hint(crds []string) string {
-	return kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: crds,
-		Verbs: []string{"list", "watch", "patch"}})
+	if whole, failed = jsonpatch.MergePatch(whole, patch); failed != nil {
+		return failed
+	}
+	_, failed = kube.Send(ctx, k.opts.Client.Put().AbsPath(crdPath, k.name).Param("fieldManager", fieldManager).Body(whole))
+	if apierrors.IsForbidden(failed) {
+		return err
+	}
+	return failed
 }

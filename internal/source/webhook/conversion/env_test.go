@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -68,12 +69,14 @@ func (e *env) register(edits ...func(*rest.Config)) {
 	for _, edit := range edits {
 		edit(config)
 	}
-	r := NewRegistrar(complete(RegistrarOptions{Client: testenv.Client(e.t, config), Hooks: hooks(e.crd, "v1beta1>v1 v1>v1beta1"), URL: e.url,
-		Bundle: e.currentBundle, Changes: []func() <-chan struct{}{func() <-chan struct{} {
+	r := NewRegistrar(RegistrarOptions{Hooks: hooks(e.crd, "v1beta1>v1 v1>v1beta1"), Target: complete(keep.Target{
+		Client: testenv.Client(e.t, config), URL: e.url, Bundle: e.currentBundle, Log: slog.New(slog.NewTextHandler(&e.log, nil)),
+		Changes: []func() <-chan struct{}{func() <-chan struct{} {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			return e.changed
-		}}, Log: slog.New(slog.NewTextHandler(&e.log, nil))}))
+		}},
+	})})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()

@@ -1,40 +1,18 @@
 package conversion
 
 import (
-	"strings"
-
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
-// Service is that of the Handler inside a cluster, with port 443.
-type Service struct {
-	Name, Namespace string
-}
-
-// injectCA is the annotation that makes cert-manager inject caBundle.
-const injectCA = "cert-manager.io/inject-ca-from"
-
-// definition has the fields of a CRD that a registration writes.
-type definition struct {
-	Metadata struct {
-		Annotations map[string]string `json:"annotations,omitzero"`
-	} `json:"metadata,omitzero"`
-	Spec struct {
-		Conversion jsontext.Value `json:"conversion,omitzero"`
-	} `json:"spec,omitzero"`
-}
-
 // registration is the merge patch that points a CRD to the Handler.
-func registration(o *RegistrarOptions, crd string) ([]byte, error) {
-	path := "/" + crd
-	if o.Token != nil {
-		path += "/" + o.Token(path)
-	}
+func registration(o *keep.Target, crd string) ([]byte, error) {
+	path := o.Path("/" + crd)
 	client := map[string]any{"service": nil, "url": nil} // null removes what other clients have set
 	if o.URL != "" {
-		client["url"] = strings.TrimRight(o.URL, "/") + path
+		client["url"] = o.URL + path
 	} else {
 		client["service"] = map[string]any{"namespace": o.Service.Namespace, "name": o.Service.Name, "path": path, "port": 443}
 	}
@@ -42,7 +20,7 @@ func registration(o *RegistrarOptions, crd string) ([]byte, error) {
 		"strategy": "Webhook", "webhook": map[string]any{"conversionReviewVersions": reviewVersions, "clientConfig": client},
 	}}}
 	if o.CertManager != "" { // which injects caBundle
-		patch["metadata"] = map[string]any{"annotations": map[string]string{injectCA: o.CertManager}}
+		patch["metadata"] = map[string]any{"annotations": map[string]string{keep.InjectAnnotation: o.CertManager}}
 	} else if bundle := o.Bundle(); len(bundle) > 0 {
 		client["caBundle"] = bundle
 	}
@@ -72,7 +50,7 @@ func pathsOf(raw []byte) []string {
 	return nil
 }
 
-// changes reports whether a patch would change the definition of a CRD.
+// changes reports whether a patch would change a CRD.
 func changes(seen, patch []byte) (bool, error) {
 	patched, err := jsonpatch.MergePatch(seen, patch)
 	return !jsonpatch.Equal(seen, patched), err

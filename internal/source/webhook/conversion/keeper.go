@@ -1,0 +1,125 @@
+package conversion
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
+)
+
+// keeper keeps one CRD registered. The goroutine that runs it owns its fields.
+type keeper struct {
+	opts  *RegistrarOptions
+	name  string
+	steps []step
+	log   *slog.Logger
+
+	// applied is the last registration that the CRD had, nil if it did not exist since.
+	applied []byte
+	// absent reports that its absence has been logged.
+	absent bool
+	// restored is when a change of another client was overwritten.
+	restored time.Time
+}
+
+// object is the CRD to keep.
+func (k *keeper) object() *keep.Object {
+	return k.opts.Keep(keep.Object{
+		One: kube.One{Path: []string{crdPath}, Name: k.name}, Reconcile: k.reconcile, Explain: k.explain, Log: k.log,
+		Failed: "Cannot point the CRD at the conversion hooks. Will retry after delay.", Report: k.report,
+	})
+}
+
+// subject names the CRD.
+func (k *keeper) subject() string { return "CustomResourceDefinition " + k.name }
+
+// report reports whether hooks convert the objects of the CRD.
+func (k *keeper) report(err error) {
+	var hooks []string
+	for i, s := range k.steps {
+		if i == 0 || s.hook != k.steps[i-1].hook { // they are in the order of hooks
+			hooks = append(hooks, s.hook.Name)
+		}
+	}
+	k.opts.Report(hook.OnConversion, hooks, k.subject(), err)
+}
+
+// look returns the CRD, or nil if there is none, and reports its path.
+func (k *keeper) look(ctx context.Context) (definition []byte, err error) {
+	definition, err = k.read(ctx)
+	var paths []string
+	switch {
+	case apierrors.IsForbidden(err):
+		paths = []string{"/" + k.name}
+	case err != nil:
+		return nil, err
+	case definition != nil:
+		paths = pathsOf(definition)
+	}
+	k.opts.Seen(k.subject(), paths, err != nil)
+	return definition, err
+}
+
+// reconcile makes the CRD as registered.
+func (k *keeper) reconcile(ctx context.Context) error {
+	found, err := k.look(ctx)
+	switch {
+	case err != nil:
+		return k.explain(err)
+	case !k.opts.Registers() || waiting(k.steps, k.opts.Ready) != nil:
+		return nil
+	case found == nil:
+		if !k.absent {
+			k.log.Info("Waiting for the CRD of a conversion hook")
+		}
+		k.absent, k.applied = true, nil
+		return &keep.Pending{Reason: "it does not exist: its objects are converted as soon as it does"}
+	}
+	patch, err := registration(&k.opts.Target, k.name)
+	if err != nil {
+		return err
+	}
+	differs, err := changes(found, patch)
+	if err != nil {
+		return err
+	}
+	restores := bytes.Equal(k.applied, patch)
+	if differs {
+		if again := time.Until(k.restored.Add(keep.RestoreEvery)); restores && again > 0 {
+			return &keep.Pending{Again: again, Reason: fmt.Sprintf("another client has changed spec.conversion, the next write of this operator "+
+				"follows in %s", again.Round(time.Second))}
+		}
+		if err := k.write(ctx, patch); err != nil {
+			return k.explain(err)
+		}
+	}
+	switch {
+	case k.applied == nil:
+		k.log.Info("The CRD leads to the conversion hooks now")
+	case differs && restores:
+		k.restored = time.Now()
+		k.log.Warn("Another client changed spec.conversion of the CRD, which is restored")
+	case differs:
+		k.log.Info("The CRD has the new certificates for the conversion hooks")
+	}
+	k.absent, k.applied = false, patch
+	return nil
+}
+
+// explain adds the missing RBAC rule to an error.
+func (k *keeper) explain(err error) error {
+	err = httpserver.WithoutTokens(err)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("no permission for customresourcedefinitions: %s: %w", kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io",
+			Resource: "customresourcedefinitions", Names: []string{k.name}, Verbs: []string{"list", "watch", "patch"}}), err)
+	}
+	return fmt.Errorf("cannot reconcile the CRD: %w", err)
+}
