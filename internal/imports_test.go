@@ -65,7 +65,7 @@ var directions = []struct {
 	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
 	{"internal/source/webhook/keep", []string{"internal/hook", "internal/kube", "internal/telemetry/logonce"}, "objects of the cluster"},
-	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/telemetry/logonce"},
+	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/source/webhook/keep"},
 		"certificates for any server"},
 	{"internal/source/webhook/admission",
 		[]string{"internal/hook", "internal/event", "internal/effect", "internal/httpserver", "internal/kube", "internal/source/webhook/keep"},

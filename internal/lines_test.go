@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76749
-	testLines    = 70392
+	productLines = 76408
+	testLines    = 70441
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -65,7 +65,7 @@ var packageLines = map[string]int{
 	"internal/source/watch":              6176,
 	"internal/source/webhook":            1107,
 	"internal/source/webhook/admission":  1660,
-	"internal/source/webhook/cert":       1149,
+	"internal/source/webhook/cert":       808,
 	"internal/source/webhook/conversion": 997,
 	"internal/source/webhook/keep":       205,
 	"internal/spelling":                  40,

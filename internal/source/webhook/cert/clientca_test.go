@@ -19,14 +19,14 @@ func TestClientCAs(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A client's certificate has another purpose than a server's.
-		made, err := sign(ca, &x509.Certificate{NotBefore: ca.cert.NotBefore, NotAfter: ca.cert.NotAfter,
+		made, err := sign(ca, &x509.Certificate{NotBefore: ca.Leaf.NotBefore, NotAfter: ca.Leaf.NotAfter,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, name)
-		writeFile(t, path, pemOf(ca.cert))
-		return *state{serving: made}.certificate(), path
+		writeFile(t, path, pemOf(ca.Leaf))
+		return *made, path
 	}
 	first, firstCA := client("first.crt")
 	second, secondCA := client("second.crt")

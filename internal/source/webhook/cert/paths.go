@@ -51,11 +51,10 @@ func PathsOfFile(path string, log *slog.Logger) (*Source, error) {
 		return nil
 	}
 	s.rotate = func(ctx context.Context) error {
-		var reported trouble
 		return followFiles(ctx, log, []string{path}, func() {
-			reported.log(log, "The secret of webhook paths cannot be re-read, the last one stays in use",
-				"The secret of webhook paths is read again",
-				load())
+			if err := load(); err != nil {
+				log.Warn("The secret of webhook paths cannot be re-read, the last one stays in use", "error", err.Error())
+			}
 		})
 	}
 	return s, load()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,15 +13,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
-
-// secret is the store of all replicas: one Secret.
-type secret struct {
-	client          rest.Interface
-	namespace, name string
-	log             *slog.Logger
-}
-
-var _ store = (*secret)(nil)
 
 // Secrets of the operator have this label. It is not app.kubernetes.io/managed-by, which belongs to the tool that installs
 // the operator and may have created an empty Secret for it.
@@ -41,95 +30,57 @@ func (e *foreignError) Error() string {
 		e.name, e.namespace, ownerLabel, owner)
 }
 
-// requestTimeout bounds one request. Watches have a timeout of their own.
-const requestTimeout = 30 * time.Second
-
 // request completes a request about the Secrets of the namespace, or about one of them.
-func (s *secret) request(r *rest.Request, name ...string) *rest.Request {
-	// Callers retry by themselves, and log the reason.
-	return r.AbsPath(append([]string{"/api/v1/namespaces", s.namespace, "secrets"}, name...)...).MaxRetries(0).Timeout(requestTimeout)
+func (m *managed) request(r *rest.Request, name ...string) *rest.Request {
+	return r.AbsPath(append([]string{"/api/v1/namespaces", m.Namespace, "secrets"}, name...)...).MaxRetries(0) // the caller retries
 }
 
-func (s *secret) read(ctx context.Context) (kept, error) {
-	raw, err := kube.Send(ctx, s.request(s.client.Get(), s.name))
+// read returns the Secret; nil if there is none.
+func (m *managed) read(ctx context.Context) (*corev1.Secret, error) {
+	raw, err := kube.Send(ctx, m.request(m.Client.Get(), m.SecretName))
 	if apierrors.IsNotFound(err) {
-		return kept{}, errAbsent
+		return nil, nil
 	}
 	if err != nil {
-		return kept{}, s.explain("get", err)
+		return nil, m.explain(err)
 	}
-	var o corev1.Secret
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return kept{}, fmt.Errorf("cannot decode Secret %q in namespace %q", s.name, s.namespace) // the error might quote it
+	live := &corev1.Secret{}
+	if err := json.Unmarshal(raw, live); err != nil {
+		return nil, fmt.Errorf("cannot decode Secret %q in namespace %q", m.SecretName, m.Namespace) // the error might quote it
 	}
-	return s.interpret(&o)
+	return live, nil
 }
 
-// interpret decides whether a Secret belongs to the operator. An empty one does: so the operator needs no permission to
-// create Secrets, which RBAC cannot limit to one name.
-func (s *secret) interpret(o *corev1.Secret) (kept, error) {
-	found := kept{version: o.ResourceVersion}
-	if empty(o.Data) {
-		return found, errAbsent
-	}
-	var problem error
-	found.state, problem = decode(o.Data)
-	if problem == nil && len(o.Data[authorityKeyKey])+len(o.Data[pathKey]) > 0 {
-		return found, nil
-	}
-	if o.Labels[ownerLabel] != owner {
-		return kept{}, &foreignError{s.namespace, s.name}
-	}
-	if problem != nil {
-		return found, &damagedError{fmt.Errorf("the Secret %q in namespace %q: %w", s.name, s.namespace, problem)}
-	}
-	return found, nil
-}
-
-func empty(data map[string][]byte) bool {
-	for _, value := range data {
-		if len(value) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// write patches the Secret, which keeps fields of other clients.
-func (s *secret) write(ctx context.Context, old kept, next state) error {
+// write creates the Secret, or patches it, which keeps fields of other clients.
+func (m *managed) write(ctx context.Context, live *corev1.Secret, next state) error {
 	data, err := next.encode()
 	if err != nil {
 		return err
 	}
-	verb := "patch"
-	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: old.version, Labels: map[string]string{ownerLabel: owner}}, Data: data}
-	if old.version == "" {
-		verb = "create"
-		o.APIVersion, o.Kind, o.Type = "v1", "Secret", corev1.SecretTypeTLS
-		if next.serving == nil {
-			o.Type = corev1.SecretTypeOpaque
-		}
-		o.Name, o.Namespace = s.name, s.namespace
-		_, err = kube.SendJSON(ctx, s.request(s.client.Post()), o)
-	} else {
-		_, err = kube.SendPatch(ctx, s.request(s.client.Patch(types.MergePatchType), s.name), o)
+	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{ownerLabel: owner}}, Data: data}
+	if live != nil {
+		o.ResourceVersion = live.ResourceVersion
+		_, err = kube.SendPatch(ctx, m.request(m.Client.Patch(types.MergePatchType), m.SecretName), o)
+		return m.explain(err)
 	}
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), verb == "patch" && apierrors.IsNotFound(err):
-		return errConflict
+	o.APIVersion, o.Kind, o.Type = "v1", "Secret", corev1.SecretTypeTLS
+	if next.serving == nil {
+		o.Type = corev1.SecretTypeOpaque
 	}
-	return s.explain(verb, err)
+	o.Name, o.Namespace = m.SecretName, m.Namespace
+	_, err = kube.SendJSON(ctx, m.request(m.Client.Post()), o)
+	return m.explain(err)
 }
 
-// explain adds the verb and a hint to an error.
-func (s *secret) explain(verb string, err error) error {
+// explain adds the missing RBAC rule to an error.
+func (m *managed) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no permission to %s Secret %q: %s: %w", verb, s.name, rule(s.namespace, s.name), err)
+		return fmt.Errorf("no permission for Secret %q: %s: %w", m.SecretName, rule(m.Namespace, m.SecretName), err)
 	}
-	return fmt.Errorf("cannot %s Secret %q in namespace %q: %w", verb, s.name, s.namespace, err)
+	return fmt.Errorf("cannot reconcile Secret %q in namespace %q: %w", m.SecretName, m.Namespace, err)
 }
 
 // rule is the RBAC rule that the operator needs. Creating cannot be limited to a name; it is not needed if an empty Secret
@@ -138,14 +89,4 @@ func rule(namespace, name string) string {
 	return kube.Grant(namespace,
 		kube.Rule{Resource: "secrets", Names: []string{name}, Verbs: []string{"get", "watch", "patch"}},
 		kube.Rule{Resource: "secrets", Verbs: []string{"create"}})
-}
-
-// follow watches the Secret. Where that is not possible, the keeper reads the Secret once a minute.
-func (s *secret) follow(ctx context.Context, wake chan<- struct{}) {
-	var reported trouble
-	one := kube.One{Client: s.client, Path: []string{"/api/v1/namespaces", s.namespace, "secrets"}, Name: s.name}
-	one.Follow(ctx, kube.Backoff{}, wake, func(err error) {
-		reported.log(s.log, "Webhook certificates cannot be watched, changes are noticed within a minute",
-			"Webhook certificates are watched again", s.explain("watch", err))
-	})
 }

@@ -1,7 +1,6 @@
 package cert
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"slices"
@@ -18,25 +18,66 @@ import (
 // state is what replicas share.
 type state struct {
 	// authority is the CA that clients must trust, and serving what it signed for the servers. Both are nil where certificates are files.
-	authority, serving *pair
+	authority, serving *tls.Certificate
 	// secrets are those of paths: the current one, and the one before, which may be empty.
 	secrets [2]string
 }
 
-// pair is a certificate with its key, which is nil when it is lost.
-type pair struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
+// The keys of the Secret. Those of certificates are conventional, so that monitoring tools for certificates find them.
+const (
+	bundleKey         = "ca.crt"
+	authorityKeyKey   = "ca.key"
+	servingKey        = "tls.crt"
+	servingPrivateKey = "tls.key"
+	// pathKey has the secret of paths, previousPathKey the one before.
+	pathKey         = "path.secret"
+	previousPathKey = "path.previous"
+)
 
-func (s state) usable() bool { return s.secrets[0] != "" }
-
-// certificate is the serving certificate for crypto/tls, or nil.
-func (s state) certificate() *tls.Certificate {
-	if s.serving == nil {
+// bundle is the PEM of the CA that clients must trust.
+func (s state) bundle() []byte {
+	if s.authority == nil {
 		return nil
 	}
-	return &tls.Certificate{Certificate: [][]byte{s.serving.cert.Raw}, PrivateKey: s.serving.key, Leaf: s.serving.cert}
+	return pemOf(s.authority.Leaf)
+}
+
+func pemOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+func (s state) encode() (map[string][]byte, error) {
+	data := map[string][]byte{pathKey: []byte(s.secrets[0])}
+	if s.secrets[1] != "" {
+		data[previousPathKey] = []byte(s.secrets[1])
+	}
+	if s.serving == nil {
+		return data, nil
+	}
+	data[bundleKey], data[servingKey] = s.bundle(), pemOf(s.serving.Leaf)
+	for key, p := range map[string]*tls.Certificate{authorityKeyKey: s.authority, servingPrivateKey: s.serving} {
+		der, err := x509.MarshalPKCS8PrivateKey(p.PrivateKey)
+		if err != nil {
+			return nil, fmt.Errorf("cannot write a key: %w", err)
+		}
+		data[key] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	}
+	return data, nil
+}
+
+// decode parses what encode wrote, or as much of it as is valid. What is missing is created again.
+func decode(data map[string][]byte) state {
+	s := state{secrets: [2]string{string(data[pathKey]), string(data[previousPathKey])}}
+	authority, err := tls.X509KeyPair(data[bundleKey], data[authorityKeyKey])
+	if err != nil || !authority.Leaf.IsCA {
+		return s
+	}
+	s.authority = &authority
+	serving, err := tls.X509KeyPair(data[servingKey], data[servingPrivateKey])
+	if err == nil && serving.Leaf.CheckSignatureFrom(authority.Leaf) == nil {
+		s.serving = &serving
+	}
+	return s
 }
 
 func validAt(c *x509.Certificate, t time.Time) bool {
@@ -68,9 +109,9 @@ func plan(now time.Time, s state, names []string) (_ state, why []string, err er
 		s.serving, why = nil, append(why, reason)
 	}
 	if reason := s.lacksServing(now, names); reason != "" {
-		if s.serving != nil && now.Before(due(s.serving.cert)) {
+		if s.serving != nil && now.Before(due(s.serving.Leaf)) {
 			// Replicas with different names, during the change to another Service, would replace each other's certificate.
-			names = slices.Concat(names, namesOf(s.serving.cert))
+			names = slices.Concat(names, namesOf(s.serving.Leaf))
 			slices.Sort(names)
 			names = slices.Compact(names)
 		}
@@ -85,9 +126,9 @@ func plan(now time.Time, s state, names []string) (_ state, why []string, err er
 // lacksAuthority returns why there must be another CA. It outlives all that it signs.
 func (s state) lacksAuthority(now time.Time) string {
 	switch {
-	case s.authority == nil || s.authority.key == nil:
+	case s.authority == nil:
 		return "there is no CA that can sign"
-	case !validAt(s.authority.cert, now.Add(lifetime)) || !validAt(s.authority.cert, now):
+	case !validAt(s.authority.Leaf, now.Add(lifetime)) || !validAt(s.authority.Leaf, now):
 		return "the life of the CA is over"
 	}
 	return ""
@@ -97,11 +138,11 @@ func (s state) lacksServing(now time.Time, names []string) string {
 	switch {
 	case s.serving == nil:
 		return "there is no usable certificate"
-	case !validAt(s.serving.cert, now):
+	case !validAt(s.serving.Leaf, now):
 		return "the certificate is not valid now"
-	case !now.Before(due(s.serving.cert)):
+	case !now.Before(due(s.serving.Leaf)):
 		return "half of the life of the certificate is over"
-	case slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(namesOf(s.serving.cert), name) }):
+	case slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(namesOf(s.serving.Leaf), name) }):
 		return "the certificate lacks a name"
 	}
 	return ""
@@ -118,7 +159,7 @@ func namesOf(c *x509.Certificate) []string {
 	return names
 }
 
-func makeAuthority(now time.Time) (*pair, error) {
+func makeAuthority(now time.Time) (*tls.Certificate, error) {
 	now = now.UTC().Truncate(time.Second)
 	return sign(nil, &x509.Certificate{
 		// The names of CAs are unique, for programs that look up an issuer by name.
@@ -129,7 +170,7 @@ func makeAuthority(now time.Time) (*pair, error) {
 	})
 }
 
-func makeServing(now time.Time, by *pair, names []string) (*pair, error) {
+func makeServing(now time.Time, by *tls.Certificate, names []string) (*tls.Certificate, error) {
 	now = now.UTC().Truncate(time.Second)
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "shell-operator webhook server"},
@@ -147,23 +188,18 @@ func makeServing(now time.Time, by *pair, names []string) (*pair, error) {
 }
 
 // sign makes a key and its certificate, which signs itself if by is nil.
-func sign(by *pair, template *x509.Certificate) (*pair, error) {
+func sign(by *tls.Certificate, template *x509.Certificate) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	if by == nil {
-		by = &pair{template, key}
+		by = &tls.Certificate{Leaf: template, PrivateKey: key}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, by.Leaf, &key.PublicKey, by.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	return &pair{cert, key}, err
-}
-
-// signed reports whether a CA has signed a certificate.
-func (p *pair) signed(c *x509.Certificate) bool {
-	return p != nil && bytes.Equal(c.AuthorityKeyId, p.cert.SubjectKeyId) && c.CheckSignatureFrom(p.cert) == nil
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
