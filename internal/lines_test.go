@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76408
+	productLines = 76409
 	testLines    = 70441
 )
 
@@ -66,7 +66,7 @@ var packageLines = map[string]int{
 	"internal/source/webhook":            1107,
 	"internal/source/webhook/admission":  1660,
 	"internal/source/webhook/cert":       808,
-	"internal/source/webhook/conversion": 997,
+	"internal/source/webhook/conversion": 998,
 	"internal/source/webhook/keep":       205,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1367,

@@ -50,7 +50,8 @@ func (k *keeper) get(ctx context.Context) ([]byte, error) {
 // write patches the CRD. Where RBAC allows only to get and update, as upstream needs, it updates; where not even that, it returns the error
 // of the patch.
 func (k *keeper) write(ctx context.Context, patch []byte) error {
-	_, err := kube.Send(ctx, k.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, k.name).Param("fieldManager", fieldManager).Body(patch))
+	_, err := kube.Send(ctx, k.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, k.name).
+		Param("fieldManager", fieldManager).Body(patch))
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
