@@ -24,6 +24,7 @@ func (d declaration) String() string {
 //     other.
 //   - A finalizer belongs to one hook: a run of either would remove it.
 //   - If there are shards, the hooks of a queue run on the same ones.
+//   - All webhooks of a kind are one object, which etcd stores up to a limit: a dry run of the API server does not show it.
 func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 	keyed, finalizers := map[string]declaration{}, map[string]declaration{}
 	for _, h := range hooks {
@@ -40,6 +41,17 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 	found := map[string][]wire.Violation{}
 	if sharded {
 		found = unequalShards(hooks)
+	}
+	for _, kind := range []struct {
+		path string
+		of   func(*hook.Hook) []hook.Admission
+	}{
+		{"kubernetesValidating", func(h *hook.Hook) []hook.Admission { return h.Validating }},
+		{"kubernetesMutating", func(h *hook.Hook) []hook.Admission { return h.Mutating }},
+	} {
+		for name, v := range oversized(hooks, kind.path, kind.of) {
+			found[name] = append(found[name], v)
+		}
 	}
 	var errs []*wire.ConfigError
 	for _, h := range hooks {
@@ -66,6 +78,30 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 		}
 	}
 	return errs
+}
+
+// mostStored is the limit of etcd for an object, unless it is configured.
+const mostStored = 1536 << 10
+
+// oversized returns the first binding whose conditions, with those of the bindings before it, are beyond the limit, by its hook.
+func oversized(hooks []*hook.Hook, path string, of func(*hook.Hook) []hook.Admission) map[string]wire.Violation {
+	size := 0
+	for _, h := range hooks {
+		for i, b := range of(h) {
+			for _, c := range b.MatchConditions {
+				size += len(c.Name) + len(c.Expression)
+			}
+			if size > mostStored {
+				return map[string]wire.Violation{h.Name: {
+					Path: fmt.Sprintf("%s[%d].matchConditions", path, i), Binding: b.Name,
+					Problem: fmt.Sprintf("and those before it, in all hooks, have %d bytes: they are stored as one object, which has at most %d",
+						size, mostStored),
+					Hint: "shorten the expressions, or let the hook decide",
+				}}
+			}
+		}
+	}
+	return nil
 }
 
 // declared describes what a binding declares of its queue.
