@@ -21,6 +21,8 @@ type Set struct {
 	// Found are the files of the hooks directory that were loaded.
 	Found Files
 	files *copied
+	// own are the digests of the files of each hook, before those of the active hooks, by name.
+	own, before map[string]digest
 }
 
 // Change is the difference between the active hooks and a Set.
@@ -30,6 +32,8 @@ type Change struct {
 	// New are the hooks of the set that are not active, Old the active ones that are not in the set. A hook with another
 	// configuration is in both.
 	New, Old []*hook.Hook
+	// Touched are the active hooks of the set of which a file differs: that of the hook, or one that it sources.
+	Touched []*hook.Hook
 	// Added, Changed and Removed are names.
 	Added, Changed, Removed []string
 }
@@ -48,6 +52,9 @@ func (s *Set) ChangeFrom(active []*hook.Hook) Change {
 		case was == nil:
 			c.Added, c.New = append(c.Added, h.Name), append(c.New, h)
 		case s.equal(was, h):
+			if s.own[h.Name] != s.before[h.Name] {
+				c.Touched = append(c.Touched, was)
+			}
 			h = was
 		default:
 			c.Changed, c.New, c.Old = append(c.Changed, h.Name), append(c.New, h), append(c.Old, was)
@@ -100,6 +107,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	active map[*hook.Hook]*copied
+	// own are the digests of the active hooks.
+	own    map[string]digest
 	copies int
 	// sets counts those that were used.
 	sets   int
@@ -161,7 +170,25 @@ func (s *Store) loadInto(ctx context.Context, set *Set, o Options) (*Set, error)
 		s.Drop(set)
 		return nil, err
 	}
+	if s.opts.Dir != "" { // or there are no reloads
+		s.compare(set, o.Dir)
+	}
 	return set, nil
+}
+
+// compare prepares the comparison of the files of hooks with those of the active ones.
+func (s *Store) compare(set *Set, dir string) {
+	root := set.files.dir
+	if root == "" {
+		root = dir
+	}
+	set.own = map[string]digest{}
+	for _, h := range set.Hooks {
+		set.own[h.Name] = digestOf(root, dir, h.Name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set.before = s.own
 }
 
 // copy returns a copy without a directory together with an error.
@@ -212,6 +239,7 @@ func (s *Store) executable() bool {
 func (s *Store) Use(set *Set, hooks []*hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.own = set.own
 	s.sets++
 	set.files.number = s.sets
 	set.files.uses++ // as below

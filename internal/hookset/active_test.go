@@ -162,3 +162,47 @@ func TestStoreLinkedDirectory(t *testing.T) {
 		t.Errorf("changed %q", c.Changed)
 	}
 }
+
+// The files of a hook are its own one and those that it sources, whatever else is in the directory.
+func TestTouched(t *testing.T) {
+	l := newLibrary(t, 0)
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(l.opts.Dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := "if [ \"$1\" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi\n"
+	put("a.sh", "#!/bin/sh\n. \"$(dirname \"$0\")/lib/a.sh\"\n"+config)
+	put("b/b.sh", "#!/bin/sh\n. "+l.opts.Dir+"/lib/b.sh\n"+config)
+	put("c.sh", "#!/bin/sh\n"+config+"date > state.txt; cat lib/a.sh\n")
+	put("lib/a.sh", ". \"$(dirname \"$0\")/lib/common.sh\"\n")
+	put("lib/b.sh", "# nothing\n")
+	put("lib/common.sh", "# nothing\n")
+	active := l.load()
+	l.store.Use(active, active.Hooks)
+	for _, test := range []struct {
+		file, text string
+		touched    []string
+	}{
+		{"state.txt", "1", nil},
+		{"c.sh", "#!/bin/sh\n" + config + "date\n", []string{"c.sh"}},
+		{"lib/a.sh", ". \"$(dirname \"$0\")/lib/common.sh\" # again\n", []string{"a.sh"}},
+		{"lib/common.sh", "# fixed\n", []string{"a.sh"}},
+		{"lib/b.sh", "# fixed\n", []string{"b/b.sh"}},
+		{"lib/b.sh", "# fixed\n", nil},
+	} {
+		put(test.file, test.text)
+		set := l.load()
+		change := set.ChangeFrom(active.Hooks)
+		var names []string
+		for _, h := range change.Touched {
+			names = append(names, h.Name)
+		}
+		if !slices.Equal(names, test.touched) || !slices.Equal(change.Hooks, active.Hooks) {
+			t.Errorf("after a change of %s: %q, want %q; change %+v", test.file, names, test.touched, change)
+		}
+		l.store.Use(set, change.Hooks)
+	}
+}

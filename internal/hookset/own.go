@@ -1,6 +1,7 @@
 package hookset
 
 import (
+	"crypto/sha256"
 	"io"
 	"os"
 	"path/filepath"
@@ -8,6 +9,23 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/script"
 )
+
+// digest identifies the content of the files that a hook consists of.
+type digest [sha256.Size]byte
+
+// digestOf reads the own files of a hook.
+func digestOf(root, dir, name string) (sum digest) {
+	h := sha256.New()
+	for _, own := range ownFiles(root, dir, name) {
+		_, _ = io.WriteString(h, own.Path+"\x00")
+		if file, err := os.Open(filepath.Join(root, own.Path)); err == nil {
+			_, _ = io.Copy(h, file)
+			file.Close()
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}
 
 // ContextsOf returns what a hook reads of its binding contexts. Its files are below root, which is the hooks directory dir or a copy of it.
 func ContextsOf(root, dir, name string) script.Reading {

@@ -125,7 +125,7 @@ func (l *Lifecycle) apply(r loaded) {
 	}
 	c := r.change
 	// The author of a fix does not want to wait for a back-off.
-	defer l.o.Queues.Repeat(func(queue.Task) bool { return true })
+	defer l.o.Queues.Repeat(func(t queue.Task) bool { return slices.Contains(c.Touched, hookOf(t)) })
 	l.o.Store.Use(r.set, c.Hooks)
 	l.o.Runner.Renew()
 	if r.renewal == nil {
