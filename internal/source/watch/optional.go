@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -14,7 +15,8 @@ import (
 )
 
 // An empty snapshot may be an order to prune, so an optional kind is not installed only when that is beyond doubt: in two reads at least
-// doubtful apart, without an error in between. A kind that this process has watched is gone when it is missing for goneAfter.
+// doubtful apart, without an error in between. A kind that this process has watched is gone when its CRD is, or when it is missing
+// for goneAfter.
 const (
 	doubtful  = 10 * time.Second
 	goneAfter = time.Minute
@@ -26,6 +28,7 @@ type kindName struct{ apiVersion, kind string }
 
 // kinds reads which kinds the API server serves, for all optional bindings together.
 type kinds struct {
+	client   rest.Interface
 	resolver *kube.Resolver
 	// turn has a token while a goroutine owns what follows.
 	turn chan struct{}
@@ -40,8 +43,9 @@ type sighting struct {
 	err      error
 	// at is when it was read last. Since then, and in all reads before it, the kind is missing; zero if it is not.
 	at, since time.Time
-	// watched: this process has watched the kind, and it is not gone since.
+	// watched: this process has watched the kind, and it is not gone since. crd is the name of its CRD, if that could be read.
 	watched bool
+	crd     string
 	// gone: it is not installed, beyond doubt.
 	gone bool
 }
@@ -50,7 +54,7 @@ type sighting struct {
 var errMissing = &missingError{notServed, "the kind is not installed"}
 
 func newKinds(client rest.Interface) *kinds {
-	return &kinds{resolver: kube.NewResolver(client), turn: make(chan struct{}, 1), seen: map[kindName]*sighting{}}
+	return &kinds{client: client, resolver: kube.NewResolver(client), turn: make(chan struct{}, 1), seen: map[kindName]*sighting{}}
 }
 
 // with calls do with what is known of a kind.
@@ -81,8 +85,8 @@ func (k *kinds) installed(ctx context.Context, name kindName, age time.Duration)
 			res, is, s.gone = s.resource, true, false
 		case s.since.IsZero():
 			err = s.err
-		case s.gone, !s.watched && missing >= doubtful, missing >= goneAfter:
-			s.watched, s.gone = false, true
+		case s.gone, !s.watched && missing >= doubtful, missing >= goneAfter, s.crd != "" && k.crdIsGone(ctx, s.crd):
+			s.watched, s.crd, s.gone = false, "", true
 		default:
 			err = errMissing
 		}
@@ -112,9 +116,25 @@ func (k *kinds) look(ctx context.Context, name kindName, s *sighting) {
 	}
 }
 
+const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
 // watches records that a kind is watched.
-func (k *kinds) watches(ctx context.Context, name kindName) {
-	_ = k.with(ctx, name, func(s *sighting) { s.watched = true })
+func (k *kinds) watches(ctx context.Context, name kindName, res kube.Resource) {
+	_ = k.with(ctx, name, func(s *sighting) {
+		if s.watched {
+			return
+		}
+		s.watched = true
+		crd := res.Resource + "." + res.Group
+		if _, err := kube.Send(ctx, k.client.Get().AbsPath(crds, crd).MaxRetries(0)); err == nil {
+			s.crd = crd
+		}
+	})
+}
+
+func (k *kinds) crdIsGone(ctx context.Context, crd string) bool {
+	_, err := kube.Send(ctx, k.client.Get().AbsPath(crds, crd).MaxRetries(0))
+	return apierrors.IsNotFound(err) && !kube.IsUnserved(err)
 }
 
 // errVanished ends the wait for the initial list of a kind that is gone.

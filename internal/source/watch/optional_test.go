@@ -28,18 +28,27 @@ const (
 	failing
 )
 
-// optionalKind makes ConfigMaps of a model server a kind that comes and goes.
-func optionalKind(s *server) *atomic.Int32 {
+// optionalKind makes ConfigMaps of a model server a kind that comes and goes. With hasCRD its CRD can be read.
+func optionalKind(s *server, hasCRD bool) *atomic.Int32 {
 	var is atomic.Int32
+	notFound := func(cause string) *http.Response {
+		return respond(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{`+cause+`}}`)
+	}
 	s.refuse = func(path string) *http.Response {
-		switch now := served(is.Load()); {
+		now := served(is.Load())
+		switch {
 		case now == failing:
 			return respond(503, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`)
+		case strings.HasPrefix(path, crds) && !hasCRD:
+			return respond(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+		case strings.HasPrefix(path, crds) && now == installed:
+			return respond(200, `{}`)
+		case strings.HasPrefix(path, crds):
+			return notFound("")
 		case now == missing && path == "/api/v1":
 			return respond(200, `{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}`)
 		case now == missing:
-			return respond(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,`+
-				`"details":{"causes":[{"reason":"UnexpectedServerResponse"}]}}`)
+			return notFound(`"causes":[{"reason":"UnexpectedServerResponse"}]`)
 		}
 		return nil
 	}
@@ -49,41 +58,82 @@ func optionalKind(s *server) *atomic.Int32 {
 // An optional binding is enabled without its kind only when it is missing in two reads, follows when it comes, and loses its objects
 // only when the kind is gone beyond doubt.
 func TestOptionalKind(t *testing.T) {
-	playOptional(t, func(o *optionalStage) {
-		o.is.Store(int32(missing))
-		began := time.Now()
-		ctx, cancel := context.WithCancel(o.seen.t.Context())
-		if err := o.Enable(ctx, o.hook, func(_ int, err error) {
-			if cause, ok := err.(interface{ Missing() bool }); err != nil && (!ok || !cause.Missing()) {
-				t.Errorf("stuck: %v", err)
+	for _, test := range []struct {
+		name   string
+		hasCRD bool
+	}{{"with its CRD", true}, {"without the permission to read its CRD", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newServer(1)
+			is := optionalKind(s, test.hasCRD)
+			set := func(to served) {
+				is.Store(int32(to))
+				s.cut()
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took < doubtful || took > 2*doubtful {
-			t.Errorf("enabled after %s", took)
-		}
-		o.expect("at the start", false, 0, "[]")
-		if troubles := o.State(o.hook, 0).Troubles; len(troubles) > 0 {
-			t.Errorf("troubles %q", troubles)
-		}
-		o.set(installed)
-		o.expect("it has come", true, 1, "[true]")
-		o.synchronize()
-		o.set(failing)
-		o.expect("the API server fails", true, 1, "[true]")
-		o.set(installed)
-		o.set(missing)
-		o.expect("it is gone", false, 0, "[true false]", "Deleted first")
-		o.set(installed)
-		o.expect("it has come again", true, 1, "[true false true]", "Deleted first")
-		cancel()
-		o.Mute(o.hook)
-		o.Disable(o.hook, 0)
-		if n := o.Streams(); n > 0 {
-			t.Errorf("%d streams are left", n)
-		}
-	})
+			is.Store(int32(missing))
+			follow(t, s, func(w *Watcher, seen *witness) {
+				var came []bool
+				w.opts.Installed = func(_ *hook.Hook, _ int, is bool) { came = append(came, is) }
+				h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
+				ctx, cancel := context.WithCancel(seen.t.Context())
+				seen.known[h] = map[string]bool{}
+				expect := func(when string, installed bool, objects int, changes ...bool) {
+					t.Helper()
+					synctest.Wait()
+					events := []string{"Deleted first"}[:len(changes)/2]
+					if state := w.State(h, 0); state.NotInstalled == installed || state.Objects.Len() != objects || !slices.Equal(came, changes) ||
+						!slices.Equal(seen.events[h], events) ||
+						!installed && len(state.Troubles) > 0 {
+						t.Errorf("%s: installed %t, %d objects, %v, events %q, troubles %q", when, !state.NotInstalled, state.Objects.Len(), came,
+							seen.events[h], state.Troubles)
+					}
+				}
+				began := time.Now()
+				if err := w.Enable(ctx, h, func(_ int, err error) {
+					if cause, ok := err.(interface{ Missing() bool }); err != nil && (!ok || !cause.Missing()) {
+						t.Errorf("stuck: %v", err)
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took < doubtful || took > 2*doubtful {
+					t.Errorf("enabled after %s", took)
+				}
+				expect("at the start", false, 0)
+				set(installed)
+				time.Sleep(readEvery + time.Second)
+				expect("it has come", true, 1, true)
+				for o := range w.Synchronize(h, 0).Each {
+					seen.known[h][o.Name] = true
+				}
+				w.Unlock(h, 0)
+				set(failing)
+				time.Sleep(5 * time.Minute)
+				expect("the API server fails", true, 1, true)
+				set(installed)
+				time.Sleep(time.Minute)
+				set(missing)
+				if !test.hasCRD {
+					time.Sleep(goneAfter - doubtful)
+					expect("it may be back", true, 1, true)
+					set(installed)
+					time.Sleep(time.Minute)
+					expect("it was away for less than a minute", true, 1, true)
+					set(missing)
+				}
+				time.Sleep(2 * time.Minute)
+				expect("it is gone", false, 0, true, false)
+				set(installed)
+				time.Sleep(readEvery + time.Second)
+				expect("it has come again", true, 1, true, false, true)
+				cancel()
+				w.Mute(h)
+				w.Disable(h, 0)
+				if n := w.Streams(); n > 0 {
+					t.Errorf("%d streams are left", n)
+				}
+			})
+		})
+	}
 }
 
 // Whatever the API server answers, and for how long: objects of a kind that was watched leave the snapshot only after a minute in which all
@@ -96,7 +146,7 @@ func TestOptionalKindIsKeptInDoubt(t *testing.T) {
 	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 7))
 		s := newServer(seed)
-		is := optionalKind(s)
+		is := optionalKind(s, false)
 		follow(t, s, func(w *Watcher, seen *witness) {
 			h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
 			ctx, cancel := context.WithCancel(seen.t.Context())
@@ -150,7 +200,7 @@ type optionalStage struct {
 
 func playOptional(t *testing.T, play func(o *optionalStage)) {
 	s := newServer(1)
-	o := &optionalStage{t: t, s: s, is: optionalKind(s)}
+	o := &optionalStage{t: t, s: s, is: optionalKind(s, true)}
 	follow(t, s, func(w *Watcher, seen *witness) {
 		o.Watcher, o.seen = w, seen
 		o.hook = bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
@@ -164,7 +214,7 @@ func playOptional(t *testing.T, play func(o *optionalStage)) {
 func (o *optionalStage) set(to served) {
 	o.is.Store(int32(to))
 	o.s.cut()
-	time.Sleep(2 * time.Minute)
+	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
@@ -221,7 +271,6 @@ func TestOptionalKindAndPauses(t *testing.T) {
 		o.set(missing)
 		o.expect("it goes in a pause", true, 1, "[]")
 		o.enable()
-		time.Sleep(goneAfter)
 		o.expect("resumed without it", false, 0, "[]")
 		o.set(installed)
 		o.expect("it comes again", true, 1, "[true]")

@@ -285,7 +285,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 		return context.Cause(ctx)
 	}
 	if b.Optional {
-		w.kinds.watches(ctx, kindName{b.APIVersion, b.Kind})
+		w.kinds.watches(ctx, kindName{b.APIVersion, b.Kind}, res)
 	}
 	if muted != nil {
 		w.place(m, muted)
