@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76409
-	testLines    = 70441
+	productLines = 76519
+	testLines    = 70564
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -42,7 +42,7 @@ var packageLines = map[string]int{
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
-	"internal/hookset":                   1523,
+	"internal/hookset":                   1605,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
 	"internal/kube":                      1569,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6176,
+	"internal/source/watch":              6196,
 	"internal/source/webhook":            1107,
 	"internal/source/webhook/admission":  1660,
 	"internal/source/webhook/cert":       808,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4696,
+	"internal/wire":                      4704,
 	"sdk":                                67,
 }
 
