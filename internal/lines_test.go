@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76519
+	productLines = 76409
 	testLines    = 70564
 )
 
@@ -27,11 +27,11 @@ var packageLines = map[string]int{
 	"internal/console":                   1770,
 	"internal/debug":                     7114,
 	"internal/debug/history":             882,
-	"internal/dev":                       3072,
+	"internal/dev":                       2915,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2205,
+	"internal/dev/simulate":              2252,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              761,

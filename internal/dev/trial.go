@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
@@ -17,16 +16,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
-	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/run/recording"
-	"github.com/shell-operator/shell-operator/internal/run/worker"
-	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/script"
-	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -48,7 +41,7 @@ type TrialOptions struct {
 	Line func(stream, line string)
 }
 
-// Try runs one hook once, as the operator would, and checks the files that it writes as the operator does. Without Apply
+// Try runs one hook, as the operator would, and checks the files that it writes as the operator does. Without Apply
 // no operation is sent. With an error, the report covers the run so far.
 func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, err error) {
 	report = TrialReport{Output: []TrialLine{}, Operations: []TrialOperation{}, Metrics: []TrialMetric{}} // lists, also in JSON
@@ -66,46 +59,84 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	if err != nil {
 		return report, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
+	defer func() { err = errors.Join(err, removeAll(private)) }()
+	var cl *kube.Cluster
 	if t.Input != nil {
-		return report, report.simulate(ctx, o, t, dir, file, private)
-	}
-	cl, err := reach(&o, private, t.Apply)
-	if err != nil {
+		for name, value := range t.Input.Env {
+			o.Env = append(o.Env, name+"="+value)
+		}
+	} else if cl, err = reach(&o, private, t.Apply); err != nil {
 		return report, err
 	}
-	asked, err := hookset.Ask(ctx, discovery(o), dir, file)
+	discover := discovery(o)
+	asked, err := hookset.Ask(ctx, discover, dir, file)
 	if err != nil {
 		return report, withHint(err, dir, file)
 	}
 	for _, w := range asked.Warnings {
 		report.Notes = append(report.Notes, "the configuration: "+w.String())
 	}
-	rec, given, err := recording.Open(t.Contexts)
+	run := simulate.Options{
+		Filters: discover.Filters, Env: o.Env, Timeout: o.HookTimeout, Workers: o.Workers, ReadyTimeout: o.ConfigTimeout,
+		Dir: filepath.Join(private, "run"), Started: t.Started, Diff: t.Diff, Shard: o.Shard,
+		Line: func(stream, text string) {
+			report.Output = append(report.Output, TrialLine{stream, text})
+			if t.Line != nil {
+				t.Line(stream, text)
+			}
+		},
+	}
+	if err := os.Mkdir(run.Dir, 0o700); err != nil {
+		return report, err
+	}
+	var result *simulate.Result
+	if t.Input != nil {
+		result, err = simulate.Run(ctx, asked.Hook, *t.Input, run)
+	} else {
+		result, err = report.replay(ctx, o, t, cl, asked.Hook, run)
+	}
+	if result != nil {
+		report.add(result, t.Diff)
+	}
 	if err != nil {
 		return report, err
 	}
-	contexts, heads, err := report.contexts(asked.Hook, given)
-	if err != nil {
-		return report, err
+	if t.Input != nil && result.Runs == 0 {
+		report.Notes = append(append(report.Notes, "no event caused a run"), result.Excluded...)
 	}
-	trial := run.Trial{Hook: asked.Hook, Contexts: contexts, Attempt: rec.FirstAttempt()}
-	out, exit, err := report.run(ctx, o, t, trial, private)
-	filters := jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath})
-	rules := simulate.ResultRules(asked.Hook, heads, err != nil)
-	if err != nil {
-		report.failed(out, rules, filters)
-	} else if err = report.result(out, rules); err == nil {
-		err = report.check(asked.Hook, heads[0], out, filters)
+	report.compare(result, o.Env)
+	err = withoutOutput(asked.Hook, errors.Join(result.Failed, result.Err))
+	report.Applied = t.Apply && err == nil && len(report.Operations) > 0 && !o.Changes.DryRun
+	return report, err
+}
+
+// replay runs the hook with given binding contexts, or with those that an operator in an empty cluster would begin with.
+func (r *TrialReport) replay(ctx context.Context, o Options, t TrialOptions, cl *kube.Cluster, h *hook.Hook,
+	run simulate.Options) (_ *simulate.Result, err error) {
+	contexts := t.Contexts
+	if contexts == nil {
+		if contexts, err = r.defaultContexts(h); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil && exit == run.Succeeded {
-		exit = run.Unapplied
+	run.KubectlEnv, _ = kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
+	if t.Apply {
+		namespace, _ := cl.OwnNamespace(o.Installation.Namespace)
+		run.Effects, err = apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Namespace: namespace,
+			Client: o.Changes.Client(cl.Config), Filters: run.Filters, Log: silent()})
+		if err != nil {
+			return nil, err
+		}
 	}
-	report.compare(rec, exit, o.Env)
-	if !t.Apply {
-		return report, err
+	return simulate.Replay(ctx, h, contexts, run)
+}
+
+// withoutOutput returns the error of a run without what the hook wrote to stderr, which has been shown.
+func withoutOutput(h *hook.Hook, err error) error {
+	if failed, ok := errors.AsType[*process.ExitError](err); ok {
+		return fmt.Errorf("hook %q failed: %s%s", h.Name, failed.Status, failed.Hint())
 	}
-	return report, errors.Join(err, report.apply(ctx, o, cl, asked.Hook, out, filters, err != nil))
+	return err
 }
 
 // withHint adds to the error of a config call that a library is missing here, which is in the hooks directory.
@@ -163,22 +194,6 @@ func reach(o *Options, dir string, required bool) (*kube.Cluster, error) {
 	return cl, nil
 }
 
-// contexts returns the binding context file and the heads of the contexts, at least one.
-func (r *TrialReport) contexts(h *hook.Hook, given []byte) (file []byte, heads []wire.ContextHead, err error) {
-	if given == nil {
-		if given, err = r.defaultContexts(h); err != nil {
-			return nil, nil, err
-		}
-	}
-	file, heads, err = wire.ReadContexts(given)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot use the binding context: %w", err)
-	}
-	r.Contexts = len(heads)
-	r.Notes = append(r.Notes, simulate.UnknownBindings(h, heads)...)
-	return file, heads, nil
-}
-
 // triggers are the flags of run that give a hook an object or a request, by the kind of its first binding.
 var triggers = map[hook.Kind]string{
 	hook.OnKubernetes: "--event Added=FILE", hook.OnValidating: "--review CREATE=FILE", hook.OnMutating: "--review CREATE=FILE",
@@ -219,128 +234,4 @@ func (r *TrialReport) defaultContexts(h *hook.Hook) ([]byte, error) {
 	var b strings.Builder
 	err := wire.WriteContexts(&b, h.Contexts, slices.Values([]wire.Context{c}))
 	return []byte(b.String()), err
-}
-
-// run is the process. exit is how it ended.
-func (r *TrialReport) run(ctx context.Context, o Options, t TrialOptions, trial run.Trial,
-	private string) (out run.Outputs, exit string, err error) {
-	files, err := workspace.Open(workspace.Options{Dir: private, Log: silent()})
-	if err != nil {
-		return out, "", err
-	}
-	defer func() { err = errors.Join(err, files.Close()) }()
-	environments, _ := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...) // the complete kubectl does the same
-	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: o.ConfigTimeout, Log: silent()})
-	defer pool.Close()
-	var workers run.Workers
-	if o.Workers {
-		workers = pool
-	}
-	runner := run.New(run.Options{
-		Executor: pool, Workers: workers, Workspace: files, Log: silent(), Env: o.Env, KubectlEnv: environments, Timeout: o.HookTimeout,
-		Shard: func() shard.Shard { return o.Shard },
-	})
-	var mu sync.Mutex
-	line := func(stream string) func([]byte) {
-		return func(text []byte) {
-			mu.Lock()
-			defer mu.Unlock()
-			r.Output = append(r.Output, TrialLine{stream, string(text)})
-			if t.Line != nil {
-				t.Line(stream, string(text))
-			}
-		}
-	}
-	trial.Stdout, trial.Stderr = line("stdout"), line("stderr")
-	out, result, err := runner.Try(ctx, trial)
-	r.Seconds = result.Usage.Wall.Seconds()
-	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
-	r.MaxRSSBytes = result.Usage.MaxRSS
-	if result.HeldOpen {
-		r.Notes = append(r.Notes,
-			"the hook has ended, but a process that it left behind kept its output open: redirect the output of background processes")
-	}
-	exit = (&run.Report{Err: err, Usage: result.Usage}).Exit()
-	var failed *process.ExitError
-	if errors.As(err, &failed) {
-		// What it wrote to stderr has been shown.
-		err = fmt.Errorf("hook %q failed: %s%s", trial.Hook.Name, failed.Status, failed.Hint())
-	}
-	return out, exit, err
-}
-
-// result reads the result file.
-func (r *TrialReport) result(out run.Outputs, rules wire.ResultRules) error {
-	result, err := wire.ParseResult(out.Result, rules)
-	if err == nil && out.Result != nil {
-		r.Result = wire.FormatResult(result)
-	}
-	return err
-}
-
-// failed keeps what a failed hook has requested nevertheless: its result, and the operations that are applied in any case.
-func (r *TrialReport) failed(out run.Outputs, rules wire.ResultRules, filters *jq.Compiler) {
-	if err := r.result(out, rules); err != nil {
-		r.Notes = append(r.Notes, "the result file is ignored: "+err.Error())
-	}
-	patches, err := wire.ParsePatches(out.Patch, filters)
-	if err != nil {
-		return
-	}
-	for _, p := range patches {
-		if p.IgnoreHookError {
-			r.Operations = append(r.Operations, trialOperation(&p))
-		}
-	}
-}
-
-// check reads the files that the hook has written.
-func (r *TrialReport) check(h *hook.Hook, head wire.ContextHead, out run.Outputs, filters *jq.Compiler) error {
-	a, err := apply.Check(h, out, filters)
-	for _, w := range a.Warnings {
-		r.Notes = append(r.Notes, "the metrics: "+w.String())
-	}
-	for _, m := range a.Metrics {
-		r.Metrics = append(r.Metrics, wire.FormatMetric(m))
-	}
-	for _, p := range a.Patches {
-		r.Operations = append(r.Operations, trialOperation(&p))
-	}
-	if err != nil {
-		return err
-	}
-	answers := &a.Answers
-	err = answers.Check(h, head)
-	if answers.Admission != nil {
-		r.Admission = wire.FormatAdmission(*answers.Admission)
-	}
-	if answers.Conversion != nil {
-		r.Conversion = wire.FormatConversion(*answers.Conversion)
-	}
-	if answers.HTTP != nil {
-		r.HTTP = wire.FormatHTTP(*answers.HTTP)
-	}
-	return err
-}
-
-// apply changes the cluster as the operator would.
-func (r *TrialReport) apply(ctx context.Context, o Options, cl *kube.Cluster, h *hook.Hook, out run.Outputs, filters *jq.Compiler,
-	failed bool) error {
-	if len(r.Operations) == 0 {
-		return nil
-	}
-	namespace, _ := cl.OwnNamespace(o.Installation.Namespace)
-	e, err := apply.New(apply.Options{Settings: o.Changes, Instance: cl.Instance(o.Installation), Namespace: namespace,
-		Client: o.Changes.Client(cl.Config), Filters: filters, Log: silent()})
-	if err != nil {
-		return err
-	}
-	if failed {
-		_, err = e.ApplyFailed(ctx, silent(), h, out, nil, nil)
-	} else {
-		_, err = e.Apply(ctx, silent(), h, out, nil, nil)
-	}
-	e.Flush(ctx)
-	r.Applied = err == nil && !o.Changes.DryRun
-	return err
 }

@@ -3,9 +3,13 @@ package dev
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -102,6 +106,22 @@ type (
 	TrialDiff       = simulate.Diff
 )
 
+// compare adds what is different from a recorded run. env is the environment of the replay.
+func (r *TrialReport) compare(now *simulate.Result, env []string) {
+	rec := now.Recording
+	if rec == nil {
+		return
+	}
+	differences := rec.Result.Differences(r.outcome((&run.Report{Err: now.Err, Usage: now.Usage}).Exit()))
+	if differences == nil {
+		differences = []string{} // a list, also in JSON
+	}
+	r.Replay = &TrialReplay{Run: rec.Run, Exit: rec.Result.Exit, Differences: differences, MissingVariables: rec.Missing(env)}
+	if of := path.Base(rec.Hook); of != path.Base(r.Hook) {
+		r.Notes = append(r.Notes, fmt.Sprintf("the recording is of hook %q", rec.Hook))
+	}
+}
+
 // outcome is what of the report is in a recording, too.
 func (r *TrialReport) outcome(exit string) recording.Result {
 	operations := make([]wire.Operation, len(r.Operations))
@@ -109,4 +129,28 @@ func (r *TrialReport) outcome(exit string) recording.Result {
 		operations[i] = r.Operations[i].Operation
 	}
 	return recording.ResultOf(exit, operations, r.Metrics, r.Admission, r.Conversion, r.HTTP, r.Result)
+}
+
+// add adds what came of runs.
+func (r *TrialReport) add(result *simulate.Result, diff bool) {
+	r.Notes, r.Diffs = slices.Concat(r.Notes, result.Warnings, result.Notes), result.Diffs
+	if r.Contexts = result.Contexts; r.Contexts == 0 {
+		r.Runs = result.Runs
+	}
+	r.Seconds, r.MaxRSSBytes = result.Usage.Wall.Seconds(), result.Usage.MaxRSS
+	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
+	for _, p := range slices.Concat(result.Patches, result.Despite) {
+		o := trialOperation(&p)
+		if diff { // the differences are masked, so nothing else has values of Secrets
+			o = o.bare()
+		}
+		r.Operations = append(r.Operations, o)
+	}
+	if diff && len(r.Diffs) == 0 && len(r.Operations) > 0 && result.Failed == nil && result.Err == nil {
+		r.Notes = append(r.Notes, "the operations change nothing")
+	}
+	for _, m := range result.Metrics {
+		r.Metrics = append(r.Metrics, wire.FormatMetric(m))
+	}
+	r.Admission, r.Conversion, r.HTTP, r.Result = result.Admission, result.Conversion, result.HTTP, result.File
 }

@@ -35,7 +35,12 @@ func (e simulatedExecutor) Execute(ctx context.Context, in process.Invocation) (
 		}
 	}
 	in.Stdout, in.Stderr = s.lines("stdout", &s.result.Stdout), s.lines("stderr", &s.result.Stderr)
-	return e.Executor.Execute(ctx, in)
+	result, err := e.Executor.Execute(ctx, in)
+	if result.HeldOpen {
+		s.result.Notes = append(s.result.Notes,
+			"the hook has ended, but a process that it left behind kept its output open: redirect the output of background processes")
+	}
+	return result, err
 }
 
 func (s *simulation) lines(stream string, into *[]string) func([]byte) {
@@ -76,9 +81,12 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	for _, w := range requests.Warnings {
 		e.warn("the metrics: %s", w)
 	}
-	changes, err := e.effects.Apply(ctx, log, h, out, turn, identify)
-	e.effects.Flush(ctx)
-	if err == nil {
+	var changes []run.Change
+	if e.effects != nil {
+		changes, err = e.effects.Apply(ctx, log, h, out, turn, identify)
+		e.effects.Flush(ctx)
+	}
+	if err == nil || e.watched == nil { // of a Replay, also those that were rejected
 		e.result.Patches = append(e.result.Patches, requests.Patches...)
 		e.result.Metrics = append(e.result.Metrics, requests.Metrics...)
 	}
@@ -92,6 +100,9 @@ func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *
 	if patches, err := wire.ParsePatches(out.Patch, e.Filters); err == nil {
 		e.learnPatches(patches)
 		e.result.Despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
+	}
+	if e.effects == nil {
+		return nil, nil
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, identify)
 	return changes, errors.Join(err, e.readBack(ctx))

@@ -19,7 +19,11 @@ import (
 func (s *simulation) trigger(ctx context.Context) error {
 	in := &s.in
 	if in.From != "" {
-		return s.replay(ctx)
+		file, heads, err := s.readFrom()
+		if err != nil {
+			return err
+		}
+		return s.replay(ctx, file, heads)
 	}
 	if !in.Triggered() {
 		for i := range s.hook.Kubernetes {

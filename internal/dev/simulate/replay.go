@@ -23,11 +23,19 @@ func (s *simulation) readFrom() (file []byte, heads []wire.ContextHead, err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the binding contexts: %w", err)
 	}
-	if s.result.Recording, text, err = recording.Open(text); err == nil {
-		file, heads, err = wire.ReadContexts(text)
-	}
-	if err != nil {
+	if file, heads, err = s.openContexts(text); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", s.in.From, err)
+	}
+	return file, heads, nil
+}
+
+// openContexts returns binding contexts, or those of a recording.
+func (s *simulation) openContexts(text []byte) (file []byte, heads []wire.ContextHead, err error) {
+	if s.result.Recording, text, err = recording.Open(text); err != nil {
+		return nil, nil, err
+	}
+	if file, heads, err = wire.ReadContexts(text); err != nil {
+		return nil, nil, fmt.Errorf("cannot use the binding context: %w", err)
 	}
 	return file, heads, nil
 }
@@ -75,18 +83,14 @@ func contextObjects(file []byte) (all []testfile.Manifest, err error) {
 }
 
 // replay runs the hook with given contexts.
-func (s *simulation) replay(ctx context.Context) error {
-	file, heads, err := s.readFrom()
-	if err != nil {
-		return err
-	}
-	s.result.Notes = append(s.result.Notes, UnknownBindings(s.hook, heads)...)
+func (s *simulation) replay(ctx context.Context, file []byte, heads []wire.ContextHead) error {
+	s.result.Notes = append(s.result.Notes, unknownBindings(s.hook, heads)...)
 	for i := range max(1, s.in.Attempts) {
 		out, result, err := s.runner.Try(ctx, run.Trial{
 			Hook: s.hook, Contexts: file, Attempt: s.result.Recording.FirstAttempt() + i, Stdout: discardLine, Stderr: discardLine,
 		})
 		s.result.Usage = result.Usage
-		if invalid := s.readResult(out, ResultRules(s.hook, heads, err != nil)); err == nil {
+		if invalid := s.readResult(out, resultRules(s.hook, heads, err != nil)); err == nil {
 			err = invalid
 		} else if invalid != nil {
 			s.warn("the result file is ignored: %v", invalid)
@@ -114,7 +118,9 @@ func (s *simulation) replay(ctx context.Context) error {
 // readResult parses the result file of a run.
 func (s *simulation) readResult(out run.Outputs, rules wire.ResultRules) error {
 	result, err := wire.ParseResult(out.Result, rules)
-	s.result.File = wire.FormatResult(result)
+	if s.result.File = nil; err == nil && out.Result != nil {
+		s.result.File = wire.FormatResult(result)
+	}
 	return err
 }
 
@@ -135,9 +141,9 @@ func (s *simulation) answered(head wire.ContextHead, a apply.Answers) error {
 	return nil
 }
 
-// ResultRules are those for the result file of a run with saved contexts. The operator knows the names of objects that the contexts do
+// resultRules are those for the result file of a run with saved contexts. The operator knows the names of objects that the contexts do
 // not have; here they are not checked.
-func ResultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.ResultRules {
+func resultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.ResultRules {
 	r := wire.ResultRules{Failed: failed, Contains: func(namespace, name string) bool {
 		return slices.ContainsFunc(heads, func(head wire.ContextHead) bool {
 			return slices.ContainsFunc(head.Objects, func(o event.ObjectName) bool {
@@ -165,8 +171,8 @@ func ResultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.Resul
 
 func discardLine([]byte) {}
 
-// UnknownBindings are notes about contexts for bindings that a hook does not have.
-func UnknownBindings(h *hook.Hook, heads []wire.ContextHead) (notes []string) {
+// unknownBindings are notes about contexts for bindings that a hook does not have.
+func unknownBindings(h *hook.Hook, heads []wire.ContextHead) (notes []string) {
 	known := map[string]bool{}
 	for a, b := range h.Bindings() {
 		known[b.Name] = true

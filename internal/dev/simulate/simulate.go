@@ -1,5 +1,5 @@
 // Package simulate runs a hook on events of a simulated cluster: package watch makes the events, a queue orders and merges them, runs
-// deliver them, and effects change the cluster, which is in memory.
+// deliver them, and effects change the cluster, which is in memory. Or it runs a hook with given binding contexts, without a cluster.
 //
 // Callers may rely on this:
 //   - Order, merging, requests and responses are those of the operator, by its own code.
@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -75,6 +75,8 @@ type Options struct {
 	// Env is the environment of the hook but for what a simulation sets itself.
 	Env     []string
 	Timeout time.Duration
+	// KubectlEnv are environments of hooks by their kubectl mode; those without one have Env.
+	KubectlEnv map[string][]string
 	// Workers lets a worker serve the runs of a hook with settings.worker; ReadyTimeout limits its start.
 	Workers      bool
 	ReadyTimeout time.Duration
@@ -90,11 +92,15 @@ type Options struct {
 	Role      *Role
 	// Shard is that of the simulated operator.
 	Shard shard.Shard
+	// Effects apply the operations of a Replay; nil means that they are only checked.
+	Effects *apply.Effects
 }
 
 // Result is what came of a simulation.
 type Result struct {
-	Runs           int
+	Runs int
+	// Contexts is the number of binding contexts of a Replay.
+	Contexts       int
 	Err            error
 	Exit           int
 	Stdout, Stderr []string
@@ -199,21 +205,12 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 		return nil, fmt.Errorf("hook %q has no settings.shardBy and runs on shard 0 only: use --shard 0/%d", h.Name, o.Shard.Count)
 	}
 	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{}}
-	server := memory.Options{Kinds: memory.BuiltIns()}
-	if in.FieldValidation == "Warn" {
-		server.Warn = func(text string) { s.result.Notes = append(s.result.Notes, text) }
-	}
-	s.server = memory.New(server)
-	s.result.server = s.server
+	s.serve()
 	env, err := s.environment()
 	if err != nil {
 		return nil, err
 	}
-	files, err := workspace.Open(workspace.Options{Dir: filepath.Join(o.Dir, "tmp"), Log: silent()})
-	if err != nil {
-		return nil, err
-	}
-	defer files.Close()
+	s.Env = env
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
@@ -224,34 +221,61 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{s}, Failures: simulatedSink{s},
 		Resolve: s.resolve, Excluded: s.exclude,
 		Changes: changes, Shard: o.Shard})
-	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: o.ReadyTimeout, Log: silent()})
-	defer pool.Close()
-	var workers run.Workers
-	if o.Workers {
-		workers = pool
-	}
-	s.runner = run.New(run.Options{
-		Whole:    true,
-		Executor: simulatedExecutor{s, pool}, Workers: workers, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
-		Effects: simulatedEffects{s}, Workspace: files,
-		Log: silent(), Env: env, Timeout: o.Timeout, Observe: s.observe, Shard: s.shard,
-	})
 	defer func() {
 		s.result.Sent, _ = s.effects.Sent()
 		s.result.Denied = s.permissions.denied(s.result.Sent)
 	}()
-	s.runner.Add([]*hook.Hook{h})
-	if err := s.start(ctx); err != nil {
-		return &s.result, err
-	}
-	if s.permissions.missAny() { // the operator would not enable the bindings
-		return &s.result, nil
-	}
-	if err := s.trigger(ctx); err != nil {
-		return &s.result, err
-	}
-	s.result.Calls, err = readCalls(s.callsFile())
+	err = s.with(run.Options{Whole: true, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
+		Effects: simulatedEffects{s}, Observe: s.observe}, func() error {
+		s.runner.Add([]*hook.Hook{h})
+		if err := s.start(ctx); err != nil || s.permissions.missAny() { // the operator would not enable the bindings
+			return err
+		}
+		if err := s.trigger(ctx); err != nil {
+			return err
+		}
+		s.result.Calls, err = readCalls(s.callsFile())
+		return err
+	})
 	return &s.result, err
+}
+
+// Replay runs a hook once with binding contexts, or those of a recording. An error is one of the contexts.
+func Replay(ctx context.Context, h *hook.Hook, contexts []byte, o Options) (*Result, error) {
+	s := &simulation{Options: o, hook: h, effects: o.Effects}
+	s.serve()
+	file, heads, err := s.openContexts(contexts)
+	if err != nil {
+		return nil, err
+	}
+	s.result.Contexts = len(heads)
+	return &s.result, s.with(run.Options{KubectlEnv: o.KubectlEnv}, func() error { return s.replay(ctx, file, heads) })
+}
+
+// serve starts the simulated cluster.
+func (s *simulation) serve() {
+	server := memory.Options{Kinds: memory.BuiltIns()}
+	if s.in.FieldValidation == "Warn" {
+		server.Warn = func(text string) { s.result.Notes = append(s.result.Notes, text) }
+	}
+	s.server = memory.New(server)
+	s.result.server = s.server
+}
+
+// with makes the runner, which is there for a function.
+func (s *simulation) with(o run.Options, do func() error) (err error) {
+	if o.Workspace, err = workspace.Open(workspace.Options{Dir: s.Dir, Log: silent()}); err != nil {
+		return err
+	}
+	defer o.Workspace.Close()
+	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
+	defer pool.Close()
+	if s.Workers {
+		o.Workers = pool
+	}
+	o.Executor, o.Log, o.Env, o.Timeout, o.Shard = simulatedExecutor{s, pool}, silent(), s.Env, s.Timeout, s.shard
+	s.runner = run.New(o)
+	return do()
 }
 
 func (s *simulation) shard() shard.Shard { return s.Shard }
@@ -279,8 +303,10 @@ func (s *simulation) connect() (err error) {
 // observe records the end of a run.
 func (s *simulation) observe(r run.Report) {
 	s.result.Err, s.result.Exit = r.Err, exitOf(r.Err)
-	s.result.Usage = r.Usage
-	s.result.File = wire.FormatResult(r.Result)
+	s.result.Usage, s.result.File = r.Usage, nil
+	if !reflect.ValueOf(r.Result).IsZero() {
+		s.result.File = wire.FormatResult(r.Result)
+	}
 	if r.InvalidResult != nil {
 		s.warn("the result file is ignored: %v", r.InvalidResult)
 	}
