@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76409
-	testLines    = 70564
+	productLines = 76384
+	testLines    = 70540
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,7 +27,7 @@ var packageLines = map[string]int{
 	"internal/console":                   1770,
 	"internal/debug":                     7114,
 	"internal/debug/history":             882,
-	"internal/dev":                       2915,
+	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,

@@ -21,8 +21,8 @@ func newInitCommand(stdout io.Writer) *cobra.Command {
 		Long: `Write an executable hook, its test file beside it, and the object of its tests below fixtures. Nothing is overwritten. Without
 arguments, it is hooks/pods.sh, which watches Pods.
 
-The language is that of the extension of FILE: .sh, .bash (with the shell library), .py (with the Python library), .pl, .js, .mjs or
-.go; the default is sh. Hooks in sh and bash need jq. Of a hook in Go, the source is written; the program that is built of it is the hook.`,
+The language is that of the extension of FILE: .sh, .bash (with the shell library), .py (with the Python library);
+the default is sh. Hooks in sh and bash need jq. A hook in another language is any executable: a test file runs it, too.`,
 		Example: `  shell-operator init
   shell-operator init hooks/pods.py --worker
   shell-operator init hooks/check.py --binding validating --kind Deployment
@@ -64,7 +64,7 @@ The language is that of the extension of FILE: .sh, .bash (with the shell librar
 		"kind of the objects, GROUP/VERSION/KIND if it is not built in "+
 			"(default Pod; with --reconcile and of a conversion example.com/…/Widget)")
 	cmd.Flags().StringVar(&o.Language, "lang", "",
-		"language: sh, bash, python, perl, node, go (default: that of the extension of FILE, else sh)")
+		"language: sh, bash, python (default: that of the extension of FILE, else sh)")
 	cmd.Flags().BoolVar(&o.Reconcile, "reconcile", false,
 		"write a hook for a custom resource with children, condition and finalizer, its CRD and its Role: sh and python")
 	cmd.MarkFlagsMutuallyExclusive("reconcile", "binding")

@@ -73,15 +73,11 @@ func Init(o InitOptions) (done Initialized, err error) {
 		return done, err
 	}
 	if o.NoTest {
-		files = slices.DeleteFunc(files, func(f scaffoldFile) bool { return !f.Executable && f.Path != fit.source() && !f.Manifest })
+		files = slices.DeleteFunc(files, func(f scaffoldFile) bool { return !f.Executable && !f.Manifest })
 	}
-	taken := []string{fit.File} // of Go, the program
 	for _, f := range files {
-		taken = append(taken, f.Path)
-	}
-	for _, path := range taken {
-		if _, err := os.Lstat(path); err == nil {
-			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", path)
+		if _, err := os.Lstat(f.Path); err == nil {
+			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", f.Path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return done, fmt.Errorf("nothing is written: %w", err)
 		}
@@ -134,11 +130,7 @@ func (o scaffold) next(noTest bool) string {
 	if noTest {
 		command = "lint"
 	}
-	command = "shell-operator " + command + " " + inShell(filepath.Dir(o.File))
-	if o.Language == "go" {
-		command = fmt.Sprintf("go build -o %s %s && %s", inShell(o.File), inShell(o.source()), command)
-	}
-	return command
+	return "shell-operator " + command + " " + inShell(filepath.Dir(o.File))
 }
 
 func (o scaffold) session(noTest bool) []string {
@@ -171,15 +163,12 @@ func nameFile(o *scaffold, l language) error {
 		if o.Type == "kubernetes" || o.Type == "reconcile" {
 			name = o.Plural
 		}
-		o.File = filepath.Join("hooks", name+l.extensions[0])
+		o.File = filepath.Join("hooks", name+l.extension)
 	}
 	o.File = filepath.Clean(o.File)
 	name := filepath.Base(o.File)
 	if strings.HasPrefix(name, ".") || slices.Contains(notHooks, strings.ToLower(filepath.Ext(name))) {
 		return fmt.Errorf("%s is no name of a hook: such files are not run, name it for instance pods.sh", o.File)
-	}
-	if o.Language == "go" {
-		o.File = strings.TrimSuffix(o.File, ".go")
 	}
 	return nil
 }

@@ -22,21 +22,18 @@ var bindingTypes = []string{"kubernetes", "schedule", "startup", "validating", "
 // language is one that Init knows.
 type language struct {
 	name string
-	// extensions are those of its files; the first one is the default.
-	extensions []string
-	// needs is a program that its hooks, or the build of its hooks, call.
+	// extension is that of its files.
+	extension string
+	// needs is a program that its hooks call.
 	needs string
 	// worker: its library serves runs.
 	worker bool
 }
 
 var languages = []language{
-	{"sh", []string{".sh"}, "jq", false},
-	{"bash", []string{".bash"}, "jq", true},
-	{"python", []string{".py"}, "python3", true},
-	{"perl", []string{".pl"}, "perl", false},
-	{"node", []string{".js", ".mjs", ".cjs"}, "node", false},
-	{"go", []string{".go"}, "go", false},
+	{"sh", ".sh", "jq", false},
+	{"bash", ".bash", "jq", true},
+	{"python", ".py", "python3", true},
 }
 
 // schemaURL is the URL of the JSON Schema of test files.
@@ -59,14 +56,6 @@ type scaffold struct {
 type scaffoldFile struct {
 	Path, Text           string
 	Executable, Manifest bool
-}
-
-// source is the file to write for the hook: of Go, which is compiled, another one.
-func (o scaffold) source() string {
-	if o.Language == "go" {
-		return o.File + ".go"
-	}
-	return o.File
 }
 
 func (o scaffold) stem() string {
@@ -102,7 +91,7 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 		name, path, before   string
 		executable, manifest bool
 	}{
-		{o.Language, o.source(), "", o.Language != "go", false},
+		{o.Language, o.File, "", true, false},
 		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false, false},
 		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false, false},
 		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false, false},
@@ -131,8 +120,6 @@ type scaffoldValues struct {
 	APIVersion, OldVersion string
 	Stem, Name, Manifests  string
 	Namespace, Object      string
-	// Answers: a run writes an answer. Module: the file is a JavaScript module.
-	Answers, Module bool
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
@@ -143,8 +130,7 @@ const longestName = 63
 func (o scaffold) values(stem string) scaffoldValues {
 	v := scaffoldValues{
 		scaffold: o, APIVersion: o.Version, Stem: stem, Manifests: o.manifests(), OldVersion: "v1", Namespace: "-",
-		Object:  strings.ToLower(o.Kind),
-		Answers: slices.Contains([]string{"validating", "mutating", "conversion", "http"}, o.Type), Module: filepath.Ext(o.File) == ".mjs",
+		Object: strings.ToLower(o.Kind),
 	}
 	if o.Group != "" {
 		v.APIVersion = o.Group + "/" + o.Version
@@ -189,7 +175,7 @@ func languageNames() (names []string) {
 func languageNamed(name, file string) (language, error) {
 	extension := strings.ToLower(filepath.Ext(file))
 	for _, l := range languages {
-		if name == l.name || name == "" && slices.Contains(l.extensions, extension) {
+		if name == l.name || name == "" && l.extension == extension {
 			return l, nil
 		}
 	}
