@@ -41,8 +41,6 @@ type stream struct {
 	mu sync.Mutex
 	// subs is replaced, never changed, so a copy of the slice header may be used without the lock.
 	subs []*subscription
-	// private streams serve consumers that joined late, if the server's versions cannot be compared.
-	private map[*subscription]*stream
 	// watching is false until the reflector has delivered a list, and again from the moment it begins another.
 	watching bool
 	// read is the newest version that the reflector has read, delivered the newest that consumers got from it.
@@ -57,8 +55,7 @@ type stream struct {
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), private: map[*subscription]*stream{},
-		watched: make(chan struct{})}
+	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{})}
 	s.setBack = func(error) {}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
@@ -78,16 +75,8 @@ func (s *stream) leave(sub *subscription) (empty bool) {
 	sub.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(sub)
-	if p := s.private[sub]; p != nil {
-		p.stop()
-		delete(s.private, sub)
-	}
-	return len(s.subs) == 0 && len(s.private) == 0
-}
-
-func (s *stream) remove(sub *subscription) {
 	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
+	return len(s.subs) == 0
 }
 
 func (s *stream) check() {
@@ -265,30 +254,28 @@ func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool)
 	if !ok {
 		return nil
 	}
+	opts := metav1.ListOptions{Limit: pageSize}
+	switch {
+	case at == 0: // changes that the list contains are delivered again
+	case resync: // a later list would contain changes that are not delivered yet, and hide them
+		opts.ResourceVersion, opts.ResourceVersionMatch = strconv.FormatUint(at, 10), metav1.ResourceVersionMatchExact
+	default:
+		opts.ResourceVersion, opts.ResourceVersionMatch = strconv.FormatUint(at, 10), metav1.ResourceVersionMatchNotOlderThan
+	}
 	var list []*arrival
 	var v uint64
 	var err error
-	if at != 0 {
-		opts := metav1.ListOptions{ResourceVersion: strconv.FormatUint(at, 10), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-			Limit: pageSize}
-		if resync {
-			// A later list would contain changes that are not delivered yet, and hide them.
-			opts.ResourceVersionMatch = metav1.ResourceVersionMatchExact
-		}
+	if at != 0 || !resync {
 		list, v, err = s.list(ctx, subs, opts)
 	}
 	switch {
-	case err == nil && v != 0:
-		s.merge(ctx, subs, list, v)
-	case resync:
+	case resync && (err != nil || v == 0):
 		for _, sub := range subs {
 			sub.skipResync()
 		}
 		return nil
 	case err == nil:
-		for _, sub := range subs {
-			s.split(ctx, sub)
-		}
+		s.merge(ctx, subs, list, v)
 	}
 	return err
 }
@@ -389,21 +376,6 @@ func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.Lis
 		}
 		opts.Continue, opts.ResourceVersion, opts.ResourceVersionMatch = page.Continue, "", ""
 	}
-}
-
-// split gives a consumer a list and a watch of its own.
-func (s *stream) split(ctx context.Context, sub *subscription) {
-	p := newStream(s.client, s.scope)
-	p.meter = s.meter
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.Contains(s.subs, sub) {
-		return
-	}
-	s.remove(sub)
-	s.private[sub] = p
-	p.join(sub)
-	s.running.Go(func() { p.run(ctx) })
 }
 
 // feed is what the reflector lists and watches by, as bytes, and the store that it fills.
