@@ -156,7 +156,7 @@ func (a *Applier) endWatch(f *follower) {
 func (f *follower) run(ctx context.Context) {
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(f, nil, f, cache.ReflectorOptions{Name: "sets", TypeDescription: f.GroupVersionResource.Resource,
-		Backoff: backoff, Clock: kube.Clock(ctx)})
+		Backoff: backoff})
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // refused has reported what goes wrong
 }
 

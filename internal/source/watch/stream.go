@@ -18,8 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/shell-operator/shell-operator/internal/kube"
+	"k8s.io/utils/clock"
 )
 
 // stream is one list and one watch of the API server, shared by all consumers of a scope. It stores no objects: its consumers do, and they
@@ -104,11 +103,11 @@ func (s *stream) run(ctx context.Context) {
 	// A control plane that comes back is noticed within seconds. API priority and fairness protects it.
 	backoff := &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.7, Jitter: 0.3, Steps: 12, Cap: 8 * time.Second}
 	r := cache.NewReflectorWithOptions(f, nil, f, cache.ReflectorOptions{
-		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff, Clock: kube.Clock(ctx),
+		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff,
 	})
 	r.WatchListPageSize = pageSize
 	refused := false // the last watch
-	_ = backoff.DelayWithReset(kube.Clock(ctx), backoffReset).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	_ = backoff.DelayWithReset(clock.RealClock{}, backoffReset).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		for again := true; again; {
 			// The feed has reported what goes wrong.
 			_ = r.ListAndWatchWithContext(klog.NewContext(ctx, logr.Discard()))
