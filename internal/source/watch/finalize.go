@@ -69,11 +69,11 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := m.findLeft(ctx, m.gate.client, res); err != nil && ctx.Err() == nil {
+	if err := m.findLeft(ctx, res); err != nil && ctx.Err() == nil {
 		m.log.Warn("Cannot find the objects that have left the selectors of the binding with its finalizer: they keep it. Will retry.",
 			"error", err.Error())
 		w.spawn(func(ctx context.Context) {
-			m.persist(ctx, func() error { return m.findLeft(ctx, m.gate.client, res) })
+			m.persist(ctx, func() error { return m.findLeft(ctx, res) })
 		})
 	}
 	return ctx.Err()
@@ -94,7 +94,7 @@ func (m *monitor) persist(ctx context.Context, try func() error) {
 // findLeft finds the objects that have the finalizer and left the selectors before the start. They are delivered as Deleted, after the
 // Synchronization. It finds each of them once, and can be repeated until it returns nil. Only what this installation has added counts:
 // other installations, and users, may have the same finalizer on objects that the binding does not select.
-func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.Resource) (err error) {
+func (m *monitor) findLeft(ctx context.Context, res kube.Resource) (err error) {
 	g := m.gate
 	defer func() {
 		m.locked(func() {
@@ -109,7 +109,7 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 	if b.Labels == "" && b.Fields == "" && len(b.Names) == 0 && len(b.Namespaces.Names) == 0 && !b.Namespaces.ByLabels {
 		return nil
 	}
-	found, err := kube.WithFinalizer(ctx, client, res, b.Namespaces.Names, g.name)
+	found, err := kube.WithFinalizer(ctx, g.client, res, b.Namespaces.Names, g.name)
 	if err != nil {
 		if kube.IsPermissionMissing(err) && (len(b.Namespaces.Names) == 0 || !res.Namespaced) {
 			err = fmt.Errorf("%w: %s", err, kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list"}}))
@@ -122,7 +122,7 @@ func (m *monitor) findLeft(ctx context.Context, client rest.Interface, res kube.
 		if !m.hasAdded(o) || !own.hasFinalized(o) || m.isKnown(o.UID) {
 			continue
 		}
-		if err := m.readLeft(ctx, client, o, false); err != nil && failed == nil {
+		if err := m.readLeft(ctx, o, false); err != nil && failed == nil {
 			failed = fmt.Errorf("%s: %w", strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
 		}
 	}
@@ -139,19 +139,19 @@ func (m *monitor) hasAdded(o kube.Finalized) bool {
 }
 
 // readLeft delivers an object with the finalizer as Deleted, if the binding does not have it. Not again, it has not had it either.
-func (m *monitor) readLeft(ctx context.Context, client rest.Interface, o kube.Finalized, again bool) error {
-	text, err := kube.Send(ctx, client.Get().AbsPath(append(o.Resource.Path(o.Namespace), o.Name)...))
+func (m *monitor) readLeft(ctx context.Context, o kube.Finalized, again bool) error {
+	g := m.gate
+	text, err := kube.Send(ctx, g.client.Get().AbsPath(append(o.Resource.Path(o.Namespace), o.Name)...))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	e, err := m.digest(ctx, m.anySubscription(), text)
+	e, err := m.digest(ctx, text)
 	if err != nil {
 		return err
 	}
-	g := m.gate
 	m.update(func() {
 		it, has := m.items.Get(e.object.key)
 		switch {
@@ -173,24 +173,21 @@ func (m *monitor) readLeft(ctx context.Context, client rest.Interface, o kube.Fi
 }
 
 // digest makes an entry of the object in an answer.
-func (m *monitor) digest(ctx context.Context, sub *subscription, text []byte) (entry, error) {
-	keep := true
-	if sub.stream != nil {
-		keep = sub.stream.scope.keepManagedFields
-	} else if k := m.binding.KeepManagedFields; k != nil {
-		keep = *k
-	}
-	d := &digester{indexer: newIndexer(keep), ctx: ctx, subs: func(uint64) []*subscription { return []*subscription{sub} }}
-	a, err := d.digest(bytes.TrimSpace(text), false) // an answer ends with a newline
+func (m *monitor) digest(ctx context.Context, text []byte) (entry, error) {
+	text = bytes.TrimSpace(text) // an answer ends with a newline
+	o, layout, err := newIndexer(m.keepManagedFields).scan(text)
 	if err != nil {
 		return entry{}, err
 	}
+	o.lifetime, o.json = readLifetime(text), layout.appendTo(nil, text)
 	var decoder jq.Decoder
-	e, ok := sub.entry(ctx, a, 0, &decoder)
-	if !ok {
-		return entry{}, fmt.Errorf("the binding has left the stream of the object")
+	content := decoder.Object(o.json, jq.NeedOf(m.filters...))
+	defer content.Close()
+	r := m.filter(ctx, o, content)
+	if !r.done {
+		return entry{}, ctx.Err()
 	}
-	return e, nil
+	return entry{o, r.filtered, r.key}, nil
 }
 
 // leaver describes the object of an event, which has left.
@@ -198,18 +195,6 @@ func (m *monitor) leaver(o event.Object) kube.Finalized {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return kube.Finalized{Resource: m.gate.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-}
-
-// anySubscription returns one of the binding, for what is read beside the streams.
-func (m *monitor) anySubscription() *subscription {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for s := range m.subs {
-		if s.consumer == consumer(m) {
-			return s
-		}
-	}
-	return &subscription{consumer: m}
 }
 
 // isKnown reports whether the binding has had an object.
@@ -274,7 +259,7 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	default:
 		o := m.leaver(ev.Object)
 		w.spawn(func(ctx context.Context) {
-			m.persist(ctx, func() error { return m.readLeft(ctx, m.gate.client, o, true) })
+			m.persist(ctx, func() error { return m.readLeft(ctx, o, true) })
 		})
 	}
 }

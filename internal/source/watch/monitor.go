@@ -61,11 +61,14 @@ type monitor struct {
 	// keyProgram is nil unless the binding's queue has a jq key. filters are those of the two that are there.
 	keyProgram *jq.Filter
 	filters    []*jq.Filter
-	keyErrors  logonce.Dedup
-	sink       Sink
-	reports    Failures
-	meter      Meter
-	log        *slog.Logger
+	// keepManagedFields: objects have their managedFields.
+	keepManagedFields bool
+
+	keyErrors logonce.Dedup
+	sink      Sink
+	reports   Failures
+	meter     Meter
+	log       *slog.Logger
 	// filled is closed when the initial list is complete.
 	filled chan struct{}
 

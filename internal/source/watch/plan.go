@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -40,7 +39,7 @@ func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
 	b, stream := m.binding, m.divided().stream
 	base := scope{
 		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
-		keepManagedFields: *cmp.Or(b.KeepManagedFields, &w.opts.KeepManagedFields),
+		keepManagedFields: m.keepManagedFields,
 		part:              stream,
 	}
 	if !res.Namespaced {

@@ -180,10 +180,10 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	k := &h.Kubernetes[index]
 	log := slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }})
 	b := &simulatedBinding{
-		indexer: newIndexer(*cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)),
 		monitor: newMonitor(h, index, s.opts.Sink, s.opts.Failures, noMeter{}, log),
 	}
-	b.monitor.shard = s.opts.Shard
+	b.monitor.shard, b.monitor.keepManagedFields = s.opts.Shard, *cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)
+	b.indexer = newIndexer(b.monitor.keepManagedFields)
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -248,7 +249,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 	ctx, vanished := context.WithCancelCause(ctx)
 	defer vanished(nil)
 	m := newMonitor(h, index, w.opts.Sink, w.opts.Failures, w.opts.Meter, w.opts.Log.With("hook", h.Name, "binding", b.Name))
-	m.stuck = stuck
+	m.stuck, m.keepManagedFields = stuck, *cmp.Or(b.KeepManagedFields, &w.opts.KeepManagedFields)
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
