@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76384
-	testLines    = 70540
+	productLines = 76289
+	testLines    = 70442
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1605,
 	"internal/httpserver":                1036,
 	"internal/jq":                        1641,
-	"internal/kube":                      1569,
+	"internal/kube":                      1528,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     2081,
 	"internal/replica":                   1132,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6196,
+	"internal/source/watch":              6142,
 	"internal/source/webhook":            1107,
 	"internal/source/webhook/admission":  1660,
 	"internal/source/webhook/cert":       808,
