@@ -91,7 +91,7 @@ func (f *facts) starting() (reasons []Reason) {
 		}
 		return []Reason{f.startup()}
 	case f.progress.Waiting != "":
-		return f.enabling()
+		return []Reason{{ByEnabling, true, f.progress.Waiting, ""}}
 	case !f.progress.Ticking && len(f.hook.Schedules) > 0:
 		return []Reason{{ByFirstRun, true, "its schedules start after the Synchronization runs queued before them", ""}}
 	}
@@ -113,24 +113,10 @@ func (f *facts) startup() Reason {
 	return r
 }
 
-// enabling covers kubernetes bindings that are not enabled: one reason for each request that fails now.
-func (f *facts) enabling() (reasons []Reason) {
-	for i, b := range f.bindings {
-		for _, t := range b.Troubles {
-			reasons = append(reasons,
-				Reason{ByEnabling, true, fmt.Sprintf("binding %q is not enabled yet: %s", f.hook.Kubernetes[i].Name, OneLine(t)), ""})
-		}
-	}
-	if len(reasons) == 0 {
-		reasons = []Reason{{ByEnabling, true, f.progress.Waiting, ""}}
-	}
-	return reasons
-}
-
 // standby covers a replica that does not lead. Its webhooks and HTTP hooks are served nevertheless.
 func (f *facts) standby() (reasons []Reason) {
 	if f.progress.Waiting != "" {
-		reasons = f.enabling()
+		reasons = []Reason{{ByEnabling, true, f.progress.Waiting, ""}}
 	}
 	if f.hook.OnStartup == nil && len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
 		return reasons
@@ -147,18 +133,15 @@ func (f *facts) standby() (reasons []Reason) {
 	return append(reasons, r)
 }
 
-// watching covers watches that fail, and events that wait for a Synchronization.
+// watching covers what bindings lack, but for requests that fail, which are troubles, and events that wait for a Synchronization.
 func (f *facts) watching() (reasons []Reason) {
 	if !f.progress.StartedUp || f.progress.Waiting != "" {
 		return nil
 	}
 	for i, b := range f.bindings {
 		name := f.hook.Kubernetes[i].Name
-		for _, t := range b.Troubles {
-			reasons = append(reasons, Reason{ByWatch, true, fmt.Sprintf("binding %q receives no changes now: %s", name, OneLine(t)), ""})
-		}
 		if b.NotInstalled {
-			reasons = append(reasons, Reason{ByWatch, false,
+			reasons = append(reasons, Reason{InWatch, false,
 				fmt.Sprintf("binding %q: the kind %s of %s is not installed, its snapshot is empty", name,
 					f.hook.Kubernetes[i].Kind, f.hook.Kubernetes[i].APIVersion), ""})
 		}
@@ -182,7 +165,7 @@ func filterFails(k *hook.Kubernetes, b watch.State) Reason {
 		consequence = "so nothing ever changes"
 	}
 	return Reason{
-		ByFilter, k.Modified && b.FilterFails == all,
+		InFilter, k.Modified && b.FilterFails == all,
 		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), OneLine(b.FilterError),
 			consequence),
 		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
@@ -216,7 +199,7 @@ func (f *facts) listening() (reasons []Reason) {
 	}
 	if reviews > 0 {
 		reasons = append(reasons,
-			Reason{ByReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
+			Reason{InReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
 	}
 	if requests > 0 {
 		reasons = append(reasons, Reason{ByRequests, false, count(requests, "HTTP binding") + ": it runs for each request of a client", ""})
@@ -239,22 +222,19 @@ func sees(k *hook.Kubernetes, objects int) string {
 	return text + " and waits for: " + wanted
 }
 
-// finalizing covers objects that wait for their finalizer, or keep it.
+// finalizing covers objects whose clean-up has another step.
 func (f *facts) finalizing() (reasons []Reason) {
-	for i, b := range f.bindings {
-		for _, t := range b.Finalizing {
-			reasons = append(reasons, Reason{ByFinalizer, true, fmt.Sprintf("binding %q: %s", f.hook.Kubernetes[i].Name, OneLine(t)), ""})
-		}
+	for i := range f.bindings {
 		name := f.hook.Kubernetes[i].Name
 		for _, d := range f.deletions[i].Next {
 			reasons = append(reasons,
-				Reason{ByFinalizer, false,
+				Reason{InFinalizer, false,
 					fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)),
 					""})
 		}
 		if more := f.deletions[i].More; more > 0 {
 			reasons = append(reasons,
-				Reason{ByFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
+				Reason{InFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
 		}
 	}
 	return reasons

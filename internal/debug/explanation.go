@@ -42,7 +42,7 @@ const (
 
 // Reason is one fact about a hook.
 type Reason struct {
-	Kind ReasonKind `json:"kind"`
+	Kind TroubleKind `json:"kind"`
 	// Blocks reports that the hook would run, run sooner, or receive more, without it.
 	Blocks bool   `json:"blocks"`
 	Text   string `json:"text"`
@@ -50,38 +50,24 @@ type Reason struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// ReasonKind classifies reasons.
-type ReasonKind string
-
+// Kinds of reasons that are no troubles.
 const (
-	ByReplica    ReasonKind = "replica"
-	ByStartup    ReasonKind = "startup"
-	ByEnabling   ReasonKind = "enabling"
-	ByWatch      ReasonKind = "watch"
-	ByFilter     ReasonKind = "filter"
-	ByFirstRun   ReasonKind = "synchronization"
-	ByRetry      ReasonKind = "retry"
-	ByQueue      ReasonKind = "queue"
-	ByRateLimit  ReasonKind = "rate limit"
-	ByPause      ReasonKind = "pause"
-	ByParked     ReasonKind = "parked"
-	ByRequeue    ReasonKind = "requeue"
-	ByFinalizer  ReasonKind = "finalizer"
-	BySet        ReasonKind = "set"
-	ByShutdown   ReasonKind = "shutdown"
-	ByItsOwnRun  ReasonKind = "run"
-	ByEvents     ReasonKind = "events"
-	ByClock      ReasonKind = "clock"
-	ByReviews    ReasonKind = "reviews"
-	ByRequests   ReasonKind = "requests"
-	ByNoBindings ReasonKind = "no bindings"
-	ByReload     ReasonKind = "reload"
-	ByScript     ReasonKind = "script"
-	ByKubectl    ReasonKind = "kubectl"
-	ByWorker     ReasonKind = "worker"
-
-	ByRegistration ReasonKind = "registration"
-	ByBacklog      ReasonKind = "backlog"
+	ByReplica    TroubleKind = "replica"
+	ByStartup    TroubleKind = "startup"
+	ByEnabling   TroubleKind = "enabling"
+	ByFirstRun   TroubleKind = "synchronization"
+	ByRetry      TroubleKind = "retry"
+	ByRateLimit  TroubleKind = "rate limit"
+	ByRequeue    TroubleKind = "requeue"
+	ByShutdown   TroubleKind = "shutdown"
+	ByItsOwnRun  TroubleKind = "run"
+	ByEvents     TroubleKind = "events"
+	ByClock      TroubleKind = "clock"
+	ByRequests   TroubleKind = "requests"
+	ByNoBindings TroubleKind = "no bindings"
+	ByScript     TroubleKind = "script"
+	ByKubectl    TroubleKind = "kubectl"
+	ByBacklog    TroubleKind = "backlog"
 )
 
 func (e *Explanation) text(now time.Time) string {

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
@@ -71,7 +69,7 @@ is left. A cluster-scoped object is NAME.`,
 						{Name: "yes", Field: "yes", Default: "false", Usage: "remove the finalizer from all objects, without a run of its hook"}},
 				}},
 		},
-		Notes: t.reasons, Left: t.left, Troubles: t.troubles,
+		Troubles: t.troubles,
 		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_finalizer_objects", func(set telemetry.Set) {
 			for _, f := range o.Record.Orphans() {
 				set(f.Objects, f.Finalizer, f.Resource)
@@ -208,19 +206,6 @@ func (t *finalizerTopic) releaseObject(r request, kind, object string) (acted, e
 	}
 	return done(len(removed), "%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", ")), nil
 }
-
-// left are the orphaned finalizers of a hook by its name.
-func (t *finalizerTopic) left(name string) (reasons []Reason) {
-	for _, f := range t.orphans() {
-		if f.Hook == name {
-			reasons = append(reasons, Reason{ByFinalizer, false, f.orphaned(), removeOrphan + f.Finalizer})
-		}
-	}
-	return reasons
-}
-
-// reasons are those that belong to no binding.
-func (t *finalizerTopic) reasons(h *hook.Hook, _ time.Time) []Reason { return t.left(h.Name) }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {
 	if problem := t.o.SearchProblem(); problem != "" {

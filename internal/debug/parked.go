@@ -230,9 +230,9 @@ func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
 	parked := slices.DeleteFunc(t.tasks(), func(p ParkedTask) bool { return p.Hook != h.Name })
 	for i, p := range parked {
 		if i == reasonsParked {
-			return append(reasons, Reason{ByParked, false, fmt.Sprintf("%d more parked tasks", len(parked)-i), "shell-operator parked list"})
+			return append(reasons, Reason{InParked, false, fmt.Sprintf("%d more parked tasks", len(parked)-i), "shell-operator parked list"})
 		}
-		reasons = append(reasons, Reason{ByParked, false, p.text(now),
+		reasons = append(reasons, Reason{InParked, false, p.text(now),
 			"shell-operator parked retry " + p.ID + ", or parked drop"})
 	}
 	return reasons

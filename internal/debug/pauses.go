@@ -49,22 +49,8 @@ when the hook is removed. Resumed, the hook starts as one that is added, with it
 				Use: "hook resume HOOK", Short: "End the pause of a hook", Example: "  shell-operator hook resume pods.sh", Args: ofOne, Takes: oneHook,
 			}},
 		},
-		Reasons:  t.reasons,
 		Troubles: t.troubles,
 	}
-}
-
-func (t *pauses) reasons(h *hook.Hook, at *Moment) (reasons []Reason) {
-	if slices.Contains(t.do.PausedHooks(), h.Name) {
-		reasons = append(reasons, Reason{ByPause, true, "the hook is paused", "shell-operator hook resume " + h.Name})
-	}
-	for _, q := range at.of(t.queues) {
-		if q.Paused && owns(h, q.Name) {
-			reasons = append(reasons, Reason{ByPause, true, fmt.Sprintf("queue %q is paused with %s", q.Name, count(q.Length, "task")),
-				"shell-operator queue resume " + q.Name})
-		}
-	}
-	return reasons
 }
 
 func (t *pauses) troubles() (all []Trouble) {

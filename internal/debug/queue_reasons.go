@@ -44,11 +44,11 @@ func (f *queued) inLanes(q Queue) (reasons []Reason) {
 			Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
 	}
 	if waiting > 0 {
-		reasons = append(reasons, Reason{ByQueue, false,
+		reasons = append(reasons, Reason{InQueue, false,
 			fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.LaneCount, len(q.Lanes))), ""})
 	}
 	if more := q.LaneCount - len(q.Lanes); more > 0 && owns(f.hook, q.Name) {
-		reasons = append(reasons, Reason{ByQueue, false, fmt.Sprintf("queue %q: %d more lanes wait, of any hook", q.Name, more), ""})
+		reasons = append(reasons, Reason{InQueue, false, fmt.Sprintf("queue %q: %d more lanes wait, of any hook", q.Name, more), ""})
 	}
 	return reasons
 }
@@ -97,14 +97,14 @@ func (f *queued) first(q Queue) Reason {
 	case Waiting:
 		s := f.hook.Settings
 		if s.MinInterval == 0 {
-			return Reason{ByQueue, true, text + "; it waits until the snapshots have the hook's own changes, 5 s at most", ""}
+			return Reason{InQueue, true, text + "; it waits until the snapshots have the hook's own changes, 5 s at most", ""}
 		}
 		return Reason{ByRateLimit, true, fmt.Sprintf("%s; it waits for the hook's rate limit (executionMinInterval %s, executionBurst %d)", text,
 			s.MinInterval, s.Burst), ""}
 	case Stopped:
 		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
 	}
-	return Reason{ByQueue, false, text + "; it is about to start", ""}
+	return Reason{InQueue, false, text + "; it is about to start", ""}
 }
 
 func (f *queued) running(q Queue, text string) Reason {
@@ -140,17 +140,17 @@ func (f *queued) behind(q Queue, at int) Reason {
 	const separate = "give the binding a queue of its own"
 	switch q.Phase {
 	case Sleeping:
-		return Reason{ByQueue, true, fmt.Sprintf("%s, which %s", text, sleeps(q.Failures, "its next", q.Left, q.LastError)),
+		return Reason{InQueue, true, fmt.Sprintf("%s, which %s", text, sleeps(q.Failures, "its next", q.Left, q.LastError)),
 			"fix " + whose + ", or " + separate}
 	case Running:
-		return Reason{ByQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))),
+		return Reason{InQueue, true, fmt.Sprintf("%s, which has been running for %s", text, short(f.now.Sub(q.Since))),
 			"to run independently of other hooks, " + separate}
 	case Waiting:
-		return Reason{ByQueue, true, text + ", which waits for its rate limit or its own changes", separate}
+		return Reason{InQueue, true, text + ", which waits for its rate limit or its own changes", separate}
 	case Stopped:
 		return Reason{ByShutdown, true, text + "; the operator is shutting down", ""}
 	}
-	return Reason{ByQueue, true, text, ""}
+	return Reason{InQueue, true, text, ""}
 }
 
 // owns reports whether a binding of a hook names a queue.

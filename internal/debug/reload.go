@@ -34,10 +34,10 @@ func notReloaded(hook string, rejected map[string]string) []Reason {
 		return nil
 	}
 	if own := rejected[hook]; own != "" {
-		return []Reason{{ByReload, false, active + OneLine(own),
+		return []Reason{{InReload, false, active + OneLine(own),
 			fixHook}}
 	}
-	return []Reason{{ByReload, false, active + "shell-operator status shows the cause", ""}}
+	return []Reason{{InReload, false, active + "shell-operator status shows the cause", ""}}
 }
 
 func rejectedHooks(rejected map[string]string) (all []Trouble) {

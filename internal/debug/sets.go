@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -112,16 +111,8 @@ it again. With --force the earlier hook may be active, the other one may be miss
 				},
 			}},
 		},
-		Notes: func(h *hook.Hook, _ time.Time) (reasons []Reason) {
-			for _, c := range o.Contested() {
-				if c.Hook == h.Name {
-					reasons = append(reasons, Reason{BySet, false, fmt.Sprintf("set %q: %s", c.Set, contested(&c)), "shell-operator sets show " + c.ID})
-				}
-			}
-			return reasons
-		},
-		Left: t.left, Troubles: t.troubles,
-		Metrics: []prometheus.Collector{o.Names.Gauge("orphaned_sets", t.measure)},
+		Troubles: t.troubles,
+		Metrics:  []prometheus.Collector{o.Names.Gauge("orphaned_sets", t.measure)},
 	}
 }
 
@@ -394,32 +385,23 @@ func (t *setTopic) lost() (all []lostSets) {
 	return all
 }
 
-func (l *lostSets) reason() Reason {
+// text names the sets, the first ones of many.
+func (l *lostSets) text() string {
 	text := strings.Join(l.ids[:min(len(l.ids), shownLost)], ", ")
 	if more := len(l.ids) - shownLost; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return Reason{BySet, false, fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(l.ids), "set"), text),
-		"bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook)}
-}
-
-// left are the sets of a hook that is gone.
-func (t *setTopic) left(name string) (reasons []Reason) {
-	for _, l := range t.lost() {
-		if l.hook == name {
-			reasons = append(reasons, l.reason())
-		}
-	}
-	return reasons
+	return fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(l.ids), "set"), text)
 }
 
 func (t *setTopic) troubles() (all []Trouble) {
 	for _, l := range t.lost() {
-		subject, r := l.hook, l.reason()
+		subject := l.hook
 		if !hook.IsName(l.hook) {
 			subject = strconv.Quote(l.hook)
 		}
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{l.hook}, Subject: subject, Problem: r.Text, Hint: r.Hint,
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{l.hook}, Subject: subject, Problem: l.text(),
+			Hint:  "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook),
 			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", l.hook, len(l.ids))})
 	}
 	for _, c := range t.o.Contested() {

@@ -17,13 +17,12 @@ type Topic struct {
 	// it.
 	Name, About string
 	Routes      []Route
-	// Reasons are why a hook runs or does not: its verdict is made of them, wherever it is shown. Notes are what else why shows, Left is what
-	// a hook that is gone has left.
-	Reasons func(h *hook.Hook, at *Moment) []Reason
-	Notes   func(h *hook.Hook, now time.Time) []Reason
-	Left    func(hook string) []Reason
 	// Troubles are what does not work now, and what a user has paused.
 	Troubles func() []Trouble
+	// Reasons are what else decides whether a hook runs: its verdict is made of them and of its troubles, wherever it is shown. Notes are
+	// what else why shows.
+	Reasons func(h *hook.Hook, at *Moment) []Reason
+	Notes   func(h *hook.Hook, now time.Time) []Reason
 	// Metrics are collected at a scrape.
 	Metrics []prometheus.Collector
 }

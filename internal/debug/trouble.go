@@ -34,7 +34,7 @@ type Trouble struct {
 	brief string
 }
 
-// TroubleKind classifies troubles: it is a label of the metric.
+// TroubleKind classifies troubles and reasons: it is a label of the metric.
 type TroubleKind string
 
 const (
@@ -118,14 +118,31 @@ func (t *Trouble) about(hook string, typ hook.Kind, binding string) bool {
 	return slices.Contains(t.Hooks, hook) && t.Type == typ && (t.Binding == "" || t.Binding == binding)
 }
 
-// concerns reports whether the trouble is about a binding of a hook.
+// concerns reports whether the trouble is a reason for what a hook does. Topics have more to say about filters, parked and failed tasks and
+// rejected reloads, and give reasons of their own.
 func (t *Trouble) concerns(h *hook.Hook) bool {
-	for a, b := range h.Bindings() {
-		if t.about(h.Name, a.Kind, b.Name) {
-			return true
-		}
+	switch t.Kind {
+	case InReload, InFilter, InParked, InQueue:
+		return false
 	}
-	return false
+	return slices.Contains(t.Hooks, h.Name) || t.Queue != "" && owns(h, t.Queue)
+}
+
+// reason is a trouble of a hook in why. It blocks the hook, unless it is about a set, or about a binding that the hook has no more.
+func (t *Trouble) reason(h *hook.Hook) Reason {
+	r := Reason{Kind: t.Kind, Hint: t.Hint, Blocks: t.Kind != InSet && t.Binding == ""}
+	for _, b := range h.Bindings() {
+		r.Blocks = r.Blocks || t.Binding == b.Name
+	}
+	switch subject, own := strings.CutPrefix(t.Subject, h.Name); {
+	case own && subject == "" && t.Kind == IsPaused:
+		r.Text = t.sentence("the hook")
+	case own && subject == "":
+		r.Text = t.Problem
+	default:
+		r.Text = t.sentence(strings.TrimPrefix(subject, ", "))
+	}
+	return r
 }
 
 func inHook(hook, binding string) string {

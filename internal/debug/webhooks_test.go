@@ -19,7 +19,7 @@ func TestUnregisteredWebhookBlocks(t *testing.T) {
 	}, &Reviews{})
 	api := New(Options{Hooks: hooks})
 	api.Show([]Topic{topic})
-	runs := Reason{Kind: ByReviews, Text: "it runs for each request of the API server"}
+	runs := Reason{Kind: InReviews, Text: "it runs for each request of the API server"}
 	e := explain(h.Name, append([]Reason{runs}, api.deciding(h, &Moment{}, api.Troubles())...), nil)
 	if e.Verdict != notRegistered || e.Reasons[0].Text != "validating webhooks: policy.sh: webhooks are not registered: no permission" {
 		t.Errorf("%s: %+v", e.Verdict, e.Reasons)

@@ -14,9 +14,10 @@ import (
 func (a *API) why(r request) (answer, error) {
 	now := time.Now()
 	h, err := a.o.Hooks.find(r)
+	troubles := a.Troubles()
 	if err != nil {
 		name := r.spellings()[0]
-		left := a.reasons(func(t *Topic) []Reason { return t.left(name) })
+		left := leftBy(name, troubles)
 		if len(left) == 0 {
 			if refused := (*refusal)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(name, "/") {
 				refused.Hint += "; shell-operator why --object " + name + " explains an object"
@@ -27,26 +28,35 @@ func (a *API) why(r request) (answer, error) {
 		return answer{value: e, text: e.text(now)}, nil
 	}
 	at := &Moment{Time: now, tasks: shownTasks}
-	reasons := append(a.deciding(h, at, a.Troubles()), a.reasons(func(t *Topic) []Reason { return t.notes(h, now) })...)
+	reasons := append(a.deciding(h, at, troubles), a.reasons(func(t *Topic) []Reason { return t.notes(h, now) })...)
 	e := explain(h.Name, reasons, a.o.History.Runs(h.Name))
 	return answer{value: e, text: e.text(now)}, nil
 }
 
-// deciding are the reasons of which the verdict is made. Webhooks in trouble block the hook.
-func (a *API) deciding(h *hook.Hook, at *Moment, troubles []Trouble) []Reason {
-	all := a.reasons(func(t *Topic) []Reason {
+// leftBy are the troubles about what a hook that is gone has left.
+func leftBy(name string, troubles []Trouble) (all []Reason) {
+	gone := &hook.Hook{Name: name}
+	for i := range troubles {
+		if t := &troubles[i]; (t.Kind == InFinalizer || t.Kind == InSet) && slices.Contains(t.Hooks, name) {
+			all = append(all, t.reason(gone))
+		}
+	}
+	return all
+}
+
+// deciding are the reasons of which the verdict is made: the troubles of the hook, and what topics know of it.
+func (a *API) deciding(h *hook.Hook, at *Moment, troubles []Trouble) (all []Reason) {
+	for i := range troubles {
+		if t := &troubles[i]; t.concerns(h) {
+			all = append(all, t.reason(h))
+		}
+	}
+	return append(all, a.reasons(func(t *Topic) []Reason {
 		if t.Reasons == nil {
 			return nil
 		}
 		return t.Reasons(h, at)
-	})
-	for i := range troubles {
-		t := &troubles[i]
-		if (t.Kind == InRegistration || t.Kind == InReviews) && t.concerns(h) {
-			all = append(all, Reason{ReasonKind(t.Kind), true, t.Subject + ": " + t.Problem, t.Hint})
-		}
-	}
-	return all
+	})...)
 }
 
 // explain is a pure function, so that every case has a row in a test. Runs are those of the hook, the latest first.
@@ -74,26 +84,19 @@ func (t *Topic) notes(h *hook.Hook, now time.Time) []Reason {
 	return t.Notes(h, now)
 }
 
-func (t *Topic) left(hook string) []Reason {
-	if t.Left == nil {
-		return nil
-	}
-	return t.Left(hook)
-}
-
 // blocked are the verdicts of blocking reasons: the first one that is there counts. Others are IsBlocked.
 var blocked = []struct {
-	by ReasonKind
+	by TroubleKind
 	is Verdict
 }{
-	{ByPause, "paused"}, {ByStartup, "starting"}, {ByEnabling, "not enabled"}, {ByReplica, IsStandby}, {ByRetry, "failing"},
-	{ByRegistration, notRegistered}, {ByReviews, reviewsFail}, {ByWatch, watchFailing}, {ByWorker, "worker failing"},
-	{ByRateLimit, "rate limit"}, {ByFirstRun, "synchronizing"}, {ByQueue, IsQueued},
+	{IsPaused, "paused"}, {ByStartup, "starting"}, {ByEnabling, "not enabled"}, {ByReplica, IsStandby}, {ByRetry, "failing"},
+	{InRegistration, notRegistered}, {InReviews, reviewsFail}, {InWatch, watchFailing}, {InWorker, "worker failing"},
+	{ByRateLimit, "rate limit"}, {ByFirstRun, "synchronizing"}, {InQueue, IsQueued},
 }
 
 // verdict is the state of a hook in a word or two, for why, hooks, status and the console.
 func verdict(reasons []Reason) Verdict {
-	has := func(blocks bool, kinds ...ReasonKind) bool {
+	has := func(blocks bool, kinds ...TroubleKind) bool {
 		return slices.ContainsFunc(reasons, func(r Reason) bool { return (r.Blocks || !blocks) && slices.Contains(kinds, r.Kind) })
 	}
 	if has(false, ByItsOwnRun) {
@@ -107,9 +110,9 @@ func verdict(reasons []Reason) Verdict {
 	switch {
 	case slices.ContainsFunc(reasons, func(r Reason) bool { return r.Blocks }):
 		return IsBlocked
-	case has(false, ByQueue):
+	case has(false, InQueue):
 		return IsQueued
-	case has(false, ByEvents, ByClock, ByReviews, ByRequests):
+	case has(false, ByEvents, ByClock, InReviews, ByRequests):
 		return IsReady
 	}
 	return IsIdle

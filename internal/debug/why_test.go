@@ -30,12 +30,20 @@ type state struct {
 
 // why explains the hook as the topics do together.
 func (s *state) why() Explanation {
-	reasons := slices.Concat(
+	var reasons []Reason
+	for i, b := range s.bindings {
+		for _, t := range bindingTroubles(s.hook.Name, &s.hook.Kubernetes[i], b) {
+			if t.concerns(s.hook) {
+				reasons = append(reasons, t.reason(s.hook))
+			}
+		}
+	}
+	reasons = append(reasons, slices.Concat(
 		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout, s.now}).reasons(),
 		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, make([]Deletions, len(s.bindings))}).reasons(),
 		notReloaded(s.hook.Name, s.rejected),
 		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now), calling(s.runs),
-	)
+	)...)
 	return explain(s.hook.Name, reasons, s.runs)
 }
 
@@ -211,11 +219,8 @@ func TestWhyNamesAllThatIsMissing(t *testing.T) {
 	for _, r := range e.Reasons {
 		texts = append(texts, r.Text)
 	}
-	want := []string{
-		`binding "pods" is not enabled yet: no permission to list pods in a`, `binding "pods" is not enabled yet: no permission to ` +
-			`list pods in b`,
-		`binding "nodes" is not enabled yet: no permission to list nodes`,
-	}
+	want := []string{`binding "pods": no permission to list pods in a`, `binding "pods": no permission to list pods in b`,
+		`binding "nodes": no permission to list nodes`, "x"}
 	if !slices.Equal(texts, want) {
 		t.Errorf("got %q", texts)
 	}

@@ -77,24 +77,20 @@ func (w *workerStatus) text(now time.Time) string {
 // shownWorkers limits the workers of a hook in why.
 const shownWorkers = 5
 
-// servedBy covers the workers of a hook.
+// servedBy covers the workers of a hook; their problems are troubles.
 func servedBy(state worker.State, used bool, now time.Time) (reasons []Reason) {
 	if !used {
-		return []Reason{{ByWorker, false, "settings.worker has no effect: each run is a process of its own, because --workers is false", ""}}
-	}
-	for _, p := range state.Problems {
-		text, hint := describeProblem(p, now)
-		reasons = append(reasons, Reason{ByWorker, true, text, hint})
+		return []Reason{{InWorker, false, "settings.worker has no effect: each run is a process of its own, because --workers is false", ""}}
 	}
 	for i, w := range workersOf(state) {
 		if i == shownWorkers {
-			reasons = append(reasons, Reason{ByWorker, false, count(len(state.Workers)-i, "more worker"), ""})
+			reasons = append(reasons, Reason{InWorker, false, count(len(state.Workers)-i, "more worker"), ""})
 			break
 		}
-		reasons = append(reasons, Reason{ByWorker, false, w.text(now), ""})
+		reasons = append(reasons, Reason{InWorker, false, w.text(now), ""})
 	}
-	if len(reasons) == 0 {
-		reasons = append(reasons, Reason{ByWorker, false, "no worker is there: the next run starts one", ""})
+	if len(state.Workers)+len(state.Problems) == 0 {
+		reasons = append(reasons, Reason{InWorker, false, "no worker is there: the next run starts one", ""})
 	}
 	return reasons
 }

@@ -70,21 +70,14 @@ func TestWhyOfWorkers(t *testing.T) {
 		state  worker.State
 		unused bool
 		want   string // of the first reason
-		blocks bool
 	}{
 		"none":   {want: "no worker is there: the next run starts one"},
 		"unused": {unused: true, want: "settings.worker has no effect: each run is a process of its own, because --workers is false"},
 		"many":   {state: worker.State{Workers: make([]worker.Status, 8)}, want: "worker 0: , started"},
-		"it cannot be started": {worker.State{Problems: []worker.Problem{{Failed: 2, Retry: now.Add(8 * time.Second), Cause: "x"}}}, false,
-			"2 starts of its worker have failed, the next one is in 8s: x", true},
-		"it is being started again": {worker.State{Problems: []worker.Problem{{Failed: 2, Client: true, Cause: "x"}}}, false,
-			"2 starts of its worker for requests have failed, the next one has begun: x", true},
-		"its workers end": {worker.State{Problems: []worker.Problem{{Lost: 5, Cause: "x"}}}, false,
-			"the last 5 workers have ended by themselves after at most one run, so each run waits for a start: x", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reasons := servedBy(test.state, !test.unused, now)
-			if r := reasons[0]; r.Kind != ByWorker || !strings.HasPrefix(r.Text, test.want) || r.Blocks != test.blocks {
+			if r := reasons[0]; r.Kind != InWorker || !strings.HasPrefix(r.Text, test.want) || r.Blocks {
 				t.Errorf("%+v", reasons)
 			}
 			if name == "many" && (len(reasons) != shownWorkers+1 || reasons[shownWorkers].Text != "3 more workers") {
