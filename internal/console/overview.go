@@ -33,7 +33,7 @@ func rank(state string) int {
 
 // queueData is what the page of a queue shows.
 type queueData struct {
-	Status  debug.QueueStatus
+	Status  debug.Queue
 	All     debug.Lanes
 	Key     string
 	Problem *problem
@@ -45,7 +45,7 @@ func (c *Console) queue(r *http.Request) (page, error) {
 	if err := c.link.get(r.Context(), "/status.json", &s); err != nil {
 		return p, err
 	}
-	d, known := queueData{Status: debug.QueueStatus{Name: name}, Key: r.URL.Query().Get("key")}, false
+	d, known := queueData{Status: debug.Queue{Name: name}, Key: r.URL.Query().Get("key")}, false
 	for _, q := range s.Queues {
 		if q.Name == name {
 			d.Status, known = q, true

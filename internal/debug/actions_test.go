@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -123,13 +124,13 @@ func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, id string, to applyse
 // busyOperator has a keyed queue, pauses and parked tasks.
 func busyOperator() *fake {
 	op := theOperator()
-	task := Task{"HookRun:orders:kubernetes:big.py:cms", "big.py", "kubernetes", "cms", ""}
-	op.queues = append(op.queues, Queue{Name: "orders", Length: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1,
-		Delayed: 1, Paused: true, Lanes: []Lane{
-			{Key: "a", Length: 2, Phase: Sleeping, Left: 2 * time.Second, Failures: 3, LastError: "boom", Task: task},
-			{Key: "b", Length: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Length: 1, Phase: Waiting, Task: task},
-			{Key: "Order/shop/blue", Length: 1, Phase: Idle, Task: Task{Hook: "other"}},
-		}, LaneCount: 4, Left: 2 * time.Second, Failures: 3, LastError: "boom"})
+	task := Task{"big.py", "kubernetes", "cms", "HookRun:orders:kubernetes:big.py:cms", ""}
+	op.queues = append(op.queues, Queue{Name: "orders", Tasks: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1,
+		Delayed: 1, Paused: true, FirstLanes: []Lane{
+			{Key: "a", Tasks: 2, Phase: Sleeping, RetryIn: history.Duration(2 * time.Second), Failures: 3, Error: "boom", Task: task},
+			{Key: "b", Tasks: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Tasks: 1, Phase: Waiting, Task: task},
+			{Key: "Order/shop/blue", Tasks: 1, Phase: Idle, Task: Task{Hook: "other"}},
+		}, Lanes: 4, RetryIn: history.Duration(2 * time.Second), Failures: 3, Head: task.Head()})
 	op.queues[2].Paused, op.queues[2].Status = true, "paused"
 	op.hooks[0].Kubernetes[0].Finalizer = "example.com/active"
 	gone := finalizer.Entry{Finalizer: "example.com/gone", Resource: "databases", Instance: "shop.operator", Hook: "gone.sh", Binding: "dbs"}
@@ -250,7 +251,7 @@ func TestDryRunNamesTheTask(t *testing.T) {
 	if after := would("/parked/retry", "id=p1"); after == retry {
 		t.Errorf("another parked task: %s", after)
 	}
-	op.queues[1].Tasks[0].ID = "18"
+	op.queues[1].FirstLanes[0].ID = "18"
 	if after := would("/queue/slow/skip", ""); after == skip {
 		t.Errorf("another failed task: %s", after)
 	}

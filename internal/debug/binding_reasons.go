@@ -102,11 +102,11 @@ func (f *facts) starting() (reasons []Reason) {
 func (f *facts) startup() Reason {
 	r := Reason{ByStartup, true, "all onStartup runs of all hooks must succeed first", ""}
 	for _, q := range f.queues {
-		if q.Name == hook.MainQueue && len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
-			r.Text += ", and this one has not: " + q.Tasks[0].Hook
-			if q.Failures > 0 {
-				r.Text += fmt.Sprintf(", which has failed %s: %s", times(q.Failures), OneLine(q.LastError))
-				r.Hint = "fix that hook: shell-operator runs " + q.Tasks[0].Hook + " shows its last runs"
+		if q.Name == hook.MainQueue && len(q.FirstLanes) > 0 && q.FirstLanes[0].Hook != "" {
+			l := &q.FirstLanes[0]
+			r.Text += ", and this one has not: " + l.Hook + ", which " + l.why()
+			if l.Failures > 0 {
+				r.Hint = "fix that hook: shell-operator runs " + l.Hook + " shows its last runs"
 			}
 		}
 	}

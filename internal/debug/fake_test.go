@@ -58,8 +58,8 @@ func (f *fake) Workers(h *hook.Hook) (worker.State, bool) { return f.workers[h.N
 func (f *fake) Queues(limit int) []Queue {
 	all := append([]Queue(nil), f.queues...)
 	for i := range all {
-		if limit >= 0 && len(all[i].Tasks) > limit {
-			all[i].Tasks = all[i].Tasks[:limit]
+		if limit >= 0 && len(all[i].FirstTasks) > limit {
+			all[i].FirstTasks = all[i].FirstTasks[:limit]
 		}
 	}
 	return all
@@ -76,15 +76,15 @@ func (f *fake) Queue(name string, limit int) (Queue, bool) {
 
 func (f *fake) Lanes(queue, text string, limit int) (q Queue, matching int, ok bool) {
 	q, ok = f.Queue(queue, -1)
-	q.Lanes = slices.DeleteFunc(slices.Clone(q.Lanes), func(l Lane) bool { return !strings.Contains(l.Key, text) })
-	matching = len(q.Lanes)
-	q.Lanes = q.Lanes[:min(limit, matching)]
+	q.FirstLanes = slices.DeleteFunc(slices.Clone(q.FirstLanes), func(l Lane) bool { return !strings.Contains(l.Key, text) })
+	matching = len(q.FirstLanes)
+	q.FirstLanes = q.FirstLanes[:min(limit, matching)]
 	return q, matching, ok
 }
 
 func (f *fake) Lane(queue, key string) (Lane, bool) {
 	q, _ := f.Queue(queue, -1)
-	for _, l := range q.lanes() {
+	for _, l := range q.FirstLanes {
 		if l.Key == key {
 			return l, true
 		}
@@ -116,17 +116,22 @@ func (o objects) Each(yield func(event.Object) bool) {
 	}
 }
 
+// fifo is a queue of tasks; the state of the first one is that of its lane.
+func fifo(name, status string, l Lane, tasks ...Task) Queue {
+	l.Tasks, l.Task = len(tasks), tasks[0]
+	return Queue{Name: name, Tasks: l.Tasks, Status: status, Phase: l.Phase, For: l.For, Failures: l.Failures, RetryIn: l.RetryIn,
+		Head: l.Head(), FirstTasks: tasks, FirstLanes: []Lane{l}}
+}
+
 // theQueues are those of the specification's example.
 func theQueues() []Queue {
 	return []Queue{
-		{Name: "main", Length: 2, Phase: Running, Status: "run first task", Tasks: []Task{
-			{"HookRun:main:kubernetes:shop/watch.sh:pods", "shop/watch.sh", "kubernetes", "pods", ""},
-			{"HookRun:main:schedule:tidy.sh:group=nightly:every-night", "tidy.sh", "schedule", "every-night", ""},
-		}},
-		{Name: "slow", Length: 1, Phase: Sleeping, Left: 3 * time.Second, Status: "sleep after fail for 5s (3s left of 5s delay)", Failures: 4,
-			LastError: "big.py FAILED: boom", Tasks: []Task{
-				{"HookRun:slow:kubernetes:big.py:cms", "big.py", "kubernetes", "cms", "17"},
-			}},
+		fifo("main", "run first task", Lane{Phase: Running},
+			Task{"shop/watch.sh", "kubernetes", "pods", "HookRun:main:kubernetes:shop/watch.sh:pods", ""},
+			Task{"tidy.sh", "schedule", "every-night", "HookRun:main:schedule:tidy.sh:group=nightly:every-night", ""}),
+		fifo("slow", "sleep after fail for 5s (3s left of 5s delay)",
+			Lane{Phase: Sleeping, RetryIn: history.Duration(3 * time.Second), Failures: 4, Error: "big.py FAILED: boom"},
+			Task{"big.py", "kubernetes", "cms", "HookRun:slow:kubernetes:big.py:cms", "17"}),
 		{Name: "spare"},
 	}
 }

@@ -140,7 +140,7 @@ type ObjectBinding struct {
 	Key             string `json:"key,omitempty"`
 	// Lane is that of the next event of the object, a FIFO queue is one; it is missing if it has no task. Events of the object wait in it,
 	// behind Before tasks; EventsCut: there may be more.
-	Lane      *LaneOfQueue   `json:"lane,omitempty"`
+	Lane      *Lane          `json:"lane,omitempty"`
 	Events    int            `json:"events"`
 	Before    int            `json:"before,omitempty"`
 	EventsCut bool           `json:"eventsCut,omitempty"`
@@ -297,11 +297,7 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 	}
 	b := ObjectBinding{Hook: h.Name, Binding: k.Name, Sees: sight.Sees, State: watchState(progress, is), Finalizer: k.Finalizer,
 		HasFinalizer: sight.Finalizer, AwaitsFinalizer: sight.Lacking, Deleting: sight.Deleting, Queue: sight.Queue, Key: sight.Key,
-		Events: sight.Events, Before: sight.Before, EventsCut: sight.AtLeast}
-	if sight.Lane != nil {
-		lane := laneOfQueue(sight.Lane, time.Now())
-		b.Lane = &lane
-	}
+		Lane: sight.Lane, Events: sight.Events, Before: sight.Before, EventsCut: sight.AtLeast}
 	for _, p := range sight.Parked {
 		p.Error = history.Cut(p.Error, shownError)
 		shown := shownParked(&p, 0)
@@ -458,23 +454,4 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	default:
 		line("it is delivered again in %s", short(max(0, o.Requeue.Due.Sub(now))))
 	}
-}
-
-// Text is the state of the lane in words.
-func (l *LaneOfQueue) Text() string {
-	text := "the first task waits for its turn"
-	switch l.Phase {
-	case Running:
-		text = "the first task has been running for " + short(time.Duration(l.For))
-	case Waiting:
-		text = "the first task waits for the rate limit of its hook, or for its own changes"
-	case Stopped:
-		text = "the operator is shutting down"
-	case Sleeping:
-		text = "the next attempt is in " + short(time.Duration(l.RetryIn))
-	}
-	if l.Failures > 0 {
-		text += fmt.Sprintf(", it has failed %s: %s", times(l.Failures), OneLine(l.Error))
-	}
-	return text
 }

@@ -49,7 +49,7 @@ func TestObject(t *testing.T) {
 		f.progress["orders.sh"], f.progress["audit.sh"] = Progress{StartedUp: true}, Progress{StartedUp: true}
 		f.paused = []string{"orders.sh"}
 		f.sights = map[string]Sight{"orders.sh 0 eu/o-17": {Sees: true, Deleting: true, Finalizer: true, Queue: "orders", Key: "Order/eu/o-17",
-			InLane: InLane{Lane: &Lane{Phase: Sleeping, Left: 4 * time.Second, Failures: 3, LastError: "boom\nbang", Length: 2},
+			InLane: InLane{Lane: &Lane{Phase: Sleeping, RetryIn: history.Duration(4 * time.Second), Failures: 3, Error: "boom\nbang", Tasks: 2},
 				Events: 2, Before: 1},
 			Parked: []pending.ParkedTask{{ID: "9", Hook: f.hooks[0], Queue: "orders", Key: "Order/eu/o-17", Contexts: 2,
 				Attempts: 5, Since: time.Now().Add(-time.Hour), Error: "no\nway"}},
@@ -78,7 +78,7 @@ func TestObject(t *testing.T) {
 condition Ready=False: Failed: no way
 orders.sh, binding "orders": sees it: the hook is paused
   it is being deleted and has the finalizer example.com/order
-  queue "orders", key "Order/eu/o-17": 2 events of it, behind 1 task; the next attempt is in 4s, it has failed 3 times: boom bang
+  queue "orders", key "Order/eu/o-17": 2 events of it, behind 1 task; the first task has failed 3 times, the next attempt is in 4s: boom bang
   parked task 9  shop/watch.sh, queue "orders", key "Order/eu/o-17": 2 contexts of orders, given up after 5 attempts, 60m ago: no way
   it is delivered again in 20s
 audit.sh, binding "audit": does not see it: there is no such object, or the selectors of the binding leave it out
@@ -130,7 +130,7 @@ func TestInLaneAgainstModel(t *testing.T) {
 					}
 				}
 				got := QueueSet{Set: set}.InLane("q", key, h, 1, "eu", "x")
-				if got.Events != want || (got.Lane != nil) != any || got.AtLeast || got.Lane != nil && got.Before >= got.Lane.Length {
+				if got.Events != want || (got.Lane != nil) != any || got.AtLeast || got.Lane != nil && got.Before >= got.Lane.Tasks {
 					t.Fatalf("hook %s, key %q: %+v, want %d events of %v", h.Name, key, got, want, all)
 				}
 			}

@@ -24,31 +24,34 @@ const (
 	Stopped  Phase = "stopped"
 )
 
-// Queue is the state of a queue.
+// Queue is the state of a queue, as the status shows it.
 type Queue struct {
-	Name   string
-	Length int
-	Phase  Phase
-	// Since is when the phase began, Left how long it still lasts if it is Sleeping.
-	Since time.Time
-	Left  time.Duration
-	// Status is the phase in the words of dumps.
-	Status string
-	// Failures and LastError are those of the first task; in a keyed queue, with Left, those of the lane that is retried next.
-	Failures  int
-	LastError string
-	// Tasks may be only the first ones. In a keyed queue they are the first ones of its lanes.
-	Tasks []Task
-	// Paused: no run begins.
-	Paused bool
-	// Keyed queues have Lanes with keys; their Phase is Running if any lane runs.
-	Keyed       bool
-	Concurrency int
-	// LaneCount, Running and Delayed count lanes. Lanes may be only the first ones: those in trouble come first.
-	LaneCount, Running, Delayed int
-	Lanes                       []Lane
-	// Requeues are what hooks get again in the queue.
-	Requeues []pending.Due
+	Name  string `json:"name"`
+	Tasks int    `json:"tasks"`
+	// Phase is that of a FIFO queue's first task, and has lasted For. A keyed queue is Running if any lane runs.
+	Phase Phase            `json:"phase"`
+	For   history.Duration `json:"for"`
+	// Head names the first task.
+	Head string `json:"head,omitempty"`
+	// Failures and RetryIn are those of the first task; in a keyed queue those of the lane that is retried next.
+	Failures int              `json:"failures,omitempty"`
+	RetryIn  history.Duration `json:"retryIn,omitempty"`
+	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt.
+	Lanes    int       `json:"lanes,omitempty"`
+	Running  int       `json:"running,omitempty"`
+	Delayed  int       `json:"delayed,omitempty"`
+	Paused   bool      `json:"paused,omitempty"`
+	Requeues *Requeues `json:"requeues,omitempty"`
+
+	// What follows is of which reasons and other answers are made. Status is the phase in the words of dumps.
+	Status      string `json:"-"`
+	Keyed       bool   `json:"-"`
+	Concurrency int    `json:"-"`
+	// FirstLanes are the first lanes: those in trouble come first. A FIFO queue with tasks is one, and FirstTasks are its first tasks.
+	FirstLanes []Lane `json:"-"`
+	FirstTasks []Task `json:"-"`
+	// Due is what hooks get again in the queue.
+	Due []pending.Due `json:"-"`
 }
 
 // Requeues are events that are delivered again, Objects of them about one object each: the first one after Next.
@@ -71,13 +74,13 @@ func (r *Requeues) String() string {
 }
 
 // requeues are those of a hook, or of all hooks when it is nil; nil without any.
-func requeues(queues []Queue, h *hook.Hook, now time.Time) (sum *Requeues) {
+func requeues(queues []Queue, h *hook.Hook) (sum *Requeues) {
 	for _, q := range queues {
-		for _, d := range q.Requeues {
+		for _, d := range q.Due {
 			if h != nil && d.Hook != h {
 				continue
 			}
-			next := history.Duration(max(0, d.Next.Sub(now)).Round(100 * time.Millisecond))
+			next := history.Duration(max(0, time.Until(d.Next)).Round(100 * time.Millisecond))
 			if sum == nil {
 				sum = &Requeues{Next: next}
 			}
@@ -87,35 +90,75 @@ func requeues(queues []Queue, h *hook.Hook, now time.Time) (sum *Requeues) {
 	return sum
 }
 
-// Lane is the part of a keyed queue for one key.
+// Lane is a lane with its first task.
 type Lane struct {
-	Key       string
-	Length    int
-	Phase     Phase
-	Since     time.Time
-	Left      time.Duration
-	Failures  int
-	LastError string
-	// Task is the first one.
-	Task Task
+	Key   string           `json:"key,omitempty"`
+	Tasks int              `json:"tasks"`
+	Phase Phase            `json:"phase"`
+	For   history.Duration `json:"for"`
+	// Failures are those of the first task, with the beginning of the last error; RetryIn is the time until its next attempt.
+	Failures int              `json:"failures,omitempty"`
+	RetryIn  history.Duration `json:"retryIn,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	Task
 }
+
+// doing is what the first task does or waits for, to follow a name of it.
+func (l *Lane) doing() string {
+	text := ""
+	if l.Failures > 0 {
+		text = "has failed " + times(l.Failures) + ", the next attempt "
+	}
+	switch l.Phase {
+	case Running:
+		return text + "has been running for " + short(time.Duration(l.For))
+	case Waiting:
+		return text + "waits for the rate limit of the hook, or up to 5 s for its own changes"
+	case Stopped:
+		return text + "does not begin, the operator is shutting down"
+	case Idle:
+		return text + "waits for its turn"
+	}
+	if text == "" {
+		text = "may not begin yet, it is tried again at the latest "
+	} else {
+		text += "is "
+	}
+	return text + "in " + short(time.Duration(l.RetryIn))
+}
+
+// why is doing with the error of the last attempt.
+func (l *Lane) why() string { return l.doing() + colon(OneLine(l.Error)) }
+
+// Text is the state of the lane in words.
+func (l *Lane) Text() string { return "the first task " + l.why() }
 
 // Task waits in a queue, or runs.
 type Task struct {
-	// Description is that of dumps.
-	Description string
-	// Hook, Type and Binding are empty for work of the operator itself.
-	Hook, Type, Binding string
+	// Hook, Event and Binding are empty for work of the operator itself.
+	Hook    string `json:"hook,omitempty"`
+	Event   string `json:"event,omitempty"`
+	Binding string `json:"binding,omitempty"`
+	// About is the description of dumps.
+	About string `json:"about,omitempty"`
 	// ID is that of the task among all since the start; empty for work of the operator itself.
-	ID string
+	ID string `json:"-"`
+}
+
+// Head names the task of a hook by the binding, and work of the operator itself by its description.
+func (t *Task) Head() string {
+	if t.Hook == "" {
+		return t.About
+	}
+	return strings.Join(slices.Compact([]string{t.Hook, t.Event, t.Binding}), " · ")
 }
 
 // named is the task in the message of an action: one of the same description is another one.
 func (t *Task) named() string {
 	if t.ID == "" {
-		return t.Description
+		return t.About
 	}
-	return "task " + t.ID + " " + t.Description
+	return "task " + t.ID + " " + t.About
 }
 
 // queueReader copies the states of queues; what it costs is what it shows.
@@ -143,23 +186,26 @@ func (r QueueSet) Queues(limit int) (all []Queue) {
 	r.Look(hook.MainQueue, limit, func(s queue.State, lanes []queue.Lane) { all = append(all, queueOf(s, lanes, limit)) })
 	for _, d := range r.Requeues() {
 		if i := slices.IndexFunc(all, func(q Queue) bool { return q.Name == d.Queue }); i >= 0 {
-			all[i].Requeues = append(all[i].Requeues, d)
+			all[i].Due = append(all[i].Due, d)
+			all[i].Requeues = requeues(all[i:i+1], nil)
 		}
 	}
-	paused := r.PausedQueues()
-	for _, name := range paused { // before it has had a task
+	for _, name := range r.PausedQueues() {
 		if !slices.ContainsFunc(all, func(q Queue) bool { return q.Name == name }) {
-			all = append(all, Queue{Name: name, Paused: true, Status: "paused"})
+			all = append(all, pausedQueue(name))
 		}
 	}
 	return all
 }
 
+// pausedQueue is one that has had no task.
+func pausedQueue(name string) Queue { return Queue{Name: name, Paused: true, Status: "paused"} }
+
 // Queue copies one queue.
 func (r QueueSet) Queue(name string, limit int) (q Queue, ok bool) {
 	ok = r.LookQueue(name, limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
 	if !ok && slices.Contains(r.PausedQueues(), name) {
-		return Queue{Name: name, Paused: true, Status: "paused"}, true
+		return pausedQueue(name), true
 	}
 	return q, ok
 }
@@ -168,7 +214,7 @@ func (r QueueSet) Queue(name string, limit int) (q Queue, ok bool) {
 func (r QueueSet) Lanes(name, text string, limit int) (q Queue, matching int, ok bool) {
 	ok = r.Find(name, text, limit, func(s queue.State, n int, lanes []queue.Lane) { q, matching = queueOf(s, lanes, 1), n })
 	if !ok && slices.Contains(r.PausedQueues(), name) {
-		return Queue{Name: name, Paused: true, Status: "paused"}, 0, true
+		return pausedQueue(name), 0, true
 	}
 	return q, matching, ok
 }
@@ -180,43 +226,46 @@ func (r QueueSet) Lane(queueName, key string) (l Lane, ok bool) {
 }
 
 func queueOf(s queue.State, lanes []queue.Lane, limit int) Queue {
-	q := Queue{
-		Name: s.Name, Length: s.Length, Phase: phases[s.Phase], Since: s.Since, Status: s.Status(), Paused: s.Paused,
-		Keyed: s.Keyed, Concurrency: s.Concurrency, Running: s.Running, Delayed: s.Delayed, LaneCount: s.Lanes,
-	}
+	q := Queue{Name: s.Name, Tasks: s.Length, Phase: phases[s.Phase], For: since(s.Since), Failures: s.Failures,
+		RetryIn: history.Duration(s.Left), Paused: s.Paused, Status: s.Status(), Keyed: s.Keyed, Concurrency: s.Concurrency}
 	if q.Keyed {
+		q.Lanes, q.Running, q.Delayed = s.Lanes, s.Running, s.Delayed
 		q.Status = fmt.Sprintf("%d of at most %d runs in flight, %d of %d lanes delayed", s.Running, s.Concurrency, s.Delayed, s.Lanes)
-		q.Left, q.Failures, q.LastError = s.Retry.Left, s.Retry.Failures, s.Retry.LastError
-	} else {
-		q.Left, q.Failures, q.LastError = s.Left, s.Failures, s.LastError
+		q.Failures, q.RetryIn = s.Retry.Failures, history.Duration(s.Retry.Left)
 	}
 	if q.Paused {
 		q.Status = strings.TrimPrefix(q.Status+", paused", ", ")
 	}
-	if q.Keyed {
-		q.Lanes = make([]Lane, 0, len(lanes))
-	}
 	for _, l := range lanes {
-		if q.Keyed {
-			q.Lanes = append(q.Lanes, laneOf(l))
-		}
+		q.FirstLanes = append(q.FirstLanes, laneOf(l))
 		for t := range l.All() {
-			if limit >= 0 && len(q.Tasks) >= limit {
+			if q.Keyed || limit >= 0 && len(q.FirstTasks) >= limit {
 				break
 			}
-			q.Tasks = append(q.Tasks, describe(t))
-			if q.Keyed {
-				break
-			}
+			q.FirstTasks = append(q.FirstTasks, describe(t))
 		}
+	}
+	if len(q.FirstLanes) > 0 {
+		q.Head = q.FirstLanes[0].Head()
 	}
 	return q
 }
 
+// since is how long ago a time was; 0 for none.
+func since(t time.Time) history.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return history.Duration(time.Since(t))
+}
+
+// shownError limits the error of a lane: an answer has many.
+const shownError = 500
+
 // laneOf is a lane with its first task.
 func laneOf(l queue.Lane) Lane {
-	shown := Lane{Key: l.Key, Length: l.Tasks, Phase: phases[l.Phase], Since: l.Since, Left: l.Left, Failures: l.Failures,
-		LastError: l.LastError}
+	shown := Lane{Key: l.Key, Tasks: l.Tasks, Phase: phases[l.Phase], For: since(l.Since), Failures: l.Failures,
+		RetryIn: history.Duration(l.Left), Error: history.Cut(l.LastError, shownError)}
 	for t := range l.All() {
 		shown.Task = describe(t)
 		break
@@ -225,9 +274,9 @@ func laneOf(l queue.Lane) Lane {
 }
 
 func describe(t queue.Task) Task {
-	shown := Task{Description: fmt.Sprint(t)}
+	shown := Task{About: fmt.Sprint(t)}
 	if t, ok := t.(lifecycle.Task); ok {
-		shown.Hook, shown.Type, shown.Binding, shown.ID = t.Hook().Name, t.EventType(), t.Binding(), t.ID()
+		shown.Hook, shown.Event, shown.Binding, shown.ID = t.Hook().Name, t.EventType(), t.Binding(), t.ID()
 	}
 	return shown
 }

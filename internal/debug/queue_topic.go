@@ -3,8 +3,6 @@ package debug
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,7 +63,7 @@ events of its bindings, and an onStartup run counts as done. A task that is runn
 				}},
 		},
 		Reasons: func(h *hook.Hook, at *Moment) []Reason {
-			return (&queued{h, at.of(queues), runs.Runs, timeout, at.Time}).reasons()
+			return (&queued{h, at.of(queues), runs.Runs, timeout}).reasons()
 		},
 		Troubles: func() (all []Trouble) {
 			for _, q := range queues.Queues(1) {
@@ -150,26 +148,11 @@ func (t *queueTopic) lane(r request, q Queue) (Lane, error) {
 	}
 	q, _ = t.queues.Queue(q.Name, shownTasks)
 	var keys []string
-	for _, l := range q.Lanes {
+	for _, l := range q.FirstLanes {
 		keys = append(keys, l.Key)
 	}
 	return Lane{}, refuse(http.StatusBadRequest, "queue %q has no task with the key %q", q.Name, key).
 		meant(key, keys, "shell-operator queue list shows the keys")
-}
-
-// lanes are the lanes that are shown; a FIFO queue is one.
-func (q *Queue) lanes() []Lane {
-	if q.Keyed {
-		return q.Lanes
-	}
-	if q.Length == 0 {
-		return nil
-	}
-	l := Lane{Length: q.Length, Phase: q.Phase, Since: q.Since, Left: q.Left, Failures: q.Failures, LastError: q.LastError}
-	if len(q.Tasks) > 0 {
-		l.Task = q.Tasks[0]
-	}
-	return []Lane{l}
 }
 
 func (t *queueTopic) retry(r request, q Queue) (acted, error) {
@@ -206,8 +189,8 @@ func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 	case q.Keyed:
 		return acted{}, refuse(http.StatusBadRequest, "queue %q is keyed", q.Name).
 			hint("name the lane with --key, shell-operator queue list shows the keys")
-	case q.Length > 0:
-		l = q.lanes()[0]
+	case len(q.FirstLanes) > 0:
+		l = q.FirstLanes[0]
 	}
 	if l.Failures == 0 || l.Phase == Running {
 		return done(0, "queue %q has no failed task that could be skipped; one that is running ends first", q.Name), nil
@@ -226,47 +209,22 @@ func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 // failingTasks are those whose last attempt has failed. They wait for the next one, or are in it: an attempt may take minutes.
 func failingTasks(q *Queue) []Trouble {
 	t := Trouble{Kind: InQueue, Queue: q.Name, Subject: fmt.Sprintf("queue %q", q.Name)}
-	switch {
-	case q.Keyed && q.Delayed > 0:
-		t.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Length)
-		if q.Left > 0 {
-			t.Problem += ", the first is due in " + short(q.Left)
+	switch failed := len(q.FirstLanes) > 0 && q.FirstLanes[0].Failures > 0; { // lanes in trouble come first
+	case q.Delayed > 0:
+		t.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Tasks)
+		if q.RetryIn > 0 {
+			t.Problem += ", the first is due in " + short(time.Duration(q.RetryIn))
 		}
-	case q.Keyed && len(q.Lanes) > 0 && q.Lanes[0].Failures > 0: // lanes in trouble come first
-		t.Problem = fmt.Sprintf("failed tasks are in their next attempt, tasks of the queue: %d", q.Length)
-	case !q.Keyed && q.Failures > 0:
-		next := "is due"
-		switch q.Phase {
-		case Running:
-			next = "is in progress"
-		case Sleeping:
-			next = "is in " + short(q.Left)
-		case Waiting:
-			next = "waits for the rate limit of the hook, or for its own changes"
-		}
-		t.Problem = fmt.Sprintf("%s has failed %s, the next attempt %s", headOf(q), times(q.Failures), next)
-		if len(q.Tasks) > 0 && q.Tasks[0].Hook != "" {
-			t.Hooks = []string{q.Tasks[0].Hook}
-		}
-	default:
+	case !failed:
 		return nil
+	case q.Keyed:
+		t.Problem = fmt.Sprintf("failed tasks are in their next attempt, tasks of the queue: %d", q.Tasks)
+	default:
+		l := &q.FirstLanes[0]
+		t.Problem = l.Head() + " " + l.doing()
+		if l.Hook != "" {
+			t.Hooks = []string{l.Hook}
+		}
 	}
 	return []Trouble{t}
-}
-
-// headOf names the first task.
-func headOf(q *Queue) string {
-	if len(q.Tasks) == 0 {
-		return ""
-	}
-	t := q.Tasks[0]
-	return taskName(t.Hook, t.Type, t.Binding, t.Description)
-}
-
-// taskName names a task of a hook by the binding, and work of the operator itself by its description.
-func taskName(hook, event, binding, description string) string {
-	if hook == "" {
-		return description
-	}
-	return strings.Join(slices.Compact([]string{hook, event, binding}), " · ")
 }

@@ -3,7 +3,6 @@ package debug
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -53,35 +52,30 @@ type otherCount struct {
 const shownTasks = 1000
 
 func dumpOf(q Queue) queueDump {
-	d := queueDump{Name: q.Name, Count: q.Length, Status: q.Status, Requeues: requeues([]Queue{q}, nil, time.Now())}
+	d := queueDump{Name: q.Name, Count: q.Tasks, Status: q.Status, Requeues: q.Requeues}
 	if q.Keyed {
-		for i, l := range q.Lanes {
-			d.Tasks = append(d.Tasks, taskDump{i + 1, l.Task.failed(l.Failures, l.LastError), l.Key, l.Length})
+		for i, l := range q.FirstLanes {
+			d.Tasks = append(d.Tasks, taskDump{i + 1, l.failed(), l.Key, l.Tasks})
 		}
-		d.NotShown = max(0, q.LaneCount-len(q.Lanes))
+		d.NotShown = max(0, q.Lanes-len(q.FirstLanes))
 		return d
 	}
-	d.NotShown = max(0, q.Length-len(q.Tasks))
-	for i, t := range q.Tasks {
-		text := t.Description
+	d.NotShown = max(0, q.Tasks-len(q.FirstTasks))
+	for i, t := range q.FirstTasks {
 		if i == 0 {
-			text = t.failed(q.Failures, q.LastError)
+			t.About = q.FirstLanes[0].failed()
 		}
-		d.Tasks = append(d.Tasks, taskDump{Index: i + 1, Description: text})
+		d.Tasks = append(d.Tasks, taskDump{Index: i + 1, Description: t.About})
 	}
 	return d
 }
 
-// failed is the description with the failures so far.
-func (t Task) failed(failures int, last string) string {
-	text := t.Description
-	if failures > 0 {
-		text += fmt.Sprintf(":failures %d", failures)
-		if last != "" {
-			text += ":" + last
-		}
+// failed is the description of the first task with its failures so far.
+func (l *Lane) failed() string {
+	if l.Failures == 0 {
+		return l.About
 	}
-	return text
+	return fmt.Sprintf("%s:failures %d%s", l.About, l.Failures, strings.TrimSuffix(":"+l.Error, ":"))
 }
 
 func dumpAll(queues []Queue, showEmpty bool) queuesDump {
@@ -91,17 +85,17 @@ func dumpAll(queues []Queue, showEmpty bool) queuesDump {
 	for _, q := range queues {
 		isMain := q.Name == hook.MainQueue
 		others = others || !isMain
-		d.Summary.Total += q.Length
+		d.Summary.Total += q.Tasks
 		switch {
 		case isMain:
-			d.Summary.Main, d.Summary.noMain = q.Length, false
-		case q.Length > 0:
+			d.Summary.Main, d.Summary.noMain = q.Tasks, false
+		case q.Tasks > 0:
 			d.Summary.Others.Active++
-			d.Summary.Others.Tasks += q.Length
+			d.Summary.Others.Tasks += q.Tasks
 		default:
 			d.Summary.Others.Empty++
 		}
-		if q.Length > 0 || q.Paused || len(q.Requeues) > 0 {
+		if q.Tasks > 0 || q.Paused || q.Requeues != nil {
 			d.Active = append(d.Active, dumpOf(q))
 		} else if showEmpty {
 			d.Empty = append(d.Empty, queueDump{Name: q.Name})

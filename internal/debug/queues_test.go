@@ -24,8 +24,7 @@ func TestQueueDumps(t *testing.T) {
 		format format
 	}{
 		{"text", dumpAll(all, true), textFormat},
-		{"json", dumpAll([]Queue{{Name: "main", Length: 1, Status: "run first task", Tasks: all[0].Tasks[:1]},
-			{Name: "spare"}}, true), jsonFormat},
+		{"json", dumpAll([]Queue{fifo("main", "run first task", Lane{}, all[0].FirstTasks[0]), {Name: "spare"}}, true), jsonFormat},
 		{"yaml has the keys of json", dumpAll(all[1:], false), yamlFormat},
 		{"empty ones are not asked for", dumpAll(idle, false), jsonFormat},
 		{"nothing to do", dumpAll(idle, true), textFormat},
@@ -34,8 +33,8 @@ func TestQueueDumps(t *testing.T) {
 		{"no queues", dumpAll(nil, true), textFormat},
 		{"the main queue", dumpOf(all[0]), textFormat},
 		{"the main queue, idle", dumpOf(idle[0]), jsonFormat},
-		{"errors with many lines stay on one", dumpOf(Queue{Name: "q", Length: 1, Failures: 1, LastError: "a\nb\r\nc",
-			Tasks: []Task{{Description: "x"}}}), textFormat},
+		{"errors with many lines stay on one", dumpOf(fifo("q", "", Lane{Failures: 1, Error: "a\nb\r\nc"}, Task{About: "x"})),
+			textFormat},
 	} {
 		w := &bodyRecorder{}
 		if err := (answer{value: test.dump, text: test.dump.text()}).write(w, test.format); err != nil {
@@ -65,8 +64,11 @@ func (r *bodyRecorder) WriteHeader(int) {}
 func TestRequeues(t *testing.T) {
 	f := theOperator()
 	soon := time.Now().Add(time.Hour)
-	f.queues[2].Requeues = []pending.Due{{Hook: f.hooks[1], Queue: "spare", Events: 12, Objects: 12, Next: soon}}
-	f.queues[0].Requeues = []pending.Due{{Hook: f.hooks[2], Queue: "main", Events: 1, Next: soon.Add(time.Hour)}}
+	f.queues[2].Due = []pending.Due{{Hook: f.hooks[1], Queue: "spare", Events: 12, Objects: 12, Next: soon}}
+	f.queues[0].Due = []pending.Due{{Hook: f.hooks[2], Queue: "main", Events: 1, Next: soon.Add(time.Hour)}}
+	for i := range f.queues {
+		f.queues[i].Requeues = requeues(f.queues[i:i+1], nil)
+	}
 	page := operate(f)
 	for path, want := range map[string]string{
 		"/hook/big.py/why.text":  "- 12 objects are delivered again, the next in 1h0m0s\n",
@@ -84,8 +86,8 @@ func TestRequeues(t *testing.T) {
 			t.Errorf("%s lacks %s:\n%s", path, want, r.Body)
 		}
 	}
-	s := QueueStatus{Name: "spare", Requeues: &Requeues{Events: 12, Objects: 12}}
-	if text := listed(t, listOf[QueueStatus]("queues", 0), []QueueStatus{s}); !strings.Contains(text, "12 objects are delivered again") {
+	s := Queue{Name: "spare", Requeues: &Requeues{Events: 12, Objects: 12}}
+	if text := listed(t, listOf[Queue]("queues", 0), []Queue{s}); !strings.Contains(text, "12 objects are delivered again") {
 		t.Error(text)
 	}
 }

@@ -28,9 +28,9 @@ type Status struct {
 	// NotReady is why requests are not answered; empty if they are.
 	NotReady string `json:"notReady,omitempty"`
 	// Shard is this replica's share in the work; nil without shards.
-	Shard  *ShardStatus  `json:"shard,omitempty"`
-	Hooks  []HookStatus  `json:"hooks"`
-	Queues []QueueStatus `json:"queues"`
+	Shard  *ShardStatus `json:"shard,omitempty"`
+	Hooks  []HookStatus `json:"hooks"`
+	Queues []Queue      `json:"queues"`
 	// Requeues are those of all queues; nil without any.
 	Requeues *Requeues   `json:"requeues,omitempty"`
 	Failures []runStatus `json:"failures"`
@@ -61,23 +61,6 @@ type bindingStatus struct {
 	State   string `json:"state"`
 }
 
-type QueueStatus struct {
-	Name     string           `json:"name"`
-	Tasks    int              `json:"tasks"`
-	Phase    Phase            `json:"phase"`
-	For      history.Duration `json:"for"`
-	Head     string           `json:"head,omitempty"`
-	Failures int              `json:"failures,omitempty"`
-	RetryIn  history.Duration `json:"retryIn,omitempty"`
-	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt. Failures and RetryIn are those of the lane
-	// that is retried next.
-	Lanes    int       `json:"lanes,omitempty"`
-	Running  int       `json:"running,omitempty"`
-	Delayed  int       `json:"delayed,omitempty"`
-	Paused   bool      `json:"paused,omitempty"`
-	Requeues *Requeues `json:"requeues,omitempty"`
-}
-
 type runStatus struct {
 	ID      string           `json:"id"`
 	Hook    string           `json:"hook"`
@@ -105,7 +88,7 @@ func (a *API) statusAt(now time.Time) Status {
 	hooks := o.Hooks.Active()
 	d := Status{
 		Version: o.Version, Cluster: o.Cluster, Instance: o.Instance, Loading: hooks == nil, NotReady: o.NotReady(),
-		Hooks: []HookStatus{}, Queues: []QueueStatus{}, Failures: []runStatus{},
+		Hooks: []HookStatus{}, Queues: []Queue{}, Failures: []runStatus{},
 		Troubles: append([]Trouble{}, a.Troubles()...),
 	}
 	if o.Shard != nil {
@@ -129,10 +112,8 @@ func (a *API) statusAt(now time.Time) Status {
 		}
 	}
 	at, minutes := &Moment{Time: now, tasks: statusTasks}, o.History.Minutes()
-	for _, q := range at.of(o.Queues) {
-		d.Queues = append(d.Queues, statusOfQueue(q, now))
-	}
-	d.Requeues = requeues(at.of(o.Queues), nil, now)
+	d.Queues = append(d.Queues, at.of(o.Queues)...)
+	d.Requeues = requeues(d.Queues, nil)
 	for _, h := range hooks {
 		s := HookStatus{Name: h.Name, Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
@@ -253,19 +234,6 @@ func tallies(counts map[string]int) string {
 		return ""
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
-}
-
-func statusOfQueue(q Queue, now time.Time) QueueStatus {
-	s := QueueStatus{Name: q.Name, Tasks: q.Length, Phase: q.Phase, Failures: q.Failures, RetryIn: history.Duration(q.Left), Paused: q.Paused,
-		Requeues: requeues([]Queue{q}, nil, now)}
-	if q.Keyed {
-		s.Lanes, s.Running, s.Delayed = q.LaneCount, q.Running, q.Delayed
-	}
-	if !q.Since.IsZero() {
-		s.For = history.Duration(now.Sub(q.Since))
-	}
-	s.Head = headOf(&q)
-	return s
 }
 
 func watchState(p Progress, b watch.State) string {

@@ -32,7 +32,7 @@ func (h *HookStatus) Cells() []Cell {
 }
 
 // State is the phase in words.
-func (q *QueueStatus) State() string {
+func (q *Queue) State() string {
 	state := cmp.Or(string(q.Phase), "idle")
 	if q.Paused {
 		state += ", paused"
@@ -41,7 +41,7 @@ func (q *QueueStatus) State() string {
 }
 
 // Cells are those of the queue in a list.
-func (q *QueueStatus) Cells() []Cell {
+func (q *Queue) Cells() []Cell {
 	next, lasts := q.Head, any(nil)
 	if q.Tasks > 0 {
 		lasts = q.For
@@ -148,7 +148,7 @@ func (a *API) lists() []Route {
 			}},
 		{Method: "GET", Path: "/queues", About: "the queues of the status, with state and first task",
 			show: list(func(s *Status) any { return s.Queues }), Command: &Command{
-				Use: "queue", Short: "List queues with state and first task", List: listOf[QueueStatus]("queues", refreshed),
+				Use: "queue", Short: "List queues with state and first task", List: listOf[Queue]("queues", refreshed),
 				Long: "List queues with their tasks, state, failures, next attempt and first task. \"queue list\" shows all tasks, " +
 					"\"why HOOK\" explains what a hook\nwaits for.",
 				Example: "  shell-operator queues\n  shell-operator queues -w\n  shell-operator queues -o json | jq '.[] | select(.failures > 0)'",

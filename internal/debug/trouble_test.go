@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -31,6 +32,7 @@ func TestTroubles(t *testing.T) {
 		return func(f *fake) { f.workers = map[string]worker.State{"a.sh": {Problems: []worker.Problem{p}}} }
 	}
 	reported := func(x Trouble) func(*fake) { return func(f *fake) { f.troubles = []Trouble{x} } }
+	task := Task{"a.sh", "kubernetes", "pods", "d", ""}
 	var all strings.Builder
 	for _, row := range []struct {
 		name string
@@ -56,21 +58,21 @@ func TestTroubles(t *testing.T) {
 				Notes: []string{"ConfigMap/a is changed repeatedly, by x", "b", "c", "d"}}}
 		}},
 		{"failing task", func(f *fake) {
-			f.queues = []Queue{{Name: "main", Length: 1, Phase: Sleeping, Failures: 2, Left: time.Second, LastError: "secret-value",
-				Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
+			f.queues = []Queue{fifo("main", "", Lane{Phase: Sleeping, Failures: 2, RetryIn: history.Duration(time.Second),
+				Error: "secret-value"}, task)}
 		}},
 		{"failing task in its next attempt", func(f *fake) {
-			f.queues = []Queue{{Name: "main", Length: 1, Phase: Running, Failures: 2, Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
+			f.queues = []Queue{fifo("main", "", Lane{Phase: Running, Failures: 2}, task)}
 		}},
 		{"failing task at a rate limit", func(f *fake) {
 			f.hooks[0].Settings.MinInterval = time.Minute
-			f.queues = []Queue{{Name: "main", Length: 1, Phase: Waiting, Failures: 1, Tasks: []Task{{"d", "a.sh", "kubernetes", "pods", ""}}}}
+			f.queues = []Queue{fifo("main", "", Lane{Phase: Waiting, Failures: 1}, task)}
 		}},
 		{"failing lane in its next attempt", func(f *fake) {
-			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Lanes: []Lane{{Phase: Running, Failures: 1}}}}
+			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: Running, Running: 1, FirstLanes: []Lane{{Phase: Running, Failures: 1}}}}
 		}},
 		{"failing lanes", func(f *fake) {
-			f.queues = []Queue{{Name: "q", Keyed: true, Length: 3, Phase: Running, Running: 1, Delayed: 2}}
+			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: Running, Running: 1, Delayed: 2}}
 		}},
 		{"paused hook", func(f *fake) { f.paused = []string{"a.sh"} }},
 		{"paused queue", func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }},

@@ -39,7 +39,7 @@ func (s *state) why() Explanation {
 		}
 	}
 	reasons = append(reasons, slices.Concat(
-		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout, s.now}).reasons(),
+		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout}).reasons(),
 		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, make([]Deletions, len(s.bindings))}).reasons(),
 		notReloaded(s.hook.Name, s.rejected),
 		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now), calling(s.runs),
@@ -67,13 +67,13 @@ func TestWhy(t *testing.T) {
 	starter := &hook.Hook{Name: "me", OnStartup: &one}
 	reviewer := &hook.Hook{Name: "me", Validating: make([]hook.Admission, 2)}
 	server := &hook.Hook{Name: "me", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
-	mine, other := Task{"T:me", "me", "kubernetes", "pods", ""}, Task{"T:other", "other", "kubernetes", "cms", ""}
+	mine, other := Task{"me", "kubernetes", "pods", "T:me", ""}, Task{"other", "kubernetes", "cms", "T:other", ""}
 	queue := func(phase Phase, tasks ...Task) []Queue {
-		q := Queue{Name: "q", Phase: phase, Tasks: tasks, Length: len(tasks), Since: now.Add(-90 * time.Second)}
+		l := Lane{Phase: phase, For: history.Duration(90 * time.Second)}
 		if phase == Sleeping {
-			q.Failures, q.LastError, q.Left = 3, "it FAILED:\nboom", 7*time.Second
+			l.Failures, l.Error, l.RetryIn = 3, "it FAILED:\nboom", history.Duration(7*time.Second)
 		}
-		return []Queue{q}
+		return []Queue{fifo("q", "", l, tasks...)}
 	}
 	var all strings.Builder
 	for _, test := range []struct {
@@ -111,8 +111,8 @@ func TestWhy(t *testing.T) {
 		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}},
 		{"waits for its own changes", state{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, mine)}},
 		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}},
-		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{{Name: "q",
-			Phase: Sleeping, Length: 1, Tasks: []Task{mine}, Left: 7 * time.Second}}}},
+		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{
+			fifo("q", "", Lane{Phase: Sleeping, RetryIn: history.Duration(7 * time.Second)}, mine)}}},
 		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping,
 			other, other, mine)}},
 		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}},
@@ -124,12 +124,11 @@ func TestWhy(t *testing.T) {
 		{"is stopped behind another", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped,
 			other, mine)}},
 		{"has a task in a queue, runs in another", state{hook: watcher, progress: started, bindings: watching,
-			queues: append(queue(Sleeping, other, mine), Queue{Name: "r", Phase: Running, Since: now, Length: 1,
-				Tasks: []Task{mine}})}},
+			queues: append(queue(Sleeping, other, mine), fifo("r", "", Lane{Phase: Running}, mine))}},
 		{"waiting for onStartup", state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
-			queues: []Queue{{Name: "main", Failures: 2, LastError: "x", Length: 1, Phase: Sleeping, Tasks: []Task{other}}}}},
+			queues: []Queue{fifo("main", "", Lane{Failures: 2, Error: "x", Phase: Sleeping}, other)}}},
 		{"waits for onStartup that goes well", state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
-			queues: []Queue{{Name: "main", Length: 1, Phase: Running, Tasks: []Task{other}}}}},
+			queues: []Queue{fifo("main", "", Lane{Phase: Running}, other)}}},
 		{"standby", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"},
 			bindings: []watch.State{{Objects: objects{{}}, Complete: true}}}},
 		{"standby with webhooks and schedules", state{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1),
