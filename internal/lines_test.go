@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76289
-	testLines    = 70442
+	productLines = 75978
+	testLines    = 70430
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,10 +23,10 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4887,
 	"docs":                               136,
-	"internal/app":                       2248,
+	"internal/app":                       2253,
 	"internal/console":                   1770,
-	"internal/debug":                     7114,
-	"internal/debug/history":             882,
+	"internal/debug":                     6822,
+	"internal/debug/history":             858,
 	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,

@@ -25,13 +25,18 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 	is := o.op.watcher.Sight(h, index, namespace, name)
 	ev := event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Modified, Key: is.Key,
 		Object: event.Object{Namespace: namespace, Name: name}}
-	s := debug.Sight{Sees: is.Sees, Deleting: is.Deleting, Finalizer: is.Finalizer, Lacking: is.Lacking, JSON: is.JSON}
-	s.Elsewhere = o.op.shards.elsewhereOf(is.Shard)
+	s := debug.Sight{JSON: is.JSON, Elsewhere: o.op.shards.elsewhereOf(is.Shard)}
+	s.Sees, s.Deleting, s.HasFinalizer, s.AwaitsFinalizer = is.Sees, is.Deleting, is.Finalizer, is.Lacking
 	s.Queue, s.Key = o.op.life.LaneOf(ev)
 	s.InLane = o.op.queueSet().InLane(s.Queue, s.Key, h, index, namespace, name)
 	later := o.op.runner.Pending()
-	s.Parked = later.ParkedOf(&ev)
-	s.Due, s.AwaitsRoom, s.Requeued = later.Requeued(&ev)
+	s.Tasks = later.ParkedOf(&ev)
+	if due, awaitsRoom, requeued := later.Requeued(&ev); requeued {
+		s.Requeue = &debug.ObjectRequeue{AwaitsRoom: awaitsRoom}
+		if !awaitsRoom {
+			s.Requeue.Due = &due
+		}
+	}
 	return s
 }
 

@@ -72,8 +72,7 @@ func everywhere(f *fake, text string) {
 			"requeue": map[string]any{"due": at}}},
 		"sets": []any{map[string]any{"id": text, "set": text, "hook": text, "state": "drifted", "reason": text},
 			map[string]any{"id": text, "set": text, "hook": text, "owner": true, "memberCount": 8, "members": []any{
-				map[string]any{"kind": "ConfigMap", "namespace": "shop", "name": text, "state": "applied"}}}}, "runs": []any{run},
-		"history": []any{map[string]any{"hook": text, "since": at}}})
+				map[string]any{"kind": "ConfigMap", "namespace": "shop", "name": text, "state": "applied"}}}}, "runs": []any{run}})
 	f.set("/parked/list.json", []any{map[string]any{"id": text, "hook": text, "queue": text, "key": text, "bindings": []string{text},
 		"about": []string{text}, "contexts": 2, "attempts": 3, "since": at, "error": text, "gaveUp": true}})
 	set := map[string]any{"id": text, "set": text, "hook": text, "owner": text, "namespace": text, "problem": text,
@@ -201,7 +200,7 @@ func TestPages(t *testing.T) {
 			"<summary>Context 1"},
 		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task",
 			"/act/parked/drop?id=blue",
-			"drifted", "All runs of", "It is being deleted", ">Ready</th>", "in 0s, at", "/objects/ConfigMap/shop/blue", "and 7 more"},
+			"drifted", "It is being deleted", ">Ready</th>", "in 0s, at", "/objects/ConfigMap/shop/blue", "and 7 more"},
 		"/parked":                 {"gave up: blue", "/act/parked/drop?id=blue"},
 		"/sets":                   {"its record blue", "/act/sets/delete?set=blue"},
 		"/sets/blue":              {"drifted", "/objects/blue/blue/blue"},

@@ -47,7 +47,7 @@ func FinalizersTopic(o FinalizersOptions) Topic {
 		Name: "finalizers", About: "Show and remove the finalizers of hooks",
 		Routes: []Route{
 			{Method: "GET", Path: "/finalizers/list", About: "the record of finalizers", show: t.list, Command: &Command{
-				Use: "finalizers list", Short: "List the record of finalizers", List: listOf[Finalizer]("finalizers", refreshedSlow),
+				Use: "finalizers list", Short: "List the record of finalizers", List: listOf("finalizers", refreshedSlow, (*Finalizer).cells),
 				Long: `List which finalizer was added by which hook to which resource, of all operators that share the namespace. Orphaned ones have no
 hook or binding any more: their objects cannot be deleted.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
@@ -92,8 +92,7 @@ type Finalizer struct {
 	Objects int  `json:"objects,omitempty"`
 }
 
-// Cells are those of the entry in a list.
-func (f *Finalizer) Cells() []Cell {
+func (f *Finalizer) cells() []Cell {
 	problem := ""
 	if f.Orphan {
 		problem = "orphaned with " + count(f.Objects, "object")

@@ -26,8 +26,7 @@ type Lanes struct {
 // shownLanesOfQueue limits the lanes of an answer.
 const shownLanesOfQueue = 200
 
-// Cells are those of the lane in a list.
-func (l *Lane) Cells() []Cell {
+func (l *Lane) cells() []Cell {
 	return []Cell{
 		asKey.of("KEY", l.Key), asNumber.of("TASKS", l.Tasks), asState.of("STATE", cmp.Or(l.Phase, "idle")), asAge.of("FOR", l.For),
 		asNumber.of("FAILURES", some(l.Failures)), asLeft.of("NEXT ATTEMPT", l.RetryIn), asText.hidden("FIRST TASK", l.About),
@@ -37,7 +36,7 @@ func (l *Lane) Cells() []Cell {
 
 // Table are the lanes as rows.
 func (l *Lanes) Table() Table {
-	t := TableOf("lanes of queue "+l.Queue, l.Lanes)
+	t := TableOf("lanes of queue "+l.Queue, l.Lanes, (*Lane).cells)
 	t.Add(asActions, "ACTIONS", func(row int) any {
 		lane, of := &l.Lanes[row], []string{"name", l.Queue}
 		if lane.Failures == 0 {

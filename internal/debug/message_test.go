@@ -32,7 +32,7 @@ func TestMessageOfARun(t *testing.T) {
 	now := time.Now()
 	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Message: "2 of 3\nare ready"}
 	e := Explanation{last: &r}
-	runs := listed(t, listOf[RunRow]("runs", 0), []history.Run{r})
+	runs := listed(t, listOf("runs", 0, runCells), []history.Run{r})
 	for name, text := range map[string]string{"runs": runs, "why": e.text(now)} {
 		if !strings.Contains(text, "exit status 0: 2 of 3 are ready") {
 			t.Errorf("%s shows\n%s", name, text)
@@ -67,7 +67,7 @@ func TestVerdictOfARun(t *testing.T) {
 	now := time.Now()
 	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Answer: "denied: not\ntoday"}
 	e := Explanation{last: &r}
-	runs := listed(t, listOf[RunRow]("runs", 0), []history.Run{r})
+	runs := listed(t, listOf("runs", 0, runCells), []history.Run{r})
 	for name, text := range map[string]string{"runs": runs, "why": e.text(now), "tail": r.Outcome()} {
 		if !strings.Contains(text, "exit status 0, denied: not today") {
 			t.Errorf("%s shows\n%s", name, text)

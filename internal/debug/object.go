@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -32,29 +31,23 @@ type objectReader interface {
 
 // Sight is what a binding knows of one object, and what waits for it there.
 type Sight struct {
-	// Sees: the object is among those of the binding. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding, Lacking:
-	// it waits for that.
-	Sees, Deleting, Finalizer, Lacking bool
+	ObjectBinding
 	// JSON is the object, if the binding keeps it.
 	JSON []byte
 	// Elsewhere is where its events are delivered, or may be if the binding does not see it: with shards, and not here.
 	Elsewhere string
-	// Queue and Key are the lane of its next event.
-	Queue, Key string
-	InLane
-	Parked []pending.ParkedTask
-	// Requeued: it is delivered again, at Due or, if AwaitsRoom, when there is room among the parked contexts.
-	Requeued, AwaitsRoom bool
-	Due                  time.Time
+	// Tasks are the parked ones with contexts of the object.
+	Tasks []pending.ParkedTask
 }
 
 // InLane is what waits in a lane.
 type InLane struct {
-	// Lane is nil if the lane has no task.
-	Lane *Lane
+	// Lane is that of the next event of the object, a FIFO queue is one; it is missing if it has no task.
+	Lane *Lane `json:"lane,omitempty"`
 	// Events of the object wait, the first of them behind Before tasks. Those of a task that runs do not count. AtLeast: not all were visited.
-	Events, Before int
-	AtLeast        bool
+	Events  int  `json:"events"`
+	Before  int  `json:"before,omitempty"`
+	AtLeast bool `json:"eventsCut,omitempty"`
 }
 
 // visitedEvents limits the events of a lane that are visited with the lock of its queue, to about 1 ms.
@@ -90,14 +83,12 @@ type objectTopic struct {
 	hooks    *Hooks
 	objects  objectReader
 	bindings bindingReader
-	pauses   interface{ PausedHooks() []string }
 	runs     *history.History
 }
 
 // ObjectTopic shows what is known of one object.
-func ObjectTopic(hooks *Hooks, objects objectReader, bindings bindingReader, pauses interface{ PausedHooks() []string },
-	runs *history.History) Topic {
-	t := &objectTopic{hooks, objects, bindings, pauses, runs}
+func ObjectTopic(hooks *Hooks, objects objectReader, bindings bindingReader, runs *history.History) Topic {
+	t := &objectTopic{hooks, objects, bindings, runs}
 	return Topic{Routes: []Route{{Method: "GET", Path: objectPath, show: t.show,
 		About: "what is known of one object: `Order/shop/blue`, or `Namespace/shop` without a namespace"}}}
 }
@@ -111,16 +102,14 @@ type ObjectState struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	// Deleting reports that it has a deletionTimestamp, Conditions are those of its status: if a binding keeps the whole object.
-	Deleting   bool        `json:"deleting,omitempty"`
-	Conditions []Condition `json:"conditions,omitempty"`
+	Deleting   bool               `json:"deleting,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Bindings are those for the kind, those that see the object first.
 	Bindings []ObjectBinding `json:"bindings"`
 	// Sets are those that were made complete since the start, and that it is a part of.
 	Sets []ObjectSet `json:"sets"`
 	// Runs are those of the history that name it, the latest first: in the first events of the run, or in its operations.
 	Runs []history.Run `json:"runs"`
-	// History is how far back the history of each hook with a binding for the kind reaches.
-	History []HookHistory `json:"history"`
 }
 
 // ObjectBinding is a binding in the eyes of an object.
@@ -138,18 +127,15 @@ type ObjectBinding struct {
 	Deleting        bool   `json:"deleting,omitempty"`
 	Queue           string `json:"queue"`
 	Key             string `json:"key,omitempty"`
-	// Lane is that of the next event of the object, a FIFO queue is one; it is missing if it has no task. Events of the object wait in it,
-	// behind Before tasks; EventsCut: there may be more.
-	Lane      *Lane          `json:"lane,omitempty"`
-	Events    int            `json:"events"`
-	Before    int            `json:"before,omitempty"`
-	EventsCut bool           `json:"eventsCut,omitempty"`
-	Parked    []ParkedTask   `json:"parked,omitempty"`
-	Requeue   *ObjectRequeue `json:"requeue,omitempty"`
+	InLane
+	Parked  []ParkedTask   `json:"parked,omitempty"`
+	Requeue *ObjectRequeue `json:"requeue,omitempty"`
 }
 
 // ParkedTable are the parked tasks with contexts of the object.
-func (o *ObjectBinding) ParkedTable() Table { return TableOf("parked tasks", o.Parked) }
+func (o *ObjectBinding) ParkedTable() Table {
+	return TableOf("parked tasks", o.Parked, (*ParkedTask).cells)
+}
 
 // ObjectRequeue is when an object is delivered again: at a time, or when there is room among the parked contexts.
 type ObjectRequeue struct {
@@ -164,8 +150,8 @@ type ObjectSet struct {
 	Hook  string `json:"hook"`
 	Owner bool   `json:"owner,omitempty"`
 	// Members are the first ones of the set that the object owns, of all that Count has.
-	Members []SetMember `json:"members,omitempty"`
-	Count   int         `json:"memberCount,omitempty"`
+	Members []applyset.MemberState `json:"members,omitempty"`
+	Count   int                    `json:"memberCount,omitempty"`
 	// State is that of a member, Reason explains it.
 	State  applyset.State `json:"state,omitempty"`
 	Reason string         `json:"reason,omitempty"`
@@ -173,39 +159,29 @@ type ObjectSet struct {
 
 // Table are the members as rows.
 func (s *ObjectSet) Table() Table {
-	t := TableOf("objects of "+s.Name, s.Members)
+	t := TableOf("objects of "+s.Name, s.Members, memberCells)
 	if more := s.Count - len(s.Members); more > 0 {
 		t.Rest = fmt.Sprintf("and %d more", more)
 	}
 	return t
 }
 
-// Condition is one of the status of an object.
-type Condition struct{ metav1.Condition }
-
-// Cells are those of the condition in a list.
-func (c *Condition) Cells() []Cell {
-	return []Cell{asText.of("CONDITION", c.Type), asText.of("STATUS", c.Status), asText.of("REASON", c.Reason),
-		asText.of("MESSAGE", c.Message), asAge.of("AGO", c.LastTransitionTime.Time)}
-}
-
 // ConditionTable are the conditions as rows.
-func (s *ObjectState) ConditionTable() Table { return TableOf("conditions", s.Conditions) }
-
-// HookHistory is how far back the history of a hook reaches: all runs that began later are in it.
-type HookHistory struct {
-	Hook  string    `json:"hook"`
-	Since time.Time `json:"since"`
+func (s *ObjectState) ConditionTable() Table {
+	return TableOf("conditions", s.Conditions, func(c *metav1.Condition) []Cell {
+		return []Cell{asText.of("CONDITION", c.Type), asText.of("STATUS", c.Status), asText.of("REASON", c.Reason),
+			asText.of("MESSAGE", c.Message), asAge.of("AGO", c.LastTransitionTime.Time)}
+	})
 }
 
 // shownMembers limits the members of a set.
 const shownMembers = 100
 
 // conditionsOf reads the status of an object. One with another form of conditions has none.
-func conditionsOf(text []byte) (deleting bool, conditions []Condition) {
+func conditionsOf(text []byte) (deleting bool, conditions []metav1.Condition) {
 	var o struct {
 		Metadata struct{ DeletionTimestamp string }
-		Status   struct{ Conditions []Condition }
+		Status   struct{ Conditions []metav1.Condition }
 	}
 	if json.Unmarshal(text, &o) != nil {
 		return false, nil
@@ -224,8 +200,7 @@ func (t *objectTopic) show(r request) (answer, error) {
 		return answer{}, refuse(http.StatusBadRequest, "%q names no object", decoded).
 			hint("write KIND/NAMESPACE/NAME, an object without a namespace as KIND/NAME")
 	}
-	s := &ObjectState{Kind: parts[0], Name: parts[len(parts)-1], Bindings: []ObjectBinding{}, Sets: []ObjectSet{}, Runs: []history.Run{},
-		History: []HookHistory{}}
+	s := &ObjectState{Kind: parts[0], Name: parts[len(parts)-1], Bindings: []ObjectBinding{}, Sets: []ObjectSet{}, Runs: []history.Run{}}
 	if len(parts) == 3 {
 		s.Namespace = parts[1]
 	}
@@ -233,10 +208,7 @@ func (t *objectTopic) show(r request) (answer, error) {
 	kinds := t.bindingsOf(hooks, s)
 	for _, p := range t.objects.Parts(kinds[0], s.Namespace, s.Name) {
 		set := ObjectSet{ID: p.ID, Name: p.Set, Hook: p.Hook, Owner: p.Owner, State: p.State, Reason: history.Cut(p.Reason, shownError),
-			Count: len(p.Members)}
-		for _, m := range p.Members[:min(shownMembers, len(p.Members))] {
-			set.Members = append(set.Members, SetMember{m})
-		}
+			Members: p.Members[:min(shownMembers, len(p.Members))], Count: len(p.Members)}
 		s.Sets = append(s.Sets, set)
 	}
 	for _, run := range t.runs.All("") {
@@ -251,26 +223,16 @@ func (t *objectTopic) show(r request) (answer, error) {
 	return answer{value: s, text: s.text(now)}, nil
 }
 
-// bindingsOf sets the bindings for the kind and how far back the history of their hooks reaches. It returns the names of the kind: that of
-// the bindings first.
+// bindingsOf sets the bindings for the kind. It returns the names of the kind: that of the bindings first.
 func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []string) {
-	paused := t.pauses.PausedHooks()
 	for _, h := range hooks {
 		for i := range h.Kubernetes {
 			if !t.objects.IsKind(h, i, s.Kind) {
 				continue
 			}
-			if b := t.binding(h, i, s); slices.Contains(paused, h.Name) {
-				b.Problem = cmp.Or(b.Problem, "the hook is paused")
-				s.Bindings = append(s.Bindings, b)
-			} else {
-				s.Bindings = append(s.Bindings, b)
-			}
+			s.Bindings = append(s.Bindings, t.binding(h, i, s))
 			if kind := h.Kubernetes[i].Kind; !slices.Contains(kinds, kind) {
 				kinds = append(kinds, kind)
-			}
-			if n := len(s.History); n == 0 || s.History[n-1].Hook != h.Name {
-				s.History = append(s.History, HookHistory{h.Name, t.runs.Since(h.Name)})
 			}
 		}
 	}
@@ -295,20 +257,13 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 	if sight.JSON != nil {
 		s.Deleting, s.Conditions = conditionsOf(sight.JSON)
 	}
-	b := ObjectBinding{Hook: h.Name, Binding: k.Name, Sees: sight.Sees, State: watchState(progress, is), Finalizer: k.Finalizer,
-		HasFinalizer: sight.Finalizer, AwaitsFinalizer: sight.Lacking, Deleting: sight.Deleting, Queue: sight.Queue, Key: sight.Key,
-		Lane: sight.Lane, Events: sight.Events, Before: sight.Before, EventsCut: sight.AtLeast}
-	for _, p := range sight.Parked {
+	b := sight.ObjectBinding
+	b.Hook, b.Binding, b.State, b.Finalizer = h.Name, k.Name, watchState(progress, is), k.Finalizer
+	for _, p := range sight.Tasks {
 		p.Error = history.Cut(p.Error, shownError)
 		shown := shownParked(&p, 0)
 		shown.Bindings = []string{k.Name} // the others of the task are not about the object
 		b.Parked = append(b.Parked, shown)
-	}
-	if sight.Requeued {
-		b.Requeue = &ObjectRequeue{AwaitsRoom: sight.AwaitsRoom}
-		if !sight.AwaitsRoom {
-			b.Requeue.Due = &sight.Due
-		}
 	}
 	const askThere = ": kubectl shell-operator why --object --pod POD asks its replica"
 	switch {
@@ -316,20 +271,12 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 		b.Problem = progress.Elsewhere + askThere
 	case len(is.Troubles) > 0:
 		b.Problem = OneLine(is.Troubles[0])
-	case !is.Complete:
-		b.Problem = "its initial list is not complete"
-	case sight.Lacking:
+	case sight.AwaitsFinalizer:
 		b.Problem = "the object waits for the finalizer " + k.Finalizer
-	case !sight.Sees && sight.Elsewhere != "":
-		b.Problem = "there is no such object, the selectors of the binding leave it out, or " + sight.Elsewhere + askThere
 	case sight.Elsewhere != "":
 		b.Problem = sight.Elsewhere + askThere
-	case !sight.Sees:
+	case !sight.Sees && is.Complete:
 		b.Problem = "there is no such object, or the selectors of the binding leave it out"
-	case progress.Standby:
-		b.Problem = "this replica is a standby, events are delivered by the leader"
-	case !is.Unlocked:
-		b.Problem = "events wait until the Synchronization has succeeded"
 	}
 	return b
 }
@@ -396,9 +343,6 @@ func (s *ObjectState) text(now time.Time) string {
 	if len(s.Runs) == 0 {
 		b.WriteString("no known run names it\n")
 	}
-	for _, h := range s.History {
-		fmt.Fprintf(&b, "all runs of %s since %s are known\n", h.Hook, h.Since.Format(time.RFC3339))
-	}
 	return b.String()
 }
 
@@ -416,7 +360,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	if !o.Sees {
 		sees = "does not see it"
 	}
-	fmt.Fprintf(b, "%s, binding %q: %s%s\n", o.Hook, o.Binding, sees, colon(o.Problem))
+	fmt.Fprintf(b, "%s, binding %q, %s: %s%s\n", o.Hook, o.Binding, o.State, sees, colon(o.Problem))
 	switch {
 	case o.Deleting && o.HasFinalizer:
 		line("it is being deleted and has the finalizer %s", o.Finalizer)
@@ -433,7 +377,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 		line("%s: nothing waits", where)
 	default:
 		text := where + ": " + count(o.Events, "event") + " of it"
-		if o.EventsCut {
+		if o.AtLeast {
 			text = where + ": at least " + count(o.Events, "event") + " of it"
 		}
 		switch {

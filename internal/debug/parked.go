@@ -45,7 +45,7 @@ func ParkedTopic(parked parker, names telemetry.Names) Topic {
 		Name: "parked", About: "Show, retry and drop tasks that have failed for the last time",
 		Routes: []Route{
 			{Method: "GET", Path: "/parked/list", About: "parked tasks", show: t.list, Command: &Command{
-				Use: "parked list", Short: "List the parked tasks with their errors", List: listOf[ParkedTask]("parked tasks", refreshed),
+				Use: "parked list", Short: "List the parked tasks with their errors", List: listOf("parked tasks", refreshed, (*ParkedTask).cells),
 				Long: "List the tasks that have no attempt left, the latest first, with their errors.",
 				Example: "  shell-operator parked\n  shell-operator parked -o wide\n" +
 					"  shell-operator parked -o json | jq '.[] | select(.attempts > 3).id' | xargs -r shell-operator parked retry",
@@ -89,8 +89,7 @@ type ParkedTask struct {
 	GaveUp bool   `json:"gaveUp,omitempty"`
 }
 
-// Cells are those of the task in a list.
-func (p *ParkedTask) Cells() []Cell {
+func (p *ParkedTask) cells() []Cell {
 	failure := p.Error
 	if p.GaveUp {
 		failure = "gave up: " + failure

@@ -87,7 +87,7 @@ func TestRequeues(t *testing.T) {
 		}
 	}
 	s := Queue{Name: "spare", Requeues: &Requeues{Events: 12, Objects: 12}}
-	if text := listed(t, listOf[Queue]("queues", 0), []Queue{s}); !strings.Contains(text, "12 objects are delivered again") {
+	if text := listed(t, listOf("queues", 0, (*Queue).cells), []Queue{s}); !strings.Contains(text, "12 objects are delivered again") {
 		t.Error(text)
 	}
 }

@@ -139,17 +139,11 @@ func some(n int) any {
 	return n
 }
 
-// rowOf is an object that can be one of a table.
-type rowOf[T any] interface {
-	*T
-	Cells() []Cell
-}
-
 // TableOf are objects as rows.
-func TableOf[T any, P rowOf[T]](about string, objects []T) Table {
-	t := Table{About: about, Columns: P(new(T)).Cells()}
+func TableOf[T any](about string, objects []T, cells func(*T) []Cell) Table {
+	t := Table{About: about, Columns: cells(new(T))}
 	for i := range objects {
-		t.Rows = append(t.Rows, P(&objects[i]).Cells())
+		t.Rows = append(t.Rows, cells(&objects[i]))
 	}
 	return t
 }
@@ -235,8 +229,8 @@ const (
 )
 
 // listOf is a list of objects.
-func listOf[T any, P rowOf[T]](about string, every time.Duration) *List {
-	return listIn(every, func(objects *[]T) Table { return TableOf[T, P](about, *objects) })
+func listOf[T any](about string, every time.Duration, cells func(*T) []Cell) *List {
+	return listIn(every, func(objects *[]T) Table { return TableOf(about, *objects, cells) })
 }
 
 // listIn is a list in an answer.

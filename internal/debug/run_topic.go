@@ -38,7 +38,7 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 				"`all=true` also the last failed and the last successful one of each object, `since=10m` those that began in this time, " +
 				"`limit=20` the latest of them", show: t.list, Command: &Command{
 				Use: "runs [HOOK]", Short: "List the last runs: cause, time, duration, outcome", Args: [][]string{{}, {"hook"}},
-				Takes: "at most one hook", List: listOf[RunRow]("runs", refreshed), Flags: []Flag{
+				Takes: "at most one hook", List: listOf("runs", refreshed, runCells), Flags: []Flag{
 					{Name: "hook", Field: "hook", Usage: "runs of this hook; the same as HOOK"},
 					{Name: "failed", Field: "failed", Default: "false", Usage: "failed runs only"},
 					{Name: "since", Field: "since", Usage: "runs that began in the last `DURATION`, such as 10m"},

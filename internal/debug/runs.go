@@ -10,14 +10,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
-// RunRow is a run in a list.
-type RunRow struct{ history.Run }
-
-// Cells are those of the run.
-func (r *RunRow) Cells() []Cell {
+// runCells are those of a run in a list.
+func runCells(r *history.Run) []Cell {
 	return []Cell{
 		asRun.of("ID", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asTook.of("TOOK", r.Took),
-		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", ending(&r.Run)+r.Verdict()+cause(&r.Run)),
+		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", ending(r)+r.Verdict()+cause(r)),
 		asTime.hidden("STARTED", r.Started), asText.hidden("WAITED", r.Waited), asQueue.hidden("QUEUE", r.Queue), asKey.hidden("KEY", r.Key),
 		asState.wide("STATUS", r.Status), asNumber.hidden("OPERATIONS", some(r.PatchCount)), asText.of("WHY", r.Reason()),
 	}
@@ -28,11 +25,7 @@ type RunLane struct{ Queue, Key string }
 
 // RunTable are runs as rows for pages, with their lanes. Plot is the picture of a run.
 func RunTable(runs []history.Run, plot func(*history.Run) any) Table {
-	rows := make([]RunRow, len(runs))
-	for i := range runs {
-		rows[i].Run = runs[i]
-	}
-	t := TableOf("runs", rows)
+	t := TableOf("runs", runs, runCells)
 	t.Add(asLane, "LANE", func(row int) any {
 		if runs[row].Queue == "" {
 			return nil // of a request

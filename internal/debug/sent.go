@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
@@ -13,24 +14,16 @@ type SentList struct {
 	Dropped int `json:"dropped"`
 }
 
-// SentRow is a kind of operations in a list.
-type SentRow struct{ apply.Sent }
-
-// Cells are those of the operations.
-func (s *SentRow) Cells() []Cell {
+// sentCells are those of a kind of operations in a list.
+func sentCells(s *apply.Sent) []Cell {
 	return []Cell{asText.of("OPERATION", s.Operation), asText.of("RESOURCE", strings.TrimSuffix(s.Resource+"."+s.Group, ".")),
 		asText.of("NAMESPACE", s.Namespace), asText.of("VERBS", strings.Join(s.Verbs, ", ")), asAge.of("FIRST", s.First)}
 }
 
 // Table are the operations of a hook as rows.
 func (l *SentList) Table(hook string) Table {
-	var rows []SentRow
-	for _, s := range l.Operations {
-		if s.Hook == hook {
-			rows = append(rows, SentRow{s})
-		}
-	}
-	return TableOf("operations", rows)
+	of := slices.DeleteFunc(slices.Clone(l.Operations), func(s apply.Sent) bool { return s.Hook != hook })
+	return TableOf("operations", of, sentCells)
 }
 
 // OperationsTopic shows the kinds of operations that were sent, in the order of their first one, and the number of operations of further

@@ -61,13 +61,14 @@ func SetsTopic(o SetsOptions) Topic {
 		Name: "sets", About: "Show, move and delete the sets of objects of hooks",
 		Routes: []Route{
 			{Method: "GET", Path: "/sets/list", About: "the sets of objects of this installation", show: t.list, Command: &Command{
-				Use: "sets list", Short: "List the sets of objects of all hooks", List: listOf[Set]("sets", refreshedSlow),
+				Use: "sets list", Short: "List the sets of objects of all hooks", List: listOf("sets", refreshedSlow, (*Set).cells),
 				Long: "List the sets of objects of this installation: the id, the hook, the owner, and whether the " +
 					"hook is gone.",
 				Example: "  shell-operator sets list\n  shell-operator sets list -o json | jq '.[] | select(.hookAbsent)'",
 			}},
 			{Method: "GET", Path: "/sets/*", About: "a set, by its id or name, with its objects", show: t.show, Command: &Command{
 				Use: "sets show SET", Short: "Show the objects of a set with their state", Args: ofOne, Takes: "a set",
+				List: listIn(refreshedSlow, (*ShownSet).Table),
 				Long: `Show the objects of a set: applied, drifted (another client has changed or deleted it), waiting for CRD, rejected (the last
 Sync could not apply it), or unknown (the hook has not synced the set since the operator started). SET is the id, the name, or
 HOOK/NAME.`,
@@ -135,8 +136,7 @@ func (s *Set) Actions() []Action {
 	return []Action{acts("sets/delete", "set", s.ID), move}
 }
 
-// Cells are those of the set in a list.
-func (s *Set) Cells() []Cell {
+func (s *Set) cells() []Cell {
 	problem := ""
 	switch {
 	case s.Problem != "":
@@ -151,37 +151,19 @@ func (s *Set) Cells() []Cell {
 // ShownSet is a set with its objects.
 type ShownSet struct {
 	Set
-	Objects []SetMember `json:"objects"`
+	Objects []applyset.MemberState `json:"objects"`
 }
 
 // Table are the objects as rows.
-func (s *ShownSet) Table() Table { return TableOf("objects", s.Objects) }
+func (s *ShownSet) Table() Table { return TableOf("objects", s.Objects, memberCells) }
 
-// SetMember is an object of a set.
-type SetMember struct{ applyset.MemberState }
-
-// Cells are those of the object in a list.
-func (m *SetMember) Cells() []Cell {
+func memberCells(m *applyset.MemberState) []Cell {
 	state := string(m.State)
 	if m.Kept {
 		state += ", not deleted with the set"
 	}
 	return []Cell{asObject.of("OBJECT", strings.ReplaceAll(m.Kind+"/"+m.Namespace+"/"+m.Name, "//", "/")), asState.of("STATE", state),
 		asText.of("REASON", m.Reason)}
-}
-
-func (s *Set) line() string {
-	text := fmt.Sprintf("%s  set %q of hook %q", s.ID, s.Name, s.Hook)
-	if s.Owner != "" {
-		text += ", owner " + s.Owner
-	}
-	if s.Problem != "" {
-		text += ": its record " + s.Problem
-	}
-	if s.HookAbsent {
-		text += ", the hook is gone"
-	}
-	return text + "\n"
 }
 
 // all returns the sets, with what is known of their hooks.
@@ -264,19 +246,7 @@ func (t *setTopic) show(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	shown, text := ShownSet{s, []SetMember{}}, s.line()
-	for _, m := range members {
-		shown.Objects = append(shown.Objects, SetMember{m})
-		text += fmt.Sprintf("  %s %s: %s", m.Kind, strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), m.State)
-		if m.Reason != "" {
-			text += ", " + OneLine(m.Reason)
-		}
-		if m.Kept {
-			text += ", not deleted with the set"
-		}
-		text += "\n"
-	}
-	return answer{value: shown, text: text}, nil
+	return answer{value: ShownSet{s, append([]applyset.MemberState{}, members...)}}, nil
 }
 
 // remove prunes a set, or all sets of a hook.

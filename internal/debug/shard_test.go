@@ -39,15 +39,15 @@ func TestCommandsOfShards(t *testing.T) {
 		f := theOperator()
 		f.hooks = append(f.hooks, &hook.Hook{Name: "other.sh", Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "Order"}}})
 		f.bindings["other.sh"] = []watch.State{{Objects: objects{{}}, Complete: true, Unlocked: true}}
-		f.sights = map[string]Sight{"other.sh 0 eu/foreign": {Elsewhere: "it belongs to shard 0/2"}, "other.sh 0 eu/seen": {Sees: true,
-			Elsewhere: "it belongs to shard 0/2"}}
+		f.sights = map[string]Sight{"other.sh 0 eu/foreign": {Elsewhere: "it belongs to shard 0/2"},
+			"other.sh 0 eu/seen": {ObjectBinding: ObjectBinding{Sees: true}, Elsewhere: "it belongs to shard 0/2"}}
 		api := operate(f).api()
 		api.o.Shard = func() *ShardStatus { return s }
 		for _, c := range []struct{ method, path, has string }{
 			{"POST", "/hook/shop%2Fwatch.sh/pause", "; " + text},
 			{"POST", "/queue/none/retry", text + ", kubectl shell-operator --pod asks another one"},
 			{"POST", "/finalizers/remove", ""},
-			{"GET", "/object/Order/eu/foreign", "leave it out, or it belongs to shard 0/2: kubectl shell-operator why --object --pod POD asks"},
+			{"GET", "/object/Order/eu/foreign", "does not see it: it belongs to shard 0/2: kubectl shell-operator why --object --pod POD asks"},
 			{"GET", "/object/Order/eu/seen", "sees it: it belongs to shard 0/2: kubectl"},
 		} {
 			body := ask(fromSocket(api), c.method, c.path, nil).Body.String()

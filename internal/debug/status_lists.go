@@ -9,8 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Cells are those of the hook in a list.
-func (h *HookStatus) Cells() []Cell {
+func (h *HookStatus) cells() []Cell {
 	var bindings []string
 	for _, b := range h.Bindings {
 		if b.About != "" {
@@ -40,8 +39,7 @@ func (q *Queue) State() string {
 	return state
 }
 
-// Cells are those of the queue in a list.
-func (q *Queue) Cells() []Cell {
+func (q *Queue) cells() []Cell {
 	next, lasts := q.Head, any(nil)
 	if q.Tasks > 0 {
 		lasts = q.For
@@ -62,8 +60,7 @@ type bindingRow struct {
 	bindingStatus
 }
 
-// Cells are those of the binding.
-func (b *bindingRow) Cells() []Cell {
+func (b *bindingRow) cells() []Cell {
 	var objects any
 	if b.Objects != nil {
 		objects = *b.Objects
@@ -82,8 +79,7 @@ type workerRow struct {
 	workerStatus
 }
 
-// Cells are those of the worker.
-func (w *workerRow) Cells() []Cell {
+func (w *workerRow) cells() []Cell {
 	serves := "events"
 	if w.Requests {
 		serves = "requests"
@@ -92,8 +88,7 @@ func (w *workerRow) Cells() []Cell {
 		asNumber.of("PID", some(w.PID)), asAge.of("STARTED", w.Started), asNumber.of("RUNS", w.Runs)}
 }
 
-// Cells are those of the run in a list.
-func (r *runStatus) Cells() []Cell {
+func (r *runStatus) cells() []Cell {
 	ended := r.Exit
 	if r.Status == history.Allowed {
 		ended += " (allowed)"
@@ -103,9 +98,9 @@ func (r *runStatus) Cells() []Cell {
 }
 
 // HookTable and those below are parts of the status as rows.
-func (s *Status) HookTable() Table    { return TableOf("hooks", s.Hooks) }
-func (s *Status) QueueTable() Table   { return TableOf("queues", s.Queues) }
-func (s *Status) FailureTable() Table { return TableOf("failed runs", s.Failures) }
+func (s *Status) HookTable() Table    { return TableOf("hooks", s.Hooks, (*HookStatus).cells) }
+func (s *Status) QueueTable() Table   { return TableOf("queues", s.Queues, (*Queue).cells) }
+func (s *Status) FailureTable() Table { return TableOf("failed runs", s.Failures, (*runStatus).cells) }
 func (s *Status) BindingTable() Table {
 	var rows []bindingRow
 	for _, h := range s.Hooks {
@@ -113,7 +108,7 @@ func (s *Status) BindingTable() Table {
 			rows = append(rows, bindingRow{h.Name, b})
 		}
 	}
-	return TableOf("bindings", rows)
+	return TableOf("bindings", rows, (*bindingRow).cells)
 }
 
 // WorkerTable has the workers of all hooks.
@@ -124,7 +119,7 @@ func (s *Status) WorkerTable() Table {
 			rows = append(rows, workerRow{h.Name, w})
 		}
 	}
-	return TableOf("workers", rows)
+	return TableOf("workers", rows, (*workerRow).cells)
 }
 
 // lists are routes to parts of the status.
@@ -141,14 +136,14 @@ func (a *API) lists() []Route {
 	return []Route{
 		{Method: "GET", Path: "/hooks", About: "the hooks of the status, with state, last run and bindings",
 			show: list(func(s *Status) any { return s.Hooks }), Command: &Command{
-				Use: "hook", Short: "List hooks with state and last run", List: listOf[HookStatus]("hooks", refreshed),
+				Use: "hook", Short: "List hooks with state and last run", List: listOf("hooks", refreshed, (*HookStatus).cells),
 				Long: "List hooks with their state, the objects that they see, their last run and their bindings.",
 				Example: "  shell-operator hooks\n  shell-operator hooks -o wide\n  " +
 					"shell-operator hooks -o json | jq '.[] | select(.state == \"failing\").name'",
 			}},
 		{Method: "GET", Path: "/queues", About: "the queues of the status, with state and first task",
 			show: list(func(s *Status) any { return s.Queues }), Command: &Command{
-				Use: "queue", Short: "List queues with state and first task", List: listOf[Queue]("queues", refreshed),
+				Use: "queue", Short: "List queues with state and first task", List: listOf("queues", refreshed, (*Queue).cells),
 				Long: "List queues with their tasks, state, failures, next attempt and first task. \"queue list\" shows all tasks, " +
 					"\"why HOOK\" explains what a hook\nwaits for.",
 				Example: "  shell-operator queues\n  shell-operator queues -w\n  shell-operator queues -o json | jq '.[] | select(.failures > 0)'",

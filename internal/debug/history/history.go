@@ -45,15 +45,14 @@ type History struct {
 	size        int
 	last        map[outcomeOf]*Record
 	followers   map[*Follower]bool
-	// tallies are those of hooks that have had runs. Of hooks without one, all runs that began after since are here.
+	// tallies are those of hooks that have had runs.
 	tallies map[string]*tally
-	since   time.Time
 }
 
 // New returns an empty History.
 func New() *History {
 	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{},
-		last: map[outcomeOf]*Record{}, tallies: map[string]*tally{}, since: time.Now()}
+		last: map[outcomeOf]*Record{}, tallies: map[string]*tally{}}
 }
 
 // outcomeOf is a failed or successful run of an object of a binding.
@@ -216,9 +215,6 @@ func (h *History) dispensable(hook string) *Record {
 
 func (h *History) drop(r *Record) {
 	h.size -= r.size
-	if t := h.tallies[r.run.Hook]; r.run.Started.After(t.forgotten) {
-		t.forgotten = r.run.Started
-	}
 	for of := range r.run.outcomes() {
 		if h.last[of] == r {
 			delete(h.last, of)

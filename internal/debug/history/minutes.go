@@ -25,8 +25,6 @@ type tally struct {
 	runs, failures [shownMinutes]uint32
 	// last is the latest minute with a run. The minutes from 59 before it are there.
 	last int64
-	// forgotten is the start of the latest run that was dropped; zero if none was.
-	forgotten time.Time
 }
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
@@ -70,20 +68,12 @@ func (h *History) tally(hook string, now time.Time) *tally {
 	}
 	for name, t := range h.tallies {
 		if len(h.hooks[name]) == 0 && minuteOf(now)-t.last >= shownMinutes {
-			h.forget(t.forgotten)
 			delete(h.tallies, name)
 		}
 	}
-	t := &tally{forgotten: h.since}
+	t := &tally{}
 	h.tallies[hook] = t
 	return t
-}
-
-// forget notes the start of a run that was dropped, for hooks without a tally.
-func (h *History) forget(started time.Time) {
-	if started.After(h.since) {
-		h.since = started
-	}
 }
 
 // Minutes returns those of each hook that has had a run in the last 60 minutes.
@@ -97,14 +87,4 @@ func (h *History) Minutes() map[string]*Minutes {
 		}
 	}
 	return all
-}
-
-// Since is how far back the history of a hook reaches: all runs that began later are here.
-func (h *History) Since(hook string) time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if t := h.tallies[hook]; t != nil {
-		return t.forgotten
-	}
-	return h.since
 }
