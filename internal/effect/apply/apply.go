@@ -126,11 +126,11 @@ func New(o Options) (*Effects, error) {
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
 		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
-		Warn: func(hook string, about effect.Owner, note string) {
+		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
 				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
 					UID: types.UID(about.UID)},
-				Type: "Warning", Reason: "ObjectRestoredTooOften", Action: "RestoreObject", Note: note,
+				Type: "Warning", Reason: reason, Action: "RestoreObject", Note: note,
 			})
 		},
 	}

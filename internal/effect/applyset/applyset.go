@@ -60,7 +60,7 @@ type Options struct {
 	// restored. They may be nil.
 	Active  func(hook string) bool
 	Differs func(hook, set, kind string)
-	Warn    func(hook string, about effect.Owner, note string)
+	Warn    func(hook string, about effect.Owner, reason, note string)
 	// Warned, if set, receives the warnings of the API server to the requests of a restore.
 	Warned func(log *slog.Logger, hook, about, text string)
 }
@@ -89,9 +89,9 @@ type Applier struct {
 type applied struct {
 	manifest []byte
 	uid      types.UID
-	// fieldsHash identifies what the set owns, version is that of the object.
-	fieldsHash string
-	version    uint64
+	// fieldsHash and fields are what the set owns, version is that of the object.
+	fieldsHash, fields string
+	version            uint64
 	// kept: the object has the annotation that keeps it.
 	kept bool
 	// unwanted: the last Sync has dropped the object, and failed before it was pruned. It is not restored.
@@ -99,8 +99,12 @@ type applied struct {
 }
 
 func (n *names) applied(manifest []byte, answer *live) applied {
-	return applied{manifest: manifest, uid: answer.UID, fieldsHash: n.fieldsHash(answer), version: versionOf(answer.ResourceVersion),
+	a := applied{manifest: manifest, uid: answer.UID, fieldsHash: n.fieldsHash(answer), version: versionOf(answer.ResourceVersion),
 		kept: isKept(answer.Annotations)}
+	if at := entryOf(answer, n.manager); at >= 0 && answer.ManagedFields[at].FieldsV1 != nil {
+		a.fields = answer.ManagedFields[at].FieldsV1.GetRawString()
+	}
+	return a
 }
 
 // New returns an Applier.

@@ -55,7 +55,7 @@ func (s *session) setBaseline() {
 	restoring := map[ref]*restores{}
 	for r, latest := range s.state.restores { // their delays stay
 		if s.wanted[r] {
-			latest.note = ""
+			latest.stopped, latest.note = false, ""
 			restoring[r] = latest
 		}
 	}
@@ -257,7 +257,9 @@ type restores struct {
 	// delay is that before the next restore that follows another one; until is the end of a delay.
 	delay time.Duration
 	until time.Time
-	// note is why the member is not restored now: until the end of a delay, or after a failed attempt.
+	// stopped: another manager has applied a field, so the next Sync decides.
+	stopped bool
+	// note is why the member is not restored now: while it is stopped, until the end of a delay, or after a failed attempt.
 	note string
 }
 
@@ -443,14 +445,28 @@ func (c *restoration) restores() *restores {
 func (c *restoration) may(current *live) error {
 	c.state.mu.Lock()
 	r := c.restores()
+	stopped := r.stopped
+	c.state.mu.Unlock()
+	if stopped {
+		return errStopped
+	}
+	if by := c.takenBy(current); by != "" {
+		note := fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by)
+		c.state.mu.Lock()
+		r.stopped, r.note = true, note
+		c.state.mu.Unlock()
+		c.warn("ObjectNotRestored", note)
+		return errStopped
+	}
+	c.state.mu.Lock()
 	delay, begins := r.next(c.opts.Now())
 	c.state.mu.Unlock()
 	if begins {
-		note := fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, changers(current, c.manager))
+		by := changers(current, c.manager)
 		c.state.mu.Lock()
-		r.note = note
+		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, by)
 		c.state.mu.Unlock()
-		c.warn(fmt.Sprintf("%s: the next restore follows in %s", note, delay))
+		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s is changed repeatedly, by %s: the next restore follows in %s", c.ref, by, delay))
 	}
 	if delay > 0 {
 		c.drifted.AddAfter(c.item, delay)
@@ -459,14 +475,14 @@ func (c *restoration) may(current *live) error {
 	return nil
 }
 
-func (c *restoration) warn(note string) {
+func (c *restoration) warn(reason, note string) {
 	c.log.Warn("An object of a set is not restored", "reason", note)
 	if c.opts.Warn != nil {
 		about := effect.Owner{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.namespace, Name: c.names.parent}
 		if c.set.Owner != nil {
 			about = *c.set.Owner
 		}
-		c.opts.Warn(c.hook, about, note)
+		c.opts.Warn(c.hook, about, reason, note)
 	}
 }
 
@@ -575,6 +591,23 @@ func (c *restoration) same() {
 	}
 	delete(c.state.differing, c.ref)
 	c.failing.Forget(c.item)
+}
+
+// takenBy returns the manager whose apply has taken fields from the set, or "".
+func (c *restoration) takenBy(current *live) string {
+	if current == nil {
+		return ""
+	}
+	had := setOf(&metav1.FieldsV1{Raw: []byte(c.last.fields)})
+	if at := entryOf(current, c.manager); at >= 0 {
+		had = had.Difference(setOf(current.ManagedFields[at].FieldsV1))
+	}
+	for _, e := range current.ManagedFields {
+		if e.Operation == metav1.ManagedFieldsOperationApply && e.Manager != c.manager && !had.Intersection(setOf(e.FieldsV1)).Empty() {
+			return e.Manager
+		}
+	}
+	return ""
 }
 
 func setOf(fields *metav1.FieldsV1) *fieldpath.Set {

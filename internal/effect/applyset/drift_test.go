@@ -95,7 +95,7 @@ func newRestorerAt(t *testing.T, cluster *testenv.Cluster, namespace string, now
 		return true
 	}
 	r.options.Differs = func(hook, set, kind string) { r.differs <- fmt.Sprint(hook, " ", set, " ", kind) }
-	r.options.Warn = func(_ string, _ effect.Owner, note string) { r.warned <- note }
+	r.options.Warn = func(_ string, _ effect.Owner, reason, note string) { r.warned <- reason + ": " + note }
 	r.options.Now = now
 	r.Applier = New(r.options)
 	ctx, end := context.WithCancel(context.Background())
@@ -204,6 +204,23 @@ func TestDrift(t *testing.T) {
 		t.Errorf("%s replicas, not 3", got)
 	}
 
+	// Another manager that applies is not fought.
+	cluster.KubectlInput(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: theirs}}`, "-n", namespace, "apply",
+		"--server-side", "--force-conflicts", "--field-manager=rival", "-f", "-")
+	until(t, r.warned, "ObjectNotRestored: ConfigMap/"+namespace+"/a is not restored until the next run, because rival has applied its fields")
+	if got := kubectl("get", "configmap", "a", "-o", "jsonpath={.data.k}"); got != "theirs" {
+		t.Errorf("k is %s", got)
+	}
+	until(t, r.differs, "ConfigMap")
+	if all := r.Contested(); len(all) != 1 || all[0].Hook != "web.sh" ||
+		!strings.Contains(all[0].Notes[0], "because rival has applied its fields") {
+		t.Errorf("contested: %+v", all)
+	}
+	sync("force: true, ")
+	if all := r.Contested(); len(all) != 0 {
+		t.Errorf("contested after the next run: %+v", all)
+	}
+
 	// Counted, and left alone.
 	sync("force: true, drift: ignore, ")
 	kubectl("patch", "configmap", "a", "--type=merge", "-p", `{"data": {"k": "by hand"}}`)
@@ -299,26 +316,6 @@ func TestRestoresLater(t *testing.T) {
 	}
 	r.cutOff.Store(false)
 	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/a", "--timeout=60s")
-}
-
-// A member that is changed repeatedly is restored later, which is reported.
-func TestChangedRepeatedly(t *testing.T) {
-	cluster := inMemory(t)
-	namespace := cluster.Namespace(t)
-	r := newRestorer(t, cluster, namespace)
-	if err := r.sync(t.Context(), "web.sh", documentOf(map[string]string{"a": "1"})); err != nil {
-		t.Fatal(err)
-	}
-	until(t, r.watches, "begin of configmaps")
-	for range freeRestores + 1 {
-		cluster.Kubectl(t, "-n", namespace, "patch", "configmap", "a", "--patch", `{"data": {"k": "by hand"}}`)
-		until(t, r.logged, "object of a set is")
-	}
-	note := "ConfigMap/" + namespace + "/a is changed repeatedly, by kubectl-patch"
-	until(t, r.warned, note+": the next restore follows in 1m0s")
-	if all := r.Contested(); len(all) != 1 || all[0].Hook != "web.sh" || all[0].Notes[0] != note {
-		t.Errorf("contested: %+v", all)
-	}
 }
 
 func TestBackOffOfRestores(t *testing.T) {
