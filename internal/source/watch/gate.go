@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -370,7 +371,7 @@ func (m *monitor) answeredAdd(c *change, err error) {
 		g.forbidden, g.paused = g.missing("no permission to add the finalizer", c), time.Now().Add(forbiddenDelay)
 		if m.hold != holdForbidden {
 			m.hold = holdForbidden
-			m.log.Error("Cannot add the finalizer, the binding delivers nothing until then", "error", g.forbidden)
+			m.logLater(slog.LevelError, "Cannot add the finalizer, the binding delivers nothing until then", "error", g.forbidden)
 		}
 		g.todo.AddAfter(c.request, forbiddenDelay)
 	default:
@@ -387,7 +388,7 @@ func (m *monitor) answeredAdd(c *change, err error) {
 // allowed ends the pause of requests and events: the permission is not missing any more.
 func (m *monitor) allowed() {
 	g := m.gate
-	m.log.Info("The finalizer can be added again")
+	m.logLater(slog.LevelInfo, "The finalizer can be added again")
 	g.forbidden, g.paused, m.hold = "", time.Time{}, holdNone
 	for _, key := range slices.Sorted(maps.Keys(g.lacking)) {
 		g.todo.Add(g.lacking[key].request)
@@ -397,7 +398,7 @@ func (m *monitor) allowed() {
 // failed notes a failure, and logs the first one of a change; `why` shows later ones.
 func (m *monitor) failed(c *change, message, problem string) {
 	if c.err == "" {
-		m.log.Error(message, "namespace", c.object.Namespace, "name", c.object.Name, "error", problem)
+		m.logLater(slog.LevelError, message, "namespace", c.object.Namespace, "name", c.object.Name, "error", problem)
 	}
 	c.err = problem
 }
@@ -432,7 +433,7 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 		switch {
 		case err == nil || apierrors.IsNotFound(err):
 			if err == nil {
-				m.log.Info("Finalizer removed", "finalizer", g.name, "namespace", c.object.Namespace, "name", c.object.Name)
+				m.logLater(slog.LevelInfo, "Finalizer removed", "finalizer", g.name, "namespace", c.object.Namespace, "name", c.object.Name)
 			}
 			delete(g.removals, c.request)
 			if g.todo != nil { // a user may release an object on a standby, too

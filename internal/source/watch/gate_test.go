@@ -2,12 +2,44 @@ package watch
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
+
+// A log that blocks does not hold up snapshots: nothing is logged with the lock of the monitor.
+func TestLogsWithoutLock(t *testing.T) {
+	w := newStage(t)
+	b := w.binding("b", []string{"finalizer"})
+	m, records := b.monitor, 0
+	m.log = slog.New(sayer{slog.DiscardHandler, func(r slog.Record) {
+		records++
+		if !m.mu.TryLock() {
+			t.Errorf("%q is logged with the lock held", r.Message)
+			return
+		}
+		m.mu.Unlock()
+	}})
+	m.gate.todo = b.todo
+	o := w.text("x/a#1:t")
+	missing, other := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
+		errors.New("the webhook denied it")
+	for _, err := range []error{missing, other, nil} {
+		m.update(func() { m.answeredAdd(m.lack(&subscription{consumer: m}, o, 0), err) })
+		c := &change{request: request{key: o.key, remove: true}}
+		m.answeredRemoval(c, w.text("x/a#1:t").json, err)
+	}
+	if records != 6 {
+		t.Errorf("%d records", records)
+	}
+}
 
 // A binding ends when its requests have been answered: then no object gets a finalizer any more.
 func TestDisableWaitsForRequests(t *testing.T) {

@@ -124,6 +124,8 @@ type monitor struct {
 	failures *filterFailures
 	// gate is nil without a finalizer.
 	gate *gate
+	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
+	records []func()
 }
 
 type failure struct {
@@ -305,12 +307,22 @@ func (m *monitor) update(change func()) {
 	m.fired, m.quiet = nil, false
 }
 
-// locked calls do with mu held, and ends the waits for what is shown then.
+// locked calls do with mu held, and then writes the records of logLater.
 func (m *monitor) locked(do func()) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	do()
 	m.settleWaits()
+	records := m.records
+	m.records = nil
+	m.mu.Unlock()
+	for _, write := range records {
+		write()
+	}
+}
+
+// logLater writes a record when mu is released. Only do of locked may call it.
+func (m *monitor) logLater(level slog.Level, message string, args ...any) {
+	m.records = append(m.records, func() { m.log.Log(context.Background(), level, message, args...) })
 }
 
 func (m *monitor) replace(sub *subscription, entries []entry, except map[string]bool) {
