@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75978
-	testLines    = 70430
+	productLines = 76028
+	testLines    = 70459
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              761,
-	"internal/effect/applyset":           3679,
+	"internal/effect/applyset":           3716,
 	"internal/effect/finalizer":          844,
 	"internal/effect/metric":             635,
 	"internal/effect/patch":              1019,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6142,
+	"internal/source/watch":              6155,
 	"internal/source/webhook":            1107,
 	"internal/source/webhook/admission":  1660,
 	"internal/source/webhook/cert":       808,
