@@ -53,9 +53,7 @@ type Store struct {
 // usage is what a hook has.
 type usage struct {
 	series int
-	// families counts the names of which the hook has written the first operation: they stay.
-	families int
-	// bytes are those of its series, families and label names, approximately.
+	// bytes are those of its series, families and label names, approximately. The families of which it has written the first operation stay.
 	bytes int
 }
 
@@ -69,55 +67,38 @@ func New(opts Options) *Store {
 	return &Store{opts: opts, families: map[string]*family{}, groups: map[string]map[*series]struct{}{}, hooks: map[string]*usage{}}
 }
 
-// manySeries of one hook are worth a warning: Prometheus scrapes all of them each time.
-const manySeries = 100_000
-
 // Apply applies the operations of one run of a hook. No operations change nothing.
 func (s *Store) Apply(hookName string, ops []effect.Metric) {
 	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
-	misfits, before, after := s.apply(hookName, ops)
+	misfits := s.apply(hookName, ops)
 	for _, m := range misfits.list { // not under the lock: a log may be slow
 		s.opts.Log.Error("The operation does not fit to the metrics that are there, it is skipped", "hook", hookName,
 			"metric", m.name, "error", m.problem, "skipped", m.skipped)
 	}
-	if before < manySeries && after >= manySeries {
-		s.opts.Log.Warn("The hook has very many series of metrics: use fewer values of labels, or let groups expire", "hook", hookName,
-			"series", after)
-	}
 }
 
-func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits, before, after int) {
+func (s *Store) apply(hookName string, ops []effect.Metric) (misfits misfits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied++
-	u := s.hooks[hookName]
-	if u == nil {
-		u = &usage{}
-		s.hooks[hookName] = u
+	if s.hooks[hookName] == nil {
+		s.hooks[hookName] = &usage{}
 	}
-	before = u.series
 	groups := groupsOf(hookName, ops)
 	if s.opts.Restart {
 		for _, group := range groups {
 			s.expire(group)
 		}
 	}
-	swept := false
 	for i := range ops {
-		problem := s.do(hookName, &ops[i])
-		if problem == tooLarge && !swept {
-			swept = true
-			s.makeRoom(groups)
-			problem = s.do(hookName, &ops[i])
-		}
-		if problem != "" {
+		if problem := s.do(hookName, &ops[i]); problem != "" {
 			misfits.note(ops[i].Name, problem)
 		}
 	}
 	for _, group := range groups {
 		s.sweep(group, group == hookName)
 	}
-	return misfits, before, u.series
+	return misfits
 }
 
 // groupOf returns the group of an operation. A hook's own group has the name of the hook.
@@ -198,18 +179,6 @@ func (s *Store) over(u *usage, more int) bool {
 	return s.opts.MaxBytes > 0 && more > 0 && u.bytes+more > s.opts.MaxBytes
 }
 
-// makeRoom removes gauges that the run has not written so far. If it writes them later, they have the same value as
-// without this; if not, they are removed at its end anyway.
-func (s *Store) makeRoom(groups []string) {
-	for _, group := range groups {
-		for sr := range s.groups[group] {
-			if sr.written != s.applied && sr.family.action == effect.Set {
-				s.remove(sr)
-			}
-		}
-	}
-}
-
 // own makes group the owner of a series.
 func (s *Store) own(sr *series, group string) {
 	if sr.group == group {
@@ -251,7 +220,7 @@ func (s *Store) Forget(hookName string) {
 			}
 		}
 	}
-	if u := s.hooks[hookName]; u != nil && u.families == 0 { // the names that it has taken stay
+	if u := s.hooks[hookName]; u != nil && u.bytes == 0 { // the names that it has taken stay
 		delete(s.hooks, hookName)
 	}
 }
@@ -286,12 +255,8 @@ func (s *Store) sweep(group string, own bool) {
 	}
 }
 
-// maxFamilies limits the names of a hook, maxLabels its labels of one name: both stay in memory as long as the operator runs, and each
-// series has all labels of the hook for its name in a scrape.
-const (
-	maxFamilies = 100_000
-	maxLabels   = 1_000
-)
+// maxLabels limits the labels of a hook for one name: each of its series has all of them in a scrape.
+const maxLabels = 1_000
 
 // family returns the family of an operation, a new one if there is none, or why the operation conflicts.
 func (s *Store) family(u *usage, op *effect.Metric) (f *family, problem string) {
@@ -304,15 +269,11 @@ func (s *Store) family(u *usage, op *effect.Metric) (f *family, problem string) 
 	if problem := s.clash(op); problem != "" {
 		return nil, problem + ": give it another name"
 	}
-	if u.families >= maxFamilies {
-		return nil, fmt.Sprintf("the hook has %d metrics already: use labels, not new names", maxFamilies)
-	}
 	cost := familyBytes + 4*len(op.Name)
 	if s.over(u, cost) {
 		return nil, tooLarge
 	}
 	f = newFamily(op)
-	u.families++
 	u.bytes += cost
 	s.families[op.Name] = f
 	return f, ""
