@@ -34,7 +34,7 @@ func (r *request) condition(ctx context.Context) error {
 			defer func() { written(before.Metadata.ResourceVersion, after) }()
 		}
 	}
-	return r.retry(ctx, func() error {
+	return r.retry(func() error {
 		live, err := r.readConditions(ctx, known)
 		known = nil
 		switch {

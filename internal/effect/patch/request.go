@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,21 +214,12 @@ func (r *request) create(ctx context.Context) error {
 }
 
 // retry retries do when another client has changed the object at the same time.
-func (r *request) retry(ctx context.Context, do func() error) error {
-	backoff := conflicts
-	for {
+func (r *request) retry(do func() error) error {
+	for backoff := conflicts; ; time.Sleep(backoff.Step()) {
 		err := do()
 		// A retry does not help if another manager owns a field.
-		owned := apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
-		if !apierrors.IsConflict(err) || owned || backoff.Steps <= 1 {
+		if !apierrors.IsConflict(err) || apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || backoff.Steps <= 1 {
 			return err
-		}
-		timer := time.NewTimer(backoff.Step())
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(err, ctx.Err())
 		}
 	}
 }
@@ -238,7 +230,7 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 	if err := r.create(ctx); !apierrors.IsAlreadyExists(err) || r.patch.Name == "" {
 		return err
 	}
-	return r.retry(ctx, func() error {
+	return r.retry(func() error {
 		var live metav1.PartialObjectMetadata
 		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).SetHeader("Accept", metadataOnly))
 		if err != nil {
@@ -256,23 +248,9 @@ func (r *request) createOrUpdate(ctx context.Context) error {
 	})
 }
 
+// withResourceVersion adds a version to a manifest or a merge patch.
 func withResourceVersion(object []byte, version string) ([]byte, error) {
-	var tree map[string]json.RawMessage
-	if err := json.Unmarshal(object, &tree); err != nil {
-		return nil, err
-	}
-	var metadata map[string]json.RawMessage
-	if text := tree["metadata"]; text != nil {
-		if err := json.Unmarshal(text, &metadata); err != nil {
-			return nil, err
-		}
-	}
-	if metadata == nil { // of a merge patch
-		metadata = map[string]json.RawMessage{}
-	}
-	metadata["resourceVersion"], _ = json.Marshal(version)
-	tree["metadata"], _ = json.Marshal(metadata)
-	return json.Marshal(tree)
+	return jsonpatch.MergePatch(object, fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, version))
 }
 
 // apply sends a server-side apply.
@@ -287,7 +265,7 @@ func (r *request) apply(ctx context.Context) error {
 	if done, err := r.pinned(ctx, r.patch.Object, send); done {
 		return err
 	}
-	return r.retry(ctx, func() error {
+	return r.retry(func() error {
 		err := r.write(ctx, send(r.patch.Object))
 		if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 			return fmt.Errorf("%w: set \"force: true\" to take ownership of the fields", err)
@@ -303,7 +281,7 @@ func (r *request) send(ctx context.Context, kind types.PatchType) error {
 	if done, err := r.pinned(ctx, r.patch.Body, send); done {
 		return err
 	}
-	return r.retry(ctx, func() error { return r.forgive(r.write(ctx, send(r.patch.Body))) })
+	return r.retry(func() error { return r.forgive(r.write(ctx, send(r.patch.Body))) })
 }
 
 // forgive ignores that the object is missing, if the patch says so.
@@ -324,7 +302,7 @@ func (r *request) filter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.retry(ctx, func() error {
+	return r.retry(func() error {
 		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...))
 		if err != nil {
 			return r.forgive(err)
