@@ -2,7 +2,6 @@
 package failover
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,29 +13,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// The hook writes a line when it starts, one for each object that it receives, and one when it ends. The ConfigMap "slow"
-// makes it slow; the object of its operation then shows whether the operation was applied.
-const hookText = `#!/bin/bash
-if [ "$1" = --config ]; then
-  echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: ticks}],
-    kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}]}'
-  exit
-fi
-if jq -e '.[0].type == "Schedule"' "$BINDING_CONTEXT_PATH" >/dev/null; then
-  echo "tick $POD_NAME" >>%[2]s/ticks
-  exit
-fi
-echo "start $POD_NAME" >>%[2]s/runs
-names=$(jq -r '.[] | if .type == "Synchronization" then .objects[].object.metadata.name else .object.metadata.name end' "$BINDING_CONTEXT_PATH")
-for name in $names; do echo "$name" >>%[2]s/received; done
-if grep -qx slow <<<"$names" && [ ! -e %[2]s/quick ]; then
-  echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
-  echo "slow run"
-  sleep %[3]s
-fi
-echo "end $POD_NAME" >>%[2]s/runs
-`
 
 // stage is where the operators play.
 type stage struct {
@@ -52,7 +28,7 @@ func newStage(t *testing.T, slow string) *stage {
 	s.namespace = s.cluster.Namespace(t)
 	// The controllers make this one at some time; later it would be one more object.
 	s.cluster.Kubectl(t, "-n", s.namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
-	testenv.Script(t, s.hooks, "hook.sh", fmt.Sprintf(hookText, s.namespace, s.dir, slow))
+	testenv.Script(t, s.hooks, "hook.sh", testenv.Testdata(t, "lines.sh", "$NS", s.namespace, "$DIR", s.dir, "$SLOW", slow))
 	return s
 }
 

@@ -19,34 +19,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// parted is a hook whose objects are divided: it answers requests with their names, cleans up, and makes a set for the owner that an object
-// names.
-const parted = `#!/bin/bash
-if [ "$1" = --config ]; then
-  cat <<'END'
-{configVersion: v1, settings: {shardBy: %[3]s},
-kubernetes: [{name: maps, kind: ConfigMap, queue: parts, finalizer: %[1]s.example.com/parts, executeHookOnEvent: [Modified, Deleting],
-  namespace: {nameSelector: {matchNames: [%[1]s]}}, labelSelector: {matchLabels: {part-of: %[1]s}}}],
-http: [{method: GET, path: /maps, includeSnapshotsFrom: [maps]}],
-kubernetesValidating: [{name: maps.%[1]s.example.com, includeSnapshotsFrom: [maps],
-  namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}},
-  rules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets], operations: [CREATE]}]}]}
-END
-  exit
-fi
-names() { jq -c "{$1: ([.[0].snapshots.maps[].object.metadata.name] | sort | join(\" \"))$2}" "$BINDING_CONTEXT_PATH"; }
-case $(jq -r '.[0].type' "$BINDING_CONTEXT_PATH") in
-HTTP) names body >"$HTTP_RESPONSE_PATH"; exit;;
-Validating) names message ', allowed: false' >"$VALIDATING_RESPONSE_PATH"; exit;;
-esac
-jq -r --arg shard "$HOOK_SHARD/$HOOK_SHARDS" '.[] | select(.watchEvent == "Deleting") | .object.metadata.name + " " + $shard' \
-  "$BINDING_CONTEXT_PATH" >>%[2]s/deleting
-jq -c '.[] | select(.watchEvent == "Modified" and .object.data.owner != null).object | {operation: "Sync", set: "children",
-  owner: {apiVersion: "v1", kind: "ConfigMap", namespace: .metadata.namespace, name: .data.owner, uid: .data.uid},
-  objects: [{apiVersion: "v1", kind: "ConfigMap", metadata: {name: ("child-of-" + .metadata.name)}}]}' \
-  "$BINDING_CONTEXT_PATH" >>"$KUBERNETES_PATCH_PATH"
-`
-
 // Two owners and a standby: what features do with shards.
 func TestShardsFeatures(t *testing.T) {
 	cluster := testenv.Shared(t)
@@ -55,7 +27,7 @@ func TestShardsFeatures(t *testing.T) {
 		t.Helper()
 		return cluster.Kubectl(t, append([]string{"-n", ns}, args...)...)
 	}
-	testenv.Script(t, hooks, "parts.sh", fmt.Sprintf(parted, ns, dir, "object"))
+	testenv.Script(t, hooks, "parts.sh", testenv.Testdata(t, "parted.sh", "$NS", ns, "$DIR", dir, "$SHARDBY", "object"))
 	var of [2][]string // the names of the objects of each shard
 	for i := 0; len(of[0]) < 2 || len(of[1]) < 2; i++ {
 		name := fmt.Sprint("map-", i)
@@ -142,7 +114,7 @@ func TestShardsFeatures(t *testing.T) {
 	}
 
 	// A reload.
-	testenv.Script(t, hooks, "parts.sh", fmt.Sprintf(parted, ns, dir, "namespace"))
+	testenv.Script(t, hooks, "parts.sh", testenv.Testdata(t, "parted.sh", "$NS", ns, "$DIR", dir, "$SHARDBY", "namespace"))
 	for i, op := range all {
 		if status := op.Wait(); status != 0 {
 			t.Errorf("replica %d ended with status %d", i, status)

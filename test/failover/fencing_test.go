@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,23 +10,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// The hook changes an object with the name of its replica. While there is a file "many", it wants many more changes, which take longer than
-// a Lease.
-const changingHook = `#!/bin/bash
-if [ "$1" = --config ]; then
-  echo '{configVersion: v1, schedule: [{crontab: "* * * * * *"}]}'
-  exit
-fi
-echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap",
-  "metadata": {"name": "patched-by-'$POD_NAME'", "namespace": "%[1]s"}, "data": {"run": "'$RANDOM$RANDOM'"}}}' >"$KUBERNETES_PATCH_PATH"
-if [ -e %[2]s/many ]; then
-  for i in {1..500}; do
-    echo '{"operation": "MergePatch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "%[1]s", "name": "many-'$i'",
-      "mergePatch": {"data": {"a": "b"}}, "ignoreMissingObject": true}'
-  done >>"$KUBERNETES_PATCH_PATH"
-fi
-`
 
 // leaseDuration is one that a busy machine can keep, and that runs out soon.
 const leaseDuration = 10 * time.Second
@@ -51,7 +33,7 @@ func sent(g *testenv.Gateway) (changes []testenv.Change, renewed []time.Time) {
 // the new leader. test/chaos has the changes that hooks receive meanwhile.
 func TestStoppedLeader(t *testing.T) {
 	s := newStage(t, "")
-	testenv.Script(t, s.hooks, "hook.sh", fmt.Sprintf(changingHook, s.namespace, s.dir))
+	testenv.Script(t, s.hooks, "hook.sh", testenv.Testdata(t, "changing.sh", "$NS", s.namespace, "$DIR", s.dir))
 	short := []string{"--leader-election-lease-duration", leaseDuration.String(), "--object-patcher-kube-client-qps", "40",
 		"--object-patcher-kube-client-burst", "1"}
 	gatewayA, kubeconfigA := testenv.NewGateway(t, s.cluster.Kubeconfig, 1)

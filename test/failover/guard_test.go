@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -15,23 +14,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// guard denies every review, and waits for the snapshot of a kind that is there.
-const guard = `#!/bin/sh
-if [ "$1" = --config ]; then
-  cat <<'END'
-configVersion: v1
-kubernetes: [{name: maps, apiVersion: v1, kind: %[2]s, namespace: {nameSelector: {matchNames: [%[1]s]}}, executeHookOnEvent: []}]
-kubernetesValidating:
-- name: guard.%[1]s.example.com
-  includeSnapshotsFrom: [maps]
-  namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}}
-  rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
-END
-  exit
-fi
-echo '{"allowed": false, "message": "guarded"}' >$VALIDATING_RESPONSE_PATH
-`
-
 // Restarts and a reload at 50 reviews a second, with a list that takes its time and then with a kind that is missing: no request passes
 // unreviewed, because a registered webhook stays. Registrations by URL, as here, are removed when the operator ends by itself, so it is
 // killed.
@@ -40,7 +22,7 @@ func TestGuardedThroughRestarts(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
 	gateway, slowly := testenv.NewGateway(t, cluster.Kubeconfig, 1)
-	testenv.Script(t, hooks, "guard", fmt.Sprintf(guard, ns, "ConfigMap"))
+	testenv.Script(t, hooks, "guard", testenv.Testdata(t, "guard.sh", "$NS", ns, "$KIND", "ConfigMap"))
 	start := func(port string) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: slowly, Args: []string{
 			"--validating-webhook-configuration-name", ns, "--validating-webhook-listen-port", port, "--watch-hooks",
@@ -103,7 +85,7 @@ func TestGuardedThroughRestarts(t *testing.T) {
 	for i := range 2 {
 		gateway.Make(testenv.Trouble{})
 		if i == 1 {
-			testenv.Script(t, hooks, "guard", fmt.Sprintf(guard, ns, "MissingKind")) // a reload
+			testenv.Script(t, hooks, "guard", testenv.Testdata(t, "guard.sh", "$NS", ns, "$KIND", "MissingKind")) // a reload
 			op.UntilLog("Hooks are reloaded")
 			guarded()
 		}

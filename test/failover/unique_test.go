@@ -15,45 +15,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// uniqueHook denies an object whose key another one has. convertHook converts the same kind, so that each start patches its CRD.
-const (
-	uniqueHook = `#!/bin/bash
-if [ "$1" = --config ]; then
-  cat <<'END'
-configVersion: v1
-kubernetes: [{name: things, apiVersion: %[1]s.example.com/v1, kind: Thing, executeHookOnEvent: [], executeHookOnSynchronization: false}]
-kubernetesValidating:
-- name: unique.%[1]s.example.com
-  includeSnapshotsFrom: [things]
-  rules: [{apiGroups: [%[1]s.example.com], apiVersions: ["*"], resources: [things], operations: [CREATE]}]
-END
-  exit
-fi
-jq -c '.[0] | .review.request.object.spec.key as $key |
-  {allowed: ($key != "probe" and [.snapshots.things[].object | select(.spec.key == $key)] == []), message: "not unique"}' \
-  "$BINDING_CONTEXT_PATH" >"$VALIDATING_RESPONSE_PATH"
-`
-	convertHook = `#!/bin/bash
-if [ "$1" = --config ]; then
-  cat <<'END'
-configVersion: v1
-kubernetesCustomResourceConversion:
-- {name: up, crdName: things.%[1]s.example.com, conversions: [{fromVersion: v1, toVersion: v2}, {fromVersion: v2, toVersion: v1}]}
-END
-  exit
-fi
-jq -c '.[0] | .review.request.desiredAPIVersion as $to | {convertedObjects: [.review.request.objects[] | .apiVersion = $to]}' \
-  "$BINDING_CONTEXT_PATH" >"$CONVERSION_RESPONSE_PATH"
-`
-)
-
 // The patch of spec.conversion makes the API server end the watches of the kind: snapshots are current all the same. Two objects that the
 // hook must not admit together are created directly after all is registered; with LONG=1 50 times, beside busy processors.
 func TestUniqueThroughStarts(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
-	for name, text := range map[string]string{"unique": uniqueHook, "convert": convertHook} {
-		testenv.Script(t, hooks, name, fmt.Sprintf(text, ns))
+	for _, name := range []string{"unique.sh", "convert.sh"} {
+		testenv.Script(t, hooks, name, testenv.Testdata(t, name, "$NS", ns))
 	}
 	crd := "things." + ns + ".example.com"
 	cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[2]s},

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,17 +12,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// reviewer denies every object that it reviews. Its configuration has the place for more bindings.
-const reviewer = `#!/bin/sh
-if [ "$1" = --config ]; then
-  echo '{configVersion: v1, %s kubernetesValidating: [{name: %s.example.com, namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}},
-    rules: [{apiGroups: [""], apiVersions: [v1], resources: [%s], operations: [CREATE]}]}]}'
-  exit
-fi
-if [ "$(jq -r '.[0].binding' "$BINDING_CONTEXT_PATH")" = onStartup ]; then test -e "$PREPARED"; exit; fi
-echo '{"allowed": false, "message": "denied by %[2]s"}' >$VALIDATING_RESPONSE_PATH
-`
 
 // After a kill, a hook whose onStartup run fails keeps no other from answering, and what is registered for it stays until it is ready.
 func TestKilledBesideAHookThatWaits(t *testing.T) {
@@ -38,8 +26,8 @@ func TestKilledBesideAHookThatWaits(t *testing.T) {
 	}
 	prepare()
 	for name, text := range map[string]string{
-		"healthy": fmt.Sprintf(reviewer, "", "healthy."+ns, ns, "configmaps"),
-		"waits":   fmt.Sprintf(reviewer, "onStartup: 1,", "waits."+ns, ns, "secrets"),
+		"healthy": testenv.Testdata(t, "reviewer.sh", "$MORE", "", "$NAME", "healthy."+ns, "$NS", ns, "$RESOURCE", "configmaps"),
+		"waits":   testenv.Testdata(t, "reviewer.sh", "$MORE", "onStartup: 1,", "$NAME", "waits."+ns, "$NS", ns, "$RESOURCE", "secrets"),
 	} {
 		testenv.Script(t, hooks, name, text)
 	}

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -13,31 +12,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// The same hook as a worker, which writes down each worker as "NAME-PID". Clients have one of their own.
-const workerText = `#!/bin/bash
-source "$SHELL_LIB"
-[[ -z ${HOOK_WORKER_FD:-} ]] || echo "$POD_NAME $$" >>%[2]s/workers
-__config__() {
-  echo '{configVersion: v1, settings: {worker: true}, kubernetes: [{name: maps, kind: ConfigMap, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [%[1]s]}}}], http: [{name: greet, method: GET, path: /greet}]}'
-}
-__on_http::greet() { http::respond 200 hello; }
-__on_kubernetes::maps() {
-  echo "start $POD_NAME" >>%[2]s/runs
-  names=$(context::objects '.object.metadata.name')
-  for name in $names; do echo "$name" >>%[2]s/received; done
-  if grep -qx slow <<<"$names" && [[ ! -e %[2]s/quick ]]; then
-    echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "%[1]s"}}}' >>"$KUBERNETES_PATCH_PATH"
-    echo "slow run"
-    sleep %[3]s
-  fi
-  echo "end $POD_NAME" >>%[2]s/runs
-}
-hook::run "$@"
-`
-
 func newWorkerStage(t *testing.T, slow string) *stage {
 	s := newStage(t, slow)
-	testenv.Script(t, s.hooks, "hook.sh", fmt.Sprintf(workerText, s.namespace, s.dir, slow))
+	testenv.Script(t, s.hooks, "hook.sh", testenv.Testdata(t, "worker.sh", "$NS", s.namespace, "$DIR", s.dir, "$SLOW", slow))
 	return s
 }
 

@@ -10,23 +10,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// A hook whose set of ConfigMaps has one for each object of an optional kind.
-const optionalHook = `#!/bin/bash
-if [ "$1" = --config ]; then
-  cat <<'END'
-configVersion: v1
-kubernetes:
-- {name: owner, apiVersion: v1, kind: ConfigMap, group: g, nameSelector: {matchNames: [owner]}, namespace: {nameSelector: {matchNames: [%[1]s]}}}
-- {name: things, apiVersion: %[1]s.example.com/v1, kind: Thing, group: g, optional: true}
-END
-  exit
-fi
-jq -r '.[0].snapshots | "saw \(.owner[0].object.data.touched) with \(.things | length) things"' "$BINDING_CONTEXT_PATH"
-jq -c '.[0].snapshots | {operation: "Sync", set: "children", allowEmpty: true, owner: (.owner[0].object | {apiVersion, kind, namespace: .metadata.namespace,
-  name: .metadata.name, uid: .metadata.uid}), objects: [.things[].object | {apiVersion: "v1", kind: "ConfigMap", metadata: {name: ("child-" + .metadata.name)}}]}' \
-  "$BINDING_CONTEXT_PATH" >"$KUBERNETES_PATCH_PATH"
-`
-
 // The CRD of an optional kind comes, goes and comes again, and the API server starts between and beside the starts of the operator: nothing is
 // pruned in doubt. Each step waits for a read of the kinds, so this takes minutes; package watch has a model of it for every change.
 func TestOptionalKind(t *testing.T) {
@@ -36,7 +19,7 @@ func TestOptionalKind(t *testing.T) {
 	}
 	cluster := testenv.Own(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
-	testenv.Script(t, hooks, "hook", fmt.Sprintf(optionalHook, ns))
+	testenv.Script(t, hooks, "hook", testenv.Testdata(t, "optional.sh", "$NS", ns))
 	kubectl := func(args ...string) string {
 		t.Helper()
 		return cluster.Kubectl(t, append([]string{"-n", ns}, args...)...)

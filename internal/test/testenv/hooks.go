@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,4 +27,14 @@ func Hooks(t testing.TB, texts map[string]string) (dir string) {
 		Script(t, dir, name, text)
 	}
 	return dir
+}
+
+// Testdata returns a file of the package's testdata. Pairs are words and what comes in their place.
+func Testdata(t testing.TB, name string, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(pairs...).Replace(string(text))
 }
