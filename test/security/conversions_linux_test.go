@@ -16,35 +16,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-const things = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {kind: Thing, plural: things}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {text: {type: string}}}}}
-  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {text: {type: string}}}}}
-`
-
-const convertsThings = `#!/usr/bin/env python3
-import json, os, sys, time
-if sys.argv[1:] == ['--config']:
-    print('{"configVersion": "v1", "kubernetesCustomResourceConversion": [{"name": "c", "crdName": "things.GROUP", "conversions": [{"fromVersion": "v1", "toVersion": "v2"}, {"fromVersion": "v2", "toVersion": "v1"}]}]}')
-    sys.exit()
-with open(os.environ['BINDING_CONTEXT_PATH']) as f:
-    context = json.load(f)[0]
-objects = context['review']['request']['objects']
-while len(objects) > 10 and not os.path.exists(os.environ['RELEASE']):
-    time.sleep(0.05)
-for o in objects:
-    o['apiVersion'] = context['review']['request']['desiredAPIVersion']
-with open(os.environ['CONVERSION_RESPONSE_PATH'], 'w') as f:
-    json.dump({'convertedObjects': objects}, f)
-`
-
 // Line "large conversions": a review of the API server above the budget of bodies is converted within the limit of memory, and others are
 // answered while its hook runs.
 func TestLargeKnownConversion(t *testing.T) {
@@ -56,7 +27,7 @@ func TestLargeKnownConversion(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	group := ns + ".example.com"
-	cluster.KubectlInput(t, strings.ReplaceAll(things, "GROUP", group), "create", "-f", "-")
+	cluster.KubectlInput(t, testenv.Testdata(t, "things.yaml", "GROUP", group), "create", "-f", "-")
 	t.Cleanup(func() { cluster.Kubectl(t, "delete", "crd", "things."+group, "--wait=false") })
 	cluster.Kubectl(t, "wait", "--for=condition=Established", "crd/things."+group)
 	cluster.KubectlInput(t, `{"apiVersion": "`+group+`/v1", "kind": "Thing", "metadata": {"name": "small", "namespace": "`+ns+`"}}`,
@@ -64,7 +35,7 @@ func TestLargeKnownConversion(t *testing.T) {
 	release := filepath.Join(t.TempDir(), "release")
 	op := testenv.Start(t, testenv.OperatorOptions{
 		Binary:     testenv.Released(t),
-		HooksDir:   testenv.Hooks(t, map[string]string{"convert.py": strings.ReplaceAll(convertsThings, "GROUP", group)}),
+		HooksDir:   testenv.Hooks(t, map[string]string{"convert.py": testenv.Testdata(t, "convert.py", "GROUP", group)}),
 		Kubeconfig: cluster.Kubeconfig,
 		Env:        []string{"RELEASE=" + release, "GOMEMLIMIT=900MiB"}, // as the chart sets it
 		Args:       []string{"--body-budget", strconv.Itoa(budget)},

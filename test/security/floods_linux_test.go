@@ -48,8 +48,7 @@ func reviewing(t *testing.T, script string, more map[string]string) (op *testenv
 	t.Helper()
 	cluster = testenv.Shared(t)
 	ns = cluster.Namespace(t)
-	all := map[string]string{"review.sh": strings.ReplaceAll(fmt.Sprintf(validating, ns+".example.com", ns), `"failurePolicy": "Ignore"`,
-		`"failurePolicy": "Fail"`) + script}
+	all := map[string]string{"review.sh": testenv.Testdata(t, "validating.sh", "NAMESPACE", ns, "Ignore", "Fail") + script}
 	maps.Copy(all, more)
 	op = testenv.Start(t, testenv.OperatorOptions{
 		HooksDir:   testenv.Hooks(t, all),

@@ -13,28 +13,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// giant fails until a file exists. It writes the size of its contexts in each attempt, and the numbers that it was given in a run that
-// succeeds.
-const giant = `#!/bin/sh
-if [ "$1" = --config ]; then cat <<'YAML'
-configVersion: v1
-settings: {contextsPerRun: 0}
-kubernetes: [{name: maps, kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Modified], namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [giant]}}]
-YAML
-exit; fi
-wc -c <"$BINDING_CONTEXT_PATH" >>"$RESULTS/sizes"
-[ -e "$RESULTS/mended" ] || exit 1
-jq -r '.[].object.data.n' "$BINDING_CONTEXT_PATH" >>"$RESULTS/numbers"
-`
-
-const bystander = `#!/bin/sh
-if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{name: maps, kind: ConfigMap, executeHookOnSynchronization: false, executeHookOnEvent: [Added], namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [small]}}]}'
-  exit
-fi
-echo "the other hook has run"
-`
-
 // Line "large objects": repeated changes of a large object, while its hook fails, make no run that never fits. No run gets more than its
 // bound in bytes, each change is delivered, in order, and the queue continues once the hook is fixed.
 func TestMergedGiants(t *testing.T) {
@@ -52,9 +30,8 @@ func TestMergedGiants(t *testing.T) {
 		}
 	}
 	write(http.MethodPost, "", "giant", 0)
-	files := map[string]string{"giant.sh": giant, "other.sh": bystander}
-	for name, text := range files {
-		files[name] = strings.ReplaceAll(text, "NAMESPACE", ns)
+	files := map[string]string{
+		"giant.sh": testenv.Testdata(t, "giant.sh", "NAMESPACE", ns), "other.sh": testenv.Testdata(t, "bystander.sh", "NAMESPACE", ns),
 	}
 	op := testenv.Start(t, testenv.OperatorOptions{
 		Binary: testenv.Released(t), HooksDir: testenv.Hooks(t, files), Kubeconfig: cluster.Kubeconfig, Env: []string{"RESULTS=" + results},

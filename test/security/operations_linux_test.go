@@ -2,26 +2,11 @@ package security
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// writer writes COUNT operations of 900 kB each. The API server reads each of them and has no object for it, so etcd stays as it is.
-const writer = `#!/bin/sh
-if [ "$1" = --config ]; then cat <<'YAML'
-configVersion: v1
-settings: {maxFileBytes: 268435456}
-kubernetes: [{name: maps, kind: ConfigMap, queue: "QUEUE", executeHookOnEvent: [], namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [none]}}]
-YAML
-exit; fi
-text=$(head -c 900000 /dev/zero | tr '\0' x)
-for i in $(seq COUNT); do
-  printf '{"operation": "MergePatch", "kind": "ConfigMap", "namespace": "NAMESPACE", "name": "none-%s", "ignoreMissingObject": true, "mergePatch": {"data": {"text": "%s"}}}\n' "$i" "$text"
-done > "$KUBERNETES_PATCH_PATH"
-`
 
 // Line "operations": a run with 200 MB of operations, and ten of them at once, keep the memory of the operator within bounds.
 func TestOperationsInMemory(t *testing.T) {
@@ -35,7 +20,7 @@ func TestOperationsInMemory(t *testing.T) {
 			ns, files := cluster.Namespace(t), map[string]string{}
 			for i := range c.runs {
 				name := fmt.Sprintf("h%d.sh", i)
-				files[name] = strings.NewReplacer("NAMESPACE", ns, "QUEUE", name, "COUNT", fmt.Sprint(c.operations)).Replace(writer)
+				files[name] = testenv.Testdata(t, "writer.sh", "NAMESPACE", ns, "QUEUE", name, "COUNT", fmt.Sprint(c.operations))
 			}
 			op := testenv.Start(t, testenv.OperatorOptions{
 				Binary: testenv.Released(t), HooksDir: testenv.Hooks(t, files), Kubeconfig: cluster.Kubeconfig,

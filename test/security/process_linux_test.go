@@ -94,84 +94,17 @@ func (o ordinary) result(t *testing.T, name string) string {
 	return string(text)
 }
 
-// intruder tries what the page excludes, while another hook runs, and writes a line for each attempt that succeeds.
-const intruder = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: intruder}]}'; exit; fi
-[ ! -e "$RESULTS/done" ] || exit 0
-until [ -e "$RESULTS/running" ] && [ -e "$RESULTS/tunnel" ]; do sleep 0.1; done
-exec 2>>"$RESULTS/errors"
-runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
-{
-	cat "/proc/$PPID/environ" && echo "read the environment"
-	head -c 1 "/proc/$PPID/mem" && echo "read the memory"
-	ls "/proc/$PPID/fd" && echo "listed the open files"
-	readlink "/proc/$PPID/cwd" && echo "read the links"
-	tunnel=/proc/$(cat "$RESULTS/tunnel")
-	(exec 3>"$tunnel/fd/0") && echo "opened the input of a console"
-	cat "$tunnel/environ" && echo "read the environment of a console"
-	cat /proc/self/environ >/dev/null || echo "cannot read its own environment"
-	sh -c 'cat /proc/$PPID/environ' >/dev/null || echo "is not dumpable itself"
-	ls "$runs" && echo "listed the runs"
-	for run in "$runs"/*/ "$runs"/hook-running-sh-*/; do
-		[ -d "$run" ] && for file in "$run"/*; do
-			echo '{operation: Delete, kind: Namespace, name: default}' >>"$file" && echo "wrote to $file"; done
-	done
-	find "$runs" -mindepth 1 -type f ! -path "$(dirname "$BINDING_CONTEXT_PATH")/*" | grep . && echo "found files of other runs"
-	ls "$HOME/.." && echo "listed the homes"
-	"$PROGRAM" hook pause victim.sh --debug-unix-socket "$SOCKET" && echo "paused a hook"
-	sh -c '"$PROGRAM" queue pause main --debug-unix-socket "$SOCKET"' && echo "paused a queue"
-	"$PROGRAM" config set log.level error --debug-unix-socket "$SOCKET" && echo "set the log level"
-	"$PROGRAM" hook record victim.sh --for 1h --debug-unix-socket "$SOCKET" && echo "recorded a hook"
-	"$PROGRAM" parked drop --all --debug-unix-socket "$SOCKET" && echo "dropped parked tasks"
-	env -i sh -c 'exec "$0" hook trigger victim.sh --debug-unix-socket "$1"' "$PROGRAM" "$SOCKET" && echo "started a hook"
-	"$PROGRAM" hook list --debug-unix-socket "$SOCKET" >/dev/null || echo "cannot read by the socket"
-} >"$RESULTS/intruder"
-mkdir -p "$HOME/.kube"
-echo 'broken: [' >"$HOME/.kube/config"
-echo 'echo changed >"$RESULTS/library"' >"$SHELL_LIB"
-echo 'broken: [' >"$KUBECONFIG"
-touch "$RESULTS/done"
-`
-
-// running is in the middle of a run as long as the intruder works.
-const running = `#!/bin/sh
-if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: other}]}'; exit; fi
-[ ! -e "$RESULTS/done" ] || exit 0
-touch "$RESULTS/running"
-until [ -e "$RESULTS/done" ]; do sleep 0.1; done
-cat "$KUBERNETES_PATCH_PATH" "$METRICS_PATH" >"$RESULTS/changed"
-echo "the other run has ended"
-`
-
-const victim = `#!/bin/bash
-source "$SHELL_LIB"
-__config__() { echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: victim}]}'; }
-__main__() {
-	[[ -e $RESULTS/done ]] || return 0
-	# A run that had begun when the intruder wrote may have read that.
-	if [[ ! -e $RESULTS/seen ]]; then
-		rm -f "$RESULTS/library"
-		touch "$RESULTS/seen"
-		return 0
-	fi
-	{
-		echo "home $(ls -A "$HOME" | wc -l)"
-		[[ ! -e $RESULTS/library ]] || echo "the library is changed"
-		echo "context $(kubectl config current-context)"
-	} >"$RESULTS/victim.new"
-	mv "$RESULTS/victim.new" "$RESULTS/victim"
-	echo "the next run has ended"
-}
-hook::run "$@"
-`
-
 // Line "what hooks cannot do": neither read the operator's process, nor find files of other runs, nor change the library or the operator.
 func TestProcess(t *testing.T) {
 	cluster := testenv.Shared(t)
 	o := newOrdinary(t, cluster)
 	// With a context, the operator makes a kubeconfig for hooks.
 	current := strings.TrimSpace(cluster.Kubectl(t, "config", "current-context"))
-	op := o.start(t, map[string]string{"intruder.sh": intruder, "running.sh": running, "victim.sh": victim}, nil, "--hook-home", "own",
+	files := map[string]string{}
+	for _, name := range []string{"intruder.sh", "running.sh", "victim.sh"} {
+		files[name] = testenv.Testdata(t, name)
+	}
+	op := o.start(t, files, nil, "--hook-home", "own",
 		"--kube-context", current)
 	op.UntilLog("Debug endpoint listen on address")
 	// A person has a console open: a command that joins its streams with the socket.
@@ -233,19 +166,6 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// keeper counts its runs in its home, and what it finds there in its config call.
-const keeper = `#!/bin/sh
-if [ "$1" = --config ]; then
-	echo config >>"$HOME/calls"
-	echo '{configVersion: v1, onStartup: 1}'
-	exit
-fi
-echo run >>"$HOME/calls"
-cp "$HOME/calls" "$RESULTS/VERSION"
-echo "$HOME" >"$RESULTS/home"
-kubectl config view -o 'jsonpath={.clusters[*].cluster.server}' >"$RESULTS/server"
-`
-
 // Line "what hooks cannot do": with --hook-home=own a hook keeps its HOME between its runs and over a reload, until it is removed. A
 // kubeconfig in the operator's HOME is that of hooks.
 func TestOwnHomes(t *testing.T) {
@@ -259,7 +179,7 @@ func TestOwnHomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.kubeconfig = ""
-	op := o.start(t, map[string]string{"keeper.sh": strings.ReplaceAll(keeper, "VERSION", "first")}, nil, "--hook-home", "own",
+	op := o.start(t, map[string]string{"keeper.sh": testenv.Testdata(t, "keeper.sh", "VERSION", "first")}, nil, "--hook-home", "own",
 		"--watch-hooks", "--log-level", "debug")
 	runs := func(n int) { op.UntilCount(n, "Hook executed successfully") }
 	runs(1)
@@ -271,7 +191,7 @@ func TestOwnHomes(t *testing.T) {
 	}
 	home := strings.TrimSpace(o.result(t, "home"))
 	file := filepath.Join(o.dir, "hooks", "keeper.sh")
-	if err := os.WriteFile(file+".new", []byte(strings.NewReplacer("VERSION", "second", "onStartup: 1", "onStartup: 2").Replace(keeper)),
+	if err := os.WriteFile(file+".new", []byte(testenv.Testdata(t, "keeper.sh", "VERSION", "second", "onStartup: 1", "onStartup: 2")),
 		0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -12,113 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// Hooks that fail and print what they got. NAMESPACE is that of the test.
-var recordedHooks = map[string]string{
-	// Whole objects, in all forms of output, metrics and operations.
-	"objects.sh": `
-configVersion: v1
-kubernetes: [{name: secrets, kind: Secret, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, executeHookOnEvent: []}]
----
-secret() { jq -r '.[0].objects[] | select(.object.metadata.name == "words") | .object.'"$1" "$BINDING_CONTEXT_PATH"; }
-word=$(secret data.word | base64 -d)
-echo "decoded: $word"
-secret data.word
-echo "$word" | base64
-printf 'admin:%s' "$word" | base64
-secret data.word | base64
-secret data.lines | base64 -d
-secret data.lines
-secret data.long | base64 -d
-secret data.long | base64 -d | base64
-secret 'data | map_values(@base64d)'
-echo "an error with $word" >&2
-jq -n --arg w "$word" '{name: "m", set: 1, labels: {word: $w}}' >"$METRICS_PATH"
-jq -n --arg w "$word" '{message: "it is \($w)"}' >"$RUN_RESULT_PATH"
-exit 1
-`,
-	// Filter results, in the snapshots of another binding.
-	"filtered.sh": `
-configVersion: v1
-kubernetes:
-- {name: secrets, kind: Secret, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, keepFullObjectsInMemory: false,
-    executeHookOnSynchronization: false, executeHookOnEvent: [], jqFilter: '{name: .metadata.name, deep: [.data | map_values(@base64d)]}'}
-- {name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]},
-    executeHookOnEvent: [], includeSnapshotsFrom: [secrets]}
----
-jq -r '.[0].snapshots.secrets[].filterResult.deep[] | to_entries[] | "\(.key)=\(.value)"' "$BINDING_CONTEXT_PATH"
-exit 1
-`,
-	// Operations on Secrets, one of which the API server rejects. Their values are in no context.
-	"operations.sh": `
-configVersion: v1
-onStartup: 1
----
-value=M4RKER-of-an-operation
-{
-  jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made",
-    namespace: "NAMESPACE"}, stringData: {a: $v}}}'
-  jq -nc --arg v "$value-as-text" '{operation: "CreateOrUpdate", object: ({apiVersion: "v1", kind: "Secret", metadata: {name: "text",
-    namespace: "NAMESPACE"}, data: {a: ($v | @base64)}} | tojson)}'
-  jq -nc --arg v "$value-in-a-patch" '{operation: "MergePatch", kind: "Secret", namespace: "NAMESPACE", name: "words",
-    mergePatch: {stringData: {b: $v}}}'
-  jq -nc --arg v "$value-in-JSON" '{operation: "JSONPatch", kind: "secrets", namespace: "NAMESPACE", name: "words",
-    jsonPatch: [{op: "add", path: "/data/c", value: ($v | @base64)}]}'
-  jq -nc --arg v "$value-in-jq" '{operation: "JQPatch", kind: "Secret", namespace: "NAMESPACE", name: "words",
-    jqFilter: ".stringData.d = \($v | tojson)"}'
-  jq -nc --arg v "$value" '{operation: "Create", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "made",
-    namespace: "nowhere"}, stringData: {a: "copy of \($v)"}}}'
-} >"$KUBERNETES_PATCH_PATH"
-echo "$value $value-as-text $value-in-a-patch $value-in-JSON $value-in-jq"
-`,
-	// Operations on Secrets that are never sent: the hook fails, or one of its operations is not valid.
-	"unsent.sh": `
-configVersion: v1
-kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]},
-    executeHookOnEvent: []}]
----
-set -x
-value=M4RKER-that-is-never-sent
-jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "unsent",
-    namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
-printf %s "$value" | base64
-exit 1
-`,
-	"invalid.sh": `
-configVersion: v1
-kubernetes: [{name: maps, kind: ConfigMap, namespace: {nameSelector: {matchNames: [NAMESPACE]}}, nameSelector: {matchNames: [copy]},
-    executeHookOnEvent: []}]
----
-value=M4RKER-in-an-invalid-file
-jq -nc --arg v "$value" '{operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "Secret", metadata: {name: "invalid",
-    namespace: "NAMESPACE"}, stringData: {password: $v}}}' >"$KUBERNETES_PATCH_PATH"
-echo '{"operation": "Delete", "kind": "Pod"}' >>"$KUBERNETES_PATCH_PATH"
-echo "$value"
-`,
-	// A review of a Secret.
-	"review.sh": `
-configVersion: v1
-kubernetesValidating: [{name: NAMESPACE.example.com, failurePolicy: Ignore,
-    namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}, rules: [{apiGroups: [""], apiVersions: [v1],
-    resources: [secrets], operations: [UPDATE]}]}]
----
-jq -c .[0].review.request "$BINDING_CONTEXT_PATH"
-jq -r '.[0].review.request | .object.data.word, .oldObject.data.word' "$BINDING_CONTEXT_PATH" | base64 -d
-exit 1
-`,
-	// An HTTP request.
-	"http.sh": `
-configVersion: v1
-http: [{name: things, method: POST, path: "/things/{id}"}]
----
-jq -r '.[0].request | .headers["X-Key"][0], .query.token[0], .json.password, .body' "$BINDING_CONTEXT_PATH"
-echo '{"status": 200, "headers": {"X-Key": "M4RKER-in-a-response"}, "body": "M4RKER-in-a-response"}' >"$HTTP_RESPONSE_PATH"
-exit 1
-`,
-}
 
 var encodedRuns = regexp.MustCompile(`[A-Za-z0-9+/]{8,}`)
 
@@ -132,9 +30,9 @@ func TestRecordings(t *testing.T) {
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: copy, namespace: %[1]s}}`, ns, marker, long), "apply", "-f", "-")
 	files := map[string]string{}
-	for name, text := range recordedHooks {
-		config, script, _ := strings.Cut(strings.ReplaceAll(text, "NAMESPACE", ns), "---\n")
-		files[name] = "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'" + config + "YAML\nexit; fi\n" + script
+	for _, f := range txtar.Parse([]byte(testenv.Testdata(t, "recorded.txtar", "NAMESPACE", ns))).Files {
+		config, script, _ := strings.Cut(string(f.Data), "---\n")
+		files[f.Name] = "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'YAML'\n" + config + "YAML\nexit; fi\n" + script
 	}
 	dir, tmp := testenv.Hooks(t, files), filepath.Join(t.TempDir(), "tmp")
 	op := testenv.Start(t, testenv.OperatorOptions{

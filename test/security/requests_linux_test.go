@@ -58,7 +58,7 @@ func ports(t *testing.T) (*testenv.Operator, []*port) {
 	ns := cluster.Namespace(t)
 	op := testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: testenv.Hooks(t, map[string]string{
-			"review.sh": fmt.Sprintf(validating, ns+".example.com", ns),
+			"review.sh": testenv.Testdata(t, "validating.sh", "NAMESPACE", ns),
 			"serve.sh":  serving + "echo \"asked $(jq -c '.[0].request | [.method, .path]' $BINDING_CONTEXT_PATH)\"\n",
 		}),
 		Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns, "--debug-http-addr", "127.0.0.1:0"},

@@ -14,19 +14,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// counting denies, counts what it denies, and writes an object with the name of the user.
-const counting = `#!/bin/sh
-if [ "$1" = --config ]; then
-  echo '{"configVersion": "v1", "kubernetesValidating": [{"name": "%[1]s.example.com",
-    "namespace": {"labelSelector": {"matchLabels": {"kubernetes.io/metadata.name": "%[1]s"}}},
-    "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["CREATE"]}]}]}'
-  exit
-fi
-jq -c '.[0].review.request | {operation: "CreateOrUpdate", object: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "denied-\(.name)", namespace: "%[1]s"}, data: {user: .userInfo.username}}}' $BINDING_CONTEXT_PATH > $KUBERNETES_PATCH_PATH
-jq -c '.[0].review.request | {name: "denied_total", add: 1, labels: {name}}' $BINDING_CONTEXT_PATH > $METRICS_PATH
-jq -c '.[0].review.request | {allowed: false, message: "\(.name) is denied"}' $BINDING_CONTEXT_PATH > $VALIDATING_RESPONSE_PATH
-`
-
 var registeredToken = regexp.MustCompile(`/[0-9a-f]{64}$`)
 
 // forge sends a review, as any Pod can, and returns the status and the response.
@@ -53,8 +40,9 @@ func TestForgedReviews(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t, map[string]string{"count.sh": fmt.Sprintf(counting, ns)}), Kubeconfig: cluster.Kubeconfig,
-		Args: []string{"--validating-webhook-configuration-name", ns, "--record", "all", "--log-level", "debug"},
+		HooksDir:   testenv.Hooks(t, map[string]string{"count.sh": testenv.Testdata(t, "counting.sh", "NAMESPACE", ns)}),
+		Kubeconfig: cluster.Kubeconfig,
+		Args:       []string{"--validating-webhook-configuration-name", ns, "--record", "all", "--log-level", "debug"},
 	})
 	op.UntilLog("Webhooks are registered")
 	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfiguration", ns+"-hooks", "-o",

@@ -22,16 +22,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-const validating = `#!/bin/sh
-if [ "$1" = --config ]; then
-  echo '{"configVersion": "v1", "kubernetesValidating": [{"name": "%s", "failurePolicy": "Ignore",
-    "namespace": {"labelSelector": {"matchLabels": {"kubernetes.io/metadata.name": "%s"}}},
-    "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]}]}'
-  exit
-fi
-echo '{"allowed": true}' > "$VALIDATING_RESPONSE_PATH"
-`
-
 const startup = `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 `
@@ -53,7 +43,7 @@ func TestListeners(t *testing.T) {
 	})
 	t.Run("with webhooks", func(t *testing.T) {
 		op := testenv.Start(t, testenv.OperatorOptions{
-			HooksDir:   testenv.Hooks(t, map[string]string{"a.sh": fmt.Sprintf(validating, ns+".example.com", ns)}),
+			HooksDir:   testenv.Hooks(t, map[string]string{"a.sh": testenv.Testdata(t, "validating.sh", "NAMESPACE", ns)}),
 			Kubeconfig: cluster.Kubeconfig, Args: []string{"--validating-webhook-configuration-name", ns},
 		})
 		pages := op.UntilLog("base http server started")
@@ -264,16 +254,7 @@ func TestObjectsAreData(t *testing.T) {
 	}
 	cluster.KubectlInput(t, string(object), "create", "-f", "-")
 	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": fmt.Sprintf(`#!/bin/sh
-if [ "$1" = --config ]; then
-  echo '{configVersion: v1, kubernetes: [{kind: ConfigMap, namespace: {nameSelector: {matchNames: [%s]}}, jqFilter: .data}]}'
-  exit
-fi
-if env | grep -q pwned; then echo "in the environment"; fi
-echo "arguments: $#"
-grep -q pwned "$BINDING_CONTEXT_PATH" && echo "in the file"
-jq -r '.[0].objects[] | select(.object.metadata.name == "data.is-data-0") | .object.data[]' "$BINDING_CONTEXT_PATH"
-`, ns)}), Kubeconfig: cluster.Kubeconfig,
+		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": testenv.Testdata(t, "data.sh", "NAMESPACE", ns)}), Kubeconfig: cluster.Kubeconfig,
 	})
 	op.UntilLog("Hook executed successfully")
 	op.UntilLog("arguments: 0")

@@ -128,55 +128,6 @@ func rejections(op effect.Operation, ns string) []map[string]any {
 	return all
 }
 
-// policy denies changes of Secrets called denied-…, and quotes their values in its reason.
-const policy = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets], operations: [CREATE, UPDATE, DELETE]}]
-  matchConditions: [{name: denied, expression: request.name.startsWith("denied-") || request.name == "probe"}]
-  variables: [{name: secret, expression: "object == null ? oldObject : object"}]
-  validations: [{expression: "false", messageExpression: "'the value ' + string(variables.secret.data.a) + ' is known'"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}}}
----
-{apiVersion: v1, kind: Namespace, metadata: {name: %[1]s-sets}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: owner, namespace: %[1]s-sets}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: sets, namespace: %[1]s-sets}
-rules:
-- {apiGroups: [""], resources: [configmaps], verbs: ["*"]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: sets, namespace: %[1]s-sets}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sets}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: %[1]s}
-rules:
-- {apiGroups: [""], resources: [secrets], verbs: ["*"]}
-- {apiGroups: [""], resources: [pods], verbs: [get]}
-- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: %[1]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
-`
-
 // rejecting starts an operator whose hooks, one for each operation, ask for changes that the API server rejects.
 func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *otlp.Receiver) *testenv.Operator {
 	t.Helper()
@@ -215,7 +166,7 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *otlp
 			"*\", queue: q%d}]}'; exit; fi\ncat %s >\"$KUBERNETES_PATCH_PATH\"\n", i, docs)
 	}
 	cluster.KubectlInput(t, secrets.String(), "apply", "-f", "-")
-	cluster.KubectlInput(t, fmt.Sprintf(policy, ns), "apply", "-f", "-")
+	cluster.KubectlInput(t, testenv.Testdata(t, "policy.yaml", "NAMESPACE", ns), "apply", "-f", "-")
 	t.Cleanup(func() {
 		cluster.Kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy,clusterrole,clusterrolebinding", ns,
 			"--wait=false")
