@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	_ "embed"
 	"os"
 	"regexp"
 	"slices"
@@ -9,56 +10,9 @@ import (
 )
 
 // everything switches on all that can be switched on together.
-const everything = `
-replicas: 2
-image: {digest: "sha256:0000000000000000000000000000000000000000000000000000000000000000", pullSecrets: [{name: registry}]}
-hooks:
-  files:
-    start.sh: |
-      #!/bin/sh
-      echo '{configVersion: v1, onStartup: 1}'
-    shop/watch.py: |
-      #!/usr/bin/env python3
-      print("quoted: \"{{ this is no template }}\"")
-watchHooks: true
-settings: {retry-max-delay: 1m}
-args: [--hook-timeout, 5m]
-env: [{name: FRUIT, value: apple}]
-envFrom: [{secretRef: {name: fruits}}]
-rbac:
-  rules: [{apiGroups: [""], resources: [pods], verbs: [list, watch]}]
-  namespaces: {kube-public: [{apiGroups: [""], resources: [configmaps], verbs: [list, watch]}]}
-  clusterRules: [{nonResourceURLs: [/version], verbs: [get]}]
-webhooks:
-  validating: true
-  mutating: true
-  conversion: {enabled: true, crds: [crontabs.example.com]}
-  clientCA: "-----BEGIN CERTIFICATE-----"
-  clientNames: [kube-apiserver, api.example.com]
-  excludeUsers: [emergency]
-  excludeGroups: ["system:nodes"]
-http: {enabled: true, secretName: http-tls}
-metrics:
-  prefix: shop_
-  serviceMonitor: {enabled: true, labels: {release: prometheus}}
-  prometheusRule: {enabled: true}
-  dashboard: {enabled: true}
-networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}], egress: [{ports: [{port: 443}]}]}
-podAnnotations: {note: "yes"}
-podLabels: {team: fruit}
-shareProcessNamespace: true
-priorityClassName: system-cluster-critical
-nodeSelector: {kubernetes.io/os: linux}
-tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}]
-affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
-  {weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
-extraVolumes: [{name: more, emptyDir: {}}]
-extraVolumeMounts: [{name: more, mountPath: /more}]
-minReadySeconds: 5
-lifecycle: {preStop: {sleep: {seconds: 1}}}
-podDisruptionBudget: {unhealthyPodEvictionPolicy: AlwaysAllow}
-global: {imagePullSecrets: [{name: mirror}]}
-`
+//
+//go:embed testdata/everything.yaml
+var everything string
 
 // TestNotes: what a combination of values does not do is said at the installation.
 func TestNotes(t *testing.T) {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	_ "embed"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,36 +12,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-const plainHeader = `# shell-operator without Helm: what the chart makes of its default values.
-# Written by go test ./deploy -run TestManifests -update. To change it, use kustomize, or the chart.
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: shell-operator
----
-`
+//go:embed testdata/header.yaml
+var plainHeader string
 
 // plainServices are those of webhooks, with the names that the operator expects by default.
-const plainServices = `---
-# For hooks with webhooks.
-apiVersion: v1
-kind: Service
-metadata:
-  name: shell-operator-validating-svc
-  namespace: shell-operator
-spec:
-  selector: {app.kubernetes.io/name: shell-operator, app.kubernetes.io/instance: shell-operator}
-  ports: [{name: webhooks, port: 443, targetPort: 9680}]
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: shell-operator-conversion-svc
-  namespace: shell-operator
-spec:
-  selector: {app.kubernetes.io/name: shell-operator, app.kubernetes.io/instance: shell-operator}
-  ports: [{name: webhooks, port: 443, targetPort: 9681}]
-`
+//
+//go:embed testdata/services.yaml
+var plainServices string
 
 // helmLines are the labels of objects that Helm manages.
 var helmLines = regexp.MustCompile(`(?m)^ +(app\.kubernetes\.io/managed-by|helm\.sh/chart|app\.kubernetes\.io/version): .*\n`)

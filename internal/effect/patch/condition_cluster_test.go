@@ -33,31 +33,8 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 func thing(t *testing.T, cluster *testenv.Cluster, list, subresources string) (namespace string) {
 	t.Helper()
 	namespace = cluster.Namespace(t)
-	cluster.KubectlInput(t, fmt.Sprintf(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.%[1]s.io}
-spec:
-  group: %[1]s.io
-  scope: Namespaced
-  names: {plural: things, singular: thing, kind: Thing}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: %[3]s
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status:
-            type: object
-            properties:
-              conditions: {type: array, %[2]s, items: {type: object, required: [type], properties: {
-                type: {type: string}, status: {type: string, enum: ["True", "False", "Unknown"]}, observedGeneration: {type: integer},
-                lastTransitionTime: {type: string, format: date-time}, reason: {type: string, maxLength: 20}, message: {type: string}}}}
-`, namespace, list, subresources), "apply", "-f", "-")
+	crd := testenv.Testdata(t, "thing.yaml", "$NS", namespace, "$LIST", list, "$SUBRESOURCES", subresources)
+	cluster.KubectlInput(t, crd, "apply", "-f", "-")
 	t.Cleanup(func() { cluster.Kubectl(t, "delete", "crd", "things."+namespace+".io") })
 	cluster.Kubectl(t, "wait", "--for=condition=Established", "crd/things."+namespace+".io", "--timeout=60s")
 	create(t, cluster, namespace)
