@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 76028
-	testLines    = 70459
+	productLines = 75928
+	testLines    = 69766
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -34,11 +34,11 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2252,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
-	"internal/effect/apply":              761,
+	"internal/effect/apply":              722,
 	"internal/effect/applyset":           3716,
 	"internal/effect/finalizer":          844,
-	"internal/effect/metric":             635,
-	"internal/effect/patch":              1019,
+	"internal/effect/metric":             596,
+	"internal/effect/patch":              997,
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
