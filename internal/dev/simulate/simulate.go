@@ -433,21 +433,23 @@ func (s *simulation) add(ev event.Event) {
 func (s *simulation) drain(ctx context.Context) error {
 	tasks := s.waiting
 	s.waiting = nil
-	for len(tasks) > 0 {
+	for len(tasks) > 0 && ctx.Err() == nil {
 		name := tasks[0].Queue()
-		var same []queue.Keyed
-		var rest []*simulatedTask
-		for _, t := range tasks {
-			if t.Queue() == name {
-				same = append(same, queue.Keyed{Key: t.key, Task: t})
-			} else {
-				rest = append(rest, t)
+		stop, cancel := context.WithCancel(ctx)
+		queues := queue.NewSet(queue.Options{
+			Backoff: func(int) time.Duration { return 0 }, OnEnd: func(string) { cancel() },
+			OnPanic: func(_ string, _ queue.Task, reason any, _ []byte) { panic(reason) },
+		})
+		tasks = slices.DeleteFunc(tasks, func(t *simulatedTask) bool {
+			same := t.Queue() == name
+			if same {
+				queues.Add(name, t.key, t)
 			}
-		}
-		if err := queue.Drain(ctx, same); err != nil {
-			return err
-		}
-		tasks = rest
+			return same
+		})
+		queues.Keep(map[string]queue.Shape{}) // it ends when it is empty
+		_ = queues.Run(stop, ctx)
+		cancel()
 	}
-	return nil
+	return ctx.Err()
 }
