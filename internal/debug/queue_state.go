@@ -183,7 +183,9 @@ var phases = map[queue.Phase]Phase{
 
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (r QueueSet) Queues(limit int) (all []Queue) {
-	r.Look(hook.MainQueue, limit, func(s queue.State, lanes []queue.Lane) { all = append(all, queueOf(s, lanes, limit)) })
+	for _, name := range r.Names(hook.MainQueue) {
+		r.Look(name, "", limit, func(s queue.State, lanes []queue.Lane) { all = append(all, queueOf(s, lanes, limit)) })
+	}
 	for _, d := range r.Requeues() {
 		if i := slices.IndexFunc(all, func(q Queue) bool { return q.Name == d.Queue }); i >= 0 {
 			all[i].Due = append(all[i].Due, d)
@@ -203,7 +205,7 @@ func pausedQueue(name string) Queue { return Queue{Name: name, Paused: true, Sta
 
 // Queue copies one queue.
 func (r QueueSet) Queue(name string, limit int) (q Queue, ok bool) {
-	ok = r.LookQueue(name, limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
+	ok = r.Look(name, "", limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
 	if !ok && slices.Contains(r.PausedQueues(), name) {
 		return pausedQueue(name), true
 	}
@@ -212,7 +214,7 @@ func (r QueueSet) Queue(name string, limit int) (q Queue, ok bool) {
 
 // Lanes copies lanes of one queue.
 func (r QueueSet) Lanes(name, text string, limit int) (q Queue, matching int, ok bool) {
-	ok = r.Find(name, text, limit, func(s queue.State, n int, lanes []queue.Lane) { q, matching = queueOf(s, lanes, 1), n })
+	ok = r.Look(name, text, limit, func(s queue.State, lanes []queue.Lane) { q, matching = queueOf(s, lanes, 1), s.Matching })
 	if !ok && slices.Contains(r.PausedQueues(), name) {
 		return pausedQueue(name), 0, true
 	}

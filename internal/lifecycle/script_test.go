@@ -370,15 +370,17 @@ func (w *world) do(words []string) {
 			w.record("no requeues")
 		}
 	case "queues":
-		w.life.o.Queues.Look(hook.MainQueue, -1, func(s queue.State, lanes []queue.Lane) {
-			for _, l := range lanes {
-				var tasks []string
-				for task := range l.All() {
-					tasks = append(tasks, task.(Task).Describe()...)
+		for _, name := range w.life.o.Queues.Names(hook.MainQueue) {
+			w.life.o.Queues.Look(name, "", -1, func(_ queue.State, lanes []queue.Lane) {
+				for _, l := range lanes {
+					var tasks []string
+					for task := range l.All() {
+						tasks = append(tasks, task.(Task).Describe()...)
+					}
+					w.record("queue %s[%s]: %s", name, l.Key, strings.Join(tasks, ", "))
 				}
-				w.record("queue %s[%s]: %s", s.Name, l.Key, strings.Join(tasks, ", "))
-			}
-		})
+			})
+		}
 	case "parked-retry":
 		w.life.RetryParked(words[1:]...)
 	case "parked-drop":

@@ -70,11 +70,13 @@ func TestBlocked(t *testing.T) {
 		other := false
 		set.Add("c", "", funcTaskOf(func(context.Context) error { other = true; return nil }))
 		time.Sleep(30 * time.Second)
-		set.Look("a", -1, func(s State, lanes []Lane) {
-			if s.Name != "c" && (s.Phase != Waiting || lanes[0].Phase != Waiting || s.Running != 0) {
-				t.Errorf("queue %s: %+v", s.Name, s.Lane)
-			}
-		})
+		for _, name := range []string{"a", "b"} {
+			set.Look(name, "", -1, func(s State, lanes []Lane) {
+				if s.Phase != Waiting || lanes[0].Phase != Waiting || s.Running != 0 {
+					t.Errorf("queue %s: %+v", s.Name, s.Lane)
+				}
+			})
+		}
 		if !other || set.Delayed() != 0 {
 			t.Errorf("the other queue has run: %t, %d delayed", other, set.Delayed())
 		}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -629,18 +630,12 @@ func (c *core) size() int {
 	return n
 }
 
-// shown returns the first lanes, at most as many as limit, below 0 all: those that run, those that wait for their next attempt, by its
-// time, the others in the order in which they became ready. It does not visit the rest.
+// shown returns the first lanes, at most as many as limit: those that wait for their next attempt, by its time, those that run, failed ones
+// first, and the others in the order in which they became ready. It does not visit the rest.
 func (c *core) shown(limit int) []*lane {
-	if limit < 0 {
-		limit = c.size()
-	}
-	lanes := append(slices.Clone(c.running), c.sleeping.first(limit-len(c.running))...)
-	return c.fill(lanes, limit)
-}
-
-// fill appends lanes that wait for their turn, in the order in which they became ready, up to a limit.
-func (c *core) fill(lanes []*lane, limit int) []*lane {
+	running := slices.Clone(c.running)
+	slices.SortStableFunc(running, func(a, b *lane) int { return cmp.Compare(len(b.failed), len(a.failed)) })
+	lanes := append(c.sleeping.first(limit), running...)
 	if left := limit - len(lanes); left > 0 {
 		var waiting []*lane
 		for h := range c.waiting() {
@@ -650,6 +645,23 @@ func (c *core) fill(lanes []*lane, limit int) []*lane {
 		lanes = append(lanes, waiting...)
 	}
 	return lanes[:min(limit, len(lanes))]
+}
+
+// search returns the first lanes whose keys contain a text, those whose head has failed first, then by key, and the number of all.
+func (c *core) search(text string, limit int) (lanes []*lane, matching int) {
+	order := func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(last(a.failure(a.head()) == nil), last(b.failure(b.head()) == nil)), cmp.Compare(a.key, b.key))
+	}
+	for l := range c.all() {
+		if !strings.Contains(l.key, text) {
+			continue
+		}
+		matching++
+		if at, _ := slices.BinarySearchFunc(lanes, l, order); at < limit {
+			lanes = slices.Insert(lanes[:min(len(lanes), limit-1)], at, l)
+		}
+	}
+	return lanes, matching
 }
 
 // waiting yields the heaps of lanes that wait for their turn, a signal or a token.

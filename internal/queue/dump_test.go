@@ -20,18 +20,20 @@ type dumpedLane struct {
 
 // dump returns the states of all queues, as Look shows them.
 func dump(set *Set) (all []dumped) {
-	set.Look("main", -1, func(s State, lanes []Lane) {
-		d := dumped{State: s}
-		for _, l := range lanes {
-			shown := dumpedLane{Lane: l}
-			for t := range l.All() {
-				shown.tasks = append(shown.tasks, fmt.Sprint(t))
+	for _, name := range set.Names("main") {
+		set.Look(name, "", -1, func(s State, lanes []Lane) {
+			d := dumped{State: s}
+			for _, l := range lanes {
+				shown := dumpedLane{Lane: l}
+				for t := range l.All() {
+					shown.tasks = append(shown.tasks, fmt.Sprint(t))
+				}
+				d.lanes = append(d.lanes, shown)
+				d.Tasks = append(d.Tasks, shown.tasks...)
 			}
-			d.lanes = append(d.lanes, shown)
-			d.Tasks = append(d.Tasks, shown.tasks...)
-		}
-		all = append(all, d)
-	})
+			all = append(all, d)
+		})
+	}
 	return all
 }
 

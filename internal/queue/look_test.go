@@ -29,7 +29,7 @@ func wrongCounters(set *Set) string {
 				running++
 			}
 		}
-		all := c.shown(-1)
+		all := c.shown(lanes)
 		half := c.shown(lanes / 2)
 		distinct := map[*lane]bool{}
 		for _, l := range all {
@@ -104,13 +104,13 @@ func TestLookVisitsWhatItShows(t *testing.T) {
 			synctest.Wait()
 			q := set.find("q")
 			compared = -comparisons(&q.core)
-			set.LookQueue("q", 100, func(s State, shown []Lane) {
+			set.Look("q", "", 100, func(s State, shown []Lane) {
 				if all = s.Lanes; len(shown) != 100 || s.Lanes != lanes {
 					t.Errorf("%d of %d lanes", len(shown), s.Lanes)
 				}
 			})
 			compared += comparisons(&q.core)
-			allocated = testing.AllocsPerRun(10, func() { set.LookQueue("q", 100, func(State, []Lane) {}) })
+			allocated = testing.AllocsPerRun(10, func() { set.Look("q", "", 100, func(State, []Lane) {}) })
 			cancel()
 			ended()
 		})
@@ -133,7 +133,7 @@ func BenchmarkLook(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				set.LookQueue("q", 1000, func(State, []Lane) {})
+				set.Look("q", "", 1000, func(State, []Lane) {})
 			}
 			b.StopTimer()
 			cancel()

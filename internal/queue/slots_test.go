@@ -69,7 +69,7 @@ func checkSlots(t *testing.T, rt *rapid.T, slots int, names []string) {
 		}
 		for _, name := range names {
 			room := slots == 0 || len(runs) < slots
-			set.LookQueue(name, 0, func(q State, _ []Lane) {
+			set.Look(name, "", 0, func(q State, _ []Lane) {
 				if q.Length > 0 && q.Phase == Idle && room {
 					rt.Fatalf("%s does not run, and there is room", name)
 				}

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -32,6 +34,8 @@ type State struct {
 	Paused bool
 	// Lanes are those with tasks. Running and Delayed of them run or have a failed head that does not run.
 	Lanes, Running, Delayed int
+	// Matching is the number of lanes whose keys contain the text that was searched for.
+	Matching int
 	// Phase is that of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting that a lane is in, else Idle.
 	// The other fields belong to the lane that is first in this phase.
 	Lane
@@ -84,33 +88,53 @@ func (l Lane) Status() string {
 	return ""
 }
 
-// Look shows every queue with its first lanes: the queue with the name first, then the others, sorted. Of its lanes it shows at most as
-// many as limit, below 0 all: those that run come first, then those that wait for their next attempt, then the others in the order in which
-// they became ready. Each queue is locked while look has it, so that nothing changes, for as long as it takes to show these lanes: look
-// must be quick, must not call the Set, and must keep no task.
-func (s *Set) Look(first string, limit int, look func(State, []Lane)) {
-	queues := s.all()
-	slices.SortFunc(queues, func(a, b *queue) int {
-		switch {
-		case a.name == b.name:
-			return 0
-		case a.name == first, b.name != first && a.name < b.name:
-			return -1
-		}
-		return 1
+// Names are those of all queues: the first one, if it is there, then the others, sorted.
+func (s *Set) Names(first string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.queues), func(a, b string) int {
+		return cmp.Or(cmp.Compare(last(a != first), last(b != first)), cmp.Compare(a, b))
 	})
-	for _, q := range queues {
-		q.look(s.shape(q.name), limit, look)
-	}
 }
 
-// LookQueue shows one queue as Look does, and reports whether there is one of the name.
-func (s *Set) LookQueue(name string, limit int, look func(State, []Lane)) bool {
-	q := s.find(name)
-	if q != nil {
-		q.look(s.shape(name), limit, look)
+// last sorts what is true behind the rest.
+func last(is bool) int {
+	if is {
+		return 1
 	}
-	return q != nil
+	return 0
+}
+
+// Look shows a queue and its first lanes, at most as many as limit, below 0 all, and reports whether there is one of the name. Lanes that wait
+// for their next attempt come first, by its time, then those that run, failed ones first, then the others in the order in which they became
+// ready. With a text, only lanes whose keys contain it are shown: those whose head has failed first, then the others, by key. The queue is
+// locked while look has it, so that nothing changes, for as long as it takes to show these lanes, or to search all of them for a text: look must
+// be quick, must not call the Set, and must keep no task.
+func (s *Set) Look(name, text string, limit int, look func(State, []Lane)) bool {
+	q := s.find(name)
+	if q == nil {
+		return false
+	}
+	shape := s.shape(name)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := &q.core
+	c.ripen(q.age()) // a queue that may start no run has no timer
+	if limit < 0 {
+		limit = c.size()
+	}
+	found, matching := c.shown(limit), c.size()
+	if text != "" {
+		found, matching = c.search(text, limit)
+	}
+	lanes := make([]Lane, len(found))
+	for i, l := range found {
+		lanes[i] = q.lane(l)
+	}
+	state := q.state(shape)
+	state.Matching = matching
+	look(state, lanes)
+	return true
 }
 
 // LookLane shows one lane as Look does, and reports whether there is one of the queue and the key that has tasks.
@@ -149,17 +173,6 @@ func (s *Set) shape(name string) Shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shapes[name]
-}
-
-func (q *queue) look(shape Shape, limit int, look func(State, []Lane)) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.core.ripen(q.age()) // a queue that may start no run has no timer
-	var lanes []Lane
-	for _, l := range q.core.shown(limit) {
-		lanes = append(lanes, q.lane(l))
-	}
-	look(q.state(shape), lanes)
 }
 
 // state requires the lock.
