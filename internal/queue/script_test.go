@@ -40,6 +40,8 @@ import (
 //	giveup TASK           its next run fails, and there must be no other
 //	after TASK 3s         its next run fails, and that is the delay before the next
 //	panic TASK            its next run panics
+//	block TASK 1m         its next run does not begin before "signal TASK", or so long
+//	tokens TASK           show what Ready reserves for it, and what is given back
 //	run                   start the workers
 //	stop                  start no runs any more
 //	kill                  end the context of runs
@@ -85,6 +87,9 @@ type world struct {
 	takes, ready  map[string]time.Duration
 	fails, panics map[string]int
 	decided       map[string]*decidedError
+	blocks        map[string]blockedError
+	signals       map[string]chan struct{}
+	tokens        map[string]bool
 	policies      map[string]Policy
 	initial       map[string]bool
 	shapes        map[string]Shape
@@ -100,7 +105,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, began: time.Now(), takes: map[string]time.Duration{}, ready: map[string]time.Duration{},
 		fails: map[string]int{}, panics: map[string]int{}, decided: map[string]*decidedError{}, policies: map[string]Policy{},
-		initial: map[string]bool{}, shapes: map[string]Shape{},
+		initial: map[string]bool{}, shapes: map[string]Shape{}, blocks: map[string]blockedError{}, signals: map[string]chan struct{}{},
+		tokens: map[string]bool{},
 	}
 	w.stopped, w.stop = context.WithCancel(t.Context())
 	w.runs, w.kill = context.WithCancel(t.Context())
@@ -161,6 +167,13 @@ func (w *world) do(words []string) {
 		w.fails[args[0]] += times
 	case "panic":
 		w.panics[args[0]]++
+	case "block":
+		w.signals[args[0]] = make(chan struct{})
+		w.blocks[args[0]] = blockedError{w.signals[args[0]], duration(args[1])}
+	case "signal":
+		close(w.signals[args[0]])
+	case "tokens":
+		w.tokens[args[0]] = true
 	default:
 		w.mu.Unlock()
 		defer w.mu.Lock()
@@ -262,10 +275,24 @@ func (d *decidedError) Error() string                     { return "as it decide
 func (d *decidedError) GiveUp() bool                      { return d.giveUp }
 func (d *decidedError) RetryAfter() (time.Duration, bool) { return d.after, !d.giveUp }
 
+// blockedError is a run that has not begun.
+type blockedError struct {
+	until <-chan struct{}
+	most  time.Duration
+}
+
+func (blockedError) Error() string                             { return "not begun" }
+func (b blockedError) Until() (<-chan struct{}, time.Duration) { return b.until, b.most }
+
 func (w *world) log(queue, text string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.events = append(w.events, happening{time.Since(w.began), queue, fmt.Sprintf(text, args...)})
+	w.note(queue, fmt.Sprintf(text, args...))
+}
+
+// note is log for callers that hold mu.
+func (w *world) note(queue, text string) {
+	w.events = append(w.events, happening{time.Since(w.began), queue, text})
 }
 
 // happened returns the new records. At one moment they are sorted by queue, because queues have no order among them.
@@ -334,7 +361,12 @@ func (s *scriptTask) Starting(start Start) {
 func (s *scriptTask) Ready() (time.Duration, func()) {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	return s.w.ready[s.events[0]], nil
+	wait := s.w.ready[s.events[0]]
+	if !s.w.tokens[s.events[0]] {
+		return wait, nil
+	}
+	s.w.note(s.queue, "token for "+s.String())
+	return wait, func() { s.w.log(s.queue, "token of %s given back", s) }
 }
 
 func (s *scriptTask) Run(ctx context.Context) error {
@@ -344,6 +376,8 @@ func (s *scriptTask) Run(ctx context.Context) error {
 	took, fails, panics := s.w.takes[name], s.w.fails[name] > 0, s.w.panics[name] > 0
 	decided := s.w.decided[name]
 	delete(s.w.decided, name)
+	blocked, isBlocked := s.w.blocks[name]
+	delete(s.w.blocks, name)
 	if panics {
 		s.w.panics[name]--
 	} else if fails {
@@ -363,6 +397,8 @@ func (s *scriptTask) Run(ctx context.Context) error {
 		panic("boom")
 	}
 	switch {
+	case isBlocked:
+		return blocked
 	case decided != nil:
 		return fmt.Errorf("fails %w", decided)
 	case fails:
