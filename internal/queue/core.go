@@ -275,7 +275,7 @@ func (c *core) leave(l *lane) {
 	}
 	h.remove(l)
 	for owner, g := range c.gates {
-		if h == &g.lanes && h.len() == 0 {
+		if h == &g.lanes && h.Len() == 0 {
 			g.giveBack()
 			delete(c.gates, owner)
 		}
@@ -310,23 +310,23 @@ func (c *core) next(now time.Duration, slot func() bool) *lane {
 
 // ripen makes lanes ready whose delay is over, and those for which a token has arrived.
 func (c *core) ripen(now time.Duration) {
-	for c.sleeping.len() > 0 && c.sleeping.min().due <= now {
+	for c.sleeping.Len() > 0 && c.sleeping.min().due <= now {
 		c.settle(now, c.sleeping.min())
 	}
 	for owner, g := range c.gates {
-		for g.at <= now && g.lanes.len() > 0 {
+		for g.at <= now && g.lanes.Len() > 0 {
 			l := g.lanes.pop()
 			if l.token = g.cancel; l.token == nil {
 				l.token = func() {}
 			}
 			c.queue(l)
-			if g.cancel = nil; g.lanes.len() > 0 {
+			if g.cancel = nil; g.lanes.Len() > 0 {
 				var wait time.Duration
 				wait, g.cancel = g.lanes.min().head().Ready()
 				g.at = now + wait
 			}
 		}
-		if g.lanes.len() == 0 {
+		if g.lanes.Len() == 0 {
 			delete(c.gates, owner)
 		}
 	}
@@ -335,9 +335,9 @@ func (c *core) ripen(now time.Duration) {
 // pick takes the lane that is next out of the ready ones; nil if there is none.
 func (c *core) pick() *lane {
 	switch {
-	case c.initial.len() > 0 && (c.changes.len() == 0 || c.streak >= oneOf-1):
+	case c.initial.Len() > 0 && (c.changes.Len() == 0 || c.streak >= oneOf-1):
 		return c.initial.pop()
-	case c.changes.len() > 0:
+	case c.changes.Len() > 0:
 		return c.changes.pop()
 	}
 	return nil
@@ -381,7 +381,7 @@ func (c *core) begin(now time.Duration, l *lane) {
 	switch {
 	case l.key != "" && l.initial():
 		c.streak = 0
-	case c.initial.len() > 0:
+	case c.initial.Len() > 0:
 		c.streak++
 	}
 	l.take()
@@ -523,7 +523,7 @@ func (c *core) wake() (at time.Duration, ok bool) {
 	if c.paused || len(c.running) >= c.width {
 		return 0, false
 	}
-	if c.sleeping.len() > 0 {
+	if c.sleeping.Len() > 0 {
 		at, ok = c.sleeping.min().due, true
 	}
 	for _, g := range c.gates {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -125,7 +126,6 @@ type laneHeap struct {
 	compared int
 }
 
-func (h *laneHeap) len() int   { return len(h.lanes) }
 func (h *laneHeap) min() *lane { return h.lanes[0] }
 
 func (h *laneHeap) less(a, b *lane) bool {
@@ -165,58 +165,31 @@ func (h *laneHeap) first(n int) []*lane {
 }
 
 func (h *laneHeap) push(l *lane) {
-	l.in, l.pos = h, len(h.lanes)
-	h.lanes = append(h.lanes, l)
-	h.up(l.pos)
+	l.in = h
+	heap.Push(h, l)
 }
 
-func (h *laneHeap) pop() *lane {
-	l := h.lanes[0]
-	h.remove(l)
-	return l
-}
+func (h *laneHeap) pop() *lane     { return heap.Pop(h).(*lane) }
+func (h *laneHeap) remove(l *lane) { heap.Remove(h, l.pos) }
 
-func (h *laneHeap) remove(l *lane) {
-	last := len(h.lanes) - 1
-	at := l.pos
-	h.swap(at, last)
-	h.lanes[last] = nil
-	h.lanes = h.lanes[:last]
-	l.in = nil
-	if at < last {
-		h.up(at)
-		h.down(at)
-	}
-}
+// Len and the methods below implement heap.Interface.
+func (h *laneHeap) Len() int           { return len(h.lanes) }
+func (h *laneHeap) Less(i, j int) bool { return h.less(h.lanes[i], h.lanes[j]) }
 
-func (h *laneHeap) swap(i, j int) {
+func (h *laneHeap) Swap(i, j int) {
 	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
 	h.lanes[i].pos, h.lanes[j].pos = i, j
 }
 
-func (h *laneHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !h.less(h.lanes[i], h.lanes[parent]) {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
+func (h *laneHeap) Push(l any) {
+	l.(*lane).pos = len(h.lanes)
+	h.lanes = append(h.lanes, l.(*lane))
 }
 
-func (h *laneHeap) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h.lanes); child++ {
-			if h.less(h.lanes[child], h.lanes[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		h.swap(i, least)
-		i = least
-	}
+func (h *laneHeap) Pop() any {
+	last := len(h.lanes) - 1
+	l := h.lanes[last]
+	h.lanes[last], l.in = nil, nil
+	h.lanes = h.lanes[:last]
+	return l
 }

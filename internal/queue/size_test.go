@@ -15,12 +15,12 @@ func TestSizeOfAWaitingLane(t *testing.T) {
 		keys[i], tasks[i] = fmt.Sprintf("Order.shop.example.com/namespace/order-%d", i), &hookTask{hook: i}
 	}
 	var opts Options
-	before := heap()
+	before := heapInUse()
 	c := newCore(&opts)
 	for i := range lanes {
 		c.add(time.Duration(i), keys[i], tasks[i])
 	}
-	each := (heap() - before) / lanes
+	each := (heapInUse() - before) / lanes
 	t.Logf("%d bytes", each)
 	if each > 600 {
 		t.Errorf("a waiting lane takes %d bytes, want at most 600", each)
@@ -30,7 +30,7 @@ func TestSizeOfAWaitingLane(t *testing.T) {
 	runtime.KeepAlive(tasks)
 }
 
-func heap() uint64 {
+func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

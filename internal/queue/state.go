@@ -183,7 +183,7 @@ func (q *queue) state(shape Shape) State {
 		Lane: q.summary(),
 	}
 	state.Concurrency = c.width
-	if c.sleeping.len() > 0 {
+	if c.sleeping.Len() > 0 {
 		state.Retry = q.lane(c.sleeping.min())
 	}
 	return state
@@ -195,12 +195,12 @@ func (q *queue) summary() Lane {
 	switch {
 	case len(c.running) > 0:
 		return q.lane(c.running[0])
-	case c.sleeping.len() > 0:
+	case c.sleeping.Len() > 0:
 		return q.lane(c.sleeping.min())
 	}
 	var first *lane
 	for h := range c.waiting() {
-		if h != &c.changes && h != &c.initial && h.len() > 0 && (first == nil || h.min().seq < first.seq) {
+		if h != &c.changes && h != &c.initial && h.Len() > 0 && (first == nil || h.min().seq < first.seq) {
 			first = h.min()
 		}
 	}
