@@ -113,9 +113,6 @@ func TestRunsAreRecorded(t *testing.T) {
 	if err := task.Run(t.Context()); err == nil {
 		t.Fatal("the run has not failed")
 	}
-	if _, err := recordings.Read("1"); err != nil { // waits until it is written: a run that fails meanwhile is not recorded
-		t.Fatal(err)
-	}
 	if err := task.Run(t.Context()); err == nil {
 		t.Fatal("the second run has not failed")
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -53,9 +52,6 @@ type Recorder struct {
 	// kept are in the order in which the runs ended, size is the sum of their sizes.
 	kept []*file
 	size int64
-	// current is the run that is being recorded, or has been; writers has it while it is.
-	current *file
-	writers sync.WaitGroup
 	// timer removes the oldest one when it is too old.
 	timer *time.Timer
 	// until is the end of the time in which all runs of a hook are recorded, by its name.
@@ -72,8 +68,6 @@ type file struct {
 	path string
 	// length is the number of bytes, size that of their blocks.
 	length, size int64
-	// written is closed when the recording is in its file, or will never be.
-	written chan struct{}
 }
 
 // of reports whether f is that of a run, or of the last attempt of a task.
@@ -98,7 +92,8 @@ func (r *Recorder) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.writers.Wait()
+	r.writing <- struct{}{} // the last one is written
+	<-r.writing
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timer != nil {
@@ -170,11 +165,9 @@ type Run struct {
 }
 
 // Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the
-// hook are. Keep has read the files of the run when it returns; the recording is written afterwards, because the lane waits.
+// hook are.
 func (r *Recorder) Keep(run Run) (busy bool) {
-	f := &file{hook: run.Hook.Name, run: run.ID, at: time.Now(), written: make(chan struct{})}
 	_, always := r.mode(run.Hook)
-	f.last = !always
 	if always {
 		r.writing <- struct{}{}
 	} else {
@@ -184,30 +177,10 @@ func (r *Recorder) Keep(run Run) (busy bool) {
 			return true
 		}
 	}
-	end := func(err error) {
-		if err != nil {
-			r.opts.Log.Warn("A run is not recorded", "hook", f.hook, "run", f.run, "error", err.Error())
-		}
-		<-r.writing // first: who waits until this run is recorded expects that the next one is
-		close(f.written)
+	defer func() { <-r.writing }()
+	if err := r.keep(&file{hook: run.Hook.Name, run: run.ID, at: time.Now(), last: !always}, run); err != nil {
+		r.opts.Log.Warn("A run is not recorded", "hook", run.Hook.Name, "run", run.ID, "error", err.Error())
 	}
-	contexts, err := r.read(run)
-	if err == nil {
-		err = r.begin(f)
-	}
-	if err != nil {
-		end(err)
-		return false
-	}
-	go func() {
-		defer r.writers.Done()
-		defer func() {
-			if reason := recover(); reason != nil { // it is outside of what package run recovers
-				end(fmt.Errorf("the operator panicked, which is a bug in it: %v: %s", reason, debug.Stack()))
-			}
-		}()
-		end(r.keep(f, contexts, run))
-	}()
 	return false
 }
 
@@ -232,8 +205,19 @@ func (r *Recorder) read(run Run) ([]byte, error) {
 	return os.ReadFile(run.Contexts)
 }
 
-// keep writes a recording, and adds it to the others.
-func (r *Recorder) keep(f *file, contexts []byte, run Run) error {
+// keep writes a recording, and adds it to the others, instead of the last failed run of the hook.
+func (r *Recorder) keep(f *file, run Run) error {
+	contexts, err := r.read(run)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	closed := r.closed
+	r.remove(func(other *file) bool { return other.last && f.last && other.hook == f.hook })
+	r.mu.Unlock()
+	if closed {
+		return errors.New("the operator is shutting down")
+	}
 	to, err := r.open(f)
 	if err != nil {
 		return err
@@ -262,21 +246,6 @@ func (r *Recorder) open(f *file) (*os.File, error) {
 	}
 	return to, err
 }
-
-// begin makes f the run that is being recorded. It removes the last failed run of the hook.
-func (r *Recorder) begin(f *file) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return errClosed
-	}
-	r.remove(func(other *file) bool { return other.last && f.last && other.hook == f.hook })
-	r.current = f
-	r.writers.Add(1)
-	return nil
-}
-
-var errClosed = errors.New("the operator is shutting down")
 
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
@@ -359,10 +328,7 @@ func (r *Recorder) add(f *file) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.size = (f.length + block - 1) / block * block
-	switch {
-	case r.closed:
-		return errClosed
-	case f.size > r.limit:
+	if f.size > r.limit {
 		return tooLarge(f.size, r.limit)
 	}
 	r.kept = append(r.kept, f)
@@ -409,12 +375,6 @@ func (r *Recorder) expire() {
 
 // Read returns the recording of a run, by its id or by that of its task for the last attempt; nil if there is none.
 func (r *Recorder) Read(run string) ([]byte, error) {
-	r.mu.Lock()
-	current := r.current
-	r.mu.Unlock()
-	if current != nil && current.of(run) {
-		<-current.written
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range slices.Backward(r.kept) {
