@@ -427,9 +427,6 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	result, err := r.opts.Executor.Execute(ctx, in)
 	addWorker(ctx, result.Served)
 	endTrace(err)
-	if result.Slowed {
-		log.Warn("The hook has printed more than 10 MiB, so its output was read at 4 MiB/s from then on: print less")
-	}
 	if result.HeldOpen {
 		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the " +
 			"output of background processes")

@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - The process leads a process group of its own. To end a run early, the whole group gets SIGTERM, and SIGKILL after a
 //     delay or as soon as Options.Kill ends.
-//   - Lines of output are delivered complete, up to 16 MiB, in order per stream. After 10 MiB, the output of a run is read at 4 MiB/s.
+//   - Lines of output are delivered complete, up to 16 MiB, in order per stream, as long as the bound of the output allows.
 //   - Execute returns when the process has ended and its output has been read. If a background process keeps the output open,
 //     Execute reads on for a short time only, and does not signal that process.
 //   - No goroutine that Execute started outlives it.
@@ -38,8 +38,6 @@ type Executor struct {
 	opts Options
 	// endOf is replaced in tests.
 	endOf func(pid int) (*signal, error)
-	now   func() time.Time
-	sleep func(time.Duration)
 
 	mu sync.Mutex
 	// null is nil until it has been opened.
@@ -53,7 +51,7 @@ func New(opts Options) *Executor {
 	if opts.Kill == nil {
 		opts.Kill = context.Background()
 	}
-	return &Executor{opts: opts, endOf: endOf, now: time.Now, sleep: time.Sleep}
+	return &Executor{opts: opts, endOf: endOf}
 }
 
 // Invocation is what to run.
@@ -70,7 +68,7 @@ type Invocation struct {
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
-	// Output is how many bytes of lines are delivered; 0 means all. The rest is read and dropped. Dropped, if set, is called with the first
+	// Output is how many bytes of lines are delivered; 0 means all. The rest is read slowly and dropped. Dropped, if set, is called with the first
 	// line of it.
 	Output  int64
 	Dropped func()
@@ -81,8 +79,6 @@ type Result struct {
 	Usage Usage
 	// HeldOpen reports that a background process kept the output open.
 	HeldOpen bool
-	// Slowed reports that the process has printed so much that its output was read slowly.
-	Slowed bool
 	// Served is the worker that has served the run.
 	Served Served
 }
@@ -104,8 +100,8 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	started := time.Now() // before the time limit begins, so that no run appears shorter than its limit
 	ctx, timeout, cancel := in.limited(ctx)
 	defer cancel()
-	tail, pace := &tail{}, e.newPace(in)
-	out := []*stream{newStream(in.Stdout, nil, pace), newStream(in.Stderr, tail, pace)}
+	tail, bound := &tail{}, boundOf(in)
+	out := []*stream{newStream(in.Stdout, nil, bound), newStream(in.Stderr, tail, bound)}
 	defer closeAll(out)
 	c, err := e.start(ctx, in, out)
 	if err != nil {
@@ -118,7 +114,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		c.kill() // without a reader it would block on a full pipe
 	}
 	err = errors.Join(err, c.reap())
-	result := Result{HeldOpen: readOn(out, c.ended.Add(e.opts.DrainDelay)), Usage: c.usage(started), Slowed: pace.slowed()}
+	result := Result{HeldOpen: readOn(out, c.ended.Add(e.opts.DrainDelay)), Usage: c.usage(started)}
 	if err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}

@@ -76,7 +76,7 @@ func (e *Executor) StartResident(o ResidentOptions) (*Resident, error) {
 		w.closeFiles()
 		return nil, fmt.Errorf("%s FAILED: cannot start a worker: %w", o.Hook, err)
 	}
-	w.out = w.outside(e)
+	w.out = w.outside()
 	o.Vars = []string{WorkerVariable + "=3"}
 	w.child, err = e.start(w.ctx, o.Invocation, w.out, uintptr(theirs))
 	if err != nil {
@@ -104,10 +104,10 @@ func (w *Resident) open() (theirs int, err error) {
 }
 
 // outside returns closed streams that deliver what is printed outside of runs.
-func (w *Resident) outside(e *Executor) []*stream {
-	pace := e.newPace(w.opts.Invocation)
+func (w *Resident) outside() []*stream {
+	bound := boundOf(w.opts.Invocation)
 	w.tail = &tail{}
-	return []*stream{newStream(w.opts.Stdout, nil, pace), newStream(w.opts.Stderr, w.tail, pace)}
+	return []*stream{newStream(w.opts.Stdout, nil, bound), newStream(w.opts.Stderr, w.tail, bound)}
 }
 
 func (w *Resident) closeFiles() {
@@ -128,8 +128,8 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	tail, pace := &tail{}, w.e.newPace(in)
-	stdout, stderr := newStream(in.Stdout, nil, pace), newStream(in.Stderr, tail, pace)
+	tail, bound := &tail{}, boundOf(in)
+	stdout, stderr := newStream(in.Stdout, nil, bound), newStream(in.Stderr, tail, bound)
 	out, paths := []*stream{stdout, stderr}, []string{in.Worker.Stdout, in.Worker.Stderr}
 	defer closeAll(out)
 	for i, s := range out {
@@ -148,7 +148,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 		return Result{}, ErrWorkerGone
 	}
 	result, err := w.serve(ctx, timeout, in, text, out)
-	result.Usage.Wall, result.Slowed = time.Since(started), pace.slowed()
+	result.Usage.Wall = time.Since(started)
 	result.HeldOpen = readOn(out, time.Now().Add(w.e.opts.DrainDelay))
 	stdout.lines.end()
 	stderr.lines.end()
@@ -184,7 +184,7 @@ func (w *Resident) serve(ctx context.Context, timeout *TimeoutError, in Invocati
 		err = &ExitError{Hook: in.Hook, Status: "exit status " + strconv.Itoa(w.run.status)}
 	}
 	w.drainOwn()
-	w.deliverTo(w.outside(w.e))
+	w.deliverTo(w.outside())
 	result.Usage = Usage{User: used.User - w.before.User, System: used.System - w.before.System, MaxRSS: used.MaxRSS}
 	w.run, w.before = nil, used
 	return result, err

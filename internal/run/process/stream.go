@@ -2,11 +2,11 @@ package process
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,12 +17,12 @@ type stream struct {
 	// read is ours, write is the process's. A closed one is -1.
 	read, write int
 	lines       lineReader
-	pace        *pace
+	bound       *bound
 }
 
-// newStream returns a closed stream. Lines go to deliver, a copy of the end goes to keep. The pace is that of all streams of a run.
-func newStream(deliver func([]byte), keep *tail, pace *pace) *stream {
-	return &stream{-1, -1, lineReader{deliver: pace.within(deliver), keep: keep, longest: pace.longest()}, pace}
+// newStream returns a closed stream. Lines go to deliver, a copy of the end goes to keep. The bound is that of all streams of a run.
+func newStream(deliver func([]byte), keep *tail, bound *bound) *stream {
+	return &stream{-1, -1, lineReader{deliver: bound.within(deliver), keep: keep, longest: bound.longest()}, bound}
 }
 
 // open makes the pipe of a stream.
@@ -52,7 +52,7 @@ func (s *stream) openNamed(path string) error {
 // deliverTo lets later lines go elsewhere.
 func (s *stream) deliverTo(other *stream) {
 	s.lines.end()
-	s.lines, s.pace = other.lines, other.pace
+	s.lines, s.bound = other.lines, other.bound
 }
 
 func closeAll(streams []*stream) {
@@ -83,7 +83,9 @@ func (s *stream) ready(events int16) {
 		if s.lines.from(descriptor(s.read)) != nil {
 			s.closeRead()
 		}
-		s.pace.add(s.lines.last)
+		if s.bound.over {
+			time.Sleep(slowRead)
+		}
 	}
 }
 
@@ -117,7 +119,7 @@ const (
 type lineReader struct {
 	deliver func([]byte)
 	keep    *tail
-	// longest is the length at which a line is split; 0 means maxLine.
+	// longest is the length at which a line is split.
 	longest int
 	// buf is the beginning of a line.
 	buf []byte
@@ -147,7 +149,7 @@ func (l *lineReader) from(r io.Reader) error {
 		l.deliver(rest[:seen+end])
 		rest, seen = rest[seen+end+1:], 0
 	}
-	if len(rest) >= cmp.Or(l.longest, maxLine) {
+	if len(rest) >= l.longest {
 		l.deliver(rest)
 		rest = nil
 	}

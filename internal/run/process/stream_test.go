@@ -29,7 +29,7 @@ func TestLongLines(t *testing.T) {
 
 // readLines reads until the end.
 func readLines(r io.Reader, deliver func([]byte), keep *tail) {
-	l := lineReader{deliver: deliver, keep: keep}
+	l := lineReader{deliver: deliver, keep: keep, longest: maxLine}
 	for l.from(r) == nil {
 	}
 }

@@ -301,6 +301,9 @@ func (p *Pool) carryOut(c *crew, todo []action) {
 	}
 }
 
+// maxBetween bounds what is logged of a worker before its first run and between two runs.
+const maxBetween = 1 << 20
+
 // run starts the process of a member, and follows it until its end.
 func (p *Pool) run(c *crew, m *member) {
 	log := p.opts.Log.With("hook", c.key.hook, "worker", m.number)
@@ -311,7 +314,10 @@ func (p *Pool) run(c *crew, m *member) {
 	defer stdout.Close()
 	defer stderr.Close()
 	o := process.ResidentOptions{Invocation: c.start, ReadyTimeout: p.opts.ReadyTimeout, Ended: func(err error) { p.gone(c, m, err, log) }}
-	o.Stdout, o.Stderr = stdout.Line, stderr.Line
+	o.Stdout, o.Stderr, o.Output = stdout.Line, stderr.Line, maxBetween
+	o.Dropped = func() {
+		log.Warn("The worker has printed more than is logged between two runs, the rest is dropped", "limit", maxBetween)
+	}
 	began := time.Now()
 	o.Ready = func() {
 		took := time.Since(began)
