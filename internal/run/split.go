@@ -1,43 +1,30 @@
 package run
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
-	"syscall"
 
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// writeContexts writes as many contexts of the task as fit, by MaxContextBytes and on the disk, but at least one. The others are left to
-// the next task of the lane.
+// writeContexts writes as many contexts of the task as fit, by MaxContextBytes, but at least one. The others are left to the next task of the
+// lane.
 func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Context, log *slog.Logger) error {
 	n := t.events.Len()
 	if most := r.opts.MaxContextBytes; most > 0 && n > 1 && t.divisible() {
-		n, _ = t.fit(frames, most)
+		n = t.fit(frames, most)
 	}
 	var heads []byte
-	var err error
-	for again := true; again; {
-		err = f.WriteContexts(func(w io.Writer) (err error) {
-			contexts := t.contexts(frames, n)
-			if !t.Hook().ShellLibrary {
-				return wire.WriteContexts(w, t.Hook().Contexts, contexts)
-			}
-			heads, err = wire.WriteContextsAndHeads(w, t.Hook().Contexts, contexts)
-			return err
-		})
-		full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-		if again = full && n > 1 && t.divisible(); again {
-			n /= 2
-		} else if full {
-			_, size := t.fit(frames, 0)
-			err = fmt.Errorf("%w: the binding context has %s", err, bytesText(size))
+	err := f.WriteContexts(func(w io.Writer) (err error) {
+		contexts := t.contexts(frames, n)
+		if !t.Hook().ShellLibrary {
+			return wire.WriteContexts(w, t.Hook().Contexts, contexts)
 		}
-	}
+		heads, err = wire.WriteContextsAndHeads(w, t.Hook().Contexts, contexts)
+		return err
+	})
 	if err == nil {
 		f.WriteHeads(heads)
 	}
@@ -51,9 +38,8 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 // divisible reports whether several runs may deliver the events: those of a Synchronization are one context.
 func (t *Task) divisible() bool { return !t.synchronizes() && t.readExtra().review == nil }
 
-// fit returns how many contexts, at least one, have no more bytes than most in a file, and how many bytes that has. Below 1, most means the
-// first context alone.
-func (t *Task) fit(frames []wire.Context, most int) (n, size int) {
+// fit returns how many contexts, at least one, have no more bytes than most in a file.
+func (t *Task) fit(frames []wire.Context, most int) (n int) {
 	h := t.Hook()
 	snapshots := make([]int, len(frames)) // each context of a binding has the same
 	for i, frame := range frames {
@@ -63,7 +49,7 @@ func (t *Task) fit(frames []wire.Context, most int) (n, size int) {
 			snapshots[i] = wire.ContextSize(h.Contexts, frame) - wire.ContextSize(h.Contexts, bare)
 		}
 	}
-	size = len("[]\n")
+	size := len("[]\n")
 	for c := range t.contexts(frames, t.events.Len()) {
 		c.Snapshots = nil
 		more := wire.ContextSize(h.Contexts, c) + snapshots[frameOf(frames, &c.Event)]
@@ -75,7 +61,7 @@ func (t *Task) fit(frames []wire.Context, most int) (n, size int) {
 		}
 		n, size = n+1, size+more
 	}
-	return n, size
+	return n
 }
 
 // split leaves all events but the first n to a task of its own.
@@ -123,11 +109,4 @@ func (t *Task) Replace(waiting *Task) (empty, done bool) {
 		t.runner.opts.Replaced(&ev)
 	}
 	return waiting.events.Len() == 0, true
-}
-
-func bytesText(n int) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }

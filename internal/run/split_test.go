@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -218,105 +215,5 @@ func TestSynchronizationIsNotSplit(t *testing.T) {
 	drain(t, head)
 	if len(got.runs) != 1 {
 		t.Errorf("%d runs", len(got.runs))
-	}
-}
-
-// smallDisk returns a directory with a file system of its own, of so many MiB.
-func smallDisk(t *testing.T, size int) string {
-	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", size)); err != nil {
-		t.Skipf("a tmpfs cannot be mounted: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return filepath.Join(dir, "runs")
-}
-
-// diskPayload is a payload on a disk that is full after some bytes of a file.
-type diskPayload struct {
-	event.Memory
-	index int
-	disk  *fullDisk
-}
-
-type fullDisk struct{ last, used, size int }
-
-func (p diskPayload) Bytes() ([]byte, error) {
-	d := p.disk
-	if p.index <= d.last { // another file
-		d.used = 0
-	}
-	d.last = p.index
-	if d.used += len(p.Memory); d.used > d.size {
-		return nil, syscall.ENOSPC
-	}
-	return p.Memory, nil
-}
-
-// A full disk halves the run repeatedly, and uses up no attempt.
-func TestFullDiskHalvesTheRun(t *testing.T) {
-	h := hookOf("-")
-	r, got := splitting(t, t.TempDir(), 0)
-	r.Add([]*hook.Hook{h})
-	disk := &fullDisk{size: 3500}
-	var head *Task
-	for i := range 13 {
-		ev := object(h, 0, event.Modified, fmt.Sprint(i), 1000)
-		ev.Object.Full = diskPayload{ev.Object.Full.(event.Memory), i, disk}
-		if next := r.Task(ev); head == nil {
-			head = next
-		} else {
-			head.Absorb(next)
-		}
-	}
-	var runs []string
-	for task := head; task != nil; task = task.Rest() {
-		if err := task.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		disk.last = math.MaxInt
-		runs = append(runs, fmt.Sprint(got.runs[len(got.runs)-1].names, " attempt ", task.readExtra().attempts))
-	}
-	want := []string{
-		"[a0 a1 a2] attempt 1", "[a3 a4] attempt 1", "[a5 a6] attempt 1", "[a7 a8 a9] attempt 1", "[a10 a11 a12] attempt 1",
-	}
-	if !slices.Equal(runs, want) {
-		t.Errorf("runs %q, want %q", runs, want)
-	}
-}
-
-// A full disk halves the run and uses up no attempt. A context that does not fit alone fails with its size.
-func TestFullDisk(t *testing.T) {
-	dir := smallDisk(t, 4)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	h := hookOf("-")
-	r, got := splitting(t, dir, 32<<20)
-	var log bytes.Buffer
-	r.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
-	r.Add([]*hook.Hook{h})
-	head := r.Task(object(h, 0, event.Modified, "0", 900<<10))
-	for i := 1; i < 20; i++ {
-		head.Absorb(r.Task(object(h, 0, event.Modified, fmt.Sprint(i), 900<<10)))
-	}
-	for task := head; task != nil; task = task.Rest() {
-		if err := task.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var all []string
-	for _, run := range got.runs {
-		all = append(all, run.names...)
-	}
-	if len(all) != 20 || all[0] != "a0" || all[19] != "a19" || len(got.runs) < 5 {
-		t.Errorf("%d runs with %q", len(got.runs), all)
-	}
-	if n := strings.Count(log.String(), "do not fit") + strings.Count(log.String(), "Not all binding contexts fit"); n == 0 {
-		t.Errorf("the log: %s", log.String())
-	}
-	large := r.Task(object(h, 0, event.Modified, "large", 5<<20))
-	if err := large.Run(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "no space left on device: the binding context has 5.0 MiB") || large.Rest() != nil {
-		t.Errorf("error %v", err)
 	}
 }
