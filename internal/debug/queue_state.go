@@ -183,40 +183,33 @@ var phases = map[queue.Phase]Phase{
 
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (r QueueSet) Queues(limit int) (all []Queue) {
+	due := r.Requeues()
 	for _, name := range r.Names(hook.MainQueue) {
-		r.Look(name, "", limit, func(s queue.State, lanes []queue.Lane) { all = append(all, queueOf(s, lanes, limit)) })
-	}
-	for _, d := range r.Requeues() {
-		if i := slices.IndexFunc(all, func(q Queue) bool { return q.Name == d.Queue }); i >= 0 {
-			all[i].Due = append(all[i].Due, d)
-			all[i].Requeues = requeues(all[i:i+1], nil)
-		}
-	}
-	for _, name := range r.PausedQueues() {
-		if !slices.ContainsFunc(all, func(q Queue) bool { return q.Name == name }) {
-			all = append(all, pausedQueue(name))
+		if q, ok := r.Queue(name, limit); ok {
+			q.Due = slices.DeleteFunc(slices.Clone(due), func(d pending.Due) bool { return d.Queue != name })
+			q.Requeues = requeues([]Queue{q}, nil)
+			all = append(all, q)
 		}
 	}
 	return all
 }
 
-// pausedQueue is one that has had no task.
-func pausedQueue(name string) Queue { return Queue{Name: name, Paused: true, Status: "paused"} }
-
 // Queue copies one queue.
-func (r QueueSet) Queue(name string, limit int) (q Queue, ok bool) {
-	ok = r.Look(name, "", limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
-	if !ok && slices.Contains(r.PausedQueues(), name) {
-		return pausedQueue(name), true
-	}
+func (r QueueSet) Queue(name string, limit int) (Queue, bool) {
+	q, _, ok := r.look(name, "", limit, limit)
 	return q, ok
 }
 
 // Lanes copies lanes of one queue.
 func (r QueueSet) Lanes(name, text string, limit int) (q Queue, matching int, ok bool) {
-	ok = r.Look(name, text, limit, func(s queue.State, lanes []queue.Lane) { q, matching = queueOf(s, lanes, 1), s.Matching })
+	return r.look(name, text, limit, 1)
+}
+
+// look copies a queue with at most so many lanes and tasks. One that is paused may have had no task.
+func (r QueueSet) look(name, text string, lanes, tasks int) (q Queue, matching int, ok bool) {
+	ok = r.Look(name, text, lanes, func(s queue.State, l []queue.Lane) { q, matching = queueOf(s, l, tasks), s.Matching })
 	if !ok && slices.Contains(r.PausedQueues(), name) {
-		return pausedQueue(name), 0, true
+		return Queue{Name: name, Paused: true, Status: "paused"}, 0, true
 	}
 	return q, matching, ok
 }

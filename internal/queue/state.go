@@ -88,11 +88,16 @@ func (l Lane) Status() string {
 	return ""
 }
 
-// Names are those of all queues: the first one, if it is there, then the others, sorted.
+// Names are those of all queues, and of those that are paused before they have had a task: the first one, if it is there, then the others,
+// sorted.
 func (s *Set) Names(first string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.queues), func(a, b string) int {
+	names := maps.Clone(s.paused)
+	for name := range s.queues {
+		names[name] = true
+	}
+	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
 		return cmp.Or(cmp.Compare(last(a != first), last(b != first)), cmp.Compare(a, b))
 	})
 }
