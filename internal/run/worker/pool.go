@@ -127,7 +127,7 @@ func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Resu
 		}
 		waited := time.Since(began)
 		if err := p.opts.Check(ctx); err != nil {
-			p.back(c, granted)
+			p.served(c, granted, false)
 			return process.Result{}, err
 		}
 		result, err := granted.worker.Serve(ctx, in)
@@ -136,7 +136,7 @@ func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Resu
 			continue
 		}
 		result.Served = process.Served{Worker: granted.member.number, Run: granted.member.runs + 1, Started: waited}
-		p.served(c, granted)
+		p.served(c, granted, true)
 		return result, err
 	}
 }
@@ -161,7 +161,7 @@ func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, e
 	select {
 	case g := <-granted: // both were there
 		if g.err == nil {
-			p.back(c, g)
+			p.served(c, g, false)
 		}
 	default:
 	}
@@ -389,24 +389,18 @@ func (p *Pool) measure(hook string) {
 	p.opts.Meter.Workers(hook, n)
 }
 
-// served is called when a worker has served a run.
-func (p *Pool) served(c *crew, g grant) {
+// served is called when a worker has served a run, or is not used after all.
+func (p *Pool) served(c *crew, g grant, used bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if g.worker.Alive() {
-		p.do(c, c.served(time.Now(), g.member))
-		c.outcomes.served(g.member.runs, c.always)
+	if !g.worker.Alive() {
+		return
 	}
-}
-
-// back is called when a worker is not used after all.
-func (p *Pool) back(c *crew, g grant) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if g.worker.Alive() {
+	if !used {
 		g.member.runs--
-		p.do(c, c.served(time.Now(), g.member))
 	}
+	p.do(c, c.served(time.Now(), g.member))
+	c.outcomes.served(g.member.runs, c.always)
 }
 
 // unsent is called when a worker had ended before it got its run.
