@@ -110,11 +110,11 @@ func last(is bool) int {
 	return 0
 }
 
-// Look shows a queue and its first lanes, at most as many as limit, below 0 all, and reports whether there is one of the name. Lanes that wait
-// for their next attempt come first, by its time, then those that run, failed ones first, then the others in the order in which they became
-// ready. With a text, only lanes whose keys contain it are shown: those whose head has failed first, then the others, by key. The queue is
-// locked while look has it, so that nothing changes, for as long as it takes to show these lanes, or to search all of them for a text: look must
-// be quick, must not call the Set, and must keep no task.
+// Look shows a queue and its first lanes, at most as many as limit, below 0 all, and reports whether there is one of the name. Lanes that
+// wait for their next attempt come first, by its time, then those that run, failed ones first, then the others in the order in which they
+// became ready. With a text, only lanes whose keys contain it are shown: those whose head has failed first, then the others, by key.
+// The queue is locked while look has it, so that nothing changes, for as long as it takes to show these lanes, or to search all of them for
+// a text: look must be quick, must not call the Set, and must keep no task.
 func (s *Set) Look(name, text string, limit int, look func(State, []Lane)) bool {
 	q := s.find(name)
 	if q == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// writeContexts writes as many contexts of the task as fit, by MaxContextBytes, but at least one. The others are left to the next task of the
-// lane.
+// writeContexts writes as many contexts of the task as fit, by MaxContextBytes, but at least one. The others are left to the next task of
+// the lane.
 func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Context, log *slog.Logger) error {
 	n := t.events.Len()
 	if most := r.opts.MaxContextBytes; most > 0 && n > 1 && t.divisible() {

@@ -68,8 +68,8 @@ type Invocation struct {
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
-	// Output is how many bytes of lines are delivered; 0 means all. The rest is read slowly and dropped. Dropped, if set, is called with the first
-	// line of it.
+	// Output is how many bytes of lines are delivered; 0 means all. The rest is read slowly and dropped. Dropped, if set, is called with the
+	// first line of it.
 	Output  int64
 	Dropped func()
 }
