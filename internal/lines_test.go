@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75928
-	testLines    = 69766
+	productLines = 75632
+	testLines    = 69237
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,13 +25,13 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2253,
 	"internal/console":                   1770,
-	"internal/debug":                     6822,
+	"internal/debug":                     6817,
 	"internal/debug/history":             858,
 	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2252,
+	"internal/dev/simulate":              2254,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              722,
@@ -47,16 +47,16 @@ var packageLines = map[string]int{
 	"internal/jq":                        1641,
 	"internal/kube":                      1528,
 	"internal/lifecycle":                 1872,
-	"internal/queue":                     2081,
+	"internal/queue":                     1934,
 	"internal/replica":                   1132,
 	"internal/replica/ownership":         644,
-	"internal/run":                       2824,
+	"internal/run":                       2786,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
-	"internal/run/process":               1684,
-	"internal/run/recording":             910,
+	"internal/run/process":               1652,
+	"internal/run/recording":             870,
 	"internal/run/worker":                869,
-	"internal/run/workspace":             1008,
+	"internal/run/workspace":             972,
 	"internal/schema":                    269,
 	"internal/script":                    415,
 	"internal/shard":                     160,
