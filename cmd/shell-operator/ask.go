@@ -7,11 +7,9 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -66,30 +64,11 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 	return commands
 }
 
-// Formats of answers. Tables of lists are made here, from JSON.
+// Formats of answers, the default first. Tables of lists are made here, from JSON.
 var (
-	answerFormats = []string{"text", "json", "yaml"}
-	// listFormats are those of lists, the default first.
-	listFormats = []string{"table", "wide", "name", "json", "yaml"}
+	answerFormats = []string{formatText, formatJSON, formatYAML}
+	listFormats   = []string{"table", "wide", "name", formatJSON, formatYAML}
 )
-
-// addOutput adds the flag for the format. The first format is the default.
-func (a *asking) addOutput(c *cobra.Command, formats ...string) {
-	if len(formats) == 0 {
-		formats = answerFormats
-	}
-	c.Flags().StringP("output", "o", formats[0], "format of the answer: "+strings.Join(formats, ", "))
-	c.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if a.output, err = cmd.Flags().GetString("output"); err == nil && !slices.Contains(formats, a.output) {
-			err = fmt.Errorf("--output %q: use one of %s", a.output, strings.Join(formats, ", "))
-			if slices.Contains(listFormats, a.output) {
-				err = &hinted{err, "hooks, queues, parked, runs, sets and finalizers are tables"}
-			}
-		}
-		return err
-	}
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-}
 
 // out is stdout. On a terminal it escapes control characters: answers contain output of hooks and names of objects.
 func (a *asking) out() io.Writer {
@@ -109,11 +88,6 @@ func (a *asking) client() *debug.Client {
 		return a.direct
 	}
 	return debug.NewClient(a.settings.place(), a.timeout)
-}
-
-// interruptible ends with Ctrl-C.
-func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 }
 
 // show prints the answer to a path without extension, and a query.

@@ -33,10 +33,10 @@ shown if they are paused.
 			if err != nil || period <= 0 {
 				period = time.Second
 			}
-			return a.repeat(cmd, period, show)
+			return a.repeat(period, show)
 		},
 	}
-	a.addOutput(c)
+	addFormat(c, &a.output, answerFormats...)
 	c.Flags().BoolVarP(&showEmpty, "show-empty", "e", false, "include empty queues")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "refresh until Ctrl-C")
 	c.Flags().StringVarP(&interval, "watchInterval", "t", "1s", "refresh interval")

@@ -58,9 +58,9 @@ func (a *asking) routeCommand(r *debug.Route, use string) *cobra.Command {
 		c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done")
 	}
 	if is.List == nil {
-		a.addOutput(c)
+		addFormat(c, &a.output, answerFormats...)
 	} else {
-		a.addOutput(c, listFormats...)
+		addFormat(c, &a.output, listFormats...)
 		c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show changes until Ctrl-C; the list is read every %s", is.List.Every))
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {

@@ -32,8 +32,17 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 		Example: "  shell-operator status\n  shell-operator status -o json | jq .healthy\n  shell-operator status --url http://127.0.0.1:9115",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watched {
-				return a.watchStatus(cmd, address)
+			switch {
+			case watched && a.output != formatText:
+				return &hinted{fmt.Errorf("--watch shows text, not %s", a.output), "shell-operator tail -o json streams runs as they happen"}
+			case watched:
+				return a.repeat(statusEvery, func(ctx context.Context) error {
+					s, _, err := a.statusOf(ctx, address)
+					if err == nil {
+						_, err = io.WriteString(a.out(), s.Text(time.Now()))
+					}
+					return err
+				})
 			}
 			s, answer, err := a.statusOf(cmd.Context(), address)
 			if err != nil {
@@ -47,7 +56,7 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 			return errors.Join(err, verdict(s))
 		},
 	}
-	a.addOutput(c)
+	addFormat(c, &a.output, answerFormats...)
 	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show changes until Ctrl-C; the status is read every %s", statusEvery))
 	c.Flags().StringVar(&address, "url", "", "address of the operator's metrics and health, as http://host:port or host:port")
 	return c
@@ -55,31 +64,6 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 
 // statusEvery is how often a watched status is read: the operator pushes runs only, and most of the status changes without one.
 const statusEvery = 2 * time.Second
-
-// watchStatus refreshes the screen of a terminal. Elsewhere it prints the status again whenever more than ages has changed.
-func (a *asking) watchStatus(cmd *cobra.Command, address string) error {
-	if a.output != "text" {
-		return &hinted{fmt.Errorf("--watch shows text, not %s", a.output), "shell-operator tail -o json streams runs as they happen"}
-	}
-	follow := a.every
-	if isTerminal(a.stdout) {
-		follow = a.repeat
-	}
-	before := ""
-	return follow(cmd, statusEvery, func(ctx context.Context) error {
-		s, _, err := a.statusOf(ctx, address)
-		if err != nil {
-			return err
-		}
-		if text := s.Text(time.Time{}); text == before && !isTerminal(a.stdout) {
-			return nil
-		} else {
-			before = text
-		}
-		_, err = io.WriteString(a.out(), s.Text(time.Now()))
-		return err
-	})
-}
 
 // unanswered is the error of a status without an answer.
 type unanswered struct{ error }

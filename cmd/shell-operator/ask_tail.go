@@ -24,7 +24,7 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 			"shell-operator tail -o json | jq -r 'select(.kind == \"ended\").text'",
 		Args: upToOne("one hook"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := interruptible(cmd)
+			ctx, stop := untilSignal()
 			defer stop()
 			path, whom := "/tail", "all hooks"
 			if len(args) == 1 {
@@ -45,7 +45,7 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 			return err
 		},
 	}
-	a.addOutput(c)
+	addFormat(c, &a.output, answerFormats...)
 	c.Flags().IntVar(&last, "last", 0, "begin with the ends of the last `N` runs")
 	return c
 }

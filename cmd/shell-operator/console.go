@@ -46,7 +46,7 @@ minute; Enter makes another one.`,
 			if len(args) == 1 {
 				page = args[0]
 			}
-			ctx, stop := interruptible(cmd)
+			ctx, stop := untilSignal()
 			defer stop()
 			return f.serve(ctx, cmd.InOrStdin(), a.stdout, page, console.Options{
 				Operator: debug.NewClient(a.settings.place(), a.timeout), Program: "shell-operator", Flags: a.socketFlag(), Timeout: a.timeout,

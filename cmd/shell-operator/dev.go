@@ -150,7 +150,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if err != nil {
 		return err
 	}
-	if err := printReport(d.out, string(formatText), true, report); err != nil {
+	if err := printReport(d.out, formatText, true, report); err != nil {
 		return err
 	}
 	if report.Errors > 0 {
@@ -201,7 +201,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 				fmt.Fprintf(d.out, "tests: %v\n", err)
 				return
 			}
-			_ = printTests(d.out, string(formatText), report, false) // a terminal that is gone
+			_ = printTests(d.out, formatText, report, false) // a terminal that is gone
 			fmt.Fprintf(d.out, "tests: %s, %d failed\n", count(len(report.Cases), "case"), report.Failed)
 		})
 	})
@@ -224,7 +224,7 @@ func (d *devSession) reloaded(ctx context.Context, rejected error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil || report.Errors == 0 || printReport(d.out, string(formatText), true, report) != nil {
+	if err != nil || report.Errors == 0 || printReport(d.out, formatText, true, report) != nil {
 		fmt.Fprintln(d.out, rejected)
 	}
 	fmt.Fprintln(d.out, "the hooks are not reloaded, the previous ones stay active")

@@ -15,7 +15,7 @@ import (
 )
 
 func newExplainCommand(stdout io.Writer) *cobra.Command {
-	output := string(formatText)
+	output := formatText
 	cmd := &cobra.Command{
 		Use:   "explain [KEY|PAGE [WORD]|CODE]",
 		Short: "Explain keys of the files that hooks read and write, the libraries, and codes of errors",
@@ -86,7 +86,7 @@ func explained(output string, args []string) (string, error) {
 	}
 	page, isPage := explainedPages[args[0]]
 	switch {
-	case output == string(formatSchema):
+	case output == formatSchema:
 		text, ok := schemas[args[0]]
 		if !ok || word != "" {
 			return "", fmt.Errorf("-o %s prints a whole schema: name one of %s", formatSchema, strings.Join(schemaWords(), ", "))

@@ -84,7 +84,7 @@ func TestAgents(t *testing.T) {
 	}
 	calls := regexp.MustCompile("`(?:shell-operator )?explain ([a-z][^`]*)`").FindAllStringSubmatch(string(text), -1)
 	for _, call := range calls {
-		output, args := string(formatText), strings.Fields(call[1])
+		output, args := formatText, strings.Fields(call[1])
 		if len(args) == 3 {
 			output, args = args[2], args[:1]
 		}

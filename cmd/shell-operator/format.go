@@ -11,31 +11,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// format is the value of -o: how a command prints its result.
-type format string
-
+// Values of -o: how a command prints its result.
 const (
-	formatText   format = "text"
-	formatJSON   format = "json"
-	formatYAML   format = "yaml"
-	formatSchema format = "json-schema"
+	formatText   = "text"
+	formatJSON   = "json"
+	formatYAML   = "yaml"
+	formatSchema = "json-schema"
 )
 
-// addFormat adds -o to a command. The first of the formats is the default.
-func addFormat(cmd *cobra.Command, f *string, formats ...format) {
-	words := make([]string, len(formats))
-	for i, known := range formats {
-		words[i] = string(known)
-	}
-	cmd.Flags().StringVarP(f, "output", "o", words[0], "form of the result: "+strings.Join(words, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-	check := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains(words, *f) {
-			return fmt.Errorf("--output %q: use one of %s", *f, strings.Join(words, ", "))
-		}
-		if check != nil {
-			return check(cmd, args)
+// addFormat adds -o to a command, which sets f before the command runs. The first of the formats is the default.
+func addFormat(cmd *cobra.Command, f *string, formats ...string) {
+	cmd.Flags().StringP("output", "o", formats[0], "form of the result: "+strings.Join(formats, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if *f = cmd.Flag("output").Value.String(); !slices.Contains(formats, *f) {
+			return fmt.Errorf("--output %q: use one of %s", *f, strings.Join(formats, ", "))
 		}
 		return nil
 	}
@@ -48,7 +38,7 @@ func printValue(w io.Writer, f string, value any) error {
 		return fmt.Errorf("cannot print the result: %w", err)
 	}
 	text = append(text, '\n')
-	if format(f) == formatYAML {
+	if f == formatYAML {
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			return fmt.Errorf("cannot print the result: %w", err)
 		}

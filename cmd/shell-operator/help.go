@@ -126,28 +126,16 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	if hint := foreignCommands[args[0]]; hint != "" && !cmd.HasParent() {
-		return &hinted{fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), hint}
-	}
 	return &hinted{fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names)),
 		cmd.CommandPath() + " --help lists the commands"}
 }
 
-// foreignCommands are commands that users of similar programs try.
-var foreignCommands = map[string]string{
-	"apply": "shell-operator run HOOK --apply applies the operations of one run",
-}
-
-// refuseUnknown makes help, and commands that only have subcommands, fail for unknown words. By itself cobra prints the help of
-// the known part and succeeds.
+// refuseUnknown makes commands that only have subcommands fail for unknown words. By itself cobra prints the help of the known part and
+// succeeds.
 func refuseUnknown(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
-		switch {
-		case cmd.Name() == "help":
-			cmd.Run, cmd.RunE = nil, func(_ *cobra.Command, args []string) error { return help(root, args) }
-		case cmd.HasSubCommands() && !cmd.Runnable():
+		if cmd.HasSubCommands() && !cmd.Runnable() {
 			cmd.Args, cmd.RunE = noSuchCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
@@ -167,19 +155,6 @@ func arguments(least int, what string) cobra.PositionalArgs {
 	}
 }
 
-// help prints the help of a command.
-func help(cmd *cobra.Command, args []string) error {
-	found, rest, err := cmd.Find(args)
-	if err != nil {
-		return err
-	}
-	if len(rest) > 0 {
-		return noSuchCommand(found, rest)
-	}
-	found.InitDefaultHelpFlag()
-	return found.Help()
-}
-
 // noSuchFlag adds the nearest flag to the error about one that does not exist.
 func noSuchFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
@@ -191,8 +166,9 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &missing) {
 		return err
 	}
-	if shorthands := missing.GetSpecifiedShortnames(); shorthands != "" {
-		return &hinted{err, hintForShorthand(cmd, missing.GetSpecifiedName())}
+	hint := cmd.CommandPath() + " --help lists the flags"
+	if missing.GetSpecifiedShortnames() != "" {
+		return &hinted{err, hint}
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -200,21 +176,7 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	return &hinted{fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names)), cmd.CommandPath() + " --help lists the flags"}
-}
-
-// hintForShorthand is the next step for a flag of one letter that a command does not have.
-func hintForShorthand(cmd *cobra.Command, letter string) string {
-	switch letter {
-	case "n":
-		return "a hook sees the namespaces of its bindings, there is nothing to select; for an operator in a cluster use kubectl " +
-			cmd.CommandPath() + " -n NAMESPACE, for other commands --namespace"
-	case "A":
-		return "leave it out: a command shows what its operator has, of all namespaces"
-	case "w":
-		return "-w is a flag of status, hooks, queues, parked, runs, sets and finalizers; shell-operator tail follows runs"
-	}
-	return cmd.CommandPath() + " --help lists the flags"
+	return &hinted{fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names)), hint}
 }
 
 // hinted is an error with the next step.

@@ -73,7 +73,7 @@ func printReport(w io.Writer, output string, quiet bool, report dev.LintReport) 
 	if quiet {
 		report = report.WithoutNotes()
 	}
-	if format(output) != formatText {
+	if output != formatText {
 		for i, f := range report.Findings {
 			if f.Level != lint.Note {
 				report.Findings[i].Code = cmp.Or(f.Code, docs.CodeOf(f.Message))

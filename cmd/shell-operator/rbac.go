@@ -60,7 +60,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			if err != nil {
 				return err
 			}
-			if format(output) == formatJSON {
+			if output == formatJSON {
 				return printManifests(stdout, manifests)
 			}
 			_, err = io.WriteString(stdout, manifests)
@@ -146,5 +146,5 @@ func printManifests(w io.Writer, manifests string) error {
 		}
 		all.Items = append(all.Items, item)
 	}
-	return printValue(w, string(formatJSON), all)
+	return printValue(w, formatJSON, all)
 }

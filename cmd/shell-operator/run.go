@@ -79,16 +79,16 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			if contextFile != "" && t.Input == nil {
 				var err error
 				if t.Contexts, err = readInput(contextFile); err != nil {
-					return noContext(contextFile, err)
+					return fmt.Errorf("cannot read the binding context: %w", err)
 				}
 			}
-			if format(output) == formatText {
+			if output == formatText {
 				t.Line = func(stream, line string) { fmt.Fprintf(stdout, "%s | %s\n", stream, line) }
 			}
 			ctx, stop := untilSignal()
 			defer stop()
 			report, err := dev.Try(ctx, o, t)
-			if format(output) != formatText {
+			if output != formatText {
 				if report.Error != "" {
 					report.Code = docs.CodeOf(report.Error)
 				}
@@ -125,15 +125,6 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 type errNoRun struct{}
 
 func (errNoRun) Error() string { return "no event caused a run" }
-
-// noContext is the error for a context file that cannot be read. Elsewhere --context is a context of the kubeconfig.
-func noContext(path string, err error) error {
-	err = fmt.Errorf("cannot read the binding context: %w", err)
-	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(path, "./") {
-		return &hinted{err, "--context is a file with a binding context; a context of the kubeconfig is chosen by --kube-context " + path}
-	}
-	return err
-}
 
 // readInput never returns nil without an error: an empty file is not the same as none.
 func readInput(path string) ([]byte, error) {

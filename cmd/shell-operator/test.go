@@ -79,7 +79,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 }
 
 func printTests(w io.Writer, output string, r dev.TestReport, verbose bool) error {
-	if format(output) == formatJSON {
+	if output == formatJSON {
 		for _, c := range r.Cases {
 			for i := range c.Failures {
 				c.Failures[i].Code = docs.CodeOf(c.Failures[i].Message)

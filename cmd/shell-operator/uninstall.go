@@ -39,7 +39,7 @@ With --dry-run the command logs what it would do, and changes nothing.`,
 		Example: "  shell-operator uninstall --namespace shell-operator --deployment shell-operator",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := interruptible(cmd)
+			ctx, stop := untilSignal()
 			defer stop()
 			return uninstall(ctx, s.options(logger(s, stdout)), u)
 		},

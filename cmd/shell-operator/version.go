@@ -15,7 +15,7 @@ func newVersionCommand(stdout io.Writer) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if output != string(formatText) {
+			if output != formatText {
 				return printValue(stdout, output, map[string]string{"version": version, "jq": "gojq", "go": runtime.Version(),
 					"platform": runtime.GOOS + "/" + runtime.GOARCH})
 			}

@@ -61,9 +61,6 @@ const (
 	asActions Kind = "actions"
 )
 
-// changing reports that the column changes without an event.
-func (k Kind) changing() bool { return k == asAge || k == asTook || k == asLeft || k == asMinutes }
-
 func (k Kind) of(column string, value any) Cell { return Cell{Column: column, Kind: k, Value: value} }
 func (k Kind) wide(column string, value any) Cell {
 	return Cell{Column: column, Kind: k, Value: value, Wide: true}
@@ -179,10 +176,10 @@ func (t Table) Filled(now time.Time) Table {
 	return t
 }
 
-// Texts are the lines of the table with the header first, and their keys: the lines without the cells that change without an event.
-func (t *Table) Texts(wide bool, now time.Time) (lines [][]string, keys []string) {
+// Texts are the lines of the table with the header first.
+func (t *Table) Texts(wide bool, now time.Time) (lines [][]string) {
 	for i, row := range slices.Insert(slices.Clone(t.Rows), 0, t.Columns) {
-		var line, key []string
+		var line []string
 		for j := range row {
 			c := &row[j]
 			if c.Wide && !wide || c.Kind == asActions || c.Kind == asPlot || c.Kind == asLane {
@@ -192,13 +189,11 @@ func (t *Table) Texts(wide bool, now time.Time) (lines [][]string, keys []string
 			if i > 0 {
 				text = c.Text(now)
 			}
-			if line = append(line, text); !c.Kind.changing() {
-				key = append(key, text)
-			}
+			line = append(line, text)
 		}
-		lines, keys = append(lines, line), append(keys, strings.Join(key, "\x00"))
+		lines = append(lines, line)
 	}
-	return lines, keys
+	return lines
 }
 
 // Names are the distinct names of the objects, in their order.

@@ -56,8 +56,7 @@ func rowsText(t *testing.T, l *List, answer []byte, wide bool) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	lines, _ := table.Texts(wide, time.Now())
-	for _, line := range lines {
+	for _, line := range table.Texts(wide, time.Now()) {
 		b.WriteString(strings.Join(line, " | ") + "\n")
 	}
 	return b.String() + table.Rest
