@@ -8,39 +8,46 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // shownText limits a text of an operator on a page. A browser lays out a line of a mebibyte for seconds.
 const shownText = 64 << 10
 
-// plain makes control characters and those that change the direction of a text visible, and cuts what is too long. Line ends and tabs stay.
+// plain makes a text visible, and cuts what is too long.
 func plain(text string) string {
-	cut := ""
-	if len(text) > shownText {
-		end := shownText
-		for end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text, cut = text[:end], fmt.Sprintf(" … and %d more bytes", len(text)-end)
+	if len(text) <= shownText {
+		return Visible(text)
 	}
-	clean := func(r rune) bool { return r == '\n' || r == '\t' || visible(r) }
-	if strings.IndexFunc(text, func(r rune) bool { return !clean(r) }) < 0 {
-		return text + cut
+	end := shownText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return Visible(text[:end]) + fmt.Sprintf(" … and %d more bytes", len(text)-end)
+}
+
+// Visible writes control characters, those that change the direction of a text, and invalid bytes in the escaped form of Go, so that output
+// of a hook cannot move a cursor, change a title or hide text. Line ends and tabs stay.
+func Visible(text string) string {
+	hidden := func(r rune) bool { return r != '\n' && r != '\t' && !visible(r) }
+	if strings.IndexFunc(text, hidden) < 0 {
+		return text
 	}
 	var b strings.Builder
-	for _, r := range text {
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
 		switch {
-		case clean(r):
-			b.WriteRune(r)
-		case r < ' ':
-			b.WriteRune('␀' + r) // its picture
-		case r == 0x7f:
-			b.WriteRune('␡')
+		case !hidden(r):
+			b.WriteString(rest[:size])
+		case size == 1:
+			fmt.Fprintf(&b, `\x%02x`, rest[0])
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
+		rest = rest[size:]
 	}
-	return b.String() + cut
+	return b.String()
 }
 
 // visible reports whether a rune is what it looks like: no control character, and none that changes the direction of a text.
@@ -76,19 +83,7 @@ func Quote(word string) string {
 }
 
 // ago is a coarse age.
-func ago(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "now"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s ago", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min ago", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
-}
+func ago(d time.Duration) string { return duration.HumanDuration(d) + " ago" }
 
 // count is a number with its noun.
 func count(n int, noun string) string {
