@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75632
-	testLines    = 69237
+	productLines = 75351
+	testLines    = 69154
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4887,
+	"cmd/shell-operator":                 4622,
 	"docs":                               136,
 	"internal/app":                       2253,
-	"internal/console":                   1770,
-	"internal/debug":                     6817,
+	"internal/console":                   1765,
+	"internal/debug":                     6812,
 	"internal/debug/history":             858,
 	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
@@ -70,7 +70,7 @@ var packageLines = map[string]int{
 	"internal/source/webhook/keep":       205,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1367,
-	"internal/telemetry/kubeevent":       487,
+	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      4704,
 	"sdk":                                67,

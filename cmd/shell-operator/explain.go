@@ -34,13 +34,8 @@ Without an argument, list the words that keys begin with, and the pages.`,
   shell-operator explain shell kubernetes::sync
   shell-operator explain concurrency-without-key
   shell-operator explain hook -o json-schema`,
-		Args: cobra.MaximumNArgs(2),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeKey(begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-		},
+		Args:      cobra.MaximumNArgs(2),
+		ValidArgs: append(schemaWords(), pageWords()...),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := explained(output, args)
 			if err != nil {
@@ -168,30 +163,6 @@ func findSchema(key string) (schema, error) {
 		s = child
 	}
 	return s, nil
-}
-
-// completeKey returns the keys that begin so.
-func completeKey(begun string) (keys []string) {
-	parent, _, below := cutLast(begun)
-	if !below {
-		return append(schemaWords(), pageWords()...)
-	}
-	s, err := findSchema(parent)
-	if err != nil {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.children())) {
-		keys = append(keys, parent+"."+name)
-	}
-	return keys
-}
-
-func cutLast(key string) (parent, word string, below bool) {
-	at := strings.LastIndexByte(key, '.')
-	if at < 0 {
-		return "", key, false
-	}
-	return key[:at], key[at+1:], true
 }
 
 // at is a part with its references resolved; its own words win.

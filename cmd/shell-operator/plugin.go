@@ -200,20 +200,11 @@ func (p *plugin) leader() (string, error) {
 
 // pods are the names of all Pods.
 func (p *plugin) pods() (names []string, err error) {
-	answer, err := p.get("pods", "--selector", p.selector, "--output", "json")
-	if err != nil {
-		return nil, err
+	answer, err := p.get("pods", "--selector", p.selector, "--output", "name")
+	for name := range strings.FieldsSeq(string(answer)) {
+		names = append(names, strings.TrimPrefix(name, "pod/"))
 	}
-	var pods struct {
-		Items []struct{ Metadata struct{ Name string } }
-	}
-	if err := json.Unmarshal(answer, &pods); err != nil {
-		return nil, fmt.Errorf("cannot read the list of Pods: %w", err)
-	}
-	for _, item := range pods.Items {
-		names = append(names, item.Metadata.Name)
-	}
-	return names, nil
+	return names, err
 }
 
 func (p *plugin) get(args ...string) ([]byte, error) {

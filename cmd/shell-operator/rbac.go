@@ -7,11 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
@@ -19,7 +17,6 @@ import (
 )
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
-	var output string
 	var fromRuns, fromTests bool
 	var r dev.RBACOptions
 	cmd := uses(&cobra.Command{
@@ -60,15 +57,11 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			if err != nil {
 				return err
 			}
-			if output == formatJSON {
-				return printManifests(stdout, manifests)
-			}
 			_, err = io.WriteString(stdout, manifests)
 			return err
 		},
 	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
 		"leader-election", "shards", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
-	addFormat(cmd, &output, formatYAML, formatJSON)
 	cmd.Flags().StringVar(&r.Name, "name", defaultRole, "name of the Roles and their bindings; not the name of the chart's own Role")
 	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", defaultAccount, "ServiceAccount of the operator, in --namespace")
 	cmd.Flags().BoolVar(&r.Offline, "offline", false, "use no cluster")
@@ -126,25 +119,4 @@ func (s *settings) sent(ctx context.Context) (*dev.Sent, error) {
 		})
 	}
 	return sent, nil
-}
-
-// printManifests prints manifests as one list in JSON, which has no place for comments.
-func printManifests(w io.Writer, manifests string) error {
-	type list struct {
-		APIVersion string            `json:"apiVersion"`
-		Kind       string            `json:"kind"`
-		Items      []json.RawMessage `json:"items"`
-	}
-	all := list{"v1", "List", []json.RawMessage{}}
-	for i, doc := range strings.Split(manifests, "---\n") {
-		if i == 0 {
-			continue // the comment at the beginning
-		}
-		item, err := yaml.YAMLToJSON([]byte(doc))
-		if err != nil {
-			return fmt.Errorf("cannot print the manifests as JSON: %w", err)
-		}
-		all.Items = append(all.Items, item)
-	}
-	return printValue(w, formatJSON, all)
 }
