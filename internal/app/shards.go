@@ -134,26 +134,20 @@ func (s *shards) status() *debug.ShardStatus {
 	return d
 }
 
-// vacancy is the trouble of shards that have had no owner for long, as a standby sees it that does not serve them, and the first owner.
-func (s *shards) vacancy(vacant []int, selector string) (all []debug.Trouble) {
-	now := s.state.Load()
-	if len(vacant) == 0 || s.count == 0 || now == nil {
+// vacancy is the trouble of shards that have had no owner for long, as the first owner sees it.
+func (s *shards) vacancy(vacant []int, selector string) []debug.Trouble {
+	if len(vacant) == 0 {
 		return nil
 	}
 	word, verb := "shard", "has"
 	if len(vacant) > 1 {
 		word, verb = "shards", "have"
 	}
-	problem, hint := verb+" no owner", "the owners: kubectl get leases -l "+selector
-	if now.Waits != "" {
-		problem += ", this replica waits for " + now.Waits
-	} else {
-		hint = fmt.Sprintf("are there %d live replicas, and one more as a standby? ", s.count) + "The" + hint[3:]
-	}
 	names := strings.ReplaceAll(strings.Trim(fmt.Sprint(vacant), "[]"), " ", ", ")
 	return []debug.Trouble{{Kind: debug.InLease,
 		Subject: fmt.Sprintf("%s %s of %d, division %s", word, names, s.count, s.division),
-		Problem: problem, Hint: hint}}
+		Problem: verb + " no owner",
+		Hint:    fmt.Sprintf("are there %d live replicas, and one more as a standby? The owners: kubectl get leases -l %s", s.count, selector)}}
 }
 
 // elsewhere is why the runs of a hook are not here, and what to do; empty if they are.

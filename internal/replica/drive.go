@@ -91,7 +91,6 @@ func (d *driver) next(ctx context.Context) (a ownership.Action, lost string) {
 	d.mu.Lock()
 	now := d.fence.now()
 	a = d.machine.Next(now)
-	d.noteVacant(now)
 	phase, shard, renewed, lost := d.machine.Phase(), d.machine.Shard(), d.machine.Renewed(), d.machine.Lost()
 	changed := d.changed()
 	d.mu.Unlock()
@@ -190,7 +189,17 @@ func (d *driver) look(ctx context.Context, own int) {
 				d.vacant = nil
 				return
 			}
-			d.vacantNow(time.Now(), func(shard int) bool { return shard != own && vacant[shard] })
+			if d.vacant == nil {
+				d.vacant = make([]time.Time, len(vacant))
+			}
+			for shard, is := range vacant {
+				switch {
+				case !is || shard == own:
+					d.vacant[shard] = time.Time{}
+				case d.vacant[shard].IsZero():
+					d.vacant[shard] = time.Now()
+				}
+			}
 		})
 		versions = held
 	}

@@ -76,8 +76,7 @@ type Lease struct {
 	// objects are the Leases as the machine knows them, by name.
 	objects map[string]*coordinationv1.Lease
 	state   State
-	// vacant is since when each shard has no holder, as a standby or the first owner sees it; the zero time for one that has. It is nil if
-	// that is unknown.
+	// vacant is since when each shard has no holder, as the first owner sees it; the zero time for one that has. It is nil if that is unknown.
 	vacant []time.Time
 	// problem is why the Lease cannot be used now; empty if it can. lastError is that of the last request for it.
 	problem   string

@@ -321,52 +321,6 @@ func TestOneDivision(t *testing.T) {
 	}
 }
 
-// A standby reports shards that have no holder for two Lease durations, of which it can serve none, but not while it cannot read the
-// Leases.
-func TestVacant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		g.start("old", "b", 1, nil)
-		g.expect(16*time.Second, "b/0")
-		m := g.start("next", "a", 2, nil)
-		vacant := func(after time.Duration, want ...int) {
-			t.Helper()
-			time.Sleep(after)
-			synctest.Wait()
-			if got := m.Vacant(); !slices.Equal(got, want) {
-				t.Errorf("vacant are %v, want %v", got, want)
-			}
-		}
-		vacant(29 * time.Second)
-		vacant(2*time.Second, 0, 1)
-		if got := g.members["old"].Vacant(); got != nil {
-			t.Errorf("an owner reports %v", got)
-		}
-		g.members["old"].end()
-		vacant(20 * time.Second) // it serves one, and does not know of the other
-		if !m.State().Serving {
-			t.Errorf("it is %+v", m.State())
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		for i := range 3 {
-			g.start(fmt.Sprint("r", i), "a", 2, nil)
-		}
-		g.expect(16*time.Second, "a/0", "a/1")
-		for _, m := range g.members {
-			if m.assigned < 0 {
-				close(m.line.broken)
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				if got := m.Vacant(); got != nil || m.Problem() == "" {
-					t.Errorf("without the API server %v are vacant, the problem is %q", got, m.Problem())
-				}
-			}
-		}
-	})
-}
-
 // With fewer replicas than shards there is no standby, and the first of the owners reports the shards without one, whose process was
 // killed, too. It may be that of any shard.
 func TestVacantWithoutStandby(t *testing.T) {

@@ -122,8 +122,8 @@ func (l *Lease) State() State {
 	return l.state
 }
 
-// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only standbys and the first
-// of the owners know, and only while they can read the Leases.
+// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only the first of the owners
+// knows, and only while it can read the Leases.
 func (l *Lease) Vacant() (shards []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,32 +133,6 @@ func (l *Lease) Vacant() (shards []int) {
 		}
 	}
 	return shards
-}
-
-// noteVacant notes since when shards have no holder. mu is held.
-func (l *Lease) noteVacant(now ownership.Moment) {
-	switch {
-	case l.machine.Phase() == ownership.Serving: // look notes it
-	case l.machine.Phase() != ownership.Standby || !l.machine.Read() || l.problem != "":
-		l.vacant = nil
-	default:
-		l.vacantNow(now.Steady, func(shard int) bool { return l.machine.Vacant(shard, now) })
-	}
-}
-
-// vacantNow notes which shards have no holder at a moment. mu is held.
-func (l *Lease) vacantNow(now time.Time, vacant func(shard int) bool) {
-	if l.vacant == nil {
-		l.vacant = make([]time.Time, len(l.rules().Names))
-	}
-	for i := range l.vacant {
-		switch {
-		case !vacant(i):
-			l.vacant[i] = time.Time{}
-		case l.vacant[i].IsZero():
-			l.vacant[i] = now
-		}
-	}
 }
 
 // changed returns the state if it has changed since the last call. mu is held.

@@ -379,7 +379,7 @@ func (w *world) serves(p *process) bool {
 	case w.s.fault == releasedEarly:
 		return moment(p.clock).Since(p.m.renewed) < p.m.c.RenewDeadline
 	}
-	return p.m.Serves(moment(p.clock))
+	return p.m.phase == Serving && !p.m.idle && moment(p.clock).Since(p.m.renewed) < p.m.c.RenewDeadline
 }
 
 // violation returns which promise is broken, or "".

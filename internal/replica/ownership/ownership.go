@@ -206,17 +206,6 @@ func (m *Machine) foreign() iter.Seq[*sight] {
 	}
 }
 
-// Vacant reports whether no process holds the Lease of a shard, as far as a standby knows.
-func (m *Machine) Vacant(shard int, now Moment) bool {
-	s := &m.own[shard]
-	return !s.exists || s.Division != m.c.Division || s.Holder == "" || s.Holder == m.c.Identity || !now.Steady.Before(m.death(s))
-}
-
-// Serves reports whether a run may start, and a request be sent.
-func (m *Machine) Serves(now Moment) bool {
-	return m.phase == Serving && !m.idle && now.Since(m.renewed) < m.c.RenewDeadline
-}
-
 // Stop makes the process end. What it serves may run until Idle.
 func (m *Machine) Stop() { m.stopping = true }
 
