@@ -88,35 +88,6 @@ func said(isFilling bool, answers []answer) []string {
 	return got
 }
 
-// Troubles are those of this moment, per scope, with the latest error.
-func TestTroublesAreCurrent(t *testing.T) {
-	m := newMonitor(&hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, nil, nil, nil, slog.New(slog.DiscardHandler))
-	one, two := &subscription{stream: newStream(nil, pods)}, &subscription{stream: newStream(nil, things)}
-	m.subs = map[*subscription]bool{one: true, two: true}
-	check := func(want ...string) {
-		t.Helper()
-		got := m.state().Troubles
-		if len(got) != len(want) {
-			t.Fatalf("got %q, want %q", got, want)
-		}
-		for i, text := range want {
-			if !strings.Contains(got[i], text) {
-				t.Errorf("got %q, want %q", got[i], text)
-			}
-		}
-	}
-	m.answered(one, "list", errForbidden)
-	m.answered(two, "list", errForbidden)
-	check("no permission to list pods (v1)", "no permission to list things.example.com")
-	m.answered(two, "list", nil)
-	check("no permission to list pods (v1)")
-	m.answered(one, "list", errors.New("first"))
-	m.answered(one, "list", errors.New("second"))
-	check("second")
-	m.answered(one, "list", nil)
-	check()
-}
-
 // sayer hands records on.
 type sayer struct {
 	slog.Handler

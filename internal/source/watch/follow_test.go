@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -69,22 +68,6 @@ func TestFollowNamespaces(t *testing.T) {
 	}
 }
 
-func TestFollowAllNamespaces(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	o := observe(t, c.Kubeconfig)
-	ns := c.Namespace(t)
-	group := ns + ".example.com"
-	crd(t, c, group, "Thing", "Namespaced", "v1")
-	custom(t, c, group+"/v1", "Thing", ns, "a")
-	// The empty selector selects all.
-	h := o.unlocked(bindings("all", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: hook.Namespaces{ByLabels: true}}))
-	o.sees(h, 0, ns+"/a")
-	later := c.Namespace(t)
-	custom(t, c, group+"/v1", "Thing", later, "b")
-	o.expect("Added " + later + "/b")
-}
-
 // The namespaces that a binding follows change during an outage.
 func TestFollowThroughOutage(t *testing.T) {
 	t.Parallel()
@@ -103,23 +86,4 @@ func TestFollowThroughOutage(t *testing.T) {
 	proxy.Restore()
 	o.expectAnyOrder("Deleted "+one+"/a", "Added "+two+"/a")
 	o.sees(h, 0, two+"/a")
-}
-
-// An API server that is away when a binding is enabled delays it.
-func TestEnableInOutage(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	secret(t, c, ns, "a", "1")
-	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
-	o := observe(t, kubeconfig)
-	proxy.Cut()
-	h := bindings("outage", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns)})
-	stuck, done := o.begin(h)
-	test.Receive(t, stuck, "trouble")
-	proxy.Restore()
-	if err := test.Receive(t, done, "end of Enable"); err != nil {
-		t.Fatal(err)
-	}
-	o.sees(h, 0, ns+"/a")
 }

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -165,37 +164,4 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 		}
 	}
 	f.running.Wait()
-}
-
-// Debug records contain the reason why an event is not delivered.
-func TestUndeliveredEventsAreLogged(t *testing.T) {
-	var reasons []string
-	log := slog.New(sayer{slog.DiscardHandler, func(r slog.Record) {
-		r.Attrs(func(a slog.Attr) bool {
-			if a.Key == "reason" {
-				reasons = append(reasons, a.Value.String())
-			}
-			return true
-		})
-	}})
-	m := silentMonitor(hook.Kubernetes{Modified: true})
-	m.log, m.program, m.hold = log, &jq.Filter{}, holdStandby
-	sub := &subscription{consumer: m}
-	m.expect(sub, 0)
-	put := func(version, filtered string) {
-		m.change(sub, entry{object: &object{key: "a", resourceVersion: version}, filtered: []byte(filtered)})
-	}
-	put("1", "1")
-	m.replace(sub, []entry{{object: &object{key: "b"}}}, nil) // the initial list
-	put("2", "2")
-	m.lead()
-	put("3", "2")
-	m.remove(sub, &object{key: "a"})
-	want := []string{
-		"the Synchronization will contain it", "this replica is on standby", "the result of jqFilter is the same",
-		"executeHookOnEvent does not include its type",
-	}
-	if fmt.Sprint(reasons) != fmt.Sprint(want) {
-		t.Errorf("got %q, want %q", reasons, want)
-	}
 }

@@ -69,32 +69,6 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// What is queued for a binding that waits is part of the next list, however often lists fail.
-func TestQueueOfWaitingBinding(t *testing.T) {
-	w := newStage(t)
-	for _, command := range []string{
-		"binding b", "join b s", "list s@10", "binding late", "join late s", "set s x/a@11:one", "ask s", "set s x/a@12:two",
-		"set s x/a@13:two", "ask s",
-	} {
-		w.do(strings.Fields(command))
-	}
-	if n := len(w.bindings["late"].subs["s"].queue); n != 0 {
-		t.Errorf("%d changes are queued", n)
-	}
-}
-
-// No list is requested, and no resync begins, while the reflector lists: the result would be older.
-func TestNoListBesideTheReflector(t *testing.T) {
-	w := newStage(t)
-	for _, command := range []string{"binding b", "join b s", "list s@10", "relist s"} {
-		w.do(strings.Fields(command))
-	}
-	sub := w.bindings["b"].subs["s"]
-	if err := w.feed("s").listFor(t.Context(), []*subscription{sub}, true); err != nil || sub.touched != nil {
-		t.Errorf("a resync has begun (%v)", err)
-	}
-}
-
 // Bindings share the bytes of an object after a late list and a resync, and do not keep those that they do not need.
 func TestBytesAreShared(t *testing.T) {
 	w := newStage(t)
@@ -173,19 +147,4 @@ func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 		m.answered(sub, "list", errForbidden)
 	}()
 	test.Receive(t, answered, "return")
-}
-
-// An object that was deleted before it was delivered does not count as one for which the filter fails.
-func TestFailuresOfUnknownObjects(t *testing.T) {
-	w := newStage(t)
-	for _, command := range []string{"binding b jq", "join b s", "list s@10"} {
-		w.do(strings.Fields(command))
-	}
-	m, sub := w.bindings["b"].monitor, w.bindings["b"].subs["s"]
-	o := &object{key: "a", name: "a"}
-	m.failures.failed(m.log, o, errNotFound)
-	m.remove(sub, o)
-	if n := len(m.failures.failing); n != 0 {
-		t.Errorf("%d failures", n)
-	}
 }

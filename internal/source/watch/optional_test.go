@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
@@ -328,40 +326,6 @@ func TestOptionalKindOfAStandby(t *testing.T) {
 			}
 			o.end()
 		})
-	}
-}
-
-// Each shard has the objects of its part, before the kind is gone and after it has come again, and gets Deleted for no others.
-func TestOptionalKindOfShards(t *testing.T) {
-	var lists, deleted []string
-	const objects = 40 // their uids are numbers, whose hashes differ little
-	for i := range 2 {
-		playOptional(t, func(o *optionalStage) {
-			o.shard = shard.Shard{Index: i, Count: 2}
-			o.hook.Settings.ShardBy = shard.ByObject
-			for n := range objects - 1 {
-				o.s.write(fmt.Sprint("object-", n), false)
-			}
-			o.enable()
-			o.synchronize()
-			mine := slices.Sorted(maps.Keys(o.seen.known[o.hook]))
-			lists = append(lists, mine...)
-			o.set(missing)
-			for _, ev := range o.seen.events[o.hook] {
-				deleted = append(deleted, strings.TrimPrefix(ev, "Deleted "))
-			}
-			o.set(installed)
-			o.synchronize()
-			if again := slices.Sorted(maps.Keys(o.seen.known[o.hook])); !slices.Equal(again, mine) || len(mine) == 0 || len(mine) == objects {
-				t.Errorf("shard %d has %q, after the kind came again %q", i, mine, again)
-			}
-			o.end()
-		})
-	}
-	slices.Sort(lists)
-	slices.Sort(deleted)
-	if len(lists) != objects || len(slices.Compact(lists)) != objects || !slices.Equal(lists, deleted) {
-		t.Errorf("the shards had %q, and received Deleted of %q", lists, deleted)
 	}
 }
 

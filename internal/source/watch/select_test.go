@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -91,28 +90,5 @@ func TestClusterScopedKindWithNamespaces(t *testing.T) {
 		if n := strings.Count(o.log(), "its restriction to namespaces is ignored"); n != 1 {
 			t.Errorf("%d warnings", n)
 		}
-	}
-}
-
-// Names of RBAC objects may have signs that mean something in selectors.
-func TestNamesAreNotSelectors(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	name := ns + `:a,b=c\d`
-	o := observe(t, c.Kubeconfig)
-	o.unlocked(bindings("names", hook.Kubernetes{Kind: "clusterrole", Names: []string{name}}))
-	c.Kubectl(t, "create", "clusterrole", name, "--verb=get", "--resource=pods")
-	c.Kubectl(t, "delete", "clusterrole", name)
-	o.expect("Added "+name, "Deleted "+name)
-}
-
-func TestFilterDoesNotCompile(t *testing.T) {
-	c := testenv.Shared(t)
-	o := observe(t, c.Kubeconfig)
-	_, done := o.begin(bindings("broken", hook.Kubernetes{Kind: "Secret", JQFilter: ".a |"}))
-	if err := test.Receive(t, done, "end"); err == nil ||
-		!strings.Contains(err.Error(), `cannot compile jqFilter of hook "broken", binding "binding-0"`) {
-		t.Errorf("got %v", err)
 	}
 }

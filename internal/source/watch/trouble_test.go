@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 var (
@@ -24,34 +22,6 @@ var (
 		namespace:            "shop", labels: "app=web,tier!=db", fields: "metadata.name=a",
 	}
 )
-
-func TestScopeTexts(t *testing.T) {
-	for _, test := range []struct {
-		sc                 scope
-		text, path, remedy string
-	}{
-		{
-			pods, "pods (v1)", "/api/v1/pods",
-			`give the operator's ServiceAccount, by a ClusterRole, the rule {apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"]}`,
-		},
-		{
-			things, "things.example.com (v1alpha1) in namespace shop with labels app=web,tier!=db with fields metadata.name=a",
-			"/apis/example.com/v1alpha1/namespaces/shop/things",
-			`give the operator's ServiceAccount, by a Role in namespace "shop" (or a ClusterRole), the rule {apiGroups: ["example.com"], ` +
-				`resources: ["things"], verbs: ["get", "list", "watch"]}`,
-		},
-	} {
-		if got := test.sc.String(); got != test.text {
-			t.Errorf("got %s\nwant %s", got, test.text)
-		}
-		if got := test.sc.path(); got != test.path {
-			t.Errorf("got %s\nwant %s", got, test.path)
-		}
-		if got := test.sc.rule(); got != test.remedy {
-			t.Errorf("got %s\nwant %s", got, test.remedy)
-		}
-	}
-}
 
 func TestTroubles(t *testing.T) {
 	group := things.GroupResource()
@@ -98,29 +68,6 @@ func TestTroubles(t *testing.T) {
 		}
 		if got := explain(things, "list", test.err).Error(); got != test.text {
 			t.Errorf("%v:\n got %s\nwant %s", test.err, got, test.text)
-		}
-	}
-}
-
-func TestUnknownKind(t *testing.T) {
-	for _, test := range []struct {
-		err  *kube.UnknownKindError
-		want string
-	}{
-		{&kube.UnknownKindError{Kind: "Thing"}, `the API server knows no kind, plural or short name "Thing" in any group: is its CRD missing?`},
-		{&kube.UnknownKindError{APIVersion: "example.com/v1", Kind: "Thing"},
-			`the API server knows no kind, plural or short name "Thing" in "example.com/v1": is its CRD missing, ` +
-				`or is it served in another version?`},
-		{&kube.UnknownKindError{APIVersion: "v1", Kind: "Deployment", Served: "apps/v1"},
-			`the API server knows no kind, plural or short name "Deployment" in "v1": it is served as apps/v1`},
-		{&kube.UnknownKindError{Kind: "Podd", Similar: "Pod"},
-			`the API server knows no kind, plural or short name "Podd" in any group: did you mean Pod, or is its CRD missing?`},
-	} {
-		if got := test.err.Error(); got != test.want {
-			t.Errorf("got %s\nwant %s", got, test.want)
-		}
-		if kind := kindOfTrouble(fmt.Errorf("wrapped: %w", test.err)); kind != notServed {
-			t.Errorf("it is trouble of kind %q", kind)
 		}
 	}
 }
