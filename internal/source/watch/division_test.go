@@ -22,7 +22,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
-	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 func TestDivide(t *testing.T) {
@@ -154,13 +153,8 @@ func TestEachChangeHasOneShard(t *testing.T) {
 func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 	s, random := newServer(1), rand.New(rand.NewPCG(1, 2))
 	s.sharded = sharded
-	resync := 150 * time.Millisecond // also in the time at the end, which is most of all
-	if test.Long() {
-		resync = 30 * time.Millisecond
-	}
 	divideWork(t, s, func(t *testing.T, r *replicas) {
 		stays := dividedHook("stays", by, answering)
-		stays.Kubernetes[0].Resync = resync
 		for i, w := range r.watchers {
 			r.seen[i].start(w, stays)
 		}

@@ -25,16 +25,14 @@ func (f *follower) needs() (filters []*jq.Filter, json bool)           { return 
 func (f *follower) readsLifetime() bool                                { return false }
 func (f *follower) filter(context.Context, *object, *jq.Object) result { return result{} }
 
-func (f *follower) replace(sub *subscription, entries []entry, except map[string]bool) {
+func (f *follower) replace(sub *subscription, entries []entry) {
 	selected := map[string]bool{}
 	for _, e := range entries {
 		selected[e.object.name] = true
-		if !except[e.object.key] {
-			f.add(e.object.name)
-		}
+		f.add(e.object.name)
 	}
 	for namespace := range f.subs {
-		if !selected[namespace] && !except[objectKey("", namespace)] {
+		if !selected[namespace] {
 			f.drop(namespace)
 		}
 	}

@@ -22,8 +22,6 @@ func TestQueueIsBounded(t *testing.T) {
 	f.add(t, 0)
 	test.Receive(t, entered, "call of Keep")
 
-	// The slow binding is due for a resync, too.
-	at, _ := f.begin([]*subscription{slow}, true)
 	text := make([]byte, 1<<20)
 	const n = 3 * queueBytes >> 20 / 2
 	change := func(v int) *arrival {
@@ -42,12 +40,12 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("waiting for a list: %t, with %d bytes", slow.waiting, slow.bytes)
 	}
 	slow.mu.Unlock()
-	f.merge(f.ctx, []*subscription{slow}, nil, at)
-	subs, resync, _ := f.pending(time.Now())
-	if len(subs) != 1 || subs[0] != slow || resync {
-		t.Fatalf("a list for %d bindings, for a resync: %t", len(subs), resync)
+	subs := f.late()
+	if len(subs) != 1 || subs[0] != slow {
+		t.Fatalf("a list for %d bindings", len(subs))
 	}
-	if at, _ = f.begin(subs, false); at != 10+n {
+	at, _ := f.begin(subs)
+	if at != 10+n {
 		t.Errorf("a list at version %d", at)
 	}
 	if slow.bytes != 0 || len(slow.queue) != 0 {
@@ -69,7 +67,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// Bindings share the bytes of an object after a late list and a resync, and do not keep those that they do not need.
+// Bindings share the bytes of an object after a late list, and do not keep those that they do not need.
 func TestBytesAreShared(t *testing.T) {
 	w := newStage(t)
 	bytes := func(binding string) []byte {
@@ -90,13 +88,6 @@ func TestBytesAreShared(t *testing.T) {
 	}
 	if bytes("slim") != nil {
 		t.Error("a binding without full objects keeps their bytes")
-	}
-	first := bytes("b")
-	for _, command := range []string{"ask s resync", "late s@10 x/a@1:one"} {
-		w.do(strings.Fields(command))
-	}
-	if &bytes("b")[0] != &first[0] || &bytes("late")[0] != &first[0] || bytes("slim") != nil {
-		t.Error("a resync made copies")
 	}
 }
 

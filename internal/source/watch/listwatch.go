@@ -20,6 +20,8 @@ type scope struct {
 	keepManagedFields bool
 	// part is what arrives. The API server may send more.
 	part part
+	// resync is the period after which the objects are listed again; 0 means never.
+	resync time.Duration
 }
 
 func (s scope) path() string {

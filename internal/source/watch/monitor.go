@@ -325,7 +325,7 @@ func (m *monitor) logLater(level slog.Level, message string, args ...any) {
 	m.records = append(m.records, func() { m.log.Log(context.Background(), level, message, args...) })
 }
 
-func (m *monitor) replace(sub *subscription, entries []entry, except map[string]bool) {
+func (m *monitor) replace(sub *subscription, entries []entry) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
 	m.update(func() {
 		if !m.subs[sub] {
@@ -337,13 +337,11 @@ func (m *monitor) replace(sub *subscription, entries []entry, except map[string]
 			for _, e := range entries {
 				present[e.object.key] = true
 			}
-			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] && !except[key] })
-			m.dismissAll(func(l *change) bool { return l.sub == sub && !present[l.key] && !except[l.key] })
+			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] })
+			m.dismissAll(func(l *change) bool { return l.sub == sub && !present[l.key] })
 		}
 		for _, e := range entries {
-			if !except[e.object.key] {
-				m.put(sub, e)
-			}
+			m.put(sub, e)
 		}
 		m.arrived(sub)
 	})

@@ -40,7 +40,7 @@ func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
 	base := scope{
 		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
 		keepManagedFields: m.keepManagedFields,
-		part:              stream,
+		part:              stream, resync: b.Resync,
 	}
 	if !res.Namespaced {
 		return plan{base: base, scopes: narrow(base, nil, b.Names)}

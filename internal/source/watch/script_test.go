@@ -41,7 +41,7 @@ import (
 //	join B STREAM…          it subscribes to streams; the first set waits for all of them
 //	leave B STREAM          it wants no more
 //	list STREAM[@V] OBJECT… the reflector has made a complete list, of version V
-//	ask STREAM [resync]     a list begins for the bindings that joined later, or for a resync
+//	ask STREAM              a list begins for the bindings that joined later
 //	late STREAM@V OBJECT…   it has version V
 //	set STREAM OBJECT       an object is new or different
 //	delete STREAM OBJECT    an object was deleted
@@ -144,7 +144,7 @@ func (w *stage) do(words []string) {
 		w.order = append(w.order, w.bindings[name])
 	case "join":
 		for _, stream := range args {
-			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn, resync: time.Hour}
+			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn}
 			b.monitor.expect(b.subs[stream], 0)
 		}
 		for _, stream := range args {
@@ -174,16 +174,9 @@ func (w *stage) do(words []string) {
 		}
 	case "ask":
 		f := w.feed(name)
-		now, resync := time.Now(), len(args) > 0
-		if resync {
-			now = now.Add(2 * time.Hour)
-		}
-		subs, isResync, _ := f.pending(now)
-		if isResync != resync {
-			w.t.Errorf("a list for a resync: %t", isResync)
-		}
+		subs := f.late()
 		f.asked = subs
-		at, _ := f.begin(subs, resync)
+		at, _ := f.begin(subs)
 		w.log("%s: a list for %d at version %d", name, len(subs), at)
 	case "late":
 		stream, v, _ := strings.Cut(name, "@")

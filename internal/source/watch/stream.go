@@ -42,8 +42,8 @@ type stream struct {
 	subs []*subscription
 	// watching is false until the reflector has delivered a list, and again from the moment it begins another.
 	watching bool
-	// read is the newest version that the reflector has read, delivered the newest that consumers got from it.
-	read, delivered uint64
+	// read is the newest version that the reflector has read.
+	read uint64
 	// newest is the newest version that was ever delivered. lost: since the last watch was established, a request had a connection error.
 	newest uint64
 	lost   bool
@@ -109,12 +109,16 @@ func (s *stream) run(ctx context.Context) {
 	refused := false // the last watch
 	_ = backoff.DelayWithReset(clock.RealClock{}, backoffReset).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		for again := true; again; {
+			var round context.Context
+			round, f.relist = context.WithCancel(ctx)
 			// The feed has reported what goes wrong.
-			_ = r.ListAndWatchWithContext(klog.NewContext(ctx, logr.Discard()))
+			_ = r.ListAndWatchWithContext(klog.NewContext(round, logr.Discard()))
+			resync := round.Err() != nil
+			f.relist()
 			// While the API server replaces what serves a kind, it answers a watch after a second, and with an error.
 			before := refused
 			refused = f.refused.Load()
-			again = refused && !before && ctx.Err() == nil
+			again = ctx.Err() == nil && (resync || refused && !before)
 		}
 		return false, nil
 	})
@@ -189,25 +193,20 @@ func (s *stream) reading(v uint64) []*subscription {
 	return s.subs
 }
 
-// serveLate lists for consumers that joined while the reflector watches, and for resyncs.
+// serveLate lists for consumers that joined while the reflector watches.
 func (s *stream) serveLate(ctx context.Context) {
 	delay := time.Duration(0)
 	for ctx.Err() == nil {
-		subs, resync, next := s.pending(time.Now())
+		subs := s.late()
 		if len(subs) == 0 {
 			delay = 0
-			var due <-chan time.Time
-			if next > 0 {
-				due = time.After(next)
-			}
 			select {
 			case <-s.wake:
-			case <-due:
 			case <-ctx.Done():
 			}
 			continue
 		}
-		if s.listFor(ctx, subs, resync) == nil {
+		if s.listFor(ctx, subs) == nil {
 			delay = 0
 			continue
 		}
@@ -219,61 +218,35 @@ func (s *stream) serveLate(ctx context.Context) {
 	}
 }
 
-// pending returns the consumers that wait for a list; if there are none, those that are due for a resync, or the time until one is.
-func (s *stream) pending(now time.Time) (subs []*subscription, resync bool, next time.Duration) {
+// late returns the consumers that wait for a list. While the reflector lists, they get its list.
+func (s *stream) late() (subs []*subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.watching {
-		return nil, false, 0 // the list of the reflector wakes us
+		return nil // the list of the reflector wakes us
 	}
-	var due []*subscription
 	for _, sub := range s.subs {
 		sub.mu.Lock()
-		left := sub.due.Sub(now)
-		switch {
-		case sub.waiting:
+		if sub.waiting {
 			subs = append(subs, sub)
-		case sub.resync == 0:
-		case left <= 0:
-			due = append(due, sub)
-		case next == 0 || left < next:
-			next = left
 		}
 		sub.mu.Unlock()
 	}
-	if len(subs) > 0 {
-		return subs, false, 0
-	}
-	return due, true, next
+	return subs
 }
 
 // listFor lists for some of the consumers, while the reflector continues.
-func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool) error {
-	at, ok := s.begin(subs, resync)
+func (s *stream) listFor(ctx context.Context, subs []*subscription) error {
+	at, ok := s.begin(subs)
 	if !ok {
 		return nil
 	}
 	opts := metav1.ListOptions{Limit: pageSize}
-	switch {
-	case at == 0: // changes that the list contains are delivered again
-	case resync: // a later list would contain changes that are not delivered yet, and hide them
-		opts.ResourceVersion, opts.ResourceVersionMatch = strconv.FormatUint(at, 10), metav1.ResourceVersionMatchExact
-	default:
+	if at != 0 { // otherwise changes that the list contains are delivered again
 		opts.ResourceVersion, opts.ResourceVersionMatch = strconv.FormatUint(at, 10), metav1.ResourceVersionMatchNotOlderThan
 	}
-	var list []*arrival
-	var v uint64
-	var err error
-	if at != 0 || !resync {
-		list, v, err = s.list(ctx, subs, opts)
-	}
-	switch {
-	case resync && (err != nil || v == 0):
-		for _, sub := range subs {
-			sub.skipResync()
-		}
-		return nil
-	case err == nil:
+	list, v, err := s.list(ctx, subs, opts)
+	if err == nil {
 		s.merge(ctx, subs, list, v)
 	}
 	return err
@@ -281,17 +254,14 @@ func (s *stream) listFor(ctx context.Context, subs []*subscription, resync bool)
 
 // begin returns the version that a list for some of the consumers must have, 0 if versions cannot be compared. It returns false while the
 // reflector lists: that list is for the same consumers.
-func (s *stream) begin(subs []*subscription, resync bool) (at uint64, ok bool) {
+func (s *stream) begin(subs []*subscription) (at uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.watching {
 		return 0, false
 	}
 	for _, sub := range subs {
-		sub.begin(resync)
-	}
-	if resync {
-		return s.delivered, true
+		sub.begin()
 	}
 	return s.read, true
 }
@@ -306,7 +276,7 @@ func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arriva
 	}
 	s.reuse(list)
 	for i, sub := range subs {
-		sub.merge(ctx, s, delivery{isList: true, list: list, version: v, index: i}, v)
+		sub.merge(ctx, s, delivery{isList: true, list: list, version: v, index: i})
 	}
 }
 
@@ -332,32 +302,20 @@ func (s *stream) reuse(list []*arrival) {
 }
 
 // begin requires the stream's mu: what is queued for a consumer that waits has been read, so the list contains it.
-func (s *subscription) begin(resync bool) {
+func (s *subscription) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting {
 		s.setQueue(nil)
-	} else if resync {
-		s.touched = map[string]bool{}
 	}
-}
-
-func (s *subscription) skipResync() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.touched, s.due = nil, time.Now().Add(s.resync)
 }
 
 // list reads all pages of a list for some of the consumers. Its version is 0 if it cannot be compared.
 func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
 	serving := func() []*subscription { return subs }
-	concerned := serving
-	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact { // a resync, without which nothing is missing
-		concerned = func() []*subscription { return nil }
-	}
 	at := version(opts.ResourceVersion)
 	for {
-		page, err := s.page(ctx, opts, concerned, serving)
+		page, err := s.page(ctx, opts, serving, serving)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -367,7 +325,7 @@ func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.Lis
 		v = version(page.ResourceVersion)
 		if v != 0 && v < at {
 			err := fmt.Errorf("the list has version %q, which is before %d", page.ResourceVersion, at)
-			s.answered(ctx, concerned(), "list", err)
+			s.answered(ctx, subs, "list", err)
 			return nil, 0, err
 		}
 		if page.Continue == "" {
@@ -385,6 +343,8 @@ type feed struct {
 	// listed are the consumers of the list that the reflector makes. changedTo is the version of the last change.
 	listed    []*subscription
 	changedTo uint64
+	// relist ends the watch, so that the reflector lists again.
+	relist context.CancelFunc
 	// refused: the first event of the last watch was an error.
 	refused atomic.Bool
 }
@@ -448,12 +408,10 @@ func (f *feed) UpdateResourceVersion(text string) {
 	}
 }
 
-// reached is called before a change is delivered: a resync that begins in between lists what contains it. Delivered later, it changes
-// nothing.
 func (f *feed) reached(v uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.delivered, f.newest = max(f.delivered, v), max(f.newest, v)
+	f.newest = max(f.newest, v)
 }
 
 // Replace delivers a complete list.
@@ -472,8 +430,11 @@ func (f *feed) Replace(objects []any, text string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.read, f.delivered, f.watching = version(text), version(text), true
-	f.newest = max(f.newest, f.delivered)
+	f.read, f.watching = version(text), true
+	f.newest = max(f.newest, f.read)
 	f.check()
+	if f.scope.resync > 0 {
+		time.AfterFunc(f.scope.resync, f.relist)
+	}
 	return nil
 }

@@ -33,11 +33,11 @@ func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) result {
 	e.filtered = append(e.filtered, content)
 	return result{filtered: []byte("{}"), done: true}
 }
-func (e *eye) replace(*subscription, []entry, map[string]bool) { e.sets++ }
-func (e *eye) change(*subscription, entry)                     {}
-func (e *eye) remove(*subscription, *object)                   {}
-func (e *eye) dropped(*subscription, int)                      {}
-func (e *eye) processed(*subscription, uint64, bool)           {}
+func (e *eye) replace(*subscription, []entry)        { e.sets++ }
+func (e *eye) change(*subscription, entry)           {}
+func (e *eye) remove(*subscription, *object)         {}
+func (e *eye) dropped(*subscription, int)            {}
+func (e *eye) processed(*subscription, uint64, bool) {}
 
 func (e *eye) answered(_ *subscription, verb string, err error) {
 	if e.outcome != nil {

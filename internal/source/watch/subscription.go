@@ -20,8 +20,8 @@ type consumer interface {
 	readsLifetime() bool
 	// filter applies the filters. The result is not done if ctx ended before.
 	filter(ctx context.Context, o *object, content *jq.Object) result
-	// replace delivers a complete list; what has one of the keys in except has changed since that list was made.
-	replace(sub *subscription, entries []entry, except map[string]bool)
+	// replace delivers a complete list.
+	replace(sub *subscription, entries []entry)
 	// change delivers an object that is new or different, remove one that was deleted.
 	change(*subscription, entry)
 	remove(*subscription, *object)
@@ -53,8 +53,6 @@ type subscription struct {
 	only, onlyIn map[string]bool
 	// optional subscriptions do not hold up the initial list when they are forbidden.
 	optional bool
-	// resync is the period after which the objects are listed again; 0 means never.
-	resync time.Duration
 	// gone is set when the stream has been left.
 	gone atomic.Bool
 	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
@@ -73,10 +71,6 @@ type subscription struct {
 	// floor is the version of the list that was delivered, which contains all changes up to there, until the watch has passed it. It is
 	// that of the last change when changes were dropped. An older list is not delivered.
 	floor uint64
-	// touched has the keys that changed since a resync began. It is nil while there is none.
-	touched map[string]bool
-	// due is the time of the next resync.
-	due time.Time
 
 	// applied is the version up to which the consumer has processed everything, written are changes by the hook after that, by key. The
 	// monitor's mu guards them.
@@ -93,8 +87,6 @@ type delivery struct {
 	version uint64
 	// index is the consumer's place among the results of the arrivals.
 	index int
-	// except has the keys that changed since the list was made.
-	except map[string]bool
 }
 
 // A queue has at most so many changes, and so many bytes of them. When a consumer is too slow for that, they are dropped, and it waits for
@@ -162,11 +154,9 @@ func (s *subscription) receive(ctx context.Context, from *stream, d delivery) (d
 		if s.waiting {
 			s.setQueue(nil)
 		}
-		s.listed(0)
+		s.waiting, s.floor = false, 0
 	case s.contains(d.changed):
 		return 0
-	case s.touched != nil:
-		s.touched[d.changed.key] = true
 	case !s.waiting:
 		s.floor = 0
 	}
@@ -176,7 +166,7 @@ func (s *subscription) receive(ctx context.Context, from *stream, d delivery) (d
 	}
 	dropped = len(s.queue)
 	s.setQueue(nil)
-	s.waiting, s.touched, s.floor = true, nil, d.changed.version
+	s.waiting, s.floor = true, d.changed.version
 	return dropped
 }
 
@@ -200,30 +190,17 @@ func (s *subscription) setQueue(queue []delivery) {
 	}
 }
 
-// merge queues a list that the reflector did not make. To a consumer that waits it is the first delivery, followed by the changes after it.
-func (s *subscription) merge(ctx context.Context, from *stream, d delivery, at uint64) {
+// merge queues a list that the reflector did not make, for a consumer that waits. The changes after it follow.
+func (s *subscription) merge(ctx context.Context, from *stream, d delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.source != from || !s.waiting && s.touched == nil:
-		return // the reflector listed meanwhile
-	case at < s.floor:
-		s.touched, s.due = nil, time.Now().Add(s.resync)
-	case s.waiting:
-		s.listed(at)
-		newer := slices.DeleteFunc(s.queue, func(d delivery) bool { return s.contains(d.changed) })
-		s.setQueue(append([]delivery{d}, newer...))
-		s.start(ctx, from)
-	default:
-		d.except = s.touched
-		s.listed(s.floor)
-		s.enqueue(ctx, from, d)
+	if s.source != from || !s.waiting || d.version < s.floor {
+		return // the reflector listed meanwhile, or the list is older than what was dropped
 	}
-}
-
-// listed requires mu.
-func (s *subscription) listed(floor uint64) {
-	s.waiting, s.floor, s.touched, s.due = false, floor, nil, time.Now().Add(s.resync)
+	s.waiting, s.floor = false, d.version
+	newer := slices.DeleteFunc(s.queue, func(d delivery) bool { return s.contains(d.changed) })
+	s.setQueue(append([]delivery{d}, newer...))
+	s.start(ctx, from)
 }
 
 // contains reports whether a change is part of the list that was delivered. It requires mu.
@@ -265,7 +242,7 @@ func (s *subscription) drain(ctx context.Context) {
 		if d.changed != nil {
 			d.version = d.changed.version
 		}
-		s.processed(s, d.version, d.isList && d.except == nil)
+		s.processed(s, d.version, d.isList)
 	}
 }
 
@@ -290,7 +267,7 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 			}
 			entries = append(entries, e)
 		}
-		s.replace(s, entries, d.except)
+		s.replace(s, entries)
 	}
 }
 

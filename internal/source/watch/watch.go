@@ -4,7 +4,7 @@
 //   - Between the initial list of a binding and its events there is no gap and no overlap: each change after the snapshot that Synchronize
 //     returned is delivered as an event, once, in order per object.
 //   - Bindings with the same resource, namespace and selectors share one list, one watch and the objects' bytes, across hooks.
-//   - A running watch is not interrupted when a binding joins, leaves or resynchronizes.
+//   - A running watch is not interrupted when a binding joins or leaves. One with a period of relists is not shared with others.
 //   - A binding whose filter or sink is slow delays no other binding.
 //   - A binding that cannot be enabled (no such kind yet, no permission, no API server) delays only its own hook, reports why, and is
 //     retried.
@@ -432,7 +432,7 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 func (w *Watcher) subscribe(m *monitor, generation int, c consumer, p plan, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
-		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional, resync: m.binding.Resync,
+		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional,
 			selection: p.scopes[i].selection()}
 		if !m.expect(subs[i], generation) {
 			return nil
