@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75351
-	testLines    = 69154
+	productLines = 75252
+	testLines    = 68835
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4622,
 	"docs":                               136,
-	"internal/app":                       2253,
+	"internal/app":                       2247,
 	"internal/console":                   1765,
 	"internal/debug":                     6812,
 	"internal/debug/history":             858,
@@ -48,8 +48,8 @@ var packageLines = map[string]int{
 	"internal/kube":                      1528,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     1934,
-	"internal/replica":                   1132,
-	"internal/replica/ownership":         644,
+	"internal/replica":                   1114,
+	"internal/replica/ownership":         633,
 	"internal/run":                       2786,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6155,
+	"internal/source/watch":              6091,
 	"internal/source/webhook":            1107,
 	"internal/source/webhook/admission":  1660,
 	"internal/source/webhook/cert":       808,
