@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75252
-	testLines    = 68835
+	productLines = 75139
+	testLines    = 68841
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4622,
+	"cmd/shell-operator":                 4564,
 	"docs":                               136,
-	"internal/app":                       2247,
+	"internal/app":                       2234,
 	"internal/console":                   1765,
-	"internal/debug":                     6812,
+	"internal/debug":                     6770,
 	"internal/debug/history":             858,
 	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
