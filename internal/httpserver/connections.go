@@ -1,11 +1,11 @@
 package httpserver
 
 import (
-	"container/list"
 	"context"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +23,8 @@ type connections struct {
 	// logged suppresses the records of further closed ones.
 	logged logonce.Dedup
 
-	mu   sync.Mutex // guards what follows, and the fields of each connection
-	all  *list.List
-	open map[net.Conn]*list.Element
+	mu  sync.Mutex // guards what follows, and the fields of each connection
+	all []*connection
 }
 
 type connection struct {
@@ -35,7 +34,7 @@ type connection struct {
 }
 
 func newConnections(limit int, log *slog.Logger) *connections {
-	return &connections{limit: limit, log: log, logged: logonce.Dedup{Every: time.Minute}, all: list.New(), open: map[net.Conn]*list.Element{}}
+	return &connections{limit: limit, log: log, logged: logonce.Dedup{Every: time.Minute}}
 }
 
 // BoundConnections closes a connection of a server above a limit, as New does; before it serves.
@@ -50,7 +49,7 @@ type connectionKey struct{}
 func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context {
 	entry := &connection{conn: conn}
 	c.mu.Lock()
-	c.open[conn] = c.all.PushBack(entry)
+	c.all = append(c.all, entry)
 	victim := c.victim()
 	if victim != nil {
 		c.remove(victim.conn)
@@ -69,12 +68,12 @@ func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context 
 
 // victim returns the connection that is closed for the newest one; nil if there are not too many, or all others are those of known clients.
 func (c *connections) victim() *connection {
-	if c.all.Len() <= c.limit {
+	if len(c.all) <= c.limit {
 		return nil
 	}
 	var oldest *connection
-	for e := c.all.Front(); e != c.all.Back(); e = e.Next() {
-		switch entry := e.Value.(*connection); {
+	for _, entry := range c.all[:len(c.all)-1] {
+		switch {
 		case entry.known:
 		case !entry.active:
 			return entry
@@ -86,21 +85,21 @@ func (c *connections) victim() *connection {
 }
 
 func (c *connections) remove(conn net.Conn) {
-	if e, ok := c.open[conn]; ok {
-		c.all.Remove(e)
-		delete(c.open, conn)
-	}
+	c.all = slices.DeleteFunc(c.all, func(e *connection) bool { return e.conn == conn })
 }
 
 // changed is the ConnState of the server.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch e := c.open[conn]; {
-	case state == http.StateClosed || state == http.StateHijacked:
+	if state == http.StateClosed || state == http.StateHijacked {
 		c.remove(conn)
-	case e != nil:
-		e.Value.(*connection).active = state == http.StateActive
+		return
+	}
+	for _, e := range c.all {
+		if e.conn == conn {
+			e.active = state == http.StateActive
+		}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -41,8 +40,6 @@ type Options struct {
 	// Knows reports whether the client of a path and its token, which may be empty, is known, unless there are ClientCAs. Without both every
 	// client is served.
 	Knows func(path, token string) bool
-	// Connections bounds the open connections, 0 means 1000. Those of known clients stay.
-	Connections int
 	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.
 	Grace time.Duration
 	// ReadTimeout bounds reading a request, 0 means 30 s. WriteTimeout bounds the response, 0 means no limit.
@@ -58,7 +55,6 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
-	o.Connections = cmp.Or(o.Connections, maxConnections)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
 	o.Hint = cmp.Or(o.Hint, "choose another address")
 }
@@ -89,7 +85,7 @@ func New(o Options) (*Server, error) {
 	if o.Component != "" {
 		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
 	}
-	open := newConnections(o.Connections, o.Log)
+	open := newConnections(maxConnections, o.Log)
 	handler = o.admit(handler, open.markKnown)
 	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
 		Handler: Harden(handler), TLSConfig: config,
@@ -109,26 +105,22 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	ended, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		select {
-		case <-ctx.Done():
-		case <-ended:
-		}
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace)
 		defer cancel()
 		if s.server.Shutdown(grace) != nil {
 			_ = s.server.Close()
 		}
-	}()
+	})
 	err := s.serve()
-	close(ended)
-	<-stopped
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+	if stop() {
+		_ = s.server.Close()
+		return err // it has not been stopped
 	}
-	return err
+	<-stopped
+	return nil
 }
 
 func (s *Server) serve() error {
