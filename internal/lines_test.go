@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75139
-	testLines    = 68841
+	productLines = 75079
+	testLines    = 68574
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
 	"internal/hookset":                   1605,
-	"internal/httpserver":                1036,
+	"internal/httpserver":                1027,
 	"internal/jq":                        1641,
 	"internal/kube":                      1528,
 	"internal/lifecycle":                 1872,
@@ -64,8 +64,8 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6091,
 	"internal/source/webhook":            1107,
-	"internal/source/webhook/admission":  1660,
-	"internal/source/webhook/cert":       808,
+	"internal/source/webhook/admission":  1637,
+	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 998,
 	"internal/source/webhook/keep":       205,
 	"internal/spelling":                  40,

@@ -177,7 +177,7 @@ func TestHTTPRefused(t *testing.T) {
 	c := testenv.Shared(t)
 	for want, args := range map[string][]string{
 		"without TLS: set --http-server-cert":                {"--http-listen-address", "0.0.0.0"},
-		`cannot read the HTTP certificate: there is no file`: {"--http-server-cert", "/no/such/file", "--http-server-key", "/no/such/file"},
+		`cannot read the HTTP certificate: open /no/such/file`: {"--http-server-cert", "/no/such/file", "--http-server-key", "/no/such/file"},
 		"belong together: set both or none":                  {"--http-server-cert", "x"},
 		"must be above 0":                                    {"--http-parallel", "0"},
 	} {

@@ -33,8 +33,8 @@ func TestCertManagerNeedsFiles(t *testing.T) {
 		Args: []string{"--webhook-cert-manager", "security/webhooks"}, Status: 1})
 	op.Wait()
 	if got := op.Errors.String(); !strings.Contains(got,
-		`with --webhook-cert-manager the certificates are those of cert-manager: cannot read the webhook certificate: there is no file `+
-			`"/validating-certs/tls.crt"`) {
+		`with --webhook-cert-manager the certificates are those of cert-manager: cannot read the webhook certificate: open `+
+			`/validating-certs/tls.crt: no such file or directory: mount the Secret there`) {
 		t.Error(got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -224,37 +223,4 @@ func TestExcludedClients(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-}
-
-// A change of another client is overwritten immediately, a further one after a minute; an addition is none. What an operator that started
-// later has written stays for longer.
-func TestPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Target: keep.Target{URL: "https://x"}})
-		k := r.keepers[0]
-		live := k.written(k.desired(nil, nil))
-		check := func(want time.Duration) {
-			t.Helper()
-			if got := max(0, k.pause(live)); got != want {
-				t.Errorf("waits for %s, want %s", got, want)
-			}
-		}
-		check(0)
-		k.last = live.Webhooks[1:]
-		check(0)
-		live.Webhooks = live.Webhooks[:1]
-		check(0)
-		k.restored = time.Now()
-		time.Sleep(20 * time.Second)
-		check(40 * time.Second)
-		live.Annotations[versionAnnotation] = "another"
-		live.Annotations[startedAnnotation] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano)
-		check(5 * time.Minute)
-		time.Sleep(time.Minute)
-		check(4 * time.Minute)
-		live.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit"}}
-		if got := writer(live); got != `"kubectl-edit"` {
-			t.Errorf("the writer is %s", got)
-		}
-	})
 }

@@ -78,69 +78,6 @@ func TestWrittenOnce(t *testing.T) {
 	}
 }
 
-// Edited and deleted configurations are restored, with the metadata of others.
-func TestRestored(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	name := c.Namespace(t)
-	cleanup(t, c, name)
-	r, _ := newRegistrar(t, inCluster(t, c, name, quietFull()))
-	run(t, r)
-	before := []*configuration{live(t, c, validating, name), live(t, c, mutating, name)}
-	c.Kubectl(t, "label", validating.resource+"/"+name+"-hooks", "mine=yes")
-	c.Kubectl(t, "patch", validating.resource+"/"+name+"-hooks", "--type=json",
-		`--patch=[{"op":"remove","path":"/webhooks/0"},{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`)
-	c.Kubectl(t, "delete", mutating.resource+"/"+name+"-hooks")
-	for i, k := range []kind{validating, mutating} {
-		until(t, func() (string, bool) {
-			after := live(t, c, k, name)
-			return fmt.Sprint(k, after), after != nil && equality.Semantic.DeepEqual(after.Webhooks, before[i].Webhooks) &&
-				(k == mutating || after.Labels["mine"] == "yes")
-		})
-	}
-}
-
-// A configuration without bindings goes, if it was ours.
-func TestLeftovers(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	name := c.Namespace(t)
-	cleanup(t, c, name)
-	first, _ := newRegistrar(t, inCluster(t, c, name, quietFull()))
-	if err := run(t, first)(); err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := inCluster(t, c, name, nil)
-	elsewhere.Service.Namespace = "another-namespace"
-	other, _ := newRegistrar(t, elsewhere)
-	if err := other.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if live(t, c, validating, name) == nil || live(t, c, mutating, name) == nil {
-		t.Fatal("what belongs to another Service was removed")
-	}
-	hooks := quietFull()
-	for _, h := range hooks {
-		h.Mutating = nil
-	}
-	second, _ := newRegistrar(t, inCluster(t, c, name, hooks))
-	if err := run(t, second)(); err != nil {
-		t.Fatal(err)
-	}
-	if live(t, c, validating, name) == nil || live(t, c, mutating, name) != nil {
-		t.Error("want the validating one and no other")
-	}
-	third, _ := newRegistrar(t, inCluster(t, c, name, nil))
-	for range 2 {
-		if err := third.Remove(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	if live(t, c, validating, name) != nil {
-		t.Error("still there")
-	}
-}
-
 // as is a client of a user who may do only this with webhook configurations.
 func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Interface {
 	t.Helper()
@@ -153,35 +90,6 @@ func as(t *testing.T, c *testenv.Cluster, user string, verbs ...string) rest.Int
 	config := c.Config(t)
 	config.Impersonate.UserName = user
 	return testenv.Client(t, config)
-}
-
-func TestNoPermission(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	name := c.Namespace(t)
-	hooks := quietFull()
-	for _, h := range hooks {
-		h.Mutating = nil
-	}
-	var seen reports
-	o := by(as(t, c, "nobody-"+name), name, hooks)
-	o.Report = seen.report
-	r, _ := newRegistrar(t, o)
-	_, ended := running(t, r)
-	seen.until(t, validating.name+" "+name+"-hooks true",
-		`no permission for validatingwebhookconfigurations: give the operator's ServiceAccount, by a ClusterRole, `+
-			`the rule {apiGroups: ["admissionregistration.k8s.io"], resources: ["validatingwebhookconfigurations"], resourceNames: ["`+name+
-			`-hooks"], verbs: ["list", "watch", "update"]}`)
-	select {
-	case <-ended:
-		t.Error("it ends")
-	default:
-	}
-	seen.mu.Lock()
-	if err := seen.all[mutating.name+" "+name+"-hooks false"]; err != nil {
-		t.Errorf("a kind without bindings is reported: %v", err)
-	}
-	seen.mu.Unlock()
 }
 
 // The permissions that the original needs are enough.
@@ -300,16 +208,8 @@ func TestCertManager(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	o := by(testenv.Client(t, &rest.Config{Host: "https://127.0.0.1:1"}), "", quietFull())
-	r, log := newRegistrar(t, o)
+	r, _ := newRegistrar(t, o)
 	if err := r.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	trying, end := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(trying) }()
-	log.Until(t, "Will retry after delay.", 4) // two of each kind
-	end()
-	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	o.URL = "https://x"

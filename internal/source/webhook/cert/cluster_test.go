@@ -85,26 +85,6 @@ func TestReplicasStartConcurrently(t *testing.T) {
 	}
 }
 
-// A deleted Secret comes back as it was. Which of the replicas writes it makes no difference.
-func TestSecretIsDeleted(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	a, aLines := replica(t, c, ns)
-	b, _ := replica(t, c, ns)
-	run(t, a)
-	run(t, b)
-	before := inSecret(t, c, ns, servingKey)
-	c.Kubectl(t, "-n", ns, "delete", "secret", secretName)
-	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+test.Patience.String(), "secret/"+secretName)
-	if !slices.Equal(inSecret(t, c, ns, servingKey), before) {
-		t.Error("another certificate came back")
-	}
-	if n := aLines.count(slog.LevelError); n > 0 {
-		t.Errorf("%d errors", n)
-	}
-}
-
 // Without names there is the secret of paths only; certificates are added when a server needs them.
 func TestSecretOfPathsOnly(t *testing.T) {
 	t.Parallel()

@@ -69,28 +69,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// In five years no certificate is used that a client with the first bundle would not accept, and no path changes.
-func TestNoSecondWithoutTrust(t *testing.T) {
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	s := made(t, now)
-	bundle, first, issued := s.bundle(), s.secrets, 0
-	for end := now.AddDate(5, 0, 0); now.Before(end); now = now.Add(20 * day) {
-		before := s.serving
-		var err error
-		if s, _, err = plan(now, s, []string{"a"}); err != nil {
-			t.Fatal(err)
-		}
-		if before != s.serving {
-			issued++
-			trusts(t, bundle, before.Leaf, "a", now) // a replica that has not read the new one goes on with it
-		}
-		trusts(t, bundle, s.serving.Leaf, "a", now)
-	}
-	if issued < 30 || s.secrets != first {
-		t.Errorf("%d certificates, secrets %q", issued, s.secrets)
-	}
-}
-
 func TestEncodeAndBack(t *testing.T) {
 	for _, names := range [][]string{{"a"}, nil} {
 		s, _, _ := plan(time.Now(), state{secrets: [2]string{"", "previous"}}, names)
