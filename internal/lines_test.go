@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75079
+	productLines = 75056
 	testLines    = 68574
 )
 
@@ -64,10 +64,10 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6091,
 	"internal/source/webhook":            1107,
-	"internal/source/webhook/admission":  1637,
+	"internal/source/webhook/admission":  1609,
 	"internal/source/webhook/cert":       780,
-	"internal/source/webhook/conversion": 998,
-	"internal/source/webhook/keep":       205,
+	"internal/source/webhook/conversion": 986,
+	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       481,

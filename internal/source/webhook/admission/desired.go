@@ -98,13 +98,7 @@ func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook)
 	if !k.isOurs(w, "") {
 		return false
 	}
-	at, path := "", pathOf(h.Name, k.kind.typ, w.Name)
-	switch c := w.ClientConfig; {
-	case c.URL != nil:
-		at = strings.TrimPrefix(*c.URL, k.opts.URL)
-	case c.Service != nil && c.Service.Path != nil:
-		at = *c.Service.Path
-	}
+	at, path := strings.TrimPrefix(keep.PathOf(w.ClientConfig), k.opts.URL), pathOf(h.Name, k.kind.typ, w.Name)
 	token, ok := strings.CutPrefix(at, path+"/")
 	return at == path || ok && !strings.Contains(token, "/")
 }
@@ -146,7 +140,7 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 	b := w.binding
 	return admissionregistration.MutatingWebhook{
 		Name:                    b.Name,
-		ClientConfig:            k.clientConfig(w, bundle),
+		ClientConfig:            k.opts.ClientConfig(w.path, bundle),
 		Rules:                   rules(b.Rules),
 		FailurePolicy:           new(admissionregistration.FailurePolicyType(w.policy)),
 		MatchPolicy:             new(admissionregistration.MatchPolicyType(cmp.Or(b.MatchPolicy, "Equivalent"))),
@@ -158,16 +152,6 @@ func (k *keeper) register(w *webhook, bundle []byte) admissionregistration.Mutat
 		ReinvocationPolicy:      reinvocation(w),
 		MatchConditions:         k.conditions(b.MatchConditions),
 	}
-}
-
-func (k *keeper) clientConfig(w *webhook, bundle []byte) admissionregistration.WebhookClientConfig {
-	path := k.opts.Path(w.path)
-	if k.opts.URL != "" {
-		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: new(k.opts.URL + path)}
-	}
-	return admissionregistration.WebhookClientConfig{CABundle: bundle, Service: &admissionregistration.ServiceReference{
-		Name: k.opts.Service.Name, Namespace: k.opts.Service.Namespace, Path: &path, Port: new(int32(443)),
-	}}
 }
 
 // ours reports whether all webhooks of an object point to this operator.

@@ -77,11 +77,7 @@ func (k *keeper) look(ctx context.Context) (*configuration, error) {
 		return nil, err
 	case live != nil:
 		for _, w := range live.Webhooks {
-			if c := w.ClientConfig; c.URL != nil {
-				paths = append(paths, *c.URL)
-			} else if c.Service != nil && c.Service.Path != nil {
-				paths = append(paths, *c.Service.Path)
-			}
+			paths = append(paths, keep.PathOf(w.ClientConfig))
 		}
 	}
 	k.opts.Seen(k.subject(), paths, err != nil && len(paths) > 0)

@@ -58,7 +58,7 @@ func newWebhook(h *hook.Hook, typ event.Type, index int, defaultPolicy string) *
 	}
 }
 
-// Conflict is a binding that has the name, or the path, of another one.
+// Conflict is a binding that has the name of another one.
 type Conflict struct {
 	Hook string
 	// Place is that of the binding in the configuration of the hook.
@@ -74,21 +74,13 @@ func findConflicts(all []*webhook) (found []*Conflict) {
 		typ  event.Type
 		text string
 	}
-	names, paths := map[name]*webhook{}, map[string]*webhook{}
+	names := map[name]*webhook{}
 	for _, w := range all {
-		named, sameName := names[name{w.typ, w.binding.Name}]
-		routed, samePath := paths[w.path]
-		c := &Conflict{Hook: w.hook.Name, Place: fmt.Sprintf("%s[%d].name", w.typ, w.index)}
-		switch {
-		case sameName:
-			c.problem = fmt.Sprintf("hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name, w.typ,
-				w.binding.Name)
-			found = append(found, c)
-		case samePath:
-			c.problem = fmt.Sprintf("hooks %q and %q both have the webhook path %s: rename one of them", routed.hook.Name, w.hook.Name, w.path)
-			found = append(found, c)
+		if named, taken := names[name{w.typ, w.binding.Name}]; taken {
+			found = append(found, &Conflict{Hook: w.hook.Name, Place: fmt.Sprintf("%s[%d].name", w.typ, w.index), problem: fmt.Sprintf(
+				"hooks %q and %q both have a %s binding %q: give each a name of its own", named.hook.Name, w.hook.Name, w.typ, w.binding.Name)})
 		}
-		names[name{w.typ, w.binding.Name}], paths[w.path] = w, w
+		names[name{w.typ, w.binding.Name}] = w
 	}
 	return found
 }

@@ -62,7 +62,7 @@ func (k *keeper) look(ctx context.Context) (definition []byte, err error) {
 	case err != nil:
 		return nil, err
 	case definition != nil:
-		paths = pathsOf(definition)
+		paths = []string{pathOf(definition)}
 	}
 	k.opts.Seen(k.subject(), paths, err != nil)
 	return definition, err

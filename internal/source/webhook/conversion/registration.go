@@ -3,19 +3,15 @@ package conversion
 import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json"
+	admissionregistration "k8s.io/api/admissionregistration/v1"
 
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 // registration is the merge patch that points a CRD to the Handler.
 func registration(o *keep.Target, crd string) ([]byte, error) {
-	path := o.Path("/" + crd)
-	client := map[string]any{"service": nil, "url": nil} // null removes what other clients have set
-	if o.URL != "" {
-		client["url"] = o.URL + path
-	} else {
-		client["service"] = map[string]any{"namespace": o.Service.Namespace, "name": o.Service.Name, "path": path, "port": 443}
-	}
+	c := o.ClientConfig("/"+crd, nil)
+	client := map[string]any{"service": c.Service, "url": c.URL} // null removes what other clients have set
 	patch := map[string]any{"spec": map[string]any{"conversion": map[string]any{
 		"strategy": "Webhook", "webhook": map[string]any{"conversionReviewVersions": reviewVersions, "clientConfig": client},
 	}}}
@@ -27,27 +23,19 @@ func registration(o *keep.Target, crd string) ([]byte, error) {
 	return json.Marshal(patch, json.Deterministic(true))
 }
 
-// pathsOf returns the path or URL to which a definition leads.
-func pathsOf(raw []byte) []string {
+// pathOf returns the path or URL to which a definition leads.
+func pathOf(definition []byte) string {
 	var d struct {
 		Spec struct {
 			Conversion struct {
 				Webhook struct {
-					ClientConfig struct {
-						URL     string `json:"url"`
-						Service struct {
-							Path string `json:"path"`
-						} `json:"service"`
-					} `json:"clientConfig"`
+					ClientConfig admissionregistration.WebhookClientConfig `json:"clientConfig"`
 				} `json:"webhook"`
 			} `json:"conversion"`
 		} `json:"spec"`
 	}
-	_ = json.Unmarshal(raw, &d, lenient)
-	if c := d.Spec.Conversion.Webhook.ClientConfig; c.URL+c.Service.Path != "" {
-		return []string{c.URL + c.Service.Path} // one of them is empty
-	}
-	return nil
+	_ = json.Unmarshal(definition, &d, lenient)
+	return keep.PathOf(d.Spec.Conversion.Webhook.ClientConfig)
 }
 
 // changes reports whether a patch would change a CRD.

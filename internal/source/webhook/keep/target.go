@@ -3,6 +3,7 @@ package keep
 import (
 	"log/slog"
 
+	admissionregistration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -52,12 +53,28 @@ func (t *Target) begins() <-chan struct{} {
 	}
 }
 
-// Path is a path as it is registered, with its token.
-func (t *Target) Path(path string) string {
-	if t.Token == nil {
-		return path
+// ClientConfig is how the API server calls a path.
+func (t *Target) ClientConfig(path string, bundle []byte) admissionregistration.WebhookClientConfig {
+	if t.Token != nil {
+		path += "/" + t.Token(path)
 	}
-	return path + "/" + t.Token(path)
+	if t.URL != "" {
+		return admissionregistration.WebhookClientConfig{CABundle: bundle, URL: new(t.URL + path)}
+	}
+	return admissionregistration.WebhookClientConfig{CABundle: bundle, Service: &admissionregistration.ServiceReference{
+		Name: t.Service.Name, Namespace: t.Service.Namespace, Path: &path, Port: new(int32(443)),
+	}}
+}
+
+// PathOf is the path or URL that the API server calls; empty for none.
+func PathOf(c admissionregistration.WebhookClientConfig) string {
+	switch {
+	case c.URL != nil:
+		return *c.URL
+	case c.Service != nil && c.Service.Path != nil:
+		return *c.Service.Path
+	}
+	return ""
 }
 
 // Keep completes an object that leads to the target.
