@@ -30,7 +30,6 @@ func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 			return err
 		}
 		w.http = served
-		r.closed = append(r.closed, func() { w.http = nil })
 	}
 	if served.access == nil {
 		warnAboutAllow(hooks, w.o)

@@ -32,9 +32,9 @@ type Renewal struct {
 	retired func()
 	// ready, if set, is closed when all hooks are ready for requests.
 	ready <-chan struct{}
-	// opened are the new servers, until they run; closed resets the fields that hold them.
+	// opened are the new servers, until they run; before is what earlier hooks needed.
 	opened []*httpserver.Server
-	closed []func()
+	before needed
 }
 
 // placed is a new handler, and where it replaces another one.
@@ -48,9 +48,7 @@ func (r *Renewal) Abort() {
 	for _, s := range r.opened {
 		_ = s.Close()
 	}
-	for _, f := range r.closed {
-		f()
-	}
+	r.servers.needed = r.before
 }
 
 // Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no

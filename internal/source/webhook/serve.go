@@ -59,17 +59,21 @@ type Options struct {
 	intake, httpIntake *httpserver.Intake
 }
 
+// needed is what hooks have needed so far. It stays then.
+type needed struct {
+	admission, conversion *served
+	http                  *servedHTTP
+	// shared are the certificates in the Secret, for all servers behind Services.
+	shared *cert.Source
+	// pathFile is the secret of paths in a file.
+	pathFile *cert.Source
+}
+
 // Servers are those of webhooks and of HTTP hooks, as far as hooks have needed them.
 type Servers struct {
 	o      Options
 	client rest.Interface
-	// admission, conversion and http are nil until a hook needs them, and stay then.
-	admission, conversion *served
-	http                  *servedHTTP
-	// shared are the certificates in the Secret, for all servers behind Services; nil until needed.
-	shared *cert.Source
-	// pathFile is the secret of paths in a file; nil without one.
-	pathFile *cert.Source
+	needed
 	// registrations are those in the cluster, unserved are the servers of new hooks.
 	registrations, unserved registrations
 
@@ -104,7 +108,7 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 // Prepare does what can fail for a new set of hooks. An error has no effect on the active
 // set. Otherwise either Abort or Commit must be called.
 func (w *Servers) Prepare(ctx context.Context, hooks []*hook.Hook) (*Renewal, error) {
-	r := &Renewal{servers: w}
+	r := &Renewal{servers: w, before: w.needed}
 	if err := errors.Join(w.prepareWebhooks(ctx, r, hooks), w.prepareHTTP(r, hooks)); err != nil {
 		r.Abort()
 		return nil, err

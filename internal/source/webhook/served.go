@@ -76,7 +76,6 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 	r.parts = append(r.parts, part{webhooks, listening.Run})
 	o.Log.Info("webhook server started", "address", listening.Address(), "url", s.url, "service", s.service.Name)
 	*kind = s
-	r.closed = append(r.closed, func() { *kind = nil })
 	return s, nil
 }
 
@@ -109,7 +108,7 @@ func (w *Servers) certificatesFor(ctx context.Context, r *Renewal, server Webhoo
 
 // pathsFor returns the secret of the paths: that of a file, in the Secret for all replicas in a cluster, or of this process, with its
 // certificate if that is in memory.
-func (w *Servers) pathsFor(ctx context.Context, r *Renewal, at endpoint, s *served) (*cert.Source, error) {
+func (w *Servers) pathsFor(ctx context.Context, r *Renewal, at endpoint, s *served) (source *cert.Source, err error) {
 	namespace := at.namespace
 	if namespace == "" && w.o.Cluster.Inside {
 		namespace, _ = w.o.Cluster.OwnNamespace(w.o.Webhooks.Namespace)
@@ -118,9 +117,8 @@ func (w *Servers) pathsFor(ctx context.Context, r *Renewal, at endpoint, s *serv
 	case w.pathFile != nil:
 		return w.pathFile, nil
 	case w.o.Webhooks.PathSecretFile != "":
-		file, err := r.keep(cert.PathsOfFile(w.o.Webhooks.PathSecretFile, w.o.Log))
-		w.pathFile, r.closed = file, append(r.closed, func() { w.pathFile = nil })
-		return file, err
+		w.pathFile, err = r.keep(cert.PathsOfFile(w.o.Webhooks.PathSecretFile, w.o.Log))
+		return w.pathFile, err
 	case namespace != "" && w.o.Webhooks.SecretName != "":
 		return w.inSecret(ctx, r, namespace)
 	case s.certificates.Token("") != "":
@@ -143,11 +141,11 @@ func (w *Servers) inSecret(ctx context.Context, r *Renewal, namespace string) (*
 			}
 		}
 	}
-	shared, err := r.keep(cert.Managed(ctx, cert.ManagedOptions{
+	var err error
+	w.shared, err = r.keep(cert.Managed(ctx, cert.ManagedOptions{
 		Client: w.client, Namespace: namespace, SecretName: w.o.Webhooks.SecretName, Names: names, Log: w.o.Log,
 	}))
-	w.shared, r.closed = shared, append(r.closed, func() { w.shared = nil })
-	return shared, err
+	return w.shared, err
 }
 
 // answerer is the handler of a set of hooks.
