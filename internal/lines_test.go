@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75056
+	productLines = 75021
 	testLines    = 68574
 )
 
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
 	"internal/hookset":                   1605,
-	"internal/httpserver":                1027,
+	"internal/httpserver":                1008,
 	"internal/jq":                        1641,
 	"internal/kube":                      1528,
 	"internal/lifecycle":                 1872,
@@ -63,8 +63,8 @@ var packageLines = map[string]int{
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6091,
-	"internal/source/webhook":            1107,
-	"internal/source/webhook/admission":  1609,
+	"internal/source/webhook":            1106,
+	"internal/source/webhook/admission":  1594,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 986,
 	"internal/source/webhook/keep":       222,

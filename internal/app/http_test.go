@@ -176,10 +176,10 @@ func TestHTTPRate(t *testing.T) {
 func TestHTTPRefused(t *testing.T) {
 	c := testenv.Shared(t)
 	for want, args := range map[string][]string{
-		"without TLS: set --http-server-cert":                {"--http-listen-address", "0.0.0.0"},
+		"without TLS: set --http-server-cert":                  {"--http-listen-address", "0.0.0.0"},
 		`cannot read the HTTP certificate: open /no/such/file`: {"--http-server-cert", "/no/such/file", "--http-server-key", "/no/such/file"},
-		"belong together: set both or none":                  {"--http-server-cert", "x"},
-		"must be above 0":                                    {"--http-parallel", "0"},
+		"belong together: set both or none":                    {"--http-server-cert", "x"},
+		"must be above 0":                                      {"--http-parallel", "0"},
 	} {
 		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: "testdata/rate", Kubeconfig: c.Kubeconfig, Args: args, Status: 1})
 		if status := op.Wait(); status != 1 || !strings.Contains(op.Errors.String(), want) {

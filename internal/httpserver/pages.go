@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"time"
 )
 
@@ -25,24 +24,23 @@ type PagesOptions struct {
 	Log       *slog.Logger
 }
 
-// route is one page.
-type route struct {
-	path    string
-	handler http.Handler
-}
-
 // NewPages binds the address of the operator's own pages.
 func NewPages(o PagesOptions) (*Server, error) {
-	mux := http.NewServeMux()
 	stopping, stop := context.WithCancel(context.Background())
-	table := routes(&o, stopping)
-	for _, r := range table {
-		mux.Handle("GET "+r.path, r.handler)
+	pages := map[string]http.Handler{
+		"/{$}": o.Home, "/status/": o.Home, "/status.json": o.Home, "/metrics": o.Metrics, "/metrics/hooks": o.HookMetrics,
+		"/healthz": constant("ok\n"), "/readyz": ready(o.Ready), "/discovery": constant(discovery),
 	}
-	mux.Handle("GET /{$}", o.Home)
-	mux.Handle("GET /status/", o.Home)
-	mux.Handle("GET /status.json", o.Home)
-	mux.Handle("GET /discovery", discovery(table))
+	if o.Profiling {
+		pages["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
+		pages["/debug/pprof/profile"] = untilEnd(stopping, pprof.Profile)
+		pages["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
+		pages["/debug/pprof/trace"] = untilEnd(stopping, pprof.Trace)
+	}
+	mux := http.NewServeMux()
+	for path, handler := range pages {
+		mux.Handle("GET "+path, handler)
+	}
 	s, err := New(Options{
 		Address: o.Address, Handler: mux, Log: o.Log, Hint: "choose another address with --listen-address and --listen-port",
 		Grace: time.Second, ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second,
@@ -55,22 +53,18 @@ func NewPages(o PagesOptions) (*Server, error) {
 	return s, nil
 }
 
-func routes(o *PagesOptions, stopping context.Context) []route {
-	table := []route{
-		{"/metrics", o.Metrics},
-		{"/metrics/hooks", o.HookMetrics},
-		{"/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })},
-		{"/readyz", ready(o.Ready)},
-	}
-	if o.Profiling {
-		table = append(table,
-			route{"/debug/pprof/", http.HandlerFunc(pprof.Index)},
-			route{"/debug/pprof/profile", untilEnd(stopping, pprof.Profile)},
-			route{"/debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)},
-			route{"/debug/pprof/trace", untilEnd(stopping, pprof.Trace)},
-		)
-	}
-	return table
+// discovery lists the pages. The line for profiles is there whether they are served or not, as upstream.
+const discovery = `GET /
+GET /metrics
+GET /metrics/hooks
+GET /healthz
+GET /readyz
+GET /discovery
+GET /debug/pprof/*
+`
+
+func constant(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 }
 
 // untilEnd ends a running profile when the server shuts down, and delivers it: a profile of a whole process life is not lost.
@@ -98,17 +92,4 @@ func ready(check func() ([]string, error)) http.HandlerFunc {
 			fmt.Fprintln(w, note)
 		}
 	}
-}
-
-// discovery lists the pages as text. The line for profiles is there whether they are served or not, as upstream.
-func discovery(table []route) http.HandlerFunc {
-	var b strings.Builder
-	b.WriteString("GET /\n")
-	for _, r := range table {
-		if !strings.HasPrefix(r.path, "/debug/") {
-			b.WriteString("GET " + r.path + "\n")
-		}
-	}
-	b.WriteString("GET /discovery\nGET /debug/pprof/*\n")
-	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, b.String()) }
 }

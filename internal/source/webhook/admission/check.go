@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // check sends the object with the webhooks of all hooks as a dry run, and returns why the API server rejects it. Without an answer, or the
@@ -25,11 +24,7 @@ func (k *keeper) check(ctx context.Context) error {
 	options.Ready = func(*hook.Hook) bool { return true }
 	all.opts = &options
 	want := all.desired(live, k.bundle(live))
-	request := k.opts.Client.Put().AbsPath(k.path(k.name)...)
-	if live == nil {
-		request = k.opts.Client.Post().AbsPath(k.path("")...)
-	}
-	_, err = kube.SendJSON(ctx, request.Param("dryRun", "All").MaxRetries(0), want)
+	err = k.put(ctx, live, want, "All")
 	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsRequestEntityTooLargeError(err) {
 		return nil
 	}

@@ -12,8 +12,8 @@ type action int
 
 const (
 	leave action = iota
-	create
-	update
+	// register creates or updates the object.
+	register
 	// remove deletes the object, which the operator has created; empty removes the webhooks of an object that stays.
 	remove
 	empty
@@ -22,20 +22,21 @@ const (
 // decide compares the object in the cluster (nil: absent) with the desired one. What an operator that started later has written is removed
 // by that one only: during an update both run, and the later one has the next hooks.
 func (k *keeper) decide(live, want *configuration) action {
-	wanted := want != nil && len(want.Webhooks) > 0
-	switch {
-	case live == nil && wanted:
-		return create
-	case live == nil, !wanted && (!k.ours(live) || k.writtenLater(live)), wanted && equality.Semantic.DeepEqual(live, want):
-		return leave
-	case !wanted && created(live) && (want == nil || len(k.webhooks) == 0):
-		return remove
-	case !wanted && len(live.Webhooks) == 0:
-		return leave
-	case !wanted:
-		return empty
+	if want != nil && len(want.Webhooks) > 0 {
+		if live != nil && equality.Semantic.DeepEqual(live, want) {
+			return leave
+		}
+		return register
 	}
-	return update
+	switch {
+	case live == nil, !k.ours(live), k.writtenLater(live):
+		return leave
+	case created(live) && (want == nil || len(k.webhooks) == 0):
+		return remove
+	case len(live.Webhooks) == 0:
+		return leave
+	}
+	return empty
 }
 
 // created reports whether an operator has created the object, and not a chart or a user.

@@ -140,24 +140,24 @@ func TestDecide(t *testing.T) {
 		live   *configuration
 		want   action
 	}{
-		{"there is none", k, nil, create},
+		{"there is none", k, nil, register},
 		{"there is none, and should not be", none, nil, leave},
 		{"it is as it should be", k, as(k, now, nil), leave},
 		{"it is as it should be, an older one wrote it", k, as(k, old, nil), leave},
 		{"it is as it should be, a newer one wrote it", k, as(k, newer, nil), leave},
 		{"others put something into the metadata", k, as(k, now, func(c *configuration) { c.Labels["x"], c.Annotations["y"] = "1", "2" }),
 			leave},
-		{"edited", k, as(k, now, edited), update},
-		{"edited, an older one wrote it", k, as(k, old, edited), update},
-		{"a newer one wants it different", k, as(k, newer, edited), update},
+		{"edited", k, as(k, now, edited), register},
+		{"edited, an older one wrote it", k, as(k, old, edited), register},
+		{"a newer one wants it different", k, as(k, newer, edited), register},
 		{"a chart created it", k, as(k, now, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), leave},
 		{"a chart created it, and no operator has written it", k, as(k, now, func(c *configuration) {
 			c.Webhooks, c.Labels, c.Annotations = nil, map[string]string{managedByLabel: "Helm"}, nil
-		}), update},
+		}), register},
 		{"the original wrote it", k, as(k, now, func(c *configuration) { c.Labels, c.Annotations = nil, nil }), leave},
 		{"all is gone but the object", k, as(k, now, func(c *configuration) { c.Webhooks, c.Labels, c.Annotations = nil, nil, nil }),
-			update},
-		{"another operator's", k, as(elsewhere.keepers[0], old, nil), update},
+			register},
+		{"another operator's", k, as(elsewhere.keepers[0], old, nil), register},
 		{"no bindings any more", none, as(k, old, nil), remove},
 		{"no bindings any more, a chart created it", none,
 			as(k, old, func(c *configuration) { c.Labels = map[string]string{managedByLabel: "Helm"} }), empty},

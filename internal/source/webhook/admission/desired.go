@@ -42,7 +42,9 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 		want = live.DeepCopy()
 	}
 	want.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
-	set(&want.Annotations, keep.InjectAnnotation, k.opts.CertManager)
+	if delete(want.Annotations, keep.InjectAnnotation); k.opts.CertManager != "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, keep.InjectAnnotation, k.opts.CertManager)
+	}
 	want.Webhooks = k.merge(live, bundle)
 	return want
 }
@@ -106,8 +108,8 @@ func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook)
 // written adds which operator writes the object. That is not part of the comparison: operators that want the same do not overwrite each
 // other.
 func (k *keeper) written(want *configuration) *configuration {
-	set(&want.Annotations, startedAnnotation, k.started.Format(time.RFC3339Nano))
-	set(&want.Annotations, versionAnnotation, k.version)
+	metav1.SetMetaDataAnnotation(&want.ObjectMeta, startedAnnotation, k.started.Format(time.RFC3339Nano))
+	metav1.SetMetaDataAnnotation(&want.ObjectMeta, versionAnnotation, k.version)
 	return want
 }
 
@@ -121,18 +123,6 @@ func (k *keeper) hash() string {
 		fmt.Fprintln(all, w.hook.Name, string(text))
 	}
 	return hex.EncodeToString(all.Sum(nil)[:16])
-}
-
-// set sets a value, or removes it if it is empty.
-func set(all *map[string]string, key, value string) {
-	if value == "" {
-		delete(*all, key)
-		return
-	}
-	if *all == nil {
-		*all = map[string]string{}
-	}
-	(*all)[key] = value
 }
 
 // register returns a webhook with all defaults of the API server, so that it can be compared with the live one.

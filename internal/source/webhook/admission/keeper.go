@@ -184,21 +184,17 @@ func writer(live *configuration) string {
 
 func (k *keeper) write(ctx context.Context, do action, live, want *configuration) error {
 	switch do {
-	case create:
-		if err := k.create(ctx, want); err != nil {
-			return &creationError{err}
-		}
-		k.log.Info("Webhooks are registered", "count", len(want.Webhooks))
-	case update:
-		if len(live.Webhooks) > 0 && !k.ours(live) {
+	case register:
+		again := live != nil && len(live.Webhooks) > 0
+		if again && !k.ours(live) {
 			k.log.Warn("The webhook configuration points to another operator and is taken over: " + sharedName)
 		}
-		if err := k.update(ctx, want); err != nil {
+		if err := k.put(ctx, live, want); err != nil {
 			return err
 		}
-		done := "Webhooks are registered again, the configuration had changed"
-		if len(live.Webhooks) == 0 {
-			done = "Webhooks are registered"
+		done := "Webhooks are registered"
+		if again {
+			done = "Webhooks are registered again, the configuration had changed"
 		}
 		k.log.Info(done, "count", len(want.Webhooks))
 	case remove:
@@ -213,7 +209,7 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 	case empty:
 		bare := live.DeepCopy()
 		bare.Webhooks = nil
-		if err := k.update(ctx, k.written(bare)); err != nil {
+		if err := k.put(ctx, live, k.written(bare)); err != nil {
 			return err
 		}
 		k.log.Info("The webhook configuration is emptied")

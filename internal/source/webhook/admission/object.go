@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -42,24 +41,28 @@ func (k *keeper) read(ctx context.Context) (*configuration, error) {
 	return live, nil
 }
 
-func (k *keeper) create(ctx context.Context, want *configuration) error {
-	return send(ctx, k.opts.Client.Post().AbsPath(k.path("")...), want)
-}
-
-func (k *keeper) update(ctx context.Context, want *configuration) error {
-	return send(ctx, k.opts.Client.Put().AbsPath(k.path(k.name)...), want)
+// put creates or updates the object, or does that as a dry run.
+func (k *keeper) put(ctx context.Context, live, want *configuration, dryRun ...string) error {
+	request := k.opts.Client.Put().AbsPath(k.path(k.name)...)
+	if live == nil {
+		request = k.opts.Client.Post().AbsPath(k.path("")...)
+	}
+	for _, value := range dryRun {
+		request.Param("dryRun", value)
+	}
+	_, err := kube.SendJSON(ctx, request.MaxRetries(0), want) // Run retries, and logs the reason
+	if live == nil && err != nil {
+		return &creationError{err}
+	}
+	return err
 }
 
 // delete deletes the object, unless it has changed since it was read.
 func (k *keeper) delete(ctx context.Context, live *configuration) error {
-	return send(ctx, k.opts.Client.Delete().AbsPath(k.path(k.name)...), metav1.DeleteOptions{
+	_, err := kube.SendJSON(ctx, k.opts.Client.Delete().AbsPath(k.path(k.name)...).MaxRetries(0), metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
 	})
-}
-
-func send(ctx context.Context, req *rest.Request, body any) error {
-	_, err := kube.SendJSON(ctx, req.MaxRetries(0), body) // the keeper retries by itself, and logs the reason
 	return err
 }
 

@@ -183,7 +183,7 @@ func TestCertManager(t *testing.T) {
 		got.Webhooks[i].ClientConfig.CABundle = testCA(t)
 	}
 	k := r.keepers[0]
-	if err := k.update(t.Context(), got); err != nil {
+	if err := k.put(t.Context(), got, got); err != nil {
 		t.Fatal(err)
 	}
 	// Another client changes another field.
