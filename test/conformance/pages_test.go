@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -76,22 +78,34 @@ func neighbours(want []json.RawMessage, text string) (problem error) {
 	return problem
 }
 
-// request METHOD PATH TYPE BODY: ask the hooks by HTTP; any answer but a failure of the hook will do.
+// request METHOD PATH RESULT [TYPE BODY]: ask the hooks by HTTP. RESULT is the expected status, or after which time the client hangs up.
+// Stdout has the headers and the body of the response.
 func requestCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 4 {
-		ts.Fatalf("usage: request METHOD PATH TYPE BODY")
+	if len(args) != 3 && len(args) != 5 {
+		ts.Fatalf("usage: request METHOD PATH RESULT [TYPE BODY]")
 	}
 	address := w.Operator.UntilLog("HTTP hooks are served").Fields["address"]
-	req, err := http.NewRequest(args[0], "http://"+address+args[1], strings.NewReader(args[3]))
+	req, err := http.NewRequest(args[0], "http://"+address+args[1], nil)
 	ts.Check(err)
-	req.Header.Set("Content-Type", args[2])
 	req.Header.Set("User-Agent", "")
-	res, err := http.DefaultClient.Do(req)
+	if len(args) == 5 {
+		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(args[4])), int64(len(args[4]))
+		req.Header.Set("Content-Type", args[3])
+	}
+	patience, hangsUp := time.ParseDuration(args[2])
+	if hangsUp != nil {
+		patience = test.Patience
+	}
+	res, err := (&http.Client{Timeout: patience}).Do(req)
+	if hangsUp == nil && err != nil {
+		return
+	}
 	ts.Check(err)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
+	ts.Check(res.Header.Write(ts.Stdout()))
+	_, err = io.Copy(ts.Stdout(), res.Body)
 	ts.Check(err)
-	if res.StatusCode >= http.StatusInternalServerError {
-		ts.Fatalf("%s: %s", res.Status, body)
+	if strconv.Itoa(res.StatusCode) != args[2] {
+		ts.Fatalf("%s %s: %s", args[0], args[1], res.Status)
 	}
 }
