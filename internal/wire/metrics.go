@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -71,8 +71,7 @@ type metricsParser struct {
 	warnings   []Warning
 }
 
-// metricOperation parses one object of the file. Its methods decode fields; an invalid value becomes a violation and
-// returns a value that causes no further ones.
+// metricOperation parses one object of the file.
 type metricOperation struct {
 	p *metricsParser
 	// place counts from 1.
@@ -110,31 +109,31 @@ func (o *metricOperation) notJSON(file []byte, offset int64, err error) {
 		"write one object for each operation; JSON has no comments, no NaN and no infinity")
 }
 
-// metricFields are the keys of an operation, undecoded, so that each is reported separately.
-type metricFields struct {
-	Name, Action, Value, Buckets, Labels, Group, Set, Add jsontext.Value
+// metricForm is an operation as hooks write it. Null is an empty value: jq returns it for a label that an object does not have.
+type metricForm struct {
+	Name, Action, Group string
+	Value, Set, Add     *float64
+	Buckets             []float64
+	Labels              map[string]string
 }
 
 // read parses one operation and adds it to the metrics.
 func (o *metricOperation) read(raw jsontext.Value) {
-	var f metricFields
+	var f metricForm
 	if kind := jq.TypeOfText(raw); kind != "object" && kind != "null" {
 		o.violation("", "must be an object, not "+withArticle(kind), "write the operations one after the other, not as a list")
 		return
 	}
-	if err := json.Unmarshal(raw, &f, lenientJSON); err != nil {
-		o.violation("", "cannot be read: "+err.Error(), "")
+	err := json.Unmarshal(raw, &f, lenientJSON, jsontext.AllowInvalidUTF8(false))
+	if o.name = f.Name; err != nil {
+		o.mistyped(err)
 		return
 	}
 	before := len(o.p.violations)
-	o.name = o.text("name", f.Name)
-	m := effect.Metric{
-		Name: o.name, Group: o.text("group", f.Group),
-		Buckets: o.numbers("buckets", f.Buckets), Labels: o.labels(f.Labels),
-	}
-	action, field, value := o.action(&f)
+	m := effect.Metric{Name: f.Name, Group: f.Group, Buckets: f.Buckets, Labels: f.Labels}
+	action, field, value := f.action()
 	if m.Action = metricActions[action]; m.Action == 0 {
-		o.dropAction(action, &f)
+		o.dropAction(&f)
 		return
 	}
 	o.check(&m, field, value)
@@ -143,29 +142,55 @@ func (o *metricOperation) read(raw jsontext.Value) {
 	}
 }
 
+// mistyped reports a value of another type, at which the decoder ends.
+func (o *metricOperation) mistyped(err error) {
+	at := func(p jsontext.Pointer) string { return cut(strings.Join(slices.Collect(p.Tokens()), "."), 120) }
+	if broken := (*jsontext.SyntacticError)(nil); errors.As(err, &broken) {
+		o.violation(at(broken.JSONPointer), "is not valid UTF-8", "") // all else has been checked
+		return
+	}
+	bad := (*json.SemanticError)(nil)
+	if !errors.As(err, &bad) || bad.GoType == nil {
+		o.violation("", "cannot be read: "+err.Error(), "")
+		return
+	}
+	field := at(bad.JSONPointer)
+	got, want, hint := jq.TypeOfText([]byte{byte(bad.JSONKind)}), goTypes[bad.GoType.Kind()], ""
+	switch {
+	case want == got:
+		o.violation(field, "is too large", "")
+		return
+	case want == "string" && (got == "number" || got == "boolean"):
+		hint = "write it in quotes"
+	case want == "number" && got == "string":
+		hint = "write it without quotes"
+	}
+	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, got), hint)
+}
+
+var goTypes = map[reflect.Kind]string{reflect.String: "string", reflect.Float64: "number", reflect.Slice: "array", reflect.Map: "object"}
+
 var metricActions = map[string]effect.MetricAction{
 	"add": effect.Add, "set": effect.Set, "observe": effect.Observe, "expire": effect.Expire,
 }
 
 // action returns the action, its value and the field of the value. A single shortcut takes precedence over the explicit form; two
 // shortcuts are invalid.
-func (o *metricOperation) action(f *metricFields) (action, field string, value *float64) {
-	action, value = o.text("action", f.Action), o.number("value", f.Value)
-	set, add := o.number("set", f.Set), o.number("add", f.Add)
+func (f *metricForm) action() (action, field string, value *float64) {
 	switch {
-	case set != nil && add == nil:
-		return "set", "set", set
-	case add != nil && set == nil:
-		return "add", "add", add
+	case f.Set != nil && f.Add == nil:
+		return "set", "set", f.Set
+	case f.Add != nil && f.Set == nil:
+		return "add", "add", f.Add
 	}
-	return action, "value", value
+	return f.Action, "value", f.Value
 }
 
-func (o *metricOperation) dropAction(action string, f *metricFields) {
+func (o *metricOperation) dropAction(f *metricForm) {
 	switch {
-	case action != "":
-		o.drop("its action %.100q is unknown: use add, set, observe or expire", action)
-	case given(f.Set) && given(f.Add):
+	case f.Action != "":
+		o.drop("its action %.100q is unknown: use add, set, observe or expire", f.Action)
+	case f.Set != nil && f.Add != nil:
 		o.drop("it has both set and add: keep one of them")
 	default:
 		o.drop("it has no action: use add, set, observe or expire")
@@ -255,85 +280,3 @@ var (
 	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
-
-// given reports whether a key is present. Null counts as absent.
-func given(raw jsontext.Value) bool { return len(raw) > 0 && raw.Kind() != 'n' }
-
-func (o *metricOperation) wrongType(field, want string, raw jsontext.Value) {
-	hint := ""
-	switch got := jq.TypeOfText(raw); {
-	case want == "string" && (got == "number" || got == "boolean"):
-		hint = "write it in quotes"
-	case want == "number" && got == "string":
-		hint = "write it without quotes"
-	}
-	o.violation(field, fmt.Sprintf("must be of type %s: %q", want, jq.TypeOfText(raw)), hint)
-}
-
-func (o *metricOperation) text(field string, raw jsontext.Value) string {
-	if !given(raw) {
-		return ""
-	}
-	if raw.Kind() != '"' {
-		o.wrongType(field, "string", raw)
-		return string(raw)
-	}
-	text, err := jsontext.AppendUnquote(nil, raw)
-	if err != nil {
-		o.violation(field, fmt.Sprintf("is %.100q, which is not valid UTF-8", text), "")
-	}
-	return string(text)
-}
-
-// number returns nil for an absent key.
-func (o *metricOperation) number(field string, raw jsontext.Value) *float64 {
-	if !given(raw) {
-		return nil
-	}
-	if raw.Kind() != '0' {
-		o.wrongType(field, "number", raw)
-		return new(float64)
-	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil {
-		o.violation(field, fmt.Sprintf("is %.100s, which is too large", raw), "")
-	}
-	return &f
-}
-
-func (o *metricOperation) numbers(field string, raw jsontext.Value) []float64 {
-	if !given(raw) {
-		return nil
-	}
-	var items []jsontext.Value
-	if raw.Kind() != '[' || json.Unmarshal(raw, &items, lenientJSON) != nil {
-		o.wrongType(field, "array", raw)
-		return []float64{}
-	}
-	numbers := make([]float64, 0, len(items))
-	for i, item := range items {
-		if n := o.number(indexed(field, i), item); n != nil {
-			numbers = append(numbers, *n)
-		} else if !given(item) {
-			o.wrongType(indexed(field, i), "number", item)
-		}
-	}
-	return numbers
-}
-
-// labels reads label values. Null is an empty value: jq returns it for a label that an object does not have.
-func (o *metricOperation) labels(raw jsontext.Value) map[string]string {
-	if !given(raw) {
-		return nil
-	}
-	var items map[string]jsontext.Value
-	if raw.Kind() != '{' || json.Unmarshal(raw, &items, lenientJSON) != nil {
-		o.wrongType("labels", "object", raw)
-		return nil
-	}
-	labels := make(map[string]string, len(items))
-	for _, name := range slices.Sorted(maps.Keys(items)) {
-		labels[name] = o.text("labels."+name, items[name])
-	}
-	return labels
-}

@@ -26,7 +26,7 @@ func TestMetricSizes(t *testing.T) {
 			`a name in labels is 1000000 bytes long, more than 1024`},
 		{"a wrong label's name of 1 MB", `{"name":"m","set":1,"labels":{"-` + text(1_000_000) + `":"v"}}`, `labels must not have the name "-xxx`},
 		{"an action of 1 MB", `{"name":"m","action":"` + text(1_000_000) + `","value":1}`, ""},
-		{"a number of 1 MB", `{"name":"m","set":1` + strings.Repeat("0", 1_000_000) + `}`, "which is too large"},
+		{"a number of 1 MB", `{"name":"m","set":1` + strings.Repeat("0", 1_000_000) + `}`, "set is too large"},
 		{"a group of 1 MB", `{"name":"m","set":1,"group":"` + text(1_000_000) + `"}`, `group is 1000000 bytes long`},
 		{"256 labels", `{"name":"m","set":1,"labels":{` + labels(256) + `}}`, ""},
 		{"20,000 labels", `{"name":"m","set":1,"labels":{` + labels(20_000) + `}}`, `operation 1 ("m"), labels are 20000, more than 256`},
