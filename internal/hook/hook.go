@@ -265,6 +265,6 @@ type Conversion struct {
 
 // ConversionStep is one conversion that a hook implements. The versions are as configured.
 type ConversionStep struct {
-	From string
-	To   string
+	From string `json:"fromVersion"`
+	To   string `json:"toVersion"`
 }

@@ -13,11 +13,11 @@ import (
 const openAPIPath = "/openapi.json"
 
 func (p *parser) http(at string, c *httpConfig) hook.HTTP {
-	b := hook.HTTP{Binding: p.common(at, &c.bindingConfig, "http"), Method: c.Method, Path: c.Path, Timeout: duration(c.Timeout),
-		Allow: c.Allow}
+	b := c.HTTP
+	b.Binding, b.Timeout = p.common(at, &c.bindingConfig, "http"), duration(c.Timeout)
 	b.Segments, _ = segments(c.Path)
-	for _, name := range c.Headers {
-		b.Headers = append(b.Headers, http.CanonicalHeaderKey(name))
+	for i, name := range b.Headers {
+		b.Headers[i] = http.CanonicalHeaderKey(name)
 	}
 	if b.Timeout != nil && *b.Timeout == 0 {
 		p.violation(at+".timeout", "is 0", "a request must have a time limit: use a duration such as \"30s\", or omit the key for 30s")

@@ -3,13 +3,11 @@ package wire
 import (
 	"encoding/json"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
-// config is a configuration of version 1 in the form in which hooks print it. Fields of values of package hook are found in any case.
+// config is a configuration of version 1 in the form in which hooks print it. Where a value of package hook has the form of a key it is
+// embedded: its field has the name of the key, in any case.
 type config struct {
 	Version     string             `json:"configVersion"`
 	OnStartup   *int               `json:"onStartup"`
@@ -31,37 +29,29 @@ type bindingConfig struct {
 // scheduleConfig is an item of the list schedule.
 type scheduleConfig struct {
 	bindingConfig
-	Crontab      string       `json:"crontab"`
-	Queue        *queueConfig `json:"queue"`
-	AllowFailure bool         `json:"allowFailure"`
-	Retry        *retryConfig `json:"retry"`
+	hook.Schedule
+	Queue *queueConfig `json:"queue"`
+	Retry *retryConfig `json:"retry"`
 }
 
 type kubernetesConfig struct {
 	bindingConfig
-	Queue           *queueConfig     `json:"queue"`
-	AllowFailure    bool             `json:"allowFailure"`
-	Retry           *retryConfig     `json:"retry"`
-	APIVersion      string           `json:"apiVersion"`
-	Kind            string           `json:"kind"`
-	Optional        bool             `json:"optional"`
-	Events          []string         `json:"executeHookOnEvent"`
-	WatchEvents     []string         `json:"watchEvent"`
-	Initial         string           `json:"initialObjects"`
-	Condition       string           `json:"conditions"`
-	Synchronization *bool            `json:"executeHookOnSynchronization"`
-	Wait            *bool            `json:"waitForSynchronization"`
-	FullObjects     *bool            `json:"keepFullObjectsInMemory"`
-	ManagedFields   *bool            `json:"keepManagedFields"`
-	Previous        bool             `json:"includePrevious"`
-	Finalizer       string           `json:"finalizer"`
-	OwnChanges      string           `json:"ownChanges"`
-	JQFilter        string           `json:"jqFilter"`
-	Names           *namesConfig     `json:"nameSelector"`
-	Namespace       *namespaceConfig `json:"namespace"`
-	Labels          *labelsConfig    `json:"labelSelector"`
-	Fields          *fieldsConfig    `json:"fieldSelector"`
-	Resync          string           `json:"resynchronizationPeriod"`
+	hook.Kubernetes
+	Queue           *queueConfig        `json:"queue"`
+	Retry           *retryConfig        `json:"retry"`
+	Events          []string            `json:"executeHookOnEvent"`
+	WatchEvents     []string            `json:"watchEvent"`
+	Initial         string              `json:"initialObjects"`
+	Condition       string              `json:"conditions"`
+	Synchronization *bool               `json:"executeHookOnSynchronization"`
+	Wait            *bool               `json:"waitForSynchronization"`
+	FullObjects     *bool               `json:"keepFullObjectsInMemory"`
+	OwnChanges      string              `json:"ownChanges"`
+	Names           *namesConfig        `json:"nameSelector"`
+	Namespace       *namespaceConfig    `json:"namespace"`
+	Labels          *hook.LabelSelector `json:"labelSelector"`
+	Fields          *fieldsConfig       `json:"fieldSelector"`
+	Resync          string              `json:"resynchronizationPeriod"`
 }
 
 // queueConfig is an object, or a text with the name only.
@@ -99,13 +89,8 @@ type namesConfig struct {
 }
 
 type namespaceConfig struct {
-	Names  *namesConfig  `json:"nameSelector"`
-	Labels *labelsConfig `json:"labelSelector"`
-}
-
-type labelsConfig struct {
-	Labels      map[string]string                 `json:"matchLabels"`
-	Expressions []metav1.LabelSelectorRequirement `json:"matchExpressions"`
+	Names  *namesConfig        `json:"nameSelector"`
+	Labels *hook.LabelSelector `json:"labelSelector"`
 }
 
 type fieldsConfig struct {
@@ -120,49 +105,31 @@ type fieldConfig struct {
 
 type admissionConfig struct {
 	bindingConfig
-	Rules           []hook.Rule           `json:"rules"`
-	Labels          *labelsConfig         `json:"labelSelector"`
-	Namespace       *namespaceConfig      `json:"namespace"`
-	MatchConditions []hook.MatchCondition `json:"matchConditions"`
-	FailurePolicy   string                `json:"failurePolicy"`
-	SideEffects     string                `json:"sideEffects"`
-	TimeoutSeconds  int                   `json:"timeoutSeconds"`
-	MatchPolicy     string                `json:"matchPolicy"`
-	Reinvocation    string                `json:"reinvocationPolicy"`
+	hook.Admission
+	Labels    *hook.LabelSelector `json:"labelSelector"`
+	Namespace *namespaceConfig    `json:"namespace"`
 }
 
 type conversionConfig struct {
 	bindingConfig
-	CRDName string       `json:"crdName"`
-	Steps   []stepConfig `json:"conversions"`
-}
-
-type stepConfig struct {
-	From string `json:"fromVersion"`
-	To   string `json:"toVersion"`
+	hook.Conversion
+	Steps []hook.ConversionStep `json:"conversions"`
 }
 
 type httpConfig struct {
 	bindingConfig
-	Method  string      `json:"method"`
-	Path    string      `json:"path"`
-	Headers []string    `json:"headers"`
-	Timeout string      `json:"timeout"`
-	Allow   *hook.Allow `json:"allow"`
+	hook.HTTP
+	Timeout string `json:"timeout"`
 }
 
 type settingsConfig struct {
+	hook.Settings
 	MinInterval      string          `json:"executionMinInterval"`
 	Burst            int             `json:"executionBurst"`
 	ExecutionTimeout string          `json:"executionTimeout"`
 	ContextsPerRun   *contextsPerRun `json:"contextsPerRun"`
 	Retry            *retryConfig    `json:"retry"`
-	Kubectl          string          `json:"kubectl"`
-	Record           hook.Record     `json:"record"`
 	Worker           *workerConfig   `json:"worker"`
-	MaxFileBytes     int             `json:"maxFileBytes"`
-	MaxLogBytes      int             `json:"maxLogBytes"`
-	ShardBy          shard.By        `json:"shardBy"`
 }
 
 // contextsPerRun is a number, or auto.

@@ -15,14 +15,11 @@ import (
 )
 
 func (p *parser) kubernetes(at string, c *kubernetesConfig) hook.Kubernetes {
-	k := hook.Kubernetes{
-		Binding: p.common(at, &c.bindingConfig, "kubernetes"), Queue: c.Queue.name(), AllowFailure: c.AllowFailure,
-		APIVersion: c.APIVersion, Kind: c.Kind,
-		Retry:     p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
-		Finalizer: c.Finalizer, Condition: c.Condition, JQFilter: c.JQFilter, IncludePrevious: c.Previous, Optional: c.Optional,
-		IgnoreOwn:       c.OwnChanges == "ignore",
-		KeepFullObjects: or(c.FullObjects, true), KeepManagedFields: c.ManagedFields, Initial: hook.InitialList, WaitForSynchronization: true,
-	}
+	k := c.Kubernetes
+	k.Binding, k.Queue = p.common(at, &c.bindingConfig, "kubernetes"), c.Queue.name()
+	k.Retry = p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure)
+	k.Condition, k.IgnoreOwn = c.Condition, c.OwnChanges == "ignore"
+	k.KeepFullObjects, k.Initial, k.WaitForSynchronization = or(c.FullObjects, true), hook.InitialList, true
 	p.lanes(at+".queue", c.Queue, &k)
 	p.watchEvents(at, c, &k)
 	p.initial(at, c, &k)
@@ -206,12 +203,12 @@ func unique(names []string) []string {
 }
 
 // labelSelector checks a label selector as the API server does, and also returns its text form. It returns nil if there is none.
-func (p *parser) labelSelector(at string, c *labelsConfig) (*hook.LabelSelector, string) {
+func (p *parser) labelSelector(at string, c *hook.LabelSelector) (*hook.LabelSelector, string) {
 	if c == nil {
 		return nil, ""
 	}
 	var all labels.Requirements
-	add := func(at string, part metav1.LabelSelector) {
+	add := func(at string, part hook.LabelSelector) {
 		selector, err := metav1.LabelSelectorAsSelector(&part)
 		if err != nil {
 			p.violation(at, "is not a selector: "+err.Error(), "")
@@ -220,18 +217,17 @@ func (p *parser) labelSelector(at string, c *labelsConfig) (*hook.LabelSelector,
 		requirements, _ := selector.Requirements()
 		all = append(all, requirements...)
 	}
-	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+	for _, k := range slices.Sorted(maps.Keys(c.MatchLabels)) {
 		if isBoolean(k) {
 			p.warn(at+".matchLabels."+k, "a key is %q: %s", k, quoteBooleans)
 		}
-		add(at+".matchLabels."+k, metav1.LabelSelector{MatchLabels: map[string]string{k: c.Labels[k]}})
+		add(at+".matchLabels."+k, hook.LabelSelector{MatchLabels: map[string]string{k: c.MatchLabels[k]}})
 	}
-	for i, e := range c.Expressions {
-		c.Expressions[i].Values = unique(e.Values)
-		add(at+indexed(".matchExpressions", i), metav1.LabelSelector{MatchExpressions: c.Expressions[i : i+1]})
+	for i := range c.MatchExpressions {
+		c.MatchExpressions[i].Values = unique(c.MatchExpressions[i].Values)
+		add(at+indexed(".matchExpressions", i), hook.LabelSelector{MatchExpressions: c.MatchExpressions[i : i+1]})
 	}
-	return &hook.LabelSelector{MatchLabels: c.Labels, MatchExpressions: append([]hook.LabelRequirement(nil), c.Expressions...)},
-		labels.NewSelector().Add(all...).String()
+	return c, labels.NewSelector().Add(all...).String()
 }
 
 func (p *parser) fieldSelector(at string, c *fieldsConfig, named bool) string {

@@ -19,17 +19,15 @@ type legacyConfig struct {
 }
 
 type legacyKubernetes struct {
-	Name      string        `json:"name"`
-	Kind      string        `json:"kind"`
-	Events    []string      `json:"event"`
-	Object    string        `json:"objectName"`
-	Labels    *labelsConfig `json:"selector"`
+	hook.Kubernetes
+	Name      string              `json:"name"`
+	Events    []string            `json:"event"`
+	Object    string              `json:"objectName"`
+	Labels    *hook.LabelSelector `json:"selector"`
 	Namespace struct {
 		Any   bool     `json:"any"`
 		Names []string `json:"matchNames"`
 	} `json:"namespaceSelector"`
-	JQFilter     string `json:"jqFilter"`
-	AllowFailure bool   `json:"allowFailure"`
 }
 
 // v0 parses a configuration without configVersion. Items are checked leniently: such hooks are old and no longer maintained.
@@ -56,11 +54,9 @@ func (p *parser) v0(root *schema.Schema) {
 	p.hook.Contexts = hook.NameContexts
 	p.hook.Settings = hook.Settings{ContextsPerRun: 1}
 	p.hook.OnStartup = c.OnStartup
-	for i := range c.Schedules {
-		p.hook.Schedules = append(p.hook.Schedules, hook.Schedule{
-			Binding: hook.Binding{Name: cmp.Or(c.Schedules[i].Name, "schedule")}, Crontab: c.Schedules[i].Crontab, Queue: hook.MainQueue,
-			AllowFailure: c.Schedules[i].AllowFailure,
-		})
+	for _, b := range c.Schedules {
+		b.Schedule.Binding, b.Schedule.Queue = hook.Binding{Name: cmp.Or(b.Name, "schedule")}, hook.MainQueue
+		p.hook.Schedules = append(p.hook.Schedules, b.Schedule)
 	}
 	for i := range c.Kubernetes {
 		p.hook.Kubernetes = append(p.hook.Kubernetes, p.legacyKubernetes(indexed("onKubernetesEvent", i), &c.Kubernetes[i]))
@@ -68,10 +64,9 @@ func (p *parser) v0(root *schema.Schema) {
 }
 
 func (p *parser) legacyKubernetes(at string, c *legacyKubernetes) hook.Kubernetes {
-	k := hook.Kubernetes{
-		Binding: hook.Binding{Name: cmp.Or(c.Name, "onKubernetesEvent")}, Queue: hook.MainQueue, Kind: c.Kind, JQFilter: c.JQFilter,
-		AllowFailure: c.AllowFailure, Initial: hook.InitialEvents, WaitForSynchronization: true,
-	}
+	k := c.Kubernetes
+	k.Binding, k.Queue = hook.Binding{Name: cmp.Or(c.Name, "onKubernetesEvent")}, hook.MainQueue
+	k.Initial, k.WaitForSynchronization = hook.InitialEvents, true
 	if p.SkipExistingV0 {
 		k.Initial = hook.InitialNone
 	}

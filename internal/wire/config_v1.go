@@ -24,11 +24,8 @@ func (p *parser) v1(root *schema.Schema) {
 	each(p, "kubernetesValidating", c.Validating, &h.Validating, p.admission)
 	each(p, "kubernetesMutating", c.Mutating, &h.Mutating, p.admission)
 	each(p, "kubernetesCustomResourceConversion", c.Conversions, &h.Conversions, func(at string, c *conversionConfig) hook.Conversion {
-		b := hook.Conversion{Binding: p.common(at, &c.bindingConfig, ""), CRDName: c.CRDName}
-		for _, s := range c.Steps {
-			b.Steps = append(b.Steps, hook.ConversionStep(s))
-		}
-		return b
+		c.Binding, c.Conversion.Steps = p.common(at, &c.bindingConfig, ""), c.Steps
+		return c.Conversion
 	})
 	each(p, "http", c.HTTP, &h.HTTP, p.http)
 	p.unique("kubernetesValidating", h.Validating)
@@ -54,11 +51,12 @@ func (p *parser) common(at string, c *bindingConfig, def string) hook.Binding {
 }
 
 func (p *parser) settings(c *settingsConfig) {
-	s := &p.hook.Settings
-	s.ContextsPerRun = p.ContextsPerRun
 	if c == nil {
-		return
+		c = new(settingsConfig)
 	}
+	s := &p.hook.Settings
+	*s = c.Settings
+	s.ContextsPerRun = p.ContextsPerRun
 	if d := duration(c.MinInterval); d != nil && *d > 0 {
 		s.MinInterval, s.Burst = *d, max(1, c.Burst)
 	}
@@ -69,7 +67,6 @@ func (p *parser) settings(c *settingsConfig) {
 		s.Worker = &hook.Worker{MaxAge: *duration(w.MaxAge), MaxRuns: w.MaxRuns, IdleTimeout: *duration(w.IdleTimeout)}
 	}
 	s.ExecutionTimeout, s.Retry = duration(c.ExecutionTimeout), p.retry("settings", c.Retry, nil, false)
-	s.Kubectl, s.Record, s.ShardBy, s.MaxFileBytes, s.MaxLogBytes = c.Kubectl, c.Record, c.ShardBy, c.MaxFileBytes, c.MaxLogBytes
 }
 
 // retry checks a retry policy that overrides fields of another one, which may be nil.
@@ -97,10 +94,10 @@ func (p *parser) retry(at string, c *retryConfig, defaults *hook.Retry, allowFai
 }
 
 func (p *parser) schedule(at string, c *scheduleConfig) hook.Schedule {
-	return hook.Schedule{
-		Binding: p.common(at, &c.bindingConfig, "schedule"), Crontab: c.Crontab, Queue: c.Queue.name(), AllowFailure: c.AllowFailure,
-		Retry: p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure),
-	}
+	s := c.Schedule
+	s.Binding, s.Queue = p.common(at, &c.bindingConfig, "schedule"), c.Queue.name()
+	s.Retry = p.retry(at, c.Retry, p.hook.Settings.Retry, c.AllowFailure)
+	return s
 }
 
 // link resolves names of snapshots to bindings and expands groups: a binding with a group also includes the group's kubernetes bindings.

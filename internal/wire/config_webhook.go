@@ -14,12 +14,9 @@ import (
 const mostExpression = 100_000
 
 func (p *parser) admission(at string, c *admissionConfig) hook.Admission {
-	a := hook.Admission{
-		Binding: p.common(at, &c.bindingConfig, ""), MatchConditions: append([]hook.MatchCondition(nil), c.MatchConditions...),
-		Rules:         append([]hook.Rule(nil), c.Rules...),
-		FailurePolicy: c.FailurePolicy, SideEffects: cmp.Or(c.SideEffects, "None"),
-		TimeoutSeconds: cmp.Or(c.TimeoutSeconds, 10), MatchPolicy: c.MatchPolicy, ReinvocationPolicy: c.Reinvocation,
-	}
+	a := c.Admission
+	a.Binding = p.common(at, &c.bindingConfig, "")
+	a.SideEffects, a.TimeoutSeconds = cmp.Or(c.SideEffects, "None"), cmp.Or(c.TimeoutSeconds, 10)
 	if len(c.Rules) == 0 {
 		p.warn(at, "has no rules: it is never called")
 	}
