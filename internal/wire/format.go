@@ -2,24 +2,12 @@ package wire
 
 import (
 	"encoding/json"
-	"reflect"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
 // Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of.
-
-// KeysOf returns the keys of a form.
-func KeysOf[Form any]() (all []string) {
-	for f := range reflect.TypeFor[Form]().Fields() {
-		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
-			all = append(all, key)
-		}
-	}
-	return all
-}
 
 // Metric is the form of an operation on the hook's metrics.
 type Metric struct {

@@ -114,19 +114,10 @@ type patchDocument struct {
 	unknown, mistyped []string
 }
 
-// patchFields are the places of the fields of an Operation by their keys.
-var patchFields = func() map[string]int {
-	fields := map[string]int{}
-	for i, key := range keys {
-		fields[key] = i
-	}
-	return fields
-}()
-
 // field returns a pointer to the field of a key: a *string, *bool or *json.RawMessage; nil for an unknown key.
 func (d *patchDocument) field(key string) any {
-	index, known := patchFields[key]
-	if !known {
+	index := slices.Index(keys, key)
+	if index < 0 {
 		return nil
 	}
 	return reflect.ValueOf(&d.Operation).Elem().Field(index).Addr().Interface()

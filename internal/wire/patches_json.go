@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,8 +40,14 @@ func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocume
 	}
 }
 
-// keys are the fields of a document. They match in any case.
-var keys = KeysOf[Operation]()
+// keys are those of the fields of an Operation, in order. They match in any case.
+var keys = func() (all []string) {
+	for f := range reflect.TypeFor[Operation]().Fields() {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all = append(all, key)
+	}
+	return all
+}()
 
 // jsonDocument reads a document that is valid JSON. The last of duplicate keys counts.
 func jsonDocument(text []byte) (*patchDocument, error) {

@@ -92,66 +92,40 @@ func (d *patchDocument) textOf(key string, value *yaml.Node) (text []byte, err e
 	return text, err
 }
 
-// yamlToJSON keeps the text of timestamps and converts keys to strings.
+// yamlToJSON keeps the text of timestamps and keys.
 func yamlToJSON(node *yaml.Node) (json.RawMessage, error) {
 	if err := checkAliases(node); err != nil {
 		return nil, err
 	}
-	keepTimes(node, map[*yaml.Node]bool{})
+	if err := keepTexts(node, map[*yaml.Node]bool{}); err != nil {
+		return nil, err
+	}
 	var tree any
 	if err := node.Decode(&tree); err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	tree, err := textKeys(tree)
-	if err != nil {
-		return nil, err
-	}
 	return json.Marshal(tree)
 }
 
-func keepTimes(node *yaml.Node, seen map[*yaml.Node]bool) {
-	if seen[node] {
-		return
+// keepTexts makes texts of what JSON has no type for, and of the keys of mappings.
+func keepTexts(node *yaml.Node, seen map[*yaml.Node]bool) error {
+	if node == nil || seen[node] {
+		return nil
 	}
 	seen[node] = true
 	if node.ShortTag() == "!!timestamp" || node.ShortTag() == "!!binary" {
 		node.Tag = "!!str"
 	}
-	if node.Alias != nil {
-		keepTimes(node.Alias, seen)
-	}
-	for _, child := range node.Content {
-		keepTimes(child, seen)
-	}
-}
-
-func textKeys(tree any) (any, error) {
-	var err error
-	switch tree := tree.(type) {
-	case map[string]any:
-		for k, v := range tree {
-			if tree[k], err = textKeys(v); err != nil {
-				return nil, err
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && child.ShortTag() != "!!merge" {
+			if child.Kind != yaml.ScalarNode {
+				return errors.New("has a key that is not text")
 			}
+			child.Tag = "!!str"
 		}
-	case []any:
-		for i, v := range tree {
-			if tree[i], err = textKeys(v); err != nil {
-				return nil, err
-			}
+		if err := keepTexts(child, seen); err != nil {
+			return err
 		}
-	case map[any]any:
-		texts := make(map[string]any, len(tree))
-		for k, v := range tree {
-			switch k.(type) {
-			case map[string]any, map[any]any, []any:
-				return nil, errors.New("has a key that is not text")
-			}
-			if texts[fmt.Sprint(k)], err = textKeys(v); err != nil {
-				return nil, err
-			}
-		}
-		return texts, nil
 	}
-	return tree, nil
+	return keepTexts(node.Alias, seen)
 }

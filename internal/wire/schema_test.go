@@ -51,7 +51,7 @@ func TestOperationSchemaAgrees(t *testing.T) {
 			described[key] = true
 		}
 	}
-	for _, key := range KeysOf[Operation]() {
+	for _, key := range keys {
 		if !described[key] {
 			t.Errorf("no operation of the schema has %q", key)
 		}
