@@ -1,7 +1,7 @@
 // Package jq compiles a filter once and applies it to many objects, and walks through the text of objects.
 //
 // Callers may rely on this:
-//   - A program of a configuration is compiled once, however many bindings use it. Of those that hooks send, the last 1,000 are kept.
+//   - A program of a configuration is compiled once, however many bindings use it. Those that hooks send are not kept.
 //   - Equal values give equal bytes: keys are sorted, numbers keep their text.
 //   - Every evaluation ends: time, memory and output are limited. The limits do not apply within a single function of jq, such
 //     as tojson.
@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/itchyny/gojq"
-	"k8s.io/utils/lru"
 )
 
 // Options of a Compiler.
@@ -48,22 +47,14 @@ type Compiler struct {
 
 	mu       sync.Mutex
 	compiled map[string]*Filter
-	// sent are those that hooks have sent, as *Filter by their texts.
-	sent *lru.Cache
 }
-
-// Bounds of the programs that hooks send: often they contain a value, and are used once. Longer ones are not kept.
-const (
-	maxSent     = 1000
-	longestSent = 4 << 10
-)
 
 // NewCompiler returns a Compiler.
 func NewCompiler(opts Options) *Compiler {
 	if opts.Timeout == 0 {
 		opts.Timeout = defaultTimeout
 	}
-	return &Compiler{opts: opts, compiled: map[string]*Filter{}, sent: lru.New(maxSent)}
+	return &Compiler{opts: opts, compiled: map[string]*Filter{}}
 }
 
 // Compile returns the filter for a program of a configuration, and keeps it. An error has the reason and the position.
@@ -73,26 +64,15 @@ func (c *Compiler) Compile(text string) (*Filter, error) {
 	if f, ok := c.compiled[text]; ok {
 		return f, nil
 	}
-	f, err := c.compile(text)
+	f, err := c.CompileOnce(text)
 	if err == nil {
 		c.compiled[text] = f
 	}
 	return f, err
 }
 
-// CompileSent is Compile for a program that a hook has sent. The last ones are kept.
-func (c *Compiler) CompileSent(text string) (*Filter, error) {
-	if f, ok := c.sent.Get(text); ok {
-		return f.(*Filter), nil
-	}
-	f, err := c.compile(text)
-	if err == nil && len(text) <= longestSent {
-		c.sent.Add(strings.Clone(text), f) // text may be a part of a file
-	}
-	return f, err
-}
-
-func (c *Compiler) compile(text string) (*Filter, error) {
+// CompileOnce is Compile for a program that a hook has sent, which often contains a value. It takes some 30 µs.
+func (c *Compiler) CompileOnce(text string) (*Filter, error) {
 	query, err := gojq.Parse(text)
 	if err != nil {
 		return nil, parseError(text, err)

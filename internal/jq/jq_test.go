@@ -2,7 +2,6 @@ package jq_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,35 +91,6 @@ func TestCompiledOnce(t *testing.T) {
 	b, _ := c.Compile(".a")
 	if a != b {
 		t.Error("the same text was compiled twice")
-	}
-}
-
-// Of programs that hooks send, the last 1,000 are kept, and no long ones; those of configurations stay.
-func TestSentPrograms(t *testing.T) {
-	c := jq.NewCompiler(jq.Options{})
-	of := func(compile func(string) (*jq.Filter, error), text string) *jq.Filter {
-		f, err := compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	configured, first := of(c.Compile, ".a"), of(c.CompileSent, `.v = "0"`)
-	if of(c.CompileSent, `.v = "0"`) != first {
-		t.Error("the same text was compiled twice")
-	}
-	for i := range 1000 {
-		of(c.CompileSent, fmt.Sprintf(`.v = "%d"`, i+1))
-	}
-	if of(c.CompileSent, `.v = "0"`) == first || of(c.Compile, ".a") != configured {
-		t.Error("the oldest program is kept, or that of a configuration is not")
-	}
-	long := strings.Repeat(" ", 5000) + "."
-	if once, again := of(c.CompileSent, long), of(c.CompileSent, long); once == again {
-		t.Error("a long program is kept")
-	}
-	if _, err := c.CompileSent(".v ="); err == nil {
-		t.Error("no error")
 	}
 }
 

@@ -221,7 +221,7 @@ func (p *patchParser) filter(number int, text string) string {
 		p.wrong(number, "jqFilter", "is required for JQPatch", "")
 		return ""
 	}
-	if _, err := p.filters.CompileSent(text); err != nil {
+	if _, err := p.filters.CompileOnce(text); err != nil {
 		p.wrong(number, "jqFilter", fmt.Sprintf("does not compile: %v", err), "")
 	}
 	return text

@@ -294,7 +294,7 @@ func (r *request) forgive(err error) error {
 
 // filter changes an object by a jq filter.
 func (r *request) filter(ctx context.Context) error {
-	program, err := r.Filters.CompileSent(r.patch.Filter)
+	program, err := r.Filters.CompileOnce(r.patch.Filter)
 	if err != nil {
 		return err
 	}
