@@ -229,7 +229,6 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 			op.hooksChanged(active)
 			op.reviews.Forget()
 			op.redivided(active)
-			op.shards.warnOfNoShards(active)
 		},
 		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
 			return op.servers.Prepare(ctx, hooks)

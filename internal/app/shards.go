@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,8 +29,6 @@ type shards struct {
 	state  atomic.Pointer[replica.State]
 	health *lifecycle.Health
 	log    *slog.Logger
-	// undivided: it has been logged that no hook is divided.
-	undivided atomic.Bool
 }
 
 func newShards(count int, health *lifecycle.Health, log *slog.Logger) *shards {
@@ -202,14 +199,5 @@ func (s *shards) info(set telemetry.Set) {
 			n = 1
 		}
 		set(n, strconv.Itoa(i), strconv.Itoa(s.count), s.division)
-	}
-}
-
-// warnOfNoShards logs, once, that no hook is divided.
-func (s *shards) warnOfNoShards(hooks []*hook.Hook) {
-	undivided := len(hooks) > 0 && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Settings.ShardBy != shard.None })
-	if s.count > 0 && undivided && !s.undivided.Swap(true) {
-		s.log.Warn("--shards divides nothing: no hook has settings.shardBy, and all of them run on shard 0", "hint",
-			"add settings.shardBy to hooks, or use --leader-election")
 	}
 }
