@@ -63,11 +63,18 @@ func (v Violation) String() string {
 	return strings.TrimSpace(b.String())
 }
 
+// maxReported bounds an error: a hook can repeat one mistake thousands of times.
+const maxReported = 50
+
 // bulleted is a text with a line for each violation.
 func bulleted(text string, violations []Violation) string {
 	var b strings.Builder
 	b.WriteString(text)
-	for _, v := range violations {
+	for i, v := range violations {
+		if i == maxReported {
+			fmt.Fprintf(&b, "\n  … and %d more", len(violations)-i)
+			break
+		}
 		b.WriteString("\n  * " + v.String())
 	}
 	return b.String()

@@ -18,17 +18,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// maxReported bounds errors and warnings: a hook can repeat one mistake thousands of times.
-const maxReported = 50
-
 func badMetrics(violations []Violation) *FileError {
-	n := len(violations)
 	text := "got bad metrics: " + violations[0].String()
-	if n > 1 {
-		text = bulleted(fmt.Sprintf("got bad metrics: %d problems:", n), violations[:min(n, maxReported)])
-	}
-	if n > maxReported {
-		text += fmt.Sprintf("\n  … and %d more", n-maxReported)
+	if n := len(violations); n > 1 {
+		text = bulleted(fmt.Sprintf("got bad metrics: %d problems:", n), violations)
 	}
 	return &FileError{violations, text}
 }

@@ -35,16 +35,7 @@ func (p *patchParser) add(d *patchDocument) {
 	}
 }
 
-// maxViolations keeps an error readable when all of a thousand operations are invalid.
-const maxViolations = 20
-
 func (p *patchParser) wrong(number int, field, problem, hint string) {
-	if len(p.violations) == maxViolations {
-		p.violations = append(p.violations, Violation{Problem: "and more of this kind"})
-	}
-	if len(p.violations) > maxViolations {
-		return
-	}
 	p.violations = append(p.violations, Violation{
 		Path: strings.TrimSuffix(fmt.Sprintf("document %d: %s", number, field), ": "), Problem: problem, Hint: hint,
 	})
