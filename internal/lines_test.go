@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75021
-	testLines    = 68438
+	productLines = 74835
+	testLines    = 68049
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4564,
 	"docs":                               136,
-	"internal/app":                       2234,
+	"internal/app":                       2221,
 	"internal/console":                   1765,
 	"internal/debug":                     6770,
 	"internal/debug/history":             858,
@@ -44,7 +44,7 @@ var packageLines = map[string]int{
 	"internal/hook":                      648,
 	"internal/hookset":                   1605,
 	"internal/httpserver":                1008,
-	"internal/jq":                        1641,
+	"internal/jq":                        1621,
 	"internal/kube":                      1528,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     1934,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1367,
 	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4704,
+	"internal/wire":                      4551,
 	"sdk":                                67,
 }
 
