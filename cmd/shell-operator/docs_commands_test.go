@@ -242,17 +242,6 @@ func understands(args []string, mayBeName bool) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-func TestUnderstands(t *testing.T) {
-	for line, ok := range map[string]bool{
-		"--hooks-dir hooks": true, "start --hooks-dir hooks --dry-run": true, "why a.sh": true, "runs show 17-4": true, "completion bash": true,
-		"--hook-dir hooks": false, "begin": false, "why": false, "why a.sh --failed": false, "lint --log-level": false, "runs a b": false,
-	} {
-		if err := understands(strings.Fields(line), false); (err == nil) != ok {
-			t.Errorf("%s: %v", line, err)
-		}
-	}
-}
-
 // makeTargets are the documented targets of the Makefile.
 func makeTargets(t *testing.T) map[string]bool {
 	t.Helper()

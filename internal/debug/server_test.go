@@ -249,20 +249,6 @@ func TestBusyOperator(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreErrorsWithHints(t *testing.T) {
-	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	serve(t, ServerOptions{API: operate(theOperator()).api(), Place: place, Log: slog.New(slog.DiscardHandler)})
-	_, err := get(t, NewClient(place, time.Minute), "/hook/nope/why")
-	var p *Problem
-	if !errors.As(err, &p) || p.Error() != `there is no hook "nope"` || p.Hint() != "shell-operator hook list shows all hooks" {
-		t.Errorf("got %v", err)
-	}
-	if _, err := NewClient(place, time.Minute).Post(t.Context(), "/config/set", nil); err == nil ||
-		!strings.Contains(err.Error(), `"name" is missing`) {
-		t.Errorf("an empty form: %v", err)
-	}
-}
-
 func TestTCP(t *testing.T) {
 	var log bytes.Buffer
 	s, _ := serve(t, ServerOptions{

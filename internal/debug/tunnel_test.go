@@ -123,28 +123,6 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// The uid of the client is that of the connection, and its actions are recorded and refused as those of commands.
-func TestTunnelActs(t *testing.T) {
-	o := operate(theOperator())
-	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	serve(t, ServerOptions{API: o.api(), Place: place, Log: slog.New(slog.DiscardHandler)})
-	tunnel, command := tunnelTo(t, place), NewClient(place, time.Minute)
-	var answers [2]string
-	for i, c := range []*Client{command, tunnel} { // this process has started the server: both are taken for a hook, or both are not
-		body, err := c.Post(t.Context(), "/queue/slow/retry.json", map[string][]string{"dryRun": {"true"}})
-		if err != nil {
-			answers[i] = err.Error()
-			continue
-		}
-		text, _ := io.ReadAll(body)
-		body.Close()
-		answers[i] = string(text)
-	}
-	if answers[0] != answers[1] || answers[0] == "" {
-		t.Errorf("a command gets %q, the tunnel %q", answers[0], answers[1])
-	}
-}
-
 // A connection over TCP stays HTTP/1.1.
 func TestNoTunnelOverTCP(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}

@@ -162,19 +162,3 @@ func definitionOf(name string) *definition {
 	}
 	return nil
 }
-
-func TestCheckExpression(t *testing.T) {
-	for expr, want := range map[string]string{
-		`sum by (hook) (rate(shell_operator_hook_run_errors_total{hook=~"$hook",job="x"}[5m]))`: "",
-		`shell_operator_hook_run_seconds_bucket`:                                                "",
-		`shell_operator_hook_run_seconds`: "no metric is " +
-			"called shell_operator_hook_run_seconds",
-		`shell_operator_live_ticks{hook="x"}`:                     "shell_operator_live_ticks has no label hook",
-		`sum by (queue_name) (shell_operator_tasks_queue_length)`: "no metric here has the label queue_name",
-		`up == 0`: "no metric of ours",
-	} {
-		if got := strings.Join(checkExpression(expr), "; "); got != want {
-			t.Errorf("%s: got %q, want %q", expr, got, want)
-		}
-	}
-}

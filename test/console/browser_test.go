@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/browser"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // signIn opens the console in a tab.
@@ -224,125 +222,4 @@ func TestOperatorEndsWhileAPageIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.address()
-}
-
-// pods stands for the Pods of replicas: kubectl exec runs programs here, all else is that of the control plane.
-type pods struct {
-	t         *testing.T
-	cluster   *testenv.Cluster
-	dir, name string
-	namespace string
-	args      []string
-}
-
-func newPods(t *testing.T, args ...string) *pods {
-	t.Helper()
-	p := &pods{t: t, cluster: testenv.Shared(t), args: args}
-	p.namespace = p.cluster.Namespace(t)
-	dir, err := os.MkdirTemp("", "pods-") // paths of sockets are limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p.dir, p.name = dir, filepath.Join(dir, "kubectl-shell_operator")
-	stub := "#!/bin/sh\ncase $1 in\nget) exec " + filepath.Join(test.Tools(t), "kubectl") + " --kubeconfig " + p.cluster.Kubeconfig +
-		" \"$@\" ;;\nesac\n" + strings.TrimPrefix(kubectl, "#!/bin/sh\n")
-	for name, text := range map[string]string{"kubectl": stub,
-		"hooks/hook.sh": "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n"} {
-		testenv.Script(t, dir, name, text)
-	}
-	if err := os.Symlink(testenv.Binary(t), p.name); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// start starts the container of a Pod, perhaps again.
-func (p *pods) start(pod string) *testenv.Operator {
-	p.t.Helper()
-	op := testenv.Start(p.t, testenv.OperatorOptions{HooksDir: filepath.Join(p.dir, "hooks"), Kubeconfig: p.cluster.Kubeconfig,
-		Env: []string{"POD_NAME=" + pod}, Args: append([]string{"--namespace", p.namespace}, p.args...)})
-	op.UntilLog("base http server started")
-	if err := os.WriteFile(filepath.Join(p.dir, pod), []byte(op.Socket), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-	return op
-}
-
-// console starts the plugin.
-func (p *pods) console(args ...string) *console {
-	p.t.Helper()
-	cmd := exec.Command(p.name, append([]string{"console", "--no-browser", "-n", p.namespace}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECTL="+filepath.Join(p.dir, "kubectl"), "PODS="+p.dir, "PROGRAM="+testenv.Binary(p.t))
-	return show(p.t, cmd)
-}
-
-const aged = `/\([0-9]+ s old\)/.test(document.getElementById("age").innerText)`
-
-// TestLeaderChangesWhileAPageIsOpen: the page of the leader shows the next one by itself; that of the Pod shows that it does not answer,
-// and then that it is a standby.
-func TestLeaderChangesWhileAPageIsOpen(t *testing.T) {
-	p := newPods(t, "--leader-election")
-	a := p.start("a")
-	a.UntilLog("This replica runs the hooks")
-	p.start("b").UntilLog("Another replica runs the hooks")
-	leader, pinned := p.console(), p.console("--pod", "a")
-	first := browser.Open(t)
-	leader.signIn(first)
-	second := first.Another()
-	pinned.signIn(second)
-	for _, b := range []*browser.Tab{first, second} {
-		b.Says("in Pod a")
-		b.Says(" console / -n " + p.namespace + " --pod a")
-	}
-	a.Expect(1)
-	a.Signal(syscall.SIGSTOP) // its Lease runs out
-	for _, b := range []*browser.Tab{first, second} {
-		b.Says("No answer from the operator since")
-		b.Until(aged)
-	}
-	first.Says("in Pod b")
-	first.Until(`document.getElementById("lost").innerText === ""`)
-	if text := first.Text(); strings.Contains(text, "on standby") || !strings.Contains(text, " --pod b") {
-		t.Errorf("the page of the next leader:\n%s", text)
-	}
-	a.Signal(syscall.SIGCONT)
-	a.Wait()
-	second.Says("No answer from the operator since")
-	second.Until(aged)
-	p.start("a")
-	second.Says("This replica is on standby")
-	second.Until(`document.getElementById("lost").innerText === ""`)
-	first.Clean("the leader")
-	second.Clean("the Pod")
-}
-
-// TestShardChangesWhileAPageIsOpen: the page of a Pod shows that it has lost its shard.
-func TestShardChangesWhileAPageIsOpen(t *testing.T) {
-	p := newPods(t, "--shards", "2")
-	a := p.start("a")
-	c := p.console("--pod", "a")
-	b := browser.Open(t)
-	c.signIn(b)
-	b.Says(" of division ")
-	holders := "owners of shards: 0 c, 1 b"
-	if strings.Contains(b.Text(), "shard 1/2") {
-		holders = "owners of shards: 0 b, 1 c"
-	}
-	p.start("b").UntilLog("This replica serves a shard")
-	spare := p.start("c")
-	spare.UntilLog("This replica is a standby")
-	a.Expect(1)
-	a.Signal(syscall.SIGSTOP)
-	b.Says("No answer from the operator since")
-	b.Until(aged)
-	spare.UntilLog("This replica serves a shard") // the Lease has run out
-	a.Signal(syscall.SIGCONT)
-	a.Wait()
-	b.Says("No answer from the operator since")
-	p.start("a")
-	b.Says("standby of division ")
-	b.Says(holders)
-	b.Until(`document.getElementById("lost").innerText === ""`)
-	b.Clean("the shard")
 }
