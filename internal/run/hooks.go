@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
 // Files are the files that hooks run from.
@@ -66,13 +67,26 @@ func (r *Runner) Remove(h *hook.Hook) (idle <-chan struct{}, since time.Time) {
 	return s.idle, s.since
 }
 
-// Forget releases a hook that has been removed, and what its runs have kept unless there is another version of it.
+// Forget releases a hook that has been removed, and what its runs have kept or left behind unless there is another version of it.
 func (r *Runner) Forget(h *hook.Hook) {
 	r.hooks.mu.Lock()
 	delete(r.hooks.known, h)
 	r.hooks.mu.Unlock()
 	r.Renew()
 	r.Rejected([]string{h.Name})
+	if r.opts.Workspace == nil { // in tests
+		return
+	}
+	r.hooks.mu.Lock()
+	defer r.hooks.mu.Unlock()
+	for other := range r.hooks.known {
+		if workspace.SameFiles(h.Name, other.Name) {
+			return
+		}
+	}
+	if n := r.opts.Workspace.EndLeft(h.Name); n > 0 {
+		r.opts.Log.Info("Processes that a removed hook has left behind are ended", "hook", h.Name, "processes", n)
+	}
 }
 
 // Rejected releases what config calls of hooks have kept, unless there is a version of the hook.
