@@ -95,11 +95,12 @@ type Restores struct {
 // Effects apply what hooks return.
 type Effects struct {
 	// Metrics has the metrics of hooks.
-	Metrics *metric.Store
-	o       Options
-	patches *patch.Applier
-	sets    *applyset.Applier
-	sent    ledger
+	Metrics  *metric.Store
+	o        Options
+	patches  *patch.Applier
+	sets     *applyset.Applier
+	sent     ledger
+	resolver *kube.Resolver
 }
 
 var _ run.Effects = (*Effects)(nil)
@@ -140,7 +141,7 @@ func New(o Options) (*Effects, error) {
 	}
 	sets := applyset.New(of)
 	return &Effects{
-		o: o, sets: sets, sent: ledger{seen: map[[6]string]bool{}},
+		o: o, sets: sets, sent: ledger{seen: map[[6]string]bool{}}, resolver: resolver,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxBytes: o.MaxBytes}),
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,
@@ -267,18 +268,24 @@ func changes(patches []effect.Patch, done *progress) []run.Change {
 	return list
 }
 
-// objects yields names that are equal if two patches change the same object, as the hook has written it. The operator's own namespace is
-// the default of sets. Patches of one name and different kinds are distinguished by the API server only: a kind has several spellings.
-func objects(patches []effect.Patch, own string) iter.Seq[string] {
+// objects yields names that are equal if two patches may change the same object. The operator's own namespace is the default of sets.
+// Patches of one name and different kinds are distinguished by the API server only: a kind has several spellings.
+func objects(patches []effect.Patch, own string, unscoped map[kind]bool) iter.Seq[string] {
+	name := func(k kind, namespace, name string) string {
+		if unscoped[k] {
+			namespace = ""
+		}
+		return cmp.Or(namespace, "default") + "/" + name
+	}
 	return func(yield func(string) bool) {
 		for i := range patches {
 			p := &patches[i]
 			switch {
 			case p.Set != nil:
-				if !members(p.Set, own, yield) {
+				if !members(p.Set, own, name, yield) {
 					return
 				}
-			case p.Name != "" && !yield(cmp.Or(p.Namespace, "default")+"/"+p.Name):
+			case p.Name != "" && !yield(name(kind{p.APIVersion, p.Kind}, p.Namespace, p.Name)):
 				return
 			}
 		}
@@ -286,18 +293,46 @@ func objects(patches []effect.Patch, own string) iter.Seq[string] {
 }
 
 // members yields the names of a set's objects, and that of the set.
-func members(set *effect.ObjectSet, own string, yield func(string) bool) bool {
+func members(set *effect.ObjectSet, own string, name func(k kind, namespace, name string) string, yield func(string) bool) bool {
 	namespace, owner := own, ""
 	if set.Owner != nil {
 		namespace, owner = cmp.Or(set.Owner.Namespace, own), set.Owner.Namespace+"/"+set.Owner.Name
 	}
 	for i := range set.Objects {
 		o := &set.Objects[i]
-		if !yield(cmp.Or(o.Namespace, namespace, "default") + "/" + o.Name) {
+		if !yield(name(kind{o.APIVersion, o.Kind}, cmp.Or(o.Namespace, namespace), o.Name)) {
 			return false
 		}
 	}
 	return yield("set " + set.Name + " of " + owner)
+}
+
+// kind is as a hook has written it.
+type kind struct{ apiVersion, kind string }
+
+// unscoped returns the kinds of the patches whose objects have no namespace, whatever namespace the hook wrote. A kind that the API server
+// does not know yet counts as namespaced.
+func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind]bool {
+	known := map[kind]bool{}
+	ask := func(apiVersion, name string) {
+		k := kind{apiVersion, name}
+		if _, ok := known[k]; ok || name == "" {
+			return
+		}
+		res, err := e.resolver.ResolveVersion(ctx, apiVersion, name)
+		known[k] = err == nil && !res.Namespaced
+	}
+	for i := range patches {
+		p := &patches[i]
+		if p.Set == nil {
+			ask(p.APIVersion, p.Kind)
+			continue
+		}
+		for j := range p.Set.Objects {
+			ask(p.Set.Objects[j].APIVersion, p.Set.Objects[j].Kind)
+		}
+	}
+	return known
 }
 
 // change applies patches when it is the run's turn, in a span of the run's trace.
@@ -306,7 +341,11 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 	if len(patches) == 0 {
 		return nil
 	}
-	if err := turn.Wait(ctx, objects(patches, e.o.Namespace)); err != nil {
+	var unscoped map[kind]bool
+	if turn != nil {
+		unscoped = e.unscoped(ctx, patches)
+	}
+	if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
 		return err
 	}
 	done.sent = true
