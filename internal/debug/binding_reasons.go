@@ -145,6 +145,11 @@ func (f *facts) watching() (reasons []Reason) {
 				fmt.Sprintf("binding %q: the kind %s of %s is not installed, its snapshot is empty", name,
 					f.hook.Kubernetes[i].Kind, f.hook.Kubernetes[i].APIVersion), ""})
 		}
+		for _, namespace := range b.Absent {
+			reasons = append(reasons, Reason{InWatch, false,
+				fmt.Sprintf("binding %q: the namespace %q did not exist when the binding was enabled, and it has no objects", name, namespace),
+				"check namespace.nameSelector.matchNames of the binding"})
+		}
 		if b.FilterFails > 0 {
 			reasons = append(reasons, filterFails(&f.hook.Kubernetes[i], b))
 		}

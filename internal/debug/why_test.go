@@ -154,6 +154,8 @@ func TestWhy(t *testing.T) {
 				FilterFails: 2, FilterError: "cannot iterate over null"}}}},
 		{"its filter fails for one", state{hook: filter, progress: started, bindings: []watch.State{{Objects: objects{{},
 			{}}, Complete: true, Unlocked: true, FilterFails: 1, FilterError: "cannot iterate over null"}}}},
+		{"a namespace is missing", state{hook: watcher, progress: started,
+			bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}},
 		{"its watch has failed", state{hook: watcher, progress: started,
 			bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true,
 				Troubles: []string{"the API server does not serve pods (v1): is its CRD missing?"}}}}},

@@ -90,6 +90,8 @@ type monitor struct {
 	mu sync.Mutex
 	// items is ordered by object key. Copies are cheap and are read without the lock.
 	items btree.Map[string, item]
+	// absent are namespaces of the binding that did not exist when it was enabled.
+	absent []string
 	// keys are the results of keyProgram, by object key.
 	keys map[string]string
 	// own are changes by the operator, by object key. It has only objects with changes whose events are outstanding.

@@ -35,6 +35,8 @@ type State struct {
 	Finalizing []string
 	// NotInstalled: the binding is optional, and its kind is not installed.
 	NotInstalled bool
+	// Absent are namespaces of the binding that did not exist when it was enabled, and of which it has no objects.
+	Absent []string
 }
 
 // State returns the state of a binding. Before it has a monitor, that is only the reason.
@@ -79,6 +81,16 @@ func (m *monitor) state() State {
 	}
 	s.Troubles, s.Finalizing = m.failing(), m.gate.troubles()
 	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })
+	for _, namespace := range m.absent {
+		has := false
+		s.Objects.Each(func(o event.Object) bool {
+			has = o.Namespace == namespace
+			return !has
+		})
+		if !has {
+			s.Absent = append(s.Absent, namespace)
+		}
+	}
 	return s
 }
 

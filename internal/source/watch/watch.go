@@ -32,6 +32,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -292,6 +293,9 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 		w.place(m, muted)
 		w.end(muted)
 	}
+	if names := m.division.own.ownNamespaces(b.Namespaces.Names); res.Namespaced && len(names) > 0 {
+		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, names) })
+	}
 	return nil
 }
 
@@ -375,6 +379,26 @@ func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
 		case busy <- struct{}{}:
 			w.spawn(func(ctx context.Context) { replan(ctx, kind) })
 		default:
+		}
+	}
+}
+
+// warnOfMissing logs, and keeps, which of a binding's namespaces do not exist. It needs no permission: without it nothing is logged.
+func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []string) {
+	seen := map[string]bool{}
+	m.snapshot().Each(func(o event.Object) bool {
+		seen[o.Namespace] = true
+		return true
+	})
+	for _, namespace := range namespaces {
+		if seen[namespace] {
+			continue
+		}
+		if _, err := kube.Send(ctx, w.client.Get().AbsPath("/api/v1/namespaces", namespace)); apierrors.IsNotFound(err) {
+			m.mu.Lock()
+			m.absent = append(m.absent, namespace)
+			m.mu.Unlock()
+			m.log.Warn("The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding", "namespace", namespace)
 		}
 	}
 }
