@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74835
-	testLines    = 67847
+	productLines = 75080
+	testLines    = 67948
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4564,
+	"cmd/shell-operator":                 4622,
 	"docs":                               136,
-	"internal/app":                       2221,
+	"internal/app":                       2234,
 	"internal/console":                   1765,
-	"internal/debug":                     6770,
+	"internal/debug":                     6817,
 	"internal/debug/history":             858,
 	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
@@ -34,7 +34,7 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2254,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
-	"internal/effect/apply":              722,
+	"internal/effect/apply":              761,
 	"internal/effect/applyset":           3716,
 	"internal/effect/finalizer":          844,
 	"internal/effect/metric":             596,
@@ -50,19 +50,19 @@ var packageLines = map[string]int{
 	"internal/queue":                     1934,
 	"internal/replica":                   1114,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2786,
+	"internal/run":                       2800,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1652,
 	"internal/run/recording":             870,
 	"internal/run/worker":                869,
-	"internal/run/workspace":             972,
+	"internal/run/workspace":             1008,
 	"internal/schema":                    269,
 	"internal/script":                    415,
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6091,
+	"internal/source/watch":              6129,
 	"internal/source/webhook":            1106,
 	"internal/source/webhook/admission":  1594,
 	"internal/source/webhook/cert":       780,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -123,6 +124,18 @@ func (op *operator) setEnded(id string) {
 		stored = op.lostSets.CompareAndSwap(before, &left)
 	}
 	op.hooksChanged(nil)
+}
+
+// NewSetsClient returns a client for the routes of sets, and no others, that sends their requests to a cluster.
+func NewSetsClient(cl *kube.Cluster, o Options) (*debug.Client, error) {
+	sets, err := newSets(cl, o)
+	if err != nil {
+		return nil, err
+	}
+	hooks := &debug.Hooks{Active: func() []*hook.Hook { return []*hook.Hook{} }} // they are not known
+	api := debug.New(debug.Options{Hooks: hooks, Log: o.Log})
+	api.Show([]debug.Topic{debug.SetsTopic(debug.SetsOptions{Hooks: hooks, Sets: sets, Log: o.Log, NoOperator: true})})
+	return debug.NewLocalClient(api), nil
 }
 
 // newSets makes an Applier without an operator.

@@ -10,11 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -158,9 +156,7 @@ func FuzzPath(f *testing.F) {
 // clients.
 func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
-	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
-	serve(t, ServerOptions{API: api, Place: place, Log: slog.New(slog.DiscardHandler)})
-	client := NewClient(place, time.Minute)
+	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
 		"/hook/nope/why": {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
 		"/hook/Pod/a/x/why": {text: `there is no hook "Pod/a/x"`, code: unknownHook,
