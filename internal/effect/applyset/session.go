@@ -157,12 +157,12 @@ func (s *session) try(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return cmp.Or(err, ctx.Err())
-	case err != nil && s.hasNone(), err == nil && len(places) == 0:
-		s.remember(nil)
-		s.forget()
-		return errors.Join(err, s.deleteParent(ctx))
 	case err != nil:
 		return err
+	case len(places) == 0:
+		s.remember(nil)
+		s.forget()
+		return s.deleteParent(ctx)
 	}
 	s.pruned()
 	s.remember(places)
@@ -243,16 +243,6 @@ func (s *session) isComplete() bool {
 		}
 	}
 	return len(s.members) == len(s.objects) && len(s.incomplete) == 0
-}
-
-// hasNone reports whether a Sync that failed has found no member and created none, so that a parent would be that of nothing.
-func (s *session) hasNone() bool {
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
-	return len(s.members) == 0 && len(s.incomplete) == 0 && !slices.ContainsFunc(s.objects, func(o *object) bool {
-		_, applied := s.state.applied[o.ref]
-		return applied
-	})
 }
 
 // memberVerbs are what RBAC has to allow for members.
