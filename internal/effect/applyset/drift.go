@@ -553,10 +553,6 @@ func (c *restoration) stays(ctx context.Context, res kube.Resource, created *liv
 
 // keep makes a member that must be kept independent of the owner.
 func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live) error {
-	// The parent first, so that it is not gone before its members.
-	if err := c.writeParent(ctx, c.parent.places, false, false); err != nil {
-		return err
-	}
 	answer := current
 	if at := slices.IndexFunc(current.OwnerReferences, c.isOwner); at >= 0 {
 		var err error

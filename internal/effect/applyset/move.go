@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -121,7 +120,7 @@ func (m *move) try(ctx context.Context) error {
 	}
 	if len(refs) > 0 {
 		m.next.adopts = m.old.id
-		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), m.owned(), true); err != nil {
+		if err := m.next.writeParent(ctx, recorded[1].union(recorded[0]), true); err != nil {
 			return err
 		}
 	}
@@ -147,19 +146,6 @@ func (m *move) try(ctx context.Context) error {
 	}
 	m.old.remember(places{})
 	return nil
-}
-
-// owned reports whether all members have a reference to the owner.
-func (m *move) owned() bool {
-	owner := m.old.owner
-	for _, s := range []*session{m.old, m.next} {
-		for _, member := range s.members {
-			if owner == nil || !slices.ContainsFunc(member.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // one moves a member: one patch changes its label and the manager of its fields.

@@ -117,7 +117,7 @@ func (s *session) manifest(o *object) []byte {
 	o.labels[partOfLabel] = s.id
 	references := slices.DeleteFunc(slices.Clone(o.references), s.isOwner) // in objects from snapshots
 	if s.owns(o) {
-		references = append(references, s.ownerReference(true))
+		references = append(references, s.ownerReference())
 	}
 	o.meta["labels"], _ = json.Marshal(o.labels)
 	if delete(o.meta, "ownerReferences"); len(references) > 0 {

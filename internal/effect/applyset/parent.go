@@ -174,7 +174,7 @@ func (s *session) raise(ctx context.Context) error {
 
 // writeParent updates the parent that was read to list these places, and counts a change of the set if it raises. It sends no request if
 // the parent is unchanged.
-func (s *session) writeParent(ctx context.Context, recorded places, owned, raises bool) error {
+func (s *session) writeParent(ctx context.Context, recorded places, raises bool) error {
 	if n := recorded.number(); n > maxPlaces {
 		return fmt.Errorf("its objects have %d kinds and namespaces, and at most %d are possible: make more sets", n, maxPlaces)
 	}
@@ -197,13 +197,11 @@ func (s *session) writeParent(ctx context.Context, recorded places, owned, raise
 	if raises {
 		annotations[syncAnnotation] = s.parent.next()
 	}
-	references := s.parentReferences(owned)
-	if s.parent != nil && !raises && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) &&
-		slices.EqualFunc(references, s.parent.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) {
+	if s.parent != nil && !raises && s.parent.Annotations[pruneKindsAnnotation] == pruneKinds && s.parent.places.equal(recorded) {
 		return nil
 	}
 	metadata := map[string]any{"name": s.names.parent, "namespace": s.namespace, "labels": map[string]string{idLabel: s.id},
-		"annotations": annotations, "ownerReferences": references}
+		"annotations": annotations}
 	verb, req := "create", s.opts.Client.Post().AbsPath(parentResource.Path(s.namespace)...)
 	if s.parent == nil {
 		maps.DeleteFunc(annotations, func(_ string, value any) bool { return value == nil })
@@ -224,19 +222,6 @@ func (s *session) writeParent(ctx context.Context, recorded places, owned, raise
 			overtaken(explain(err, parentResource, s.namespace, "create", "patch")))
 	}
 	return s.parseParent(answer)
-}
-
-// parentReferences returns the owner references of the parent: those of other clients, and that of the owner.
-func (s *session) parentReferences(owned bool) []metav1.OwnerReference {
-	references := []metav1.OwnerReference{}
-	if s.parent != nil {
-		references = append(references, s.parent.OwnerReferences...)
-		references = slices.DeleteFunc(references, s.isOwner)
-	}
-	if owned && s.owner != nil && (!s.ownerKind.Namespaced || s.set.Owner.Namespace == s.namespace) {
-		references = append(references, s.ownerReference(false))
-	}
-	return references
 }
 
 // isOwner reports whether a reference is to the owner of the set, possibly to an earlier object with its name.

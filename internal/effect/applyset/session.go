@@ -137,7 +137,7 @@ func (s *session) try(ctx context.Context) error {
 		s.members, s.incomplete = map[ref]*live{}, nil
 	}
 	places, _ := s.wantedPlaces()
-	if err := s.writeParent(ctx, recorded.union(places), s.parentOwned(), true); err != nil {
+	if err := s.writeParent(ctx, recorded.union(places), true); err != nil {
 		return err
 	}
 	if err := cmp.Or(s.readMembers(ctx, recorded), s.readRelabelled(ctx)); err != nil {
@@ -166,7 +166,7 @@ func (s *session) try(ctx context.Context) error {
 	}
 	s.pruned()
 	s.remember(places)
-	if err = s.complete(ctx, places, owned); err == nil {
+	if err = s.complete(ctx, places); err == nil {
 		s.succeeded()
 	}
 	return err
@@ -186,20 +186,13 @@ func (s *session) wantedPlaces() (places, bool) {
 	return all, owned
 }
 
-// parentOwned reports whether the parent has a reference to the owner while a Sync runs: it gets one with its first members, or when the
-// Sync has succeeded, and loses it before a member is created that has none.
-func (s *session) parentOwned() bool {
-	_, owned := s.wantedPlaces()
-	return owned && (s.parent == nil && len(s.recorded()) == 0 || s.parent != nil && slices.ContainsFunc(s.parent.OwnerReferences, s.isOwner))
-}
-
 // complete writes what is known of a set that was made complete. It fails if another process has begun to change it.
-func (s *session) complete(ctx context.Context, places places, owned bool) error {
+func (s *session) complete(ctx context.Context, places places) error {
 	if s.opts.DryRun {
 		return nil
 	}
 	before := s.parent
-	if err := s.writeParent(ctx, places, owned, false); err != nil || s.parent != before {
+	if err := s.writeParent(ctx, places, false); err != nil || s.parent != before {
 		return err
 	}
 	if err := s.readParent(ctx); err != nil {
@@ -484,14 +477,10 @@ func (s *session) keeps(r ref, annotations map[string]string) bool {
 	return isKept(annotations) || s.set.Keeps(r.Group, r.Kind)
 }
 
-func (s *session) ownerReference(controller bool) metav1.OwnerReference {
-	gv := s.ownerKind.GroupVersion().String()
-	r := metav1.OwnerReference{APIVersion: gv, Kind: s.ownerKind.Kind, Name: s.owner.Name, UID: s.owner.UID}
-	if controller {
-		yes := true
-		r.Controller, r.BlockOwnerDeletion = &yes, &yes
-	}
-	return r
+func (s *session) ownerReference() metav1.OwnerReference {
+	yes := true
+	return metav1.OwnerReference{APIVersion: s.ownerKind.GroupVersion().String(), Kind: s.ownerKind.Kind, Name: s.owner.Name, UID: s.owner.UID,
+		Controller: &yes, BlockOwnerDeletion: &yes}
 }
 
 // plan finds the resources, namespaces and phases of all objects. It returns an error if the set is impossible; an object whose kind is not

@@ -12,8 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Sweep deletes the parents of sets whose owner is gone and that have no member left. A parent in another namespace than the owner's is not
-// deleted by the garbage collector.
+// Sweep deletes the parents of sets whose owner is gone and that have no member left.
 func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
 	sets, err := a.List(ctx)
 	if err != nil {
