@@ -11,12 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -224,16 +220,7 @@ func (w *world) makeCRD(versions ...string) {
 	}}
 	_, err := w.dynamic.Resource(definitions).Create(context.Background(), crd, metav1.CreateOptions{})
 	w.must(err)
-	w.untilCRD(func(e watch.Event) (bool, error) {
-		o, _ := e.Object.(*unstructured.Unstructured)
-		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
+	w.cluster.Kubectl(w.t, "wait", "--for=condition=Established", "crd/"+crd.GetName(), "--timeout=60s")
 	w.t.Cleanup(func() {
 		_ = w.dynamic.Resource(definitions).Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{})
 	})
@@ -252,30 +239,5 @@ func (w *world) makeCRD(versions ...string) {
 func (w *world) removeCRD() {
 	w.t.Helper()
 	w.must(w.dynamic.Resource(definitions).Delete(context.Background(), "widgets."+w.group(), metav1.DeleteOptions{}))
-	w.untilCRD(func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
-}
-
-func (w *world) untilCRD(done func(watch.Event) (bool, error)) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	one := "metadata.name=widgets." + w.group()
-	lw := &cache.ListWatch{
-		ListFunc: func(o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = one
-			return w.dynamic.Resource(definitions).List(ctx, o)
-		},
-		WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = one
-			return w.dynamic.Resource(definitions).Watch(ctx, o)
-		},
-	}
-	gone := func(store cache.Store) (bool, error) {
-		if len(store.List()) > 0 {
-			return false, nil
-		}
-		return done(watch.Event{Type: watch.Deleted, Object: &unstructured.Unstructured{Object: map[string]any{}}})
-	}
-	_, err := watchtools.UntilWithSync(ctx, lw, &unstructured.Unstructured{}, gone, done)
-	w.must(err)
+	w.cluster.Kubectl(w.t, "wait", "--for=delete", "crd/widgets."+w.group(), "--timeout=60s")
 }
