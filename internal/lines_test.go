@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75080
-	testLines    = 67948
+	productLines = 75025
+	testLines    = 67910
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              761,
-	"internal/effect/applyset":           3716,
+	"internal/effect/applyset":           3661,
 	"internal/effect/finalizer":          844,
 	"internal/effect/metric":             596,
 	"internal/effect/patch":              997,
