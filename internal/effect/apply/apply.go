@@ -145,7 +145,7 @@ func New(o Options) (*Effects, error) {
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxBytes: o.MaxBytes}),
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,
-			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Events: events{o.Events}, Sync: sets.Sync, Now: o.Now,
+			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Record: recorder(o.Events), Sync: sets.Sync, Now: o.Now,
 		}),
 	}, nil
 }
@@ -159,14 +159,14 @@ func (e *Effects) Sets() *applyset.Applier { return e.sets }
 // Flush publishes the Events so far. It is for callers that have no Recorder which does.
 func (e *Effects) Flush(ctx context.Context) { e.o.Events.Flush(ctx) }
 
-// events adapts a Recorder.
-type events struct{ *kubeevent.Recorder }
-
-func (e events) Record(hook string, p *effect.Patch) {
-	e.Recorder.Record(hook, kubeevent.Event{
-		Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.Event.UID)},
-		Type:      p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
-	})
+// recorder returns what publishes the Events of hooks.
+func recorder(to *kubeevent.Recorder) func(hook string, p *effect.Patch) {
+	return func(hook string, p *effect.Patch) {
+		to.Record(hook, kubeevent.Event{
+			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.Event.UID)},
+			Type:      p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
+		})
+	}
 }
 
 // Check implements run.Effects.

@@ -502,11 +502,8 @@ func (s *session) resolveDefined(ctx context.Context, objects []*object) {
 				o.err = err
 				continue
 			}
-			select {
-			case <-time.After(pause):
-				pause = min(2*pause, time.Second)
-			case <-ctx.Done():
-			}
+			kube.Wait(ctx, pause, nil)
+			pause = min(2*pause, time.Second)
 		}
 	}
 }

@@ -102,9 +102,7 @@ func (s *session) run(ctx context.Context) error {
 		if !errors.Is(err, errOvertaken) || attempt == maxOvertaken {
 			return err
 		}
-		select {
-		case <-time.After(rand.N(overtakenPause << attempt)):
-		case <-ctx.Done():
+		if !kube.Wait(ctx, 1+rand.N(overtakenPause<<attempt), nil) {
 			return err
 		}
 	}

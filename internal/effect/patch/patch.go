@@ -52,15 +52,10 @@ type Options struct {
 	Parallel int
 	// Instance names the installation, in the field managers of conditions.
 	Instance string
-	// Events publishes the Events of hooks. Nil drops them.
-	Events Events
+	// Record publishes an Event of a hook, and does not block. Nil drops it.
+	Record func(hook string, p *effect.Patch)
 	// Now is the clock of conditions; nil means time.Now.
 	Now func() time.Time
-}
-
-// Events publishes Events. It does not block.
-type Events interface {
-	Record(hook string, p *effect.Patch)
 }
 
 // Run is what the patches belong to.
@@ -147,13 +142,13 @@ func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patche
 			run.Sent(p, cmp.Or(p.Namespace, "default"),
 				[]kube.Rule{{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}}})
 		}
-		if a.opts.DryRun || a.opts.Events == nil {
+		if a.opts.DryRun || a.opts.Record == nil {
 			continue
 		}
 		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && run.Identify != nil {
 			p.Event.UID, _ = run.Identify(gv.Group, p.Kind, p.Namespace, p.Name)
 		}
-		a.opts.Events.Record(run.Hook, p)
+		a.opts.Record(run.Hook, p)
 	}
 }
 
