@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -27,6 +26,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json"
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -133,51 +133,33 @@ func New(o Options) *Record {
 // Instance is the installation of this operator.
 func (r *Record) Instance() string { return r.o.Instance }
 
-// configMap has the fields that are read and written. All others are kept.
-type configMap struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Metadata   metadata          `json:"metadata"`
-	Data       map[string]string `json:"data"`
-}
-
-type metadata struct {
-	Name string `json:"name"`
-	// ResourceVersion is empty as long as there is no record.
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Labels          map[string]string `json:"labels"`
-	Annotations     map[string]string `json:"annotations"`
-}
+// configMap is the record, with maps that are not nil. Its version is empty as long as there is none.
+type configMap struct{ v1.ConfigMap }
 
 func newConfigMap() *configMap {
-	return &configMap{APIVersion: "v1", Kind: "ConfigMap", Data: map[string]string{},
-		Metadata: metadata{Name: RecordName, Labels: map[string]string{}, Annotations: map[string]string{}}}
+	c := &configMap{}
+	c.APIVersion, c.Kind, c.Name = "v1", "ConfigMap", RecordName
+	c.Data, c.Labels, c.Annotations = map[string]string{}, map[string]string{}, map[string]string{}
+	return c
 }
 
-func (c *configMap) clone() *configMap {
-	other := *c
-	other.Data, other.Metadata.Labels = maps.Clone(c.Data), maps.Clone(c.Metadata.Labels)
-	other.Metadata.Annotations = maps.Clone(c.Metadata.Annotations)
-	return &other
-}
-
-func (c *configMap) exists() bool { return c.Metadata.ResourceVersion != "" }
+func (c *configMap) exists() bool { return c.ResourceVersion != "" }
 
 // marked are the installations that are being removed.
 func (c *configMap) marked() []string {
-	return strings.FieldsFunc(c.Metadata.Annotations[markAnnotation], func(r rune) bool { return r == ',' })
+	return strings.FieldsFunc(c.Annotations[markAnnotation], func(r rune) bool { return r == ',' })
 }
 
 func (c *configMap) mark(instances []string) {
-	if c.Metadata.Annotations[markAnnotation] = strings.Join(instances, ","); len(instances) == 0 {
-		delete(c.Metadata.Annotations, markAnnotation)
+	if c.Annotations[markAnnotation] = strings.Join(instances, ","); len(instances) == 0 {
+		delete(c.Annotations, markAnnotation)
 	}
 }
 
 // claims are the operators that claimed last, by installation.
 func (c *configMap) claims() map[string]string {
 	all := map[string]string{}
-	_ = json.Unmarshal([]byte(c.Metadata.Annotations[claimAnnotation]), &all) // edited by hand it is as none
+	_ = json.Unmarshal([]byte(c.Annotations[claimAnnotation]), &all) // edited by hand it is as none
 	return all
 }
 
@@ -191,20 +173,20 @@ func (c *configMap) claim(instance, operator string) {
 		delete(all, instance)
 	}
 	text, _ := json.Marshal(all, json.Deterministic(true)) // strings
-	if c.Metadata.Annotations[claimAnnotation] = string(text); len(all) == 0 {
-		delete(c.Metadata.Annotations, claimAnnotation)
+	if c.Annotations[claimAnnotation] = string(text); len(all) == 0 {
+		delete(c.Annotations, claimAnnotation)
 	}
 }
 
 // empty makes it superfluous.
 func (c *configMap) empty() {
 	clear(c.Data)
-	clear(c.Metadata.Annotations)
+	clear(c.Annotations)
 }
 
 // entries returns the entries, or why they cannot be read.
 func (c *configMap) entries() ([]Entry, error) {
-	if f := c.Metadata.Annotations[formatAnnotation]; f != format && (f != "" || len(c.Data) > 0) {
+	if f := c.Annotations[formatAnnotation]; f != format && (f != "" || len(c.Data) > 0) {
 		return nil, &FormatError{Found: f}
 	}
 	var all []Entry
@@ -281,7 +263,7 @@ func (r *Record) edit(ctx context.Context, namespace string, change func(*config
 		if now == nil {
 			now = newConfigMap()
 		}
-		next := now.clone()
+		next := &configMap{*now.DeepCopy()}
 		if err := change(next); err != nil || reflect.DeepEqual(now, next) {
 			return err
 		}
@@ -298,15 +280,15 @@ func (r *Record) edit(ctx context.Context, namespace string, change func(*config
 
 // write makes, changes or deletes the record, if it is as it was read.
 func (r *Record) write(ctx context.Context, namespace string, now, next *configMap) error {
-	if len(next.Data)+len(next.Metadata.Annotations) == 0 {
+	if len(next.Data)+len(next.Annotations) == 0 {
 		body := fmt.Appendf(nil, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"resourceVersion":%q}}`,
-			now.Metadata.ResourceVersion)
+			now.ResourceVersion)
 		return r.o.Client.Delete().AbsPath(r.path(namespace, RecordName)...).Body(body).Do(ctx).Error()
 	}
 	body, err := json.Marshal(next)
 	req := r.o.Client.Post().AbsPath(r.path(namespace)...).SetHeader("Content-Type", "application/json")
 	if err == nil && now.exists() {
-		now.Metadata.ResourceVersion = "" // so that the patch has it
+		now.ResourceVersion = "" // so that the patch has it
 		before, _ := json.Marshal(now)
 		body, err = jsonpatch.CreateMergePatch(before, body)
 		req = r.o.Client.Patch(types.MergePatchType).AbsPath(r.path(namespace, RecordName)...)
@@ -389,7 +371,7 @@ func (r *Record) claimed(now *configMap, e Entry) error {
 		now.claim(r.o.Instance, r.o.Operator)
 	}
 	now.Data[e.key()] = string(text)
-	now.Metadata.Labels[managedLabel], now.Metadata.Annotations[formatAnnotation] = "shell-operator", format
+	now.Labels[managedLabel], now.Annotations[formatAnnotation] = "shell-operator", format
 	return nil
 }
 
@@ -453,7 +435,7 @@ func (r *Record) seen(now *configMap) {
 		reason = errGone.Error()
 	case slices.Contains(now.marked(), r.o.Instance):
 		reason = errMarked.Error()
-		if v, err := strconv.ParseUint(now.Metadata.ResourceVersion, 10, 64); err == nil {
+		if v, err := strconv.ParseUint(now.ResourceVersion, 10, 64); err == nil {
 			than = v
 		}
 	default:

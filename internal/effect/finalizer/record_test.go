@@ -70,7 +70,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.set(body)
 	case req.Method == http.MethodPatch:
 		var from configMap
-		if json.Unmarshal(body, &from) != nil || from.Metadata.ResourceVersion != strconv.Itoa(s.version) {
+		if json.Unmarshal(body, &from) != nil || from.ResourceVersion != strconv.Itoa(s.version) {
 			return fails(409, "Conflict")
 		}
 		merged, err := jsonpatch.MergePatch(s.record, body)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -25,10 +26,6 @@ type Orphan struct {
 	Entry
 	// Objects is the number of objects that have the finalizer.
 	Objects int
-}
-
-func (o *Orphan) equal(p Orphan) bool {
-	return o.key() == p.key() && o.Hook == p.Hook && o.Binding == p.Binding && o.Objects == p.Objects
 }
 
 // Orphans are those that the last CheckOrphans found.
@@ -71,7 +68,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 	r.orphans = orphans
 	r.mu.Unlock()
 	for _, o := range orphans {
-		if slices.ContainsFunc(before, o.equal) {
+		if slices.ContainsFunc(before, func(b Orphan) bool { return reflect.DeepEqual(b, o) }) {
 			continue // it is logged
 		}
 		r.o.Log.Warn("A finalizer has no hook any more: its objects cannot be deleted", "finalizer", o.Finalizer, "resource", o.Resource,
