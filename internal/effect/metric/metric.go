@@ -71,7 +71,7 @@ func New(opts Options) *Store {
 func (s *Store) Apply(hookName string, ops []effect.Metric) {
 	hookName = strings.ToValidUTF8(hookName, "\uFFFD")
 	misfits := s.apply(hookName, ops)
-	for _, m := range misfits.list { // not under the lock: a log may be slow
+	for _, m := range misfits { // not under the lock: a log may be slow
 		s.opts.Log.Error("The operation does not fit to the metrics that are there, it is skipped", "hook", hookName,
 			"metric", m.name, "error", m.problem, "skipped", m.skipped)
 	}
