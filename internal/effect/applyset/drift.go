@@ -14,7 +14,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -31,15 +30,6 @@ type driftKey struct {
 	ref
 }
 
-// baseline is the last Sync of a set: what its members are compared with and restored to.
-type baseline struct {
-	names
-	hook      string
-	set       effect.ObjectSet // without objects
-	ownerKind kube.Resource
-	resources map[schema.GroupKind]kube.Resource
-}
-
 // setBaseline stores the set as the baseline for drift.
 func (s *session) setBaseline() {
 	set := *s.set
@@ -51,7 +41,8 @@ func (s *session) setBaseline() {
 	}
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
-	s.state.baseline = &baseline{names: s.names, hook: s.hook, set: set, ownerKind: s.ownerKind, resources: s.resources}
+	s.state.baseline = &session{Applier: s.Applier, names: s.names, hook: s.hook, set: &set, state: s.state, ownerKind: s.ownerKind,
+		resources: s.resources}
 	restoring := map[ref]*restores{}
 	for r, latest := range s.state.restores { // their delays stay
 		if s.wanted[r] {
@@ -320,12 +311,7 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 		a.failing.Forget(item)
 		return
 	}
-	c := &restoration{
-		session: &session{Applier: a, names: base.names, hook: base.hook, set: &base.set,
-			needs: func(string, ...kube.Rule) {}, state: s,
-			ownerKind: base.ownerKind, resources: base.resources},
-		ref: item.ref, last: last, item: item,
-	}
+	c := &restoration{session: base, ref: item.ref, last: last, item: item}
 	c.log = a.opts.Log.With("hook", base.hook, "set", base.set.Name, "object", item.ref.String())
 	if a.opts.Warned != nil {
 		ctx = kube.WithWarnings(ctx, func(about, text string) { a.opts.Warned(c.log, base.hook, about, text) })

@@ -213,7 +213,7 @@ func (s *session) isLast() bool {
 func (s *session) isRemembered() bool {
 	s.state.mu.Lock()
 	base, all := s.state.baseline, maps.Clone(s.state.applied)
-	complete := base != nil && s.state.complete && len(all) == len(s.objects) && sameOptions(s.set, &base.set) &&
+	complete := base != nil && s.state.complete && len(all) == len(s.objects) && sameOptions(s.set, base.set) &&
 		(s.owner == nil || string(s.owner.UID) == base.set.Owner.UID)
 	s.state.mu.Unlock()
 	return complete && !slices.ContainsFunc(s.objects, func(o *object) bool {

@@ -24,8 +24,9 @@ type state struct {
 	last string
 	// leftWarned: the warning that members outlive their owner is logged.
 	leftWarned bool
-	// baseline is nil before the first Sync and after an empty one.
-	baseline *baseline
+	// baseline is the last Sync, without objects: what its members are compared with and restored to, in turns as well. It is nil before the
+	// first one and after an empty one.
+	baseline *session
 	restores map[ref]*restores
 	// failed are the objects that the last Sync could not apply.
 	failed map[ref]error
