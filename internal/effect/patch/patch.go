@@ -33,8 +33,9 @@ import (
 // fieldManager is our name in metadata.managedFields.
 const fieldManager = "shell-operator"
 
-// parallelSets is the maximum of sets that are made complete at the same time. Each has several requests in flight.
-const parallelSets = 8
+// parallel is the maximum number of requests in flight, parallelSets that of sets that are made complete at the same time. Each of these
+// has several requests in flight.
+const parallel, parallelSets = 32, 8
 
 // Options of an Applier. Client, Resolver and Filters are required, and Sync if there are sets.
 type Options struct {
@@ -48,8 +49,6 @@ type Options struct {
 	// Sync makes a set of objects of a hook complete, and reports the RBAC rules that it needs.
 	Sync func(ctx context.Context, log *slog.Logger, hook string, set *effect.ObjectSet,
 		needs func(namespace string, rules ...kube.Rule)) error
-	// Parallel is the maximum number of requests in flight; 0 means 32.
-	Parallel int
 	// Instance names the installation, in the field managers of conditions.
 	Instance string
 	// Record publishes an Event of a hook, and does not block. Nil drops it.
@@ -92,9 +91,6 @@ func New(opts Options) *Applier {
 	if opts.DeleteTimeout == 0 {
 		opts.DeleteTimeout = 20 * time.Second
 	}
-	if opts.Parallel == 0 {
-		opts.Parallel = 32
-	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -122,15 +118,10 @@ func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches 
 			continue
 		}
 		for _, wave := range waves(stretch, res.Namespaced) {
-			a.wave(ctx, log, run, wave, res, &f)
+			kube.Concurrently(len(wave), parallel, func(i int) { f.add(&wave[i], a.one(ctx, log, run, &wave[i], res)) })
 		}
 	}
 	return f.join()
-}
-
-// wave applies patches of different objects concurrently.
-func (a *Applier) wave(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch, res kube.Resource, f *failures) {
-	kube.Concurrently(len(patches), a.opts.Parallel, func(i int) { f.add(&patches[i], a.one(ctx, log, run, &patches[i], res)) })
 }
 
 // publish passes Events on. It cannot fail, and a dry run publishes nothing.
