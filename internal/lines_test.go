@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 75025
+	productLines = 74965
 	testLines    = 67910
 )
 
@@ -35,10 +35,10 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              761,
-	"internal/effect/applyset":           3661,
-	"internal/effect/finalizer":          844,
-	"internal/effect/metric":             596,
-	"internal/effect/patch":              997,
+	"internal/effect/applyset":           3643,
+	"internal/effect/finalizer":          823,
+	"internal/effect/metric":             589,
+	"internal/effect/patch":              983,
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
