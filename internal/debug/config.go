@@ -28,8 +28,6 @@ type LogLevel struct {
 // logLevel is the name of the parameter.
 const logLevel = "log.level"
 
-var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal"}
-
 // debugLasts is how long the level debug lasts unless another duration is set.
 const debugLasts = 30 * time.Minute
 
@@ -49,8 +47,8 @@ func (l *LogLevel) Close() {
 // Set changes the level, for a while if duration is not 0. The record of the change has the fields who.
 func (l *LogLevel) Set(name string, duration time.Duration, who ...any) error {
 	name = strings.ToLower(name)
-	if !slices.Contains(logLevels, name) {
-		return refuse(http.StatusBadRequest, "%s cannot be %q", logLevel, name).hint("use one of %s", strings.Join(logLevels, ", "))
+	if names := telemetry.LevelNames(); !slices.Contains(names, name) {
+		return refuse(http.StatusBadRequest, "%s cannot be %q", logLevel, name).hint("use one of %s", strings.Join(names, ", "))
 	}
 	if duration == 0 && name == "debug" {
 		duration = debugLasts

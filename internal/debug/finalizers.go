@@ -216,8 +216,7 @@ func (t *finalizerTopic) troubles() (all []Trouble) {
 	}
 	for _, f := range t.orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),
-			Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer,
-			brief: fmt.Sprintf("%d objects of %s keep the finalizer %s of hook %q, which is gone", f.Objects, f.Resource, f.Finalizer, f.Hook)})
+			Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer})
 	}
 	return all
 }

@@ -371,8 +371,7 @@ func (t *setTopic) troubles() (all []Trouble) {
 			subject = strconv.Quote(l.hook)
 		}
 		all = append(all, Trouble{Kind: InSet, Hooks: []string{l.hook}, Subject: subject, Problem: l.text(),
-			Hint:  "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook),
-			brief: fmt.Sprintf("the hook %q is gone, its sets of objects are left: %d", l.hook, len(l.ids))})
+			Hint: "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook)})
 	}
 	for _, c := range t.o.Contested() {
 		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c),

@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,9 +28,6 @@ type Trouble struct {
 	Hint    string `json:"hint,omitempty"`
 	// Notice reports that it is intended: the operator is healthy nevertheless.
 	Notice bool `json:"notice,omitempty"`
-
-	// brief is the line of /readyz, where that is not made of Subject and Problem.
-	brief string
 }
 
 // TroubleKind classifies troubles and reasons: it is a label of the metric.
@@ -110,7 +106,7 @@ func (t *Trouble) Note() string {
 	if len(t.Hooks) == 1 && subject == inHook(t.Hooks[0], t.Binding) {
 		subject = fmt.Sprintf("hook %q", t.Hooks[0]) + strings.TrimPrefix(subject, t.Hooks[0])
 	}
-	return cmp.Or(t.brief, t.sentence(subject))
+	return t.sentence(subject)
 }
 
 // about reports whether the trouble is about a binding of a hook.
