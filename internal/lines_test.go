@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74965
+	productLines = 74933
 	testLines    = 67910
 )
 
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4622,
+	"cmd/shell-operator":                 4600,
 	"docs":                               136,
 	"internal/app":                       2234,
 	"internal/console":                   1765,
-	"internal/debug":                     6817,
+	"internal/debug":                     6809,
 	"internal/debug/history":             858,
 	"internal/dev":                       2890,
 	"internal/dev/lint":                  691,
@@ -69,7 +69,7 @@ var packageLines = map[string]int{
 	"internal/source/webhook/conversion": 986,
 	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
-	"internal/telemetry":                 1367,
+	"internal/telemetry":                 1365,
 	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      4551,

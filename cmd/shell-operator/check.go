@@ -15,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 var certificateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*$`)
@@ -30,8 +31,6 @@ const (
 var homes = []string{homeInherit, homeOwn}
 
 var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
-
-var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 // maxLease bounds the name of the Lease, which is the value of a label of the Leases of shards.
 const maxLease = 63
@@ -51,8 +50,8 @@ func (s *settings) check() error {
 	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
 		wrong("log-type", "%q: use text, json or color", s.logType)
 	}
-	if level := strings.ToLower(s.logLevel); level != "warning" && !slices.Contains(logLevels, level) {
-		wrong("log-level", "%q: use one of %s", s.logLevel, strings.Join(logLevels, ", "))
+	if level := strings.ToLower(s.logLevel); level != "warning" && !slices.Contains(telemetry.LevelNames(), level) {
+		wrong("log-level", "%q: use one of %s", s.logLevel, strings.Join(telemetry.LevelNames(), ", "))
 	}
 	for _, port := range [][2]string{
 		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port},
@@ -78,7 +77,7 @@ func (s *settings) check() error {
 		wrong("instance", "%q: use letters, digits, dots, dashes and underscores, at most 100", i)
 	}
 	for _, name := range s.Webhooks.ExcludeNamespaces {
-		if len(name) > 63 || !namespaceName.MatchString(name) {
+		if len(validation.IsDNS1123Label(name)) > 0 {
 			wrong("webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
 		}
 	}

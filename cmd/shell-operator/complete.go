@@ -1,14 +1,15 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-// logLevels are the values of --log-level and of the parameter log.level.
-var logLevels = []string{"trace", "debug", "info", "warn", "error", "fatal"}
+	"github.com/shell-operator/shell-operator/internal/telemetry"
+)
 
 // completeSettings registers the values of settings with few values, and settings that are paths.
 func completeSettings(root *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"log-level":                         logLevels,
+		"log-level":                         telemetry.LevelNames(),
 		"log-type":                          {"text", "json", "color"},
 		"record":                            recordModes,
 		"hook-home":                         homes,

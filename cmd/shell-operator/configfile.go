@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readFile sets the flags that neither the command line nor the environment has set. Every mistake of the file is
-// reported, with its line.
-func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
+// readFile sets the flags that neither the command line nor the environment has set; others are only checked, on spare flags. Every mistake
+// of the file is reported, with its line.
+func (s *settings) readFile(fs, spare *pflag.FlagSet) (errs []error) {
 	wrong := func(line int, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("configuration error: %s:%d: "+format, append([]any{s.configFile, line}, args...)...))
 	}
@@ -28,9 +28,6 @@ func (s *settings) readFile(fs *pflag.FlagSet) (errs []error) {
 		wrong(root.Line, "the file must be a map of settings, such as %q", "log-level: debug")
 		return errs
 	}
-	// As in complete: what a flag or a variable has set is only checked.
-	spare := pflag.NewFlagSet("", pflag.ContinueOnError)
-	newSettings(nil).addFlags(spare)
 	lines := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]

@@ -33,7 +33,7 @@ func FuzzConfigFile(f *testing.F) {
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		s.addFlags(fs)
 		s.configFile = own
-		for _, err := range s.readFile(fs) {
+		for _, err := range s.readFile(fs, fs) {
 			if !strings.HasPrefix(err.Error(), "configuration error: ") || !strings.Contains(err.Error(), own) {
 				t.Errorf("%q: the error does not say where: %v", text, err)
 			}

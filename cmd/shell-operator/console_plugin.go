@@ -49,30 +49,17 @@ func (p *plugin) replica() (pod, flags string) {
 
 // dial joins a connection with the debug socket in a Pod, which may be another one after each change of the leader.
 func (p *plugin) dial(context.Context) (net.Conn, error) {
-	path, err := exec.LookPath(p.kubectl)
-	if err != nil {
-		return nil, fmt.Errorf("cannot run kubectl: %w: set KUBECTL to its path", err)
-	}
-	pod, flags := "", ""
-	if p.named == "" {
-		if pod, err = p.leader(); pod != "" {
-			flags = "--pod " + pod
-		}
-	}
-	if pod == "" && err == nil {
-		pod, err = p.pod()
-	}
+	pod, leads, err := p.pod()
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
-	p.shown, p.shownFlags = pod, flags
-	p.mu.Unlock()
-	args := append([]string{"exec", "--stdin"}, p.cluster...)
-	if p.container != "" {
-		args = append(args, "--container", p.container)
+	p.shown, p.shownFlags = pod, ""
+	if leads {
+		p.shownFlags = "--pod " + pod
 	}
-	return newPiped(exec.Command(path, append(args, pod, "--", p.program, "raw", "--connect")...))
+	p.mu.Unlock()
+	return newPiped(exec.Command(p.kubectl, p.call(pod, []string{"raw", "--connect"}, "--stdin")...))
 }
 
 // piped is a connection over the standard streams of a process, which ends with it.

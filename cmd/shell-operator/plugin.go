@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,6 +79,11 @@ func runPlugin(args []string, stdout, stderr io.Writer) int {
 		_, _ = io.WriteString(stdout, pluginHelp)
 		return 0
 	}
+	if err == nil {
+		if p.kubectl, err = exec.LookPath(p.kubectl); err != nil {
+			err = fmt.Errorf("cannot run kubectl: %w: set KUBECTL to its path", err)
+		}
+	}
 	switch {
 	case err != nil:
 	case p.command[0] == "console":
@@ -135,49 +141,42 @@ func parsePlugin(args []string, kubectl string) (*plugin, error) {
 
 // exec replaces this process by kubectl exec.
 func (p *plugin) exec() error {
-	path, err := exec.LookPath(p.kubectl)
-	if err != nil {
-		return fmt.Errorf("cannot run kubectl: %w: set KUBECTL to its path", err)
-	}
-	p.kubectl = path
-	pod, err := p.pod()
+	pod, _, err := p.pod()
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(path, append([]string{path}, p.call(pod)...), os.Environ())
+	return syscall.Exec(p.kubectl, append([]string{p.kubectl}, p.call(pod, p.command)...), os.Environ())
 }
 
-// call is the command line of kubectl exec for a Pod.
-func (p *plugin) call(pod string) []string {
-	args := append([]string{"exec"}, p.cluster...)
+// call is the command line of kubectl exec for a Pod. Flags are those of kubectl exec.
+func (p *plugin) call(pod string, command []string, flags ...string) []string {
+	args := slices.Concat([]string{"exec"}, flags, p.cluster)
 	if p.container != "" {
 		args = append(args, "--container", p.container)
 	}
-	args = append(args, pod, "--", p.program)
-	return append(args, p.command...)
+	return append(append(args, pod, "--", p.program), command...)
 }
 
-// pod is the one that the user has named, the leader, or the only Pod.
-func (p *plugin) pod() (string, error) {
+// pod is the one that the user has named, the leader, of several perhaps, or the only Pod.
+func (p *plugin) pod() (name string, leads bool, err error) {
 	if p.named != "" {
-		return p.named, nil
+		return p.named, false, nil
 	}
 	leader, err := p.leader()
 	if leader != "" || err != nil {
-		return leader, err
+		return leader, true, err
 	}
 	names, err := p.pods()
-	if err != nil {
-		return "", err
-	}
 	switch {
+	case err != nil:
+		return "", false, err
 	case len(names) == 0:
-		return "", fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
+		return "", false, fmt.Errorf("no Pod with the labels %s: set -n, and --selector if the operator has other labels", p.selector)
 	case len(names) > 1:
-		return "", fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease: %s",
+		return "", false, fmt.Errorf("%d Pods have the labels %s and no Lease %s has a holder, choose with --pod, --selector or --lease: %s",
 			len(names), p.selector, p.lease, strings.Join(names[:min(5, len(names))], ", "))
 	}
-	return names[0], nil
+	return names[0], false, nil
 }
 
 // leader is the holder of the Lease; empty without one.

@@ -50,12 +50,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
   shell-operator run pods.sh --objects fixtures --event Added=pod/web --diff
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 && args[0] == "show" {
-				return fmt.Errorf("%s runs a hook here: did you mean shell-operator runs show %s?", cmd.CommandPath(), args[1])
-			}
-			return exactlyOne("one hook, its name or the path of its file")(cmd, args)
-		},
+		Args: exactlyOne("one hook, its name or the path of its file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.devOf(ofShard)
 			if err != nil {

@@ -42,7 +42,7 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 		}
 	}
 	if s.configFile != "" {
-		errs = append(errs, s.readFile(fs)...)
+		errs = append(errs, s.readFile(fs, spare)...)
 	}
 	s.debugSocketChosen = fs.Changed("debug-unix-socket")
 	if err := errors.Join(errs...); err != nil {

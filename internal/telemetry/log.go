@@ -59,49 +59,53 @@ func NewLogger(w io.Writer, o LogOptions) *slog.Logger {
 	return slog.New(&handler{sink: sink})
 }
 
+// levels are those of records, the lowest first.
+var levels = []struct {
+	name  string
+	level slog.Level
+}{{"trace", LevelTrace}, {"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError},
+	{"fatal", LevelFatal}}
+
+// LevelNames are the names of all levels, the lowest first.
+func LevelNames() (names []string) {
+	for _, l := range levels {
+		names = append(names, l.name)
+	}
+	return names
+}
+
 // ParseLevel returns the level of a name, in any case. Unknown names are info.
 func ParseLevel(name string) slog.Level {
-	switch strings.ToLower(name) {
-	case "trace":
-		return LevelTrace
-	case "debug":
-		return slog.LevelDebug
-	case "warn", "warning":
-		return slog.LevelWarn
-	case "error":
-		return slog.LevelError
-	case "fatal":
-		return LevelFatal
+	name = strings.ToLower(name)
+	for _, l := range levels {
+		if l.name == name || l.name == "warn" && name == "warning" {
+			return l.level
+		}
 	}
 	return slog.LevelInfo
 }
 
-// LevelName is the name of a level.
-func LevelName(l slog.Level) string {
-	switch {
-	case l >= LevelFatal:
-		return "fatal"
-	case l >= slog.LevelError:
-		return "error"
-	case l >= slog.LevelWarn:
-		return "warn"
-	case l >= slog.LevelInfo:
-		return "info"
-	case l >= slog.LevelDebug:
-		return "debug"
+// LevelName is the name of a level, or of the one below it.
+func LevelName(level slog.Level) string {
+	name := levels[0].name
+	for _, l := range levels {
+		if level >= l.level {
+			name = l.name
+		}
 	}
-	return "trace"
+	return name
 }
 
-// RouteKlog sends client-go's log to log: warnings and errors, and with verbose also requests.
+// RouteKlog sends client-go's log to log, which NewLogger has made: warnings and errors, and with verbose also requests.
 func RouteKlog(log *slog.Logger, verbose bool) {
-	log = log.With("source", "klog")
-	if verbose {
+	if h, ok := log.Handler().(*handler); ok && verbose {
 		var level klog.Level
 		_ = level.Set(strconv.Itoa(klogVerbosity))
-		log = slog.New(klogHandler{log.Handler()})
+		raising := *h
+		raising.klog = true
+		log = slog.New(&raising)
 	}
-	klog.SetSlogLogger(log)
+	klog.SetSlogLogger(log.With("source", "klog"))
 }
 
 // RouteStderr sends lines that libraries and their children write to os.Stderr to log until the returned function is called: client-go
@@ -134,28 +138,8 @@ func RouteStderr(log *slog.Logger) (restore func()) {
 	}
 }
 
-// klogVerbosity is that of whole requests and responses.
+// klogVerbosity is that of whole requests and responses. The verbosity n of klog is level -n, which is below trace.
 const klogVerbosity = 10
-
-// klogHandler raises the records of klog to info: its verbosity n is level -n, which is below trace.
-type klogHandler struct{ slog.Handler }
-
-func (h klogHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= -klogVerbosity && h.Handler.Enabled(ctx, max(l, slog.LevelInfo))
-}
-
-func (h klogHandler) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = max(r.Level, slog.LevelInfo)
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h klogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return klogHandler{h.Handler.WithAttrs(attrs)}
-}
-
-func (h klogHandler) WithGroup(name string) slog.Handler {
-	return klogHandler{h.Handler.WithGroup(name)}
-}
 
 // record is a log record with all its fields.
 type record struct {
@@ -199,25 +183,39 @@ type handler struct {
 	prefix string
 	// fields are sorted by name, the last of equal names wins.
 	fields []slog.Attr
+	// klog: records up to klogVerbosity are raised to info.
+	klog bool
+}
+
+// raised is the level at which a record is logged.
+func (h *handler) raised(l slog.Level) slog.Level {
+	if h.klog && l >= -klogVerbosity {
+		return max(l, slog.LevelInfo)
+	}
+	return l
 }
 
 func (h *handler) Enabled(_ context.Context, l slog.Level) bool {
-	return l >= h.sink.opts.Level.Level()
+	return h.raised(l) >= h.sink.opts.Level.Level()
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{sink: h.sink, prefix: h.prefix, fields: merge(h.fields, h.prefix, attrs)}
+	with := *h
+	with.fields = merge(h.fields, h.prefix, attrs)
+	return &with
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
 	}
-	return &handler{sink: h.sink, prefix: h.prefix + name + ".", fields: h.fields}
+	with := *h
+	with.prefix += name + "."
+	return &with
 }
 
 func (h *handler) Handle(_ context.Context, in slog.Record) error {
-	r := record{level: in.Level, msg: in.Message, fields: h.fields}
+	r := record{level: h.raised(in.Level), msg: in.Message, fields: h.fields}
 	if !h.sink.opts.NoTime {
 		r.time = h.sink.opts.now()
 	}
