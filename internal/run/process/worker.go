@@ -3,7 +3,6 @@ package process
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -40,27 +39,11 @@ func (s Served) String() string {
 	if s.Worker == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s run of worker %d", ordinal(s.Run), s.Worker)
+	text := fmt.Sprintf("run %d of worker %d", s.Run, s.Worker)
 	if s.Started >= time.Millisecond {
 		text += ", after a start of " + s.Started.Round(time.Millisecond).String()
 	}
 	return text
-}
-
-// ordinal is 1st, 2nd, 3rd, 4th.
-func ordinal(n int) string {
-	end := "th"
-	if tens := n / 10 % 10; tens != 1 {
-		switch n % 10 {
-		case 1:
-			end = "st"
-		case 2:
-			end = "nd"
-		case 3:
-			end = "rd"
-		}
-	}
-	return strconv.Itoa(n) + end
 }
 
 // WorkerError reports that a worker has not served a run.
