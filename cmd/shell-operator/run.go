@@ -188,9 +188,6 @@ func printReplay(w io.Writer, r *dev.TrialReplay) {
 	if r == nil {
 		return
 	}
-	if len(r.MissingVariables) > 0 {
-		fmt.Fprintf(w, "variables that the recorded run had: %s\n", strings.Join(r.MissingVariables, ", "))
-	}
 	if len(r.Differences) == 0 {
 		fmt.Fprintf(w, "the result is that of the recorded run %s: %s\n", r.Run, r.Exit)
 		return

@@ -104,7 +104,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	if t.Input != nil && result.Runs == 0 {
 		report.Notes = append(append(report.Notes, "no event caused a run"), result.Excluded...)
 	}
-	report.compare(result, o.Env)
+	report.compare(result)
 	err = withoutOutput(asked.Hook, errors.Join(result.Failed, result.Err))
 	report.Applied = t.Apply && err == nil && len(report.Operations) > 0 && !o.Changes.DryRun
 	return report, err

@@ -51,8 +51,6 @@ type TrialReplay struct {
 	Exit string `json:"exit"`
 	// Differences are those of the results, without the output.
 	Differences []string `json:"differences"`
-	// MissingVariables are names of variables that the recorded run had.
-	MissingVariables []string `json:"missingVariables,omitempty"`
 }
 
 // TrialLine is a line of output.
@@ -106,8 +104,8 @@ type (
 	TrialDiff       = simulate.Diff
 )
 
-// compare adds what is different from a recorded run. env is the environment of the replay.
-func (r *TrialReport) compare(now *simulate.Result, env []string) {
+// compare adds what is different from a recorded run.
+func (r *TrialReport) compare(now *simulate.Result) {
 	rec := now.Recording
 	if rec == nil {
 		return
@@ -116,7 +114,7 @@ func (r *TrialReport) compare(now *simulate.Result, env []string) {
 	if differences == nil {
 		differences = []string{} // a list, also in JSON
 	}
-	r.Replay = &TrialReplay{Run: rec.Run, Exit: rec.Result.Exit, Differences: differences, MissingVariables: rec.Missing(env)}
+	r.Replay = &TrialReplay{Run: rec.Run, Exit: rec.Result.Exit, Differences: differences}
 	if of := path.Base(rec.Hook); of != path.Base(r.Hook) {
 		r.Notes = append(r.Notes, fmt.Sprintf("the recording is of hook %q", rec.Hook))
 	}

@@ -3,10 +3,7 @@ package run
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
@@ -17,13 +14,16 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 	if err != nil && interrupted(ctx) || !r.opts.Recorder.Wants(t.Hook(), err != nil) {
 		return
 	}
-	report := Report{Usage: a.Usage, Err: t.late(ctx, err)}
+	report, text := Report{Usage: a.Usage, Err: t.late(ctx, err)}, ""
+	if err != nil {
+		text = err.Error()
+	}
 	a.Unrecorded = r.opts.Recorder.Keep(recording.Run{
 		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Events: t.Describe(),
 		Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
-		Environment: slices.Concat(a.in.Env, a.in.Vars), Outputs: a.outputs, File: a.Result,
+		Outputs: a.outputs, File: a.Result,
 		HookFailed: a.hookFailed, Unread: a.unread, SecretCalls: a.secretCalls,
-		Exit: report.Exit(), Error: withoutOutput(err), Output: a.record.Tail(),
+		Exit: report.Exit(), Error: text, Output: a.record.Tail(),
 	})
 }
 
@@ -33,21 +33,4 @@ func (t *Task) late(ctx context.Context, err error) error {
 		return &lateError{context.Cause(ctx)}
 	}
 	return err
-}
-
-// withoutOutput is the text of an error without what the hook printed, of which the recording has the end.
-func withoutOutput(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := err.Error()
-	var exit *process.ExitError
-	if errors.As(err, &exit) && exit.Stderr != "" {
-		text = strings.ReplaceAll(text, process.Brief(exit.Stderr), exit.Status)
-	}
-	var worker *process.WorkerError
-	if errors.As(err, &worker) {
-		text = strings.ReplaceAll(text, worker.Error(), worker.Hook+" FAILED: "+worker.Problem)
-	}
-	return text
 }

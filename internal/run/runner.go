@@ -274,8 +274,7 @@ type attempt struct {
 	secretCalls bool
 	// lists are the initial lists in the contexts.
 	lists []event.Snapshot
-	// in is what was executed. hookFailed reports that the process failed.
-	in         process.Invocation
+	// hookFailed reports that the process failed.
 	hookFailed bool
 	// large is Runner.large or largeAnswer, if the run has its place.
 	large chan struct{}
@@ -423,7 +422,6 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 		log.Warn("The hook has printed more than is logged of a run, the rest is dropped", "limit", in.Output, "hint",
 			"print less, or set settings.maxLogBytes")
 	}
-	a.in = in
 	result, err := r.opts.Executor.Execute(ctx, in)
 	addWorker(ctx, result.Served)
 	endTrace(err)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -92,24 +91,6 @@ func short(v any) string {
 		return fmt.Sprint(v)
 	}
 	return cut(string(text), 200)
-}
-
-// serviceLink are the variables that the kubelet makes for Services.
-var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_.*)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?$`)
-
-// Missing returns the recorded variables that an environment does not have, but not those that a container or a shell has.
-func (r *Recording) Missing(environment []string) (missing []string) {
-	known := map[string]bool{"HOSTNAME": true, "PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "TERM": true, "TZ": true}
-	for _, variable := range environment {
-		name, _, _ := strings.Cut(variable, "=")
-		known[name] = true
-	}
-	for _, name := range r.Variables {
-		if !known[name] && !serviceLink.MatchString(name) {
-			missing = append(missing, name)
-		}
-	}
-	return missing
 }
 
 // cut shortens a text.

@@ -147,10 +147,9 @@ type Run struct {
 	// Events are what the run was for, without values.
 	Events []string
 	// Contexts is the file of binding contexts, and ContextsChanged reports that it is not as the operator has written it: whether what the
-	// hook has put there has a Secret is unknown. Environment are the variables.
+	// hook has put there has a Secret is unknown.
 	Contexts        string
 	ContextsChanged bool
-	Environment     []string
 	Outputs         workspace.Outputs
 	// File is what the result file requests.
 	File effect.Result
@@ -276,7 +275,7 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) error {
 	}
 	rec := Recording{
 		Version: Version, Hook: run.Hook.Name, Run: run.ID, Attempt: run.Attempt, Ended: time.Now().UTC(), WithoutValues: reason,
-		Variables: names(run.Environment), Events: run.Events,
+		Events: run.Events,
 		Result: Result{Exit: run.Exit, Error: cut(run.Error, maxError), Output: lines(run.Output), Outcome: found},
 	}
 	version := fmt.Sprintf(`{"version":%d,`, Version)
@@ -296,24 +295,6 @@ func (r *Recorder) write(to io.Writer, contexts []byte, run Run) error {
 	_, _ = w.Write(bytes.TrimPrefix(rest, []byte(version)))
 	_, _ = w.WriteString("\n")
 	return w.Flush() // it keeps the first error
-}
-
-// names are the names of variables, without those that name the files of the run.
-func names(environment []string) (all []string) {
-	for _, variable := range environment {
-		if name, _, ok := strings.Cut(variable, "="); ok && name != "" && !slices.Contains(protocol, name) {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// protocol are the variables that each run has.
-var protocol = []string{
-	"BINDING_CONTEXT_PATH", "METRICS_PATH", "KUBERNETES_PATCH_PATH", "VALIDATING_RESPONSE_PATH", "ADMISSION_RESPONSE_PATH",
-	"CONVERSION_RESPONSE_PATH",
-	"HTTP_RESPONSE_PATH", "RUN_RESULT_PATH", "HOOK_ATTEMPT", "HOOK_ATTEMPT_LIMIT", "HOOK_QUEUE_KEY",
 }
 
 func lines(output string) []string {

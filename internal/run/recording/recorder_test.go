@@ -46,7 +46,7 @@ func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
 		k.t.Fatal(err)
 	}
 	k.Keep(Run{
-		Hook: h, ID: id, Attempt: 1, Contexts: path, Environment: []string{"B=x", "A=hunter22", "BINDING_CONTEXT_PATH=p"}, Exit: "exit status 1",
+		Hook: h, ID: id, Attempt: 1, Contexts: path, Exit: "exit status 1",
 		Output: "hunter22\n",
 		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"),
 			Admission: []byte(`{"allowed": true}`)},
@@ -268,9 +268,9 @@ func TestRecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Variables, rec.Result.Exit, rec.WithoutValues, rec.Result.Output,
+		got := fmt.Sprint(rec.Hook, rec.Run, rec.Attempt, rec.Result.Exit, rec.WithoutValues, rec.Result.Output,
 			rec.Result.Operations, rec.Result.Metrics, rec.Result.Admission)
-		if want := "a.sh17-21 [A B]exit status 1[hunter22] [map[kind:Pod name:hunter22 operation:Delete]] [] map[allowed:true]"; got != want ||
+		if want := "a.sh17-21exit status 1[hunter22] [map[kind:Pod name:hunter22 operation:Delete]] [] map[allowed:true]"; got != want ||
 			string(rec.Contexts) != contexts {
 			t.Errorf("got  %s\nwant %s\n%s", got, want, rec.Contexts)
 		}
@@ -324,10 +324,6 @@ conversion: recorded nothing, now {"failedMessage":"f"}
 result: recorded {"message":"a"}, now nothing`
 	if got := strings.Join(recorded.Differences(now), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	rec := Recording{Variables: []string{"A", "B", "HOSTNAME", "KUBERNETES_PORT_443_TCP_ADDR", "KUBERNETES_SERVICE_HOST", "WEB_PORT"}}
-	if got := rec.Missing([]string{"B=1"}); !slices.Equal(got, []string{"A"}) {
-		t.Errorf("missing are %q", got)
 	}
 }
 

@@ -35,8 +35,6 @@ type Recording struct {
 	WithoutValues string `json:"withoutValues,omitempty"`
 	// Events are what the run was for.
 	Events []string `json:"events,omitempty"`
-	// Variables are the names of the hook's variables, without those of the protocol.
-	Variables []string `json:"variables,omitempty"`
 	// Contexts is the binding context file.
 	Contexts json.RawMessage `json:"contexts,omitempty"`
 	Result   Result          `json:"result"`
