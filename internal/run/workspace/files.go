@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,12 +82,7 @@ func (f *Files) create() error {
 
 // WriteContexts makes the file of binding contexts and lets write fill it. If that fails, there is no file.
 func (f *Files) WriteContexts(write func(io.Writer) error) error {
-	file, err := os.OpenFile(f.Contexts(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot create the binding context file: %w", err)
-	}
-	if err := errors.Join(write(&contextFile{file}), file.Close()); err != nil {
-		_ = os.Remove(f.Contexts())
+	if err := f.write(contextsName, write); err != nil {
 		return fmt.Errorf("cannot write the binding context file: %w", err)
 	}
 	f.written = stateOf(f.Contexts())
@@ -96,18 +92,21 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 // WriteHeads makes the file of the heads of the contexts, which is never older than that of the contexts. If that fails, there is no file,
 // and the shell library reads the contexts themselves.
 func (f *Files) WriteHeads(heads []byte) {
-	if heads == nil {
-		return
+	if f.hasHeads = heads != nil; f.hasHeads {
+		_ = f.write(headsName, func(w io.Writer) error { _, err := w.Write(heads); return err })
 	}
-	f.hasHeads = true
-	file, err := os.OpenFile(f.path(headsName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+}
+
+// write makes a file, or none if that fails.
+func (f *Files) write(name string, write func(io.Writer) error) error {
+	file, err := os.OpenFile(f.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = file.Write(heads)
-		err = errors.Join(err, file.Close())
+		err = errors.Join(write(&contextFile{file}), file.Close())
 	}
 	if err != nil {
-		_ = os.Remove(f.path(headsName))
+		_ = os.Remove(f.path(name))
 	}
+	return err
 }
 
 // Contexts is the path of the file of binding contexts.
@@ -246,19 +245,10 @@ func (f *Files) CallsFile() string { return f.path(callsName) }
 const MaxCalls = 1 << 20
 
 // Calls returns the beginning of CallsFile. It serves statistics only, so that it cannot be read is no error.
-func (f *Files) Calls() []byte {
-	if missing(f.CallsFile()) {
-		return nil
+func (f *Files) Calls() (content []byte) {
+	if file, size, _ := openOutput(f.CallsFile(), math.MaxInt64); file != nil {
+		content, _ = readOutput(file, min(size, MaxCalls))
 	}
-	file, err := os.OpenFile(f.CallsFile(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	content, _ := io.ReadAll(io.LimitReader(file, MaxCalls))
 	return content
 }
 
