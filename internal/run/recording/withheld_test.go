@@ -83,37 +83,19 @@ func trees(t testing.TB, texts ...string) (all []any) {
 	return all
 }
 
-const secretObject = `{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "db", "namespace": "shop", ` +
-	`"labels": {"app": "shop"}%s}, "data": {"password": %q}}`
-
-func object(value string) string { return fmt.Sprintf(secretObject, "", in64(value)) }
+func object(value string) string {
+	return `{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "db", "namespace": "shop", ` +
+		`"labels": {"app": "shop"}}, "data": {"password": ` + quote(in64(value)) + `}}`
+}
 
 // contextsOf are binding contexts with a value of a Secret, each in another way.
 func contextsOf(value string) map[string]string {
-	last := fmt.Sprintf(secretObject, `, "annotations": {"kubectl.kubernetes.io/last-applied-configuration": `+
-		quote(`{"stringData":{"older":`+quote(value)+`}}`)+`}`,
-		in64("another"))
 	return map[string]string{
 		"object": `[{"binding": "secrets", "type": "Event", "watchEvent": "Added", "object": ` + object(value) + `}]`,
-		"stringData": `[{"binding": "secrets", "type": "Event", "object": {"apiVersion": "v1", "kind": "Secret", ` +
-			`"stringData": {"a": ` + quote(value) + `}}}]`,
-		"last applied": `[{"binding": "secrets", "type": "Event", "object": ` + last + `}]`,
 		"filter result": `[{"binding": "secrets", "type": "Event", "filterResult": {"name": "db", "a": {"deep": [` +
 			quote(value) + `]}}}]`,
-		"filter result that is a text": `[{"binding": "secrets", "type": "Event", "filterResult": ` + quote(value) + `}]`,
-		"filter result with a name": `[{"binding": "secrets", "type": "Event", "filterResult": {"name": ` + quote("N "+value) +
-			`, "metadata": {"namespace": ` + quote("N "+value) + `}}}]`,
-		"previous filter result": `[{"binding": "secrets", "type": "Event", "filterResult": {"a": 1}, "previousFilterResult": {"a": ` +
-			quote(value) + `}}]`,
-		"previous object": `[{"binding": "secrets", "type": "Event", "previousObject": {"data": {"a": ` +
-			quote(in64(value)) + `}}}]`,
-		"a field that is new":    `[{"binding": "secrets", "type": "Event", "copy": {"a": ` + quote(value) + `}}]`,
-		"a new field of an item": `[{"binding": "secrets", "type": "Synchronization", "objects": [{"copy": [` + quote(value) + `]}]}]`,
-		"an item that is a text": `[{"binding": "secrets", "type": "Synchronization", "objects": [` + quote(value) + `]}]`,
-		"Synchronization": `[{"binding": "secrets", "type": "Synchronization", "objects": [{"object": ` + object(value) +
-			`, "filterResult": ` + quote(value) + `}]}]`,
-		"deleting": `[{"binding": "secrets", "type": "Synchronization", "objects": [], "deleting": [{"object": ` +
-			object(value) + `, "filterResult": ` + quote(value) + `}]}]`,
+		"a field that is new": `[{"binding": "secrets", "type": "Event", "copy": {"a": ` + quote(value) + `}}]`,
+		"Synchronization":     `[{"binding": "secrets", "type": "Synchronization", "objects": [{"filterResult": ` + quote(value) + `}]}]`,
 		"before": `[{"binding": "secrets", "type": "Event", "watchEvent": "Modified", "object": ` + object("another") +
 			`, "previousObject": ` + object(value) + `}]`,
 		"snapshot": `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "Pod"}, ` +
@@ -122,30 +104,14 @@ func contextsOf(value string) map[string]string {
 			`"snapshots": {"pods": [{"filterResult": {"a": 1}}], "secrets": [{"object": ` + object(value) + `}]}}]`,
 		"a Secret in another object": `[{"binding": "pods", "type": "Event", "object": {"apiVersion": "v1", "kind": "List", "items": [` +
 			object(value) + `]}}]`,
-		"review": `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", ` +
-			`"kind": {"kind": "Secret"}, "object": ` + object(value) + `, "oldObject": {"kind": "Secret", "stringData": {"a": ` +
-			quote("old "+value) + `}}}}}]`,
 		"review without kind": `[{"binding": "check", "type": "Validating", "review": {"request": {"uid": "1", ` +
 			`"kind": {"kind": "Secret"}, "object": {"data": {"a": ` + quote(in64(value)) + `}}}}}]`,
-		"malformed data": `[{"binding": "secrets", "type": "Event", "object": {"kind": "Secret", "data": [` +
-			quote(value) + `]}}]`,
-		"object without kind": `[{"binding": "secrets", "type": "Event", "object": {"data": {"a": ` + quote(in64(value)) + `}}}]`,
-		"data that is a number": `[{"binding": "secrets", "type": "Event", "filterResult": {"n": 1` +
-			strings.Repeat("0", len(value)%7) + `}, "object": {"data": {"a": ` + quote(value) + `}}}]`,
 		"list of Secrets": `[{"binding": "check", "type": "Validating", ` +
 			`"review": {"request": {"object": {"kind": "SecretList", "items": [{"data": {"a": ` + quote(in64(value)) + `}}]}}}}]`,
 		"the second of two": `[{"binding": "pods", "type": "Event", "object": {"kind": "Pod"}},{"binding": "secrets", ` +
 			`"type": "Event", "object": ` + object(value) + `}]`,
-		"HTTP header": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "method": "POST", "path": "/things", ` +
-			`"headers": {"X-Key": ["a", ` + quote(value) + `]}}}]`,
-		"HTTP query": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "query": {"token": [` +
-			quote(value) + `]}}}]`,
-		"HTTP body": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "body": ` + quote(value) + `}}]`,
-		"HTTP body of JSON": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "body": ` +
-			quote(`{"a":`+quote(value)+`}`) + `, "json": {"a": ` + quote(value) + `}}}]`,
-		"HTTP body of bytes": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "bodyBase64": ` +
-			quote(in64(value)) + `}}]`,
-		"HTTP without anything to redact": `[{"binding": "web", "type": "HTTP", "request": {"id": "1"}}]`,
+		"HTTP": `[{"binding": "web", "type": "HTTP", "request": {"id": "1", "headers": {"X-Key": ["a", ` + quote(value) + `]}, "body": ` +
+			quote(value) + `}}]`,
 		"a Secret beside unusual escaping": `[{"binding": "pods", "type": "Event", "object": {"k\u0069nd": "S\u0065cret", "data": {"a": ` +
 			quote(in64(value)) + `}}}]`,
 	}
@@ -157,16 +123,11 @@ func operationsOf(value string) map[string]string {
 	manifest := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new", "labels": {"a": ` + quote(value) + `}}, "data": {"a": ` +
 		quote(in64(value)) + `}}`
 	return map[string]string{
-		"data": `{"operation": "Create", "object": ` + manifest + `}`,
-		"stringData": `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new"}, ` +
-			`"stringData": {"a": ` + quote(value) + `}}}`,
-		"as text":     `{"operation": "Create", "object": ` + quote(manifest) + `}`,
-		"merge patch": `{"operation": "MergePatch", "kind": "secret", "name": "new", "mergePatch": {"stringData": {"a": ` + quote(value) + `}}}`,
+		"data":    `{"operation": "Create", "object": ` + manifest + `}`,
+		"as text": `{"operation": "Create", "object": ` + quote(manifest) + `}`,
 		"JSON patch": `{"operation": "JSONPatch", "kind": "secrets", "name": "new", "jsonPatch": [{"op": "add", ` +
 			`"path": "/stringData/a", "value": ` + quote(value) + `}]}`,
 		"jq": `{"operation": "JQPatch", "kind": "Secret", "name": "new", "jqFilter": ` + quote(".stringData.a = "+quote(value)) + `}`,
-		"condition": `{"operation": "Condition", "kind": "Secret", "name": "new", "type": "Ready", "status": "False", ` +
-			`"reason": "No", "message": ` + quote(value) + `}`,
 		"event": `{"operation": "Event", "regarding": {"apiVersion": "v1", "kind": "Secret", "name": "new"}, "type": "Normal", ` +
 			`"reason": "R", "action": "A", "note": ` + quote(value) + `}`,
 		"member": fmt.Sprintf(set, "Pod", manifest),
