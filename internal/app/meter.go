@@ -133,9 +133,9 @@ func (m *meter) Workers(hook string, n int) {
 	}
 }
 
-func (m *meter) Started(hook, reason string, took time.Duration) {
+func (m *meter) Started(hook string, took time.Duration) {
 	if m.known(hook) {
-		m.WorkerStarted(hook, reason, took)
+		m.WorkerStarted(hook, took)
 	}
 }
 

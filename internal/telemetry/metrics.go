@@ -219,8 +219,8 @@ func (m *Metrics) KubectlCalled(hook, verb, way string, calls int) {
 func (m *Metrics) Workers(hook string, n int) { m.set("hook_workers", float64(n), hook) }
 
 // WorkerStarted counts a start of a worker; took is 0 if it was not ready.
-func (m *Metrics) WorkerStarted(hook, reason string, took time.Duration) {
-	m.add("hook_worker_starts_total", 1, hook, reason)
+func (m *Metrics) WorkerStarted(hook string, took time.Duration) {
+	m.add("hook_worker_starts_total", 1, hook)
 	if took > 0 {
 		m.observe("hook_worker_start_seconds", took, hook)
 	}

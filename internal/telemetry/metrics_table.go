@@ -126,9 +126,7 @@ var definitions = []definition{
 
 	{name: "hook_workers", typ: gauge, labels: hookLabels,
 		help: "Workers of a hook with settings.worker: idle, starting and in a run."},
-	{name: "hook_worker_starts_total", typ: counter, labels: []string{"hook", "reason"},
-		help: "Starts of workers, by reason: demand of a run or of the start of the hook, renewal after a limit or a reload, " +
-			"failure of the one before."},
+	{name: "hook_worker_starts_total", typ: counter, labels: hookLabels, help: "Starts of workers."},
 	{name: "hook_worker_start_seconds", typ: histogram, labels: hookLabels, buckets: runBuckets,
 		help: "Time from the start of a worker until it was ready."},
 

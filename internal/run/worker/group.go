@@ -3,6 +3,8 @@ package worker
 import (
 	"slices"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
 // group decides about the workers of one hook: which one serves a run, which one is started, which one ends. It has no processes, no locks
@@ -22,8 +24,6 @@ type group struct {
 	members []*member
 	// waiting are the runs without a worker, in order.
 	waiting []*waiter
-	// reason is that of the next start.
-	reason reason
 	// failures counts the starts of the worker that is always there which have failed in a row; the next one comes at retryAt.
 	failures int
 	retryAt  time.Time
@@ -34,15 +34,6 @@ type limits struct {
 	maxAge, idleTimeout time.Duration
 	maxRuns             int
 }
-
-// reason is why a worker is started.
-type reason string
-
-const (
-	demand  reason = "demand"
-	renewal reason = "renewal"
-	failure reason = "failure"
-)
 
 type state int
 
@@ -60,10 +51,10 @@ func (s state) String() string { return [...]string{"starting", "ready", "servin
 
 // member is a worker.
 type member struct {
-	// number is that among the workers of the hook; the group does not use it.
-	number int
-	state  state
-	reason reason
+	// number is that among the workers of the hook, process its process; the group does not use them.
+	number  int
+	process *process.Resident
+	state   state
 	// began is when it was started, since when it became idle.
 	began, since time.Time
 	runs         int
@@ -75,8 +66,8 @@ type member struct {
 	served bool
 }
 
-// waiter is a run that waits for a worker.
-type waiter struct{ since time.Time }
+// waiter is a run that waits for a worker, which granted receives; the group does not use it.
+type waiter struct{ granted chan grant }
 
 // action is what a caller has to do.
 type action struct {
@@ -104,13 +95,12 @@ func (g *group) want(now time.Time, w *waiter) (todo []action) {
 			continue
 		}
 		if g.worn(now, m) && !g.last(m) {
-			todo = append(todo, g.leave(m, renewal))
+			todo = append(todo, g.leave(m))
 			continue
 		}
 		m.state = serving
 		return append(todo, action{kind: give, member: m, waiter: w})
 	}
-	w.since = now
 	g.waiting = append(g.waiting, w)
 	for _, m := range g.members {
 		if m.state == starting && m.of == nil {
@@ -154,7 +144,7 @@ func (g *group) ready(now time.Time, m *member) (todo []action) {
 	}
 	for _, other := range slices.Clone(g.members) {
 		if other.worn && other.state == idle && other != m {
-			todo = append(todo, g.leave(other, renewal))
+			todo = append(todo, g.leave(other))
 		}
 	}
 	return append(todo, g.tick(now)...)
@@ -171,7 +161,7 @@ func (g *group) served(now time.Time, m *member) (todo []action) {
 	g.members = append(slices.DeleteFunc(g.members, func(other *member) bool { return other == m }), m)
 	switch {
 	case g.retired && len(g.waiting) == 0, g.worn(now, m) && !g.last(m):
-		todo = append(todo, g.leave(m, renewal))
+		todo = append(todo, g.leave(m))
 	case len(g.waiting) > 0:
 		w := g.waiting[0]
 		g.left(w)
@@ -197,12 +187,9 @@ func (g *group) ended(now time.Time, m *member, well bool) (todo []action) {
 		g.left(w)
 		todo = append(todo, action{kind: fail, waiter: w})
 	}
-	if !well {
-		g.reason = failure
-		if !m.served {
-			g.failures++
-			g.retryAt = now.Add(min(time.Second<<min(g.failures-1, 10), time.Minute))
-		}
+	if !well && !m.served {
+		g.failures++
+		g.retryAt = now.Add(min(time.Second<<min(g.failures-1, 10), time.Minute))
 	}
 	return append(todo, g.tick(now)...)
 }
@@ -212,7 +199,7 @@ func (g *group) retire() (todo []action) {
 	g.retired, g.always = true, false
 	for _, m := range slices.Clone(g.members) {
 		if m.state == idle || m.state == starting && m.of == nil {
-			todo = append(todo, g.leave(m, renewal))
+			todo = append(todo, g.leave(m))
 		}
 	}
 	return todo
@@ -227,11 +214,7 @@ func (g *group) tick(now time.Time) (todo []action) {
 		rests := g.limits.idleTimeout > 0 && now.Sub(m.since) >= g.limits.idleTimeout
 		switch worn := g.worn(now, m); {
 		case (worn || rests) && !g.last(m):
-			why := renewal
-			if !worn {
-				why = demand
-			}
-			todo = append(todo, g.leave(m, why))
+			todo = append(todo, g.leave(m))
 		case worn:
 			m.worn = true
 		}
@@ -244,9 +227,6 @@ func (g *group) tick(now time.Time) (todo []action) {
 		if m.state != leaving && !m.worn {
 			return todo
 		}
-	}
-	if slices.ContainsFunc(g.members, func(m *member) bool { return m.worn }) && g.reason == demand {
-		g.reason = renewal
 	}
 	return append(todo, g.start(now, nil))
 }
@@ -289,20 +269,13 @@ func (g *group) last(m *member) bool {
 
 // start adds a worker for a run, or for none.
 func (g *group) start(now time.Time, w *waiter) action {
-	m := &member{reason: g.reason, began: now, of: w}
-	if m.reason == "" {
-		m.reason = demand
-	}
-	g.reason = demand
+	m := &member{began: now, of: w}
 	g.members = append([]*member{m}, g.members...)
 	return action{kind: start, member: m, waiter: w}
 }
 
 // leave ends a worker.
-func (g *group) leave(m *member, next reason) action {
+func (g *group) leave(m *member) action {
 	m.state = leaving
-	if next == renewal {
-		g.reason = renewal
-	}
 	return action{kind: end, member: m}
 }

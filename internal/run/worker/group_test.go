@@ -66,7 +66,7 @@ func (s *script) do(step string) string {
 		if a.kind == start {
 			name = string(rune('A' + len(s.members)))
 			s.members[name] = a.member
-			texts = append(texts, fmt.Sprintf("start %s for %s", name, a.member.reason))
+			texts = append(texts, "start "+name)
 			continue
 		}
 		run := ""

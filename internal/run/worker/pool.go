@@ -29,7 +29,7 @@ type Meter interface {
 	// Workers sets how many workers of a hook there are.
 	Workers(hook string, n int)
 	// Started counts a start, and how long it took until the worker was ready; 0 if it did not get there.
-	Started(hook, reason string, took time.Duration)
+	Started(hook string, took time.Duration)
 }
 
 // Options of a Pool. Executor and Log are required.
@@ -83,16 +83,12 @@ type crew struct {
 	key      key
 	start    process.Invocation
 	outcomes outcomes
-	// processes are those of the members; grants are where runs wait.
-	processes map[*member]*process.Resident
-	grants    map[*waiter]chan grant
 }
 
 // grant is a worker for a run, or why there is none.
 type grant struct {
-	worker *process.Resident
-	member *member
-	err    error
+	*member
+	err error
 }
 
 // New returns a Pool without workers.
@@ -108,8 +104,8 @@ func New(o Options) *Pool {
 
 type noMeter struct{}
 
-func (noMeter) Workers(string, int)                   {}
-func (noMeter) Started(string, string, time.Duration) {}
+func (noMeter) Workers(string, int)           {}
+func (noMeter) Started(string, time.Duration) {}
 
 // Execute runs a hook: as a process, or by a worker.
 func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
@@ -130,12 +126,12 @@ func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Resu
 			p.served(c, granted, false)
 			return process.Result{}, err
 		}
-		result, err := granted.worker.Serve(ctx, in)
+		result, err := granted.process.Serve(ctx, in)
 		if errors.Is(err, process.ErrWorkerGone) {
 			p.unsent(c, granted.member)
 			continue
 		}
-		result.Served = process.Served{Worker: granted.member.number, Run: granted.member.runs + 1, Started: waited}
+		result.Served = process.Served{Worker: granted.number, Run: granted.runs + 1, Started: waited}
 		p.served(c, granted, true)
 		return result, err
 	}
@@ -143,23 +139,21 @@ func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Resu
 
 // take returns a worker for a run.
 func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, error) {
-	w, granted := &waiter{}, make(chan grant, 1)
+	w := &waiter{make(chan grant, 1)}
 	p.mu.Lock()
 	c := p.crewOf(in)
-	c.grants[w] = granted
 	p.do(c, c.want(time.Now(), w))
 	p.mu.Unlock()
 	select {
-	case g := <-granted:
+	case g := <-w.granted:
 		return c, g, g.err
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	c.left(w)
-	delete(c.grants, w)
 	p.mu.Unlock()
 	select {
-	case g := <-granted: // both were there
+	case g := <-w.granted: // both were there
 		if g.err == nil {
 			p.served(c, g, false)
 		}
@@ -173,14 +167,9 @@ func (p *Pool) crewOf(in process.Invocation) *crew {
 	k := keyOf(in)
 	c := p.groups[k]
 	if c == nil {
-		c = &crew{key: k, start: in, processes: map[*member]*process.Resident{}, grants: map[*waiter]chan grant{}}
+		c = &crew{key: k, start: in}
 		c.start.Vars, c.start.Stdout, c.start.Stderr, c.start.Timeout = nil, nil, nil, 0
 		c.limits = limits{in.Worker.MaxAge, in.Worker.IdleTimeout, in.Worker.MaxRuns}
-		for other := range p.groups {
-			if other.hook == k.hook && other.client == k.client {
-				c.reason = renewal
-			}
-		}
 		c.retired = p.ended || p.kept != nil && !p.kept[k] && k.files <= p.newest // otherwise Keep is about to name it
 		p.groups[k] = c
 	}
@@ -285,14 +274,12 @@ func (p *Pool) carryOut(c *crew, todo []action) {
 			a.member.number = p.numbers[c.key.hook]
 			p.running.Go(func() { p.run(c, a.member) })
 		case give:
-			c.grants[a.waiter] <- grant{worker: c.processes[a.member], member: a.member}
-			delete(c.grants, a.waiter)
+			a.waiter.granted <- grant{member: a.member}
 		case fail:
-			c.grants[a.waiter] <- grant{err: a.err}
-			delete(c.grants, a.waiter)
+			a.waiter.granted <- grant{err: a.err}
 		case end:
-			if w := c.processes[a.member]; w != nil { // otherwise run does it
-				w.Leave()
+			if a.member.process != nil { // otherwise run does it
+				a.member.process.Leave()
 			}
 		}
 	}
@@ -321,8 +308,8 @@ func (p *Pool) run(c *crew, m *member) {
 	began := time.Now()
 	o.Ready = func() {
 		took := time.Since(began)
-		log.Info("A worker of the hook is ready", "reason", string(m.reason), "seconds", took.Seconds())
-		p.opts.Meter.Started(c.key.hook, string(m.reason), took)
+		log.Info("A worker of the hook is ready", "seconds", took.Seconds())
+		p.opts.Meter.Started(c.key.hook, took)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		c.outcomes.failed = 0
@@ -330,12 +317,12 @@ func (p *Pool) run(c *crew, m *member) {
 	}
 	w, err := p.launch(c, o)
 	if err != nil {
-		p.opts.Meter.Started(c.key.hook, string(m.reason), 0)
+		p.opts.Meter.Started(c.key.hook, 0)
 		p.gone(c, m, err, log)
 		return
 	}
 	p.mu.Lock()
-	c.processes[m] = w
+	m.process = w
 	if m.state == leaving {
 		w.Leave()
 	}
@@ -360,7 +347,6 @@ func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
 	p.mu.Lock()
 	before, owned := m.state, m.of != nil
 	c.outcomes.ended(before, m.runs, between, err)
-	delete(c.processes, m)
 	todo := c.ended(time.Now(), m, err == nil)
 	for i := range todo {
 		if todo[i].kind == fail {
@@ -382,8 +368,10 @@ func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
 func (p *Pool) measure(hook string) {
 	n := 0
 	for k, c := range p.groups {
-		if k.hook == hook {
-			n += len(c.processes)
+		for _, m := range c.members {
+			if k.hook == hook && m.process != nil {
+				n++
+			}
 		}
 	}
 	p.opts.Meter.Workers(hook, n)
@@ -393,14 +381,14 @@ func (p *Pool) measure(hook string) {
 func (p *Pool) served(c *crew, g grant, used bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !g.worker.Alive() {
+	if !g.process.Alive() {
 		return
 	}
 	if !used {
-		g.member.runs--
+		g.runs--
 	}
 	p.do(c, c.served(time.Now(), g.member))
-	c.outcomes.served(g.member.runs, c.always)
+	c.outcomes.served(g.runs, c.always)
 }
 
 // unsent is called when a worker had ended before it got its run.

@@ -135,8 +135,8 @@ func (p *Pool) State(hook string) (s State) {
 			}
 			for _, m := range c.members {
 				w := Status{Number: m.number, Phase: m.state.String(), Client: client, Started: m.began, Runs: m.runs}
-				if resident := c.processes[m]; resident != nil {
-					w.PID = resident.PID()
+				if m.process != nil {
+					w.PID = m.process.PID()
 				}
 				s.Workers = append(s.Workers, w)
 			}
