@@ -43,37 +43,6 @@ func started(t *testing.T) (op *testenv.Operator, namespace string) {
 	return op, namespace
 }
 
-// commands are those whose answers are in testdata/commands.golden, in this order: some change what the next ones show.
-var commands = []string{
-	"queue list", "queue list --show-empty", "queue list -o json", "queue list -e -o yaml", "queue main", "queue main -o json",
-	"queue main -o yaml",
-	"hook list", "hook list -o json", "hook list -o yaml", "hook snapshot shop/ok.sh", "hook snapshot shop/ok.sh -o yaml",
-	"hook snapshot d-night.sh -o json",
-	"hook config shop/ok.sh", "hook config d-night.sh -o json",
-	"runs", "runs shop/ok.sh", "runs --failed", "runs d-night.sh --failed", "runs show 2", "runs show 3-1", "runs show 1-1 -o yaml",
-	"runs show 4-1", "runs show 4 -o json",
-	"status", "status -o yaml",
-	"history shop/ok.sh", "queues list -e", "hooks list", "why shop", "why a-stcuk.sh", "why notes.sh",
-	"why a-stuck.sh", "why b-behind.sh", "why c-missing.sh", "why d-night.sh", "why shop/ok.sh", "why b-behind.sh -o json",
-	"config list", "config set log.level warn", "config list -o json", "config set log.level error 10m", "config list -o yaml",
-	"config set log.level info", "config list",
-	"raw", "raw /queue/main.yaml", "raw queue/main.json",
-	"hooks", "hooks -o wide", "hooks -o name", "queues", "queues -o name", "queues -o json", "parked", "parked -o json",
-	"queue lanes stuck", "queue lanes stuck -o json", "queue lanes stuck --key x", "why --object cm/NAMESPACE/nope",
-	"why --object ConfigMap/NAMESPACE/prices", "why --object configmaps/NAMESPACE/prices -o json", "why --object Namespace/NAMESPACE",
-	"sets", "finalizers", "runs --limit 1", "runs --since 1h --hook d-night.sh", "runs -o name --failed",
-	// mistakes
-	"queue nonsense", "queue retry", "queue list -o wide", "parked nonsense", "parked retry", "parked retry 98 99", "parked drop --hook nope",
-	"runs --since yesterday", "runs --limit 0", "runs --hook nope.sh", "hooks -w -o json", "hooks -A", "queues -n x", "why -w a-stuck.sh",
-	"queue main -o xml", "hook snapshot", "hook snapshot nope.sh", "why nope.sh", "runs nope.sh", "runs show",
-	"runs show 99", "queue lanes nope", "why --object Namespace", "why --object Namspace/x", "why --object Namespace/x a-stuck.sh",
-	"config set log.level", "config set log.level loud", "config set log.level debug soon", "config set nope x", "raw /nope",
-	"raw /queue/main.xml",
-}
-
-// onTerminals are commands on a terminal: the same text as elsewhere, but for control characters that hooks print.
-var onTerminals = []string{"queue list", "hook list", "runs show 1-1"}
-
 // asker runs the program as a user does.
 type asker struct {
 	binary    string
@@ -98,14 +67,14 @@ func (a *asker) ask(t *testing.T, line string) string {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	text := "$ shell-operator " + line + "\n" + sorted(line, out.String())
+	text := sorted(line, out.String())
 	for l := range strings.Lines(errs.String()) {
 		text += "2> " + l
 	}
 	if exit != nil {
 		text += fmt.Sprintf("exit status %d\n", exit.ExitCode())
 	}
-	return a.normalize(text) + "\n"
+	return "$ shell-operator " + line + "\n" + a.normalize(text) + "\n"
 }
 
 // sorted sorts runs by their names: those of different queues begin in any order.
@@ -132,6 +101,7 @@ var (
 // TestScripts runs the scripts in testdata.
 func TestScripts(t *testing.T) { scripts.Run(t, scripts.Options{Dir: "testdata"}) }
 
+// TestCommands asks the commands of testdata/commands.golden, in its order: a new one is added there, and its answer with -update.
 func TestCommands(t *testing.T) {
 	op, namespace := started(t)
 	hooks, err := filepath.Abs("testdata/hooks")
@@ -148,13 +118,20 @@ func TestCommands(t *testing.T) {
 		text = seconds.ReplaceAllString(text, "${1}SECONDS")
 		return ends.ReplaceAllString(columns.ReplaceAllString(text, "$1  "), "")
 	}}
-	var got strings.Builder
-	for _, line := range commands {
-		got.WriteString(a.ask(t, line))
+	answers, err := os.ReadFile("testdata/commands.golden")
+	if err != nil {
+		t.Fatal(err)
 	}
-	got.WriteString("# On a terminal.\n\n")
-	for _, line := range onTerminals {
-		got.WriteString(a.onTerminal(t, line))
+	var got strings.Builder
+	ask := a.ask
+	for line := range strings.Lines(string(answers)) { // some commands change what the next ones show
+		if line == "# On a terminal.\n" { // the same text as elsewhere, but for control characters that hooks print
+			got.WriteString(line + "\n")
+			ask = a.onTerminal
+		}
+		if command, ok := strings.CutPrefix(line, "$ shell-operator "); ok {
+			got.WriteString(ask(t, strings.TrimSuffix(command, "\n")))
+		}
 	}
 	if strings.Contains(got.String(), "secret-value") {
 		t.Error("a value that a hook has sent to the API server is shown")

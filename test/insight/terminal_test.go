@@ -27,7 +27,7 @@ func (a *asker) onTerminal(t *testing.T, line string) string {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%s: %v", line, err)
 	}
-	return a.normalize("$ shell-operator "+line+"\n"+sorted(line, strings.ReplaceAll(out.String(), "\r\n", "\n"))) + "\n"
+	return "$ shell-operator " + line + "\n" + a.normalize(sorted(line, strings.ReplaceAll(out.String(), "\r\n", "\n"))) + "\n"
 }
 
 func terminal(t *testing.T) (outer, inner *os.File) {
