@@ -93,10 +93,11 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%s\nrecorded %v, not %v", line, got, want)
 		}
 	}
+	all := calls(t)
 	for _, verb := range kubectl.Verbs {
-		call := calls[verb]
+		call := all[verb]
 		if call == "" { // it has only subcommands
-			call = calls[map[string]string{"auth": "auth can-i", "rollout": "rollout restart"}[verb]]
+			call = all[map[string]string{"auth": "auth can-i", "rollout": "rollout restart"}[verb]]
 		}
 		check(call, kubectl.Calls{Verb: verb, Way: kubectl.Trimmed, Count: 1})
 	}
@@ -214,42 +215,20 @@ func unpack(t *testing.T, dir string) {
 	}
 }
 
-// calls are valid calls of the served commands, to which single flags are added. N is a number of its own in each line.
-var calls = map[string]string{
-	"annotate":                   "kubectl annotate cm settings note=N --overwrite",
-	"apply":                      "sed s/NAME/n-N/ cm.yaml | kubectl apply -f -",
-	"auth can-i":                 "kubectl auth can-i get cm",
-	"create":                     "sed s/NAME/n-N/ cm.yaml | kubectl create -f -",
-	"create clusterrole":         "kubectl create clusterrole $NS-N --verb=get --resource=pods --dry-run=server",
-	"create clusterrolebinding":  "kubectl create clusterrolebinding $NS-N --clusterrole=view --user=u --dry-run=server",
-	"create configmap":           "kubectl create configmap n-N --from-literal=a=b",
-	"create cronjob":             "kubectl create cronjob n-N --image=busybox --schedule='1 1 1 1 *'",
-	"create deployment":          "kubectl create deployment n-N --image=nginx --replicas=0",
-	"create ingress":             "kubectl create ingress n-N --rule=/=web:80",
-	"create job":                 "kubectl create job n-N --image=busybox --dry-run=server",
-	"create namespace":           "kubectl create namespace $NS-N --dry-run=server",
-	"create poddisruptionbudget": "kubectl create pdb n-N --selector=app=web --min-available=1",
-	"create priorityclass":       "kubectl create priorityclass $NS-N --value=1 --dry-run=server",
-	"create quota":               "kubectl create quota n-N --hard=pods=1",
-	"create role":                "kubectl create role n-N --verb=get --resource=pods",
-	"create rolebinding":         "kubectl create rolebinding n-N --role=reader --user=u",
-	"create secret generic":      "kubectl create secret generic n-N --from-literal=a=b",
-	"create service clusterip":   "kubectl create service clusterip n-N --clusterip=None",
-	"create service nodeport":    "kubectl create service nodeport n-N --tcp=80 --dry-run=client",
-	"create serviceaccount":      "kubectl create serviceaccount n-N",
-	"create token":               "kubectl create token default --duration=10m",
-	"delete":                     "kubectl delete cm n-N",
-	"get":                        "kubectl get configmap settings",
-	"label":                      "kubectl label cm settings note=N --overwrite",
-	"patch":                      `kubectl patch cm settings -p '{"data": {"n": "N"}}'`,
-	"replace":                    "sed s/NAME/second/ cm.yaml | kubectl replace -f -",
-	"rollout restart":            "kubectl rollout restart deployment missing",
-	"rollout status":             "kubectl rollout status deployment quiet --timeout=60s",
-	"scale":                      "kubectl scale deployment web --replicas=0",
-	"version":                    "kubectl version",
-	"wait":                       "kubectl wait --for=jsonpath='{.data.mode}'=fast cm/settings --timeout=60s",
-	// Flags of all commands.
-	"options": "kubectl get cm settings -o name",
+// calls are valid calls of the served commands, to which single flags are added, and "options" one for the flags of all commands. N is a
+// number of its own in each line.
+func calls(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/calls.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		command, call, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		all[command] = call
+	}
+	return all
 }
 
 // values of flags that accept only some.
@@ -272,8 +251,8 @@ var flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)=(.*):$`)
 // generated returns a block for each command: calls with each flag that its help lists.
 func generated(t *testing.T) (blocks [][]line) {
 	t.Helper()
-	number := 0
-	for _, command := range slices.Sorted(maps.Keys(calls)) {
+	number, all := 0, calls(t)
+	for _, command := range slices.Sorted(maps.Keys(all)) {
 		args := append(strings.Fields(command), "--help")
 		if command == "options" {
 			args = args[:1]
@@ -303,7 +282,7 @@ func generated(t *testing.T) (blocks [][]line) {
 			}
 			for _, value := range choices {
 				number++
-				l := line{"served", strings.ReplaceAll(calls[command], "-N", fmt.Sprint("-", number))}
+				l := line{"served", strings.ReplaceAll(all[command], "-N", fmt.Sprint("-", number))}
 				l.text = strings.ReplaceAll(strings.ReplaceAll(l.text, "=N", fmt.Sprint("=", number)), `"N"`, fmt.Sprintf("%q", fmt.Sprint(number)))
 				l.text += fmt.Sprintf(" --%s=%s", flag, value)
 				if slices.Contains(elsewhere, flag) || command == "replace" && flag == "raw" {
