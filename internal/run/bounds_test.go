@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -14,20 +15,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// executorFunc runs a function as the process.
-type executorFunc func(process.Invocation) error
-
-func (f executorFunc) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
-	return process.Result{}, f(in)
-}
-
 // Line "every run has bounds": what is logged of a run is bounded, and one record reports that the rest is dropped.
 func TestOutputIsBounded(t *testing.T) {
 	for set, want := range map[int]int64{0: 1 << 20, 4096: 4096} {
 		var log strings.Builder
 		h := hookOf("--")
 		h.Settings.MaxLogBytes = set
-		r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
+		r := New(Options{Executor: executor(func(in process.Invocation) error {
 			if in.Output != want {
 				t.Errorf("with %d the bound is %d", set, in.Output)
 			}
@@ -46,15 +40,9 @@ func TestOutputIsBounded(t *testing.T) {
 
 // The message of a hook is the error of its failed run, and the end of the process can be found in it.
 func TestMessageIsTheError(t *testing.T) {
-	r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
-		for _, variable := range in.Vars {
-			if path, ok := strings.CutPrefix(variable, "RUN_RESULT_PATH="); ok {
-				if err := os.WriteFile(path, []byte(`{"message": "source db does not answer"}`), 0o600); err != nil {
-					return err
-				}
-			}
-		}
-		return &process.ExitError{Hook: "h", Status: "exit status 1", Stderr: "one\ntwo"}
+	r := New(Options{Executor: executor(func(in process.Invocation) error {
+		err := os.WriteFile(process.Variable(in.Vars, "RUN_RESULT_PATH"), []byte(`{"message": "source db does not answer"}`), 0o600)
+		return errors.Join(err, &process.ExitError{Hook: "h", Status: "exit status 1", Stderr: "one\ntwo"})
 	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler)})
 	h := hookOf("--")
 	r.Add([]*hook.Hook{h})
@@ -90,13 +78,8 @@ func (o oneAtATime) SetConditions(context.Context, *slog.Logger, *hook.Hook, []O
 // Large files of runs are read one run at a time, and one that is too large is not read.
 func TestLargeFilesAreReadOneAtATime(t *testing.T) {
 	size := int64(9 << 20)
-	r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
-		for _, variable := range in.Vars {
-			if path, ok := strings.CutPrefix(variable, "KUBERNETES_PATCH_PATH="); ok {
-				return os.Truncate(path, size)
-			}
-		}
-		return io.ErrUnexpectedEOF
+	r := New(Options{Executor: executor(func(in process.Invocation) error {
+		return os.Truncate(process.Variable(in.Vars, "KUBERNETES_PATCH_PATH"), size)
 	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler), Effects: oneAtATime{t: t, now: &atomic.Int32{}}})
 	h := hookOf("--")
 	r.Add([]*hook.Hook{h})
@@ -126,14 +109,9 @@ func TestLargeFilesAreReadOneAtATime(t *testing.T) {
 func TestLargeAnswersAreReadOneAtATime(t *testing.T) {
 	var written func()
 	var inMemory atomic.Int32
-	r := New(Options{Executor: executorFunc(func(in process.Invocation) error {
+	r := New(Options{Executor: executor(func(in process.Invocation) error {
 		defer written()
-		for _, variable := range in.Vars {
-			if path, ok := strings.CutPrefix(variable, "HTTP_RESPONSE_PATH="); ok {
-				return os.Truncate(path, 9<<20)
-			}
-		}
-		return io.ErrUnexpectedEOF
+		return os.Truncate(process.Variable(in.Vars, "HTTP_RESPONSE_PATH"), 9<<20)
 	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler), Effects: noEffects{}})
 	h := hookOf("--")
 	r.Add([]*hook.Hook{h})

@@ -31,16 +31,9 @@ func (r *reading) Execute(_ context.Context, in process.Invocation) (process.Res
 		FilterResult         any
 		PreviousFilterResult any
 	}
-	for _, v := range in.Vars {
-		if path, ok := strings.CutPrefix(v, "BINDING_CONTEXT_PATH="); ok {
-			text, err := os.ReadFile(path)
-			if err == nil {
-				err = json.Unmarshal(text, &contexts)
-			}
-			if err != nil {
-				return process.Result{}, err
-			}
-		}
+	text, err := os.ReadFile(process.Variable(in.Vars, "BINDING_CONTEXT_PATH"))
+	if err := errors.Join(err, json.Unmarshal(text, &contexts)); err != nil {
+		return process.Result{}, err
 	}
 	var words []string
 	for _, c := range contexts {

@@ -36,32 +36,27 @@ type reader struct {
 }
 
 func (r *reader) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
-	for _, variable := range in.Vars {
-		path, ok := strings.CutPrefix(variable, "BINDING_CONTEXT_PATH=")
-		if !ok {
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return process.Result{}, err
-		}
-		heads, err := os.ReadFile(strings.TrimSuffix(path, ".json") + ".heads")
-		if r.heads && !bytes.Equal(heads, wire.HeadsOf(text)) || !r.heads && !os.IsNotExist(err) {
-			r.t.Errorf("%v: the heads are\n%s", err, heads)
-		}
-		var contexts []struct {
-			Binding, Type string
-			Object        struct{ Name string }
-		}
-		if err := json.Unmarshal(text, &contexts); err != nil {
-			return process.Result{}, fmt.Errorf("%w in %.100s", err, text)
-		}
-		var names []string
-		for _, c := range contexts {
-			names = append(names, c.Binding+c.Object.Name)
-		}
-		r.runs = append(r.runs, delivered{names, len(text)})
+	path := process.Variable(in.Vars, "BINDING_CONTEXT_PATH")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return process.Result{}, err
 	}
+	heads, err := os.ReadFile(strings.TrimSuffix(path, ".json") + ".heads")
+	if r.heads && !bytes.Equal(heads, wire.HeadsOf(text)) || !r.heads && !os.IsNotExist(err) {
+		r.t.Errorf("%v: the heads are\n%s", err, heads)
+	}
+	var contexts []struct {
+		Binding, Type string
+		Object        struct{ Name string }
+	}
+	if err := json.Unmarshal(text, &contexts); err != nil {
+		return process.Result{}, fmt.Errorf("%w in %.100s", err, text)
+	}
+	var names []string
+	for _, c := range contexts {
+		names = append(names, c.Binding+c.Object.Name)
+	}
+	r.runs = append(r.runs, delivered{names, len(text)})
 	if r.fails != nil && r.fails(len(r.runs)) {
 		return process.Result{}, &process.ExitError{Status: "exit status 1"}
 	}
