@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74933
-	testLines    = 67910
+	productLines = 74786
+	testLines    = 67785
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4600,
+	"cmd/shell-operator":                 4597,
 	"docs":                               136,
 	"internal/app":                       2234,
 	"internal/console":                   1765,
 	"internal/debug":                     6809,
 	"internal/debug/history":             858,
-	"internal/dev":                       2890,
+	"internal/dev":                       2888,
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
@@ -50,13 +50,13 @@ var packageLines = map[string]int{
 	"internal/queue":                     1934,
 	"internal/replica":                   1114,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2800,
+	"internal/run":                       2781,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
-	"internal/run/process":               1652,
-	"internal/run/recording":             870,
-	"internal/run/worker":                869,
-	"internal/run/workspace":             1008,
+	"internal/run/process":               1635,
+	"internal/run/recording":             830,
+	"internal/run/worker":                830,
+	"internal/run/workspace":             983,
 	"internal/schema":                    269,
 	"internal/script":                    415,
 	"internal/shard":                     160,
@@ -69,7 +69,7 @@ var packageLines = map[string]int{
 	"internal/source/webhook/conversion": 986,
 	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
-	"internal/telemetry":                 1365,
+	"internal/telemetry":                 1363,
 	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      4551,
