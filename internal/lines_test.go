@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74786
+	productLines = 74756
 	testLines    = 67730
 )
 
@@ -64,9 +64,9 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6129,
 	"internal/source/webhook":            1106,
-	"internal/source/webhook/admission":  1594,
+	"internal/source/webhook/admission":  1566,
 	"internal/source/webhook/cert":       780,
-	"internal/source/webhook/conversion": 986,
+	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1363,

@@ -1,55 +1,40 @@
 package admission
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	apipatch "gopkg.in/evanphx/json-patch.v4"
 )
+
+// needed are the fields of each operation of JSON patches, but for the value of a test.
+var needed = map[string][]string{
+	"add": {"path", "value"}, "remove": {"path"}, "replace": {"path", "value"}, "move": {"path", "from"}, "copy": {"path", "from"},
+	"test": {"path"},
+}
 
 // checkPatch finds errors for which the API server would reject a JSON patch of any object, with a clearer message. The
 // error contains no values of the patch.
 func checkPatch(patch []byte) error {
-	var operations []json.RawMessage
-	if err := json.Unmarshal(patch, &operations); err != nil {
+	operations, err := apipatch.DecodePatch(patch)
+	if err != nil {
 		return errors.New(`it is not a JSON patch, that is a list such as [{"op": "add", "path": "/metadata/labels/a", "value": "b"}]`)
 	}
-	for i, text := range operations {
-		if err := checkOperation(text); err != nil {
-			return fmt.Errorf("operation %d: %w", i, err)
+	for i, o := range operations {
+		fields, known := needed[o.Kind()]
+		if !known {
+			return fmt.Errorf("operation %d: unknown op %q", i, o.Kind())
 		}
-	}
-	return nil
-}
-
-func checkOperation(text json.RawMessage) error {
-	var fields struct{ Op, Path, From any }
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return errors.New("it is not an object")
-	}
-	if op, ok := fields.Op.(string); !ok {
-		return errors.New(`it has no "op"`)
-	} else if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
-		return fmt.Errorf("unknown op %q", op)
-	}
-	if _, err := jsonpatch.DecodePatch(bytes.Join([][]byte{[]byte("["), text, []byte("]")}, nil)); err != nil {
-		// Its text has the whole operation, the wrapped error has not.
-		if inner := errors.Unwrap(err); inner != nil {
-			err = inner
-		}
-		return fmt.Errorf("op %q: %w", fields.Op, err)
-	}
-	for _, pointer := range []struct {
-		field string
-		value any
-	}{{"path", fields.Path}, {"from", fields.From}} {
-		if s, ok := pointer.value.(string); ok && s != "" && !strings.HasPrefix(s, "/") {
-			return fmt.Errorf("op %q: %s %q does not begin with a slash", fields.Op, pointer.field, s)
+		for _, field := range fields {
+			text, there := o[field]
+			if !there {
+				return fmt.Errorf("operation %d: op %q: it has no %q", i, o.Kind(), field)
+			}
+			var pointer string
+			if field != "value" && (text == nil || json.Unmarshal(*text, &pointer) != nil || pointer != "" && pointer[0] != '/') {
+				return fmt.Errorf("operation %d: op %q: %s is not a text that begins with a slash", i, o.Kind(), field)
+			}
 		}
 	}
 	return nil

@@ -9,6 +9,9 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
@@ -84,32 +87,16 @@ func parseReview(body []byte) (*review, error) {
 	return &r, nil
 }
 
-// respond writes the review's answer, and returns its size.
+// respond writes the review's answer.
 func (r *review) respond(w http.ResponseWriter, v *verdict) error {
-	type status struct {
-		Message string `json:"message,omitempty"`
-		Code    int    `json:"code"`
-	}
-	type response struct {
-		UID       string   `json:"uid"`
-		Allowed   bool     `json:"allowed"`
-		Status    *status  `json:"status,omitempty"`
-		Patch     []byte   `json:"patch,omitempty"`
-		PatchType string   `json:"patchType,omitempty"`
-		Warnings  []string `json:"warnings,omitempty"`
-	}
-	out := struct {
-		Kind       string   `json:"kind,omitempty"`
-		APIVersion string   `json:"apiVersion,omitempty"`
-		Response   response `json:"response"`
-	}{r.Kind, r.APIVersion, response{UID: r.Request.UID, Allowed: v.allowed, Patch: v.patch, Warnings: v.warnings}}
+	response := &admissionv1.AdmissionResponse{UID: types.UID(r.Request.UID), Allowed: v.allowed, Patch: v.patch, Warnings: v.warnings}
 	if len(v.patch) > 0 {
-		out.Response.PatchType = "JSONPatch"
+		response.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
 	if !v.allowed {
-		out.Response.Status = &status{Message: v.message, Code: v.code}
+		response.Result = &metav1.Status{Message: v.message, Code: int32(v.code)}
 	}
-	text, err := json.Marshal(out)
+	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: r.APIVersion, Kind: r.Kind}, Response: response})
 	if err != nil {
 		return err
 	}

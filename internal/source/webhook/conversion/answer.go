@@ -24,11 +24,9 @@ func CheckAnswer(h *hook.Hook, index int, declared hook.ConversionStep, body []b
 	case answer.Failure != "":
 		return nil // that is an answer
 	}
-	given := make([]object, len(rv.Request.Objects))
-	for i, raw := range rv.Request.Objects {
-		if given[i], err = readObject(raw); err != nil {
-			return fmt.Errorf("object %d of the context's review cannot be read: %w", i+1, err)
-		}
+	given, err := readObjects(rv.Request.Objects)
+	if err != nil {
+		return fmt.Errorf("the review of the context cannot be read: %w", err)
 	}
 	if _, err := check(s, rv.Request.Desired, given, answer.Objects); err != nil {
 		return errors.New(s.failed(rv, err.Error()))
