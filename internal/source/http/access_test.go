@@ -88,88 +88,72 @@ func (a *authority) access(t testing.TB, log *test.Text) *Access {
 	return NewAccess(client, slog.New(slog.NewTextHandler(log, nil)))
 }
 
+// accessible is a handler with an Access to a cluster.
+func accessible(t *testing.T, cluster *authority) (handler *Handler, log, requests *test.Text) {
+	cluster.rights = map[string]bool{"jane get /a/1": true, "jane post /a/1": false}
+	log = &test.Text{}
+	handler, requests = newHandler(t, Options{Runner: echoes, Access: cluster.access(t, log)},
+		"a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
+	for _, r := range handler.routes {
+		switch r.binding.Path {
+		case "/ops":
+			r.binding.Allow = &hook.Allow{Users: []string{"joe"}}
+		case "/janes":
+			r.binding.Allow = &hook.Allow{Groups: []string{"other", "janes"}}
+		}
+	}
+	return handler, log, requests
+}
+
+// TestAccess runs testdata/access.txt.
 func TestAccess(t *testing.T) {
+	cluster := &authority{}
+	handler, log, requests := accessible(t, cluster)
+	play(t, "testdata/access.txt", handler, func(w *httptest.ResponseRecorder) (text string) {
+		for _, name := range []string{"WWW-Authenticate", "Allow"} {
+			if value := w.Header().Get(name); value != "" {
+				text += name + ": " + value + "\n"
+			}
+		}
+		if asked := cluster.questions(); asked != "" {
+			text += "asked: " + asked + "\n"
+		}
+		return text
+	})
+	if all := log.String() + requests.String(); strings.Contains(all, "who is secret") || strings.Contains(all, "token=") {
+		t.Errorf("a token is in the log:\n%s", all)
+	}
+}
+
+// A revoked permission expires from the cache. Without the API server all requests are rejected, and no result is cached.
+func TestAccessExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := &authority{rights: map[string]bool{"jane get /a/1": true, "jane post /a/1": false}}
-		log := &test.Text{}
-		handler, requests := newHandler(t, Options{Runner: echoes, Access: cluster.access(t, log)},
-			"a.sh GET /a/{x}\na.sh POST /a/{x}\na.sh GET /ops\na.sh GET /janes")
-		for _, r := range handler.routes {
-			switch r.binding.Path {
-			case "/ops":
-				r.binding.Allow = &hook.Allow{Users: []string{"joe"}}
-			case "/janes":
-				r.binding.Allow = &hook.Allow{Groups: []string{"other", "janes"}}
-			}
-		}
-		for _, tt := range []struct {
-			method, target, token string
-			status                int
-			want, asked           string
-		}{
-			{"GET", "/a/1", "", 401, "a bearer token of the cluster is required", ""},
-			{"GET", "/nothing", "", 401, "a bearer token of the cluster is required", ""},
-			{"OPTIONS", "/a/1", "", 401, "a bearer token of the cluster is required", ""},
-			{"GET", "/openapi.json", "", 401, "a bearer token of the cluster is required", ""},
-			{"GET", "/a/1", "Basic jane", 401, "a bearer token of the cluster is required", ""},
-			{"GET", "/a/1", "Bearer ", 401, "a bearer token of the cluster is required", ""},
-			{"GET", "/a/1", "Bearer secret", 401, "the cluster does not know the token", "who is secret"},
-			{"GET", "/a/1", "Bearer secret", 401, "the cluster does not know the token", ""},
-			{"GET", "/a/1", "bearer jane", 200, `GET /a/{x}: GET /a/1 map[x:1] map[] map[] "" jane`, "who is jane, may jane get /a/1"},
-			{"GET", "/a/1", "Bearer jane", 200, `GET /a/{x}: GET /a/1 map[x:1] map[] map[] "" jane`, ""},
-			{"HEAD", "/a/1", "Bearer jane", 200, ``, ""},
-			{"POST", "/a/1", "Bearer jane", 403, `user "jane" is not allowed to do this`, "may jane post /a/1"},
-			{"GET", "/a/2", "Bearer jane", 403, `user "jane" is not allowed to do this`, "may jane get /a/2"},
-			{"GET", "/a/1", "Bearer joe", 403, `user "joe" is not allowed to do this`, "who is joe, may joe get /a/1"},
-			{"GET", "/ops", "Bearer joe", 200, `GET /ops: GET /ops map[] map[] map[] "" joe`, ""},
-			{"GET", "/ops", "Bearer jane", 403, `user "jane" is not allowed to do this`, ""},
-			{"GET", "/janes", "Bearer jane", 200, `GET /janes: GET /janes map[] map[] map[] "" jane`, ""},
-			{"GET", "/janes", "Bearer joe", 403, `user "joe" is not allowed to do this`, ""},
-			{"GET", "/nothing", "Bearer joe", 404, `no hook serves this path; /openapi.json lists the paths`, ""},
-			{"OPTIONS", "/ops", "Bearer jane", 204, ``, ""},
-		} {
-			w := ask(t.Context(), handler, tt.method, tt.target, "", "Authorization: "+tt.token, "Host: anything")
-			got := w.Body.String()
-			if w.Code >= 400 {
-				got = errorIn(t, w)
-			}
-			if asked := cluster.questions(); w.Code != tt.status || got != tt.want || asked != tt.asked {
-				t.Errorf("%s %s by %q:\n got %d %s; %s\nwant %d %s; %s", tt.method, tt.target, tt.token, w.Code, got, asked, tt.status,
-					tt.want, tt.asked)
-			}
-			if (w.Header().Get("WWW-Authenticate") != "") != (w.Code == 401) {
-				t.Errorf("%s %s: WWW-Authenticate is %q", tt.method, tt.target, w.Header().Get("WWW-Authenticate"))
-			}
-		}
-		// A revoked permission expires from the cache.
-		cluster.rights = nil
-		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 200 {
-			t.Errorf("immediately: got %d", w.Code)
-		}
-		time.Sleep(cacheFor + 1)
-		if w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane"); w.Code != 403 {
-			t.Errorf("later: got %d", w.Code)
-		}
-		cluster.questions()
-		// Without the API server all requests are rejected, and no result is cached.
-		time.Sleep(cacheFor + 1)
-		for _, status := range []int{403, 500, 0} {
-			cluster.status = status
-			want := 503
-			if status == 0 {
-				want = 403
-			}
+		cluster := &authority{}
+		handler, log, _ := accessible(t, cluster)
+		check := func(when string, want int) {
+			t.Helper()
 			w := ask(t.Context(), handler, "GET", "/a/1", "", "Authorization: Bearer jane")
 			if w.Code != want {
-				t.Errorf("the API server answers %d: got %d %s", status, w.Code, w.Body)
+				t.Errorf("%s: got %d %s", when, w.Code, w.Body)
 			}
-			errorIn(t, w)
+			if want != 200 {
+				errorIn(t, w)
+			}
 		}
+		check("at first", 200)
+		cluster.rights = nil
+		check("immediately", 200)
+		time.Sleep(cacheFor + 1)
+		check("later", 403)
+		time.Sleep(cacheFor + 1)
+		for _, status := range []int{403, 500} {
+			cluster.status = status
+			check(fmt.Sprint("the API server answers ", status), 503)
+		}
+		cluster.status = 0
+		check("afterwards", 403)
 		if !strings.Contains(log.String(), "may the operator create tokenreviews?") {
 			t.Errorf("log:\n%s", log)
-		}
-		if strings.Contains(log.String()+requests.String(), "who is secret") || strings.Contains(requests.String(), "token=") {
-			t.Errorf("a token is in the log:\n%s%s", log, requests)
 		}
 	})
 }

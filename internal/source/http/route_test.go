@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 const manyRoutes = `
@@ -23,7 +25,7 @@ c.sh HEAD /{kind}/{name}
 c.sh GET /pods:restart
 `
 
-// Which route is found does not depend on the order of hooks.
+// TestFind runs testdata/routes.txt: below the dashes is the route of a request. It does not depend on the order of hooks.
 func TestFind(t *testing.T) {
 	hooks := parseHooks(t, manyRoutes)
 	for range 20 {
@@ -32,42 +34,13 @@ func TestFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, tt := range []struct{ method, path, want string }{
-			{"GET", "/", "GET / map[]"},
-			{"HEAD", "/", "GET / map[]"},
-			{"POST", "/", "allowed: GET HEAD OPTIONS"},
-			{"GET", "/nodes", "GET /nodes map[]"},
-			{"GET", "/Nodes", "allowed:"},
-			{"GET", "/nodes/n1", "GET /nodes/{name} map[name:n1]"},
-			{"GET", "/nodes/a%20b+c", "GET /nodes/{name} map[name:a b+c]"},
-			{"POST", "/nodes/n1", "POST /nodes/{other} map[other:n1]"},
-			{"DELETE", "/nodes/n1", "DELETE /nodes/n1 map[]"},
-			{"DELETE", "/nodes/n2", "allowed: GET HEAD OPTIONS POST"},
-			{"PUT", "/nodes/n1", "allowed: DELETE GET HEAD OPTIONS POST"},
-			{"HEAD", "/nodes/n1", "HEAD /nodes/{name} map[name:n1]"},
-			{"HEAD", "/other/n1", "HEAD /{kind}/{name} map[kind:other name:n1]"},
-			{"GET", "/other/n1", "allowed: HEAD OPTIONS"},
-			{"GET", "/nodes/n1/pods", "GET /nodes/{name}/pods map[name:n1]"},
-			{"GET", "/nodes/all/pods", "GET /nodes/{name}/pods map[name:all]"},
-			{"GET", "/nodes/all/x", "GET /nodes/{name}/{x} map[name:all x:x]"},
-			{"GET", "/else/all/x", "GET /{kind}/all/{x} map[kind:else x:x]"},
-			{"HEAD", "/nodes/n1/pods", "GET /nodes/{name}/pods map[name:n1]"},
-			{"GET", "/pods:restart", "GET /pods:restart map[]"},
-			{"GET", "/nodes/", "no segments"},
-			{"GET", "//nodes", "no segments"},
-			{"GET", "/nodes/..", "no segments"},
-			{"GET", "/nodes/%2e%2e", "no segments"},
-			{"GET", "/nodes/./x", "no segments"},
-			{"GET", "/nodes/a%2fb", "the path has an encoded slash"},
-			{"GET", "/nodes/a%2Fb", "the path has an encoded slash"},
-			{"GET", "/nodes/a%00", "the path is not text"},
-			{"GET", "/nodes/%ff", "the path is not text"},
-			{"GET", "/nodes/a%0ab", "the path is not text"},
-		} {
-			if got := found(t, routes, tt.method, tt.path); got != tt.want {
-				t.Errorf("%s %s: got %s, want %s", tt.method, tt.path, got, tt.want)
-			}
-		}
+		golden.Scripts(t, "testdata/routes.txt", func(t *testing.T, script string) string {
+			var outcome string
+			return golden.Blocks(script, func(words []string) { outcome = found(t, routes, words[0], words[1]) + "\n" }, func() string {
+				defer func() { outcome = "" }()
+				return outcome
+			})
+		})
 	}
 }
 

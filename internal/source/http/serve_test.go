@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // ask sends a request, with headers as "Name: value".
@@ -31,66 +33,53 @@ func ask(ctx context.Context, h http.Handler, method, target, body string, heade
 	return w
 }
 
-func TestContext(t *testing.T) {
+// play sends the requests of a file: a block has a method and a target, headers, and a quoted body. Below the dashes are the status and the
+// text of the response, and what after returns.
+func play(t *testing.T, path string, h http.Handler, after func(*httptest.ResponseRecorder) string) {
+	golden.Scripts(t, path, func(t *testing.T, script string) string {
+		var method, target, body string
+		var headers []string
+		return golden.Blocks(script, func(words []string) {
+			rest := strings.Join(words[1:], " ")
+			if text, err := strconv.Unquote(rest); err == nil {
+				rest = text
+			}
+			switch {
+			case words[0] == "body":
+				body = rest
+			case strings.HasSuffix(words[0], ":"):
+				headers = append(headers, words[0]+" "+rest)
+			default:
+				method, target = words[0], words[1]
+			}
+		}, func() string {
+			if method == "" {
+				return "" // a comment
+			}
+			w := ask(t.Context(), h, method, target, body, headers...)
+			text := w.Body.String()
+			if w.Code >= 400 {
+				text = errorIn(t, w)
+			}
+			if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("%s %s: headers are %v", method, target, w.Header())
+			}
+			method, body, headers = "", "", nil
+			return strings.TrimSpace(fmt.Sprintln(w.Code, text)) + "\n" + after(w)
+		})
+	})
+}
+
+// TestRequests runs testdata/requests.txt: what hooks get of requests, and why some are refused.
+func TestRequests(t *testing.T) {
 	handler, _ := newHandler(t, Options{Runner: echoes, BodyLimit: 20}, "a.sh POST /a/{x}\na.sh GET /a/{x}")
 	handler.routes[0].hook.HTTP[0].Headers = []string{"X-Signature"}
-	for _, tt := range []struct {
-		method, target, body string
-		headers              []string
-		status               int
-		want                 string
-	}{
-		{"POST", "/a/b?q=1&q=&p", "hi", nil, 200, `POST /a/{x}: POST /a/b map[x:b] map[p:[] q:[1 ]] map[] "hi"`},
-		{
-			"POST", "/a/b", "", []string{"Authorization: Bearer secret", "Cookie: a=b", "X-Signature: s", "X-Other: o", "Accept: a", "Accept: b"},
-			200,
-			`POST /a/{x}: POST /a/b map[x:b] map[] map[Accept:[a b] X-Signature:[s]] ""`,
-		},
-		{"GET", "/a/b", "", []string{"X-Signature: s"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
-		{"HEAD", "/a/b", "", nil, 200, ""},
-		{"OPTIONS", "/a/b", "", nil, 204, ""},
-		{"POST", "/a/b", ` {"a": 1} `, []string{"Content-Type: application/merge-patch+json; charset=utf-8"}, 200,
-			`POST /a/{x}: POST /a/b map[x:b] map[] map[Content-Type:[application/merge-patch+json; charset=utf-8]] " {\"a\": 1} "`},
-		{"POST", "/a/b", `{"a": 1`, []string{"Content-Type: text/plain"}, 200,
-			`POST /a/{x}: POST /a/b map[x:b] map[] map[Content-Type:[text/plain]] "{\"a\": 1"`},
-		{"POST", "/a/b", `{"a": 1`, []string{"Content-Type: application/json"}, 400, `the body is not valid JSON, at byte 7`},
-		{"POST", "/a/b", `1 2`, []string{"Content-Type: application/json"}, 400, `the body is more than one JSON text`},
-		{"POST", "/a/b", `{"a":1,"a":2}`, []string{"Content-Type: application/json"}, 400, `the body is not valid JSON, at byte 6`},
-		{"POST", "/a/b", strings.Repeat("x", 21), nil, 413, `the body has more than 20 bytes`},
-		{"POST", "/a/b?%zz", "", nil, 400, `the query cannot be read`},
-		{"POST", "/a/b?a;b", "", nil, 400, `the query cannot be read`},
-		{"POST", "/a/b?x=%ff", "", nil, 400, `the query is not text`},
-		{"POST", "/a/b?x=a%00", "", nil, 400, `the query is not text`},
-		{"POST", "/a/b", "", []string{"X-Signature: \xff"}, 400, `the header X-Signature is not UTF-8`},
-		{"PUT", "/a/b", "", nil, 405, `this path supports GET, HEAD, OPTIONS, POST`},
-		{"GET", "/b", "", nil, 404, `no hook serves this path; /openapi.json lists the paths`},
-		{"PUT", "/openapi.json", "", nil, 405, `this path supports GET, HEAD, OPTIONS`},
-		{"OPTIONS", "/openapi.json", "", nil, 204, ""},
-		{"GET", "/a/b", "", []string{"Host: localhost:1"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
-		{"GET", "/a/b", "", []string{"Host: [::1]:1"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
-		{"GET", "/a/b", "", []string{"Host: evil.example.com"}, 403, `the Host header is not that of this machine: use 127.0.0.1 or localhost`},
-		{"GET", "/a/b", "", []string{"Host: 127.0.0.1.evil.example.com"}, 403,
-			`the Host header is not that of this machine: use 127.0.0.1 or localhost`},
-		{"GET", "/a/b", "", []string{"Sec-Fetch-Site: cross-site"}, 403, `cross-site requests are rejected`},
-		{"POST", "/a/b", "", []string{"Origin: null"}, 403, `cross-site requests are rejected`},
-		{"GET", "/a/b", "", []string{"Sec-Fetch-Site: none"}, 200, `GET /a/{x}: GET /a/b map[x:b] map[] map[] ""`},
-		{"GET", "/openapi.json", "", []string{"Sec-Fetch-Site: same-site"}, 403, `cross-site requests are rejected`},
-	} {
-		w := ask(t.Context(), handler, tt.method, tt.target, tt.body, tt.headers...)
-		got := w.Body.String()
-		if w.Code >= 400 {
-			got = errorIn(t, w)
+	play(t, "testdata/requests.txt", handler, func(w *httptest.ResponseRecorder) string {
+		if allow := w.Header().Get("Allow"); allow != "" {
+			return "Allow: " + allow + "\n"
 		}
-		if w.Code != tt.status || got != tt.want {
-			t.Errorf("%s %s %q %q:\n got %d %s\nwant %d %s", tt.method, tt.target, tt.body, tt.headers, w.Code, got, tt.status, tt.want)
-		}
-		if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: headers are %v", tt.method, tt.target, w.Header())
-		}
-		if (w.Code == 405 || tt.method == "OPTIONS" && w.Code == 204) && !strings.Contains(w.Header().Get("Allow"), "GET, HEAD, OPTIONS") {
-			t.Errorf("%s %s: Allow is %q", tt.method, tt.target, w.Header().Get("Allow"))
-		}
-	}
+		return ""
+	})
 }
 
 // Deep JSON is refused before a hook's jq stumbles over it.
