@@ -1,11 +1,13 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -39,37 +41,20 @@ func TestPages(t *testing.T) {
 		{name: "no profiles unasked", path: "/debug/pprof/", status: 404},
 		{name: "profiles", path: "/debug/pprof/", profiling: true, status: 200, body: "goroutine"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s, err := NewPages(PagesOptions{
-				Address: "127.0.0.1:0", Home: text("home"), Metrics: text("own metrics"), HookMetrics: text("hook metrics"), Profiling: test.profiling,
-				Ready: func() ([]string, error) { return []string{`hook "a" waits`}, test.notReady },
-				Log:   slog.New(slog.DiscardHandler),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- s.Run(ctx) }()
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			req, err := http.NewRequest(test.method, "http://"+s.Address()+test.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, _ := io.ReadAll(res.Body)
-			res.Body.Close()
-			if res.StatusCode != test.status || !strings.Contains(string(body), test.body) {
-				t.Errorf("%d %q, want %d %q", res.StatusCode, body, test.status, test.body)
-			}
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+		s, err := NewPages(PagesOptions{
+			Address: "127.0.0.1:0", Home: text("home"), Metrics: text("own metrics"), HookMetrics: text("hook metrics"), Profiling: test.profiling,
+			Ready: func() ([]string, error) { return []string{`hook "a" waits`}, test.notReady },
+			Log:   slog.New(slog.DiscardHandler),
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		w := httptest.NewRecorder()
+		s.server.Handler.ServeHTTP(w, httptest.NewRequest(cmp.Or(test.method, "GET"), test.path, nil))
+		if body := w.Body.String(); w.Code != test.status || !strings.Contains(body, test.body) {
+			t.Errorf("%s: %d %q, want %d %q", test.name, w.Code, body, test.status, test.body)
+		}
 	}
 }
 
@@ -88,46 +73,39 @@ func TestAddressTaken(t *testing.T) {
 
 // A running profile is delivered when the server shuts down.
 func TestProfilesEndWithTheServer(t *testing.T) {
-	for _, page := range []string{"profile", "trace"} {
-		t.Run(page, func(t *testing.T) {
-			s, err := NewPages(PagesOptions{
-				Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Profiling: true,
-				Ready: func() ([]string, error) { return nil, nil }, Log: slog.New(slog.DiscardHandler),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan error)
-			begun := make(chan struct{})
-			s.server.Handler = notifying(s.server.Handler, begun)
-			go func() { ended <- s.Run(ctx) }()
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			url := "http://" + s.Address() + "/debug/pprof/" + page + "?seconds=86400"
-			profile := make(chan int, 1)
-			go func() {
-				res, err := client.Get(url)
-				if err != nil {
-					t.Error(err)
-					profile <- 0
-					return
-				}
-				defer res.Body.Close()
-				text, err := io.ReadAll(res.Body)
-				if err != nil || res.StatusCode != http.StatusOK {
-					t.Errorf("status %d, error %v", res.StatusCode, err)
-				}
-				profile <- len(text)
-			}()
-			<-begun
-			stop()
-			if n := <-profile; n < 100 {
-				t.Errorf("the profile has %d bytes", n)
-			}
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
+	s, err := NewPages(PagesOptions{
+		Address: "127.0.0.1:0", Home: text("home"), Metrics: text(""), HookMetrics: text(""), Profiling: true,
+		Ready: func() ([]string, error) { return nil, nil }, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended, begun, profile := make(chan error), make(chan struct{}), make(chan int, 1)
+	s.server.Handler = notifying(s.server.Handler, begun)
+	go func() { ended <- s.Run(ctx) }()
+	go func() {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Get("http://" + s.Address() + "/debug/pprof/profile?seconds=86400")
+		if err != nil {
+			t.Error(err)
+			profile <- 0
+			return
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("status %d, error %v", res.StatusCode, err)
+		}
+		profile <- len(text)
+	}()
+	<-begun
+	stop()
+	if n := <-profile; n < 100 {
+		t.Errorf("the profile has %d bytes", n)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
