@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74756
+	productLines = 74757
 	testLines    = 67642
 )
 
@@ -64,7 +64,7 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           389,
 	"internal/source/watch":              6129,
 	"internal/source/webhook":            1106,
-	"internal/source/webhook/admission":  1566,
+	"internal/source/webhook/admission":  1567,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,

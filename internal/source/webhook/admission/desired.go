@@ -113,14 +113,15 @@ func (k *keeper) written(want *configuration) *configuration {
 	return want
 }
 
-// hash identifies the webhooks of all hooks. Their addresses do not matter, which certificates and the secret of paths change.
+// hash identifies the webhooks of all hooks, without what changes while they are registered: certificates and tokens of paths.
 func (k *keeper) hash() string {
 	all := sha256.New()
+	fmt.Fprintln(all, k.opts.Service, k.opts.URL)
 	for _, w := range k.webhooks {
 		registered := k.register(w, nil)
 		registered.ClientConfig = admissionregistration.WebhookClientConfig{}
 		text, _ := json.Marshal(registered) // cannot fail
-		fmt.Fprintln(all, w.hook.Name, string(text))
+		fmt.Fprintln(all, w.path, string(text))
 	}
 	return hex.EncodeToString(all.Sum(nil)[:16])
 }
