@@ -101,6 +101,8 @@ func TestTwoVersions(t *testing.T) {
 		check := func(when string, webhooks int, report string) {
 			t.Helper()
 			synctest.Wait()
+			server.mu.Lock()
+			defer server.mu.Unlock()
 			last := ""
 			for len(reports) > 0 {
 				last = <-reports

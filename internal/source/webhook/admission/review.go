@@ -96,7 +96,9 @@ func (r *review) respond(w http.ResponseWriter, v *verdict) error {
 	if !v.allowed {
 		response.Result = &metav1.Status{Message: v.message, Code: int32(v.code)}
 	}
-	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: r.APIVersion, Kind: r.Kind}, Response: response})
+	text, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: r.APIVersion, Kind: r.Kind}, Response: response,
+	})
 	if err != nil {
 		return err
 	}
