@@ -54,11 +54,7 @@ func (p Place) listen(log *slog.Logger) (net.Listener, error) {
 		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Runtime, "error", err.Error())
 		return nil, nil
 	}
-	l, err = listenUnix(filepath.Join(p.Runtime, name))
-	if errors.Is(err, errBusy) {
-		l, err = listenUnix(filepath.Join(p.Runtime, fmt.Sprintf("debug-%d.socket", os.Getpid())))
-	}
-	if err != nil {
+	if l, err = listenUnix(filepath.Join(p.Runtime, name)); err != nil {
 		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Runtime, "error", err.Error())
 		return nil, nil
 	}
