@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74759
-	testLines    = 67644
+	productLines = 74756
+	testLines    = 67629
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2234,
 	"internal/console":                   1765,
-	"internal/debug":                     6809,
+	"internal/debug":                     6806,
 	"internal/debug/history":             858,
 	"internal/dev":                       2888,
 	"internal/dev/lint":                  691,

@@ -67,18 +67,6 @@ func (f *fake) set(path string, answer any) {
 	f.answers[path] = answer
 }
 
-// requests is how often a path has been requested.
-func (f *fake) requests(path string) (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, got := range f.gets {
-		if got == path {
-			n++
-		}
-	}
-	return n
-}
-
 func (f *fake) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

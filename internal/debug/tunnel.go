@@ -3,6 +3,7 @@ package debug
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -96,7 +97,7 @@ func (c *tunneled) note(n int, err error) (int, error) {
 	if err != nil {
 		c.tunnel.mu.Lock()
 		defer c.tunnel.mu.Unlock()
-		if c.tunnel.conn == c && c.tunnel.ended == errTunnelEnded {
+		if c.tunnel.conn == c && errors.Is(c.tunnel.ended, errTunnelEnded) {
 			c.tunnel.ended = err
 		}
 	}
