@@ -163,8 +163,9 @@ func (e *Effects) Flush(ctx context.Context) { e.o.Events.Flush(ctx) }
 func recorder(to *kubeevent.Recorder) func(hook string, p *effect.Patch) {
 	return func(hook string, p *effect.Patch) {
 		to.Record(hook, kubeevent.Event{
-			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.Event.UID)},
-			Type:      p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
+			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
+				UID: types.UID(p.Event.UID)},
+			Type: p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
 		})
 	}
 }
