@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74756
+	productLines = 74757
 	testLines    = 67629
 )
 
@@ -34,7 +34,7 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2254,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
-	"internal/effect/apply":              761,
+	"internal/effect/apply":              762,
 	"internal/effect/applyset":           3643,
 	"internal/effect/finalizer":          823,
 	"internal/effect/metric":             589,
