@@ -33,8 +33,8 @@ func (o One) DeleteWithDependents(ctx context.Context) error {
 		}
 	}
 	WatchOne(gone, Backoff{}, func(ctx context.Context) error {
-		return o.Watch(ctx, read, func(object []byte) {
-			if object == nil {
+		return o.Watch(ctx, read, func(deleted bool, _ []byte) {
+			if deleted {
 				done()
 			}
 		})

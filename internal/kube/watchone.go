@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// One is an object to watch by name. The watch needs no permission to list, and none for other objects.
+// One is an object to watch by name, or the few objects with a label. The watch of a name needs no permission to list, and none for other
+// objects.
 //
 // It has no resource version: the API server sends the current state first, so nothing is missed between two requests but
 // a deletion, and bookmarks are of no use. Clients that have to notice deletions read the object in Opened.
@@ -26,36 +27,19 @@ type One struct {
 	Client rest.Interface
 	// Path has the segments of the collection: "/api/v1/namespaces", "ns", "secrets".
 	Path []string
-	Name string
+	// Name is that of the object, unless Labels is a selector.
+	Name, Labels string
 }
 
-// Watch sends one watch request. It calls opened, if set, when the API server has accepted it, and then changed with the
-// JSON of the current state and of each later one, nil after a deletion. It returns nil when the server ends the watch.
-func (o One) Watch(ctx context.Context, opened func(), changed func(object []byte)) error {
-	return watchStream(ctx, o.Client.Get().AbsPath(o.Path...).Param("fieldSelector", "metadata.name="+o.Name), opened,
-		func(deleted bool, object []byte) {
-			if deleted {
-				object = nil
-			}
-			changed(object)
-		})
-}
-
-// Labelled are the objects with a label. They are few: see One for the kind of watch.
-type Labelled struct {
-	Client rest.Interface
-	// Path has the segments of the collection, Selector selects by labels.
-	Path     []string
-	Selector string
-}
-
-// Watch is as that of One. Changed gets the last state of a deleted object, too.
-func (l Labelled) Watch(ctx context.Context, opened func(), changed func(deleted bool, object []byte)) error {
-	return watchStream(ctx, l.Client.Get().AbsPath(l.Path...).Param("labelSelector", l.Selector), opened, changed)
-}
-
-// watchStream sends a watch request and returns when it has ended.
-func watchStream(ctx context.Context, request *rest.Request, opened func(), changed func(deleted bool, object []byte)) error {
+// Watch sends one watch request and returns when it has ended: nil if the server ends it. It calls opened, if set, when the API server has
+// accepted it, and then changed with the JSON of the current state and of each later one, and with the last state of a deleted object.
+func (o One) Watch(ctx context.Context, opened func(), changed func(deleted bool, object []byte)) error {
+	request := o.Client.Get().AbsPath(o.Path...)
+	if o.Labels != "" {
+		request = request.Param("labelSelector", o.Labels)
+	} else {
+		request = request.Param("fieldSelector", "metadata.name="+o.Name)
+	}
 	const limit = 5 * 60
 	seconds := limit + rand.N(limit)
 	// The server ends the watch; the client's limit is for a connection that has died silently.
@@ -140,7 +124,7 @@ func WatchOne(ctx context.Context, b Backoff, watch func(context.Context) error,
 // per Forbidden of the back-off. Report receives nil when a watch is open, and the error that has ended one.
 func (o One) Follow(ctx context.Context, b Backoff, wake chan<- struct{}, report func(error)) {
 	WatchOne(ctx, b, func(ctx context.Context) error {
-		return o.Watch(ctx, func() { report(nil); Wake(wake) }, func([]byte) { Wake(wake) })
+		return o.Watch(ctx, func() { report(nil); Wake(wake) }, func(bool, []byte) { Wake(wake) })
 	}, func(err error) {
 		if err != nil {
 			report(err)

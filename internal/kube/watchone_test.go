@@ -57,8 +57,8 @@ func TestOneWatch(t *testing.T) {
 			err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), func() {
 				got = append(got, "opened")
 			},
-				func(object []byte) {
-					if object == nil {
+				func(deleted bool, object []byte) {
+					if deleted {
 						object = []byte("nil")
 					}
 					got = append(got, string(object))
@@ -130,7 +130,7 @@ func TestDeadConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), nil, func([]byte) {})
+		err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), nil, func(bool, []byte) {})
 		if took := time.Since(start); err != nil || took < 5*time.Minute || took > 11*time.Minute {
 			t.Errorf("it ended after %s with %v", took, err)
 		}

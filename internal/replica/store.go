@@ -88,25 +88,15 @@ func decode(text []byte, err error) (*coordinationv1.Lease, error) {
 
 func (s *apiStore) watch(ctx context.Context, name, selector string, opened func(),
 	changed func(name string, lease *coordinationv1.Lease)) error {
-	each := func(name string, object []byte) {
-		if object == nil {
-			changed(name, nil)
-			return
-		}
+	few := kube.One{Client: s.client, Path: s.path(), Name: name, Labels: selector}
+	return few.Watch(ctx, opened, func(deleted bool, object []byte) {
 		lease := &coordinationv1.Lease{}
-		if json.Unmarshal(object, lease) == nil {
+		switch err := json.Unmarshal(object, lease); {
+		case err != nil:
+		case deleted:
+			changed(lease.Name, nil)
+		default:
 			changed(lease.Name, lease)
-		}
-	}
-	if selector == "" {
-		return kube.One{Client: s.client, Path: s.path(), Name: name}.Watch(ctx, opened, func(object []byte) { each(name, object) })
-	}
-	return kube.Labelled{Client: s.client, Path: s.path(), Selector: selector}.Watch(ctx, opened, func(deleted bool, object []byte) {
-		var last metav1.PartialObjectMetadata
-		if deleted && json.Unmarshal(object, &last) == nil {
-			each(last.Name, nil)
-		} else if !deleted {
-			each("", object)
 		}
 	})
 }

@@ -395,8 +395,8 @@ func (r *Record) Run(ctx context.Context) {
 	one := kube.One{Client: r.o.Client, Path: r.path(namespace), Name: RecordName}
 	warned := false
 	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
-		return one.Watch(ctx, func() { r.verify(ctx, namespace) }, func(text []byte) {
-			if text == nil {
+		return one.Watch(ctx, func() { r.verify(ctx, namespace) }, func(deleted bool, text []byte) {
+			if deleted {
 				r.verify(ctx, namespace)
 			} else if now, err := decode(text); err == nil {
 				r.seen(now)
