@@ -102,7 +102,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Failures: op.meter, Meter: op.meter, Log: o.Log,
+		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
 		Standby: op.election != nil, Changes: changes, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim,
 		Warned:    op.meter.Warned,

@@ -218,7 +218,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{s}, Failures: simulatedSink{s},
+	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{simulation: s}, Meter: simulatedSink{simulation: s},
 		Resolve: s.resolve, Excluded: s.exclude,
 		Changes: changes, Shard: o.Shard})
 	defer func() {
@@ -393,7 +393,10 @@ func (s *simulation) exclude(h *hook.Hook, index int, reason string) {
 }
 
 // simulatedSink receives the events of the bindings.
-type simulatedSink struct{ *simulation }
+type simulatedSink struct {
+	*simulation
+	watch.NoMeter
+}
 
 func (s simulatedSink) Keep(text []byte) event.Payload     { return event.Memory(slices.Clone(text)) }
 func (s simulatedSink) Objects(*hook.Hook, int, int)       {}

@@ -75,7 +75,7 @@ func said(isFilling bool, answers []answer) []string {
 		})
 		got = append(got, r.Level.String()+" "+text)
 	}})
-	m := newMonitor(&hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, nil, nil, nil, log)
+	m := newMonitor(&hook.Hook{Kubernetes: make([]hook.Kubernetes, 1)}, 0, nil, nil, log)
 	if !isFilling {
 		m.phase = locked
 	}

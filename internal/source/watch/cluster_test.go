@@ -24,6 +24,7 @@ import (
 // observer is a Watcher that runs, and a Sink that tests wait on.
 type observer struct {
 	*Watcher
+	NoMeter
 	t   *testing.T
 	ctx context.Context
 	// events, failures of filters, and requests come in order.
@@ -109,7 +110,7 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recorder{next, o.requests} })
 	var err error
 	o.Watcher, err = New(Options{
-		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, Failures: o, KeepManagedFields: true,
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, Meter: o, KeepManagedFields: true,
 		Log: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

@@ -155,7 +155,7 @@ func TestExpiredDiffersFromOtherErrors(t *testing.T) {
 
 // reasons is a Meter that keeps why watches have failed.
 type reasons struct {
-	noMeter
+	NoMeter
 	all []string
 }
 

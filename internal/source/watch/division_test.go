@@ -69,7 +69,7 @@ type replicas struct {
 }
 
 type droppedMeter struct {
-	noMeter
+	NoMeter
 	n *atomic.Int64
 }
 

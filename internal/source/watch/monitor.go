@@ -66,9 +66,10 @@ type monitor struct {
 
 	keyErrors logonce.Dedup
 	sink      Sink
-	reports   Failures
 	meter     Meter
 	log       *slog.Logger
+	// excluded, if set, receives why a change is no event.
+	excluded func(reason string)
 	// filled is closed when the initial list is complete.
 	filled chan struct{}
 
@@ -162,9 +163,9 @@ type item struct {
 
 var _ consumer = (*monitor)(nil)
 
-func newMonitor(h *hook.Hook, index int, sink Sink, reports Failures, meter Meter, log *slog.Logger) *monitor {
+func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logger) *monitor {
 	return &monitor{
-		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, reports: reports, meter: meter, log: log,
+		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
 		awaited:  map[*subscription]bool{},
 		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{}, failures: newFilterFailures(),
@@ -204,7 +205,7 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r 
 }
 
 func (m *monitor) keyFailed(o *object, err error) {
-	m.reports.KeyFailed(m.hook, m.index, err)
+	m.meter.KeyFailed(m.hook, m.index, err)
 	if _, due := m.keyErrors.Due(err.Error(), ""); due {
 		m.log.Error("The key of the queue failed, the key of the object is used; later failures are only counted",
 			"queue", m.binding.Queue, "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error(),
@@ -221,7 +222,7 @@ func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object
 		if ctx.Err() != nil {
 			return nil
 		}
-		m.reports.FilterFailed(m.hook, m.index, err)
+		m.meter.FilterFailed(m.hook, m.index, err)
 		m.failures.failed(m.log, o, err)
 		return null
 	}
@@ -513,7 +514,7 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 }
 
 func (m *monitor) undelivered(watch event.Watch, e entry, reason string) {
-	if !m.quiet && m.log.Enabled(context.Background(), slog.LevelDebug) {
+	if !m.quiet && (m.excluded != nil || m.log.Enabled(context.Background(), slog.LevelDebug)) {
 		m.fired = append(m.fired, fired{watch: watch, entry: e, undelivered: reason})
 	}
 }
@@ -521,6 +522,9 @@ func (m *monitor) undelivered(watch event.Watch, e entry, reason string) {
 // send delivers an event, or holds it while the binding is locked. It requires order.
 func (m *monitor) send(f fired) {
 	if f.undelivered != "" {
+		if m.excluded != nil {
+			m.excluded(f.undelivered)
+		}
 		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.object.namespace,
 			"name", f.object.name)
 		return

@@ -42,7 +42,7 @@ func newOwned(t testing.TB, version string) *owned {
 	o := &owned{sink: &seenSink{}, t: t, res: kube.Resource{Kind: "ConfigMap", Namespaced: true}, hook: &hook.Hook{Name: "h",
 		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Kind: "ConfigMap", KeepFullObjects: true, Added: true, Modified: true,
 			Deleted: true, IgnoreOwn: true}}}}
-	o.Simulation = NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: o.sink, Failures: o.sink,
+	o.Simulation = NewSimulation(SimulationOptions{JQ: jq.NewCompiler(jq.Options{}), Sink: o.sink, Meter: o.sink,
 		Resolve: func(string, string) (kube.Resource, error) { return o.res, nil }})
 	o.set(version)
 	if err := o.Enable(context.Background(), o.hook); err != nil {

@@ -340,7 +340,7 @@ func (w *stage) binding(name string, options []string) *staged {
 	h := &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 1)}
 	k := &h.Kubernetes[0]
 	*k = hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
-	b.monitor = newMonitor(h, 0, b, b, noMeter{},
+	b.monitor = newMonitor(h, 0, b, b,
 		slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{ReplaceAttr: onlyFilterFields})))
 	for _, option := range options {
 		option, value, _ := strings.Cut(option, "=")

@@ -40,9 +40,9 @@ type Simulation struct {
 
 // SimulationOptions of a Simulation. All but Excluded and KeepManagedFields are required.
 type SimulationOptions struct {
-	JQ       *jq.Compiler
-	Sink     Sink
-	Failures Failures
+	JQ    *jq.Compiler
+	Sink  Sink
+	Meter Meter
 	// Resolve finds the resource of a binding's kind.
 	Resolve func(apiVersion, kind string) (kube.Resource, error)
 	// Excluded receives why a change is no event of a binding of its kind.
@@ -178,11 +178,11 @@ func (s *Simulation) DeliverDeleting(namespace, name, uid string) {
 
 func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error) {
 	k := &h.Kubernetes[index]
-	log := slog.New(&exclusions{report: func(reason string) { s.opts.Excluded(h, index, reason) }})
 	b := &simulatedBinding{
-		monitor: newMonitor(h, index, s.opts.Sink, s.opts.Failures, noMeter{}, log),
+		monitor: newMonitor(h, index, s.opts.Sink, s.opts.Meter, slog.New(slog.DiscardHandler)),
 	}
 	b.monitor.shard, b.monitor.keepManagedFields = s.opts.Shard, *cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)
+	b.monitor.excluded = func(reason string) { s.opts.Excluded(h, index, reason) }
 	b.indexer = newIndexer(b.monitor.keepManagedFields)
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
@@ -332,21 +332,4 @@ func (s *Simulation) namespaceLabels(name string) labels.Set {
 		return labels.Merge(o.labels(), own)
 	}
 	return own
-}
-
-// exclusions is a handler that reports the reasons of events that are not delivered.
-type exclusions struct{ report func(reason string) }
-
-func (e *exclusions) Enabled(context.Context, slog.Level) bool { return true }
-func (e *exclusions) WithAttrs([]slog.Attr) slog.Handler       { return e }
-func (e *exclusions) WithGroup(string) slog.Handler            { return e }
-
-func (e *exclusions) Handle(_ context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "reason" {
-			e.report(a.Value.String())
-		}
-		return a.Key != "reason"
-	})
-	return nil
 }

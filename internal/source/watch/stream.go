@@ -54,7 +54,7 @@ type stream struct {
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, meter: noMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{})}
+	s := &stream{scope: sc, client: client, meter: NoMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{})}
 	s.setBack = func(error) {}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s

@@ -47,7 +47,7 @@ func (e *eye) answered(_ *subscription, verb string, err error) {
 
 // silentMonitor is that of a binding whose events nothing receives.
 func silentMonitor(k hook.Kubernetes) *monitor {
-	return newMonitor(&hook.Hook{Kubernetes: []hook.Kubernetes{k}}, 0, silence{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+	return newMonitor(&hook.Hook{Kubernetes: []hook.Kubernetes{k}}, 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 }
 
 // An object keeps its bytes only if a consumer keeps objects, and is decoded once for all filters.
@@ -109,14 +109,12 @@ func benchmarkStream(b *testing.B) *feed {
 	return &feed{stream: s, ctx: b.Context()}
 }
 
-type silence struct{}
+type silence struct{ NoMeter }
 
-func (silence) Event(event.Event)                   {}
-func (silence) Keep(b []byte) event.Payload         { return event.Memory(b) }
-func (silence) Objects(*hook.Hook, int, int)        {}
-func (silence) FilterFailed(*hook.Hook, int, error) {}
-func (silence) Gone(*hook.Hook, int, event.Object)  {}
-func (silence) KeyFailed(*hook.Hook, int, error)    {}
+func (silence) Event(event.Event)                  {}
+func (silence) Keep(b []byte) event.Payload        { return event.Memory(b) }
+func (silence) Objects(*hook.Hook, int, int)       {}
+func (silence) Gone(*hook.Hook, int, event.Object) {}
 
 // BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
 func BenchmarkFirstList(b *testing.B) {

@@ -54,16 +54,11 @@ type Sink interface {
 	Gone(h *hook.Hook, index int, o event.Object)
 }
 
-// Failures receives those of jq programs. Its methods must not block.
-type Failures interface {
-	// FilterFailed counts a failure of a binding's filter.
-	FilterFailed(h *hook.Hook, index int, err error)
-	// KeyFailed counts a failure of a jq key.
-	KeyFailed(h *hook.Hook, index int, err error)
-}
-
-// Meter measures the cost of watching. Its methods must not block.
+// Meter measures what watching costs, and counts what fails. Its methods must not block.
 type Meter interface {
+	// FilterFailed counts a failure of a binding's filter, KeyFailed one of a jq key.
+	FilterFailed(h *hook.Hook, index int, err error)
+	KeyFailed(h *hook.Hook, index int, err error)
 	// Filtered receives the duration of a binding's filter, Handled that of processing a change.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
@@ -74,17 +69,15 @@ type Meter interface {
 	WatchFailed(reason string)
 }
 
-type noFailures struct{}
+// NoMeter is a Meter that drops everything.
+type NoMeter struct{}
 
-func (noFailures) FilterFailed(*hook.Hook, int, error) {}
-func (noFailures) KeyFailed(*hook.Hook, int, error)    {}
-
-type noMeter struct{}
-
-func (noMeter) Filtered(*hook.Hook, int, time.Duration) {}
-func (noMeter) Handled(*hook.Hook, int, time.Duration)  {}
-func (noMeter) WatchFailed(string)                      {}
-func (noMeter) ShardDropped(string, int)                {}
+func (NoMeter) FilterFailed(*hook.Hook, int, error)     {}
+func (NoMeter) KeyFailed(*hook.Hook, int, error)        {}
+func (NoMeter) Filtered(*hook.Hook, int, time.Duration) {}
+func (NoMeter) Handled(*hook.Hook, int, time.Duration)  {}
+func (NoMeter) WatchFailed(string)                      {}
+func (NoMeter) ShardDropped(string, int)                {}
 
 // Options of a Watcher. Config, JQ and Sink are required.
 type Options struct {
@@ -92,9 +85,8 @@ type Options struct {
 	JQ     *jq.Compiler
 	Sink   Sink
 	Log    *slog.Logger
-	// Failures and Meter may be nil.
-	Failures Failures
-	Meter    Meter
+	// Meter may be nil.
+	Meter Meter
 	// Requests observes the requests; nil for none.
 	Requests *kube.Requests
 	// KeepManagedFields is the default of bindings.
@@ -149,11 +141,8 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	if opts.Failures == nil {
-		opts.Failures = noFailures{}
-	}
 	if opts.Meter == nil {
-		opts.Meter = noMeter{}
+		opts.Meter = NoMeter{}
 	}
 	if opts.Installed == nil {
 		opts.Installed = func(*hook.Hook, int, bool) {}
@@ -249,7 +238,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 	hookEnds := ctx
 	ctx, vanished := context.WithCancelCause(ctx)
 	defer vanished(nil)
-	m := newMonitor(h, index, w.opts.Sink, w.opts.Failures, w.opts.Meter, w.opts.Log.With("hook", h.Name, "binding", b.Name))
+	m := newMonitor(h, index, w.opts.Sink, w.opts.Meter, w.opts.Log.With("hook", h.Name, "binding", b.Name))
 	m.stuck, m.keepManagedFields = stuck, *cmp.Or(b.KeepManagedFields, &w.opts.KeepManagedFields)
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err

@@ -206,7 +206,7 @@ type waitStage struct {
 }
 
 func newWaitStage() *waitStage {
-	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 	sub := &subscription{consumer: m, stream: &stream{}, selection: "all"}
 	m.expect(sub, 0)
 	m.processed(sub, 10, true)
@@ -294,7 +294,7 @@ func TestDelivers(t *testing.T) {
 		{"of another shard", scope{part: part{Part: at.Part(shard.ByObject)}}, "", `"namespace":"n","name":"a","uid":"` + uid[1] + `"`, false},
 		{"an object that the binding has", scope{labels: "role=own"}, "", `"namespace":"n","name":"had"`, true},
 	} {
-		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, noFailures{}, noMeter{}, slog.New(slog.DiscardHandler))
+		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 		m.resource.Resource = "configmaps"
 		sub := &subscription{consumer: m, stream: &stream{scope: row.scope}, scope: row.scope, selection: row.scope.selection()}
 		if row.only != "" {
