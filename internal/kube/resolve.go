@@ -121,7 +121,7 @@ func NewResolver(client rest.Interface) *Resolver { return &Resolver{client: cli
 // Resolve returns the resource of a kind that supports all the verbs, such as "list" and "watch". An error is an
 // *UnknownKindError, or that of the API server.
 func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
-	res, err := r.search(ctx, apiVersion, kind, verbs)
+	res, err := r.Find(ctx, apiVersion, kind, verbs...)
 	if err == nil {
 		return res, nil
 	}
@@ -130,7 +130,7 @@ func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs .
 	if !errors.As(err, &unknown) {
 		return Resource{}, err // the caller backs off
 	}
-	res, err = r.search(ctx, apiVersion, kind, verbs)
+	res, err = r.Find(ctx, apiVersion, kind, verbs...)
 	if errors.As(err, &unknown) {
 		return Resource{}, r.advise(ctx, *unknown, verbs)
 	}
@@ -176,7 +176,7 @@ func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs [
 
 // ResolveVersion is Resolve without the advice about an unknown kind, which takes many requests.
 func (r *Resolver) ResolveVersion(ctx context.Context, apiVersion, kind string) (Resource, error) {
-	res, err := r.search(ctx, apiVersion, kind, nil)
+	res, err := r.Find(ctx, apiVersion, kind)
 	if err == nil {
 		return res, nil
 	}
@@ -204,7 +204,7 @@ func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Reso
 		if err != nil || gv.Group != kind.Group {
 			continue
 		}
-		res, err := r.search(ctx, version, kind.Kind, nil)
+		res, err := r.Find(ctx, version, kind.Kind)
 		if !errors.As(err, new(*UnknownKindError)) {
 			return res, err
 		}
@@ -212,15 +212,10 @@ func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Reso
 	return Resource{}, &UnknownKindError{APIVersion: kind.Group, Kind: kind.Kind, Simulated: r.Simulated}
 }
 
-// Find is Resolve without a second attempt and without the advice: it reads what is not cached.
-func (r *Resolver) Find(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
-	return r.search(ctx, apiVersion, kind, verbs)
-}
-
 // ResolveAgain is Resolve without what is cached.
 func (r *Resolver) ResolveAgain(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	r.Forget()
-	return r.search(ctx, apiVersion, kind, verbs)
+	return r.Find(ctx, apiVersion, kind, verbs...)
 }
 
 // ResolveSubresource returns the resource with a subresource of this kind: pods for an Eviction.
@@ -256,7 +251,8 @@ func (r *Resolver) Forget() {
 	r.groups, r.lists = nil, nil
 }
 
-func (r *Resolver) search(ctx context.Context, apiVersion, kind string, verbs []string) (Resource, error) {
+// Find is Resolve without a second attempt and without the advice: it reads what is not cached.
+func (r *Resolver) Find(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	versions := []string{apiVersion}
 	if apiVersion == "" {
 		var err error

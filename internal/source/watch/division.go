@@ -39,10 +39,6 @@ func (p part) hasBytes(uid, namespace, name []byte) bool {
 	return p.HasBytes(uid, namespace)
 }
 
-func (p part) hasFinalized(o kube.Finalized) bool {
-	return p.has(&object{uid: o.UID, namespace: o.Namespace, name: o.Name})
-}
-
 func isNamespaces(res kube.Resource) bool { return res.Group == "" && res.Resource == "namespaces" }
 
 // division is what a shard has of the objects of a binding. The zero value is that of an operator without shards.

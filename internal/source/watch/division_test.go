@@ -415,8 +415,7 @@ func TestFinalizersOfShards(t *testing.T) {
 	if whole, part := m.whole().Len(), m.snapshot().Len(); whole != 2 || part != 1 {
 		t.Errorf("%d and %d objects", whole, part)
 	}
-	foreign := kube.Finalized{Namespace: namespaces[false], Name: "b", UID: "3"}
-	if m.divided().own.hasFinalized(foreign) {
+	if m.divided().own.has(&object{namespace: namespaces[false], name: "b", uid: "3"}) {
 		t.Error("an object of another shard that left the selectors is found here")
 	}
 }

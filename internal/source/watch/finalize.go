@@ -119,7 +119,7 @@ func (m *monitor) findLeft(ctx context.Context, res kube.Resource) (err error) {
 	var failed error // one object does not hold up others
 	own := m.divided().own
 	for _, o := range found {
-		if !m.hasAdded(o) || !own.hasFinalized(o) || m.isKnown(o.UID) {
+		if !m.hasAdded(o) || !own.has(&object{uid: o.UID, namespace: o.Namespace, name: o.Name}) || m.isKnown(o.UID) {
 			continue
 		}
 		if err := m.readLeft(ctx, o, false); err != nil && failed == nil {
