@@ -74,7 +74,7 @@ func decodeItems(dec *jsontext.Decoder, b *batches) error {
 }
 
 // newEventStream turns the body of a watch request into events. broke receives an error that the API server sends in place of an event, and
-// the end of the body within one, and whether that is the first event.
+// the end of the body within or without one, and whether there was none before.
 func newEventStream(body io.ReadCloser, d *digester, broke func(err error, first bool)) watch.Interface {
 	dec := &eventDecoder{dec: jsontext.NewDecoder(body, lenient...), digester: d, broke: broke}
 	return kube.Stream(body, dec.next)
@@ -91,7 +91,7 @@ type eventDecoder struct {
 func (d *eventDecoder) next() (ev watch.Event, err error) {
 	ev, err = d.read()
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF) && !d.began:
 		d.broke(err, !d.began)
 	case err == nil && ev.Type == watch.Error:
 		d.broke(apierrors.FromObject(ev.Object), !d.began)

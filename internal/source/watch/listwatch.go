@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -83,18 +84,17 @@ func (s *stream) page(ctx context.Context, opts metav1.ListOptions, concerned, s
 
 func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	f.refused.Store(false)
+	f.fruitless.Store(false)
 	body, err := f.open(ctx, "watch", opts, f.consumers)
 	if err != nil {
 		return nil, err
 	}
 	f.reconnected(f.ctx)
-	body = &resumed{ctx: ctx, body: body, since: time.Now(), open: func() (io.ReadCloser, error) {
-		return f.open(ctx, "watch", opts, f.consumers)
-	}}
 	return newEventStream(body, f.newDigester(ctx, f.reading), func(err error, first bool) {
-		if ctx.Err() == nil {
-			f.refused.Store(first)
+		if ctx.Err() != nil {
+			return
+		}
+		if f.fruitless.Store(first); !errors.Is(err, io.EOF) {
 			f.broke(err)
 		}
 	}), nil

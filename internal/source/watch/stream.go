@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // stream is one list and one watch of the API server, shared by all consumers of a scope. It stores no objects: its consumers do, and they
@@ -106,7 +108,7 @@ func (s *stream) run(ctx context.Context) {
 		Name: s.scope.String(), TypeDescription: s.scope.Resource, Backoff: backoff,
 	})
 	r.WatchListPageSize = pageSize
-	refused := false // the last watch
+	fruitless := 0 // watches in a row
 	_ = backoff.DelayWithReset(clock.RealClock{}, backoffReset).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		for again := true; again; {
 			var round context.Context
@@ -115,14 +117,23 @@ func (s *stream) run(ctx context.Context) {
 			_ = r.ListAndWatchWithContext(klog.NewContext(round, logr.Discard()))
 			resync := round.Err() != nil
 			f.relist()
-			// While the API server replaces what serves a kind, it answers a watch after a second, and with an error.
-			before := refused
-			refused = f.refused.Load()
-			again = ctx.Err() == nil && (resync || refused && !before)
+			// While the API server replaces what serves a kind, whenever its CRD changes, it ends watches, or answers one after a second, with an
+			// error. The reflector takes both for failures, and snapshots would be as old as its back-off.
+			if fruitless++; !f.fruitless.Load() {
+				fruitless = 0
+			}
+			again = ctx.Err() == nil && (resync || fruitless == 1 ||
+				fruitless > 1 && fruitless <= mostFruitless && kube.Wait(ctx, firstRelist<<fruitless, nil))
 		}
 		return false, nil
 	})
 }
+
+// mostFruitless bounds the lists that follow watches without an event immediately, or after twice as long each time.
+const (
+	mostFruitless = 6
+	firstRelist   = 5 * time.Millisecond
+)
 
 // backoffReset is how long the reflector has to work until the back-off begins again, as in client-go.
 const backoffReset = 2 * time.Minute
@@ -345,8 +356,8 @@ type feed struct {
 	changedTo uint64
 	// relist ends the watch, so that the reflector lists again.
 	relist context.CancelFunc
-	// refused: the first event of the last watch was an error.
-	refused atomic.Bool
+	// fruitless: the last watch has brought nothing but an error or an end.
+	fruitless atomic.Bool
 }
 
 var _ interface {
