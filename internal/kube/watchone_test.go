@@ -130,7 +130,8 @@ func TestDeadConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		err = One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}.Watch(t.Context(), nil, func(bool, []byte) {})
+		one := One{Client: client, Path: []string{"/api/v1/namespaces", "ns", "secrets"}, Name: "tls"}
+		err = one.Watch(t.Context(), nil, func(bool, []byte) {})
 		if took := time.Since(start); err != nil || took < 5*time.Minute || took > 11*time.Minute {
 			t.Errorf("it ended after %s with %v", took, err)
 		}

@@ -218,7 +218,8 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: simulatedSink{simulation: s}, Meter: simulatedSink{simulation: s},
+	sink := simulatedSink{simulation: s}
+	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: sink, Meter: sink,
 		Resolve: s.resolve, Excluded: s.exclude,
 		Changes: changes, Shard: o.Shard})
 	defer func() {
