@@ -65,8 +65,6 @@ type line struct {
 	delay time.Duration
 	// broken is closed when the line is cut.
 	broken chan struct{}
-	// slowRead is added to the time of the first read.
-	slowRead time.Duration
 	// blind refuses watches, unlisted lists.
 	blind, unlisted bool
 	// creations counts the attempts to create a Lease.
@@ -111,8 +109,6 @@ func (l *line) do(ctx context.Context, work func() (*coordinationv1.Lease, error
 }
 
 func (l *line) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
-	time.Sleep(l.slowRead)
-	l.slowRead = 0
 	return l.do(ctx, func() (*coordinationv1.Lease, error) {
 		if l.leases[name] == nil {
 			return nil, apierrors.NewNotFound(leases, name)

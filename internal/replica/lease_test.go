@@ -105,35 +105,6 @@ func TestLineCut(t *testing.T) {
 	})
 }
 
-// A Lease that is taken, cleared or deleted by another client ends the leader immediately.
-func TestTaken(t *testing.T) {
-	for name, change := range map[string]func(*coordinationv1.Lease) *coordinationv1.Lease{
-		"taken": func(l *coordinationv1.Lease) *coordinationv1.Lease {
-			l.Spec.HolderIdentity = ptr.To("thief")
-			return l
-		},
-		"cleared": func(l *coordinationv1.Lease) *coordinationv1.Lease {
-			l.Spec.HolderIdentity = nil
-			return l
-		},
-		"deleted": func(*coordinationv1.Lease) *coordinationv1.Lease { return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newGroup(t)
-				a := e.start("a", "", 0, nil)
-				e.leads(11*time.Second, "a")
-				e.server.change("lease", change)
-				e.leads(100*time.Millisecond, "")
-				var lost *LostError
-				if err := <-a.result; !errors.As(err, &lost) {
-					t.Errorf("got %v", err)
-				}
-			})
-		})
-	}
-}
-
 // A Pod of a StatefulSet that is replaced has the name of the one before, which may still lead on a node that cannot be
 // reached: its successor waits as any other replica does.
 func TestSameName(t *testing.T) {
@@ -172,17 +143,6 @@ func TestHolderName(t *testing.T) {
 			t.Errorf("held by %q (annotation %q), want %q (%q)", name, annotation, test.name, test.annotation)
 		}
 	}
-}
-
-// An API server that was slow before the request that acquires the Lease does not shorten the leadership.
-func TestSlowRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newGroup(t)
-		a := e.start("a", "", 0, func(r *member) { r.line.slowRead = 30 * time.Second })
-		e.leads(time.Minute, "a")
-		e.leads(time.Minute, "a")
-		e.stop(a)
-	})
 }
 
 // A process that was stopped while it acquired the Lease does not lead by that: it acquires the Lease again.

@@ -179,26 +179,6 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// An owner whose Lease is deleted ends; another process serves the shard one Lease duration later.
-func TestDeletedShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		for i := range 3 {
-			g.start(fmt.Sprint("r", i), "a", 2, nil)
-		}
-		g.expect(16*time.Second, "a/0", "a/1")
-		owner := g.owner("a/0")
-		close(owner.line.broken) // it does not notice
-		g.server.change("lease-shard-0", func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
-		g.expect(14*time.Second, "a/1")
-		g.expect(2*time.Second, "a/0", "a/1")
-		var lost *LostError
-		if err := <-owner.result; !errors.As(err, &lost) {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
 // A Lease without the label is invisible to lists. Its holder restores the label, and, when it is dead, a process that wants
 // the shard; it is not created in vain for ever.
 func TestShardWithoutLabel(t *testing.T) {
@@ -249,23 +229,6 @@ func TestForeignLeaseOfAShard(t *testing.T) {
 		if lease := g.server.leases["lease-shard-0"]; lease.Labels[ShardsLabel] != "" || holder(lease) != "other" {
 			t.Errorf("the Lease is %+v", lease)
 		}
-	})
-}
-
-// A process that ends before it serves deletes its Lease, so that the next one waits for the whole time.
-func TestUnservedShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		first := g.start("first", "a", 1, nil)
-		g.expect(10 * time.Second)
-		g.start("second", "a", 1, nil)
-		g.expect(time.Second)
-		first.end()
-		if err := <-first.result; err != nil {
-			t.Error(err)
-		}
-		g.expect(14 * time.Second)
-		g.expect(2*time.Second, "a/0")
 	})
 }
 
@@ -371,18 +334,6 @@ func TestVacantWithoutStandby(t *testing.T) {
 			close(first.line.broken)
 			vacant(20 * time.Second)
 		})
-	}
-}
-
-// Several processes delete the Leases of another division at once: that one of them is faster is no problem.
-func TestDeletedByAnother(t *testing.T) {
-	var log bytes.Buffer
-	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
-	d := &driver{Lease: l, phase: ownership.Checking}
-	d.report(t.Context(), ownership.Action{Op: ownership.Delete, Lease: ownership.Lease{Name: "lease-shard-0"}},
-		apierrors.NewNotFound(leases, "lease-shard-0"), 0)
-	if log.Len() > 0 || l.Problem() != "" {
-		t.Errorf("the log is %q, the problem %q", &log, l.Problem())
 	}
 }
 
