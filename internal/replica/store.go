@@ -11,14 +11,19 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// store reads and writes Leases, and watches them. Errors are those of the API server.
-type store interface {
+// reader reads Leases, and watches them. Errors are those of the API server.
+type reader interface {
 	get(ctx context.Context, name string) (*coordinationv1.Lease, error)
 	// list returns the Leases with a label, as they are now.
 	list(ctx context.Context, selector string) ([]coordinationv1.Lease, error)
 	// watch calls opened, then changed with the current state and each later one, nil after a deletion. It returns when the
 	// API server ends the watch. It is about one Lease, or those of a selector.
 	watch(ctx context.Context, name, selector string, opened func(), changed func(name string, lease *coordinationv1.Lease)) error
+}
+
+// store reads and writes Leases.
+type store interface {
+	reader
 	create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
 	// update fails with a conflict if the Lease has changed since this version of it.
 	update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)

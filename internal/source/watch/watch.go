@@ -54,11 +54,15 @@ type Sink interface {
 	Gone(h *hook.Hook, index int, o event.Object)
 }
 
-// Meter measures what watching costs, and counts what fails. Its methods must not block.
-type Meter interface {
-	// FilterFailed counts a failure of a binding's filter, KeyFailed one of a jq key.
+// Failures counts those of jq programs: FilterFailed of a binding's filter, KeyFailed of the key of its queue.
+type Failures interface {
 	FilterFailed(h *hook.Hook, index int, err error)
 	KeyFailed(h *hook.Hook, index int, err error)
+}
+
+// Meter measures what watching costs, and counts what fails. Its methods must not block.
+type Meter interface {
+	Failures
 	// Filtered receives the duration of a binding's filter, Handled that of processing a change.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
