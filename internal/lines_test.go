@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74757
-	testLines    = 67629
+	productLines = 74636
+	testLines    = 67428
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -31,7 +31,7 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  691,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2254,
+	"internal/dev/simulate":              2258,
 	"internal/dev/testfile":              1783,
 	"internal/effect":                    412,
 	"internal/effect/apply":              762,
@@ -45,10 +45,10 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1605,
 	"internal/httpserver":                1008,
 	"internal/jq":                        1621,
-	"internal/kube":                      1528,
+	"internal/kube":                      1508,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     1934,
-	"internal/replica":                   1114,
+	"internal/replica":                   1104,
 	"internal/replica/ownership":         633,
 	"internal/run":                       2781,
 	"internal/run/kubectl":               208,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6129,
+	"internal/source/watch":              6034,
 	"internal/source/webhook":            1106,
 	"internal/source/webhook/admission":  1569,
 	"internal/source/webhook/cert":       780,
