@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -143,26 +142,6 @@ func (op *operator) searchFails() string {
 		return *problem
 	}
 	return ""
-}
-
-// releaseObject removes the finalizer of one object, unless it is a dry run. The kind is that of a binding, or its resource.
-func (op *operator) releaseObject(ctx context.Context, kind, namespace, name string, dryRun bool) (finalizers []string, err error) {
-	err = fmt.Errorf("no binding of kind %s has a finalizer", kind)
-	for _, h := range op.life.Hooks() {
-		for i := range h.Kubernetes {
-			k := &h.Kubernetes[i]
-			if k.Finalizer == "" || !op.watcher.IsKind(h, i, kind) {
-				continue
-			}
-			if err = op.watcher.ReleaseObject(ctx, h, i, namespace, name, dryRun); err == nil {
-				finalizers = append(finalizers, k.Finalizer)
-			}
-		}
-	}
-	if len(finalizers) > 0 {
-		return finalizers, nil
-	}
-	return nil, fmt.Errorf("%s %s is not released, because %w", kind, strings.TrimPrefix(namespace+"/"+name, "/"), err)
 }
 
 // UninstallFinalizers removes the finalizers of an installation from all objects.

@@ -46,7 +46,7 @@ func (i *insight) topics() []debug.Topic {
 		{Metrics: debug.QueueMetrics(i.names, op.queues)},
 		debug.ParkedTopic(op.life, i.names),
 		debug.FinalizersTopic(debug.FinalizersOptions{
-			Hooks: i.hooks, Record: op.finalizers, Instance: op.finalizers.Instance(), Release: op.releaseObject, SearchProblem: op.searchFails,
+			Hooks: i.hooks, Record: op.finalizers, Instance: op.finalizers.Instance(), SearchProblem: op.searchFails,
 			Names: i.names,
 		}),
 		debug.SetsTopic(debug.SetsOptions{

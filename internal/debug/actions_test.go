@@ -76,16 +76,6 @@ func (f *fakeActions) LostParked() map[*hook.Hook]int     { return f.dropped }
 func (f *fakeActions) RetryParked(ids ...string) []string { f.note("retry parked %s", ids); return ids }
 func (f *fakeActions) DropParked(ids ...string) []string  { f.note("drop parked %s", ids); return ids }
 
-func (f *fakeActions) release(_ context.Context, kind, namespace, name string, dryRun bool) ([]string, error) {
-	if name == "other" {
-		return nil, errors.New("there is none")
-	}
-	if !dryRun {
-		f.note("release %s %s/%s", kind, namespace, name)
-	}
-	return []string{"example.com/f"}, nil
-}
-
 // fakeRecord is a record of finalizers.
 type fakeRecord struct{ *fakeActions }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,8 +30,6 @@ type FinalizersOptions struct {
 	Hooks    *Hooks
 	Record   finalizerRecord
 	Instance string
-	// Release removes the finalizers of hooks from one object, unless it is a dry run, and returns them.
-	Release func(ctx context.Context, kind, namespace, name string, dryRun bool) (finalizers []string, err error)
 	// SearchProblem is why the last search for orphans failed; empty if it did not.
 	SearchProblem func() string
 	Names         telemetry.Names
@@ -53,17 +50,14 @@ hook or binding any more: their objects cannot be deleted.`,
 				Example: "  shell-operator finalizers list\n  shell-operator finalizers list -o json | jq '.[] | select(.orphan)'",
 			}},
 			{Method: "POST", Path: "/finalizers/remove",
-				About: "remove a finalizer from all objects: form fields `name`, `yes=true` and optionally `instance`; or those of hooks " +
-					"from one object: `kind` and `object`", act: t.remove, Command: &Command{
-					Use: "finalizers remove NAME | KIND NAMESPACE/NAME", Short: "Remove a finalizer from all objects, or those of hooks from one object",
+				About: "remove a finalizer from all objects: form fields `name`, `yes=true` and optionally `instance`", act: t.remove,
+				Command: &Command{
+					Use: "finalizers remove NAME", Short: "Remove a finalizer from all objects",
 					Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
 of an active hook is not removed. --yes confirms that no hook will clean up after its objects; without it, the command names
-what it would do and which operator of the installation has claimed finalizers last: it may run, and have the hook.
-
-With a kind and an object, remove the finalizers of hooks from this object. No hook runs for that; what the hook would have cleaned up
-is left. A cluster-scoped object is NAME.`,
-					Example: "  shell-operator finalizers remove example.com/database --yes\n  shell-operator finalizers remove Database shop/orders",
-					Args:    [][]string{{"name"}, {"kind", "object"}}, Takes: "the name of a finalizer, or a kind and an object",
+what it would do and which operator of the installation has claimed finalizers last: it may run, and have the hook.`,
+					Example: "  shell-operator finalizers remove example.com/database --yes",
+					Args:    [][]string{{"name"}}, Takes: "the name of a finalizer",
 					Flags: []Flag{{Name: "instance", Field: "instance",
 						Usage: "installation that has added the finalizer; default: that of the operator"},
 						{Name: "yes", Field: "yes", Default: "false", Usage: "remove the finalizer from all objects, without a run of its hook"}},
@@ -144,12 +138,9 @@ func (t *finalizerTopic) list(r request) (answer, error) {
 	return answer{value: all}, err
 }
 
-// remove removes a finalizer from all objects, or those of hooks from one object.
+// remove removes a finalizer from all objects.
 func (t *finalizerTopic) remove(r request) (acted, error) {
 	form := r.PostForm
-	if kind := form.Get("kind"); kind != "" {
-		return t.releaseObject(r, kind, form.Get("object"))
-	}
 	name, instance := form.Get("name"), form.Get("instance")
 	all, err := t.all(r.Context())
 	if err != nil {
@@ -165,7 +156,7 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 		for _, k := range h.Kubernetes {
 			if k.Finalizer == name && own {
 				return acted{}, refuse(http.StatusConflict, "the finalizer %s is in use by hook %q, binding %q", name, h.Name, k.Name).
-					hint("remove the hook first, or release single objects with finalizers remove KIND NAMESPACE/NAME")
+					hint("remove the hook first, or edit metadata.finalizers of single objects with kubectl")
 			}
 		}
 	}
@@ -189,21 +180,6 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 	}
 	return done(n, "the finalizer %s of installation %s is removed from all objects of %s; it was claimed last by %s", name, instance,
 		count(n, "resource"), by), nil
-}
-
-func (t *finalizerTopic) releaseObject(r request, kind, object string) (acted, error) {
-	namespace, name, ok := strings.Cut(object, "/")
-	if !ok {
-		namespace, name = "", object
-	}
-	if name == "" {
-		return acted{}, refuse(http.StatusBadRequest, "name the object as NAMESPACE/NAME, a cluster-scoped one as NAME")
-	}
-	removed, err := t.o.Release(r.Context(), kind, namespace, name, r.dryRun)
-	if err != nil {
-		return acted{}, conflict("", err)
-	}
-	return done(len(removed), "%s %s has lost %s; no hook ran for that", kind, object, strings.Join(removed, ", ")), nil
 }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {

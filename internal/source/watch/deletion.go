@@ -30,8 +30,6 @@ const (
 	kept
 	// removed: the finalizer has been removed, with or without Deleting, and the binding still has the object.
 	removed
-	// released: the same on the request of a user. The object passes the gate without it.
-	released
 )
 
 // meet notes an object that the binding has, or is about to have.
@@ -44,15 +42,11 @@ func (d *deletions) meet(uid string) {
 // lostFinalizer notes that a finalizer has been removed; last is the object then, if it is known.
 func (m *monitor) lostFinalizer(r request, last *object) {
 	g := m.gate
-	fate := removed
-	if g.fates[r.uid] == released {
-		fate = released
-	}
 	if delete(g.fates, r.uid); last != nil {
 		g.floors[r.key] = floor{r.uid, version(last.resourceVersion)}
 	}
 	if it, ok := m.items.Get(r.key); ok && it.object.uid == r.uid {
-		g.fates[r.uid] = fate
+		g.fates[r.uid] = removed
 	}
 }
 

@@ -264,35 +264,6 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	}
 }
 
-// ReleaseObject removes the finalizer of one object without a run. The object gets it
-// again when the hook starts again. A dry run only checks that the object has it.
-func (w *Watcher) ReleaseObject(ctx context.Context, h *hook.Hook, index int, namespace, name string, dryRun bool) error {
-	m := w.gated(h, index)
-	if m == nil {
-		return errors.New("the binding has no finalizer")
-	}
-	g := m.gate
-	m.mu.Lock()
-	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || !it.object.has(g.name) {
-		m.mu.Unlock()
-		return errors.New("the binding has no such object with its finalizer")
-	}
-	if dryRun {
-		m.mu.Unlock()
-		return nil
-	}
-	g.fates[it.object.uid] = released
-	c := g.removals[g.removal(g.finalized(it.object))]
-	m.mu.Unlock()
-	text, err := g.remove(ctx, w.opts.Changes, c.object)
-	if err == nil || apierrors.IsNotFound(err) {
-		m.answeredRemoval(c, text, err)
-		return nil
-	}
-	return err
-}
-
 // IsKind reports whether a binding is for a kind: by its own text, or by the kind, resource or short name that it has turned out to be.
 func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 	own := h.Kubernetes[index].Kind

@@ -132,7 +132,7 @@ func (m *monitor) admit(sub *subscription, o *object, old item, had bool) bool {
 	case g.outdated(o):
 		m.keep(sub, o, old, had)
 		return false
-	case o.terminating() || o.has(g.name) || g.fates[o.uid] == released:
+	case o.terminating() || o.has(g.name):
 		if l := g.lacking[o.key]; l != nil {
 			g.end(l)
 		}
