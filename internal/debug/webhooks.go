@@ -41,9 +41,9 @@ func failingReviews(h *hook.Hook, known *Reviews) (all []Trouble) {
 			of = Reviewed{Binding: h.Conversions[a.Index].CRDName}
 			subject += " (" + of.Binding + ")"
 		}
-		if failed, of := known.Failing(of); failed > 0 {
+		if failed := known.Failing(of); failed > 0 {
 			all = append(all, Trouble{Kind: InReviews, Hooks: []string{h.Name}, Type: a.Kind, Binding: b.Name, Subject: subject,
-				Problem: fmt.Sprintf("%d of its last %d reviews have failed", failed, of), Hint: "shell-operator runs " + h.Name + " --failed"})
+				Problem: fmt.Sprintf("its last %d reviews have failed", failed), Hint: "shell-operator runs " + h.Name + " --failed"})
 		}
 	}
 	return all
