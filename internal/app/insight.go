@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -145,18 +146,9 @@ func (i *insight) displaced(h *hook.Hook, index int) []string {
 		len(objects), h.Kubernetes[index].Finalizer, first)}
 }
 
-// shownDeletions limits the objects of a binding whose clean-up has another step.
-const shownDeletions = 3
-
 // Deletions are the objects of a binding whose clean-up has another step.
-func (i *insight) Deletions(h *hook.Hook, index int) (d debug.Deletions) {
-	all := i.op.runner.Pending().Deletions(h, index)
-	shown := all[:min(shownDeletions, len(all))]
-	for _, o := range shown {
-		d.Next = append(d.Next, debug.Deletion{Object: strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), Due: o.Due})
-	}
-	d.More = len(all) - len(shown)
-	return d
+func (i *insight) Deletions(h *hook.Hook, index int) []pending.Deletion {
+	return i.op.runner.Pending().Deletions(h, index)
 }
 
 // missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment.
@@ -180,16 +172,23 @@ func (i *insight) Progress(h *hook.Hook) debug.Progress {
 	if i.op.shards.count > 0 {
 		p.Elsewhere, p.Where = i.op.shards.elsewhere(h)
 		p.Standby = p.Elsewhere != ""
-	} else if i.op.election != nil {
-		if leader := i.op.leader.Load(); leader != nil {
-			p.Leader = *leader
-		}
-		if now := i.op.election.State(); now.Rival != "" {
-			p.Elsewhere = "this replica is a standby, it waits for " + now.Waits
-		}
-		p.Standby = i.op.role() == "standby"
+	} else if p.Standby = i.op.role() == "standby"; p.Standby {
+		p.Elsewhere, p.Where = i.op.elsewhere(h)
 	}
 	return p
+}
+
+// elsewhere is why a standby does not run a hook, and the next step.
+func (op *operator) elsewhere(h *hook.Hook) (reason, hint string) {
+	leader := op.leader.Load()
+	switch now := op.election.State(); {
+	case now.Rival != "":
+		return "this replica is a standby, it waits for " + now.Waits, ""
+	case leader == nil || *leader == "":
+		return "no replica leads; this one takes over when the Lease is free",
+			"if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
+	}
+	return fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", *leader), "run this there: shell-operator why " + h.Name
 }
 
 // role is what the replica is in the election; empty without one.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -60,7 +61,7 @@ type facts struct {
 	nextTicks []time.Time
 	queues    []Queue
 	now       time.Time
-	deletions []Deletions
+	deletions [][]pending.Deletion
 }
 
 func factsOf(h *hook.Hook, bindings bindingReader, queues []Queue, now time.Time) *facts {
@@ -121,16 +122,7 @@ func (f *facts) standby() (reasons []Reason) {
 	if f.hook.OnStartup == nil && len(f.hook.Kubernetes)+len(f.hook.Schedules) == 0 {
 		return reasons
 	}
-	r := Reason{ByReplica, true, fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", f.progress.Leader),
-		"run this there: shell-operator why " + f.hook.Name}
-	switch {
-	case f.progress.Elsewhere != "":
-		r.Text, r.Hint = f.progress.Elsewhere, f.progress.Where
-	case f.progress.Leader == "":
-		r.Text = "no replica leads; this one takes over when the Lease is free"
-		r.Hint = "if that takes longer than --leader-election-lease-duration, search the log for: Cannot use the Lease"
-	}
-	return append(reasons, r)
+	return append(reasons, Reason{ByReplica, true, f.progress.Elsewhere, f.progress.Where})
 }
 
 // watching covers what bindings lack, but for requests that fail, which are troubles, and events that wait for a Synchronization.
@@ -229,18 +221,17 @@ func sees(k *hook.Kubernetes, objects int) string {
 
 // finalizing covers objects whose clean-up has another step.
 func (f *facts) finalizing() (reasons []Reason) {
-	for i := range f.bindings {
-		name := f.hook.Kubernetes[i].Name
-		for _, d := range f.deletions[i].Next {
-			reasons = append(reasons,
-				Reason{InFinalizer, false,
-					fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", name, d.Object, max(0, d.Due.Sub(f.now)).Round(time.Second)),
-					""})
+	for i, all := range f.deletions {
+		if len(all) == 0 {
+			continue
 		}
-		if more := f.deletions[i].More; more > 0 {
-			reasons = append(reasons,
-				Reason{InFinalizer, false, fmt.Sprintf("binding %q: the deletion of %s goes on", name, count(more, "more object")), ""})
+		next := all[0].Object
+		text := fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", f.hook.Kubernetes[i].Name,
+			strings.TrimPrefix(next.Namespace+"/"+next.Name, "/"), max(0, all[0].Due.Sub(f.now)).Round(time.Second))
+		if more := len(all) - 1; more > 0 {
+			text += fmt.Sprintf(", and that of %s", count(more, "more object"))
 		}
+		reasons = append(reasons, Reason{InFinalizer, false, text, ""})
 	}
 	return reasons
 }

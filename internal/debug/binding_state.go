@@ -4,29 +4,19 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // bindingReader copies the states of hooks and their kubernetes bindings.
 type bindingReader interface {
 	Binding(h *hook.Hook, index int) watch.State
-	Deletions(h *hook.Hook, index int) Deletions
+	// Deletions are the objects of a binding whose clean-up has another step, the next one first.
+	Deletions(h *hook.Hook, index int) []pending.Deletion
 	// Progress is how far a hook has come since the start.
 	Progress(h *hook.Hook) Progress
 	// NextTick is when a crontab is due again; zero when it is not registered.
 	NextTick(crontab string) time.Time
-}
-
-// Deletions are the objects of a binding whose clean-up has another step: the first few, the next one first, and the number of the others.
-type Deletions struct {
-	Next []Deletion
-	More int
-}
-
-// Deletion is an object whose clean-up has another step, which is due at a time.
-type Deletion struct {
-	Object string
-	Due    time.Time
 }
 
 // Progress is how far a hook has come since the start.
@@ -37,9 +27,7 @@ type Progress struct {
 	Waiting string
 	// Ticking reports that its schedules are enabled, Paused that it is paused.
 	Ticking, Paused bool
-	// Standby reports that this replica does not lead; Leader names the replica that does, if it is known.
-	Standby bool
-	Leader  string
-	// Elsewhere is why a Standby with shards does not run the hook, Where the next step.
+	// Standby reports that this replica does not run the hook. Elsewhere is why, Where the next step.
+	Standby          bool
 	Elsewhere, Where string
 }

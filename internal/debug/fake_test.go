@@ -92,7 +92,7 @@ func (f *fake) Lane(queue, key string) (Lane, bool) {
 	return Lane{}, false
 }
 
-func (f *fake) Deletions(*hook.Hook, int) (d Deletions) { return d }
+func (f *fake) Deletions(*hook.Hook, int) []pending.Deletion { return nil }
 
 func (f *fake) Binding(h *hook.Hook, index int) watch.State {
 	if list := f.bindings[h.Name]; index < len(list) {

@@ -40,7 +40,7 @@ func (s *state) why() Explanation {
 	}
 	reasons = append(reasons, slices.Concat(
 		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout}).reasons(),
-		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, make([]Deletions, len(s.bindings))}).reasons(),
+		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, nil}).reasons(),
 		notReloaded(s.hook.Name, s.rejected),
 		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now), calling(s.runs),
 	)...)
@@ -51,6 +51,7 @@ func (s *state) why() Explanation {
 func TestWhy(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	started := Progress{StartedUp: true, Ticking: true}
+	away := Progress{Standby: true, Elsewhere: "the leader runs it", Where: "see there"}
 	watching := []watch.State{{Objects: objects{{}, {}}, Complete: true, Unlocked: true}}
 	one := 1
 	watcher := &hook.Hook{Name: "me",
@@ -129,18 +130,16 @@ func TestWhy(t *testing.T) {
 			queues: []Queue{fifo("main", "", Lane{Failures: 2, Error: "x", Phase: Sleeping}, other)}}},
 		{"waits for onStartup that goes well", state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
 			queues: []Queue{fifo("main", "", Lane{Phase: Running}, other)}}},
-		{"standby", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7"},
+		{"standby", state{hook: watcher, progress: away,
 			bindings: []watch.State{{Objects: objects{{}}, Complete: true}}}},
 		{"standby with webhooks and schedules", state{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1),
-			Validating: make([]hook.Admission, 1)}, progress: Progress{Standby: true, Leader: "operator-7"}, nextTicks: make([]time.Time, 1)}},
-		{"standby without a leader", state{hook: clock, progress: Progress{Standby: true}, nextTicks: []time.Time{{}}}},
+			Validating: make([]hook.Admission, 1)}, progress: away, nextTicks: make([]time.Time, 1)}},
 		{"on another shard", state{hook: clock, progress: Progress{Standby: true, Elsewhere: "the hook runs on shard 0",
 			Where: "see there"}, nextTicks: []time.Time{{}}}},
-		{"standby with its onStartup run", state{hook: starter, progress: Progress{Standby: true, Leader: "operator-7"}}},
-		{"standby without its bindings", state{hook: watcher, progress: Progress{Standby: true, Leader: "operator-7",
-			Waiting: "x"}, bindings: []watch.State{{Objects: event.NoObjects{},
-			Troubles: []string{"no permission to list pods (v1): give the rule"}}}}},
-		{"answers, as a standby too", state{hook: reviewer, progress: Progress{Standby: true, Leader: "operator-7"}}},
+		{"standby with its onStartup run", state{hook: starter, progress: away}},
+		{"standby without its bindings", state{hook: watcher, progress: Progress{Standby: true, Elsewhere: "the leader runs it",
+			Waiting: "x"}, bindings: []watch.State{{Objects: event.NoObjects{}, Troubles: []string{"no permission to list pods (v1): give the rule"}}}}},
+		{"answers, as a standby too", state{hook: reviewer, progress: away}},
 		{"is not enabled", state{hook: watcher, progress: Progress{StartedUp: true, Waiting: "x"},
 			bindings: []watch.State{{Objects: event.NoObjects{},
 				Troubles: []string{"no permission to list pods (v1): give the rule"}}}}},
