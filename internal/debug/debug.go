@@ -48,7 +48,7 @@ type API struct {
 	o      Options
 	topics atomic.Pointer[[]Topic]
 	// address bounds all requests that do not come over the socket, the others the streams that do.
-	address, userStreams, hookStreams *places
+	address, userStreams, hookStreams places
 
 	mu sync.Mutex
 	// reported is when each trouble that was there at the last look was first reported, by kind and subject.
@@ -57,8 +57,7 @@ type API struct {
 
 // New returns an API without topics.
 func New(o Options) *API {
-	a := &API{o: o, address: newPlaces(addressPlaces, addressPlacesEach), userStreams: newPlaces(userStreams, userStreams),
-		hookStreams: newPlaces(hookStreams, hookStreams)}
+	a := &API{o: o, address: make(places, addressPlaces), userStreams: make(places, userStreams), hookStreams: make(places, hookStreams)}
 	a.Show(nil)
 	return a
 }

@@ -13,32 +13,7 @@ import (
 	"time"
 )
 
-// TestPlaces: each client has its places, all together have theirs, and a place that is left is free.
-func TestPlaces(t *testing.T) {
-	p := newPlaces(3, 2)
-	take := func(client string, want string) func() {
-		t.Helper()
-		leave, err := p.take(client, "requests", "end some")
-		if want == "" != (err == nil) || err != nil && err.Error() != want {
-			t.Errorf("%s: %v", client, err)
-		}
-		return leave
-	}
-	first := take("a", "")
-	take("a", "")
-	take("a", "a has 2 open requests, which is the most for a client")
-	last := take("b", "")
-	take("c", "3 requests are open, which is the most for all clients")
-	first()
-	take("c", "")
-	last()
-	take("a", "")
-	if len(p.of) != 2 {
-		t.Errorf("clients without a place are kept: %v", p.of)
-	}
-}
-
-// TestStreamsAreBounded: a client that opens streams over the address does not get more than its share, and takes none of those of the
+// TestStreamsAreBounded: clients that open streams over the address do not get more than their share, and take none of those of the
 // socket.
 func TestStreamsAreBounded(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
@@ -64,12 +39,12 @@ func TestStreamsAreBounded(t *testing.T) {
 		}
 		return res.StatusCode, text
 	}
-	for range addressPlacesEach {
+	for range addressPlaces {
 		if status, text := open("/tail.json"); status != http.StatusOK {
 			t.Fatalf("a tail: %d %s", status, text)
 		}
 	}
-	const want = `{"error":"127.0.0.1 has 8 open requests, which is the most for a client",` +
+	const want = `{"error":"32 requests are open, which is the most",` +
 		`"hint":"end some, or use the debug socket: kubectl exec","code":"tooMany"}`
 	for _, path := range []string{"/tail.json", "/hook/big.py/why.json"} {
 		if status, text := open(path); status != http.StatusTooManyRequests || strings.TrimSpace(text) != want {
@@ -85,7 +60,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		}
 		t.Cleanup(func() { body.Close() })
 	}
-	if _, err := c.Get(t.Context(), "/tail.json"); err == nil || !strings.Contains(err.Error(), "has 64 open streams") {
+	if _, err := c.Get(t.Context(), "/tail.json"); err == nil || !strings.Contains(err.Error(), "64 streams are open") {
 		t.Errorf("one more: %v", err)
 	}
 	if text, err := get(t, NewClient(place, time.Minute), "/"); err != nil || text != "debug endpoint is alive" {
