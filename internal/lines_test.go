@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74636
-	testLines    = 67428
+	productLines = 74464
+	testLines    = 67312
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,9 +23,9 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4597,
 	"docs":                               136,
-	"internal/app":                       2234,
+	"internal/app":                       2212,
 	"internal/console":                   1765,
-	"internal/debug":                     6806,
+	"internal/debug":                     6691,
 	"internal/debug/history":             858,
 	"internal/dev":                       2888,
 	"internal/dev/lint":                  691,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              6034,
+	"internal/source/watch":              5999,
 	"internal/source/webhook":            1106,
 	"internal/source/webhook/admission":  1569,
 	"internal/source/webhook/cert":       780,
