@@ -1,77 +1,52 @@
 package wire
 
 import (
-	"encoding/base64"
-	"maps"
-	"slices"
+	"fmt"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// request writes an HTTP request.
-func (o *contextWriter) request(r *event.Request) {
-	o.raw(`{"id":`)
-	o.quoted(r.ID)
-	o.field("method", r.Method)
-	o.field("path", r.Path)
-	o.raw(`,"pathValues":`)
-	writeMap(o, r.PathValues, o.quoted)
-	o.raw(`,"query":`)
-	writeMap(o, r.Query, o.list)
-	o.raw(`,"headers":`)
-	writeMap(o, r.Headers, o.list)
-	o.body(r)
-	if u := r.User; u != nil {
-		o.raw(`,"user":{"username":`)
-		o.quoted(u.Name)
-		o.field("uid", u.UID)
-		o.raw(`,"groups":`)
-		o.list(u.Groups)
-		o.raw(`,"extra":`)
-		writeMap(o, u.Extra, o.list)
-		o.raw("}")
-	}
-	o.raw("}")
+// requestForm is the form of an HTTP request.
+type requestForm struct {
+	ID         string              `json:"id"`
+	Method     string              `json:"method"`
+	Path       string              `json:"path"`
+	PathValues map[string]string   `json:"pathValues"`
+	Query      map[string][]string `json:"query"`
+	Headers    map[string][]string `json:"headers"`
+	// Body is the body if it is UTF-8; otherwise it is in BodyBase64.
+	Body       string    `json:"body,omitempty"`
+	BodyBase64 []byte    `json:"bodyBase64,omitempty"`
+	User       *userForm `json:"user,omitempty"`
 }
 
-// body writes the body as text if it is UTF-8, and also as JSON if it is valid: signatures are computed over the text.
-func (o *contextWriter) body(r *event.Request) {
-	switch {
-	case len(r.Body) == 0:
+type userForm struct {
+	Name   string              `json:"username"`
+	UID    string              `json:"uid"`
+	Groups []string            `json:"groups"`
+	Extra  map[string][]string `json:"extra"`
+}
+
+// request writes an HTTP request. A body of JSON is there twice: signatures are computed over the text.
+func (o *contextWriter) request(r *event.Request) {
+	form := requestForm{ID: r.ID, Method: r.Method, Path: r.Path, PathValues: r.PathValues, Query: r.Query, Headers: r.Headers,
+		User: (*userForm)(r.User)}
+	if utf8.Valid(r.Body) {
+		form.Body = string(r.Body)
+	} else {
+		form.BodyBase64 = r.Body
+	}
+	text, err := json.Marshal(form, json.Deterministic(true))
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("cannot write a request as JSON: %w", err)
 		return
-	case utf8.Valid(r.Body):
-		o.field("body", string(r.Body))
-	default:
-		o.field("bodyBase64", base64.StdEncoding.EncodeToString(r.Body))
 	}
 	if r.IsJSON {
-		o.raw(`,"json":`)
-		_, _ = o.w.Write(r.Body)
+		text = append(append(text[:len(text)-1], `,"json":`...), r.Body...)
+		text = append(text, '}')
 	}
-}
-
-func (o *contextWriter) list(values []string) {
-	o.raw("[")
-	for i, v := range values {
-		if i > 0 {
-			o.raw(",")
-		}
-		o.quoted(v)
-	}
-	o.raw("]")
-}
-
-// writeMap writes an object with sorted keys.
-func writeMap[V any](o *contextWriter, values map[string]V, write func(V)) {
-	o.raw("{")
-	for i, key := range slices.Sorted(maps.Keys(values)) {
-		if i > 0 {
-			o.raw(",")
-		}
-		o.quoted(key)
-		o.raw(":")
-		write(values[key])
-	}
-	o.raw("}")
+	_, _ = o.w.Write(text)
 }
