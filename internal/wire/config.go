@@ -88,15 +88,6 @@ func notValid(what string, violations []Violation) string {
 	return bulleted(what+" is not valid"+number+":", violations)
 }
 
-// FileError lists all errors in a file that a run has written. Of what runs write it shows no values, which may be
-// secret.
-type FileError struct {
-	Violations []Violation
-	text       string
-}
-
-func (e *FileError) Error() string { return e.text }
-
 // ConfigError lists all errors in the configuration of one hook.
 type ConfigError struct {
 	Hook       string

@@ -18,15 +18,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-func badMetrics(violations []Violation) *FileError {
+func badMetrics(violations []Violation) error {
 	text := "got bad metrics: " + violations[0].String()
 	if n := len(violations); n > 1 {
 		text = bulleted(fmt.Sprintf("got bad metrics: %d problems:", n), violations)
 	}
-	return &FileError{violations, text}
+	return errors.New(text)
 }
 
-// ParseMetrics reads the metrics file of a run. An error is a *FileError, and nothing of the file may be used. A warning
+// ParseMetrics reads the metrics file of a run. With an error, nothing of the file may be used. A warning
 // reports an operation that is dropped.
 func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 	p := &metricsParser{}

@@ -17,8 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// ParsePatches reads the file at KUBERNETES_PATCH_PATH: a stream of JSON or YAML documents. All of them are checked. An error
-// is a *FileError.
+// ParsePatches reads the file at KUBERNETES_PATCH_PATH: a stream of JSON or YAML documents. All of them are checked.
 //
 // The result aliases text, which may be large: text must not be modified afterwards.
 func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
@@ -87,7 +86,7 @@ func (p *patchParser) leave(file io.ReaderAt, start int64, text []byte) {
 func (p *patchParser) checked() ([]effect.Patch, error) {
 	if len(p.violations) > 0 {
 		const invalid = "the file that $KUBERNETES_PATCH_PATH names is not valid, nothing of it was carried out:"
-		return nil, &FileError{p.violations, bulleted(invalid, p.violations)}
+		return nil, errors.New(bulleted(invalid, p.violations))
 	}
 	return lastOfEachSet(p.patches), nil
 }

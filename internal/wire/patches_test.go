@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -82,11 +81,7 @@ func FuzzParsePatches(f *testing.F) {
 	}
 	filters := jq.NewCompiler(jq.Options{})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		patches, err := ParsePatches(text, filters)
-		var broken *FileError
-		if err != nil && (!errors.As(err, &broken) || len(broken.Violations) == 0) {
-			t.Fatalf("error %#v", err)
-		}
+		patches, _ := ParsePatches(text, filters)
 		for i, p := range patches {
 			for _, part := range []string{p.Name, p.Namespace, p.Subresource} {
 				if strings.ContainsAny(part, "/%") || part == "." || part == ".." {

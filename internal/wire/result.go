@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -35,7 +36,7 @@ const maxResult = 1 << 20
 var resultSchema = sync.OnceValues(func() (*schema.Schema, error) { return schema.Parse(docs.ResultSchema) })
 
 // ParseResult parses the file at RUN_RESULT_PATH: one YAML or JSON mapping. It is checked strictly, because a typo would silently
-// end a polling. An error is a *FileError.
+// end a polling.
 func ParseResult(text []byte, rules ResultRules) (effect.Result, error) {
 	p := &parser{document: resultDocument}
 	var r effect.Result
@@ -60,7 +61,7 @@ func ParseResult(text []byte, rules ResultRules) (effect.Result, error) {
 	for i, v := range p.violations {
 		problems[i] = v.String()
 	}
-	return effect.Result{}, &FileError{p.violations, "the file that $RUN_RESULT_PATH names is not valid: " + strings.Join(problems, "; ")}
+	return effect.Result{}, errors.New("the file that $RUN_RESULT_PATH names is not valid: " + strings.Join(problems, "; "))
 }
 
 func (p *parser) result(rules ResultRules) (r effect.Result) {
