@@ -153,7 +153,7 @@ func FuzzParseConfig(f *testing.F) {
 			}
 			return
 		}
-		for _, b := range allBindings(&h) {
+		for _, b := range h.Bindings() {
 			names := map[string]bool{}
 			for _, i := range b.Includes {
 				if i < 0 || i >= len(h.Kubernetes) {
@@ -174,23 +174,6 @@ func FuzzParseConfig(f *testing.F) {
 			}
 		}
 	})
-}
-
-func allBindings(h *hook.Hook) []hook.Binding {
-	var all []hook.Binding
-	for _, b := range h.Schedules {
-		all = append(all, b.Binding)
-	}
-	for _, b := range h.Kubernetes {
-		all = append(all, b.Binding)
-	}
-	for _, b := range slices.Concat(h.Validating, h.Mutating) {
-		all = append(all, b.Binding)
-	}
-	for _, b := range h.Conversions {
-		all = append(all, b.Binding)
-	}
-	return all
 }
 
 func BenchmarkParseConfig(b *testing.B) {
