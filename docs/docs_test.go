@@ -179,7 +179,7 @@ func TestResults(t *testing.T) {
 			Failed:   strings.Contains(e.Text, "retryAfter") || strings.Contains(e.Text, "giveUp"),
 			Contains: func(string, string) bool { return true },
 		})
-		if err != nil || r.Message == "" && r.RequeueAfter == 0 && r.RetryAfter == nil && r.GiveUp == "" {
+		if err != nil || r.Message == "" && r.RequeueAfter.Duration == 0 && r.RetryAfter == nil && r.GiveUp == "" {
 			t.Errorf("%s:%d: error %v, in\n%s", e.Page, e.Line, err, e.Text)
 		}
 	}

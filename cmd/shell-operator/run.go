@@ -203,14 +203,20 @@ func printResult(w io.Writer, r *dev.TrialResult) {
 		return
 	}
 	fmt.Fprint(w, "result:\n")
-	for _, row := range [][2]string{{"requeueAfter", r.RequeueAfter}, {"retryAfter", r.RetryAfter}, {"giveUp", r.GiveUp},
-		{"message", r.Message}} {
+	rows := [][2]string{{"giveUp", r.GiveUp}, {"message", r.Message}}
+	if r.RetryAfter != nil {
+		rows = slices.Insert(rows, 0, [2]string{"retryAfter", r.RetryAfter.Duration.String()})
+	}
+	if after := r.RequeueAfter.Duration; after > 0 {
+		rows = slices.Insert(rows, 0, [2]string{"requeueAfter", after.String()})
+	}
+	for _, row := range rows {
 		if row[1] != "" {
 			fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
 		}
 	}
 	for _, q := range r.Requeue {
-		fmt.Fprintf(w, "  requeue\t%s\tafter %s\n", strings.TrimPrefix(q.Namespace+"/"+q.Name, "/"), q.After)
+		fmt.Fprintf(w, "  requeue\t%s\tafter %s\n", strings.TrimPrefix(q.Namespace+"/"+q.Name, "/"), q.After.Duration)
 	}
 }
 
@@ -285,7 +291,7 @@ func printAnswers(w io.Writer, r dev.TrialReport) {
 }
 
 func value(m dev.TrialMetric) string {
-	if m.Action == "expire" {
+	if m.Action.String() == "expire" {
 		return ""
 	}
 	return fmt.Sprint(m.Value)

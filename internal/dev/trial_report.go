@@ -96,10 +96,10 @@ func (o TrialOperation) bare() TrialOperation {
 
 // What else a hook wrote to its files, and what its operations change.
 type (
-	TrialMetric     = wire.Metric
-	TrialResult     = wire.Result
+	TrialMetric     = effect.Metric
+	TrialResult     = effect.Result
 	TrialAdmission  = wire.Admission
-	TrialConversion = wire.Conversion
+	TrialConversion = effect.ConversionAnswer
 	TrialHTTP       = wire.HTTP
 	TrialDiff       = simulate.Diff
 )
@@ -148,7 +148,7 @@ func (r *TrialReport) add(result *simulate.Result, diff bool) {
 		r.Notes = append(r.Notes, "the operations change nothing")
 	}
 	for _, m := range result.Metrics {
-		r.Metrics = append(r.Metrics, wire.FormatMetric(m))
+		r.Metrics = append(r.Metrics, m)
 	}
 	r.Admission, r.Conversion, r.HTTP, r.Result = result.Admission, result.Conversion, result.HTTP, result.File
 }

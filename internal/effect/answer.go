@@ -23,7 +23,7 @@ type HTTPAnswer struct {
 
 // ConversionAnswer is a hook's answer to a conversion request.
 type ConversionAnswer struct {
-	Objects []json.RawMessage
+	Objects []json.RawMessage `json:"convertedObjects,omitempty"`
 	// Failure is why the conversion failed; empty means success.
-	Failure string
+	Failure string `json:"failedMessage,omitempty"`
 }

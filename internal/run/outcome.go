@@ -52,7 +52,7 @@ func (d *decidedError) RetryAfter() (delay time.Duration, ok bool) {
 	if d.Result.RetryAfter == nil {
 		return 0, false
 	}
-	return *d.Result.RetryAfter, true
+	return d.Result.RetryAfter.Duration, true
 }
 
 // leave is called when the queue is done with the task: its bindings are unlocked, and its objects may get another lane.
@@ -227,7 +227,7 @@ func (r *Runner) succeed(t *Task, a *attempt) {
 		}
 		for _, one := range a.Result.Requeue {
 			if now, ok := r.opts.Objects.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
-				p.Requeue(again(now), r.due(one.After), m.run)
+				p.Requeue(again(now), r.due(one.After.Duration), m.run)
 			}
 		}
 		for _, list := range a.lists {
@@ -259,11 +259,11 @@ func requeueAfter(ev *event.Event, result effect.Result) time.Duration {
 	if ev.Type == event.Change && ev.Binding().Group == "" {
 		for _, one := range result.Requeue {
 			if one.Namespace == ev.Object.Namespace && one.Name == ev.Object.Name {
-				return one.After
+				return one.After.Duration
 			}
 		}
 	}
-	return result.RequeueAfter
+	return result.RequeueAfter.Duration
 }
 
 // requeueJitter is the largest part by which a delay differs from what the hook has requested, so that requeues spread.

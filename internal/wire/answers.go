@@ -26,9 +26,9 @@ func ParseAdmission(text []byte) (effect.AdmissionAnswer, error) {
 
 // ParseConversion reads the file at CONVERSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.
 func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
-	var answer Conversion
+	var answer effect.ConversionAnswer
 	err := decodeAnswer(text, "CONVERSION_RESPONSE_PATH", &answer, `write for instance {"convertedObjects": […]} or {"failedMessage": "why"}`)
-	return effect.ConversionAnswer(answer), err
+	return answer, err
 }
 
 // answerTypes are the types of the keys of all answers, as in docs/reference/hook-process.md.

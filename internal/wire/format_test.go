@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -51,7 +52,7 @@ func TestFormatMetric(t *testing.T) {
 			continue
 		}
 		for _, m := range metrics {
-			form := written(t, FormatMetric(m))
+			form := written(t, m)
 			again, warnings, err := ParseMetrics(form)
 			if len(m.Labels) == 0 {
 				m.Labels = nil
@@ -64,16 +65,17 @@ func TestFormatMetric(t *testing.T) {
 }
 
 func TestFormatResult(t *testing.T) {
-	none := time.Duration(0)
+	after := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+	none := after(0)
 	for _, r := range []effect.Result{
 		{},
-		{RequeueAfter: 90 * time.Second,
-			Requeue: []effect.Requeue{{Namespace: "n", Name: "a", After: time.Minute}, {Name: "b", After: 1500 * time.Millisecond}},
+		{RequeueAfter: after(90 * time.Second),
+			Requeue: []effect.Requeue{{Namespace: "n", Name: "a", After: after(time.Minute)}, {Name: "b", After: after(1500 * time.Millisecond)}},
 			Message: "3 of \"5\": <ready>\n"},
-		{RequeueAfter: time.Second, KeepFinalizer: true},
+		{RequeueAfter: after(time.Second), KeepFinalizer: true},
 		{RetryAfter: &none, GiveUp: "no such bucket: é"},
 	} {
-		form := written(t, FormatResult(r))
+		form := written(t, r)
 		validates(t, "result-file", form)
 		rules := ResultRules{Failed: r.RetryAfter != nil, Contains: func(string, string) bool { return true }}
 		again, err := ParseResult(form, rules)
@@ -105,7 +107,7 @@ func TestFormatAdmission(t *testing.T) {
 func TestFormatConversion(t *testing.T) {
 	for _, a := range []effect.ConversionAnswer{{Objects: []json.RawMessage{[]byte(`{"a":1.0,"b":"<"}`), []byte("null")}},
 		{Failure: "no"}, {}} {
-		form := written(t, FormatConversion(a))
+		form := written(t, a)
 		again, err := ParseConversion(form)
 		if err != nil || !reflect.DeepEqual(again, a) {
 			t.Errorf("got %+v, %v, want %+v: %s", again, err, a, form)

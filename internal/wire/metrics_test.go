@@ -111,7 +111,7 @@ func FuzzParseMetrics(f *testing.F) {
 		var again []byte
 		for _, m := range metrics {
 			checkMetric(t, m)
-			again = append(again, written(t, FormatMetric(m))...)
+			again = append(again, written(t, m)...)
 		}
 		for i := range metrics {
 			if len(metrics[i].Labels) == 0 {

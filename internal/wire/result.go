@@ -70,19 +70,11 @@ func (p *parser) result(rules ResultRules) (r effect.Result) {
 		p.violation("", err.Error(), "")
 		return r
 	}
-	var c Result
-	if p.structure(s, &c); len(p.violations) > 0 {
+	if p.structure(s, &r); len(p.violations) > 0 {
 		return r
 	}
-	r = effect.Result{
-		Message: cut(c.Message, effect.MaxMessage), RetryAfter: duration(c.RetryAfter), GiveUp: cut(c.GiveUp, effect.MaxMessage),
-		KeepFinalizer: c.KeepFinalizer,
-	}
-	if after := duration(c.RequeueAfter); after != nil {
-		r.RequeueAfter = *after
-	}
-	for i, q := range c.Requeue {
-		r.Requeue = append(r.Requeue, effect.Requeue{Namespace: q.Namespace, Name: q.Name, After: *duration(q.After)})
+	r.Message, r.GiveUp = cut(r.Message, effect.MaxMessage), cut(r.GiveUp, effect.MaxMessage)
+	for i, q := range r.Requeue {
 		if q.Name != "" && rules.Unlisted == "" && (rules.Contains == nil || !rules.Contains(q.Namespace, q.Name)) {
 			p.violation(indexed("requeue", i), fmt.Sprintf("names %.600q, which is not in the contexts of the run",
 				strings.TrimPrefix(q.Namespace+"/"+q.Name, "/")), "name an object of object or objects, with its namespace")
@@ -106,7 +98,7 @@ func (p *parser) result(rules ResultRules) (r effect.Result) {
 				"the Synchronization is the first poll after a restart: set it to true")
 		}
 	}
-	if r.KeepFinalizer && !rules.Failed && rules.MessageOnly == "" && r.RequeueAfter == 0 {
+	if r.KeepFinalizer && !rules.Failed && rules.MessageOnly == "" && r.RequeueAfter.Duration == 0 {
 		p.requeuesDeleting(&r, rules.Deleting)
 	}
 	return r

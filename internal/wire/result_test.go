@@ -51,17 +51,17 @@ func describeResult(r effect.Result, err error) string {
 	}
 	var parts []string
 	add := func(name string, value any) { parts = append(parts, fmt.Sprintf("%s %v", name, value)) }
-	if r.RequeueAfter > 0 {
-		add("RequeueAfter", r.RequeueAfter)
+	if r.RequeueAfter.Duration > 0 {
+		add("RequeueAfter", r.RequeueAfter.Duration)
 	}
 	for _, q := range r.Requeue {
-		add("Requeue", q)
+		add("Requeue", []any{q.Namespace, q.Name, q.After.Duration})
 	}
 	if r.KeepFinalizer {
 		add("KeepFinalizer", true)
 	}
 	if r.RetryAfter != nil {
-		add("RetryAfter", *r.RetryAfter)
+		add("RetryAfter", r.RetryAfter.Duration)
 	}
 	if r.GiveUp != "" {
 		add("GiveUp", r.GiveUp)
@@ -84,7 +84,7 @@ func TestResultBounds(t *testing.T) {
 	list := "requeue:" + strings.Repeat("\n- {name: c, after: 1m}", 1000)
 	everything := ResultRules{Contains: func(string, string) bool { return true }}
 	if r, err := ParseResult([]byte(list), everything); err != nil || len(r.Requeue) != 1000 ||
-		r.Requeue[0] != (effect.Requeue{Name: "c", After: time.Minute}) {
+		r.Requeue[0].Name != "c" || r.Requeue[0].After.Duration != time.Minute {
 		t.Errorf("%d objects: %v", len(r.Requeue), err)
 	}
 	for text, want := range map[string]string{

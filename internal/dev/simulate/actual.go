@@ -47,7 +47,7 @@ func (r *Result) Actual() (*testfile.Actual, error) {
 		a.Operations = append(a.Operations, tree(wire.FormatPatch(&p)))
 	}
 	for _, m := range r.Metrics {
-		a.Metrics = append(a.Metrics, tree(wire.FormatMetric(m)))
+		a.Metrics = append(a.Metrics, tree(m))
 	}
 	return a, errors.Join(errs...)
 }

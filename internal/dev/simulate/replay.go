@@ -119,7 +119,7 @@ func (s *simulation) replay(ctx context.Context, file []byte, heads []wire.Conte
 func (s *simulation) readResult(out run.Outputs, rules wire.ResultRules) error {
 	result, err := wire.ParseResult(out.Result, rules)
 	if s.result.File = nil; err == nil && out.Result != nil {
-		s.result.File = wire.FormatResult(result)
+		s.result.File = &result
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (s *simulation) answered(head wire.ContextHead, a apply.Answers) error {
 		s.result.Admission = wire.FormatAdmission(*a.Admission)
 	}
 	if a.Conversion != nil {
-		s.result.Conversion = wire.FormatConversion(*a.Conversion)
+		s.result.Conversion = a.Conversion
 	}
 	if a.HTTP != nil {
 		s.result.HTTP = wire.FormatHTTP(*a.HTTP)

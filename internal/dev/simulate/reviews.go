@@ -359,7 +359,7 @@ func (s *simulation) convert(ctx context.Context) error {
 		return fmt.Errorf("the conversion was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
-	s.result.Conversion = &wire.Conversion{Objects: r.ConvertedObjects, Failure: r.Result.Message}
+	s.result.Conversion = &effect.ConversionAnswer{Objects: r.ConvertedObjects, Failure: r.Result.Message}
 	return nil
 }
 

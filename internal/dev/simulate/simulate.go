@@ -110,7 +110,7 @@ type Result struct {
 	Metrics    []effect.Metric
 	Calls      [][]string
 	Admission  *wire.Admission
-	Conversion *wire.Conversion
+	Conversion *effect.ConversionAnswer
 	HTTP       *wire.HTTP
 	// Failed is the error of a run that was followed by another run, exhausted that of one without a further attempt.
 	Failed    error
@@ -124,7 +124,7 @@ type Result struct {
 	Warnings []string
 	Usage    process.Usage
 	// File is the result file of the last run.
-	File  *wire.Result
+	File  *effect.Result
 	Diffs []Diff
 	// Recording is that of Input.From, if that is one.
 	Recording *recording.Recording
@@ -306,7 +306,7 @@ func (s *simulation) observe(r run.Report) {
 	s.result.Err, s.result.Exit = r.Err, exitOf(r.Err)
 	s.result.Usage, s.result.File = r.Usage, nil
 	if !reflect.ValueOf(r.Result).IsZero() {
-		s.result.File = wire.FormatResult(r.Result)
+		s.result.File = &r.Result
 	}
 	if r.InvalidResult != nil {
 		s.warn("the result file is ignored: %v", r.InvalidResult)

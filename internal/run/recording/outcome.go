@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -26,21 +27,21 @@ func outcome(run *Run, filters *jq.Compiler) (o Outcome, addresses []wire.Operat
 		}
 	}
 	if out.Result != nil {
-		o.File = treeOf(wire.FormatResult(run.File))
+		o.File = treeOf(run.File)
 	}
 	if run.HookFailed {
 		return o, addresses, secret
 	}
 	if metrics, _, err := wire.ParseMetrics(out.Metrics); err == nil {
 		for _, m := range metrics {
-			o.Metrics = append(o.Metrics, treeOf(wire.FormatMetric(m)))
+			o.Metrics = append(o.Metrics, treeOf(m))
 		}
 	}
 	if answer, err := wire.ParseAdmission(out.Admission); err == nil && out.Admission != nil {
 		o.Admission = treeOf(wire.FormatAdmission(answer))
 	}
 	if answer, err := wire.ParseConversion(out.Conversion); err == nil && out.Conversion != nil {
-		o.Conversion = treeOf(wire.FormatConversion(answer))
+		o.Conversion = treeOf(answer)
 	}
 	if answer, err := wire.ParseHTTP(out.HTTP); err == nil && out.HTTP != nil {
 		o.HTTP = treeOf(wire.FormatHTTP(answer))
@@ -80,8 +81,8 @@ func marshal(v any) ([]byte, error) {
 
 // ResultOf returns the result of a run that is not recorded, to compare it.
 func ResultOf(
-	exit string, operations []wire.Operation, metrics []wire.Metric, admission *wire.Admission, conversion *wire.Conversion, http *wire.HTTP,
-	file *wire.Result,
+	exit string, operations []wire.Operation, metrics []effect.Metric, admission *wire.Admission, conversion *effect.ConversionAnswer, http *wire.HTTP,
+	file *effect.Result,
 ) Result {
 	r := Result{Exit: exit}
 	for _, o := range operations {
