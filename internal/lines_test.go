@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74464
-	testLines    = 67312
+	productLines = 74376
+	testLines    = 67289
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4597,
+	"cmd/shell-operator":                 4603,
 	"docs":                               136,
 	"internal/app":                       2212,
 	"internal/console":                   1765,
@@ -33,7 +33,7 @@ var packageLines = map[string]int{
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2258,
 	"internal/dev/testfile":              1783,
-	"internal/effect":                    412,
+	"internal/effect":                    416,
 	"internal/effect/apply":              762,
 	"internal/effect/applyset":           3643,
 	"internal/effect/finalizer":          823,
@@ -54,7 +54,7 @@ var packageLines = map[string]int{
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1635,
-	"internal/run/recording":             830,
+	"internal/run/recording":             831,
 	"internal/run/worker":                830,
 	"internal/run/workspace":             983,
 	"internal/schema":                    269,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1363,
 	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4551,
+	"internal/wire":                      4452,
 	"sdk":                                67,
 }
 
