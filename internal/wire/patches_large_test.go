@@ -144,7 +144,8 @@ func TestManyOperations(t *testing.T) {
 		t.Errorf("%d bytes were allocated for each operation", each)
 	}
 	patches, err = ParsePatches(append(file, `{"operation": "Crate"}`...), filters)
-	if patches != nil || err == nil || strings.Count(err.Error(), "document ") != 1 || !strings.Contains(err.Error(), "document 10001: operation") {
+	if patches != nil || err == nil || strings.Count(err.Error(), "document ") != 1 ||
+		!strings.Contains(err.Error(), "document 10001: operation") {
 		t.Errorf("with a wrong one at the end: %d operations and %v", len(patches), err)
 	}
 }

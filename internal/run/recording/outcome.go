@@ -81,8 +81,8 @@ func marshal(v any) ([]byte, error) {
 
 // ResultOf returns the result of a run that is not recorded, to compare it.
 func ResultOf(
-	exit string, operations []wire.Operation, metrics []effect.Metric, admission *wire.Admission, conversion *effect.ConversionAnswer, http *wire.HTTP,
-	file *effect.Result,
+	exit string, operations []wire.Operation, metrics []effect.Metric, admission *wire.Admission, conversion *effect.ConversionAnswer,
+	http *wire.HTTP, file *effect.Result,
 ) Result {
 	r := Result{Exit: exit}
 	for _, o := range operations {
