@@ -124,13 +124,11 @@ type Shard struct {
 // Run blocks until this replica holds the Lease of leader election, or ctx ends. Then it calls lead, renews the Lease until lead returns,
 // and releases it. The context of lead ends only when the Lease is lost, with a LostError as its cause; Run returns that.
 func (l *Lease) Run(ctx context.Context, lead func(context.Context)) error {
-	return l.run(ctx, Shard{Assigned: func(int) {}, Serve: lead})
+	return l.RunShard(ctx, Shard{Assigned: func(int) {}, Serve: lead})
 }
 
 // RunShard is as Run, with the Lease of one of the shards.
-func (l *Lease) RunShard(ctx context.Context, s Shard) error { return l.run(ctx, s) }
-
-func (l *Lease) run(ctx context.Context, s Shard) error {
+func (l *Lease) RunShard(ctx context.Context, s Shard) error {
 	l.mu.Lock()
 	l.division = s.Division
 	l.machine = ownership.New(l.rules())

@@ -68,9 +68,9 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
-		filters, json := sub.needs()
-		keep, lifetime = keep || json, lifetime || sub.readsLifetime()
-		decode = decode || len(filters) > 0 && !deleted
+		json, life := sub.needs()
+		keep, lifetime = keep || json, lifetime || life
+		decode = decode || len(sub.programs()) > 0 && !deleted
 	}
 	if lifetime {
 		o.lifetime = readLifetime(raw)
@@ -102,9 +102,8 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 	defer content.Close()
 	a.results, all = make([]result, len(a.subs)), true
 	for i, sub := range a.subs {
-		filters, _ := sub.needs()
 		switch {
-		case len(filters) == 0 || sub.gone.Load() || !sub.wants(a.object):
+		case len(sub.programs()) == 0 || sub.gone.Load() || !sub.wants(a.object):
 		case sub.isSlow():
 			all = false
 		default:
@@ -124,8 +123,7 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 func reads(subs []*subscription) *jq.Need {
 	var filters []*jq.Filter
 	for _, sub := range subs {
-		own, _ := sub.needs()
-		filters = append(filters, own...)
+		filters = append(filters, sub.programs()...)
 	}
 	return jq.NeedOf(filters...)
 }

@@ -19,10 +19,7 @@ type part struct {
 var everything part
 
 func (p part) has(o *object) bool {
-	switch {
-	case p == everything:
-		return true
-	case p.named:
+	if p.named {
 		return p.Has(o.uid, o.name)
 	}
 	return p.Has(o.uid, o.namespace)
@@ -30,10 +27,7 @@ func (p part) has(o *object) bool {
 
 // hasBytes is has, before there is an object.
 func (p part) hasBytes(uid, namespace, name []byte) bool {
-	switch {
-	case p == everything:
-		return true
-	case p.named:
+	if p.named {
 		return p.HasBytes(uid, name)
 	}
 	return p.HasBytes(uid, namespace)

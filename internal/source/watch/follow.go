@@ -21,8 +21,8 @@ type follower struct {
 
 var _ consumer = (*follower)(nil)
 
-func (f *follower) needs() (filters []*jq.Filter, json bool)           { return nil, false }
-func (f *follower) readsLifetime() bool                                { return false }
+func (f *follower) programs() []*jq.Filter                             { return nil }
+func (f *follower) needs() (json, lifetime bool)                       { return false, false }
 func (f *follower) filter(context.Context, *object, *jq.Object) result { return result{} }
 
 func (f *follower) replace(sub *subscription, entries []entry) {

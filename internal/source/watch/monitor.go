@@ -172,12 +172,10 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 	}
 }
 
-func (m *monitor) readsLifetime() bool {
-	return m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn
-}
+func (m *monitor) programs() []*jq.Filter { return m.filters }
 
-func (m *monitor) needs() (filters []*jq.Filter, json bool) {
-	return m.filters, m.binding.KeepFullObjects
+func (m *monitor) needs() (json, lifetime bool) {
+	return m.binding.KeepFullObjects, m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn
 }
 
 // null is the result of a filter that failed.

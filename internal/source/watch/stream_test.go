@@ -20,14 +20,14 @@ type eye struct {
 	outcome       func(verb string, err error)
 }
 
-func (e *eye) readsLifetime() bool { return false }
+func (e *eye) needs() (json, lifetime bool) { return e.json, false }
 
-func (e *eye) needs() (filters []*jq.Filter, json bool) {
+func (e *eye) programs() (filters []*jq.Filter) {
 	if e.decoded {
 		filter, _ := jq.NewCompiler(jq.Options{}).Compile(".metadata.name")
 		filters = append(filters, filter)
 	}
-	return filters, e.json
+	return filters
 }
 func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) result {
 	e.filtered = append(e.filtered, content)

@@ -11,13 +11,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; needs and filter are
-// called concurrently.
+// consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; programs, needs and
+// filter are called concurrently.
 type consumer interface {
-	// needs returns the consumer's filters, and whether objects have to keep their JSON.
-	needs() (filters []*jq.Filter, json bool)
-	// readsLifetime reports whether objects have to have their lifetime.
-	readsLifetime() bool
+	// programs returns the consumer's filters, needs whether objects have to keep their JSON, and to have their lifetime.
+	programs() []*jq.Filter
+	needs() (json, lifetime bool)
 	// filter applies the filters. The result is not done if ctx ended before.
 	filter(ctx context.Context, o *object, content *jq.Object) result
 	// replace delivers a complete list.
@@ -274,7 +273,7 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 // entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
 func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder *jq.Decoder) (entry, bool) {
 	r := a.result(index)
-	if filters, _ := s.needs(); len(filters) > 0 && !r.done {
+	if filters := s.programs(); len(filters) > 0 && !r.done {
 		if s.gone.Load() {
 			return entry{}, false
 		}
