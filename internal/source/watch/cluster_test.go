@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -24,46 +23,24 @@ import (
 // observer is a Watcher that runs, and a Sink that tests wait on.
 type observer struct {
 	*Watcher
-	NoMeter
-	t   *testing.T
-	ctx context.Context
-	// events, failures of filters, and requests come in order.
-	events   chan event.Event
-	failures chan string
-	requests chan string
+	t      *testing.T
+	ctx    context.Context
+	events chan event.Event
 	// lines are those of the log.
 	lines chan string
 
 	enabling sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	objects map[string]int
-	logged  bytes.Buffer
+	mu     sync.Mutex // guards what follows
+	logged bytes.Buffer
 }
 
 var _ Sink = (*observer)(nil)
 
-func (o *observer) Event(ev event.Event)        { o.events <- ev }
-func (o *observer) Keep(b []byte) event.Payload { return event.Memory(b) }
-func (o *observer) FilterFailed(h *hook.Hook, index int, _ error) {
-	o.failures <- fmt.Sprintf("%s %d", h.Name, index)
-}
+func (o *observer) Event(ev event.Event)               { o.events <- ev }
+func (o *observer) Keep(b []byte) event.Payload        { return event.Memory(b) }
 func (o *observer) Gone(*hook.Hook, int, event.Object) {}
-func (o *observer) KeyFailed(h *hook.Hook, index int, _ error) {
-	o.failures <- fmt.Sprintf("key of %s %d", h.Name, index)
-}
-func (o *observer) Objects(h *hook.Hook, index, n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.objects[fmt.Sprintf("%s %d", h.Name, index)] = n
-}
-
-// received returns the number of objects that the sink received.
-func (o *observer) received(h *hook.Hook, index int) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.objects[fmt.Sprintf("%s %d", h.Name, index)]
-}
+func (o *observer) Objects(*hook.Hook, int, int)       {}
 
 // Write takes the log.
 func (o *observer) Write(line []byte) (int, error) {
@@ -103,14 +80,11 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &observer{
-		t: t, ctx: ctx, objects: map[string]int{},
-		events: make(chan event.Event, 100_000), failures: make(chan string, 1000), requests: make(chan string, 10_000),
-		lines: make(chan string, 10_000),
+		t: t, ctx: ctx, events: make(chan event.Event, 100_000), lines: make(chan string, 10_000),
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recorder{next, o.requests} })
 	var err error
 	o.Watcher, err = New(Options{
-		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, Meter: o, KeepManagedFields: true,
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: o, KeepManagedFields: true,
 		Log: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -129,20 +103,6 @@ func observe(t *testing.T, kubeconfig string, edits ...func(*rest.Config)) *obse
 		}
 	})
 	return o
-}
-
-// recorder records the requests that are made.
-type recorder struct {
-	http.RoundTripper
-	requests chan<- string
-}
-
-func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	select {
-	case r.requests <- req.Method + " " + req.URL.RequestURI():
-	default: // no test counts so many
-	}
-	return r.RoundTripper.RoundTrip(req)
 }
 
 // trouble is a call of the function that receives the reason why a binding cannot be enabled.
