@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74376
-	testLines    = 67290
+	productLines = 74363
+	testLines    = 67247
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1508,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     1934,
-	"internal/replica":                   1104,
+	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
 	"internal/run":                       2781,
 	"internal/run/kubectl":               208,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5999,
+	"internal/source/watch":              5988,
 	"internal/source/webhook":            1106,
 	"internal/source/webhook/admission":  1569,
 	"internal/source/webhook/cert":       780,
