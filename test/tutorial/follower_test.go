@@ -260,32 +260,6 @@ func (f *follower) chart(b pages.Block, how string) {
 	f.tool(b, "chart", "render", "--values", file, "deploy/chart")
 }
 
-// helm does with Helm's libraries what the program helm does for an upgrade: it has the chart make manifests, and applies
-// them. It keeps no record of the release.
-const helm = `#!/usr/bin/env bash
-set -euo pipefail
-[[ "$1 $2 $4" == "upgrade --install deploy/chart" ]] || { echo "helm $*: the test knows only helm upgrade --install NAME deploy/chart" >&2; exit 1; }
-name=$3 namespace=default values=() create=
-shift 4
-while (($#)); do
-  case $1 in
-    --namespace) namespace=$2; shift 2 ;;
-    --values) values+=(--values "$2"); shift 2 ;;
-    --create-namespace) create=yes; shift ;;
-    *) echo "the test does not know $1" >&2; exit 1 ;;
-  esac
-done
-given=$KUBECONFIG
-manifests=$(chart render --no-hooks --name "$name" --namespace "$namespace" "${values[@]}" deploy/chart)
-[[ -z $create ]] || kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f -
-# With -n, kubectl would refuse what the chart has for other namespaces.
-export KUBECONFIG=$(mktemp)
-trap 'rm "$KUBECONFIG"' EXIT
-kubectl --kubeconfig "$given" config view --flatten >"$KUBECONFIG"
-kubectl config set-context --current --namespace "$namespace" >/dev/null
-kubectl apply --server-side -f - <<<"$manifests"
-`
-
 var deliveryTools = sync.OnceValue(func() error {
 	cmd := exec.Command("make", "--no-print-directory", "bin/tools/chart")
 	cmd.Dir = test.Root()

@@ -84,7 +84,7 @@ func workingDirectory(t *testing.T) string {
 	}
 	links := map[string]string{
 		"bin/shell-operator": testenv.Binary(t), "bin/testcluster": filepath.Join(test.Root(), "bin", "testcluster"),
-		"bin/tools": test.Tools(t),
+		"bin/tools": test.Tools(t), "bin/helm": filepath.Join(test.Root(), "test", "tutorial", "testdata", "helm"),
 	}
 	for _, name := range []string{"examples", "deploy", "sdk"} {
 		links[name] = filepath.Join(test.Root(), name)
@@ -94,7 +94,6 @@ func workingDirectory(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	write(t, filepath.Join(dir, "bin", "helm"), helm, 0o755)
 	return dir
 }
 
