@@ -1,11 +1,7 @@
 package queue
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -32,43 +28,3 @@ func TestBackoff(t *testing.T) {
 		}
 	}
 }
-
-// The documented delays: 5 s, 6.x, 7.x, 9.x, 13.x, 21.x, 32.
-func TestRetriesKeepTheirDelays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		set := NewSet(Options{Backoff: DefaultBackoff(5*time.Second, 32*time.Second)})
-		stop, cancel := context.WithCancel(t.Context())
-		var at []time.Time
-		set.Add("main", "", funcTaskOf(func(context.Context) error {
-			if at = append(at, time.Now()); len(at) == 9 {
-				cancel()
-			}
-			return errors.New("fails")
-		}))
-		if err := set.Run(stop, t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var whole []int
-		for i := 1; i < len(at); i++ {
-			delay := at[i].Sub(at[i-1])
-			if delay%(100*time.Millisecond) != 0 {
-				t.Errorf("delay %d is %s", i, delay)
-			}
-			whole = append(whole, int(delay.Seconds()))
-		}
-		if want := []int{5, 6, 7, 9, 13, 21, 32, 32}; !slices.Equal(whole, want) {
-			t.Errorf("delays of %d s, want %d", whole, want)
-		}
-	})
-}
-
-// funcTask is a task that is always ready, absorbs nothing and does what the function does.
-type funcTask struct {
-	plain
-	run func(context.Context) error
-}
-
-func funcTaskOf(run func(context.Context) error) *funcTask { return &funcTask{run: run} }
-
-func (f *funcTask) Run(ctx context.Context) error { return f.run(ctx) }
-func (*funcTask) String() string                  { return "func" }

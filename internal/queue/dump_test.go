@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -45,3 +46,14 @@ func (plain) Absorb(Task) bool               { return false }
 func (plain) Owner() string                  { return "" }
 func (plain) Policy() Policy                 { return Policy{} }
 func (plain) Initial() bool                  { return false }
+
+// funcTask is a task that is always ready, absorbs nothing and does what the function does.
+type funcTask struct {
+	plain
+	run func(context.Context) error
+}
+
+func funcTaskOf(run func(context.Context) error) *funcTask { return &funcTask{run: run} }
+
+func (f *funcTask) Run(ctx context.Context) error { return f.run(ctx) }
+func (*funcTask) String() string                  { return "func" }
