@@ -14,39 +14,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// pythonHook is a worker with the library; each run executes the variable COMMAND.
-const pythonHook = `#!/usr/bin/env python3
-import atexit, os, signal, subprocess, sys, tempfile, threading, time
-sys.path.insert(0, os.environ["SDK"])
-from shell_operator_hook import Hook
-
-count = 0
-kept = tempfile.TemporaryDirectory()
-atexit.register(lambda: print("the worker ends"))
-os.environ["PREPARED"] = "yes"
-PREPARATION
-hook = Hook({"configVersion": "v1", "onStartup": 1, "settings": {"worker": True}})
-
-@hook.otherwise
-def handle(context):
-    exec(os.environ["COMMAND"], globals())
-
-if __name__ == "__main__":
-    hook.run(OPTIONS)
-    print("not reached in a worker")
-`
-
-// bashHook is the same in bash.
-const bashHook = `#!/usr/bin/env bash
-source "$SHELL_LIB"
-count=0
-trap 'echo the worker ends' EXIT
-export PREPARED=yes
-PREPARATION
-__config__() { echo '{"configVersion":"v1","onStartup":1,"settings":{"worker":true}}'; }
-__main__() { eval "$COMMAND"; }
-hook::run "$@"
-`
+// libraryHook is a worker with a library, of testdata; each run executes the variable COMMAND.
+func libraryHook(t *testing.T, name, preparation, options string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("PREPARATION", preparation, "OPTIONS", options).Replace(string(text))
+}
 
 // library returns a bench whose runs have contexts.
 func libraryBench(t *testing.T, script string) (*bench, func(command string, vars ...string) outcome) {
@@ -93,7 +69,7 @@ func checkLibrary(t *testing.T, b *bench, run func(string, ...string) outcome, c
 
 // Section 4: each run is a fork that begins with the preparation and ends like a program.
 func TestPythonLibrary(t *testing.T) {
-	b, run := libraryBench(t, strings.NewReplacer("PREPARATION", `print("prepared")`, "OPTIONS", "").Replace(pythonHook))
+	b, run := libraryBench(t, libraryHook(t, "hook.py", `print("prepared")`, ""))
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count += 1; print(count, os.environ["PREPARED"])`, "1 yes", ""},
 		{"state of the run before", `count += 1; print(count)`, "1", ""},
@@ -136,8 +112,8 @@ func TestPythonLibrary(t *testing.T) {
 // Rule 7: a worker whose operator is killed after it has sent a run ends with that run, although nothing reads the named pipes.
 func TestLibrariesWithoutTheirOperator(t *testing.T) {
 	for name, script := range map[string]string{
-		"python": strings.NewReplacer("PREPARATION", "", "OPTIONS", "").Replace(pythonHook),
-		"bash":   strings.Replace(bashHook, "PREPARATION", "", 1),
+		"python": libraryHook(t, "hook.py", "", ""),
+		"bash":   libraryHook(t, "hook.sh", "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, _ := libraryBench(t, script)
@@ -183,9 +159,9 @@ func TestLibrariesWithoutTheirOperator(t *testing.T) {
 // and what they have started end immediately.
 func TestLibrariesAndSignals(t *testing.T) {
 	for name, test := range map[string]struct{ script, handles, ignores string }{
-		"python": {strings.NewReplacer("PREPARATION", "", "OPTIONS", "").Replace(pythonHook),
+		"python": {libraryHook(t, "hook.py", "", ""),
 			`signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), print("unlocked"), sys.exit(1))); time.sleep(60)`, `time.sleep(60)`},
-		"bash": {strings.Replace(bashHook, "PREPARATION", "", 1),
+		"bash": {libraryHook(t, "hook.sh", "", ""),
 			`trap 'sleep 0.3; echo unlocked; exit 1' TERM; sleep 60 & wait`, `sleep 60 & wait`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +180,7 @@ func TestLibrariesAndSignals(t *testing.T) {
 }
 
 func TestPythonLibraryWithoutFork(t *testing.T) {
-	b, run := libraryBench(t, strings.NewReplacer("PREPARATION", "", "OPTIONS", "fork=False").Replace(pythonHook))
+	b, run := libraryBench(t, libraryHook(t, "hook.py", "", "fork=False"))
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count += 1; print(count)`, "1", ""},
 		{"state of the run before", `count += 1; print(count); os.environ["LEFT"] = "x"`, "2", ""},
@@ -217,15 +193,14 @@ func TestPythonLibraryWithoutFork(t *testing.T) {
 
 func TestPythonLibraryAndThreads(t *testing.T) {
 	_, run := libraryBench(t,
-		strings.NewReplacer("PREPARATION", `threading.Thread(target=time.sleep, args=(3,), name="poller", daemon=True).start()`, "OPTIONS", "").
-			Replace(pythonHook))
+		libraryHook(t, "hook.py", `threading.Thread(target=time.sleep, args=(3,), name="poller", daemon=True).start()`, ""))
 	if got := run("print(1)"); got.err == nil || !strings.Contains(got.err.Error(), "would be missing in it: poller") {
 		t.Error(got)
 	}
 }
 
 func TestShellLibrary(t *testing.T) {
-	b, run := libraryBench(t, strings.Replace(bashHook, "PREPARATION", "echo prepared", 1))
+	b, run := libraryBench(t, libraryHook(t, "hook.sh", "echo prepared", ""))
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count=$((count + 1)); echo "$count $PREPARED"`, "1 yes", ""},
 		{"state of the run before", `count=$((count + 1)); echo "$count"`, "1", ""},
