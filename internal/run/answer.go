@@ -26,15 +26,13 @@ func (r *Review) judge(out Outputs, err error) (string, error) {
 	return r.Judge(out, err)
 }
 
-// lateError marks a run that a request's deadline has ended.
-type lateError struct{ error }
+// requestError is a failure of a run for a request that is not the end of its process; exit and reason describe it, as ending does.
+type requestError struct {
+	error
+	exit, reason string
+}
 
-func (e *lateError) Unwrap() error { return e.error }
-
-// answerError marks a run that ended well without a valid answer.
-type answerError struct{ error }
-
-func (e *answerError) Unwrap() error { return e.error }
+func (e *requestError) Unwrap() error { return e.error }
 
 // answered is a Review and what the hook wrote.
 type answered struct {

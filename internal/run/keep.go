@@ -30,7 +30,7 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 // late returns the error of a request whose deadline has passed, instead of the signal that ended the process.
 func (t *Task) late(ctx context.Context, err error) error {
 	if t.readExtra().review != nil && err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &lateError{context.Cause(ctx)}
+		return &requestError{context.Cause(ctx), "no answer in time", "it gave no answer in time"}
 	}
 	return err
 }

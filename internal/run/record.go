@@ -136,6 +136,7 @@ func ending(err error) (exit, reason string) {
 	var timeout *process.TimeoutError
 	var start *process.StartError
 	var worker *process.WorkerError
+	var request *requestError
 	switch {
 	case errors.As(err, &status):
 		return status.Status, status.Status
@@ -145,10 +146,8 @@ func ending(err error) (exit, reason string) {
 		return "could not be started", "it cannot be started: " + start.Reason()
 	case errors.As(err, &worker):
 		return "not served by its worker", worker.Problem
-	case errors.As(err, new(*lateError)):
-		return "no answer in time", "it gave no answer in time"
-	case errors.As(err, new(*answerError)):
-		return "exit status 0, but no valid answer", "it gave no valid answer; the log of the operator says why"
+	case errors.As(err, &request):
+		return request.exit, request.reason
 	}
 	return "", "its output could not be applied; the operator's log has the error"
 }

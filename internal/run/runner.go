@@ -381,7 +381,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 		// The caller reads only the answers, and the rest may be large.
 		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
 		if a.Response, err = review.judge(review.outputs, nil); err != nil {
-			return &answerError{err}
+			return &requestError{err, "exit status 0, but no valid answer", "it gave no valid answer; the log of the operator says why"}
 		}
 		if review.NoEffects {
 			return r.check(a, out)
