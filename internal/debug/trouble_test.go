@@ -88,7 +88,6 @@ func TestTroubles(t *testing.T) {
 			working(worker.Problem{Failed: 4, Client: true, Retry: time.Now().Add(time.Hour),
 				Cause: "its worker was not ready after 1m0s"})(f)
 		}},
-		{"a new worker for each run", working(worker.Problem{Lost: 3, Cause: "its worker ended with exit status 0"})},
 		{"lease", reported(Trouble{Kind: InLease, Subject: "the Lease", Problem: "no permission"})},
 		{"not ready", func(f *fake) { f.notReady = "not ready: hooks wait" }},
 	} {

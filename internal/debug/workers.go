@@ -100,10 +100,6 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 	if p.Client {
 		of += " for requests"
 	}
-	if p.Failed == 0 {
-		return fmt.Sprintf("the last %d workers have ended by themselves after at most one run, so each run waits for a start: %s", p.Lost,
-			OneLine(p.Cause)), "serve runs until the end of file of the socket, or remove settings.worker"
-	}
 	next, have := "the next one comes with a run", "have"
 	switch {
 	case !p.Retry.IsZero():

@@ -80,9 +80,12 @@ func keyOf(in process.Invocation) key {
 // crew is a group with its processes.
 type crew struct {
 	group
-	key      key
-	start    process.Invocation
-	outcomes outcomes
+	key   key
+	start process.Invocation
+	// failed counts the starts in a row that have failed, the last one by the cause. What is always there is started again even if nothing
+	// asks for it, so its row ends only with a start.
+	failed int
+	cause  string
 }
 
 // grant is a worker for a run, or why there is none.
@@ -312,7 +315,7 @@ func (p *Pool) run(c *crew, m *member) {
 		p.opts.Meter.Started(c.key.hook, took)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		c.outcomes.failed = 0
+		c.failed = 0
 		p.do(c, c.ready(time.Now(), m))
 	}
 	w, err := p.launch(c, o)
@@ -346,7 +349,9 @@ func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
 	between := errors.As(err, &broken) && broken.BetweenRuns // perhaps before served is called
 	p.mu.Lock()
 	before, owned := m.state, m.of != nil
-	c.outcomes.ended(before, m.runs, between, err)
+	if err != nil && before == starting {
+		c.failed, c.cause = c.failed+1, publicCause(err)
+	}
 	todo := c.ended(time.Now(), m, err == nil)
 	for i := range todo {
 		if todo[i].kind == fail {
@@ -388,7 +393,9 @@ func (p *Pool) served(c *crew, g grant, used bool) {
 		g.runs--
 	}
 	p.do(c, c.served(time.Now(), g.member))
-	c.outcomes.served(g.runs, c.always)
+	if !c.always {
+		c.failed = 0
+	}
 }
 
 // unsent is called when a worker had ended before it got its run.

@@ -32,57 +32,15 @@ type Status struct {
 	Runs int
 }
 
-// Problem is why runs have no worker, or each of them a new one.
+// Problem is why runs have no worker.
 type Problem struct {
 	Client bool
-	// Failed is the number of starts that have failed in a row. Otherwise Lost workers in a row have ended between runs, by themselves.
-	Failed, Lost int
+	// Failed is the number of starts that have failed in a row.
+	Failed int
 	// Retry is when the next start comes. It is zero if that is with the next run, or for clients if the start has begun.
 	Retry time.Time
 	// Cause is that of the last one, without output of the hook.
 	Cause string
-}
-
-// outcomes are how the workers of a group have begun and ended.
-type outcomes struct {
-	// failed counts the starts in a row that have failed; lost the workers in a row that have ended between runs, by themselves, after at most
-	// one run.
-	failed, lost int
-	cause        string
-}
-
-// manyLost is how many lost workers in a row are no coincidence. One that then stays idle for the time of steady ends the row.
-const (
-	manyLost = 3
-	steady   = time.Minute
-)
-
-// served is called when a worker has served its runs-th run. What is always there is started again even if nothing asks for it, so the row
-// of its failed starts ends only with a start.
-func (o *outcomes) served(runs int, always bool) {
-	if runs > 1 {
-		o.lost = 0
-	}
-	if !always {
-		o.failed = 0
-	}
-}
-
-// ended is called when a worker has ended: with an error if it was not to, and between if that was between runs.
-func (o *outcomes) ended(before state, runs int, between bool, err error) {
-	switch {
-	case err == nil:
-		o.lost = 0
-		return
-	case before == starting:
-		o.failed++
-	case between && runs <= 1:
-		o.lost++
-	default: // a run has failed with it, or it has served many
-		o.lost = 0
-		return
-	}
-	o.cause = publicCause(err)
 }
 
 // publicCause describes why a worker has ended, without what it printed and sent.
@@ -102,25 +60,13 @@ func publicCause(err error) string {
 	return cause
 }
 
-// problem is what the outcomes of a group say now; false if all is well.
+// problem is what the starts of a group say now; false if all is well.
 func (c *crew) problem(now time.Time) (Problem, bool) {
-	p := Problem{Client: c.key.client, Cause: c.outcomes.cause}
-	switch {
-	case c.retired:
-		return p, false
-	case c.outcomes.failed > 0:
-		p.Failed = c.outcomes.failed
-	case c.outcomes.lost >= manyLost && !slices.ContainsFunc(c.members, func(m *member) bool {
-		return m.state == idle && now.Sub(m.since) >= steady
-	}):
-		p.Lost = c.outcomes.lost
-	default:
-		return p, false
-	}
+	p := Problem{Client: c.key.client, Failed: c.failed, Cause: c.cause}
 	if c.always && c.retryAt.After(now) {
 		p.Retry = c.retryAt
 	}
-	return p, true
+	return p, !c.retired && c.failed > 0
 }
 
 // State returns the workers of a hook.

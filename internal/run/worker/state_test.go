@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -14,58 +12,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
-
-// What the starts and ends of a group's workers say about the hook.
-func TestProblems(t *testing.T) {
-	broken := func(between bool) error {
-		return fmt.Errorf("wrapped: %w",
-			&process.WorkerError{Hook: "h", Problem: "it ended", Sent: "secret", Stderr: "secret", BetweenRuns: between})
-	}
-	start := func(o *outcomes) { o.ended(starting, 0, true, broken(true)) }
-	lose := func(o *outcomes) { o.ended(idle, 1, true, broken(true)) }
-	times := func(n int, f func(*outcomes)) func(*outcomes) {
-		return func(o *outcomes) {
-			for range n {
-				f(o)
-			}
-		}
-	}
-	for name, test := range map[string]struct {
-		steps []func(*outcomes)
-		want  string
-	}{
-		"nothing":                      {nil, "0 0"},
-		"two failed starts":            {[]func(*outcomes){times(2, start)}, "2 0 it ended"},
-		"it is killed in a run":        {[]func(*outcomes){func(o *outcomes) { o.ended(serving, 0, false, broken(false)) }}, "0 0"},
-		"a run is served otherwise":    {[]func(*outcomes){start, func(o *outcomes) { o.served(1, false) }}, "0 0 it ended"},
-		"and what is always there not": {[]func(*outcomes){start, func(o *outcomes) { o.served(1, true) }}, "1 0 it ended"},
-		"lost after one run each":      {[]func(*outcomes){times(3, lose)}, "0 3 it ended"},
-		"lost before the answer is known": {[]func(*outcomes){times(3, func(o *outcomes) {
-			o.ended(serving, 0, true, broken(true))
-		})}, "0 3 it ended"},
-		"lost after many runs": {[]func(*outcomes){times(2, lose), func(o *outcomes) {
-			o.ended(idle, 9, true, broken(true))
-		}}, "0 0 it ended"},
-		"one serves a second run": {[]func(*outcomes){times(3, lose), func(o *outcomes) { o.served(2, false) }}, "0 0 it ended"},
-		"one ends as it was to":   {[]func(*outcomes){times(3, lose), func(o *outcomes) { o.ended(leaving, 1, false, nil) }}, "0 0 it ended"},
-		"no process can be started": {[]func(*outcomes){func(o *outcomes) {
-			o.ended(starting, 0, false, errors.New("h FAILED: no pipe"))
-		}}, "1 0 no pipe"},
-		"an error without the prefix": {[]func(*outcomes){func(o *outcomes) {
-			o.ended(starting, 0, false, errors.New("no pipe"))
-		}}, "1 0 no pipe"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := &outcomes{}
-			for _, step := range test.steps {
-				step(o)
-			}
-			if got := strings.TrimSpace(fmt.Sprint(o.failed, " ", o.lost, " ", o.cause)); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
-		})
-	}
-}
 
 // State shows each worker, and what is wrong as long as it is.
 func TestState(t *testing.T) {
@@ -119,22 +65,6 @@ func TestState(t *testing.T) {
 	_ = os.Remove(b.path + ".fails")
 	if got := b.run("true"); got.err != nil || len(b.pool.State("hook.sh").Problems) != 0 {
 		t.Error(got, b.pool.State("hook.sh").Problems)
-	}
-}
-
-// A program that serves one run and ends is a problem, because each run waits for a start.
-func TestWorkersThatServeOnce(t *testing.T) {
-	b := newBench(t, strings.Replace(prepared(""), `echo "$HOOK_RUN $status" >&3`, `echo "$HOOK_RUN $status" >&3; exit 0`, 1), nil)
-	for n := range manyLost + 1 {
-		if got := b.run("true"); got.err != nil {
-			t.Fatal(got)
-		}
-		b.await("its end", func() bool { return len(b.pool.State("hook.sh").Workers) == 0 })
-		all := b.pool.State("hook.sh").Problems
-		if lost := n + 1; (len(all) == 1) != (lost >= manyLost) || len(all) == 1 && (all[0].Lost != lost || all[0].Failed != 0 ||
-			all[0].Cause != "its worker ended with exit status 0") {
-			t.Errorf("after %d: %+v", lost, all)
-		}
 	}
 }
 
