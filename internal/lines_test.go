@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74363
-	testLines    = 67247
+	productLines = 74309
+	testLines    = 67061
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2212,
 	"internal/console":                   1765,
-	"internal/debug":                     6691,
+	"internal/debug":                     6687,
 	"internal/debug/history":             858,
 	"internal/dev":                       2888,
 	"internal/dev/lint":                  691,
@@ -50,12 +50,12 @@ var packageLines = map[string]int{
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2781,
+	"internal/run":                       2778,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               861,
 	"internal/run/process":               1635,
 	"internal/run/recording":             831,
-	"internal/run/worker":                830,
+	"internal/run/worker":                783,
 	"internal/run/workspace":             983,
 	"internal/schema":                    269,
 	"internal/script":                    415,
