@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -46,12 +45,5 @@ func TestHTTPAccess(t *testing.T) {
 		} else if tt.err != "" || (access != nil) != tt.asks {
 			t.Errorf("%+v: access %v", tt, access)
 		}
-	}
-}
-
-// Without HTTP hooks nothing listens.
-func TestHTTPNotNeeded(t *testing.T) {
-	if len(namesOf([]*hook.Hook{{}}, hook.OnHTTP)) > 0 {
-		t.Error("no hook needs a server")
 	}
 }

@@ -85,36 +85,27 @@ func TestPlaces(t *testing.T) {
 	outside := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
 	inside := &kube.Cluster{Config: outside.Config, Inside: true}
 	for _, test := range []struct {
-		name string
-		cl   *kube.Cluster
-		url  string
-		want endpoint
-		base string
+		name, listen, url string
+		cl                *kube.Cluster
+		want              endpoint
+		base              string
 	}{
-		{"a Service", inside, "", endpoint{namespace: "ns"}, ""},
-		{"our own address", outside, "", endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
-		{"a URL", outside, "https://a.example.com/x/", endpoint{url: "https://a.example.com/x"}, "https://a.example.com/x"},
-		{"a URL inside", inside, "https://a.example.com:1", endpoint{url: "https://a.example.com:1"}, "https://a.example.com:1"},
+		{"a Service", "", "", inside, endpoint{namespace: "ns"}, ""},
+		{"our own address", "0.0.0.0:9681", "", outside, endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
+		{"our own address of any kind", ":9681", "", outside, endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
+		{"one address", "192.0.2.7:9681", "", outside, endpoint{host: "192.0.2.7"}, "https://192.0.2.7:9681"},
+		{"a name", "localhost:9681", "", outside, endpoint{host: "localhost"}, "https://localhost:9681"},
+		{"one address of IPv6", "[2001:db8::1]:9681", "", outside, endpoint{host: "2001:db8::1"}, "https://[2001:db8::1]:9681"},
+		{"all addresses of IPv6", "[::]:9681", "", outside, endpoint{host: "127.0.0.1"}, "https://127.0.0.1:9681"},
+		{"a URL", "", "https://a.example.com/x/", outside, endpoint{url: "https://a.example.com/x"}, "https://a.example.com/x"},
+		{"a URL inside", "", "https://a.example.com:1", inside, endpoint{url: "https://a.example.com:1"}, "https://a.example.com:1"},
 	} {
-		got, err := endpointOf(test.cl, WebhookOptions{Namespace: "ns"}, WebhookServer{URL: test.url})
+		got, err := endpointOf(test.cl, WebhookOptions{Namespace: "ns"}, WebhookServer{URL: test.url, ListenAddress: test.listen})
 		if err != nil || got != test.want {
 			t.Errorf("%s: got %+v, %v", test.name, got, err)
 		}
 		if base := got.base("0.0.0.0:9681"); test.base != "" && base != test.base {
 			t.Errorf("%s: the base is %s", test.name, base)
-		}
-	}
-}
-
-// Outside a cluster a server that listens on one address is registered with that one.
-func TestPlaceOfListener(t *testing.T) {
-	outside := &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:6443"}}
-	for listen, want := range map[string]string{
-		"192.0.2.7:9680": "192.0.2.7", "[2001:db8::1]:9680": "2001:db8::1", "localhost:9680": "localhost",
-		"0.0.0.0:9680": "127.0.0.1", "[::]:9680": "127.0.0.1", ":9680": "127.0.0.1",
-	} {
-		if got, err := endpointOf(outside, WebhookOptions{}, WebhookServer{ListenAddress: listen}); err != nil || got != (endpoint{host: want}) {
-			t.Errorf("%s: got %+v, %v", listen, got, err)
 		}
 	}
 }

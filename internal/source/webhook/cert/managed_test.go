@@ -1,13 +1,13 @@
 package cert
 
 import (
+	"bytes"
 	"encoding/json"
-	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,95 +15,80 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// store is an API server with one Secret; watching is forbidden.
+// store is an API server in memory, which rejects some writes; watching is forbidden.
 type store struct {
-	mu sync.Mutex
-	// live is the Secret, or nil.
-	live    *corev1.Secret
-	version int
-	writes  int
+	*memory.Server
+	mu     sync.Mutex // guards what follows, and edits
+	writes int
 	// rejects are the statuses of the next writes, 0 accepts one.
 	rejects []int
 }
 
+func newStore() *store { return &store{Server: memory.New(memory.Options{Kinds: memory.BuiltIns()})} }
+
 func (s *store) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	status, body := http.StatusOK, any(s.live)
+	status := 0
 	switch {
 	case r.URL.Query().Get("watch") != "":
 		status = http.StatusForbidden
-	case r.Method == http.MethodGet && s.live == nil:
-		status = http.StatusNotFound
 	case r.Method != http.MethodGet:
-		status = s.write(r)
-		body = s.live
-	}
-	if status != http.StatusOK {
-		reason := map[int]string{403: "Forbidden", 404: "NotFound", 409: "Conflict", 500: "InternalError"}[status]
-		body = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status}
-	}
-	text, err := json.Marshal(body)
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(string(text))), Request: r}, err
-}
-
-func (s *store) write(r *http.Request) (status int) {
-	s.writes++
-	if len(s.rejects) > 0 {
-		status = s.rejects[0]
-		if s.rejects = s.rejects[1:]; status != 0 {
-			return status
+		s.writes++
+		if len(s.rejects) > 0 {
+			status, s.rejects = s.rejects[0], s.rejects[1:]
 		}
 	}
-	next := &corev1.Secret{}
-	if err := json.NewDecoder(r.Body).Decode(next); err != nil {
-		return http.StatusBadRequest
+	if r.Body == nil {
+		r.Body = http.NoBody
 	}
-	if (s.live == nil) != (r.Method == http.MethodPost) || s.live != nil && next.ResourceVersion != s.live.ResourceVersion {
-		return http.StatusConflict
+	w := httptest.NewRecorder()
+	if status != 0 {
+		memory.Reject(w, apierrors.NewGenericServerResponse(status, r.Method, schema.GroupResource{}, "", "", 0, false))
+	} else {
+		s.ServeHTTP(w, r)
 	}
-	if s.live != nil {
-		data := maps.Clone(s.live.Data)
-		maps.Copy(data, next.Data)
-		next.Data = data
-	}
-	s.put(next)
-	return http.StatusOK
+	return w.Result(), nil
 }
 
-func (s *store) put(next *corev1.Secret) {
-	s.version++
-	if s.live = next; next != nil {
-		next.ResourceVersion = strconv.Itoa(s.version)
+// send sends a request of another client, and returns the Secret; nil if there is none.
+func (s *store) send(method string, body *corev1.Secret) *corev1.Secret {
+	text, _ := json.Marshal(body)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(method, "/api/v1/namespaces/ns/secrets/tls", bytes.NewReader(text)))
+	o := &corev1.Secret{}
+	if json.Unmarshal(w.Body.Bytes(), o) != nil || w.Code != http.StatusOK {
+		return nil
 	}
+	return o
 }
 
 // edit changes the Secret, if there is one, as another client.
 func (s *store) edit(change func(data map[string][]byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live == nil {
-		return
+	if o := s.send(http.MethodGet, nil); o != nil {
+		o.Data = maps.Clone(o.Data)
+		if o.Data == nil {
+			o.Data = map[string][]byte{}
+		}
+		change(o.Data)
+		s.send(http.MethodPut, o)
 	}
-	next := s.live.DeepCopy()
-	if next.Data == nil {
-		next.Data = map[string][]byte{}
-	}
-	change(next.Data)
-	s.put(next)
 }
 
 // source is a Source whose state is in the store.
 func (s *store) source(t *testing.T, names ...string) (*Source, *recorder) {
 	t.Helper()
-	client, err := kube.NewClient(&rest.Config{Host: "https://offline", Transport: s, QPS: -1})
+	client, err := kube.NewClient(kube.Over(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +103,7 @@ func (s *store) source(t *testing.T, names ...string) (*Source, *recorder) {
 // A replica that cannot write takes what others wrote.
 func TestCannotWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{}
+		s := newStore()
 		other, _ := s.source(t, "a")
 		s.rejects = []int{403, 403}
 		k, lines := s.source(t, "b")
@@ -134,7 +119,7 @@ func TestCannotWrite(t *testing.T) {
 // Replicas that want different names do not take the certificate from each other.
 func TestDifferentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{}
+		s := newStore()
 		a, _ := s.source(t, "a", "10.0.0.1")
 		b, _ := s.source(t, "b")
 		run(t, a)
@@ -169,7 +154,7 @@ func TestHostileWriter(t *testing.T) {
 				rapid.SampledFrom([]int{0, 403, 409, 500}).Draw(rt, "code")}
 		}), 0, 10).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
-			s := &store{}
+			s := newStore()
 			var sources []*Source
 			for range 2 {
 				source, _ := s.source(t, "a")
@@ -181,7 +166,7 @@ func TestHostileWriter(t *testing.T) {
 				s.mu.Lock()
 				s.rejects = append(s.rejects, step.code)
 				if step.does == "deletes" {
-					s.put(nil)
+					s.send(http.MethodDelete, nil)
 				}
 				s.mu.Unlock()
 				if edit := edits[step.does]; edit != nil {
@@ -189,11 +174,12 @@ func TestHostileWriter(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Hour)
-			there := decode(s.live.Data)
+			live := s.send(http.MethodGet, nil)
+			there := decode(live.Data)
 			for _, source := range sources {
 				if there.serving == nil || !leaf(t, source).Equal(there.serving.Leaf) || !slices.Equal(source.Bundle(), there.bundle()) ||
 					source.Token("/a") != token(there.secrets[0], "/a") {
-					t.Fatalf("the Secret has %v", slices.Sorted(maps.Keys(s.live.Data)))
+					t.Fatalf("the Secret has %v", slices.Sorted(maps.Keys(live.Data)))
 				}
 			}
 			trusts(t, there.bundle(), there.serving.Leaf, "a", time.Now())
@@ -210,7 +196,7 @@ func TestHostileWriter(t *testing.T) {
 // Replicas agree on tokens. They do not change with the certificate; after the secret was moved the last one's stay valid.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{}
+		s := newStore()
 		one, _ := s.source(t, "a")
 		two, _ := s.source(t, "a")
 		first := one.Token("/a")
