@@ -64,7 +64,7 @@ var directions = []struct {
 			"internal/telemetry/logonce"}, "a stage that makes events, and compares its objects with the answers to changes"},
 	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
-	{"internal/source/webhook/keep", []string{"internal/hook", "internal/kube", "internal/telemetry/logonce"}, "objects of the cluster"},
+	{"internal/source/webhook/keep", []string{"internal/hook", "internal/kube"}, "objects of the cluster"},
 	{"internal/source/webhook/cert", []string{"internal/filewatch", "internal/kube", "internal/source/webhook/keep"},
 		"certificates for any server"},
 	{"internal/source/webhook/admission",

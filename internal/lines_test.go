@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74309
+	productLines = 74296
 	testLines    = 67030
 )
 
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1605,
 	"internal/httpserver":                1008,
 	"internal/jq":                        1621,
-	"internal/kube":                      1508,
+	"internal/kube":                      1495,
 	"internal/lifecycle":                 1872,
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,

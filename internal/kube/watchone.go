@@ -87,16 +87,17 @@ type Backoff struct {
 	// Min is the first delay, by default 1 s. It doubles up to Max, by default 1 min, until a watch lasts longer than a
 	// minute.
 	Min, Max time.Duration
-	// Forbidden is the delay while the permission to watch is missing, by default 1 min.
-	Forbidden time.Duration
 }
+
+// forbidden is the delay while the permission to watch is missing.
+const forbidden = time.Minute
 
 // WatchOne calls watch again whenever it returns, with back-off, until ctx ends. It calls closed after each return, with
 // nil if the server has ended the watch as usual: then the client reads the object by itself until the next watch is open,
 // and also where watching is forbidden.
 func WatchOne(ctx context.Context, b Backoff, watch func(context.Context) error, closed func(err error)) {
 	const stable = time.Minute
-	b.Min, b.Max, b.Forbidden = cmp.Or(b.Min, time.Second), cmp.Or(b.Max, time.Minute), cmp.Or(b.Forbidden, time.Minute)
+	b.Min, b.Max = cmp.Or(b.Min, time.Second), cmp.Or(b.Max, time.Minute)
 	delay := b.Min
 	for {
 		start := time.Now()
@@ -110,27 +111,13 @@ func WatchOne(ctx context.Context, b Backoff, watch func(context.Context) error,
 		}
 		pause := delay/2 + rand.N(delay/2+1)
 		if apierrors.IsForbidden(err) {
-			pause = b.Forbidden
+			pause = forbidden
 		}
 		delay = min(2*delay, b.Max)
 		if !Wait(ctx, pause, nil) {
 			return
 		}
 	}
-}
-
-// Follow watches the object until ctx ends, and wakes a client whenever it may have changed: the client reads the object itself, so the
-// order of events does not matter. It also does so after each watch, so that where watching is forbidden, the client reads the object once
-// per Forbidden of the back-off. Report receives nil when a watch is open, and the error that has ended one.
-func (o One) Follow(ctx context.Context, b Backoff, wake chan<- struct{}, report func(error)) {
-	WatchOne(ctx, b, func(ctx context.Context) error {
-		return o.Watch(ctx, func() { report(nil); Wake(wake) }, func(bool, []byte) { Wake(wake) })
-	}, func(err error) {
-		if err != nil {
-			report(err)
-		}
-		Wake(wake)
-	})
 }
 
 // Wake sends on a channel for one token, unless there is one.

@@ -82,7 +82,7 @@ func TestWatchOneBackoff(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var pauses []time.Duration
 		last, closed := time.Now(), 0
-		WatchOne(ctx, Backoff{Min: 2 * time.Second, Max: 8 * time.Second, Forbidden: 5 * time.Minute}, func(ctx context.Context) error {
+		WatchOne(ctx, Backoff{Min: 2 * time.Second, Max: 8 * time.Second}, func(ctx context.Context) error {
 			pauses = append(pauses, time.Since(last))
 			if len(pauses) > len(results) {
 				stop()
@@ -95,7 +95,7 @@ func TestWatchOneBackoff(t *testing.T) {
 			last = time.Now()
 			return err
 		}, func(error) { closed++ })
-		for i, limit := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 5 * time.Minute, 5 * time.Minute,
+		for i, limit := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second, time.Minute, time.Minute,
 			2 * time.Second, 4 * time.Second} {
 			if pauses[i] > limit || pauses[i] < limit/2 {
 				t.Errorf("pause %d is %s, want %s to %s", i, pauses[i], limit/2, limit)
@@ -104,7 +104,7 @@ func TestWatchOneBackoff(t *testing.T) {
 		if closed != len(results) {
 			t.Errorf("%d ends were reported, want %d", closed, len(results))
 		}
-		if !slices.Equal(pauses[4:6], []time.Duration{5 * time.Minute, 5 * time.Minute}) {
+		if !slices.Equal(pauses[4:6], []time.Duration{time.Minute, time.Minute}) {
 			t.Errorf("pauses while forbidden: %s", pauses[4:6])
 		}
 	})

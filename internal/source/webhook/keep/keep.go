@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
 const (
@@ -124,15 +123,16 @@ func (o *Object) Attempt(ctx context.Context) (err error) {
 	return err
 }
 
-// watch wakes Run when the object has changed, and once a minute without the permission to watch.
+// watch wakes Run, which reads the object itself, whenever it may have changed, and after each watch: once a minute where it is forbidden.
 func (o *Object) watch(ctx context.Context, wake chan<- struct{}) {
-	var logged logonce.Dedup
-	o.Follow(ctx, kube.Backoff{}, wake, func(err error) {
-		if !apierrors.IsForbidden(err) {
-			return
-		}
-		if _, due := logged.Due("", ""); due {
+	reported := false
+	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
+		return o.Watch(ctx, func() { kube.Wake(wake) }, func(bool, []byte) { kube.Wake(wake) })
+	}, func(err error) {
+		if apierrors.IsForbidden(err) && !reported {
 			o.Log.Warn("No permission to watch: changes by others are noticed within a minute", "error", o.Explain(err).Error())
+			reported = true
 		}
+		kube.Wake(wake)
 	})
 }
