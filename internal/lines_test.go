@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74296
-	testLines    = 67030
+	productLines = 74194
+	testLines    = 66994
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -28,7 +28,7 @@ var packageLines = map[string]int{
 	"internal/debug":                     6687,
 	"internal/debug/history":             858,
 	"internal/dev":                       2888,
-	"internal/dev/lint":                  691,
+	"internal/dev/lint":                  589,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2258,

@@ -426,7 +426,7 @@ func shards(h *hook.Hook) (found []lint.Finding) {
 func (r *linted) addWarnings() {
 	for _, w := range r.answer.Warnings {
 		line, column := r.place(w.Path, w.Problem)
-		r.addAt(line, column, lint.Warning, lint.InFile(r.source, r.answer.Stdout, w.String()), "")
+		r.addAt(line, column, lint.Warning, lint.OfOutput(w.String()), "")
 	}
 }
 
@@ -448,7 +448,7 @@ func (r *linted) addFailure(l *linter, name string, err error) {
 			hint := v.Hint
 			v.Hint = ""
 			if v.Path == "" {
-				v.Problem = lint.InFile(r.source, r.answer.Stdout, v.Problem) + shownLine(r.answer.Stdout, v.Problem)
+				v.Problem += shownLine(r.answer.Stdout, v.Problem)
 			}
 			r.addAt(line, column, lint.Error, v.String()+more, hint)
 			more = "" // the first one has it
