@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74194
-	testLines    = 66994
+	productLines = 74120
+	testLines    = 66970
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,8 +27,8 @@ var packageLines = map[string]int{
 	"internal/console":                   1765,
 	"internal/debug":                     6687,
 	"internal/debug/history":             858,
-	"internal/dev":                       2888,
-	"internal/dev/lint":                  589,
+	"internal/dev":                       2883,
+	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2258,
@@ -58,7 +58,7 @@ var packageLines = map[string]int{
 	"internal/run/worker":                783,
 	"internal/run/workspace":             983,
 	"internal/schema":                    269,
-	"internal/script":                    415,
+	"internal/script":                    388,
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,

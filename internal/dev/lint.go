@@ -337,7 +337,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 		// The operator needs no permission to read what the system can execute.
 		r.add(lint.Warning, "cannot read it, its syntax is not checked: "+err.Error(), "")
 	} else {
-		r.findings = append(lint.Start(s, l.programs.exists), l.syntax(ctx, s, f.Path)...)
+		r.findings = l.syntax(ctx, s, f.Path)
 		if slices.ContainsFunc(r.findings, func(f lint.Finding) bool { return f.Level == lint.Error }) {
 			return r // the config call would fail because of this
 		}
@@ -454,7 +454,7 @@ func (r *linted) addFailure(l *linter, name string, err error) {
 			more = "" // the first one has it
 		}
 	case errors.As(err, &call):
-		message := "the call with --config failed: " + call.Err.Error() + wrote(call.Stderr)
+		message := "the call with --config failed: " + strings.ReplaceAll(call.Err.Error(), l.root, l.shown) + wrote(call.Stderr)
 		if hint := elsewhere(l.libraries, r.source.Path, l.root); hint != "" {
 			r.add(lint.Warning, "not checked: "+message, hint)
 		} else if by, _ := l.libraries.Of(name); len(by) > 0 {

@@ -31,11 +31,6 @@ func (p programs) find(name string) (string, bool) {
 	return "", false
 }
 
-func (p programs) exists(name string) bool {
-	_, ok := p.find(name)
-	return ok
-}
-
 // check runs a program that checks a file. It is a lint.Check.
 func (p programs) check(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error) {
 	path, found := p.find(program)

@@ -22,46 +22,19 @@ type Source struct {
 	SourcedIn string
 }
 
-// Interpreter is the first line of a script: the program that runs it.
-type Interpreter struct {
-	// Path is what the kernel starts, Name the program that reads the script: for "#!/usr/bin/env bash" they are
-	// "/usr/bin/env" and "bash".
-	Path, Name string
-	// ViaEnv reports that env looks up Name in PATH.
-	ViaEnv bool
-}
-
-// Interpreter parses the first line; false means that there is no #!.
-func (s Source) Interpreter() (Interpreter, bool) {
-	line, isScript := bytes.CutPrefix(s.FirstLine(), []byte("#!"))
-	if !isScript {
-		return Interpreter{}, false
+// interpreter is the name of the program that reads a script, by the first line; false means that there is no #!.
+func (s Source) interpreter() (name string, isScript bool) {
+	line, _, _ := bytes.Cut(s.Text, []byte("\n"))
+	if line, isScript = bytes.CutPrefix(line, []byte("#!")); !isScript {
+		return "", false
 	}
-	words := strings.Fields(string(line))
-	if len(words) == 0 {
-		return Interpreter{}, true
-	}
-	i := Interpreter{Path: words[0], Name: path.Base(words[0])}
-	if i.Name != "env" {
-		return i, true
-	}
-	for _, word := range words[1:] {
-		if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
-			i.Name, i.ViaEnv = path.Base(word), word == path.Base(word)
+	for i, word := range strings.Fields(string(line)) {
+		if name = path.Base(word); name != "env" && (i == 0 || !strings.HasPrefix(word, "-") && !strings.Contains(word, "=")) {
 			break
 		}
 	}
-	return i, true
+	return name, true
 }
-
-// FirstLine is the first line without its end.
-func (s Source) FirstLine() []byte {
-	line, _, _ := bytes.Cut(s.Text, []byte("\n"))
-	return line
-}
-
-// ByteOrderMark begins files of some editors; the kernel does not see #! behind it.
-const ByteOrderMark = "\xef\xbb\xbf"
 
 // IsBinary reports whether the file begins like a program that needs no interpreter.
 func (s Source) IsBinary() bool {
@@ -70,7 +43,7 @@ func (s Source) IsBinary() bool {
 
 // LooksLikeHook reports whether a file that cannot be executed is probably meant to be a hook.
 func (s Source) LooksLikeHook() bool {
-	_, isScript := s.Interpreter()
+	_, isScript := s.interpreter()
 	for _, sign := range []string{"--config", "__config__", "configVersion", "BINDING_CONTEXT_PATH"} {
 		if isScript && bytes.Contains(s.Text, []byte(sign)) {
 			return true
@@ -87,12 +60,12 @@ var dialects = map[string]syntax.LangVariant{
 // Shell is the shell that runs a script: the one that sources it, that of its first line, or else that of its extension. The
 // extension sh names no shell, so such a file may use what bash has.
 func (s Source) Shell() (name string, dialect syntax.LangVariant, ok bool) {
-	program, isScript := s.Interpreter()
+	program, isScript := s.interpreter()
 	switch {
 	case s.SourcedIn != "":
 		name = s.SourcedIn
 	case isScript:
-		name = program.Name
+		name = program
 	case path.Ext(s.Path) == ".sh":
 		name = "bash"
 	default:
@@ -107,8 +80,8 @@ func IsPosix(shell string) bool { return dialects[shell] == syntax.LangPOSIX }
 
 // IsPython reports whether Python 3 runs a file.
 func (s Source) IsPython() bool {
-	if program, isScript := s.Interpreter(); isScript {
-		return strings.HasPrefix(program.Name, "python") && !strings.HasPrefix(program.Name, "python2")
+	if program, isScript := s.interpreter(); isScript {
+		return strings.HasPrefix(program, "python") && !strings.HasPrefix(program, "python2")
 	}
 	return path.Ext(s.Path) == ".py"
 }

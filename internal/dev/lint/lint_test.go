@@ -98,30 +98,6 @@ func TestShellDisagrees(t *testing.T) {
 	}
 }
 
-func TestStart(t *testing.T) {
-	exists := func(program string) bool {
-		return program == "/bin/sh" || program == "/usr/bin/env" || program == "bash"
-	}
-	for text, want := range map[string]string{
-		"#!/bin/sh\n":                     "",
-		"#! /bin/sh -e\n":                 "",
-		"#!/usr/bin/env bash\n":           "",
-		"#!/usr/bin/env -S X=1 bash -e\n": "",
-		"\x7fELF\x02\x01\x01\x00":         "",
-		"":                                "the file is empty",
-		"echo\n":                          "does not say what runs",
-		"#!\n":                            "followed by no interpreter",
-		"#!/bin/sh\r\n":                   "Windows line ends",
-		"#!/bin/zsh\n":                    `"/bin/zsh" does not exist here`,
-		"#!/usr/bin/env python3\n":        `env does not find "python3"`,
-	} {
-		got := lines(Start(script.Source{Path: "a", Text: []byte(text)}, exists))
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: %q, not %q", text, got, want)
-		}
-	}
-}
-
 // TestContexts checks what is reported about the contexts that a hook reads.
 func TestContexts(t *testing.T) {
 	pods := []hook.Kubernetes{{Added: true}}

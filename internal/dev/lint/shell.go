@@ -72,11 +72,8 @@ func describe(err error) (line, column int, message string) {
 	return 0, 0, err.Error()
 }
 
-// carriageReturns warns of Windows line ends in a script whose first line has none.
+// carriageReturns warns of Windows line ends in a script.
 func carriageReturns(s script.Source) []Finding {
-	if bytes.HasSuffix(s.FirstLine(), []byte("\r")) {
-		return nil // the file cannot even be started
-	}
 	if at := bytes.Index(s.Text, []byte("\r\n")); at >= 0 {
 		return []Finding{finding(s, 1+bytes.Count(s.Text[:at], []byte("\n")), at-bytes.LastIndexByte(s.Text[:at], '\n'), Warning,
 			"the line ends with a carriage return, which becomes a part of its last word",
