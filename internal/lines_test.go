@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74120
-	testLines    = 66970
+	productLines = 74107
+	testLines    = 66966
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,7 +27,7 @@ var packageLines = map[string]int{
 	"internal/console":                   1765,
 	"internal/debug":                     6687,
 	"internal/debug/history":             858,
-	"internal/dev":                       2883,
+	"internal/dev":                       2870,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,

@@ -16,7 +16,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
-	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 // InitOptions are those of Init.
@@ -102,7 +101,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 	if o.Reconcile {
 		done.Session = fit.session(o.NoTest)
 	}
-	if !slices.ContainsFunc(filepath.SplitList(o.Path), func(dir string) bool { return testfile.IsExecutable(filepath.Join(dir, l.needs)) }) {
+	if lookUp(l.needs, o.Path) == "" {
 		done.Missing = l.needs
 	}
 	return done, nil

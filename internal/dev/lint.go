@@ -18,7 +18,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
-	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -52,7 +51,6 @@ type linter struct {
 	opts     Options
 	lint     LintOptions
 	discover hookset.Options
-	programs programs
 	// shown is the directory as the user wrote it, root the same without links.
 	shown, root string
 	// sources are the texts of all files that can be read, by their names below root, and libraries those that others source.
@@ -75,8 +73,7 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	l.opts, l.programs = o, programs{o.Env, process.New(process.Options{})}
-	l.discover = discovery(o)
+	l.opts, l.discover = o, discovery(o)
 
 	root, entries, err := hookset.Entries(o.HooksDir)
 	if err != nil {
@@ -327,7 +324,7 @@ func unreadable(path string, err error) lint.Finding {
 }
 
 func (l *linter) syntax(ctx context.Context, s script.Source, file string) []lint.Finding {
-	return append(lint.Shell(ctx, s, file, l.programs.check), lint.Python(ctx, s, file, l.programs.check)...)
+	return append(lint.Shell(ctx, s, file, l.check), lint.Python(ctx, s, file, l.check)...)
 }
 
 // hook checks a hook file and its configuration.

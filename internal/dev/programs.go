@@ -12,34 +12,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// programs are what an environment's PATH leads to.
-type programs struct {
-	env      []string
-	executor *process.Executor
-}
-
-// find returns the path of a program: of one without slashes that of the first file in PATH which can be executed.
-func (p programs) find(name string) (string, bool) {
-	if strings.Contains(name, "/") {
-		return name, testfile.IsExecutable(name)
-	}
-	for _, dir := range filepath.SplitList(process.Variable(p.env, "PATH")) {
+// lookUp returns the path of a program by a variable PATH; empty without one.
+func lookUp(name, variable string) string {
+	for _, dir := range filepath.SplitList(variable) {
 		if path := filepath.Join(dir, name); testfile.IsExecutable(path) {
-			return path, true
+			return path
 		}
 	}
-	return "", false
+	return ""
 }
 
-// check runs a program that checks a file. It is a lint.Check.
-func (p programs) check(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error) {
-	path, found := p.find(program)
-	if !found {
+// check runs a program that checks a file, with the environment of hooks. It is a lint.Check.
+func (l *linter) check(ctx context.Context, program string, args ...string) (stderr []byte, found bool, err error) {
+	path := lookUp(program, process.Variable(l.opts.Env, "PATH"))
+	if path == "" {
 		return nil, false, nil
 	}
 	var out strings.Builder
-	_, err = p.executor.Execute(ctx, process.Invocation{
-		Hook: program, Path: path, Args: args, Dir: "/", Env: p.env,
+	_, err = l.discover.Executor.Execute(ctx, process.Invocation{
+		Hook: program, Path: path, Args: args, Dir: "/", Env: l.opts.Env,
 		Stdout: func([]byte) {}, Stderr: func(line []byte) { out.Write(line); out.WriteByte('\n') },
 	})
 	return []byte(out.String()), true, err

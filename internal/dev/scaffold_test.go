@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
-	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
@@ -22,12 +21,9 @@ func atWork(dir string) Options {
 // need skips a test if a program is missing.
 func need(t *testing.T, o Options, program string) {
 	t.Helper()
-	for _, dir := range filepath.SplitList(process.Variable(o.Env, "PATH")) {
-		if testfile.IsExecutable(filepath.Join(dir, program)) {
-			return
-		}
+	if lookUp(program, process.Variable(o.Env, "PATH")) == "" {
+		t.Skipf("needs %s", program)
 	}
-	t.Skipf("needs %s", program)
 }
 
 // check runs lint --strict and test on a directory of hooks.
