@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74107
-	testLines    = 66966
+	productLines = 74069
+	testLines    = 66968
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -31,8 +31,8 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2258,
-	"internal/dev/testfile":              1783,
+	"internal/dev/simulate":              2260,
+	"internal/dev/testfile":              1743,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
 	"internal/effect/applyset":           3643,

@@ -3,19 +3,19 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // Actual returns the result in the form of expectations.
 func (r *Result) Actual() (*testfile.Actual, error) {
 	a := &testfile.Actual{
-		Runs: r.Runs, Exit: r.Exit, Stdout: r.Stdout, Stderr: r.Stderr, Calls: r.Calls, HTTP: expectedHTTP(r.HTTP),
+		Exit:    r.Exit,
 		Present: func(ref string) bool { _, err := findIn(r.server, ref); return err == nil },
 		Object:  r.expectedObject, Missing: r.missingObject,
 	}
@@ -25,31 +25,33 @@ func (r *Result) Actual() (*testfile.Actual, error) {
 	if r.Failed != nil {
 		a.Failed = r.Failed.Error()
 	}
-	var errs []error
-	tree := func(form any) any {
-		text, err := json.Marshal(form)
-		if err == nil {
-			form, err = testfile.Tree(text)
-		}
-		errs = append(errs, err)
-		return form
+	operations := make([]wire.Operation, len(r.Patches))
+	for i := range r.Patches {
+		operations[i] = wire.FormatPatch(&r.Patches[i])
 	}
-	a.Result, _ = tree(r.File).(map[string]any)
-	a.Admission, _ = tree(r.Admission).(map[string]any)
-	switch c := r.Conversion; {
+	text, err := json.Marshal(map[string]any{
+		"runs": r.Runs, "stdout": append([]string{}, r.Stdout...), "stderr": append([]string{}, r.Stderr...), "operations": operations,
+		"metrics": append([]effect.Metric{}, r.Metrics...), "calls": append([][]string{}, r.Calls...),
+		"result": cmp.Or(r.File, &effect.Result{}), "admission": r.Admission, "conversion": expectedConversion(r.Conversion),
+		"http": expectedHTTP(r.HTTP),
+	})
+	if err != nil {
+		return nil, err
+	}
+	tree, err := testfile.Tree(text)
+	a.Values, _ = tree.(map[string]any)
+	return a, err
+}
+
+// expectedConversion returns a response in the form of expectations.
+func expectedConversion(c *effect.ConversionAnswer) map[string]any {
+	switch {
 	case c == nil:
+		return nil
 	case c.Failure != "":
-		a.Conversion = map[string]any{"failure": c.Failure}
-	default:
-		a.Conversion = map[string]any{"objects": tree(append([]json.RawMessage{}, c.Objects...))}
+		return map[string]any{"failure": c.Failure}
 	}
-	for _, p := range r.Patches {
-		a.Operations = append(a.Operations, tree(wire.FormatPatch(&p)))
-	}
-	for _, m := range r.Metrics {
-		a.Metrics = append(a.Metrics, tree(m))
-	}
-	return a, errors.Join(errs...)
+	return map[string]any{"objects": append([]json.RawMessage{}, c.Objects...)}
 }
 
 // expectedHTTP returns a response in the form of expectations, whose headers are texts.
@@ -61,7 +63,7 @@ func expectedHTTP(h *wire.HTTP) map[string]any {
 	for name, values := range h.Headers {
 		headers[name] = strings.Join(values, ", ")
 	}
-	tree := map[string]any{"status": int64(h.Status), "headers": headers}
+	tree := map[string]any{"status": h.Status, "headers": headers}
 	if h.BodyBase64 == nil {
 		tree["body"] = h.Body
 	}

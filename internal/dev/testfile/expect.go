@@ -83,19 +83,13 @@ func inFull(metrics []any) []any {
 	return full
 }
 
-// Actual is what came of a case, as trees of JSON.
+// Actual is what came of a case.
 type Actual struct {
-	Runs int
 	// Exit and Error are those of the last run.
-	Exit                int
-	Error               string
-	Stdout, Stderr      []string
-	Operations, Metrics []any
-	Calls               [][]string
-	// Admission, Conversion and HTTP are nil without such a request.
-	Admission, Conversion, HTTP map[string]any
-	// Result is the result file of the last run.
-	Result map[string]any
+	Exit  int
+	Error string
+	// Values are trees of JSON by the keys of other expectations; answers are nil without such a request.
+	Values map[string]any
 	// Failed is the error of a run, other than the last one, that had no further attempt.
 	Failed string
 	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; nil if there is none.
@@ -161,7 +155,7 @@ func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
 		}
 	case "stdout", "stderr":
 		for _, pattern := range expected.([]any) {
-			if lines := actual.([]string); !slices.ContainsFunc(lines, func(l string) bool { return matches(pattern.(string), l) }) {
+			if lines := actual.([]any); !slices.ContainsFunc(lines, func(l any) bool { return matches(pattern.(string), l.(string)) }) {
 				fail("no line of "+x.Key+" is "+pattern.(string), printed(lines)...)
 			}
 		}
@@ -204,14 +198,14 @@ func (a *Actual) missing(x Expected, expected, actual []any) (wanted, there []an
 	return wanted, there, failures
 }
 
-func printed(lines []string) []string {
+func printed(lines []any) []string {
 	const most = 20
 	if len(lines) == 0 {
 		return []string{"  (it is empty)"}
 	}
 	var shown []string
 	for _, l := range lines[max(0, len(lines)-most):] {
-		shown = append(shown, "+ "+l)
+		shown = append(shown, "+ "+l.(string))
 	}
 	return shown
 }
@@ -219,36 +213,10 @@ func printed(lines []string) []string {
 // of returns the actual value of a key. after has the objects that are expected.
 func (a *Actual) of(x Expected) any {
 	switch x.Key {
-	case "runs":
-		return int64(a.Runs)
 	case "exit":
 		return int64(a.Exit)
 	case "error":
 		return a.Error
-	case "stdout":
-		return a.Stdout
-	case "stderr":
-		return a.Stderr
-	case "operations":
-		return append([]any{}, a.Operations...)
-	case "metrics":
-		return append([]any{}, a.Metrics...)
-	case "calls":
-		list := []any{}
-		for _, call := range a.Calls {
-			words := []any{}
-			for _, word := range call {
-				words = append(words, word)
-			}
-			list = append(list, words)
-		}
-		return list
-	case "admission":
-		return orNil(a.Admission)
-	case "conversion":
-		return orNil(a.Conversion)
-	case "result":
-		return a.Result
 	case "http":
 		return a.http(x.Value)
 	case "after":
@@ -258,17 +226,18 @@ func (a *Actual) of(x Expected) any {
 		}
 		return list
 	}
-	return nil
+	return a.Values[x.Key]
 }
 
 // http returns the response. A body that is expected as a tree is parsed.
 func (a *Actual) http(expected any) any {
 	want, _ := expected.(map[string]any)
-	text, isText := a.HTTP["body"].(string)
+	response, _ := a.Values["http"].(map[string]any)
+	text, isText := response["body"].(string)
 	if _, asText := want["body"].(string); asText || want["body"] == nil || !isText {
-		return orNil(a.HTTP)
+		return a.Values["http"]
 	}
-	response := maps.Clone(a.HTTP)
+	response = maps.Clone(response)
 	if tree, err := Tree([]byte(text)); err == nil {
 		response["body"] = tree
 	}
@@ -301,11 +270,4 @@ func alikeDurations(expected, actual any) any {
 		}
 	}
 	return expected
-}
-
-func orNil(tree map[string]any) any {
-	if tree == nil {
-		return nil
-	}
-	return tree
 }

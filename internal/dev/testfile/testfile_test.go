@@ -114,7 +114,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var outcomes []Outcome
-		actual := &Actual{Runs: 1, Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil },
+		actual := &Actual{Values: map[string]any{"runs": int64(1), "stdout": []any{}, "stderr": []any{}},
+			Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil },
 			Missing: func(map[string]any) string { return "" }}
 		for _, c := range file.Cases {
 			outcomes = append(outcomes, Outcome{c, actual})

@@ -187,11 +187,9 @@ func (e *Expect) edits(a *Actual) (edits map[*yaml.Node][]*yaml.Node, added []*y
 	switch {
 	case len(e.Keys) == 0:
 		add("exit", a.Exit)
-		add("operations", append([]any{}, a.Operations...))
-		add("metrics", append([]any{}, a.Metrics...))
-		for key, answer := range map[string]map[string]any{"admission": a.Admission, "conversion": a.Conversion, "http": a.HTTP} {
-			if answer != nil { // there is one at most
-				add(key, answer)
+		for _, key := range []string{"operations", "metrics", "admission", "conversion", "http"} {
+			if v := a.Values[key]; v != nil {
+				add(key, v)
 			}
 		}
 	case a.Exit != 0 && !e.Has("exit") && !e.Has("error"):
@@ -261,10 +259,10 @@ func (e *Expect) updated(x Expected, a *Actual) (updated any, differs bool) {
 	case "error":
 		return escape(a.Error), true
 	case "stdout", "stderr":
-		lines := actual.([]string)
+		lines := actual.([]any)
 		escaped := make([]any, len(lines))
 		for i, line := range lines {
-			escaped[i] = escape(line)
+			escaped[i] = escape(line.(string))
 		}
 		return escaped, len(lines) > 0
 	case "absent":

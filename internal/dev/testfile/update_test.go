@@ -10,7 +10,8 @@ func TestUpdate(t *testing.T) {
 		"spec": map[string]any{"x": int64(1)}}
 	actual := func(change func(a *Actual)) *Actual {
 		a := &Actual{
-			Runs: 1, Stdout: []string{"two", "a * b"},
+			Values: map[string]any{"runs": int64(1), "stdout": []any{"two", "a * b"}, "stderr": []any{}, "operations": []any{},
+				"metrics": []any{}, "result": map[string]any{}},
 			Present: func(ref string) bool { return ref == "pod/a" },
 			Missing: func(map[string]any) string { return "there is none" },
 			Object: func(want map[string]any) any {
@@ -91,7 +92,7 @@ func TestUpdate(t *testing.T) {
 			before: "cases:\n- name: a\n  expect:\n    metrics: # those\n    # of the first run\n    - name: b\n      value: 2 # two\n    # " +
 				"end\n    runs: 1\n",
 			after:  "cases:\n- name: a\n  expect:\n    metrics: # those\n    - name: c\n      value: 3\n    # end\n    runs: 1\n",
-			actual: func(a *Actual) { a.Metrics = []any{map[string]any{"name": "c", "value": int64(3)}} },
+			actual: func(a *Actual) { a.Values["metrics"] = []any{map[string]any{"name": "c", "value": int64(3)}} },
 		},
 		"a block that becomes empty": {
 			before: "cases:\n- name: a\n  expect:\n    metrics:\n    - name: b\n    runs: 1\n",
@@ -103,7 +104,7 @@ func TestUpdate(t *testing.T) {
 			after: "cases:\n- name: a\n  expect: {metrics: [{action: set, name: b, value: 3}, {action: add, name: c, value: 1}]}\n- name: d\n" +
 				"  expect: {metrics: [{name: b, set: 3}, {name: c, add: 1}]}\n",
 			actual: func(a *Actual) {
-				a.Metrics = []any{map[string]any{"action": "set", "name": "b", "value": int64(3)},
+				a.Values["metrics"] = []any{map[string]any{"action": "set", "name": "b", "value": int64(3)},
 					map[string]any{"action": "add", "name": "c", "value": int64(1)}}
 			},
 		},
@@ -114,7 +115,7 @@ func TestUpdate(t *testing.T) {
 				"name: abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\n    runs: 1\n",
 			actual: func(a *Actual) {
 				const long = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
-				a.Metrics = []any{map[string]any{"name": long, "group": long}}
+				a.Values["metrics"] = []any{map[string]any{"name": long, "group": long}}
 			},
 		},
 		"nothing is expected yet": {
@@ -131,7 +132,7 @@ func TestUpdate(t *testing.T) {
 		"numbers are not cut": {
 			before: "cases:\n- name: a\n  expect: {metrics: [{value: 1.50}], runs: 0x10}\n",
 			after:  "cases:\n- name: a\n  expect: {metrics: [{value: 2}], runs: 1}\n",
-			actual: func(a *Actual) { a.Metrics = []any{map[string]any{"value": int64(2)}} },
+			actual: func(a *Actual) { a.Values["metrics"] = []any{map[string]any{"value": int64(2)}} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
