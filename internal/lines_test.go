@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74069
+	productLines = 74035
 	testLines    = 66968
 )
 
@@ -31,7 +31,7 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2260,
+	"internal/dev/simulate":              2226,
 	"internal/dev/testfile":              1743,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,

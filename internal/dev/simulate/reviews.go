@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
@@ -67,37 +69,6 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var jsonBody = http.Header{"Content-Type": {"application/json"}}
 
-// group is the form of kinds and resources in reviews.
-type group struct {
-	Group    string `json:"group"`
-	Version  string `json:"version"`
-	Kind     string `json:"kind,omitempty"`
-	Resource string `json:"resource,omitempty"`
-}
-
-type userInfo struct {
-	Username string   `json:"username"`
-	Groups   []string `json:"groups,omitempty"`
-}
-
-// admissionRequest is the request of a review.
-type admissionRequest struct {
-	UID             string          `json:"uid"`
-	Kind            group           `json:"kind"`
-	Resource        group           `json:"resource"`
-	SubResource     string          `json:"subResource,omitempty"`
-	RequestKind     group           `json:"requestKind"`
-	RequestResource group           `json:"requestResource"`
-	Name            string          `json:"name,omitempty"`
-	Namespace       string          `json:"namespace,omitempty"`
-	Operation       string          `json:"operation"`
-	UserInfo        userInfo        `json:"userInfo"`
-	Object          json.RawMessage `json:"object"`
-	OldObject       json.RawMessage `json:"oldObject"`
-	DryRun          bool            `json:"dryRun"`
-	Options         json.RawMessage `json:"options"`
-}
-
 // connects are the resources of the objects of CONNECT.
 var connects = map[string]string{
 	"PodExecOptions": "pods/exec", "PodAttachOptions": "pods/attach", "PodPortForwardOptions": "pods/portforward",
@@ -123,23 +94,24 @@ func (s *simulation) review(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q := admissionRequest{
-		Kind: group{kind.Group, kind.Version, kind.Kind, ""}, Resource: group{kind.Group, kind.Version, "", kind.GroupVersionResource.Resource},
-		Name: h.Metadata.Name, Namespace: h.Metadata.Namespace, Operation: in.Operation, UserInfo: userInfo{s.in.As, s.in.AsGroups},
-		Options: json.RawMessage("null"), Object: objects[len(objects)-1], OldObject: json.RawMessage("null"),
+	q := admissionv1.AdmissionRequest{
+		Kind:     metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind},
+		Resource: metav1.GroupVersionResource(kind.GroupVersionResource),
+		Name:     h.Metadata.Name, Namespace: h.Metadata.Namespace, Operation: admissionv1.Operation(in.Operation), DryRun: new(false),
 	}
-	if q.UserInfo.Username == "" {
-		q.UserInfo = userInfo{"kubernetes-admin", append([]string{"system:authenticated"}, s.in.AsGroups...)}
+	q.Object.Raw = objects[len(objects)-1]
+	if q.UserInfo.Username, q.UserInfo.Groups = s.in.As, s.in.AsGroups; s.in.As == "" {
+		q.UserInfo.Username, q.UserInfo.Groups = "kubernetes-admin", append([]string{"system:authenticated"}, s.in.AsGroups...)
 	}
 	if resource, sub, ok := strings.Cut(connects[h.Kind], "/"); ok {
 		q.Resource.Resource, q.SubResource = resource, sub
 	}
-	q.RequestKind, q.RequestResource = q.Kind, q.Resource
-	switch in.Operation {
-	case "UPDATE":
-		q.OldObject = objects[0]
-	case "DELETE":
-		q.Object, q.OldObject = json.RawMessage("null"), objects[0]
+	q.RequestKind, q.RequestResource = &q.Kind, &q.Resource
+	switch q.Operation {
+	case admissionv1.Update:
+		q.OldObject.Raw = objects[0]
+	case admissionv1.Delete:
+		q.Object.Raw, q.OldObject.Raw = nil, objects[0]
 	}
 	verdict := &wire.Admission{}
 	for _, typ := range []event.Type{event.Mutating, event.Validating} {
@@ -198,7 +170,7 @@ func (s *simulation) reviewed(files []string) (objects [][]byte, kind memory.Kin
 }
 
 // unreviewed is why the API server would not send a request to a binding; "" if it would.
-func (s *simulation) unreviewed(b *hook.Admission, q *admissionRequest, namespaced bool) (reason string) {
+func (s *simulation) unreviewed(b *hook.Admission, q *admissionv1.AdmissionRequest, namespaced bool) (reason string) {
 	if s.in.Binding != "" && b.Name != s.in.Binding {
 		return fmt.Sprintf("only %q is chosen", s.in.Binding)
 	}
@@ -209,7 +181,7 @@ func (s *simulation) unreviewed(b *hook.Admission, q *admissionRequest, namespac
 		}
 		return fmt.Sprintf("no rule matches %s of %s in group %q, version %s", q.Operation, resource, q.Resource.Group, q.Resource.Version)
 	}
-	if b.ObjectLabels != nil && !selectsObject(b.ObjectLabels, q.Object) && !selectsObject(b.ObjectLabels, q.OldObject) {
+	if b.ObjectLabels != nil && !selectsObject(b.ObjectLabels, q.Object.Raw) && !selectsObject(b.ObjectLabels, q.OldObject.Raw) {
 		return "labelSelector does not match the labels of the object"
 	}
 	if b.NamespaceLabels != nil && namespaced {
@@ -241,7 +213,7 @@ func labelsOf(object []byte) labels.Set {
 
 // selectsObject is false for an object that a request does not have, whatever the selector.
 func selectsObject(s *hook.LabelSelector, object []byte) bool {
-	return string(object) != "null" && selects(s, labelsOf(object))
+	return object != nil && selects(s, labelsOf(object))
 }
 
 func selects(s *hook.LabelSelector, set labels.Set) bool {
@@ -249,11 +221,11 @@ func selects(s *hook.LabelSelector, set labels.Set) bool {
 	return err == nil && selector.Matches(set)
 }
 
-func ruleMatches(r *hook.Rule, q *admissionRequest, namespaced bool) bool {
+func ruleMatches(r *hook.Rule, q *admissionv1.AdmissionRequest, namespaced bool) bool {
 	has := func(list []string, word string) bool {
 		return slices.Contains(list, word) || slices.Contains(list, "*")
 	}
-	if !has(r.APIGroups, q.Resource.Group) || !has(r.APIVersions, q.Resource.Version) || !has(r.Operations, q.Operation) {
+	if !has(r.APIGroups, q.Resource.Group) || !has(r.APIVersions, q.Resource.Version) || !has(r.Operations, string(q.Operation)) {
 		return false
 	}
 	if r.Scope == "Cluster" && namespaced || r.Scope == "Namespaced" && !namespaced {
@@ -266,10 +238,12 @@ func ruleMatches(r *hook.Rule, q *admissionRequest, namespaced bool) bool {
 }
 
 // admit sends one review, and adds its response to the verdict.
-func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionRequest,
+func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.Type, index int, q *admissionv1.AdmissionRequest,
 	verdict *wire.Admission) (allowed bool, err error) {
-	q.UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.Runs+1)
-	body, err := json.Marshal(map[string]any{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": q})
+	q.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.result.Runs+1))
+	review := admissionv1.AdmissionReview{Request: q}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	body, err := json.Marshal(review)
 	if err != nil {
 		return false, err
 	}
@@ -277,21 +251,13 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 	if err != nil {
 		return false, err
 	}
-	var review struct {
-		Response struct {
-			Allowed  bool
-			Status   struct{ Message string }
-			Patch    []byte
-			Warnings []string
-		}
-	}
-	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK {
+	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK || review.Response == nil {
 		return false, fmt.Errorf("the review was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
 	verdict.Allowed, s.result.Admission = r.Allowed, verdict
-	if !r.Allowed {
-		verdict.Message = r.Status.Message
+	if !r.Allowed && r.Result != nil {
+		verdict.Message = r.Result.Message
 	}
 	verdict.Warnings = append(verdict.Warnings, r.Warnings...)
 	if len(r.Patch) == 0 {
@@ -302,7 +268,7 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 	if json.Unmarshal(r.Patch, &more) == nil {
 		verdict.Patch, _ = json.Marshal(append(steps, more...)) // it was read
 	}
-	q.Object, err = admission.ApplyPatch(q.Object, r.Patch)
+	q.Object.Raw, err = admission.ApplyPatch(q.Object.Raw, r.Patch)
 	return r.Allowed, err
 }
 
