@@ -158,15 +158,12 @@ func (s *shards) elsewhere(h *hook.Hook) (reason, hint string) {
 	}
 	owners := "the owners of shards: kubectl get leases -l shell-operator/shards"
 	switch {
-	case !now.Serving && now.Shard >= 0:
-		return fmt.Sprintf("this replica has shard %d/%d, and does not serve it yet: it waits for %s", now.Shard, s.count, now.Waits), ""
 	case !now.Serving && h.Settings.ShardBy == shard.None && now.Holders[0] != "":
 		return fmt.Sprintf("%q runs the hook, with shard 0/%d; this replica is a standby", now.Holders[0], s.count),
 			"run this there: shell-operator why " + h.Name
-	case !now.Serving && now.Rival == "":
-		return fmt.Sprintf("the owners of %d shards run the hook; this replica is a standby, it waits for %s", s.count, now.Waits), owners
 	case !now.Serving:
-		return "this replica is a standby, it waits for " + now.Waits, owners
+		note, _ := s.role(*now)
+		return note, owners
 	case !s.Shard().Runs(h.Settings.ShardBy):
 		return fmt.Sprintf("the hook has no shardBy, so that it runs on shard 0; this replica serves shard %d/%d", now.Shard, s.count), owners
 	}

@@ -73,18 +73,17 @@ func TestShardRoles(t *testing.T) {
 			"it runs on shard 0", ""},
 		{"a new Lease", replica.State{Shard: 1, Holders: []string{"a", ""}, Waits: "the end of 15s"},
 			"shard 1/2 of division 1a2b3c4d: this replica waits",
-			true, "does not serve it yet", "does not serve it yet"},
+			true, `"a" runs the hook`, "this replica waits for the end of 15s"},
 		{"a new Lease of shard 0, for which requests have to wait", replica.State{Shard: 0, Holders: []string{"", "b"}, Waits: "the end of 15s"},
-			"this replica waits", false, "does not serve it yet", "does not serve it yet"},
+			"this replica waits", false, "this replica waits for the end of 15s", "this replica waits for the end of 15s"},
 		{"a standby", replica.State{Shard: -1, Holders: []string{"a", "b"}, Waits: "a Lease"},
 			"standby of division 1a2b3c4d: this replica waits for a Lease",
-			true, `"a" runs the hook`, "the owners of 2 shards run the hook"},
+			true, `"a" runs the hook`, "this replica waits for a Lease"},
 		{"a standby beside another division", replica.State{Shard: -1, Holders: []string{"", ""}, Waits: "the end of x", Rival: "x"},
 			"waits for the end of x",
 			true, "waits for the end of x", "waits for the end of x"},
 		{"a standby before anything is prepared", replica.State{Shard: -1, Holders: []string{"", ""}, Waits: "a Lease"}, "standby", false,
-			"a standby",
-			"a standby"},
+			"standby", "standby"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newTestShards(2)
