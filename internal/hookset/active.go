@@ -159,13 +159,7 @@ func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 		}
 		s.Drop(set)
 	}
-	return s.loadInto(ctx, set, o)
-}
-
-// loadInto loads the hooks of a set from its copy.
-func (s *Store) loadInto(ctx context.Context, set *Set, o Options) (*Set, error) {
 	o.from = set.files.dir
-	var err error
 	if set.Hooks, err = Load(ctx, o); err != nil {
 		s.Drop(set)
 		return nil, err

@@ -57,15 +57,10 @@ func (l *Lifecycle) reload() {
 	}
 	l.o.Log.Info("Files of hooks have changed. Reload all hooks.")
 	active := l.Hooks()
-	l.inBackground(func(ctx context.Context) loaded { return l.load(ctx, active) })
-}
-
-// inBackground loads hooks in a goroutine, and posts the result. No load is in progress.
-func (l *Lifecycle) inBackground(load func(context.Context) loaded) {
 	var ctx context.Context
-	ctx, l.reloading.cancel = context.WithCancel(l.ctx)
+	ctx, r.cancel = context.WithCancel(l.ctx)
 	l.work.Go(func() {
-		result := load(ctx)
+		result := l.load(ctx, active)
 		select {
 		case l.inbox <- func() { l.apply(result) }:
 		case <-l.ctx.Done():
