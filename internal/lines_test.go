@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74035
-	testLines    = 66968
+	productLines = 74021
+	testLines    = 66967
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 4603,
 	"docs":                               136,
-	"internal/app":                       2212,
+	"internal/app":                       2209,
 	"internal/console":                   1765,
 	"internal/debug":                     6687,
 	"internal/debug/history":             858,
@@ -42,11 +42,11 @@ var packageLines = map[string]int{
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
-	"internal/hookset":                   1605,
+	"internal/hookset":                   1599,
 	"internal/httpserver":                1008,
 	"internal/jq":                        1621,
 	"internal/kube":                      1495,
-	"internal/lifecycle":                 1872,
+	"internal/lifecycle":                 1867,
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
