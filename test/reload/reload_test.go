@@ -9,11 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/scripts"
@@ -139,36 +135,14 @@ func TestUnchangedHook(t *testing.T) {
 	op := start(t, cluster, d)
 	op.UntilLog("Unlock kubernetes.Event tasks", "hook", "same")
 
-	client := cluster.Clientset(t)
-	var writing sync.WaitGroup
-	over, objects := make(chan struct{}), 0
-	write := func(name string) {
-		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"stream": "yes"}}}
-		if _, err := client.CoreV1().ConfigMaps(d.ns).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Error(err)
-		}
-		if err := client.CoreV1().ConfigMaps(d.ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	}
-	writing.Go(func() {
-		for ; ; objects++ {
-			select {
-			case <-over:
-				return
-			default:
-				write(fmt.Sprintf("o-%d", objects))
-			}
-		}
-	})
+	stream := newStream(t, cluster, d.ns, true)
 	for n := 1; n <= versions; n++ {
 		d.hook("other", fmt.Sprintf("v%d", n), bindings(fmt.Sprintf(maps, fmt.Sprintf("b%d", n), fmt.Sprintf("q%d", n), "stream")))
 		reloaded(op, n)
 	}
-	close(over)
-	writing.Wait()
-	write("last")
-	seen := map[string]int{}
+	stream.end()
+	stream.create()
+	last, seen := fmt.Sprintf("Deleted o-%d", stream.objects-1), map[string]int{}
 	op.Until("the last object", func(records []testenv.Record) bool {
 		clear(seen)
 		for _, line := range received(records) {
@@ -176,10 +150,10 @@ func TestUnchangedHook(t *testing.T) {
 				seen[what]++
 			}
 		}
-		return seen["Deleted last"] > 0
+		return seen[last] > 0
 	})
-	t.Logf("%d objects while other hooks changed %d times", objects, versions)
-	for i := range objects {
+	t.Logf("%d objects while other hooks changed %d times", stream.objects, versions)
+	for i := range stream.objects {
 		for _, what := range []string{"Added", "Deleted"} {
 			if n := seen[fmt.Sprintf("%s o-%d", what, i)]; n != 1 {
 				t.Errorf("%s of object %d was delivered %d times", what, i, n)

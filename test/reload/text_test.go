@@ -19,6 +19,8 @@ import (
 
 // stream creates ConfigMaps without end.
 type stream struct {
+	// deletes: each is deleted again, and the next one follows immediately.
+	deletes bool
 	t       *testing.T
 	client  kubernetes.Interface
 	ns      string
@@ -30,13 +32,15 @@ type stream struct {
 	objects int
 }
 
-func newStream(t *testing.T, cluster *testenv.Cluster, ns string) *stream {
+func newStream(t *testing.T, cluster *testenv.Cluster, ns string, deletes bool) *stream {
 	t.Helper()
-	client := cluster.Clientset(t)
-	s := &stream{t: t, client: client, ns: ns, over: make(chan struct{})}
+	s := &stream{t: t, client: cluster.Clientset(t), ns: ns, deletes: deletes, over: make(chan struct{})}
 	s.writing.Go(func() {
 		pace := time.NewTicker(10 * time.Millisecond)
 		defer pace.Stop()
+		if deletes {
+			pace.Reset(time.Microsecond)
+		}
 		for {
 			s.mu.Lock()
 			s.create()
@@ -59,6 +63,11 @@ func (s *stream) create() {
 	if _, err := s.client.CoreV1().ConfigMaps(s.ns).Create(s.t.Context(), object, metav1.CreateOptions{}); err != nil &&
 		s.t.Context().Err() == nil {
 		s.t.Error(err)
+	}
+	if s.deletes {
+		if err := s.client.CoreV1().ConfigMaps(s.ns).Delete(s.t.Context(), object.Name, metav1.DeleteOptions{}); err != nil {
+			s.t.Error(err)
+		}
 	}
 	s.objects++
 }
@@ -183,7 +192,7 @@ func TestTextsUnderStream(t *testing.T) {
 			change(d, 0)
 			op := start(t, cluster, d)
 			until(op, t, "hook v0-v0: maps Synchronization", "hook v0-v0: of-v0 Synchronization")
-			s := newStream(t, cluster, d.ns)
+			s := newStream(t, cluster, d.ns, false)
 			for n := 1; n <= versions; n++ {
 				s.more(op, 10)
 				change(d, n)
