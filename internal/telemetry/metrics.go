@@ -268,11 +268,6 @@ func (m *Metrics) ConversionReviewed(crd, result string, took time.Duration) {
 	m.observe("conversion_review_duration_seconds", took, crd)
 }
 
-// ShardDropped counts objects of a kind that were received and belong to other shards.
-func (m *Metrics) ShardDropped(kind string, n int) {
-	m.add("shard_objects_dropped_total", n, kind)
-}
-
 // WatchFailed counts ended watches by cause: expired, unexpected-eof or fail.
 func (m *Metrics) WatchFailed(errorType string) {
 	m.add("kubernetes_client_watch_errors_total", 1, errorType)

@@ -162,8 +162,6 @@ var definitions = []definition{
 		help: "Time until one change of an object is queued."},
 	{name: "kubernetes_client_watch_errors_total", typ: counter, labels: []string{"error_type"},
 		help: "Watches that ended with an error: expired, unexpected-eof or fail."},
-	{name: "shard_objects_dropped_total", typ: counter, labels: []string{"kind"},
-		help: "Objects and changes that the API server sent, although they belong to other shards."},
 	{name: "binding_monitor_missing_total", typ: counter, labels: []string{"binding"},
 		help: "Always absent: a binding cannot lose its watch here."},
 	{name: "factory_informer_dead_total", typ: counter, labels: []string{"gvr", "namespace"},

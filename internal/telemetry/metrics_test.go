@@ -92,7 +92,6 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	first.Filtered(time.Millisecond)
 	first.Handled(30 * time.Millisecond)
 	m.WatchFailed("expired")
-	m.ShardDropped("Pod", 3)
 	m.AdmissionReviewed("a.sh", "deny.example.com", "denied", time.Millisecond)
 	m.ConversionReviewed("widgets.acme.dev", "converted", time.Millisecond)
 	request(t, m, answer(http.StatusOK), "https://10.0.0.1/api/v1/namespaces/shop/pods/web-1")

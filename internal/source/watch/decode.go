@@ -156,7 +156,6 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 // foreign replaces an object of another shard: the watch has come so far.
 func (d *eventDecoder) foreign() runtime.Object {
 	o := &object{resourceVersion: string(d.digester.foreign)}
-	d.digester.meter.ShardDropped(d.digester.spare.kind, 1)
 	d.digester.subs(version(o.resourceVersion))
 	return &arrival{object: o}
 }

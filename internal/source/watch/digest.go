@@ -48,8 +48,6 @@ type digester struct {
 	scratch, batch []byte
 	decoder        jq.Decoder
 	turn           turn
-	// meter counts the objects that belong to other shards.
-	meter Meter
 	// reads is what the filters of readers read of an object.
 	reads   *jq.Need
 	readers []*subscription
@@ -196,12 +194,11 @@ func (b *batches) start() {
 
 func (f *batch) digest(d *digester) {
 	f.arrivals = make([]*arrival, 0, len(f.ends))
-	from, foreign := 0, 0
+	from := 0
 	for _, end := range f.ends {
 		a, err := d.digest(f.text[from:end], false)
 		from = end
 		if errors.Is(err, errForeign) {
-			foreign++
 			continue
 		}
 		if err != nil {
@@ -209,9 +206,6 @@ func (f *batch) digest(d *digester) {
 			return
 		}
 		f.arrivals = append(f.arrivals, a)
-	}
-	if foreign > 0 {
-		d.meter.ShardDropped(d.fallbackKind, foreign)
 	}
 }
 

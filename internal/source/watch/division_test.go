@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,15 +64,7 @@ func TestDivide(t *testing.T) {
 type replicas struct {
 	watchers []*Watcher
 	seen     []*witness
-	dropped  *atomic.Int64
 }
-
-type droppedMeter struct {
-	NoMeter
-	n *atomic.Int64
-}
-
-func (m droppedMeter) ShardDropped(_ string, n int) { m.n.Add(int64(n)) }
 
 const testShards = 3
 
@@ -81,7 +72,7 @@ const testShards = 3
 func divideWork(t *testing.T, s *server, test func(t *testing.T, r *replicas)) {
 	synctest.Test(t, func(t *testing.T) {
 		s.changed = make(chan struct{}) // belongs to the bubble
-		r := &replicas{dropped: &atomic.Int64{}}
+		r := &replicas{}
 		var running sync.WaitGroup
 		defer running.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +81,7 @@ func divideWork(t *testing.T, s *server, test func(t *testing.T, r *replicas)) {
 			seen := &witness{t: t, known: map[*hook.Hook]map[string]bool{}, events: map[*hook.Hook][]string{}}
 			w, err := New(Options{
 				Config: &rest.Config{Host: "http://api.example.com", Transport: s, QPS: -1}, JQ: jq.NewCompiler(jq.Options{}), Sink: seen,
-				Log: slog.New(slog.DiscardHandler), Meter: droppedMeter{n: r.dropped}, Shards: testShards, Standby: true,
+				Log: slog.New(slog.DiscardHandler), Shards: testShards, Standby: true,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -220,11 +211,6 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 			if n := w.Whole(stays, 0).Len(); answering && n != len(there) {
 				t.Errorf("requests at shard %d see %d objects of %d", i, n, len(there))
 			}
-		}
-		if n := r.dropped.Load(); answering != (n == 0) && !(sharded && by == shard.ByObject) {
-			t.Errorf("%d objects were dropped", n)
-		} else if sharded && by == shard.ByObject && n > 0 {
-			t.Errorf("%d objects were dropped, although the server selects", n)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (s scope) path() string {
 }
 
 func (s *stream) newDigester(ctx context.Context, subs func(version uint64) []*subscription) *digester {
-	d := &digester{indexer: newIndexer(s.scope.keepManagedFields), ctx: ctx, subs: subs, meter: s.meter}
+	d := &digester{indexer: newIndexer(s.scope.keepManagedFields), ctx: ctx, subs: subs}
 	d.part = s.scope.part
 	return d
 }

@@ -54,20 +54,14 @@ type Sink interface {
 	Gone(h *hook.Hook, index int, o event.Object)
 }
 
-// Failures counts those of jq programs: FilterFailed of a binding's filter, KeyFailed of the key of its queue.
-type Failures interface {
-	FilterFailed(h *hook.Hook, index int, err error)
-	KeyFailed(h *hook.Hook, index int, err error)
-}
-
 // Meter measures what watching costs, and counts what fails. Its methods must not block.
 type Meter interface {
-	Failures
+	// FilterFailed counts a failure of a binding's filter, KeyFailed one of a jq key.
+	FilterFailed(h *hook.Hook, index int, err error)
+	KeyFailed(h *hook.Hook, index int, err error)
 	// Filtered receives the duration of a binding's filter, Handled that of processing a change.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
-	// ShardDropped receives the number of objects of a kind that were received and belong to other shards.
-	ShardDropped(kind string, n int)
 	// WatchFailed receives why a watch failed: the API server rejected or ended it ("expired" or "fail"), or the connection ended within an
 	// event ("unexpected-eof").
 	WatchFailed(reason string)
@@ -81,7 +75,6 @@ func (NoMeter) KeyFailed(*hook.Hook, int, error)        {}
 func (NoMeter) Filtered(*hook.Hook, int, time.Duration) {}
 func (NoMeter) Handled(*hook.Hook, int, time.Duration)  {}
 func (NoMeter) WatchFailed(string)                      {}
-func (NoMeter) ShardDropped(string, int)                {}
 
 // Options of a Watcher. Config, JQ and Sink are required.
 type Options struct {
