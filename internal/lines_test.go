@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74021
-	testLines    = 66950
+	productLines = 74000
+	testLines    = 66873
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -62,14 +62,14 @@ var packageLines = map[string]int{
 	"internal/shard":                     160,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5988,
+	"internal/source/watch":              5974,
 	"internal/source/webhook":            1106,
 	"internal/source/webhook/admission":  1569,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
-	"internal/telemetry":                 1363,
+	"internal/telemetry":                 1356,
 	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      4452,
