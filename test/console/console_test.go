@@ -203,7 +203,7 @@ func TestPages(t *testing.T) {
 		"/queues/orders":   {object, "sleeping", "✕", "/act/queue/skip?key=ConfigMap%2F"},
 		"/runs/" + runs[0]: {"the printer is out of paper", "exit status 1", "Context 1 · invoices", "runs save " + runs[0],
 			"applying"},
-		"/objects/" + object:         {"orders.sh", "sees the object", "it has failed once", "1 event of it", "All runs of"},
+		"/objects/" + object:         {"orders.sh", "sees the object", "has failed once", "1 event of it"},
 		"/parked":                    {"invoices.sh", "/i-1", "Retry", "Drop"},
 		"/sets":                      {"no sets"},
 		"/finalizers":                {"no finalizers"},
