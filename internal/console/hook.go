@@ -50,8 +50,6 @@ func (c *Console) hook(r *http.Request) (page, error) {
 	if s.Hooks = slices.DeleteFunc(s.Hooks, func(h debug.HookStatus) bool { return h.Name != d.Name }); len(s.Hooks) > 0 {
 		d.Status = &s.Hooks[0]
 	}
-	// The table has the workers.
-	d.Why.Reasons = slices.DeleteFunc(d.Why.Reasons, func(r debug.Reason) bool { return !r.Blocks && r.Kind == debug.InWorker })
 	d.Bindings, d.Workers = s.BindingTable().Without("HOOK"), s.WorkerTable().Without("HOOK")
 	d.Paused = slices.ContainsFunc(s.Troubles, func(t debug.Trouble) bool {
 		return t.Kind == debug.IsPaused && slices.Contains(t.Hooks, d.Name)

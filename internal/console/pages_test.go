@@ -535,22 +535,3 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d lines", lines)
 	}
 }
-
-// TestWorkersOnce: the page of a hook has its workers in a table, and no reason repeats one, unless workers block runs.
-func TestWorkersOnce(t *testing.T) {
-	b, f, _ := started(t)
-	everywhere(f, "slow.py")
-	f.set("/hook/slow.py/why.json", map[string]any{"hook": "slow.py", "verdict": "ready", "reasons": []any{
-		map[string]any{"kind": "worker", "text": "worker 1 (pid 7) serves a run"},
-		map[string]any{"kind": "worker", "blocks": true, "text": "workers end at once"},
-		map[string]any{"kind": "queue", "text": "its queue is empty"}}})
-	page := b.get("/hooks/slow.py")
-	if n := strings.Count(page, ">Workers</h3>"); n != 1 {
-		t.Errorf("the page has %d tables of workers", n)
-	}
-	for text, want := range map[string]bool{"worker 1 (pid 7)": false, "workers end at once": true, "its queue is empty": true} {
-		if strings.Contains(page, text) != want {
-			t.Errorf("the page has %q: %t", text, !want)
-		}
-	}
-}

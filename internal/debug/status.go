@@ -201,12 +201,15 @@ func (s *Status) Text(now time.Time) string {
 	}
 	list("problems", lines)
 	list("paused", sentences(notices))
-	states, waiting := map[string]int{}, 0
+	states, waiting, workers := map[string]int{}, 0, []workerStatus{}
 	for _, h := range s.Hooks {
 		states[h.State]++
+		workers = append(workers, h.Workers...)
 	}
 	fmt.Fprintf(&b, "hooks: %d%s\n", len(s.Hooks), tallies(states))
-	b.WriteString(tallyWorkers(s.Hooks))
+	if text := tallyWorkers(workers); text != "" {
+		fmt.Fprintln(&b, text)
+	}
 	phases := map[string]int{}
 	for _, q := range s.Queues {
 		waiting += q.Tasks

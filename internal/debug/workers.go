@@ -17,12 +17,12 @@ type workerReader interface {
 // WorkersTopic reports the workers of hooks.
 func WorkersTopic(hooks *Hooks, workers workerReader) Topic {
 	return Topic{
-		Reasons: func(h *hook.Hook, at *Moment) []Reason {
+		Reasons: func(h *hook.Hook, _ *Moment) []Reason {
 			if h.Settings.Worker == nil {
 				return nil
 			}
 			state, used := workers.Workers(h)
-			return servedBy(state, used, at.Time)
+			return servedBy(state, used)
 		},
 		Troubles: func() (all []Trouble) {
 			now := time.Now()
@@ -61,38 +61,18 @@ func workersOf(state worker.State) (all []workerStatus) {
 	return all
 }
 
-// text is the worker on one line.
-func (w *workerStatus) text(now time.Time) string {
-	text := fmt.Sprintf("worker %d", w.Worker)
-	if w.Requests {
-		text += ", for requests"
-	}
-	text += ": " + w.State + ", "
-	if w.PID != 0 {
-		text += fmt.Sprintf("pid %d, ", w.PID)
-	}
-	return text + fmt.Sprintf("started %s ago, %s", ago(now.Sub(w.Started)), count(w.Runs, "run"))
-}
-
-// shownWorkers limits the workers of a hook in why.
-const shownWorkers = 5
-
 // servedBy covers the workers of a hook; their problems are troubles.
-func servedBy(state worker.State, used bool, now time.Time) (reasons []Reason) {
-	if !used {
-		return []Reason{{InWorker, false, "settings.worker has no effect: each run is a process of its own, because --workers is false", ""}}
+func servedBy(state worker.State, used bool) []Reason {
+	text := tallyWorkers(workersOf(state))
+	switch {
+	case !used:
+		text = "settings.worker has no effect: each run is a process of its own, because --workers is false"
+	case text == "" && len(state.Problems) > 0:
+		return nil
+	case text == "":
+		text = "no worker is there: the next run starts one"
 	}
-	for i, w := range workersOf(state) {
-		if i == shownWorkers {
-			reasons = append(reasons, Reason{InWorker, false, count(len(state.Workers)-i, "more worker"), ""})
-			break
-		}
-		reasons = append(reasons, Reason{InWorker, false, w.text(now), ""})
-	}
-	if len(state.Workers)+len(state.Problems) == 0 {
-		reasons = append(reasons, Reason{InWorker, false, "no worker is there: the next run starts one", ""})
-	}
-	return reasons
+	return []Reason{{InWorker, false, text, ""}}
 }
 
 func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
@@ -113,17 +93,14 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 	return fmt.Sprintf("%s %s %s failed, %s: %s", count(p.Failed, "start"), of, have, next, OneLine(p.Cause)), "the log has what it printed"
 }
 
-// tallyWorkers is the line about all workers; empty without any.
-func tallyWorkers(hooks []HookStatus) string {
-	states, n := map[string]int{}, 0
-	for _, h := range hooks {
-		for _, w := range h.Workers {
-			states[w.State]++
-			n++
-		}
-	}
-	if n == 0 {
+// tallyWorkers counts workers by their states; empty without any.
+func tallyWorkers(workers []workerStatus) string {
+	if len(workers) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("workers: %d%s\n", n, tallies(states))
+	states := map[string]int{}
+	for _, w := range workers {
+		states[w.State]++
+	}
+	return fmt.Sprintf("workers: %d%s", len(workers), tallies(states))
 }
