@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74000
-	testLines    = 66873
+	productLines = 73978
+	testLines    = 66837
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -24,8 +24,8 @@ var packageLines = map[string]int{
 	"cmd/shell-operator":                 4603,
 	"docs":                               136,
 	"internal/app":                       2209,
-	"internal/console":                   1765,
-	"internal/debug":                     6687,
+	"internal/console":                   1763,
+	"internal/debug":                     6667,
 	"internal/debug/history":             858,
 	"internal/dev":                       2870,
 	"internal/dev/lint":                  547,
