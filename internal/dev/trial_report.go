@@ -147,8 +147,6 @@ func (r *TrialReport) add(result *simulate.Result, diff bool) {
 	if diff && len(r.Diffs) == 0 && len(r.Operations) > 0 && result.Failed == nil && result.Err == nil {
 		r.Notes = append(r.Notes, "the operations change nothing")
 	}
-	for _, m := range result.Metrics {
-		r.Metrics = append(r.Metrics, m)
-	}
+	r.Metrics = append(r.Metrics, result.Metrics...)
 	r.Admission, r.Conversion, r.HTTP, r.Result = result.Admission, result.Conversion, result.HTTP, result.File
 }

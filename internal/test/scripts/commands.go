@@ -43,7 +43,7 @@ func operatorCommand(w *World, ts *testscript.TestScript, _ bool, args []string)
 	w.Operator = testenv.Start(w.T, testenv.OperatorOptions{
 		HooksDir: ts.MkAbs("hooks"), Kubeconfig: w.Kubeconfig, Dir: ts.MkAbs("."),
 		Args: append([]string{"--validating-webhook-configuration-name", w.Namespace}, args...),
-		Env: []string{"HOOKS=" + ts.MkAbs("hooks"), "WORK=" + ts.MkAbs("."), "NS=" + w.Namespace},
+		Env:  []string{"HOOKS=" + ts.MkAbs("hooks"), "WORK=" + ts.MkAbs("."), "NS=" + w.Namespace},
 	})
 	ts.Setenv("DEBUG_UNIX_SOCKET", w.Operator.Socket)
 }
