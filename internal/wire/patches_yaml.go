@@ -118,10 +118,14 @@ func keepTexts(node *yaml.Node, seen map[*yaml.Node]bool) error {
 	}
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 0 && child.ShortTag() != "!!merge" {
-			if child.Kind != yaml.ScalarNode {
+			key := child
+			if key.Kind == yaml.AliasNode {
+				key = key.Alias
+			}
+			if key.Kind != yaml.ScalarNode {
 				return errors.New("has a key that is not text")
 			}
-			child.Tag = "!!str"
+			key.Tag = "!!str"
 		}
 		if err := keepTexts(child, seen); err != nil {
 			return err
