@@ -99,34 +99,6 @@ func show(v reflect.Value) string {
 	return fmt.Sprint(v)
 }
 
-func TestConfigErrorText(t *testing.T) {
-	for _, tt := range []struct{ name, output, want string }{
-		{"one problem", "configVersion: v2\n", `hook "a/b.sh": the configuration is not valid:
-  * configVersion "v2" is not supported: use "v1"
-The hook printed:
-configVersion: v2
-`},
-		{"two problems", "configVersion: v1\nonStartup: first\nschedule: [{name: tick, crontab: '* *'}]\n",
-			`hook "a/b.sh": the configuration is not valid, 2 problems:
-  * onStartup must be of type integer: "string": write a number
-  * schedule[0].crontab (binding "tick") "* *" is invalid: 2 fields
-The hook printed:
-configVersion: v1
-onStartup: first
-schedule: [{name: tick, crontab: '* *'}]
-`},
-		{"nothing printed", "", `hook "a/b.sh": the configuration is not valid:
-  * it printed nothing: print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := ParseConfig("a/b.sh", "/hooks/a/b.sh", []byte(tt.output), testOptions())
-			if err == nil || err.Error() != tt.want {
-				t.Errorf("got\n%v\nwant\n%s", err, tt.want)
-			}
-		})
-	}
-}
-
 // FuzzParseConfig checks what callers rely on: an error is a *ConfigError with a message, and a hook refers only to its
 // own bindings.
 func FuzzParseConfig(f *testing.F) {
