@@ -3,15 +3,12 @@ package dev
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +16,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
 // separate starts etcd and kube-apiserver, which are programs of a directory.
@@ -69,25 +67,37 @@ type administrator struct {
 
 // newAdministrator writes the certificate, the tokens and the kubeconfig.
 func newAdministrator(o ControlPlane, server string) (*administrator, error) {
-	certificate, key, err := selfSigned()
+	source, err := certificates()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := source.Certificate(nil)
+	if err != nil {
+		return nil, err
+	}
+	private, _ := pair.PrivateKey.(*ecdsa.PrivateKey)
+	key, err := x509.MarshalECPrivateKey(private) // the API server reads no other form for the keys of ServiceAccounts
 	if err != nil {
 		return nil, err
 	}
 	token := rand.Text()
-	if err := o.write("kubeconfig", kubeconfig(server, certificate, token)); err != nil {
-		return nil, err
-	}
-	for name, content := range map[string][]byte{"server.crt": certificate, "server.key": key,
-		"tokens.csv": []byte(token + ",admin,admin,system:masters\n")} {
+	for name, content := range map[string][]byte{
+		"kubeconfig": kubeconfig(server, source.Bundle(), token), "tokens.csv": []byte(token + ",admin,admin,system:masters\n"),
+		"server.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		"server.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
+	} {
 		if err := o.write(name, content); err != nil {
 			return nil, err
 		}
 	}
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(certificate)
+	pool.AppendCertsFromPEM(source.Bundle())
 	return &administrator{token, &http.Client{Timeout: 5 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}}, nil
 }
+
+// certificates are for a server on loopback.
+func certificates() (*cert.Source, error) { return cert.InMemory("127.0.0.1", "localhost") }
 
 // write writes a private file of the control plane.
 func (o ControlPlane) write(name string, content []byte) error {
@@ -150,29 +160,4 @@ func freeAddresses(n int) (addresses []string, err error) {
 		addresses = append(addresses, listener.Addr().String())
 	}
 	return addresses, nil
-}
-
-// selfSigned returns a certificate for loopback, which is its own authority, and its key, as PEM.
-func selfSigned() (certificate, key []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "testcluster"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: true, DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }

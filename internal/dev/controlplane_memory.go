@@ -18,11 +18,7 @@ import (
 // inMemory serves an API server in memory on a free port of loopback, to clients with the token of the kubeconfig, which is all that it
 // writes. It calls do, and ends the server with all its watches.
 func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) error) (err error) {
-	certificate, key, err := selfSigned()
-	if err != nil {
-		return err
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
+	source, err := certificates()
 	if err != nil {
 		return err
 	}
@@ -31,12 +27,12 @@ func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) err
 		return fmt.Errorf("cannot start an API server in memory: %w", err)
 	}
 	token := rand.Text()
-	if err := o.write("kubeconfig", kubeconfig("https://"+listener.Addr().String(), certificate, token)); err != nil {
+	if err := o.write("kubeconfig", kubeconfig("https://"+listener.Addr().String(), source.Bundle(), token)); err != nil {
 		return errors.Join(fmt.Errorf("cannot write the kubeconfig of the API server in memory: %w", err), listener.Close())
 	}
 	server := &http.Server{
 		Handler:   authenticated("Bearer "+token, memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13},
+		TLSConfig: &tls.Config{GetCertificate: source.Certificate, MinVersion: tls.VersionTLS13},
 		ErrorLog:  log.New(io.Discard, "", 0), // clients that break off
 	}
 	ended := make(chan error, 1)
