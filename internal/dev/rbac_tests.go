@@ -144,19 +144,12 @@ func (t *Tested) confirm(ctx context.Context, f *kindFinder) {
 	if t == nil || f.resolver == nil {
 		return
 	}
-	known := map[[2]string]bool{}
 	for i := range t.uses {
-		u := &t.uses[i]
-		if !u.Guessed {
-			continue
+		if u := &t.uses[i]; u.Guessed {
+			resource, _, _ := strings.Cut(u.Resource, "/")
+			found, err := f.resolver.Find(ctx, "", resource)
+			u.Guessed = err != nil || found.Group != u.Group || found.Resource != resource
 		}
-		resource, _, _ := strings.Cut(u.Resource, "/")
-		key := [2]string{u.Group, resource}
-		if _, asked := known[key]; !asked {
-			found, err := f.resolver.Resolve(ctx, "", resource)
-			known[key] = err == nil && found.Group == u.Group && found.Resource == resource
-		}
-		u.Guessed = !known[key]
 	}
 }
 
