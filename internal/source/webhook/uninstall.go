@@ -42,20 +42,15 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil && !outside {
 		return err
 	}
-	noService := err != nil
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return err
 	}
-	registered := admission.RegistrarOptions{Target: keep.Target{Client: client, Log: o.Log}, ConfigurationName: o.Webhooks.ConfigurationName,
-		AnyURL: outside && at.url == "", DryRun: o.DryRun}
-	switch {
-	case at.url != "":
-		registered.URL = at.url
-	case !noService:
-		registered.Service = types.NamespacedName{Namespace: at.namespace, Name: o.Webhooks.Admission.ServiceName}
-	}
-	r, err := admission.NewRegistrar(registered)
+	r, err := admission.NewRegistrar(admission.RegistrarOptions{
+		Target: keep.Target{Client: client, Log: o.Log, URL: at.url,
+			Service: types.NamespacedName{Namespace: at.namespace, Name: o.Webhooks.Admission.ServiceName}},
+		ConfigurationName: o.Webhooks.ConfigurationName, AnyURL: outside && at.url == "", DryRun: o.DryRun,
+	})
 	if err != nil {
 		return err
 	}
