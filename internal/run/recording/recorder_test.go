@@ -15,7 +15,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
-	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // kept is a Recorder and its log.
@@ -324,46 +323,6 @@ conversion: recorded nothing, now {"failedMessage":"f"}
 result: recorded {"message":"a"}, now nothing`
 	if got := strings.Join(recorded.Differences(now), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// A replay sees each key of an operation, also those that the API server does not get.
-func TestDifferencesOfOperations(t *testing.T) {
-	result := func(operations string) Result {
-		patches, err := wire.ParsePatches([]byte(operations), jq.NewCompiler(jq.Options{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var forms []wire.Operation
-		for i := range patches {
-			forms = append(forms, wire.FormatPatch(&patches[i]))
-		}
-		return ResultOf("exit status 0", forms, nil, nil, nil, nil, nil)
-	}
-	const sync, config = `{"operation": "Sync", "set": "s", "owner": {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p"%s}, ` +
-		`"objects": [%s]%s}`,
-		`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`
-	for _, test := range [][3]string{
-		{`{"operation": "Apply", "object": ` + config + `, "force": true}`, `{"operation": "Apply", "object": ` + config + `}`,
-			`operations[0].force: recorded true, now nothing`},
-		{`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}, "ignoreMissingObject": true}`,
-			`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": 1}}`,
-			`operations[0].ignoreMissingObject: recorded true, now nothing`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "drift": "ignore"`),
-			`operations[0].drift: recorded nothing, now "ignore"`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "migrate": true`),
-			`operations[0].migrate: recorded nothing, now true`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, "", config, `, "pruneKinds": ["Namespace"]`),
-			`operations[0].pruneKinds: recorded nothing, now ["Namespace"]`},
-		{fmt.Sprintf(sync, "", config, ""), fmt.Sprintf(sync, `, "uid": "u"`, config, ""), `operations[0].owner.uid: recorded nothing, now "u"`},
-		{fmt.Sprintf(sync, "", "", `, "allowEmpty": true`), fmt.Sprintf(sync, "", config, ""),
-			`operations[0].allowEmpty: recorded true, now nothing
-operations[0].objects[0]: recorded nothing, now {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`},
-	} {
-		recorded := result(test[0])
-		if got := strings.Join(recorded.Differences(result(test[1])), "\n"); got != test[2] {
-			t.Errorf("%s\n%s\ngot  %s\nwant %s", test[0], test[1], got, test[2])
-		}
 	}
 }
 

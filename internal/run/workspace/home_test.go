@@ -72,14 +72,6 @@ func TestCloseWithoutDirectory(t *testing.T) {
 	must(t, os.RemoveAll(tmp), w.Close())
 }
 
-// Without Homes there are none.
-func TestNoHomes(t *testing.T) {
-	w := open(t, Options{})
-	if env, err := w.Prepare("a.sh"); err != nil || env != nil {
-		t.Errorf("got %q, %v", env, err)
-	}
-}
-
 // Directories of a killed operator are removed with those that cannot be listed.
 func TestSweepHidden(t *testing.T) {
 	tmp := t.TempDir()
