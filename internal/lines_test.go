@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 73978
-	testLines    = 66837
+	productLines = 73949
+	testLines    = 66760
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,7 +27,7 @@ var packageLines = map[string]int{
 	"internal/console":                   1763,
 	"internal/debug":                     6667,
 	"internal/debug/history":             858,
-	"internal/dev":                       2870,
+	"internal/dev":                       2842,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2488,
 	"internal/dev/rbac":                  636,
@@ -63,7 +63,7 @@ var packageLines = map[string]int{
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              5974,
-	"internal/source/webhook":            1106,
+	"internal/source/webhook":            1101,
 	"internal/source/webhook/admission":  1569,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 984,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1356,
 	"internal/telemetry/kubeevent":       481,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4452,
+	"internal/wire":                      4456,
 	"sdk":                                67,
 }
 
