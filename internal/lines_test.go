@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 73949
+	productLines = 73952
 	testLines    = 66760
 )
 
@@ -56,7 +56,7 @@ var packageLines = map[string]int{
 	"internal/run/process":               1635,
 	"internal/run/recording":             831,
 	"internal/run/worker":                783,
-	"internal/run/workspace":             983,
+	"internal/run/workspace":             986,
 	"internal/schema":                    269,
 	"internal/script":                    388,
 	"internal/shard":                     160,
