@@ -115,10 +115,10 @@ func (k *keeper) reconcile(ctx context.Context) error {
 		k.adopt(live)
 		return nil
 	}
-	if again := k.pause(live); again > 0 {
+	if again := k.pause(do, live); again > 0 {
 		return k.dispute(live, again)
 	}
-	overwrites := changed(k.last, live)
+	overwrites := do != register || changed(k.last, live)
 	if err := k.write(ctx, do, live, k.written(want)); err != nil {
 		return k.explain(err)
 	}
@@ -148,15 +148,16 @@ func (k *keeper) dispute(live *configuration, again time.Duration) error {
 		writer(live), again.Round(time.Second), sharedName)}
 }
 
-// pause returns the delay before a write over what another client has written.
-func (k *keeper) pause(live *configuration) time.Duration {
+// pause returns the delay before a write over what another client has written. Who removes webhooks that return does not do it forever
+// without one: perhaps another installation shares the configuration, and its webhooks would hardly ever be there.
+func (k *keeper) pause(do action, live *configuration) time.Duration {
 	if k.writtenLater(live) {
 		if k.later.IsZero() {
 			k.later = time.Now()
 		}
 		return time.Until(k.later.Add(leaveFor))
 	}
-	if !changed(k.last, live) {
+	if do == register && !changed(k.last, live) {
 		return 0
 	}
 	return time.Until(k.restored.Add(keep.RestoreEvery))
