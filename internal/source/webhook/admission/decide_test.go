@@ -224,3 +224,18 @@ func TestExcludedClients(t *testing.T) {
 		}
 	}
 }
+
+// An update that hands the certificates to cert-manager is not undone by a replica of before.
+func TestAnotherCertManager(t *testing.T) {
+	o := RegistrarOptions{Hooks: full(), Target: keep.Target{Service: svc}}
+	older, _ := newRegistrar(t, o)
+	o.CertManager = "ns/cert"
+	newer, _ := newRegistrar(t, o)
+	for i, k := range newer.keepers {
+		k.started = older.keepers[i].started.Add(time.Second)
+		live := k.written(k.desired(nil, nil))
+		if !older.keepers[i].writtenLater(live) || older.keepers[i].pause(register, live) <= 0 {
+			t.Errorf("%s is overwritten", k.subject())
+		}
+	}
+}

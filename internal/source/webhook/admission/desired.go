@@ -116,7 +116,7 @@ func (k *keeper) written(want *configuration) *configuration {
 // hash identifies the webhooks of all hooks, without what changes while they are registered: certificates and tokens of paths.
 func (k *keeper) hash() string {
 	all := sha256.New()
-	fmt.Fprintln(all, k.opts.Service, k.opts.URL)
+	fmt.Fprintln(all, k.opts.Service, k.opts.URL, k.opts.CertManager)
 	for _, w := range k.webhooks {
 		registered := k.register(w, nil)
 		registered.ClientConfig = admissionregistration.WebhookClientConfig{}
