@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 73953
-	testLines    = 66970
+	productLines = 73969
+	testLines    = 67016
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -63,8 +63,8 @@ var packageLines = map[string]int{
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
 	"internal/source/watch":              5974,
-	"internal/source/webhook":            1101,
-	"internal/source/webhook/admission":  1570,
+	"internal/source/webhook":            1103,
+	"internal/source/webhook/admission":  1584,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,

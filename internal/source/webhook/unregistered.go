@@ -24,6 +24,8 @@ type Unregistered struct {
 type registrations struct {
 	mu      sync.Mutex
 	failing map[string]Unregistered // by subject
+	// left is that of admission.RegistrarOptions.
+	left sync.Map
 }
 
 // report records why bindings of hooks are not registered in an object; without an error they are.

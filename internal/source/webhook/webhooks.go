@@ -76,7 +76,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
 		Target: w.target(s), Inside: o.Cluster.Inside, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
-		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups,
+		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Left: &w.registrations.left,
 	})
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ const sharedName = "does another installation use the same configuration name?"
 func (k *keeper) reconcile(ctx context.Context) error {
 	live, err := k.look(ctx)
 	switch {
-	case apierrors.IsForbidden(err) && len(k.webhooks) == 0:
+	case apierrors.IsForbidden(err) && len(k.webhooks) == 0 && !k.left():
 		k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
 		return keep.ErrDone
 	case err != nil:
@@ -109,6 +109,7 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	case !k.opts.Registers():
 		return nil
 	}
+	k.note(live)
 	want := k.desired(live, k.bundle(live))
 	do := k.decide(live, want)
 	if do == leave {
@@ -131,11 +132,19 @@ func (k *keeper) reconcile(ctx context.Context) error {
 
 // adopt notes that an object is as desired.
 func (k *keeper) adopt(now *configuration) {
+	k.note(now)
 	k.later, k.last, k.disputed = time.Time{}, nil, false
 	if now != nil {
 		k.last = now.Webhooks
 	}
 }
+
+// note notes whether an object has webhooks of this operator, and left reports what was noted last.
+func (k *keeper) note(now *configuration) {
+	k.opts.Left.Store(k.kind.typ, now != nil && len(now.Webhooks) > 0 && k.ours(now))
+}
+
+func (k *keeper) left() bool { left, _ := k.opts.Left.Load(k.kind.typ); return left == true }
 
 // dispute leaves what another client has written for now. It logs that once.
 func (k *keeper) dispute(live *configuration, again time.Duration) error {

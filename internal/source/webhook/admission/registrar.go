@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -31,6 +32,9 @@ type RegistrarOptions struct {
 	ExcludeUsers, ExcludeGroups []string
 	// DryRun makes Remove log what it would do.
 	DryRun bool
+	// Left, if set, has for each kind whether webhooks of this operator were in the cluster when it was read last, by this Registrar or an
+	// earlier one.
+	Left *sync.Map
 }
 
 // Registrar reconciles the webhook configurations in the cluster with the hooks' bindings.
@@ -44,6 +48,7 @@ const removeTimeout = 5 * time.Second
 
 // NewRegistrar returns a Registrar. It sends no request.
 func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
+	o.Left = cmp.Or(o.Left, &sync.Map{})
 	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
 	if err != nil {
 		return nil, err
