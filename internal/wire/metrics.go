@@ -106,7 +106,7 @@ func (o *metricOperation) notJSON(file []byte, offset int64, err error) {
 type metricForm struct {
 	Name, Action, Group string
 	Value, Set, Add     *float64
-	Buckets             []float64
+	Buckets             []*float64
 	Labels              map[string]string
 }
 
@@ -123,7 +123,7 @@ func (o *metricOperation) read(raw jsontext.Value) {
 		return
 	}
 	before := len(o.p.violations)
-	m := effect.Metric{Name: f.Name, Group: f.Group, Buckets: f.Buckets, Labels: f.Labels}
+	m := effect.Metric{Name: f.Name, Group: f.Group, Buckets: o.buckets(f.Buckets), Labels: f.Labels}
 	action, field, value := f.action()
 	if m.Action = metricActions[action]; m.Action == 0 {
 		o.dropAction(&f)
@@ -133,6 +133,21 @@ func (o *metricOperation) read(raw jsontext.Value) {
 	if len(o.p.violations) == before && o.usable(&m) {
 		o.p.metrics = append(o.p.metrics, m)
 	}
+}
+
+// buckets rejects null: a bound of 0 that nobody has written would stay in the histogram.
+func (o *metricOperation) buckets(bounds []*float64) (all []float64) {
+	if bounds != nil {
+		all = []float64{}
+	}
+	for i, bound := range bounds {
+		if bound == nil {
+			o.violation(fmt.Sprintf("buckets.%d", i), `must be of type number: "null"`, "")
+			continue
+		}
+		all = append(all, *bound)
+	}
+	return all
 }
 
 // mistyped reports a value of another type, at which the decoder ends.
