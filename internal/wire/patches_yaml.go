@@ -79,7 +79,7 @@ func (d *patchDocument) textOf(key string, value *yaml.Node) (text []byte, err e
 		return nil, nil
 	case *string:
 		if value.Kind == yaml.ScalarNode && value.ShortTag() != "!!null" {
-			value.Tag = "!!str"
+			value = asText(value)
 		}
 	case *bool:
 		if value.Decode(into) == nil { // also "yes"
@@ -107,6 +107,11 @@ func yamlToJSON(node *yaml.Node) (json.RawMessage, error) {
 	return json.Marshal(tree)
 }
 
+// asText is a scalar as a text. It is a copy: aliases of the scalar keep its type.
+func asText(scalar *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: scalar.Value, Line: scalar.Line, Column: scalar.Column}
+}
+
 // keepTexts makes texts of what JSON has no type for, and of the keys of mappings.
 func keepTexts(node *yaml.Node, seen map[*yaml.Node]bool) error {
 	if node == nil || seen[node] {
@@ -118,14 +123,14 @@ func keepTexts(node *yaml.Node, seen map[*yaml.Node]bool) error {
 	}
 	for i, child := range node.Content {
 		if node.Kind == yaml.MappingNode && i%2 == 0 && child.ShortTag() != "!!merge" {
-			key := child
-			if key.Kind == yaml.AliasNode {
-				key = key.Alias
+			if child.Kind == yaml.AliasNode {
+				child = child.Alias
 			}
-			if key.Kind != yaml.ScalarNode {
+			if child.Kind != yaml.ScalarNode {
 				return errors.New("has a key that is not text")
 			}
-			key.Tag = "!!str"
+			node.Content[i] = asText(child)
+			continue
 		}
 		if err := keepTexts(child, seen); err != nil {
 			return err
