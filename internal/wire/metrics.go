@@ -118,6 +118,10 @@ func (o *metricOperation) read(raw jsontext.Value) {
 		return
 	}
 	err := json.Unmarshal(raw, &f, lenientJSON, jsontext.AllowInvalidUTF8(false))
+	if errors.As(err, new(*jsontext.SyntacticError)) && textsAreValid(raw) { // the mistake is in an unknown key, which is ignored
+		f = metricForm{}
+		err = json.Unmarshal(raw, &f, lenientJSON)
+	}
 	if o.name = f.Name; err != nil {
 		o.mistyped(err)
 		return
@@ -133,6 +137,20 @@ func (o *metricOperation) read(raw jsontext.Value) {
 	if len(o.p.violations) == before && o.usable(&m) {
 		o.p.metrics = append(o.p.metrics, m)
 	}
+}
+
+// textsAreValid reports whether the known keys of an operation have texts in UTF-8 only.
+func textsAreValid(raw []byte) bool {
+	w := jq.Walk(raw)
+	w.Enter('{')
+	for name := w.Member(); name != nil; name = w.Member() {
+		value := jsontext.Value(w.Value())
+		known := slices.Contains([]string{"name", "action", "group", "labels"}, strings.ToLower(string(name[1:len(name)-1])))
+		if known && !value.IsValid(jsontext.AllowDuplicateNames(true)) {
+			return false
+		}
+	}
+	return w.Err() == nil
 }
 
 // buckets rejects null: a bound of 0 that nobody has written would stay in the histogram.

@@ -158,3 +158,19 @@ func BenchmarkParseMetrics(b *testing.B) {
 		}
 	}
 }
+
+func TestUnknownKeyOfMetricMayBeNoText(t *testing.T) {
+	for _, file := range []string{"{\"name\":\"a\",\"set\":1,\"note\":\"\xff\"}", `{"note":"\ud800","name":"a","set":1}`} {
+		if metrics, _, err := ParseMetrics([]byte(file)); err != nil || len(metrics) != 1 || metrics[0].Name != "a" {
+			t.Errorf("%q is %v, %v", file, metrics, err)
+		}
+	}
+	for _, file := range []string{
+		"{\"note\":\"\xff\",\"name\":\"\xff\",\"set\":1}",
+		"{\"note\":\"\xff\",\"name\":\"a\",\"set\":1,\"labels\":{\"x\":\"\xff\"}}",
+	} {
+		if metrics, _, err := ParseMetrics([]byte(file)); err == nil {
+			t.Errorf("%q is %v", file, metrics)
+		}
+	}
+}
