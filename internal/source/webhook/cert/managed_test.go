@@ -3,6 +3,7 @@ package cert
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"maps"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // store is an API server in memory, which rejects some writes; watching is forbidden.
@@ -141,6 +143,11 @@ func TestHostileWriter(t *testing.T) {
 		"removes key":  func(data map[string][]byte) { delete(data, authorityKeyKey) },
 		"removes pair": func(data map[string][]byte) { delete(data, servingKey); delete(data, servingPrivateKey) },
 		"moves secret": func(data map[string][]byte) { data[previousPathKey] = data[pathKey]; delete(data, pathKey) },
+	}
+	if !test.Long() { // each life makes keys, which takes long with the race detector
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		type step struct {
