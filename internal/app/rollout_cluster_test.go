@@ -121,7 +121,7 @@ type behindBalancer struct {
 }
 
 // noReplica matches why a call reached none: refused ones have a status or a problem of TLS.
-var noReplica = regexp.MustCompile(`EOF|connection (refused|reset|lost|force closed)`)
+var noReplica = regexp.MustCompile(`EOF|broken pipe|connection (refused|reset|lost|force closed)`)
 
 var startedServer = regexp.MustCompile(`msg="webhook server started" address=(\S+)`)
 
