@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,6 +60,11 @@ func (c *ownChanges) follows(version string) bool {
 		}
 	}
 	return at == version
+}
+
+// awaitsOthers reports whether a change waits that is not known to be our own.
+func (c *ownChanges) awaitsOthers() bool {
+	return slices.ContainsFunc(c.waiting, func(w waitingChange) bool { return !c.isOwn(w.before, w.object.resourceVersion) })
 }
 
 // settle forgets the changes up to a version.
@@ -172,7 +178,7 @@ func (m *monitor) follow(key string, most time.Duration, reported bool) (
 		}
 		m.own[key] = own
 	}
-	if known.Version = own.last; has && own.follows(it.object.resourceVersion) {
+	if known.Version = own.last; has && own.follows(it.object.resourceVersion) && !own.awaitsOthers() {
 		known.Generation, _ = strconv.ParseInt(cmp.Or(m.unseen[key], it.object.generation()), 10, 64)
 	}
 	own.writing++
