@@ -18,11 +18,15 @@ func TestQueuesOfShards(t *testing.T) {
 	}
 	o.Shards = 3
 	_, err := Load(t.Context(), o)
+	const other = "use another queue, or the same settings.shardBy in all hooks of a queue"
 	const want = `cannot load hooks: hook "b.sh": the configuration is not valid, 2 problems:
-  * schedule[0].queue (binding "hourly") is "s" and settings.shardBy is object, but schedule[0].queue (binding "schedule") of hook "a.sh" is the same queue with settings.shardBy not set: use another queue, or the same settings.shardBy in all hooks of a queue
-  * kubernetes[2].queue (binding "nodes") is "q" and settings.shardBy is object, but kubernetes[1].queue (binding "pods") of hook "a.sh" is the same queue with settings.shardBy not set: use another queue, or the same settings.shardBy in all hooks of a queue
+  * schedule[0].queue (binding "hourly") is "s" and settings.shardBy is object, ` +
+		`but schedule[0].queue (binding "schedule") of hook "a.sh" is the same queue with settings.shardBy not set: ` + other + `
+  * kubernetes[2].queue (binding "nodes") is "q" and settings.shardBy is object, ` +
+		`but kubernetes[1].queue (binding "pods") of hook "a.sh" is the same queue with settings.shardBy not set: ` + other + `
 hook "d.sh": the configuration is not valid:
-  * kubernetes[0].queue (binding "other") is "own" and settings.shardBy is namespace, but kubernetes[1].queue (binding "own") of hook "b.sh" is the same queue with settings.shardBy object: use another queue, or the same settings.shardBy in all hooks of a queue`
+  * kubernetes[0].queue (binding "other") is "own" and settings.shardBy is namespace, ` +
+		`but kubernetes[1].queue (binding "own") of hook "b.sh" is the same queue with settings.shardBy object: ` + other
 	if err == nil {
 		t.Fatal("loaded")
 	}

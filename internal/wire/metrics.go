@@ -153,7 +153,7 @@ func textsAreValid(raw []byte) bool {
 	return w.Err() == nil
 }
 
-// buckets rejects null: a bound of 0 that nobody has written would stay in the histogram.
+// buckets rejects null: a bound of 0 that the hook did not write would stay in the histogram.
 func (o *metricOperation) buckets(bounds []*float64) (all []float64) {
 	if bounds != nil {
 		all = []float64{}

@@ -123,7 +123,8 @@ func (o *operator) sync(ctx context.Context, hook, text string) error {
 	return nil
 }
 
-// inMemory returns an API server in memory for a test in which clients, and no controllers, change objects; make long runs it on a real one.
+// inMemory returns an API server in memory for a test in which clients, and no controllers, change objects; make long runs it on a real
+// one.
 func inMemory(t testing.TB) *testenv.Cluster {
 	t.Helper()
 	testenv.Require(t) // for kubectl

@@ -83,8 +83,8 @@ func TestConditions(t *testing.T) {
 			})
 			set := func(status, reason, message string) string {
 				counted.patches = 0
-				return apply(t, a, fmt.Sprintf(`{"operation": "Condition", "kind": "Thing", "apiVersion": "%[1]s.io/v1", "namespace": %[1]q, "name": "one", "type": "Ready",
-					"status": %q, "reason": %q, "message": %q}`, namespace, status, reason, message))
+				return apply(t, a, fmt.Sprintf(`{"operation": "Condition", "kind": "Thing", "apiVersion": "%[1]s.io/v1", "namespace": %[1]q,
+					"name": "one", "type": "Ready", "status": %q, "reason": %q, "message": %q}`, namespace, status, reason, message))
 			}
 			const ready = `{.status.conditions[?(@.type=="Ready")]`
 			counted.times = 3 // the fourth attempt succeeds
