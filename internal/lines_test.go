@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74013
-	testLines    = 67044
+	productLines = 74019
+	testLines    = 67094
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -70,7 +70,7 @@ var packageLines = map[string]int{
 	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1356,
-	"internal/telemetry/kubeevent":       481,
+	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      4494,
 	"sdk":                                67,

@@ -298,14 +298,14 @@ func (r *Recorder) next(now time.Time) (l *line, copied line, wait time.Duration
 func (r *Recorder) sent(ctx context.Context, l *line, copied line, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.sending, l.Regarding, l.name = false, copied.Regarding, copied.name
+	l.sending, l.Regarding, l.name, l.exists = false, copied.Regarding, copied.name, copied.exists
 	now := time.Now()
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
 		l.reported, l.notBefore = copied.count, now.Add(writeInterval)
-	case apierrors.IsNotFound(err) && l.name != "": // it has expired
-		l.name = ""
+	case apierrors.IsNotFound(err) && l.exists: // it has expired
+		l.name, l.exists = "", false
 	case kube.IsPermissionMissing(err):
 		r.giveUp(l)
 		r.silence(l, err)

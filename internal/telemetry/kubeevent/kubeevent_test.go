@@ -49,8 +49,8 @@ func newDesk(t *testing.T) *desk {
 			return d.refuse
 		}
 		what := "update"
-		if l.name == "" {
-			what, l.name = "create", "x"
+		if !l.exists {
+			what, l.exists = "create", true
 		}
 		d.written = append(d.written, fmt.Sprintf("%s %s %s ×%d %s", time.Since(d.started), what, l.Reason, l.count, l.Note))
 		return nil
@@ -139,7 +139,7 @@ func TestRefused(t *testing.T) {
 		send := d.send
 		d.mu.Lock()
 		d.send = func(ctx context.Context, l *line) error {
-			if l.name != "" && missing {
+			if l.exists && missing {
 				missing = false
 				return apierrors.NewNotFound(events, l.name)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,8 +28,9 @@ type line struct {
 	count, reported int
 	// number counts all Events so far.
 	number int
-	// name is that of the Event; empty before it is created.
-	name string
+	// name is that of the Event; empty before the first attempt to create it. exists reports that one has succeeded.
+	name   string
+	exists bool
 	// notBefore is when it may be written again.
 	notBefore time.Time
 	sending   bool
@@ -71,8 +73,14 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	path := []string{"/apis/events.k8s.io/v1/namespaces", l.namespace(), "events"}
-	if l.name == "" {
-		return s.create(ctx, path, l)
+	again := l.name != ""
+	if !l.exists {
+		err := s.create(ctx, path, l)
+		if !again || !apierrors.IsAlreadyExists(err) {
+			l.exists = err == nil
+			return err
+		}
+		l.exists = true // by an attempt whose answer has been lost
 	}
 	body, err := json.Marshal(map[string]*eventsv1.EventSeries{"series": l.series()})
 	if err != nil {
@@ -81,16 +89,18 @@ func (s *sender) send(ctx context.Context, l *line) error {
 	return s.Client.Patch(types.MergePatchType).AbsPath(append(path, l.name)...).Body(body).Do(ctx).Error()
 }
 
-// create creates the Event of a line.
+// create creates the Event of a line, in each attempt with the same name.
 func (s *sender) create(ctx context.Context, path []string, l *line) error {
 	about := &l.Regarding
 	if about.UID == "" || about.APIVersion == "" {
 		s.complete(ctx, about)
 	}
-	name := eventName(about.Name, about.Kind, time.Now())
+	if l.name == "" {
+		l.name = eventName(about.Name, about.Kind, time.Now())
+	}
 	body, err := json.Marshal(eventsv1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "events.k8s.io/v1", Kind: "Event"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.namespace()},
+		ObjectMeta: metav1.ObjectMeta{Name: l.name, Namespace: l.namespace()},
 		EventTime:  metav1.NewMicroTime(l.first), Series: l.series(), ReportingController: controller,
 		ReportingInstance: cut(cmp.Or(s.Pod.Name, s.Instance), 128),
 		Action:            l.Action, Reason: l.Reason, Note: cut(l.Note, noteLimit), Type: l.Type, Regarding: *about,
@@ -98,11 +108,7 @@ func (s *sender) create(ctx context.Context, path []string, l *line) error {
 	if err != nil {
 		return err
 	}
-	err = s.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-	if err == nil {
-		l.name = name
-	}
-	return err
+	return s.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 }
 
 // eventName is that of an Event about an object. Names of some kinds, such as roles, cannot be part of it.
