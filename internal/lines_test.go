@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 74019
-	testLines    = 67094
+	productLines = 74038
+	testLines    = 67090
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -50,9 +50,9 @@ var packageLines = map[string]int{
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2778,
+	"internal/run":                       2795,
 	"internal/run/kubectl":               208,
-	"internal/run/pending":               861,
+	"internal/run/pending":               863,
 	"internal/run/process":               1635,
 	"internal/run/recording":             831,
 	"internal/run/worker":                783,

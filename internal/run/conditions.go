@@ -42,16 +42,6 @@ func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
 	return errors.Join(err, failed)
 }
 
-// reports reports whether a run of the task sets the condition of an object. One about a deletion does not, also if the name is used again.
-func (t *Task) reports(namespace, name string) (is bool) {
-	for ev := range t.Events() {
-		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Condition != "" {
-			is = ev.Type == event.Synchronization || ev.Watch != event.Deleted && ev.Object.Namespace == namespace && ev.Object.Name == name
-		}
-	}
-	return is
-}
-
 // outcomes are the conditions of the objects in the contexts. Objects that are gone have none, also after their Deleting, and a failed
 // Synchronization is about none of its objects.
 func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {

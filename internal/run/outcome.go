@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -53,6 +54,35 @@ func (d *decidedError) RetryAfter() (delay time.Duration, ok bool) {
 		return 0, false
 	}
 	return d.Result.RetryAfter.Duration, true
+}
+
+// end ends an attempt that failed with err, or succeeded: what its task has waited for is done, unless the task is retried.
+func (r *Runner) end(ctx context.Context, a *attempt, err error) error {
+	t := a.task
+	if review := t.readExtra().review; review != nil && err != nil {
+		err = t.late(ctx, err)
+		a.Response, _ = review.judge(Outputs{}, err)
+	}
+	a.endTrace(err)
+	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(a.started), err, t.mayFail(), err != nil && interrupted(ctx)
+	a.record.End(a.Report)
+	if r.opts.Observe != nil && t.events.Len() > 0 && !a.Interrupted {
+		r.opts.Observe(a.Report)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil && !t.mayFail():
+		return err
+	case err != nil:
+		a.log.Info("Hook failed, but allowed to fail", "error", err.Error())
+	case t.events.Len() > 0:
+		a.log.Info("Hook executed successfully")
+		r.succeed(t, a)
+	}
+	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.Result, err)))
+	t.leave(err == nil)
+	return nil
 }
 
 // leave is called when the queue is done with the task: its bindings are unlocked, and its objects may get another lane.
@@ -172,43 +202,6 @@ func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
 	return tasks
 }
 
-// refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come
-// after its Deleting, because they were parked: the hook would make again what it has cleaned up. At the first attempt with parked events,
-// those leave of which a later one has succeeded meanwhile.
-func (t *Task) refresh() {
-	m := t.readExtra()
-	if !m.requeued && m.parked == "" {
-		return
-	}
-	var events event.Log
-	for ev := range t.Events() {
-		if ev.Revived == event.Queued {
-			if t.runner.opts.Pending.Begin(&ev, m.parkedRun) {
-				continue
-			}
-			ev.Revived = event.Begun
-		}
-		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
-			(requeue || m.parked != "" && precedesDeleting(&ev)) {
-			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
-			if !ok {
-				t.runner.opts.Pending.Leave(&ev, true)
-				continue
-			}
-			if requeue {
-				ev.Object = now.Object
-			}
-		}
-		events.Add(ev)
-	}
-	t.events = events
-}
-
-// precedesDeleting reports whether an event must not be delivered after the Deleting of its object.
-func precedesDeleting(ev *event.Event) bool {
-	return ev.Hook.Kubernetes[ev.Index].Finalizer != "" && (ev.Watch == event.Added || ev.Watch == event.Modified)
-}
-
 // succeed settles the events of a successful run: their requeues, what was parked before of them, and the previous versions.
 func (r *Runner) succeed(t *Task, a *attempt) {
 	p, m := r.opts.Pending, t.readExtra()
@@ -240,6 +233,19 @@ func (r *Runner) succeed(t *Task, a *attempt) {
 			})
 		}
 	}
+}
+
+// listsPrevious reports whether the objects of an initial list become previous versions.
+func listsPrevious(ev *event.Event) bool {
+	return ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious
+}
+
+// isGone reports whether no later event ends what is kept of an object. A binding without Deleted events does not get one.
+func (r *Runner) isGone(ev *event.Event) bool {
+	if ev.Watch == event.Deleted {
+		return true
+	}
+	return !ev.Hook.Kubernetes[ev.Index].Deleted && !r.opts.Objects.Has(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 }
 
 // exists reports whether what an event is about can be delivered again.

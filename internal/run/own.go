@@ -123,6 +123,16 @@ func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
 	})
 }
 
+// reports reports whether a run of the task sets the condition of an object. One about a deletion does not, also if the name is used again.
+func (t *Task) reports(namespace, name string) (is bool) {
+	for ev := range t.Events() {
+		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Condition != "" {
+			is = ev.Type == event.Synchronization || ev.Watch != event.Deleted && ev.Object.Namespace == namespace && ev.Object.Name == name
+		}
+	}
+	return is
+}
+
 func (o *ownWrites) note(by Writes, t *Task, more []effect.Write) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -29,27 +29,3 @@ func (s *previousInRun) before(ev *event.Event) *event.Object {
 	s.earlier[of] = &current
 	return previous
 }
-
-// beginList is called before a run gets its contexts. The returned function ends the run.
-func (r *Runner) beginList(t *Task) (end func()) {
-	for ev := range t.Events() {
-		if listsPrevious(&ev) {
-			r.opts.Pending.BeginList(t.readExtra().run)
-			return r.opts.Pending.EndList
-		}
-	}
-	return func() {}
-}
-
-// listsPrevious reports whether the objects of an initial list become previous versions.
-func listsPrevious(ev *event.Event) bool {
-	return ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious
-}
-
-// isGone reports whether no later event ends what is kept of an object. A binding without Deleted events does not get one.
-func (r *Runner) isGone(ev *event.Event) bool {
-	if ev.Watch == event.Deleted {
-		return true
-	}
-	return !ev.Hook.Kubernetes[ev.Index].Deleted && !r.opts.Objects.Has(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
-}

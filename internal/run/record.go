@@ -152,20 +152,6 @@ func ending(err error) (exit, reason string) {
 	return "", "its output could not be applied; the operator's log has the error"
 }
 
-func (r *Runner) begin(t *Task, own *ownWait) Record {
-	if r.opts.Begin == nil {
-		return noRecord{}
-	}
-	if own == nil {
-		own = &ownWait{}
-	}
-	return r.opts.Begin(Begun{
-		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: t.readExtra().attempts, Queue: t.Queue(), Key: t.readExtra().key,
-		Binding: t.Binding(), Event: t.EventType(),
-		Why: t.Describe(), Events: t.events.Len(), Waited: t.readExtra().waited, OwnWrites: own.took, Lacking: own.lacking,
-	})
-}
-
 // maxWhy limits Begun.Why.
 const maxWhy = 10
 

@@ -30,8 +30,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
@@ -180,6 +178,9 @@ func New(opts Options) *Runner {
 	if opts.Pending == nil {
 		opts.Pending = pending.New(0, nil)
 	}
+	if opts.Tracers != nil {
+		opts.Executor = tracedExecutor{opts.Executor, opts.Tracers.Executor}
+	}
 	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}, large: make(chan struct{}, 1),
 		largeAnswer: make(chan struct{}, 1)}
 }
@@ -203,62 +204,13 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
-	m := t.ensureExtra()
-	m.attempts++
-	m.runs++
-	m.run = r.lastRun.Add(1)
-	ctx, endTrace := r.startRunSpan(r.noteWrites(ctx, t), t)
-	log := r.opts.Log.With(t.LogFields()...)
-	if r.opts.Tracers != nil {
-		log = log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
-	}
-	merged, own := m.merged, m.own
-	m.own = nil
-	r.logMerge(log, m)
-	t.refresh()
-	started := time.Now()
-	a := attempt{task: t, log: log, record: noRecord{}, Report: Report{
-		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: merged,
-	}}
-	defer r.beginList(t)()
+	ctx, a := r.begin(ctx, t)
+	defer a.endList()
 	var err error
 	if t.events.Len() > 0 {
-		log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
-		a.record = r.begin(t, own)
-		err = r.recovered(ctx, &a)
+		err = r.recovered(ctx, a)
 	}
-	if review := t.readExtra().review; review != nil && err != nil {
-		err = t.late(ctx, err)
-		a.Response, _ = review.judge(Outputs{}, err)
-	}
-	endTrace(err)
-	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(started), err, t.mayFail(), err != nil && interrupted(ctx)
-	a.record.End(a.Report)
-	if r.opts.Observe != nil && t.events.Len() > 0 && !a.Interrupted {
-		r.opts.Observe(a.Report)
-	}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return err
-	case err != nil && !t.mayFail():
-		return err
-	case err != nil:
-		log.Info("Hook failed, but allowed to fail", "error", err.Error())
-	case t.events.Len() > 0:
-		log.Info("Hook executed successfully")
-		r.succeed(t, &a)
-	}
-	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.Result, err)))
-	t.leave(err == nil)
-	return nil
-}
-
-func (r *Runner) logMerge(log *slog.Logger, m *extra) {
-	if m.merged > 0 {
-		log.Info("Binding contexts from are dropped from queue", "count", m.merged, "dropped", m.dropped,
-			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.merged, m.dropped))
-	}
-	m.merged, m.dropped = 0, 0
+	return r.end(ctx, a, err)
 }
 
 // attempt is one attempt of a task, and its results.
@@ -267,6 +219,10 @@ type attempt struct {
 	task   *Task
 	log    *slog.Logger
 	record Record
+	// endTrace and endList end what began with the attempt.
+	endTrace func(error)
+	endList  func()
+	started  time.Time
 	// outputs are what the hook wrote to its files; unread reports that one could not be read, secretCalls that the hook may have called
 	// kubectl on Secrets.
 	outputs     Outputs
@@ -294,8 +250,6 @@ func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
 
 // attempt runs the process with the task's contexts, hands its outputs to the effects, and reports the outcome.
 func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
-	ctx, endTrace := r.startHookSpan(ctx, a.task)
-	defer func() { endTrace(err) }()
 	t, log := a.task, a.log
 	f, err := r.opts.Workspace.Create(t.Hook().Name, t.runID())
 	if err != nil {
@@ -400,7 +354,6 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
 	defer stderr.Close()
-	ctx, endTrace := r.startProcessSpan(ctx)
 	path, set, release := r.opts.Files.Take(t.Hook())
 	defer release()
 	in := r.invocation(withPath(path, t.Hook()), f)
@@ -409,9 +362,6 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
 	if t.readExtra().review == nil {
 		in.Vars = append(in.Vars, r.shardVariables(t.Hook())...)
-	}
-	if r.opts.Tracers != nil {
-		in.Vars = append(in.Vars, traceEnvironment(ctx)...)
 	}
 	in.Worker = r.worker(t.Hook(), set, t.runID(), f)
 	if in.Worker != nil {
@@ -423,8 +373,6 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 			"print less, or set settings.maxLogBytes")
 	}
 	result, err := r.opts.Executor.Execute(ctx, in)
-	addWorker(ctx, result.Served)
-	endTrace(err)
 	if result.HeldOpen {
 		log.Warn("The hook has ended, but a process that it left behind kept its output open; what that prints is not logged: redirect the " +
 			"output of background processes")

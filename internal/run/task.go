@@ -345,18 +345,6 @@ func (t *Task) LogFields() []any {
 	}
 }
 
-// maxIDs limits the ids in a log record.
-const maxIDs = 50
-
-// eventIDs are the ids under which the events of the task were queued, as event.id of log records.
-func (t *Task) eventIDs() string {
-	text := t.ID()
-	for _, id := range t.readExtra().ids {
-		text += "," + strconv.FormatInt(id, 10)
-	}
-	return text
-}
-
 // ID identifies the task in log records.
 func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }
 

@@ -42,10 +42,11 @@ func (t *Task) attributes() []attribute.KeyValue {
 	}
 }
 
-// startRunSpan records the time in the queue and starts the span of a run. The returned function ends it.
+// startRunSpan records the time in the queue and starts the spans of a run and, if the task has events, of its hook. The returned function
+// ends them.
 func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, func(error)) {
 	if r.opts.Tracers == nil {
-		return ctx, noEnd
+		return ctx, func(error) {}
 	}
 	operator, m := r.opts.Tracers.Operator, t.readExtra()
 	if len(m.origins) > 0 {
@@ -65,45 +66,42 @@ func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, fu
 	if m.key != "" {
 		attributes = append(attributes, attribute.String("key", m.key))
 	}
-	ctx, span := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(attributes...))
-	return ctx, endOf(span)
-}
-
-// startHookSpan starts the span of the run with its files, startProcessSpan that of its process.
-func (r *Runner) startHookSpan(ctx context.Context, t *Task) (context.Context, func(error)) {
-	if r.opts.Tracers == nil {
-		return ctx, noEnd
+	ctx, run := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(attributes...))
+	if t.events.Len() == 0 {
+		return ctx, func(err error) { endSpan(run, err) }
 	}
-	ctx, span := r.opts.Tracers.Hook.Start(ctx, "Run", trace.WithAttributes(attribute.String("name", t.Hook().Name),
+	ctx, hook := r.opts.Tracers.Hook.Start(ctx, "Run", trace.WithAttributes(attribute.String("name", t.Hook().Name),
 		attribute.String("path", t.Hook().Path)))
-	return ctx, endOf(span)
-}
-
-func (r *Runner) startProcessSpan(ctx context.Context) (context.Context, func(error)) {
-	if r.opts.Tracers == nil {
-		return ctx, noEnd
+	return ctx, func(err error) {
+		endSpan(hook, err)
+		endSpan(run, err)
 	}
-	ctx, span := r.opts.Tracers.Executor.Start(ctx, "RunAndLogLines")
-	return ctx, endOf(span)
 }
 
-// addWorker adds the worker of a run to the span of its process.
-func addWorker(ctx context.Context, s process.Served) {
-	if s.Worker > 0 {
-		trace.SpanFromContext(ctx).SetAttributes(attribute.Int("worker", s.Worker), attribute.Int("worker.run", s.Run),
+func endSpan(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, PublicReason(err))
+	}
+	span.End()
+}
+
+// tracedExecutor traces processes, and tells them how to continue the trace.
+type tracedExecutor struct {
+	Executor
+	tracer trace.Tracer
+}
+
+// Execute implements Executor.
+func (e tracedExecutor) Execute(ctx context.Context, in process.Invocation) (process.Result, error) {
+	ctx, span := e.tracer.Start(ctx, "RunAndLogLines")
+	in.Vars = append(in.Vars, traceEnvironment(ctx)...)
+	result, err := e.Executor.Execute(ctx, in)
+	if s := result.Served; s.Worker > 0 {
+		span.SetAttributes(attribute.Int("worker", s.Worker), attribute.Int("worker.run", s.Run),
 			attribute.Float64("worker.start_seconds", s.Started.Seconds()))
 	}
-}
-
-func noEnd(error) {}
-
-func endOf(span trace.Span) func(error) {
-	return func(err error) {
-		if err != nil {
-			span.SetStatus(codes.Error, PublicReason(err))
-		}
-		span.End()
-	}
+	endSpan(span, err)
+	return result, err
 }
 
 // traceEnvironment returns the variables by which a hook can continue the trace.

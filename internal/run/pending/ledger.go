@@ -161,7 +161,7 @@ func (l *Ledger) Done(ev *event.Event, s Success) {
 		}
 		l.unqueue(r)
 		if !s.At.IsZero() {
-			l.enqueue(r, &requeue{event: s.Again, at: s.At, run: s.Run})
+			l.enqueue(r, &requeue{subject: SubjectOf(&s.Again), event: s.Again, at: s.At, run: s.Run})
 		}
 		switch {
 		case s.Gone || IncludesPrevious(ev) && now == nil:

@@ -43,18 +43,20 @@ type Due struct {
 
 // Requeue replaces the requeue of the event's subject, as the run-th run has requested.
 func (l *Ledger) Requeue(ev event.Event, at time.Time, run uint64) {
-	l.edit(SubjectOf(&ev), func(r *row) { l.enqueue(r, &requeue{event: ev, at: at, run: run}) })
+	q := &requeue{subject: SubjectOf(&ev), event: ev, at: at, run: run}
+	l.edit(q.subject, func(r *row) { l.enqueue(r, q) })
 }
 
 // AwaitRoom replaces the requeue of the event's subject by one that is due when there is room among the parked contexts.
 func (l *Ledger) AwaitRoom(ev event.Event, since time.Time) {
-	l.edit(SubjectOf(&ev), func(r *row) { l.enqueue(r, &requeue{event: ev, at: since, awaitsRoom: true}) })
+	q := &requeue{subject: SubjectOf(&ev), event: ev, at: since, awaitsRoom: true}
+	l.edit(q.subject, func(r *row) { l.enqueue(r, q) })
 }
 
 func (l *Ledger) enqueue(r *row, q *requeue) {
 	l.unqueue(r)
 	l.number++
-	q.subject, q.number = SubjectOf(&q.event), l.number
+	q.number = l.number
 	r.requeue = q
 	l.requeues.Set(q)
 	l.signal()

@@ -1,0 +1,115 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+)
+
+// begin begins an attempt: the task's events are made current, and the log, the trace and the history of runs learn of it.
+func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *attempt) {
+	m := t.ensureExtra()
+	m.attempts++
+	m.runs++
+	m.run = r.lastRun.Add(1)
+	a := &attempt{task: t, log: r.opts.Log.With(t.LogFields()...), record: noRecord{}, Report: Report{
+		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: m.merged,
+	}}
+	ctx, a.endTrace = r.startRunSpan(r.noteWrites(ctx, t), t)
+	if r.opts.Tracers != nil {
+		a.log = a.log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
+	}
+	a.logMerge(m)
+	own := m.own
+	m.own = nil
+	t.refresh()
+	a.started, a.endList = time.Now(), r.beginList(t)
+	if t.events.Len() == 0 {
+		return ctx, a
+	}
+	a.log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
+	if r.opts.Begin == nil {
+		return ctx, a
+	}
+	if own == nil {
+		own = &ownWait{}
+	}
+	a.record = r.opts.Begin(Begun{
+		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: m.attempts, Queue: t.Queue(), Key: m.key, Binding: t.Binding(),
+		Event: t.EventType(), Why: t.Describe(), Events: t.events.Len(), Waited: m.waited, OwnWrites: own.took, Lacking: own.lacking,
+	})
+	return ctx, a
+}
+
+func (a *attempt) logMerge(m *extra) {
+	if m.merged > 0 {
+		a.log.Info("Binding contexts from are dropped from queue", "count", m.merged, "dropped", m.dropped,
+			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.merged, m.dropped))
+	}
+	m.merged, m.dropped = 0, 0
+}
+
+// refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come
+// after its Deleting, because they were parked: the hook would make again what it has cleaned up. At the first attempt with parked events,
+// those leave of which a later one has succeeded meanwhile.
+func (t *Task) refresh() {
+	m := t.readExtra()
+	if !m.requeued && m.parked == "" {
+		return
+	}
+	var events event.Log
+	for ev := range t.Events() {
+		if ev.Revived == event.Queued {
+			if t.runner.opts.Pending.Begin(&ev, m.parkedRun) {
+				continue
+			}
+			ev.Revived = event.Begun
+		}
+		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
+			(requeue || m.parked != "" && precedesDeleting(&ev)) {
+			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
+			if !ok {
+				t.runner.opts.Pending.Leave(&ev, true)
+				continue
+			}
+			if requeue {
+				ev.Object = now.Object
+			}
+		}
+		events.Add(ev)
+	}
+	t.events = events
+}
+
+// precedesDeleting reports whether an event must not be delivered after the Deleting of its object.
+func precedesDeleting(ev *event.Event) bool {
+	return ev.Hook.Kubernetes[ev.Index].Finalizer != "" && (ev.Watch == event.Added || ev.Watch == event.Modified)
+}
+
+// beginList is called before a run gets its contexts. The returned function ends the run.
+func (r *Runner) beginList(t *Task) (end func()) {
+	for ev := range t.Events() {
+		if listsPrevious(&ev) {
+			r.opts.Pending.BeginList(t.readExtra().run)
+			return r.opts.Pending.EndList
+		}
+	}
+	return func() {}
+}
+
+// maxIDs limits the ids in a log record.
+const maxIDs = 50
+
+// eventIDs are the ids under which the events of the task were queued, as event.id of log records.
+func (t *Task) eventIDs() string {
+	text := t.ID()
+	for _, id := range t.readExtra().ids {
+		text += "," + strconv.FormatInt(id, 10)
+	}
+	return text
+}
