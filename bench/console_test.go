@@ -8,7 +8,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
-// consoleOpen polls what an overview and the page of a queue show, every 2 s over one connection, while 10,000 lanes wait. Idle times and
+// consoleOpen polls what an overview and the page of a queue show, every 2 s, while 10,000 lanes wait. Idle times and
 // polled ones take turns.
 func consoleOpen(b *bench) {
 	const n, rounds, lasts, every = 10_000, 3, 20 * time.Second, 2 * time.Second
@@ -29,8 +29,7 @@ func consoleOpen(b *bench) {
 	}
 	time.Sleep(settle)
 	resident := op.resident()
-	client := debug.NewTunnel(debug.Place{Socket: op.Socket, Chosen: true}.Dial, 10*time.Second)
-	defer client.Close()
+	client := debug.NewClient(debug.Place{Socket: op.Socket, Chosen: true}, 10*time.Second)
 	bytes := 0
 	var idle, polled []float64
 	for range rounds {

@@ -171,10 +171,10 @@ case $2 in https://github.com/shell-operator/shell-operator/releases/latest/down
 	write(t, filepath.Join(bin, "docker"), "#!/bin/sh\nfor last; do :; done\nexec shell-operator \"$last\" --help >/dev/null\n", 0o755)
 	write(t, filepath.Join(bin, "helm"), "#!/bin/sh\n[ \"$1 $2\" = 'install my-operator' ]\n", 0o755)
 	cmd := exec.Command("bash", "-eux", "-c", strings.ReplaceAll(block, "/usr/local/bin", bin)+
-		"shell-operator version\n"+"kubectl-shell_operator --help\n")
+		"shell-operator version\n")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "kubectl shell-operator") {
+	if err != nil || !strings.Contains(string(out), "shell-operator dev\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

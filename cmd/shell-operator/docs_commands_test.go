@@ -177,7 +177,7 @@ func TestFlagsOfPages(t *testing.T) {
 	// Of the shell library.
 	foreign = append(foreign, "--allow-empty", "--force", "--migrate", "--drift", "--prune-kind")
 	// In the description of what is the same for all flags.
-	foreign = append(foreign, "--flag", "--workers", "--selector", "--program") // the last two are of the plugin of kubectl
+	foreign = append(foreign, "--flag", "--workers")
 	known := map[string]bool{"help": true, "version": true}
 	var add func(c *cobra.Command)
 	add = func(c *cobra.Command) {
@@ -310,7 +310,7 @@ func TestKubectlOfPages(t *testing.T) {
 	for _, s := range append(blocks, inText...) {
 		all, _ := calls(s) // the other test complains
 		for _, c := range all {
-			if key := strings.Join(c.words, " "); c.words[0] == "kubectl" && len(c.words) > 1 && c.words[1] != "shell-operator" && !asked[key] {
+			if key := strings.Join(c.words, " "); c.words[0] == "kubectl" && len(c.words) > 1 && !asked[key] {
 				asked[key] = true
 				work <- c
 			}

@@ -16,9 +16,6 @@ var version = "dev"
 func main() {
 	// A hook of the same user could write into the streams of a command that talks to the operator, or into its memory.
 	_ = protect() // start reports the error
-	if calledAsPlugin(os.Args[0]) {
-		os.Exit(runPlugin(os.Args[1:], os.Stdout, os.Stderr))
-	}
 	os.Exit(run(newSettings(os.Environ()), os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -11,10 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"shell-operator":         main,
-		"kubectl-shell_operator": main,
-	})
+	testscript.Main(m, map[string]func(){"shell-operator": main})
 }
 
 // TestScript runs the program as a user at a terminal would. No script needs a cluster.

@@ -27,15 +27,12 @@ import (
 // Options of a console.
 type Options struct {
 	Operator Operator
-	// Replica returns the Pod of the operator, and the flags that name it among several for commands on pages. It is nil for an operator on
-	// this machine.
-	Replica func() (pod, flags string)
 	// Timeout is the time limit of an answer; 10 s if it is 0.
 	Timeout time.Duration
 	// Version is that of the console.
 	Version string
-	// Program and Flags are the words around a command of the operator: "kubectl shell-operator" and "-n shop".
-	Program, Flags string
+	// Flags end the commands on pages, such as that of the socket.
+	Flags string
 	// Routes are those of the operator that have commands: pages show their lists and offer their actions.
 	Routes []debug.Route
 	// Listen is a loopback address and a port, 0 for a free one.
@@ -62,9 +59,6 @@ type Console struct {
 func Listen(o Options) (*Console, error) {
 	if o.now == nil {
 		o.now = time.Now
-	}
-	if o.Replica == nil {
-		o.Replica = func() (pod, flags string) { return "", "" }
 	}
 	listener, err := listen(o.Listen)
 	if err != nil {
@@ -111,17 +105,11 @@ func (c *Console) Run(ctx context.Context) error {
 
 // command is the text of a command of the operator that a person can copy to a shell.
 func (c *Console) command(words ...string) string {
-	all := append(strings.Fields(c.o.Program), words...)
-	for i := range all {
-		all[i] = Quote(all[i])
+	text := "shell-operator"
+	for _, word := range words {
+		text += " " + Quote(word)
 	}
-	_, replica := c.o.Replica()
-	for _, flags := range []string{c.o.Flags, replica} { // quoted as they are
-		if flags != "" {
-			all = append(all, flags)
-		}
-	}
-	return strings.Join(all, " ")
+	return strings.TrimSpace(text + " " + c.o.Flags) // quoted as they are
 }
 
 // Announce opens the browser with a file, or prints an address, and prints another one for each line that the person enters.

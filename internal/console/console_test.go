@@ -179,9 +179,7 @@ func listening(t *testing.T) (*browser, *fake, *clock) {
 	f := &fake{answers: map[string]any{"/status.json": map[string]any{"version": "v9"}}}
 	at := &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	c, err := Listen(Options{
-		Operator: f, Replica: func() (pod, flags string) { return "operator-0", "--pod operator-0" },
-		Routes:  app.Routes(),
-		Version: "v10", Program: "kubectl shell-operator", Flags: "-n shop", Listen: "127.0.0.1:0", now: at.Now,
+		Operator: f, Routes: app.Routes(), Version: "v10", Flags: "--debug-unix-socket /s", Listen: "127.0.0.1:0", now: at.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -283,18 +281,18 @@ func hasNot(t *testing.T, text string, unwanted ...string) {
 // TestReconnection: pages keep what they show while the operator does not answer, and show since when.
 func TestReconnection(t *testing.T) {
 	b, f, at := started(t)
-	has(t, b.get("/"), "Overview", "operator v9 ·", "in Pod <strong>operator-0", "console v10",
-		"<code class=\"copy\">kubectl shell-operator console / -n shop --pod operator-0</code>")
+	has(t, b.get("/"), "Overview", "operator v9 ·", "console v10",
+		"<code class=\"copy\">shell-operator console / --debug-unix-socket /s</code>")
 	lost := "No answer from the operator since " + at.Now().Local().Format("15:04:05")
-	f.fail(errors.New("the tunnel has ended"))
-	has(t, b.poll("/"), lost, "the tunnel has ended", `hx-target="#lost"`)
+	f.fail(errors.New("the operator has ended"))
+	has(t, b.poll("/"), lost, "the operator has ended", `hx-target="#lost"`)
 	hasNot(t, b.poll("/"), "<h1>") // the content stays
 	at.add(time.Minute)
 	has(t, b.poll("/"), lost)
 	f.set("/status.json", map[string]any{"version": "v11"})
 	f.fail(nil)
 	text := b.poll("/")
-	has(t, text, "<h1>Overview</h1>", "operator v11", "kubectl shell-operator console / -n shop --pod operator-0<")
+	has(t, text, "<h1>Overview</h1>", "operator v11", "shell-operator console / --debug-unix-socket /s<")
 	hasNot(t, text, "No answer")
 }
 

@@ -148,7 +148,7 @@ func queryOf(fields ...string) string {
 type shown struct {
 	page
 	// Own is the version of the console. Elsewhere is the command that opens the page.
-	Pod, Own, Elsewhere string
+	Own, Elsewhere string
 	// Content is the rendered content. Lost is why there is none, or no newer one.
 	Content template.HTML
 	Lost    *problem
@@ -209,7 +209,6 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 		}
 	}
 	s.Fresh = s.Lost != nil && r.Header.Get("HX-Request") == ""
-	s.Pod, _ = c.o.Replica()
 	s.Elsewhere = c.command("console", p.Path+s.Query)
 	if s.Lost == nil {
 		if s.Status == nil {

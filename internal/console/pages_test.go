@@ -187,15 +187,15 @@ func TestPages(t *testing.T) {
 	everywhere(f, "blue")
 	for path, want := range map[string][]string{
 		"/": {"<title>Overview", "✕ blue</strong> <span class=\"soft\">since ", "‖ blue", "✕ 2 problems</a>",
-			"cluster <strong>https://blue</strong>", "instance <strong>blue</strong>", "leader in Pod <strong>operator-0",
+			"cluster <strong>https://blue</strong>", "instance <strong>blue</strong>", "leader</span>",
 			"· blue · shell-operator</title>",
 			"/act/queue/skip?name=blue", "last 60 minutes: 8 runs, 5 failed", "12 objects are delivered again, the next in 2.5s"},
 		"/hooks/blue": {"<title>Hook blue", "blocked", "not registered", ">lane</th>", "/objects/Order/blue",
 			"/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
-			"MergePatch", ">patch</td>", "kubectl shell-operator rbac --from-runs -n shop", "Resume…"},
+			"MergePatch", ">patch</td>", "shell-operator rbac --from-runs --debug-unix-socket /s", "Resume…"},
 		"/queues/blue": {"1 of 900 lanes", "12 objects are delivered again, the next in 2.5s", "Order/shop/blue", "sleeping", "in 7s",
 			"/act/queue/retry?key=Order%2Fshop%2Fblue&amp;name=blue",
-			"kubectl shell-operator console /queues/blue -n shop"},
+			"shell-operator console /queues/blue --debug-unix-socket /s"},
 		"/runs/blue": {"attempt 2 of task blue", "and 7 more", "The end of it", "and 29 more", "3 × blue", "runs save blue",
 			"<summary>Context 1"},
 		"/objects/Order/shop/blue": {"does not see the object", "is being deleted and has", "2 events of it behind 1 task",
@@ -208,12 +208,12 @@ func TestPages(t *testing.T) {
 		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
 		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
 		"/search?q=Order/eu/o-17": {"Nothing is found.", "the operator has no /object/Order/eu/o-17"},
-		"/act/parked/retry?id=blue": {"This would happen:", "kubectl shell-operator parked retry blue -n shop",
+		"/act/parked/retry?id=blue": {"This would happen:", "shell-operator parked retry blue --debug-unix-socket /s",
 			`/act/parked/retry?id=blue&amp;seen=`},
-		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "kubectl shell-operator queue retry blue --key &#39;a b&#39; -n shop"},
-		"/act/queue/retry?name=blue&key=": {"kubectl shell-operator queue retry blue --key &#39;&#39; -n shop",
+		"/act/queue/retry?name=blue&key=a+b": {"It was not done", "shell-operator queue retry blue --key &#39;a b&#39; --debug-unix-socket /s"},
+		"/act/queue/retry?name=blue&key=": {"shell-operator queue retry blue --key &#39;&#39; --debug-unix-socket /s",
 			`/act/queue/retry?key=&amp;name=blue&amp;seen=`},
-		"/act/queue/retry?name=blue":          {"kubectl shell-operator queue retry blue -n shop", `/act/queue/retry?name=blue&amp;seen=`},
+		"/act/queue/retry?name=blue":          {"shell-operator queue retry blue --debug-unix-socket /s", `/act/queue/retry?name=blue&amp;seen=`},
 		"/act/queue/skip?name=blue&key=a%0Ab": {`/act/queue/skip?key=a%0Ab&amp;name=blue&amp;seen=`},
 		"/objects/Order/shop/older":           {"the operator has no /object/Order/shop/older: it is of another version"},
 	} {
@@ -437,8 +437,8 @@ func TestLive(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	structure(t, strings.ReplaceAll(got, "data: ", ""))
-	f.fail(errors.New("the Pod is gone"))
-	until(t, all, "the Pod is gone")
+	f.fail(errors.New("the operator is gone"))
+	until(t, all, "the operator is gone")
 	at.add(time.Hour)
 	f.fail(nil)
 	until(t, all, `<hx-partial hx-target="#lost" hx-swap="innerHTML"></hx-partial>`)

@@ -17,20 +17,11 @@ import (
 	"time"
 )
 
-// Client calls the debug API of a running operator.
+// Client calls the debug API of a running operator, each time on a connection of its own.
 type Client struct {
 	http *http.Client
 	// where is what a request that gets no answer was sent to.
 	where string
-	// close ends what outlives requests; nil if nothing does.
-	close func()
-}
-
-// Close ends the connection of a tunnel. Other clients have a connection for each request.
-func (c *Client) Close() {
-	if c.close != nil {
-		c.close()
-	}
 }
 
 // Problem is an error with the next step.

@@ -265,7 +265,7 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 		shown.Bindings = []string{k.Name} // the others of the task are not about the object
 		b.Parked = append(b.Parked, shown)
 	}
-	const askThere = ": kubectl shell-operator why --object --pod POD asks its replica"
+	const askThere = ": why --object in its Pod, by kubectl exec, asks that replica"
 	switch {
 	case progress.Elsewhere != "":
 		b.Problem = progress.Elsewhere + askThere

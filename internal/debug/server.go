@@ -40,14 +40,6 @@ type served struct {
 // addressConnections bounds those of the address.
 const addressConnections = 256
 
-// idle limits connections without requests. Pings check those of consoles, which may be silent for a while.
-func (s *served) idle() time.Duration {
-	if s.socket {
-		return time.Hour
-	}
-	return time.Minute
-}
-
 // Listen takes the addresses; Run serves them.
 func Listen(o ServerOptions) (*Server, error) {
 	s := &Server{log: o.Log}
@@ -117,24 +109,16 @@ func (s *Server) Close() {
 	}
 }
 
-// protocols are HTTP/1.1, and on the socket HTTP/2 without TLS: one connection for all requests and streams of a client.
-func protocols(socket bool) *http.Protocols {
-	p := &http.Protocols{}
-	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(socket)
-	return p
-}
-
 // Run serves until ctx ends. Tails end then; other requests have a second to finish.
 func (s *Server) Run(ctx context.Context) {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for _, one := range s.served {
 		server := &http.Server{
-			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: one.idle(),
-			MaxHeaderBytes: httpserver.MaxHeaderBytes, Protocols: protocols(one.socket), HTTP2: pings(),
-			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-			BaseContext: func(net.Listener) context.Context { return ctx },
+			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: httpserver.MaxHeaderBytes,
+			ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			BaseContext:    func(net.Listener) context.Context { return ctx },
 		}
 		if one.socket {
 			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }

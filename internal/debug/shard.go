@@ -73,6 +73,6 @@ func (a *API) elsewhere(rt *Route, r *refusal) {
 	switch here := a.here(rt); {
 	case here == "":
 	case r.Code == unknownQueue, r.Code == codes[http.StatusNotFound], r.Code == codes[http.StatusConflict]:
-		r.Hint = strings.TrimPrefix(r.Hint+"; ", "; ") + here + ", kubectl shell-operator --pod asks another one"
+		r.Hint = strings.TrimPrefix(r.Hint+"; ", "; ") + here + ", kubectl exec in another Pod asks another one"
 	}
 }

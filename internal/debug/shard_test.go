@@ -45,10 +45,10 @@ func TestCommandsOfShards(t *testing.T) {
 		api.o.Shard = func() *ShardStatus { return s }
 		for _, c := range []struct{ method, path, has string }{
 			{"POST", "/hook/shop%2Fwatch.sh/pause", "; " + text},
-			{"POST", "/queue/none/retry", text + ", kubectl shell-operator --pod asks another one"},
+			{"POST", "/queue/none/retry", text + ", kubectl exec in another Pod asks another one"},
 			{"POST", "/finalizers/remove", ""},
-			{"GET", "/object/Order/eu/foreign", "does not see it: it belongs to shard 0/2: kubectl shell-operator why --object --pod POD asks"},
-			{"GET", "/object/Order/eu/seen", "sees it: it belongs to shard 0/2: kubectl"},
+			{"GET", "/object/Order/eu/foreign", "does not see it: it belongs to shard 0/2: why --object in its Pod"},
+			{"GET", "/object/Order/eu/seen", "sees it: it belongs to shard 0/2: why"},
 		} {
 			body := ask(fromSocket(api), c.method, c.path, nil).Body.String()
 			if c.has == "" && strings.Contains(body, "this replica") {

@@ -14,14 +14,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -94,8 +90,6 @@ type console struct {
 	http *http.Client
 	// base is the address of its pages, after open.
 	base string
-	// killed: the test has ended it.
-	killed bool
 }
 
 // show starts the console of an operator.
@@ -116,7 +110,7 @@ func show(t testing.TB, cmd *exec.Cmd) *console {
 	c.out = bufio.NewReader(out)
 	t.Cleanup(func() {
 		ended := cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil && ended == nil && !c.killed {
+		if err := cmd.Wait(); err != nil && ended == nil {
 			t.Errorf("the console: %v", err)
 		}
 	})
@@ -228,136 +222,4 @@ func TestPages(t *testing.T) {
 	}
 	s.UntilLog("Hook executed successfully", "hook", "invoices.sh")
 	s.UntilLog("A command has changed the operator", "command", "parked/retry")
-}
-
-// kubectl stands for kubectl: it prints the Pod that holds the Lease, and runs programs of Pods here, each with the socket of its Pod.
-const kubectl = `#!/bin/sh
-case $1 in
-get)
-	echo '{"spec": {"holderIdentity": "'"$(cat "$PODS/leader")"'"}}' ;;
-exec)
-	for last; do [ "$last" = -- ] && break; pod=$last; done
-	echo "$*" >>"$PODS/calls"
-	while [ "$1" != -- ]; do shift; done
-	shift 2
-	echo $$ >"$PODS/$pod.pid"
-	DEBUG_UNIX_SOCKET=$(cat "$PODS/$pod") exec "$PROGRAM" "$@" ;;
-esac
-`
-
-// TestTunnel: the plugin serves the console of the leader over one kubectl exec. It follows the leader, and the exec ends with the console.
-func TestTunnel(t *testing.T) {
-	cluster := testenv.Shared(t)
-	dir, err := os.MkdirTemp("", "pods-") // paths of sockets are limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	write := func(name, text string) {
-		t.Helper()
-		testenv.Script(t, dir, name, text)
-	}
-	write("kubectl", kubectl)
-	write("hooks.sh", "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n")
-	start := func(pod string) *testenv.Operator {
-		t.Helper()
-		hooks := t.TempDir()
-		if err := os.Symlink(filepath.Join(dir, "hooks.sh"), filepath.Join(hooks, pod+".sh")); err != nil {
-			t.Fatal(err)
-		}
-		op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig})
-		op.UntilLog("Hook executed successfully")
-		write(pod, op.Socket)
-		return op
-	}
-	first := start("operator-a")
-	write("leader", "operator-a")
-	name := filepath.Join(dir, "kubectl-shell_operator")
-	if err := os.Symlink(testenv.Binary(t), name); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(name, "console", "--no-browser", "-n", "shop", "/")
-	cmd.Env = append(os.Environ(), "KUBECTL="+filepath.Join(dir, "kubectl"), "PODS="+dir, "PROGRAM="+testenv.Binary(t))
-	c := show(t, cmd)
-	c.open(c.address())
-	for _, want := range []string{"operator-a.sh", "in Pod <strong>operator-a", "kubectl shell-operator console / -n shop --pod operator-a<"} {
-		if text := c.page("/"); !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
-	}
-	// Ten requests and streams at one time, over one exec.
-	var all sync.WaitGroup
-	for range 10 {
-		all.Go(func() {
-			for range 5 {
-				res, err := c.http.Get(c.base + "/hooks/operator-a.sh")
-				if err != nil || res.StatusCode != http.StatusOK {
-					t.Errorf("%v %v", res, err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, res.Body)
-				res.Body.Close()
-			}
-		})
-	}
-	all.Wait()
-	calls := func() int {
-		text, _ := os.ReadFile(filepath.Join(dir, "calls"))
-		return strings.Count(string(text), "\n")
-	}
-	if n := calls(); n != 1 {
-		t.Errorf("%d calls of kubectl exec", n)
-	}
-	// The leader changes.
-	start("operator-b")
-	write("leader", "operator-b")
-	first.Signal(os.Interrupt)
-	first.Wait()
-	for began := time.Now(); ; time.Sleep(firstDelay) {
-		text := c.page("/")
-		if strings.Contains(text, "operator-b.sh") && strings.Contains(text, "in Pod <strong>operator-b") {
-			break
-		}
-		if time.Since(began) > test.Patience {
-			t.Fatalf("the console does not follow the leader:\n%s", text)
-		}
-	}
-	// A tunnel that hangs: its program is stopped.
-	pid := func() int {
-		text, _ := os.ReadFile(filepath.Join(dir, "operator-b.pid"))
-		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	hanging, before := pid(), calls()
-	_ = syscall.Kill(hanging, syscall.SIGSTOP)
-	// The first page may have an answer that was on its way.
-	if early, text := c.page("/"), c.page("/"); !strings.Contains(early+text, "No answer from the operator since") {
-		t.Errorf("the tunnel hangs, and the page is\n%s", text)
-	}
-	for began := time.Now(); strings.Contains(c.page("/"), "No answer") || calls() == before; time.Sleep(firstDelay) {
-		if time.Since(began) > test.Patience {
-			t.Fatalf("the console does not replace a tunnel that hangs")
-		}
-	}
-	// kill -9 of the console ends the exec.
-	last := pid()
-	c.killed = true
-	_ = cmd.Process.Kill()
-	for began := time.Now(); runs(last); time.Sleep(firstDelay) {
-		if time.Since(began) > test.Patience {
-			t.Fatalf("kubectl exec has not ended with the console")
-		}
-	}
-}
-
-// firstDelay is that between two attempts to connect.
-const firstDelay = 500 * time.Millisecond
-
-// runs reports whether a process has not ended. One that has not been waited for is a zombie.
-func runs(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.Contains(string(stat), ") Z ")
 }

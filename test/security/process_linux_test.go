@@ -107,36 +107,35 @@ func TestProcess(t *testing.T) {
 	op := o.start(t, files, nil, "--hook-home", "own",
 		"--kube-context", current)
 	op.UntilLog("Debug endpoint listen on address")
-	// A person has a console open: a command that joins its streams with the socket.
-	tunnel := exec.Command(o.binary, "raw", "--connect", "--debug-unix-socket", o.socket())
-	tunnel.Stderr = os.Stderr
+	// A person has a console open.
+	console := exec.Command(o.binary, "console", "--no-browser", "--debug-unix-socket", o.socket())
+	console.Stderr = os.Stderr
 	theirs, input, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	tunnel.Stdin = theirs
+	console.Stdin = theirs
 	if os.Geteuid() == 0 { // as containerd does
 		if err := theirs.Chown(otherUser, otherUser); err != nil {
 			t.Fatal(err)
 		}
 	}
-	output, err := tunnel.StdoutPipe()
+	output, err := console.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tunnel.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := input.Write([]byte("GET / HTTP/1.1\r\nHost: operator\r\n\r\n")); err != nil {
+	if err := console.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := output.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	defer tunnel.Wait()
+	defer console.Wait()
+	defer console.Process.Signal(os.Interrupt)
 	defer input.Close()
-	named := filepath.Join(o.results, "tunnel")
-	if err := errors.Join(os.WriteFile(named+".new", fmt.Append(nil, tunnel.Process.Pid), 0o644), os.Rename(named+".new", named)); err != nil {
+	named := filepath.Join(o.results, "console")
+	pid := fmt.Append(nil, console.Process.Pid)
+	if err := errors.Join(os.WriteFile(named+".new", pid, 0o644), os.Rename(named+".new", named)); err != nil {
 		t.Fatal(err)
 	}
 	op.UntilLog("the next run has ended")

@@ -2,7 +2,7 @@
 # It tries what the page excludes, while another hook runs, and writes a line for each attempt that succeeds.
 if [ "$1" = --config ]; then echo '{configVersion: v1, schedule: [{crontab: "* * * * * *", queue: intruder}]}'; exit; fi
 [ ! -e "$RESULTS/done" ] || exit 0
-until [ -e "$RESULTS/running" ] && [ -e "$RESULTS/tunnel" ]; do sleep 0.1; done
+until [ -e "$RESULTS/running" ] && [ -e "$RESULTS/console" ]; do sleep 0.1; done
 exec 2>>"$RESULTS/errors"
 runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
 {
@@ -10,9 +10,9 @@ runs=$(dirname "$(dirname "$BINDING_CONTEXT_PATH")")
 	head -c 1 "/proc/$PPID/mem" && echo "read the memory"
 	ls "/proc/$PPID/fd" && echo "listed the open files"
 	readlink "/proc/$PPID/cwd" && echo "read the links"
-	tunnel=/proc/$(cat "$RESULTS/tunnel")
-	(exec 3>"$tunnel/fd/0") && echo "opened the input of a console"
-	cat "$tunnel/environ" && echo "read the environment of a console"
+	console=/proc/$(cat "$RESULTS/console")
+	(exec 3>"$console/fd/0") && echo "opened the input of a console"
+	cat "$console/environ" && echo "read the environment of a console"
 	cat /proc/self/environ >/dev/null || echo "cannot read its own environment"
 	sh -c 'cat /proc/$PPID/environ' >/dev/null || echo "is not dumpable itself"
 	ls "$runs" && echo "listed the runs"
