@@ -3,7 +3,6 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -111,7 +110,7 @@ func scalar(text string) *yaml.Node {
 // flagRow is a row of the reference of flags: flag, variable, type, default, meaning; and a place for the word of a type "integer or auto".
 var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z0-9-]+)` \\| `(\\w+)` \\| ([^|]+) \\| [^|]* \\| ((?:[^|]|\\\\\\|)+) \\|()$")
 
-// settings are the flags that can be in the file of --config-file, with their variables and types.
+// settings are the flags with their variables and types.
 func settings(t *testing.T) [][]string {
 	t.Helper()
 	_, table, _ := strings.Cut(read(t, "../docs/reference/command-line.md"), "<!-- flags: ")
@@ -120,7 +119,6 @@ func settings(t *testing.T) [][]string {
 	if all := strings.Count(table, "\n| `--"); len(rows) != all || all < 60 {
 		t.Fatalf("%d of %d flags of docs/reference/command-line.md are understood", len(rows), all)
 	}
-	rows = slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "config-file" })
 	for _, row := range rows { // "integer or `auto`" is an integer, or this word
 		row[3], row[5], _ = strings.Cut(row[3], " or ")
 	}
@@ -229,11 +227,11 @@ func shown(t *testing.T, value *yaml.Node) string {
 
 var bare = regexp.MustCompile(`"([A-Za-z_]+)"`)
 
-// TestSettings gives the chart each setting: it is in the file that the operator reads, or is rejected with what to set instead.
-// Settings whose variable the chart or the image sets are rejected, because the variable wins.
+// TestSettings gives the chart each setting: it is a variable of the operator, or is rejected with what to set instead, as those whose
+// variable the chart or the image sets.
 func TestSettings(t *testing.T) {
 	var variables string // that the chart sets
-	for _, values := range []string{everything, "shards: 3",
+	for _, values := range []string{regexp.MustCompile("(?m)^settings: .*").ReplaceAllString(everything, ""), "shards: 3",
 		"kubernetesEvents: false\nhooks: {git: {repository: https://example.com/hooks.git}}"} {
 		manifest, problem := render(t, "shop", values)
 		if problem != "" {
@@ -241,36 +239,39 @@ func TestSettings(t *testing.T) {
 		}
 		variables += manifest
 	}
-	examples := map[string]string{"string": "text", "boolean": "true", "integer": "1000000", "number": "1.5", "duration": "90s",
-		"list": "[a, b]", "key=value,…": "a=b"}
-	all := map[string]string{}
+	examples := map[string][2]string{"string": {"text", "text"}, "boolean": {"true", "true"}, "integer": {"1000000", "1000000"},
+		"number": {"1.5", "1.5"}, "duration": {"90s", "90s"}, "list": {"[a, b]", "a,b"}, "key=value,…": {"a=b", "a=b"}}
+	var all strings.Builder
+	want := map[string]string{}
 	for _, row := range settings(t) {
 		flag, variable, example := row[1], row[2], examples[row[3]]
 		if strings.HasSuffix(flag, "-port") {
-			example = "9999"
+			example = [2]string{"9999", "9999"}
 		}
-		values := "settings: {" + flag + ": " + example + "}"
+		values := "settings: {" + flag + ": " + example[0] + "}"
 		if regexp.MustCompile("name: "+variable+"\\b").MatchString(variables) || flag == "tracing-otlp-auth-token" {
 			if _, problem := render(t, "shop", values); !strings.Contains(problem, "settings."+flag+" has no effect in this chart: set ") {
 				t.Errorf("the chart sets %s, but %s is not rejected: add it to managedSettings; %s", variable, values, problem)
 			}
 			continue
 		}
-		all[flag] = example
+		want[variable] = example[1]
+		fmt.Fprintf(&all, "  %s: %s\n", flag, example[0])
 	}
-	var file strings.Builder
-	for _, flag := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&file, "  %s: %s\n", flag, all[flag])
+	var containers []struct {
+		Env []struct{ Name, Value string }
 	}
-	o := rendered(t, "settings:\n"+file.String())
-	var got string
-	if err := k8syaml.Unmarshal([]byte(o.at(t, "ConfigMap/shop-shell-operator-settings", "data", "settings.yaml")), &got); err != nil {
+	text := rendered(t, "settings:\n"+all.String()).at(t, "Deployment/shop-shell-operator", "spec", "template", "spec", "containers")
+	if err := k8syaml.Unmarshal([]byte(text), &containers); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := normal(t, got), normal(t, file.String()); got != want {
-		t.Errorf("the file has\n%s\nwant\n%s", got, want)
+	got := map[string]string{}
+	for _, v := range containers[0].Env {
+		got[v.Name] = v.Value
 	}
-	if strings.Contains(got, "1e+06") {
-		t.Errorf("numbers that the operator cannot read:\n%s", got)
+	for variable, value := range want {
+		if got[variable] != value {
+			t.Errorf("%s is %q, want %q", variable, got[variable], value)
+		}
 	}
 }

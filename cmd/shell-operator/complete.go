@@ -21,5 +21,4 @@ func completeSettings(root *cobra.Command) {
 	for _, flag := range []string{"hooks-dir", "tmp-dir", "run-dir", "jq-library-path"} {
 		_ = root.MarkPersistentFlagDirname(flag)
 	}
-	_ = root.MarkPersistentFlagFilename(configFileFlag, "yaml", "yml")
 }

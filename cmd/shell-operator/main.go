@@ -53,7 +53,7 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		Args:          noSuchCommand,
 	}
-	uses(root, "config-file", "hooks-dir", "kube-config", "log-level") // the help fits a screen
+	uses(root, "hooks-dir", "kube-config", "log-level") // the help fits a screen
 	root.AddGroup(commandGroups[:len(commandGroups)-1]...)
 	// Persistent flags are accepted before and after the command.
 	s.addFlags(root.PersistentFlags())

@@ -11,10 +11,9 @@ import (
 
 func newOptionsCommand(s *settings, stdout io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use:   "options",
-		Short: "List all settings",
-		Long: `List all settings in groups. Each is a flag that every command accepts, an environment variable, and a key of the file of
---config-file; the flag wins over the variable, the variable over the file.`,
+		Use:     "options",
+		Short:   "List all settings",
+		Long:    `List all settings in groups. Each is a flag that every command accepts, and an environment variable; the flag wins.`,
 		Example: "  shell-operator options",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

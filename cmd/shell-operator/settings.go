@@ -21,7 +21,6 @@ type settings struct {
 	// Options are what flags set as it is; options completes them by the fields below.
 	app.Options
 
-	configFile                    string
 	hookHome                      string
 	keepTmpFiles                  lenientBool
 	logLevel, logType             string
@@ -106,7 +105,6 @@ func newSettings(environ []string) *settings {
 func (s *settings) groups() []settingGroup {
 	return []settingGroup{
 		{"General", []setting{
-			{flag: configFileFlag, bind: text(&s.configFile, ""), usage: "YAML file with settings: flag names without dashes, and their values"},
 			{flag: "tmp-dir", bind: text(&s.TmpDir, "/tmp/shell-operator"),
 				usage: "directory for temporary files; its last element is created if it is missing, empty means a new directory"},
 			{flag: "run-dir", bind: text(&s.RunDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},

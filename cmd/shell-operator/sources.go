@@ -8,19 +8,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// configFileFlag names the file with settings. The file itself cannot name another one.
-const configFileFlag = "config-file"
-
-// complete sets the flags that are not on the command line: from the environment, or else from the file with settings. Then it
-// validates all of them.
+// complete sets the flags that are not on the command line from the environment, and validates all of them.
 func (s *settings) complete(fs *pflag.FlagSet) error {
 	// Every command checks all settings.
 	if fs.Lookup(s.list[0].flag) == nil {
 		fs = pflag.NewFlagSet("", pflag.ContinueOnError)
 		s.addFlags(fs)
 	}
-	// A value that a source with a higher priority overrides is only checked: on flags that are discarded, because some
-	// values cannot be taken back.
+	// A value that a flag overrides is only checked: on flags that are discarded, because some values cannot be taken back.
 	spare := pflag.NewFlagSet("", pflag.ContinueOnError)
 	newSettings(nil).addFlags(spare)
 	var errs []error
@@ -40,9 +35,6 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 		if err := to.Set(row.flag, value); err != nil {
 			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not a %s", row.env, value, typeWord(f)))
 		}
-	}
-	if s.configFile != "" {
-		errs = append(errs, s.readFile(fs, spare)...)
 	}
 	s.debugSocketChosen = fs.Changed("debug-unix-socket")
 	if err := errors.Join(errs...); err != nil {

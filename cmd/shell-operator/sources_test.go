@@ -2,8 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -35,13 +33,10 @@ var with = map[string][]string{
 	"http-server-cert": {"SHELL_OPERATOR_HTTP_SERVER_KEY=key"}, "http-server-key": {"SHELL_OPERATOR_HTTP_SERVER_CERT=cert"},
 }
 
-// TestEverySetting sets each setting by its flag before and after the command, by its variable and in the file, and by
-// several of them together: the flag wins over the variable, the variable over the file, the file over the default.
+// TestEverySetting sets each setting by its flag before and after the command, by its variable, and by both: the flag wins over the
+// variable, the variable over the default.
 func TestEverySetting(t *testing.T) {
 	for _, row := range newSettings(nil).list {
-		if row.flag == configFileFlag {
-			continue // not in the file; config-file.txtar has the rest
-		}
 		t.Run(row.flag, func(t *testing.T) {
 			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 			newSettings(nil).addFlags(fs)
@@ -61,36 +56,23 @@ func TestEverySetting(t *testing.T) {
 			}
 			first, second := values[0], values[1]
 			for _, c := range []struct {
-				what                string
-				flag, variable, own string // own is what the file says
-				after               bool
-				want                string
+				what           string
+				flag, variable string
+				after          bool
+				want           string
 			}{
 				{what: "none", want: f.DefValue},
 				{what: "flag", flag: first, want: first},
 				{what: "flag after the command", flag: first, after: true, want: first},
 				{what: "variable", variable: first, want: first},
-				{what: "file", own: first, want: first},
 				{what: "flag and variable", flag: first, variable: second, want: first},
-				{what: "flag and file", flag: first, own: second, after: true, want: first},
-				{what: "variable and file", variable: first, own: second, want: first},
-				{what: "the default by the variable, and the file", variable: inFlag(f.DefValue), own: first, want: orElse(f.DefValue, first)},
-				{what: "all", flag: first, variable: second, own: second, want: first},
 			} {
-				if got := given(t, row, c.flag, c.variable, c.own, c.after); got != c.want {
+				if got := given(t, row, c.flag, c.variable, c.after); got != c.want {
 					t.Errorf("%s: it is %s, want %s", c.what, got, c.want)
 				}
 			}
 		})
 	}
-}
-
-// orElse is what counts when the variable is set to a value: an empty one counts as not set.
-func orElse(variable, file string) string {
-	if inFlag(variable) == "" {
-		return file
-	}
-	return variable
 }
 
 // inFlag is the value of a flag as it is given: pflag shows lists in brackets.
@@ -101,22 +83,15 @@ func inFlag(value string) string {
 	return value
 }
 
-// given runs a command with a setting from some sources, empty for those that do not have it, and returns its value.
-func given(t *testing.T, row setting, flag, variable, file string, after bool) string {
+// given runs a command with a setting by its flag or variable, empty for none, and returns its value.
+func given(t *testing.T, row setting, flag, variable string, after bool) string {
 	t.Helper()
 	var env []string
-	if flag+variable+file != "" {
+	if flag+variable != "" {
 		env = slices.Clone(with[row.flag])
 	}
 	if variable != "" {
 		env = append(env, row.env+"="+inFlag(variable))
-	}
-	if file != "" {
-		path := filepath.Join(t.TempDir(), "settings.yaml")
-		if err := os.WriteFile(path, []byte(row.flag+": "+inFlag(file)+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		env = append(env, "SHELL_OPERATOR_CONFIG_FILE="+path)
 	}
 	args := []string{"version"}
 	if flag != "" {
@@ -128,7 +103,7 @@ func given(t *testing.T, row setting, flag, variable, file string, after bool) s
 	root := newRootCommand(newSettings(env), io.Discard, io.Discard)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
-		t.Fatalf("flag %q, variable %q, file %q: %v", flag, variable, file, err)
+		t.Fatalf("flag %q, variable %q: %v", flag, variable, err)
 	}
 	return root.PersistentFlags().Lookup(row.flag).Value.String()
 }

@@ -42,7 +42,7 @@ func exitCode(err error) (int, bool) {
 }
 
 // mainSettings are those that the help of the program shows.
-var mainSettings = []string{"config-file", "hooks-dir", "watch-hooks", "kube-config", "kube-context", "log-level", "log-type",
+var mainSettings = []string{"hooks-dir", "watch-hooks", "kube-config", "kube-context", "log-level", "log-type",
 	"leader-election", "shards"}
 
 func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {

@@ -19,9 +19,6 @@
 {{- with include "goMemLimit" . }}
 - {name: GOMEMLIMIT, value: {{ . | quote }}}
 {{- end }}
-{{- if .Values.settings }}
-- {name: SHELL_OPERATOR_CONFIG_FILE, value: /etc/shell-operator/settings.yaml}
-{{- end }}
 {{- if include "watches" . }}
 - {name: SHELL_OPERATOR_WATCH_HOOKS, value: "true"}
 {{- end }}
@@ -77,6 +74,7 @@
 - {name: SHELL_OPERATOR_HTTP_SERVER_CERT, value: /http-certs/tls.crt}
 - {name: SHELL_OPERATOR_HTTP_SERVER_KEY, value: /http-certs/tls.key}
 {{- end }}
+{{- include "settings" . }}
 {{- end -}}
 
 {{/* Namespaces that webhooks do not review. */}}

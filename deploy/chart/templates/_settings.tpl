@@ -1,4 +1,4 @@
-{{/* Settings that other values make, or that the file cannot set: each with what to set instead. */}}
+{{/* Settings that other values make, or that need a Secret: each with what to set instead. */}}
 {{- define "managedSettings" -}}
 hooks-dir: hooks, or the variable SHELL_OPERATOR_HOOKS_DIR in env
 hook-home: the variable SHELL_OPERATOR_HOOK_HOME in env
@@ -30,13 +30,22 @@ webhook-exclude-users: webhooks.excludeUsers
 webhook-secret: fullnameOverride
 {{- end -}}
 
-{{/* The file of settings. Numbers are written as JSON: YAML would have large ones as 1e+06. */}}
+{{/* Settings as variables. Numbers are written as JSON: YAML would have large ones as 1e+06. */}}
 {{- define "settings" -}}
 {{- $managed := fromYaml (include "managedSettings" .) }}
 {{- range $name, $value := .Values.settings }}
 {{- with get $managed $name }}
 {{- fail (printf "settings.%s has no effect in this chart: set %s" $name .) }}
 {{- end }}
-{{ $name }}: {{ toJson $value }}
+{{- $variable := $name | replace "-" "_" | upper }}
+{{- if eq $name "debug-http-addr" }}
+{{- $variable = "DEBUG_HTTP_SERVER_ADDR" }}
+{{- else if not (regexMatch "^(kube|object-patcher|log|jq|validating-webhook|conversion-webhook|tracing|debug)-" $name) }}
+{{- $variable = print "SHELL_OPERATOR_" $variable }}
+{{- end }}
+{{- if kindIs "slice" $value }}
+{{- $value = join "," $value }}
+{{- end }}
+- {name: {{ $variable }}, value: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}}
 {{- end }}
 {{- end -}}
