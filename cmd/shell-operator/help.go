@@ -30,89 +30,24 @@ func shortenNamespace(c *cobra.Command) {
 	}
 }
 
-// Groups of commands in the help of the program.
+// commandGroups are groups of commands in the help of the program.
 var commandGroups = []*cobra.Group{
-	{ID: "operator", Title: "Operator"}, {ID: "develop", Title: "Development of hooks, without an operator"},
-	{ID: "inspect", Title: "A running operator"}, {ID: "", Title: "Other"},
+	{ID: "operator", Title: "Operator:"}, {ID: "develop", Title: "Development of hooks, without an operator:"},
+	{ID: "inspect", Title: "A running operator:"},
 }
 
-// usage writes what follows the description in the help of a command.
+// usage writes what follows the description in the help of a command, with the settings that it uses alone.
 func (s *settings) usage(cmd *cobra.Command) error {
-	var b strings.Builder
-	b.WriteString("Usage:\n")
-	switch {
-	case !cmd.HasParent():
-		b.WriteString("  " + cmd.CommandPath() + " [command] [flags]\n")
-	case cmd.Runnable():
-		b.WriteString("  " + cmd.UseLine() + "\n")
+	used := strings.Fields(cmd.Annotations["settings"])
+	for _, row := range s.list {
+		cmd.Root().PersistentFlags().Lookup(row.flag).Hidden = !slices.Contains(used, row.flag)
 	}
-	if cmd.HasParent() && cmd.HasAvailableSubCommands() {
-		b.WriteString("  " + cmd.CommandPath() + " [command]\n")
+	cmd.Flags().SortFlags = false
+	if err := new(cobra.Command).UsageFunc()(cmd); err != nil {
+		return err
 	}
-	if len(cmd.Aliases) > 0 {
-		b.WriteString("\nAlso called: " + strings.Join(cmd.Aliases, ", ") + "\n")
-	}
-	if cmd.HasExample() {
-		b.WriteString("\nExamples:\n" + strings.TrimRight(cmd.Example, "\n") + "\n")
-	}
-	subcommands(&b, cmd)
-	own, shared := s.sections(cmd)
-	if own.HasAvailableFlags() {
-		b.WriteString("\nFlags:\n" + own.FlagUsages())
-	}
-	if shared.HasAvailableFlags() {
-		b.WriteString("\nSettings:\n" + shared.FlagUsages())
-	}
-	if cmd.HasParent() {
-		b.WriteString("\n\"shell-operator options\" lists all settings. Every command accepts them.\n")
-	} else {
-		b.WriteString("\n\"shell-operator COMMAND --help\" explains a command, \"shell-operator options\" lists all settings.\n")
-	}
-	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
+	_, err := fmt.Fprintln(cmd.OutOrStderr(), "\n\"shell-operator options\" lists all settings. Every command accepts them.")
 	return err
-}
-
-// subcommands lists commands, those of the program by groups.
-func subcommands(b *strings.Builder, cmd *cobra.Command) {
-	list := func(title string, fits func(*cobra.Command) bool) {
-		for _, c := range cmd.Commands() {
-			if !fits(c) || !c.IsAvailableCommand() && c.Name() != "help" {
-				continue
-			}
-			if title != "" {
-				b.WriteString("\n" + title + ":\n")
-				title = ""
-			}
-			fmt.Fprintf(b, "  %-*s  %s\n", c.NamePadding(), c.Name(), c.Short)
-		}
-	}
-	if cmd.HasParent() {
-		list("Commands", func(*cobra.Command) bool { return true })
-		return
-	}
-	for _, g := range commandGroups {
-		list(g.Title, func(c *cobra.Command) bool { return c.GroupID == g.ID })
-	}
-}
-
-// sections splits the flags of a command into its own, those of its parents included, and the settings that its help shows.
-func (s *settings) sections(cmd *cobra.Command) (own, shared *pflag.FlagSet) {
-	own, shared = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.SortFlags, shared.SortFlags = false, false
-	all := cmd.Root().PersistentFlags()
-	for _, flag := range strings.Fields(cmd.Annotations["settings"]) {
-		f := *cmd.Flag(flag)
-		f.Hidden = false
-		shared.AddFlag(&f)
-	}
-	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
-		flags.VisitAll(func(f *pflag.Flag) {
-			if all.Lookup(f.Name) == nil {
-				own.AddFlag(f)
-			}
-		})
-	}
-	return own, shared
 }
 
 // noSuchCommand is the error for an unknown command.

@@ -54,7 +54,7 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 		Args:          noSuchCommand,
 	}
 	uses(root, "hooks-dir", "kube-config", "log-level") // the help fits a screen
-	root.AddGroup(commandGroups[:len(commandGroups)-1]...)
+	root.AddGroup(commandGroups...)
 	// Persistent flags are accepted before and after the command.
 	s.addFlags(root.PersistentFlags())
 	completeSettings(root)
