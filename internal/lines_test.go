@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 73322
+	productLines = 73257
 	testLines    = 66623
 )
 
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 4030,
+	"cmd/shell-operator":                 3965,
 	"docs":                               136,
 	"internal/app":                       2209,
 	"internal/console":                   1750,
