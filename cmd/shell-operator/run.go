@@ -20,7 +20,7 @@ import (
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
 	var output, contextFile, ofShard string
-	var apply, showContext, diff bool
+	var apply, showContext bool
 	flags := newRunFlags()
 	cmd := uses(&cobra.Command{
 		Use:   "run HOOK",
@@ -38,8 +38,7 @@ input. A recording is replayed: each difference to the recorded result is printe
 request have no such context.
 
 With any of the flags from --objects to --stub the hook runs on events of a simulated cluster; they are the keys of test
-files: "shell-operator explain tests". With objects and no event it gets the Synchronization of all its bindings. --diff prints
-what the operations change.
+files: "shell-operator explain tests". With objects and no event it gets the Synchronization of all its bindings.
 
 Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,
 		Example: `  shell-operator run pods.sh
@@ -47,7 +46,6 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
   shell-operator run pods.sh --from 17-2.json
   shell-operator run pods.sh --objects fixtures --event Added=pod/web --event Deleted=pod/web
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
-  shell-operator run pods.sh --objects fixtures --event Added=pod/web --diff
   shell-operator run pods.sh --context added.json --apply --kube-config ~/.kube/config
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
 		Args: exactlyOne("one hook, its name or the path of its file"),
@@ -60,11 +58,10 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
 			}
-			if flags.used() || diff {
+			if flags.used() {
 				if apply || contextFile == "-" {
-					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out --diff and the flags of test cases")
+					return errors.New("--apply and --from - are for a run without a simulated cluster: leave out the flags of test cases")
 				}
-				t.Diff = diff
 				in, err := flags.input(contextFile)
 				if err != nil {
 					return err
@@ -102,8 +99,6 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 	cmd.Flags().StringVar(&contextFile, "from", "", "recording, or file with the binding context; - is standard input")
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
-	cmd.Flags().BoolVar(&diff, "diff", false,
-		"print what the operations change in the simulated cluster; values of Secrets are masked")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	addShard(cmd, &ofShard)
 	cmd.Flags().AddFlagSet(flags.FlagSet)
@@ -165,12 +160,6 @@ func printTrial(w io.Writer, r dev.TrialReport, apply bool) error {
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation.Operation, strings.TrimSpace(o.On.APIVersion+" "+o.On.Kind+suffix("/", o.Subresource)),
 			strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"))
 		printPayload(t, o)
-	}
-	for _, d := range r.Diffs {
-		fmt.Fprintf(t, "%s:\n", d.Object)
-		for _, line := range d.Lines {
-			fmt.Fprintf(t, "  %s\n", line)
-		}
 	}
 	if len(r.Metrics) > 0 {
 		fmt.Fprintf(t, "%s:\n", count(len(r.Metrics), "metric"))
@@ -240,10 +229,7 @@ func printPayload(w io.Writer, o dev.TrialOperation) {
 	case o.Type != "":
 		report = fmt.Sprintf("%s %s (%s)%s", o.Type, o.Reason, o.Action, suffix(": ", o.Note))
 	}
-	payloads := []string{string(o.MergePatch), string(o.JSONPatch), o.JQFilter, report}
-	if !o.Bare {
-		payloads = append(payloads, string(o.Object))
-	}
+	payloads := []string{string(o.MergePatch), string(o.JSONPatch), o.JQFilter, report, string(o.Object)}
 	for _, object := range o.Objects {
 		payloads = append(payloads, string(object))
 	}

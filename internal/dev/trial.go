@@ -33,8 +33,6 @@ type TrialOptions struct {
 	Apply bool
 	// Input, if set, runs the hook on events of a simulated cluster instead.
 	Input *testfile.Input
-	// Diff reports what operations change.
-	Diff bool
 	// Started, if set, receives the binding contexts of each run.
 	Started func(contexts []byte)
 	// Line receives each line of output. It may be nil.
@@ -78,7 +76,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	}
 	run := simulate.Options{
 		Filters: discover.Filters, Env: o.Env, Timeout: o.HookTimeout, Workers: o.Workers, ReadyTimeout: o.ConfigTimeout,
-		Dir: filepath.Join(private, "run"), Started: t.Started, Diff: t.Diff, Shard: o.Shard,
+		Dir: filepath.Join(private, "run"), Started: t.Started, Shard: o.Shard,
 		Line: func(stream, text string) {
 			report.Output = append(report.Output, TrialLine{stream, text})
 			if t.Line != nil {
@@ -96,7 +94,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 		result, err = report.replay(ctx, o, t, cl, asked.Hook, run)
 	}
 	if result != nil {
-		report.add(result, t.Diff)
+		report.add(result)
 	}
 	if err != nil {
 		return report, err

@@ -2,7 +2,6 @@ package dev
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -32,8 +31,6 @@ type TrialReport struct {
 	MaxRSSBytes int64            `json:"maxRSSBytes"`
 	Output      []TrialLine      `json:"output"`
 	Operations  []TrialOperation `json:"operations"`
-	// Diffs are what the operations change.
-	Diffs []TrialDiff `json:"diffs,omitempty"`
 	// Applied reports that the operations were applied.
 	Applied    bool             `json:"applied"`
 	Metrics    []TrialMetric    `json:"metrics"`
@@ -64,8 +61,6 @@ type TrialOperation struct {
 	wire.Operation
 	// On is the object that the operation is about: the owner of a Sync.
 	On wire.Reference `json:"-"`
-	// Bare: manifests, patches and filters are left out, but for the names of objects.
-	Bare bool `json:"-"`
 }
 
 func trialOperation(p *effect.Patch) TrialOperation {
@@ -77,31 +72,13 @@ func trialOperation(p *effect.Patch) TrialOperation {
 	return o
 }
 
-// bare leaves out whatever may have values of Secrets.
-func (o TrialOperation) bare() TrialOperation {
-	if o.Object != nil {
-		type metadata struct {
-			Namespace string `json:"namespace,omitempty"`
-			Name      string `json:"name,omitempty"`
-		}
-		o.Object, _ = json.Marshal(struct { // texts are always JSON
-			APIVersion string   `json:"apiVersion"`
-			Kind       string   `json:"kind"`
-			Metadata   metadata `json:"metadata"`
-		}{o.On.APIVersion, o.On.Kind, metadata{o.On.Namespace, o.On.Name}})
-	}
-	o.MergePatch, o.JSONPatch, o.JQFilter, o.Objects, o.Bare = nil, nil, "", nil, true
-	return o
-}
-
-// What else a hook wrote to its files, and what its operations change.
+// What else a hook wrote to its files.
 type (
 	TrialMetric     = effect.Metric
 	TrialResult     = effect.Result
 	TrialAdmission  = wire.Admission
 	TrialConversion = effect.ConversionAnswer
 	TrialHTTP       = wire.HTTP
-	TrialDiff       = simulate.Diff
 )
 
 // compare adds what is different from a recorded run.
@@ -130,22 +107,15 @@ func (r *TrialReport) outcome(exit string) recording.Result {
 }
 
 // add adds what came of runs.
-func (r *TrialReport) add(result *simulate.Result, diff bool) {
-	r.Notes, r.Diffs = slices.Concat(r.Notes, result.Warnings, result.Notes), result.Diffs
+func (r *TrialReport) add(result *simulate.Result) {
+	r.Notes = slices.Concat(r.Notes, result.Warnings, result.Notes)
 	if r.Contexts = result.Contexts; r.Contexts == 0 {
 		r.Runs = result.Runs
 	}
 	r.Seconds, r.MaxRSSBytes = result.Usage.Wall.Seconds(), result.Usage.MaxRSS
 	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
 	for _, p := range slices.Concat(result.Patches, result.Despite) {
-		o := trialOperation(&p)
-		if diff { // the differences are masked, so nothing else has values of Secrets
-			o = o.bare()
-		}
-		r.Operations = append(r.Operations, o)
-	}
-	if diff && len(r.Diffs) == 0 && len(r.Operations) > 0 && result.Failed == nil && result.Err == nil {
-		r.Notes = append(r.Notes, "the operations change nothing")
+		r.Operations = append(r.Operations, trialOperation(&p))
 	}
 	r.Metrics = append(r.Metrics, result.Metrics...)
 	r.Admission, r.Conversion, r.HTTP, r.Result = result.Admission, result.Conversion, result.HTTP, result.File

@@ -70,8 +70,6 @@ func ref(k Kind, at key) string { return path.Join(strings.ToLower(k.Kind), at.n
 type Change struct {
 	Object
 	Deleted bool
-	// Before is the object before the change; nil if there was none.
-	Before []byte
 }
 
 // key identifies an object.
@@ -313,9 +311,6 @@ func (s *Server) Changes() []Change {
 	changes := make([]Change, len(s.log))
 	for i, e := range s.log {
 		changes[i] = Change{Object: s.object(e.at, e.after), Deleted: e.deleted}
-		if e.before != nil {
-			changes[i].Before = s.object(e.at, e.before).JSON
-		}
 	}
 	s.log, s.forgotten = nil, s.version
 	return changes

@@ -61,7 +61,7 @@ func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.
 	f.listening = true
 	defer func() { f.listening = false }()
 	f.watched.Release(ctx, events)
-	if err := f.readBack(ctx); err != nil && ctx.Err() == nil {
+	if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 		f.result.Notes = append(f.result.Notes, "the finalizers: "+err.Error())
 	}
 }
@@ -90,7 +90,7 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 		e.result.Patches = append(e.result.Patches, requests.Patches...)
 		e.result.Metrics = append(e.result.Metrics, requests.Metrics...)
 	}
-	return changes, errors.Join(err, e.readBack(ctx))
+	return changes, errors.Join(err, e.refresh(ctx))
 }
 
 func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.effects.Check(h, out) }
@@ -105,7 +105,7 @@ func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *
 		return nil, nil
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, identify)
-	return changes, errors.Join(err, e.readBack(ctx))
+	return changes, errors.Join(err, e.refresh(ctx))
 }
 
 func (e simulatedEffects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome,

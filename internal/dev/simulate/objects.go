@@ -104,16 +104,9 @@ func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 
 // refresh makes the bindings follow the changes of the cluster.
 func (s *simulation) refresh(ctx context.Context) error {
-	before := len(s.result.Diffs)
-	defer func() { sortDiffs(s.result.Diffs[before:]) }()
 	for changes := s.server.Changes(); len(changes) > 0; changes = s.server.Changes() { // a change may add a finalizer
 		s.changes += len(changes)
 		for _, c := range changes {
-			if s.collecting {
-				if err := s.collect(c); err != nil {
-					return err
-				}
-			}
 			deliver := s.watched.Set
 			if c.Deleted {
 				deliver = s.watched.Remove
@@ -126,19 +119,6 @@ func (s *simulation) refresh(ctx context.Context) error {
 	return nil
 }
 
-// collect adds what a change is to the result.
-func (s *simulation) collect(c memory.Change) error {
-	after := c.JSON
-	if c.Deleted {
-		after = nil
-	}
-	d, err := objectDiff(c.Before, after)
-	if err == nil && len(d.Lines) > 0 {
-		s.result.Diffs = append(s.result.Diffs, d)
-	}
-	return err
-}
-
 // named reports whether a reference as users write it is that of an object.
 func named(ref, text string, server *memory.Server) bool {
 	have, want := strings.Split(ref, "/"), strings.Split(text, "/")
@@ -147,13 +127,6 @@ func named(ref, text string, server *memory.Server) bool {
 	}
 	return strings.EqualFold(have[0], want[0]) && have[len(have)-1] == want[len(want)-1] &&
 		(len(want) == 2 || slices.Equal(have[1:], want[1:]))
-}
-
-// readBack makes the bindings follow what operations have changed.
-func (s *simulation) readBack(ctx context.Context) error {
-	s.collecting = s.Diff
-	defer func() { s.collecting = false }()
-	return s.refresh(ctx)
 }
 
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.

@@ -58,9 +58,7 @@ type simulation struct {
 
 	// listening: a change makes events. Changes by the hook itself make none.
 	listening bool
-	// collecting: differences are part of the result.
-	collecting bool
-	waiting    []*simulatedTask
+	waiting   []*simulatedTask
 	// changes counts those of objects.
 	changes int
 	// absent are objects of Input.Objects that exist from their Added on.
@@ -85,8 +83,6 @@ type Options struct {
 	// Line receives output, Started the binding contexts of each run. Both may be nil.
 	Line    func(stream, line string)
 	Started func(contexts []byte)
-	// Diff collects what operations change.
-	Diff bool
 	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
 	Namespace string
 	Role      *Role
@@ -124,8 +120,7 @@ type Result struct {
 	Warnings []string
 	Usage    process.Usage
 	// File is the result file of the last run.
-	File  *effect.Result
-	Diffs []Diff
+	File *effect.Result
 	// Recording is that of Input.From, if that is one.
 	Recording *recording.Recording
 	// Sent are the operations with what they need. Denied is what the role does not grant of that, and of what the bindings need: without the

@@ -174,22 +174,8 @@ func (m *matcher) reduce(expected, actual any, path string) any {
 // render returns the lines of a value as YAML.
 func render(v any) []string { return strings.Split(strings.TrimSuffix(encode(nodeOf(v)), "\n"), "\n") }
 
-// Diff returns the lines of two values in one list, the common ones once and only those near a difference; nil has no lines.
-func Diff(before, after any) []string {
-	of := func(v any) []string {
-		if v == nil {
-			return nil
-		}
-		return render(v)
-	}
-	return compared(of(before), of(after), false)
-}
-
 // diff returns the lines of both sides in one list, the common ones once.
-func diff(expected, actual []string) []string { return compared(expected, actual, true) }
-
-// compared is diff; unless all is set, "…" replaces lines that are far from a difference.
-func compared(expected, actual []string, all bool) (lines []string) {
+func diff(expected, actual []string) (lines []string) {
 	text := func(lines []string) (text []byte) {
 		for _, line := range lines {
 			text = append(text, line+"\n"...)
@@ -197,13 +183,9 @@ func compared(expected, actual []string, all bool) (lines []string) {
 		return text
 	}
 	next := 0 // line of expected
-	far := func(end int) {
-		if all {
-			for _, line := range expected[next:end] {
-				lines = append(lines, "  "+line)
-			}
-		} else if next < end && len(lines) > 0 {
-			lines = append(lines, "  …")
+	common := func(end int) {
+		for _, line := range expected[next:end] {
+			lines = append(lines, "  "+line)
 		}
 		next = end
 	}
@@ -213,7 +195,7 @@ func compared(expected, actual []string, all bool) (lines []string) {
 		if line[0] == '@' {
 			var first, count int
 			_, _ = fmt.Sscanf(line, "@@ -%d,%d", &first, &count)
-			far(first - min(count, 1)) // without lines of expected, first is the one before
+			common(first - min(count, 1)) // without lines of expected, first is the one before
 			continue
 		}
 		if line[0] != '+' {
@@ -221,6 +203,6 @@ func compared(expected, actual []string, all bool) (lines []string) {
 		}
 		lines = append(lines, line[:1]+" "+line[1:])
 	}
-	far(len(expected))
+	common(len(expected))
 	return lines
 }
