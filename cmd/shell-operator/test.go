@@ -23,8 +23,7 @@ func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 events; the hook runs on them as an operator would run it, in a simulated cluster, and the result is compared with what
 the case expects. "shell-operator explain tests" prints all keys.
 
---update replaces expectations that are not met by the results, except those that would check nothing any more. Check
-the difference before you commit it.
+--update writes the results of the cases whose "expect:" is empty into the file. Check them, and keep what matters.
 
 With --as-role, the simulated cluster grants what a file of Roles does, such as that of "shell-operator rbac": a case whose bindings,
 operations or sets need more fails, and its failure has the rule to add. --namespace is that of the operator.
@@ -70,7 +69,7 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	}, "config-timeout", "contexts-per-run", "jq-library-path", "namespace")
 	addFormat(cmd, &output, formatText, formatJSON)
 	cmd.Flags().StringVar(&pattern, "run", "", "only cases whose name matches a regular expression")
-	cmd.Flags().BoolVar(&t.Update, "update", false, "replace expectations that are not met by the results")
+	cmd.Flags().BoolVar(&t.Update, "update", false, "write the results into empty expectations")
 	cmd.Flags().StringVar(&t.Role, "as-role", "", "file of Roles that the simulated cluster grants; a case fails if they lack something")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
 	addShard(cmd, &ofShard)

@@ -32,7 +32,7 @@ type TestOptions struct {
 	Paths []string
 	// Run selects cases by their names; nil means all.
 	Run *regexp.Regexp
-	// Update replaces the expectations that are not met.
+	// Update writes the results of cases into their empty expectations.
 	Update bool
 	// Role is a file of Roles that the simulated cluster grants; empty means that everything is allowed. Namespace is that of the operator;
 	// empty means "default".
@@ -230,13 +230,12 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 	return t.update(f, path, text, cases, outcomes)
 }
 
-// update writes the actual values into a file, and clears the failures that this ends.
+// update writes the results into the empty expectations of a file, and clears the failures that this ends.
 func (t *tester) update(f *testfile.File, path string, text []byte, cases []TestCase,
 	outcomes []testfile.Outcome) ([]TestCase, bool, error) {
-	possible := slices.DeleteFunc(slices.Clone(outcomes), func(o testfile.Outcome) bool { return o.Actual == nil })
-	newText := f.Update(possible)
+	newText := f.Update(outcomes)
 	if bytes.Equal(newText, text) {
-		return withHints(cases, outcomes), false, nil
+		return cases, false, nil
 	}
 	again, problems := testfile.Parse(f.Path, newText)
 	if len(problems) > 0 || len(again.Cases) != len(f.Cases) {
@@ -246,24 +245,11 @@ func (t *tester) update(f *testfile.File, path string, text []byte, cases []Test
 		return cases, false, fmt.Errorf("cannot update the test file: %w", err)
 	}
 	for i, o := range outcomes {
-		if o.Actual == nil {
-			continue
-		}
-		cases[i].Failures = failuresOf(again.Cases[slices.Index(f.Cases, o.Case)], o.Actual)
-	}
-	return withHints(cases, outcomes), true, nil
-}
-
-// withHints names the next step for failures that an update leaves.
-func withHints(cases []TestCase, outcomes []testfile.Outcome) []TestCase {
-	for i := range cases {
-		for j := range cases[i].Failures {
-			if f := &cases[i].Failures[j]; outcomes[i].Actual != nil && f.Hint == "" {
-				f.Hint = "--update leaves this: correct the hook, or the test by hand"
-			}
+		if o.Actual != nil {
+			cases[i].Failures = failuresOf(again.Cases[slices.Index(f.Cases, o.Case)], o.Actual)
 		}
 	}
-	return cases
+	return cases, true, nil
 }
 
 // load calls a hook with --config, once for each set of variables.

@@ -1,6 +1,7 @@
 package testfile
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	godiff "github.com/rogpeppe/go-internal/diff"
+	"go.yaml.in/yaml/v3"
 )
 
 // wildcards turns a quoted pattern into a regular expression.
@@ -27,8 +29,6 @@ type matcher struct {
 	subset bool
 	// patterns are the paths whose texts are patterns: "" is the value, "*" an item of a list, a name a field.
 	patterns []string
-	// keepNames: a projection names all fields that are expected; those that are absent are null.
-	keepNames bool
 }
 
 func (e *Expect) matcher(key string) matcher {
@@ -150,7 +150,7 @@ func (m *matcher) reduce(expected, actual any, path string) any {
 			}
 		}
 		for key, value := range want {
-			if (value == nil || m.keepNames) && reduced[key] == nil {
+			if value == nil && reduced[key] == nil {
 				reduced[key] = nil
 			}
 		}
@@ -172,7 +172,26 @@ func (m *matcher) reduce(expected, actual any, path string) any {
 }
 
 // render returns the lines of a value as YAML.
-func render(v any) []string { return strings.Split(strings.TrimSuffix(encode(nodeOf(v)), "\n"), "\n") }
+func render(v any) []string { return strings.Split(encode(nodeOf(v)), "\n") }
+
+// nodeOf returns a tree of JSON as a node.
+func nodeOf(v any) *yaml.Node {
+	var n yaml.Node
+	_ = n.Encode(v) // no tree of JSON fails
+	return &n
+}
+
+// encode writes a value, without a line end.
+func encode(n *yaml.Node) string {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	e.CompactSeqIndent()
+	if err := e.Encode(n); err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
 
 // diff returns the lines of both sides in one list, the common ones once.
 func diff(expected, actual []string) (lines []string) {

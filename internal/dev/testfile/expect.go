@@ -16,10 +16,8 @@ type Expect struct {
 	Exact, Subset bool
 	// Keys are the expectations in their order.
 	Keys []Expected
-	// key and node are where the expectations are written; they are nil without any.
-	key, node *yaml.Node
-	// flow: the value is in braces; inFlow: the case is; empty: there is no value.
-	flow, inFlow, empty bool
+	// empty is the line of expectations without a value; 0 if they have one, or are in the braces of a case.
+	empty int
 }
 
 // Expected is one expectation.
@@ -27,8 +25,7 @@ type Expected struct {
 	Key  string
 	Line int
 	// Value is a tree of JSON.
-	Value     any
-	key, node *yaml.Node
+	Value any
 }
 
 // Has reports whether there is an expectation of a key.
@@ -38,15 +35,14 @@ func (e *Expect) Has(key string) bool {
 
 // expect reads expectations that fit the schema.
 func (r *reader) expect(key, n *yaml.Node, inFlow bool) Expect {
-	e := Expect{key: key, node: n, flow: n.Style&yaml.FlowStyle != 0, inFlow: inFlow}
-	if n.Kind != yaml.MappingNode {
-		e.flow, e.empty = true, n.Value == ""
-		return e
+	var e Expect
+	if key != nil && len(n.Content) == 0 && n.Anchor == "" && !inFlow {
+		e.empty = key.Line
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		x := Expected{Key: n.Content[i].Value, key: n.Content[i], node: resolve(n.Content[i+1])}
-		x.Line = x.node.Line
-		x.Value, _ = value(x.node) // it was read before
+		node := resolve(n.Content[i+1])
+		x := Expected{Key: n.Content[i].Value, Line: node.Line}
+		x.Value, _ = value(node) // it was read before
 		switch v := x.Value.(type) {
 		case bool:
 			e.Exact, e.Subset = e.Exact || x.Key == "exact" && v, e.Subset || x.Key == "subset" && v
@@ -136,9 +132,6 @@ func (e *Expect) Compare(a *Actual, line int) (failures []Failure) {
 	}
 	return failures
 }
-
-// met reports whether one expectation is met.
-func (e *Expect) met(x Expected, a *Actual) bool { return len(e.compare(x, a)) == 0 }
 
 // compare returns the failures of one expectation.
 func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
