@@ -14,7 +14,6 @@ OLDER := v1.35.4 v1.34.4
 LINT_VERSION := v2.12.2
 VULN_VERSION := v1.8.0
 HUGO := bin/tools/hugo-$(shell sed -n 's/^\tgithub.com\/gohugoio\/hugo \(v[0-9.]*\).*/\1/p' tools/hugo/go.mod)
-ENVTEST_VERSION := v0.25.1
 
 # The race detector needs a C compiler.
 RACE := $(if $(filter 1,$(CGO_ENABLED)),-race)
@@ -146,16 +145,8 @@ image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE
 test-image: image-shell ## test the image with a shell: any user, a read-only root, an image built on it
 	@scripts/check-image.sh '$(IMAGE)'
 
-demo: ## run hooks on an API server in memory; CONTROL_PLANE=real on etcd and a real one; HOOKS=dir keeps running with your hooks
-	@HOOKS='$(HOOKS)' scripts/demo$(if $(filter real,$(CONTROL_PLANE)),,-memory).sh
-
-# Fetches etcd and kube-apiserver, with checksums.
-ENVTEST := bin/tools/setup-envtest-$(ENVTEST_VERSION)
-$(ENVTEST):
-	@GOBIN=$(CURDIR)/bin/tools go install sigs.k8s.io/controller-runtime/tools/setup-envtest@$(ENVTEST_VERSION)
-	@mv bin/tools/setup-envtest $@
-envtest-path:
-	@echo $(ENVTEST)
+demo: ## run hooks on an API server in memory; HOOKS=dir keeps running with your hooks
+	@HOOKS='$(HOOKS)' scripts/demo.sh
 
 # Most of its time is linking: without tables for debuggers, and without cgo, with the packages of make build. What waits longest starts
 # first, beside packages that compute: there are two more of them than processors.
@@ -242,4 +233,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools site test-site dist image test-reproducible release image-shell test-image demo envtest-path stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72772
-	testLines    = 66530
+	productLines = 72566
+	testLines    = 66403
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3950,
+	"cmd/shell-operator":                 3939,
 	"docs":                               136,
 	"internal/app":                       2209,
 	"internal/console":                   1750,
 	"internal/debug":                     6537,
 	"internal/debug/history":             858,
-	"internal/dev":                       2796,
+	"internal/dev":                       2601,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,

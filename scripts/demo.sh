@@ -1,127 +1,49 @@
 #!/usr/bin/env bash
-# Shows a hook at work on a real control plane, and leaves nothing behind. With HOOKS=dir it runs your hooks instead,
-# until Ctrl-C. The API server and etcd are those of KUBEBUILDER_ASSETS, else bin/testcluster if it is built, else those that
-# setup-envtest has or can fetch; without them, bin/testcluster is built.
+# Shows two hooks at work on an API server in memory, and leaves nothing behind. With HOOKS=dir it runs your hooks instead, until Ctrl-C.
+# Nothing but the program and jq is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-# Of a download: until the index of the binaries is there, until all is there. Both are reported.
-index_seconds=5 download_seconds=60
 
 say() { printf '\n\e[1m%s\e[0m\n' "$*"; }
 [[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
 note() { printf 'demo: %s\n' "$*" >&2; }
 fail() { note "$@" && exit 1; }
 
-hooks=${HOOKS:-examples/monitor-pods/hooks}
+note 'an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions'
+hooks=${HOOKS:-scripts/demo}
 [[ -d $hooks ]] || fail "HOOKS=$hooks is not a directory"
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/shell-operator-demo-XXXXXX")
-session='' download=''
+session='' building=''
 leave() {
-	for pid in $session $download; do
+	for pid in $building $session; do
 		kill -TERM "$pid" 2>/dev/null || true
 		wait "$pid" 2>/dev/null || true
 	done
-	session='' download=''
+	session='' building=''
 	rm -rf "$dir"
 }
 trap leave EXIT
 
-# within SECONDS COMMAND…: replaces the shell by a command that ends after a time with all that it has started. macOS has no timeout.
-within() {
-	exec python3 -c '
-import os, signal, subprocess, sys
-def end(*_): sys.exit(143)
-signal.signal(signal.SIGTERM, end)
-process = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)
-try:
-    sys.exit(process.wait(float(sys.argv[1])))
-except subprocess.TimeoutExpired:
-    sys.exit("it takes longer than %s s" % sys.argv[1])
-except KeyboardInterrupt:
-    end()
-finally:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-' "$@"
-}
-
-# The version of bin/testcluster, in any patch release. ENVTEST_INDEX is a mirror of the index.
-kubernetes=$(sed -n 's|^\tk8s.io/kubernetes v\([0-9]*\.[0-9]*\)\..*|\1.x|p' testcluster/go.mod)
-tool=$(make --no-print-directory -s envtest-path)
-envtest=("$tool" -p path ${ENVTEST_INDEX:+--index "$ENVTEST_INDEX"})
-
-# has DIR: whether it has all programs that the demo needs.
-has() {
-	for missing in etcd kube-apiserver kubectl; do
-		[[ -x $1/$missing ]] || return 1
+# built TARGET…: make, with a line each 10 s that says which package is built.
+built() {
+	GOFLAGS="${GOFLAGS:-} -v" make --no-print-directory "$@" >"$dir/build" 2>&1 &
+	building=$!
+	local start=$SECONDS next=$((SECONDS + 10))
+	while kill -0 "$building" 2>/dev/null; do
+		sleep 0.5
+		((SECONDS < next)) && continue
+		next=$((next + 10))
+		note "make $*, $((SECONDS - start)) s: $(wc -l <"$dir/build") packages, the last one is $(tail -n 1 "$dir/build")"
 	done
+	wait "$building" || { tail -n 20 "$dir/build" >&2 && fail "$* cannot be built"; }
+	building=''
 }
-
-# choose sets the control plane, a program or a directory, and reports why; it is empty while the download is running.
-plane=''
-choose() {
-	if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
-		has "$KUBEBUILDER_ASSETS" || fail "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS has no program $missing: correct the variable, or unset it"
-		plane=$KUBEBUILDER_ASSETS
-		note "uses etcd and kube-apiserver of KUBEBUILDER_ASSETS=$plane; nothing of Kubernetes is built"
-		return
-	fi
-	if make --no-print-directory -q bin/testcluster &>/dev/null; then
-		plane=bin/testcluster
-		note 'uses bin/testcluster, which is built already'
-		return
-	fi
-	if ! (within "$download_seconds" make --no-print-directory -s "$tool") &>"$dir/answer"; then
-		build "setup-envtest, which fetches binaries, cannot be built ($(last))"
-		return
-	fi
-	if plane=$("${envtest[@]}" -i use "$kubernetes" 2>/dev/null) && has "$plane"; then
-		note "uses etcd and kube-apiserver in $plane, which setup-envtest has fetched before; nothing of Kubernetes is built"
-		return
-	fi
-	plane=''
-	if ! (within "$index_seconds" "${envtest[@]}" list "$kubernetes") &>"$dir/answer"; then
-		build "the list of binaries cannot be fetched, for which the demo waits $index_seconds s ($(last))"
-	elif [[ ! -s $dir/answer ]]; then
-		build "there are no binaries of Kubernetes $kubernetes for this machine"
-	else
-		note "fetches etcd and kube-apiserver with setup-envtest, for which it waits $download_seconds s; nothing of Kubernetes is built"
-		(within "$download_seconds" "${envtest[@]}" use "$kubernetes") >"$dir/path" 2>"$dir/answer" &
-		download=$!
-	fi
-}
-
-last() { grep . "$dir/answer" | tail -n 1; }
-
-# build REASON: the control plane is built, as for make test.
-build() {
-	note "builds the control plane, which takes minutes the first time: $1"
-	make --no-print-directory testcluster
-	plane=bin/testcluster
-}
-
-choose
-make --no-print-directory build
+built build
 PATH=$PWD/bin/tools:$PATH
-command -v jq >/dev/null || make --no-print-directory -s bin/tools/jq
-# What hooks of the examples call.
-[[ -z ${HOOKS:-} ]] || make --no-print-directory -s stand-ins
-if [[ -n $download ]]; then
-	if wait "$download" && has "$(<"$dir/path")"; then
-		plane=$(<"$dir/path")
-	else
-		build "the download failed ($(last))"
-	fi
-	download=''
-fi
+command -v jq >/dev/null || built bin/tools/jq
 
-mkdir "$dir/bin"
-ln -s "$([[ -d $plane ]] && realpath "$plane/kubectl" || echo "$PWD/$plane")" "$dir/bin/kubectl"
-export PATH=$dir/bin:$PATH
-command=(bin/shell-operator dev --testcluster "$plane" "$hooks")
-
+command=(bin/shell-operator dev --testcluster memory "$hooks")
 if [[ -n ${HOOKS:-} ]]; then
 	say "${command[*]}, until Ctrl-C"
 	trap : INT # the session gets it too; bash waits for it
@@ -131,33 +53,68 @@ fi
 
 # until_line PATTERN: print lines until one matches. It is in REPLY.
 until_line() {
-	while IFS= read -r -t 180 -u 3; do
+	while IFS= read -r -t 60 -u 3; do
 		printf '   %s\n' "$REPLY"
 		[[ ! $REPLY =~ export\ (KUBECONFIG=.*) ]] || export "${BASH_REMATCH[1]?}"
+		[[ ! $REPLY =~ --debug-unix-socket\ (.*) ]] || socket=${BASH_REMATCH[1]}
 		[[ $REPLY =~ $1 ]] && return
 	done
 	fail "waited for '$1', but it did not come"
 }
+
+# request METHOD PATH [BODY]: a request with the token of the kubeconfig, for machines without kubectl.
+request() {
+	read -r server token < <(jq -r '[.clusters[0].cluster.server, .users[0].user.token] | join(" ")' "$KUBECONFIG")
+	jq -r '.clusters[0].cluster["certificate-authority-data"] | @base64d' "$KUBECONFIG" >"$dir/ca.crt"
+	curl -fsS --cacert "$dir/ca.crt" -H "Authorization: Bearer $token" -H 'Content-Type: application/json' -X "$1" "$server$2" ${3:+-d "$3"}
+}
+
+# kubectl, or requests, for the three things that the demo does.
+maps=/api/v1/namespaces/default/configmaps
+if ! command -v kubectl >/dev/null; then
+	run_pod() { request POST /api/v1/namespaces/default/pods '{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}' >/dev/null; }
+	create_map() { request POST $maps "$1" >/dev/null; }
+	delete_map() { request DELETE "$maps/$1" >/dev/null; }
+	get_map() { request GET "$maps/$1"; }
+else
+	run_pod() { kubectl run web --image=nginx | sed 's/^/   /'; }
+	create_map() { kubectl create -f - <<<"$1" | sed 's/^/   /'; }
+	delete_map() { kubectl delete configmap "$1" --wait=false | sed 's/^/   /'; }
+	get_map() { kubectl get configmap "$1" -o json; }
+fi
 
 say "1. ${command[*]}"
 mkfifo "$dir/log"
 "${command[@]}" >"$dir/log" 2>&1 &
 session=$!
 exec 3<"$dir/log"
-until_line 'ended: succeeded'
+until_line 'pods.sh 1-1 ended: succeeded'
 
-say '2. kubectl run web --image=nginx'
-kubectl run web --image=nginx | sed 's/^/   /'
-until_line "Pod .web. added"
-added=${REPLY#*| }
+say '2. A Pod: a hook reacts'
+run_pod
+until_line 'Pod web added'
+
+say '3. A ConfigMap that lists pages: a hook makes a child for each'
+create_map '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop", "labels": {"site": "yes"}}, "data": {"pages": "home cart"}}'
+until_line 'sites.sh .*ended: succeeded'
+
+say '4. A client deletes a child: the operator restores it'
+before=$(get_map shop-cart | jq -r .metadata.uid)
+delete_map shop-cart
+for _ in {1..100}; do
+	get_map shop-cart >"$dir/child" 2>/dev/null && [[ $(jq -r .metadata.uid "$dir/child") != "$before" ]] && restored=yes && break
+	sleep 0.1
+done
+[[ -n ${restored:-} ]] || fail 'the child is not restored'
+jq -c '{name: .metadata.name, data, owner: .metadata.ownerReferences[0].name}' "$dir/child" | sed 's/^/   /'
+
+say '5. shell-operator why sites.sh'
+bin/shell-operator why sites.sh --debug-unix-socket "$socket" | sed 's/^/   /'
 
 cat <&3 >/dev/null & # the remaining output
 leave
-say '3. Everything is stopped. The output of the hook:'
-printf '%s\n' "$added"
-say 'Next:'
+say 'Everything is stopped. Next:'
 cat <<'END'
-   bin/shell-operator init hooks/pods.py   # a hook in Python with its tests; hooks/pods.sh is one in sh, which needs jq
-   bin/shell-operator test hooks           # its tests, without a cluster
-   make demo CONTROL_PLANE=real HOOKS=hooks # the hook on a control plane, with a reload and its tests after each change
+   bin/shell-operator init                        # hooks/pods.sh: a hook with its tests
+   bin/shell-operator dev --testcluster memory    # runs it, reloads it and repeats its tests after each change
 END

@@ -37,13 +37,11 @@ themselves, by kubectl for instance. With --apply, changes of objects stay after
 
 --testcluster starts a control plane, creates the objects of the YAML files in DIR except test files, and implies --apply. It is removed
 at the end. "memory" is an API server in this process, not Kubernetes: it needs no program, and has no admission, defaults, controllers or
-permissions. PATH is the program testcluster, or a directory with etcd and kube-apiserver, such as KUBEBUILDER_ASSETS,
-	without controllers.`,
+permissions. PATH is the program testcluster.`,
 		Example: `  shell-operator dev --testcluster memory hooks
   shell-operator dev hooks
   shell-operator dev --apply --kube-context kind-dev hooks
-  shell-operator dev --testcluster bin/testcluster hooks
-  shell-operator dev --testcluster "$(setup-envtest use -p path)" hooks`,
+  shell-operator dev --testcluster bin/testcluster hooks`,
 		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,7 +54,7 @@ permissions. PATH is the program testcluster, or a directory with etcd and kube-
 	}, "hooks-dir", "kube-config", "kube-context", "hook-timeout", "log-level")
 	cmd.Flags().BoolVar(&d.apply, "apply", false, "apply the operations of hooks and register webhooks")
 	cmd.Flags().StringVar(&d.testcluster, "testcluster", "",
-		`"memory", a program that starts a control plane, or a directory with etcd and kube-apiserver; it is removed at the end`)
+		`"memory", or a program that starts a control plane; it is removed at the end`)
 	_ = cmd.MarkFlagFilename("testcluster")
 	return cmd
 }
@@ -67,9 +65,7 @@ type devSession struct {
 	out         *lockedWriter
 	apply       bool
 	testcluster string
-	// separate: testcluster is a directory of programs.
-	separate bool
-	changed  func(flag string) bool
+	changed     func(flag string) bool
 	// private is a directory that is removed at the end.
 	private string
 }
@@ -98,13 +94,12 @@ func (d *devSession) run() error {
 }
 
 // checkTestcluster rejects a path without a control plane. An empty one must not mean the current cluster.
-func (d *devSession) checkTestcluster() (err error) {
+func (d *devSession) checkTestcluster() error {
 	if d.testcluster == "" {
 		return &hinted{errors.New("--testcluster is empty"),
-			"write memory, or name the program testcluster, or a directory with etcd and kube-apiserver; is the variable set?"}
+			"write memory, or name the program testcluster; is the variable set?"}
 	}
-	d.separate, err = dev.Separate(d.testcluster)
-	return err
+	return dev.CheckControlPlane(d.testcluster)
 }
 
 // adjust sets what is different in a session, unless the user has set it.
@@ -160,8 +155,8 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 		return d.operator(ctx, kill, watch, log)
 	}
 	if d.testcluster == dev.InMemory && len(report.Webhooks) > 0 {
-		fmt.Fprintf(d.out, "no admission and conversion requests for %s: they need a real control plane, with --testcluster "+
-			"\"$(setup-envtest use -p path)\", or a cluster with --apply; tests of them run\n", strings.Join(report.Webhooks, ", "))
+		fmt.Fprintf(d.out, "no admission and conversion requests for %s: they need a cluster, with --apply, or the program testcluster; "+
+			"tests of them run\n", strings.Join(report.Webhooks, ", "))
 	}
 	own := dev.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
 	return own.Run(ctx, kill, func(ctx context.Context) error {
@@ -171,9 +166,6 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 			return err
 		}
 		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.HooksDir, "*.yaml"))
-		if d.separate {
-			fmt.Fprintln(d.out, "there is no controller manager: a Deployment creates no Pods, and the garbage collector deletes nothing")
-		}
 		fmt.Fprintf(d.out, "for kubectl in another terminal: export KUBECONFIG=%s\n", own.Kubeconfig())
 		return d.operator(ctx, kill, watch, log)
 	})
@@ -268,9 +260,6 @@ func (d *devSession) announce() error {
 		return err
 	}
 	where := "of " + d.testcluster + ", which is removed at the end"
-	if d.separate {
-		where = "of etcd and kube-apiserver in " + d.testcluster + ", which is removed at the end"
-	}
 	if d.testcluster == "" {
 		cl, err := kube.Connect(d.Cluster, d.private)
 		if err != nil {

@@ -5,20 +5,23 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"os"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
 // inMemory serves an API server in memory on a free port of loopback, to clients with the token of the kubeconfig, which is all that it
 // writes. It calls do, and ends the server with all its watches.
 func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) error) (err error) {
-	source, err := certificates()
+	source, err := cert.InMemory("127.0.0.1", "localhost")
 	if err != nil {
 		return err
 	}
@@ -27,7 +30,7 @@ func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) err
 		return fmt.Errorf("cannot start an API server in memory: %w", err)
 	}
 	token := rand.Text()
-	if err := o.write("kubeconfig", kubeconfig("https://"+listener.Addr().String(), source.Bundle(), token)); err != nil {
+	if err := o.writeKubeconfig("https://"+listener.Addr().String(), source.Bundle(), token); err != nil {
 		return errors.Join(fmt.Errorf("cannot write the kubeconfig of the API server in memory: %w", err), listener.Close())
 	}
 	server := &http.Server{
@@ -42,6 +45,21 @@ func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) err
 		<-ended
 	}()
 	return do(ctx)
+}
+
+// writeKubeconfig writes the kubeconfig of an administrator, who has a token.
+func (o ControlPlane) writeKubeconfig(server string, certificate []byte, token string) error {
+	text, _ := json.Marshal(map[string]any{ // text and bytes
+		"apiVersion": "v1", "kind": "Config", "current-context": "testcluster",
+		"clusters": []any{map[string]any{"name": "testcluster", "cluster": map[string]any{
+			"server": server, "certificate-authority-data": certificate}}},
+		"users":    []any{map[string]any{"name": "admin", "user": map[string]any{"token": token}}},
+		"contexts": []any{map[string]any{"name": "testcluster", "context": map[string]any{"cluster": "testcluster", "user": "admin"}}},
+	})
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(o.Kubeconfig(), text, 0o600)
 }
 
 // authenticated passes on the requests that have the token.

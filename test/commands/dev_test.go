@@ -131,17 +131,6 @@ func TestDev(t *testing.T) {
 	}
 	inMemory.end(t)
 
-	// etcd and kube-apiserver as binaries: a Pod can be created, with the kubeconfig that is printed.
-	binaries := assets(t)
-	separate := develop(t, "--testcluster", binaries, dir)
-	separate.out.Until(t, "ConfigMap default/soup exists", 1)
-	run := exec.Command(filepath.Join(binaries, "kubectl"), "run", "web", "--image=nginx")
-	run.Env = append(os.Environ(), "KUBECONFIG="+separate.kubeconfig(t))
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	separate.end(t)
-
 	// A directory with errors is not started.
 	testenv.Script(t, dir, "maps.sh", "#!/bin/sh\nif\n")
 	if out, status := try(t, c.Kubeconfig, "dev", dir); status != 1 || !strings.Contains(out, "maps.sh:2:1: error: ") {
