@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72566
-	testLines    = 66403
+	productLines = 72370
+	testLines    = 66577
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -24,9 +24,9 @@ var packageLines = map[string]int{
 	"cmd/shell-operator":                 3939,
 	"docs":                               136,
 	"internal/app":                       2209,
-	"internal/console":                   1750,
-	"internal/debug":                     6537,
-	"internal/debug/history":             858,
+	"internal/console":                   1703,
+	"internal/debug":                     6526,
+	"internal/debug/history":             765,
 	"internal/dev":                       2601,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
 	"internal/hookset":                   1599,
-	"internal/httpserver":                1008,
+	"internal/httpserver":                963,
 	"internal/jq":                        1621,
 	"internal/kube":                      1495,
 	"internal/lifecycle":                 1867,

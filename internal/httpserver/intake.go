@@ -5,9 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
@@ -18,19 +19,10 @@ import (
 // it, however long its run takes.
 type Intake struct {
 	limit int64
+	// free has the bytes that no request holds.
+	free *semaphore.Weighted
 	// large has the token of the one body above the limit.
 	large chan struct{}
-
-	mu sync.Mutex // guards what follows
-	// free are the bytes that no request holds; waiting are those that wait for bytes, in their order.
-	free    int64
-	waiting []*claim
-}
-
-// claim is a request that waits for bytes; granted is closed when it has them.
-type claim struct {
-	bytes   int64
-	granted chan struct{}
 }
 
 // NewIntake returns an Intake for bodies of limit bytes; 0 means 64 MiB.
@@ -38,44 +30,7 @@ func NewIntake(limit int64) *Intake {
 	if limit <= 0 {
 		limit = 64 << 20
 	}
-	return &Intake{limit: limit, free: limit, large: make(chan struct{}, 1)}
-}
-
-// claim waits until n bytes are free.
-func (in *Intake) claim(ctx context.Context, n int64) error {
-	c := &claim{n, make(chan struct{})}
-	in.mu.Lock()
-	in.waiting = append(in.waiting, c)
-	in.mu.Unlock()
-	in.release(0)
-	select {
-	case <-c.granted:
-		return nil
-	case <-ctx.Done():
-	}
-	in.mu.Lock()
-	i := slices.Index(in.waiting, c)
-	if i >= 0 {
-		in.waiting = slices.Delete(in.waiting, i, i+1)
-	}
-	in.mu.Unlock()
-	if i < 0 { // granted meanwhile
-		return nil
-	}
-	in.release(0) // it was before others
-	return context.Cause(ctx)
-}
-
-// release frees bytes, and grants those that fit, in their order.
-func (in *Intake) release(n int64) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.free += n
-	for len(in.waiting) > 0 && in.waiting[0].bytes <= in.free {
-		in.free -= in.waiting[0].bytes
-		close(in.waiting[0].granted)
-		in.waiting = in.waiting[1:]
-	}
+	return &Intake{limit: limit, free: semaphore.NewWeighted(limit), large: make(chan struct{}, 1)}
 }
 
 // Limits bound the requests of a handler: for each hook those in flight, and the backlog behind them. They are safe for concurrent use.
@@ -149,7 +104,7 @@ func (r *request) reserve(ctx context.Context, n int64) error {
 		}
 		r.large, n = true, (in.limit+1)/2
 	}
-	if err := in.claim(ctx, n); err != nil {
+	if err := in.free.Acquire(ctx, n); err != nil {
 		r.shrink(0)
 		return err
 	}
@@ -170,7 +125,7 @@ func (r *request) shrink(bytes int64) {
 		r.large = false
 		<-r.of.in.large
 	}
-	r.of.in.release(r.bytes - bytes)
+	r.of.in.free.Release(r.bytes - bytes)
 	r.bytes = bytes
 }
 
