@@ -35,10 +35,9 @@ func everywhere(f *fake, text string) {
 	}
 	lane := map[string]any{"key": "Order/shop/" + text, "tasks": 3, "phase": "sleeping", "for": 3, "failures": 2, "retryIn": 7, "error": text,
 		"hook": text, "about": text}
-	minutes := map[string]any{"runs": append(make([]int, 58), 5, 3), "failures": append(make([]int, 58), 5, 0)}
 	f.set("/status.json", map[string]any{
 		"version": "v9", "notReady": text, "cluster": "https://" + text, "instance": text, "role": "leader",
-		"hooks": []any{map[string]any{"name": text, "state": "failing", "objects": 3, "minutes": minutes, "lastRun": run, "bindings": []any{
+		"hooks": []any{map[string]any{"name": text, "state": "failing", "objects": 3, "lastRun": run, "bindings": []any{
 			map[string]any{"type": "kubernetesValidating", "name": text, "about": text, "queue": text, "state": "not registered"},
 			map[string]any{"type": "kubernetes", "name": text, "about": text, "queue": text, "state": "watching", "objects": 3},
 		}, "workers": []any{map[string]any{"worker": 1, "state": text, "pid": 7, "started": at, "runs": 3}}}},
@@ -189,7 +188,7 @@ func TestPages(t *testing.T) {
 		"/": {"<title>Overview", "✕ blue</strong> <span class=\"soft\">since ", "‖ blue", "✕ 2 problems</a>",
 			"cluster <strong>https://blue</strong>", "instance <strong>blue</strong>", "leader</span>",
 			"· blue · shell-operator</title>",
-			"/act/queue/skip?name=blue", "last 60 minutes: 8 runs, 5 failed", "12 objects are delivered again, the next in 2.5s"},
+			"/act/queue/skip?name=blue", "12 objects are delivered again, the next in 2.5s"},
 		"/hooks/blue": {"<title>Hook blue", "blocked", "not registered", ">lane</th>", "/objects/Order/blue",
 			"/act/hook/trigger?binding=blue&amp;name=blue", "waiting 1.5s, blue 1s, applying 500ms",
 			"MergePatch", ">patch</td>", "shell-operator rbac --from-runs --debug-unix-socket /s", "Resume…"},

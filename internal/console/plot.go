@@ -9,55 +9,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-// Sizes of plots in their own units; the style sheet scales them.
-const (
-	barWidth, barHeight = 4, 14
-	waterfallWidth      = 1000
-)
-
-// bars plots the last 60 minutes: runs above the line, failures below it, so that they are distinct without colour.
-func bars(m *history.Minutes) template.HTML {
-	if m == nil {
-		return `<span class="soft">no runs</span>`
-	}
-	most, runs, failures := 1, 0, 0
-	for i := range m.Runs {
-		failed := at(m.Failures, i)
-		most = max(most, at(m.Runs, i)-failed, failed)
-		runs, failures = runs+at(m.Runs, i), failures+failed
-	}
-	var b strings.Builder
-	about := fmt.Sprintf("last 60 minutes: %s, %d failed", count(runs, "run"), failures)
-	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`, barWidth*len(m.Runs), 2*barHeight+1,
-		about, about)
-	fmt.Fprintf(&b, `<rect class="axis" x="0" y="%d" width="%d" height="1"/>`, barHeight, barWidth*len(m.Runs))
-	for i := range m.Runs {
-		failed := at(m.Failures, i)
-		if n := at(m.Runs, i) - failed; n > 0 {
-			h := max(1, n*barHeight/most)
-			fmt.Fprintf(&b, `<rect class="good" x="%d" y="%d" width="%d" height="%d"/>`, i*barWidth, barHeight-h, barWidth-1, h)
-		}
-		if failed > 0 {
-			fmt.Fprintf(&b, `<rect class="bad" x="%d" y="%d" width="%d" height="%d"/>`, i*barWidth, barHeight+1, barWidth-1,
-				max(1, failed*barHeight/most))
-		}
-	}
-	b.WriteString("</svg>")
-	fmt.Fprintf(&b, ` <span class="soft">%s`, count(runs, "run"))
-	if failures > 0 {
-		fmt.Fprintf(&b, ", %d failed", failures)
-	}
-	b.WriteString("</span>")
-	return template.HTML(b.String())
-}
-
-// at is an element, 0 beyond the end.
-func at(all []uint32, i int) int {
-	if i < len(all) {
-		return int(all[i])
-	}
-	return 0
-}
+// waterfallWidth is the width of a plot in its own units; the style sheet scales it.
+const waterfallWidth = 1000
 
 // span is the time that a waterfall shows.
 type span struct{ From, To time.Time }

@@ -26,7 +26,7 @@ type Table struct {
 type Cell struct {
 	Column string
 	Kind   Kind
-	// Value is a text, a number, a time, a duration, *history.Minutes or []Action.
+	// Value is a text, a number, a time, a duration or []Action.
 	Value any
 	// Wide columns are not in the narrow table of a command. Hidden ones are not on pages, either.
 	Wide, Hidden bool
@@ -49,11 +49,10 @@ const (
 	// asObject is Kind/namespace/name.
 	asObject Kind = "object"
 	// asTime is a time, asAge how long ago it was, or how long something lasts. asTook is an exact duration, asLeft one until something.
-	asTime    Kind = "time"
-	asAge     Kind = "age"
-	asTook    Kind = "took"
-	asLeft    Kind = "left"
-	asMinutes Kind = "minutes"
+	asTime Kind = "time"
+	asAge  Kind = "age"
+	asTook Kind = "took"
+	asLeft Kind = "left"
 	// asLane is a RunLane, asPlot a picture, on pages only.
 	asLane Kind = "lane"
 	asPlot Kind = "plot"
@@ -108,13 +107,6 @@ func (c *Cell) Text(now time.Time) string {
 			text = "in " + short(time.Duration(v))
 		default:
 			text = v.String()
-		}
-	case *history.Minutes:
-		if v != nil {
-			runs, failures := v.Sum()
-			if text = count(int(runs), "run"); failures > 0 {
-				text += fmt.Sprintf(", %d failed", failures)
-			}
 		}
 	case nil:
 	case []Action:

@@ -46,8 +46,6 @@ type HookStatus struct {
 	// Workers are those of a hook with settings.worker.
 	Workers []workerStatus `json:"workers,omitempty"`
 	Last    *runStatus     `json:"lastRun,omitempty"`
-	// Minutes are the runs of the last 60 minutes; nil without any.
-	Minutes *history.Minutes `json:"minutes,omitempty"`
 }
 
 type bindingStatus struct {
@@ -111,11 +109,11 @@ func (a *API) statusAt(now time.Time) Status {
 			d.Failures = append(d.Failures, brief)
 		}
 	}
-	at, minutes := &Moment{Time: now, tasks: statusTasks}, o.History.Minutes()
+	at := &Moment{Time: now, tasks: statusTasks}
 	d.Queues = append(d.Queues, at.of(o.Queues)...)
 	d.Requeues = requeues(d.Queues, nil)
 	for _, h := range hooks {
-		s := HookStatus{Name: h.Name, Last: last[h.Name], Minutes: minutes[h.Name], Bindings: []bindingStatus{}}
+		s := HookStatus{Name: h.Name, Last: last[h.Name], Bindings: []bindingStatus{}}
 		p := o.Bindings.Progress(h)
 		s.State = string(verdict(a.deciding(h, at, d.Troubles)))
 		if h.OnStartup != nil {

@@ -25,8 +25,7 @@ func (h *HookStatus) cells() []Cell {
 	return []Cell{
 		asHook.of("HOOK", h.Name), asState.of("STATE", h.State), asNumber.of("OBJECTS", h.Objects),
 		asRun.of("LAST RUN", strings.TrimSpace(last.ID+" "+string(last.Status))), asAge.of("AGO", last.Started),
-		asTook.hidden("TOOK", took), asText.hidden("HOW IT ENDED", last.Exit), asMinutes.wide("LAST 60 MINUTES", h.Minutes),
-		asText.of("BINDINGS", strings.Join(bindings, ", ")),
+		asTook.hidden("TOOK", took), asText.hidden("HOW IT ENDED", last.Exit), asText.of("BINDINGS", strings.Join(bindings, ", ")),
 	}
 }
 

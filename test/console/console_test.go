@@ -191,7 +191,7 @@ func TestPages(t *testing.T) {
 	object := "ConfigMap/" + s.namespace + "/o-2"
 	for path, want := range map[string][]string{
 		"/": {"queue &#34;orders&#34;", "problems</a>", "only replica", "/act/parked/retry?hook=invoices.sh",
-			"invoices.sh, queue", "1 task parked", "last 60 minutes: "},
+			"invoices.sh, queue", "1 task parked"},
 		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", ">patch</td>", "Follow its runs", "waiting ", "process "},
 		"/hooks/report.sh": {"0 3 1 1 *", "/act/hook/trigger?binding=nightly"},
 		"/queues/orders":   {object, "sleeping", "✕", "/act/queue/skip?key=ConfigMap%2F"},

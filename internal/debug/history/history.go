@@ -2,7 +2,7 @@
 //
 // Callers may rely on this:
 //   - Memory is bounded by the number of runs per hook and by the bytes of all runs. Of the output of a hook
-//     only the end is kept. The runs of the last 60 minutes are counted in less than 1 KiB for each hook.
+//     only the end is kept.
 //   - The last failed run of a hook is kept longer than newer successful runs. Beside the last runs of a hook, the last failed and the last
 //     successful run of each object are kept, as long as there are bytes for them.
 //   - Publishing never blocks: a slow follower loses entries and receives their number.
@@ -45,14 +45,12 @@ type History struct {
 	size        int
 	last        map[outcomeOf]*Record
 	followers   map[*Follower]bool
-	// tallies are those of hooks that have had runs.
-	tallies map[string]*tally
 }
 
 // New returns an empty History.
 func New() *History {
 	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{},
-		last: map[outcomeOf]*Record{}, tallies: map[string]*tally{}}
+		last: map[outcomeOf]*Record{}}
 }
 
 // outcomeOf is a failed or successful run of an object of a binding.
@@ -146,7 +144,6 @@ func (r *Record) End(o Outcome) {
 	r.size = r.run.cost()
 	run := r.run
 	r.mu.Unlock()
-	h.tally(run.Hook, r.end).count(r.end, run.Status.Bad())
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	for of := range run.outcomes() {
