@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72370
+	productLines = 72299
 	testLines    = 66301
 )
 
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1459,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
-	"internal/effect/applyset":           3643,
+	"internal/effect/applyset":           3573,
 	"internal/effect/finalizer":          823,
 	"internal/effect/metric":             589,
 	"internal/effect/patch":              983,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1356,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4494,
+	"internal/wire":                      4493,
 	"sdk":                                67,
 }
 

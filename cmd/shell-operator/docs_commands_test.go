@@ -175,7 +175,7 @@ func TestFlagsOfPages(t *testing.T) {
 	// Of Helm.
 	foreign = append(foreign, "--no-hooks")
 	// Of the shell library.
-	foreign = append(foreign, "--allow-empty", "--force", "--migrate", "--drift", "--prune-kind")
+	foreign = append(foreign, "--allow-empty", "--force", "--drift", "--prune-kind")
 	// In the description of what is the same for all flags.
 	foreign = append(foreign, "--flag", "--workers")
 	known := map[string]bool{"help": true, "version": true}

@@ -21,8 +21,8 @@ type ObjectSet struct {
 	// Owner is the object that the set belongs to; nil means none.
 	Owner   *Owner
 	Objects []Member
-	// Force adopts existing objects and takes fields from other managers. Migrate adopts what other operations of the operator made.
-	Force, Migrate bool
+	// Force adopts existing objects and takes fields from other managers.
+	Force bool
 	// Restore applies members again that other clients have changed.
 	Restore bool
 	// Finalizers are those that bindings of the hook add to their objects, so that a run can prune before an owner is gone.

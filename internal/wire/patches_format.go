@@ -34,7 +34,6 @@ type Operation struct {
 	PruneKinds json.RawMessage `json:"pruneKinds,omitempty"`
 	Drift      string          `json:"drift,omitempty"`
 	AllowEmpty bool            `json:"allowEmpty,omitempty"`
-	Migrate    bool            `json:"migrate,omitempty"`
 	Force      bool            `json:"force,omitempty"`
 
 	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty"`
@@ -89,7 +88,7 @@ func textOf(value any) json.RawMessage {
 }
 
 func (o *Operation) set(s *effect.ObjectSet) {
-	o.Set, o.Migrate, o.AllowEmpty, o.Force = s.Name, s.Migrate, len(s.Objects) == 0, s.Force
+	o.Set, o.AllowEmpty, o.Force = s.Name, len(s.Objects) == 0, s.Force
 	if !s.Restore {
 		o.Drift = driftIgnore
 	}

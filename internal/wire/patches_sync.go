@@ -16,7 +16,7 @@ import (
 const driftRestore, driftIgnore = "restore", "ignore"
 
 // syncKeys are the keys of a Sync.
-var syncKeys = []string{"operation", "set", "owner", "objects", "drift", "allowEmpty", "force", "migrate", "pruneKinds"}
+var syncKeys = []string{"operation", "set", "owner", "objects", "drift", "allowEmpty", "force", "pruneKinds"}
 
 // set reads a Sync. Unlike the other operations it rejects unknown keys: a mistyped one could delete or overwrite objects.
 func (p *patchParser) set(out *effect.Patch, d *patchDocument) {
@@ -30,7 +30,7 @@ func (p *patchParser) set(out *effect.Patch, d *patchDocument) {
 	for _, key := range unknown {
 		p.unknownKey(number, key)
 	}
-	s := &effect.ObjectSet{Name: d.Set, Force: d.Force, Migrate: d.Migrate, Restore: d.Drift != driftIgnore}
+	s := &effect.ObjectSet{Name: d.Set, Force: d.Force, Restore: d.Drift != driftIgnore}
 	out.Name, out.Set = d.Set, s
 	switch {
 	case d.Set == "":

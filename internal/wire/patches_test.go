@@ -61,7 +61,7 @@ func describeSet(b *strings.Builder, s *effect.ObjectSet) {
 	if s.Owner != nil {
 		fmt.Fprintf(b, "  owner %q\n", *s.Owner)
 	}
-	fmt.Fprintf(b, "  force=%t migrate=%t restore=%t pruneKinds=%q\n", s.Force, s.Migrate, s.Restore, s.PruneKinds)
+	fmt.Fprintf(b, "  force=%t restore=%t pruneKinds=%q\n", s.Force, s.Restore, s.PruneKinds)
 	for _, m := range s.Objects {
 		fmt.Fprintf(b, "  %q %q %q %q %s\n", m.APIVersion, m.Kind, m.Namespace, m.Name, m.Object)
 	}

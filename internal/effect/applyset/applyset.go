@@ -3,7 +3,7 @@
 //
 // Callers may rely on this:
 //   - Only members are changed or deleted: objects whose label of the set was applied by the set's own field manager. Other objects are
-//     changed only with force or migrate, and never if they belong to another set or controller.
+//     changed only with force, and never if they belong to another set or controller.
 //   - Each change of an object has its uid, and each deletion its resource version too, as preconditions.
 //   - Where members may be is recorded in the parent before they are created. So after a crash at any request, the next successful Sync
 //     leaves exactly the wanted set.

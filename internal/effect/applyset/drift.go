@@ -85,7 +85,7 @@ func (s *session) unchanged() bool {
 }
 
 func sameOptions(a, b *effect.ObjectSet) bool {
-	return a.Force == b.Force && a.Migrate == b.Migrate && a.Restore == b.Restore && slices.Equal(a.PruneKinds, b.PruneKinds)
+	return a.Force == b.Force && a.Restore == b.Restore && slices.Equal(a.PruneKinds, b.PruneKinds)
 }
 
 // delivered reports whether a watch has delivered all changes up to a version.

@@ -11,9 +11,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// operatorManager is the field manager of the operations that are no Sync.
-const operatorManager = "shell-operator"
-
 // ref identifies an object.
 type ref struct {
 	schema.GroupKind

@@ -280,8 +280,7 @@ func (s *session) exists(ctx context.Context, o *object, current *live) error {
 	if current == nil {
 		return errors.New("it existed for a moment: the next run creates it")
 	}
-	return fmt.Errorf("it exists, %s, and is not of this set: set \"force: true\" to adopt it, or \"migrate: true\" if other operations of "+
-		"this operator made it", managers(current))
+	return fmt.Errorf("it exists, %s, and is not of this set: set \"force: true\" to adopt it", managers(current))
 }
 
 // undo removes what was applied to an object of another client.
@@ -337,14 +336,8 @@ func (s *session) adopt(ctx context.Context, o *object, current *live) error {
 	if reason := s.foreign(current, owner); reason != "" {
 		return errors.New(reason)
 	}
-	migrates := s.set.Migrate && slices.ContainsFunc(current.ManagedFields, isOperators)
-	if !s.set.Force && !migrates {
+	if !s.set.Force {
 		return s.exists(ctx, o, current)
-	}
-	if migrates {
-		if err := s.migrate(ctx, o, current); err != nil {
-			return err
-		}
 	}
 	s.log.Info("An existing object is adopted", "object", o.ref.String())
 	_, _, err := s.send(ctx, o, current.UID, s.set.Force)

@@ -113,22 +113,22 @@ def sync(
     owner: Optional[Mapping[str, JSON]] = None,
     allow_empty: bool = False,
     force: bool = False,
-    migrate: bool = False,
     drift: str = "",
     prune_kinds: Iterable[str] = (),
 ) -> None:
     """Makes a set of objects complete: applies objects, and deletes those of earlier calls that are not among them.
 
     name is unique for the hook and the owner. owner is an object, or its apiVersion, kind, namespace and name. allow_empty: no objects delete
-    the whole set. force: adopts existing objects, and takes fields from other field managers. migrate: adopts objects that other
-    operations of this operator made. drift: "restore" (default) or "ignore" what other clients change. prune_kinds: kinds with data that are deleted, too, such as "PersistentVolumeClaim".
+    the whole set. force: adopts existing objects, and takes fields from other field managers.
+    drift: "restore" (default) or "ignore" what other clients change. prune_kinds: kinds with data that are deleted, too, such as
+    "PersistentVolumeClaim".
     """
     if not name:
         raise ValueError("the name of the set is empty")
     document: Object = {"operation": "Sync", "set": name}
     if owner is not None:
         document["owner"] = _owner(owner)
-    for key, flag in (("allowEmpty", allow_empty), ("force", force), ("migrate", migrate)):
+    for key, flag in (("allowEmpty", allow_empty), ("force", force)):
         if flag:
             document[key] = True
     if drift:

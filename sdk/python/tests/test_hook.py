@@ -300,7 +300,7 @@ class Outputs(RunCase):
     def test_sync(self) -> None:
         order: Mapping[str, Any] = {"apiVersion": "e.io/v1", "kind": "Order", "metadata": {"namespace": "s", "name": "o", "uid": "u"}}
         kubernetes.sync("web", [{"kind": "A"}, "kind: B"], owner=order, prune_kinds=["PersistentVolumeClaim"])
-        kubernetes.sync("web", [], owner={"apiVersion": "v1", "kind": "Node", "name": "n"}, allow_empty=True, force=True, migrate=True, drift="ignore")
+        kubernetes.sync("web", [], owner={"apiVersion": "v1", "kind": "Node", "name": "n"}, allow_empty=True, force=True, drift="ignore")
         owners = [
             {"apiVersion": "e.io/v1", "kind": "Order", "namespace": "s", "name": "o", "uid": "u"},
             {"apiVersion": "v1", "kind": "Node", "name": "n"},
@@ -309,7 +309,7 @@ class Outputs(RunCase):
             self.lines("patch"),
             [
                 {"operation": "Sync", "set": "web", "owner": owners[0], "pruneKinds": ["PersistentVolumeClaim"], "objects": [{"kind": "A"}, "kind: B"]},
-                {"operation": "Sync", "set": "web", "owner": owners[1], "allowEmpty": True, "force": True, "migrate": True, "drift": "ignore", "objects": []},
+                {"operation": "Sync", "set": "web", "owner": owners[1], "allowEmpty": True, "force": True, "drift": "ignore", "objects": []},
             ],
         )
         with self.complains("the name of the set is empty"):

@@ -151,7 +151,6 @@ kubernetes::delete() {
 #   --owner OBJECT        the object that the set belongs to, as JSON: an object of a binding context, or its apiVersion, kind, namespace, name
 #   --allow-empty         deletes the whole set if MANIFEST has no objects
 #   --force               adopts existing objects, and takes fields from other field managers
-#   --migrate             adopts objects that other operations of this operator made
 #   --drift MODE          restore (default) or ignore: what happens when other clients change the objects
 #   --prune-kind KIND     deletes objects of a kind with data, too, such as PersistentVolumeClaim (repeatable)
 #
@@ -171,7 +170,6 @@ kubernetes::sync() {
       ;;
     --allow-empty) flags+=',"allowEmpty":true' ;;
     --force) flags+=',"force":true' ;;
-    --migrate) flags+=',"migrate":true' ;;
     --owner | --prune-kind | --drift)
       kubernetes::_value "$@" || return 1
       shell_lib::json_string "$2"
@@ -183,7 +181,7 @@ kubernetes::sync() {
       shift
       ;;
     --[!-]*)
-      shell_lib::_complain "there is no option $1; there are --owner --allow-empty --force --migrate --drift --prune-kind"
+      shell_lib::_complain "there is no option $1; there are --owner --allow-empty --force --drift --prune-kind"
       return 1
       ;;
     *) words+=("$1") ;;
