@@ -46,3 +46,11 @@ func Grant(namespace string, rules ...Rule) string {
 	}
 	return fmt.Sprintf("give the operator's ServiceAccount, by %s, the %s %s", role, word, strings.Join(texts, " and "))
 }
+
+// Explain adds the rules to the error of a request if its permission is missing.
+func Explain(err error, namespace string, rules ...Rule) error {
+	if !IsPermissionMissing(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, Grant(namespace, rules...))
+}

@@ -54,11 +54,12 @@ func (s *session) setBaseline() {
 	s.state.complete, s.state.differing, s.state.failed = false, map[ref]bool{}, map[ref]error{}
 }
 
-// succeeded stores that the set is complete.
+// succeeded stores that the set is complete, and has no other members.
 func (s *session) succeeded() {
 	s.state.mu.Lock()
 	defer s.state.mu.Unlock()
 	s.state.complete = true
+	maps.DeleteFunc(s.state.applied, func(_ ref, last applied) bool { return last.unwanted })
 }
 
 // unchanged reports whether the set is as the last Sync of this process has left it: it has the same objects and options, and the watches,
@@ -102,13 +103,6 @@ func (s *session) delivered(o *object, version uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return version > 0 && f.reached >= version
-}
-
-// forget ends the comparison: the set is empty.
-func (s *session) forget() {
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
-	s.state.baseline = nil
 }
 
 // stateOf returns what is known of a set, or nil.
@@ -478,7 +472,7 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 	uid, version := c.last.uid, ""
 	switch {
 	case current == nil: // no precondition keeps it from those that a Sync of another process is about to prune
-		if err := c.raise(ctx); err != nil {
+		if err := c.writeParent(ctx, c.parent.places, true); err != nil {
 			return err
 		}
 		c.state.mu.Lock()
@@ -607,7 +601,7 @@ func changers(o *live, manager string) string {
 	}
 	var names []string
 	for _, e := range o.ManagedFields {
-		if e.Manager != manager {
+		if e.Manager != manager && !slices.Contains(names, e.Manager) {
 			names = append(names, e.Manager)
 		}
 	}

@@ -135,17 +135,3 @@ func (n *names) foreign(o *live, owner types.UID) string {
 	}
 	return ""
 }
-
-// managers lists the managers of an object for a message.
-func managers(o *live) string {
-	var list []string
-	for _, e := range o.ManagedFields {
-		if e.Subresource == "" && !slices.Contains(list, e.Manager) {
-			list = append(list, e.Manager)
-		}
-	}
-	if len(list) == 0 {
-		return "without managers"
-	}
-	return "with the managers " + strings.Join(list, ", ")
-}

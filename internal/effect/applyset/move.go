@@ -63,7 +63,7 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, id string, to Mov
 func (s *session) renamed(to Move) *session {
 	set := *s.set
 	set.Name = to.Name
-	n := namesOf(s.opts.Instance, s.opts.Namespace, to.Hook, &set, s.ownerKind.Group, s.ownerKind.Kind)
+	n := namesOf(s.opts.Instance, s.opts.Namespace, to.Hook, to.Name, s.setOwner())
 	return &session{Applier: s.Applier, names: n, hook: to.Hook, set: &set, ownerKind: s.ownerKind, needs: s.needs,
 		log: s.log.With("toHook", to.Hook, "toSet", to.Name)}
 }
@@ -114,7 +114,7 @@ func (m *move) try(ctx context.Context) error {
 	}
 	m.begun = true
 	if m.old.parent != nil { // nothing that was remembered of the old set is restored from now on
-		if err := m.old.raise(ctx); err != nil {
+		if err := m.old.writeParent(ctx, m.old.parent.places, true); err != nil {
 			return err
 		}
 	}

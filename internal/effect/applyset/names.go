@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -52,13 +51,13 @@ type names struct {
 	set, owner string
 }
 
-// namesOf returns the names of a set, for the namespace of the operator. The group and the kind of the owner are those of the API server.
-func namesOf(instance, namespace, hook string, set *effect.ObjectSet, ownerGroup, ownerKind string) names {
-	n := names{manager: kube.FieldManager(instance, hook), namespace: namespace, set: instance + "/" + hook + "/" + set.Name}
-	if set.Owner != nil {
-		n.owner = strings.Join([]string{ownerGroup, ownerKind, set.Owner.Namespace, set.Owner.Name}, "/")
+// namesOf returns the names of a set, for the namespace of the operator. The owner has the group and the kind that the API server has.
+func namesOf(instance, namespace, hook, set string, owner *SetOwner) names {
+	n := names{manager: kube.FieldManager(instance, hook), namespace: namespace, set: instance + "/" + hook + "/" + set}
+	if owner != nil {
+		n.owner = strings.Join([]string{owner.Group, owner.Kind, owner.Namespace, owner.Name}, "/")
 	}
-	n.parent = parentPrefix + set.Name + "-" + digest(strings.Join([]string{instance, hook, set.Name, n.owner}, "\n"))[:10]
+	n.parent = parentPrefix + set + "-" + digest(strings.Join([]string{instance, hook, set, n.owner}, "\n"))[:10]
 	sum := sha256.Sum256([]byte(n.parent + "." + namespace + ".ConfigMap."))
 	n.id = "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 	return n

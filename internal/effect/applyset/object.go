@@ -2,6 +2,7 @@ package applyset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -280,7 +281,8 @@ func (s *session) exists(ctx context.Context, o *object, current *live) error {
 	if current == nil {
 		return errors.New("it existed for a moment: the next run creates it")
 	}
-	return fmt.Errorf("it exists, %s, and is not of this set: set \"force: true\" to adopt it", managers(current))
+	return fmt.Errorf("it exists, with the managers %s, and is not of this set: set \"force: true\" to adopt it",
+		cmp.Or(changers(current, s.manager), "unknown"))
 }
 
 // undo removes what was applied to an object of another client.

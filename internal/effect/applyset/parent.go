@@ -114,13 +114,14 @@ func (s *session) readParent(ctx context.Context) error {
 }
 
 func (s *session) parseParent(text []byte) error {
-	p := &parent{places: places{}}
+	p := &parent{}
 	if err := json.Unmarshal(text, &p.live); err != nil {
 		return fmt.Errorf("cannot read its parent: %w", err)
 	}
 	where := fmt.Sprintf("its parent ConfigMap %s/%s", s.namespace, s.names.parent)
-	if is := p.Annotations[formatAnnotation]; is != format {
-		return fmt.Errorf("%s has format %q, this operator knows format %q: upgrade the operator", where, is, format)
+	var err error
+	if p.places, err = placesOf(&p.live); err != nil {
+		return fmt.Errorf("%s %w", where, err)
 	}
 	for annotation, want := range map[string]string{setAnnotation: s.names.set, ownerAnnotation: s.names.owner} {
 		if is := p.Annotations[annotation]; is != want {
@@ -128,14 +129,23 @@ func (s *session) parseParent(text []byte) error {
 				annotation, is, want)
 		}
 	}
-	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &p.places); err != nil {
-		return fmt.Errorf("%s has an invalid annotation %s: %w", where, placesAnnotation, err)
-	}
-	if p.places.number() > maxPlaces {
-		return fmt.Errorf("%s has an invalid annotation %s: more than %d kinds and namespaces", where, placesAnnotation, maxPlaces)
-	}
 	s.parent = p
 	return nil
+}
+
+// placesOf returns the places in the annotations of a parent, or what is wrong with them.
+func placesOf(p *live) (places, error) {
+	if is := p.Annotations[formatAnnotation]; is != format {
+		return nil, fmt.Errorf("has format %q, this operator knows format %q: upgrade the operator", is, format)
+	}
+	all := places{}
+	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &all); err != nil {
+		return nil, fmt.Errorf("has an invalid annotation %s: %w", placesAnnotation, err)
+	}
+	if all.number() > maxPlaces {
+		return nil, fmt.Errorf("has an invalid annotation %s: more than %d kinds and namespaces", placesAnnotation, maxPlaces)
+	}
+	return all, nil
 }
 
 // number identifies the last change of a set: the parent that counts it may be another one.
@@ -156,20 +166,6 @@ func overtaken(err error) error {
 		return fmt.Errorf("%w: %w", errOvertaken, err)
 	}
 	return err
-}
-
-// raise counts a change of the set in the parent that was read.
-func (s *session) raise(ctx context.Context) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": s.parent.UID, "resourceVersion": s.parent.ResourceVersion,
-		"annotations": map[string]string{syncAnnotation: s.parent.next()}}})
-	if err != nil {
-		return err
-	}
-	answer, err := kube.Send(ctx, s.write(s.opts.Client.Patch(types.MergePatchType).AbsPath(s.parentPath()...)).Body(body))
-	if err != nil {
-		return fmt.Errorf("cannot patch its parent: %w", overtaken(explain(err, parentResource, s.namespace, "patch")))
-	}
-	return s.parseParent(answer)
 }
 
 // writeParent updates the parent that was read to list these places, and counts a change of the set if it raises. It sends no request if
@@ -255,8 +251,5 @@ func (s *session) parentPath() []string {
 
 // explain adds the RBAC rule to an error about a missing permission for objects.
 func explain(err error, res kube.Resource, namespace string, verbs ...string) error {
-	if !kube.IsPermissionMissing(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: verbs}))
+	return kube.Explain(err, namespace, kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: verbs})
 }

@@ -84,7 +84,7 @@ func TestForgedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged := o.namesOf(&Set{Name: "web", Hook: "web.sh", Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
+	forged := namesOf(o.opts.Instance, namespace, "web.sh", "web", &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"})
 	record, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": forged.parent,
 		"labels": map[string]string{idLabel: forged.id}, "annotations": map[string]string{
 			setAnnotation: forged.set, ownerAnnotation: forged.owner, formatAnnotation: format, placesAnnotation: string(text),

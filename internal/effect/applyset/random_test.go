@@ -191,9 +191,8 @@ func (w *randomSets) disturb(o *randomOwner, choice, pick, value int) {
 }
 
 func (w *randomSets) names(namespace string) names {
-	a := w.process.Applier
-	return a.namesOf(&Set{Name: "web", Hook: "web.sh",
-		Owner: &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"}})
+	o := w.process.opts
+	return namesOf(o.Instance, o.Namespace, "web.sh", "web", &SetOwner{Kind: "ConfigMap", Namespace: namespace, Name: "owner"})
 }
 
 // round changes what an owner wants, while the stranger changes objects.

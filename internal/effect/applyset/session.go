@@ -73,7 +73,14 @@ func (s *session) identify(ctx context.Context) error {
 		}
 		s.ownerKind = res
 	}
-	s.names = namesOf(s.opts.Instance, s.opts.Namespace, s.hook, s.set, s.ownerKind.Group, s.ownerKind.Kind)
+	s.names = namesOf(s.opts.Instance, s.opts.Namespace, s.hook, s.set.Name, s.setOwner())
+	return nil
+}
+
+func (s *session) setOwner() *SetOwner {
+	if o := s.set.Owner; o != nil {
+		return &SetOwner{s.ownerKind.Group, s.ownerKind.Kind, o.Namespace, o.Name}
+	}
 	return nil
 }
 
@@ -159,10 +166,8 @@ func (s *session) try(ctx context.Context) error {
 		return err
 	case len(places) == 0:
 		s.remember(nil)
-		s.forget()
 		return s.deleteParent(ctx)
 	}
-	s.pruned()
 	s.remember(places)
 	if err = s.complete(ctx, places); err == nil {
 		s.succeeded()
@@ -297,13 +302,6 @@ func (s *session) remember(p places) {
 			s.state.applied[r] = last
 		}
 	}
-}
-
-// pruned forgets what is not wanted.
-func (s *session) pruned() {
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
-	maps.DeleteFunc(s.state.applied, func(r ref, _ applied) bool { return !s.wanted[r] })
 }
 
 // ownerGoneError is the error of objects whose owner is gone.

@@ -27,10 +27,8 @@ type Set struct {
 	ID, Name, Hook string
 	// Owner is nil for a set without one.
 	Owner *SetOwner
-	// Problem is why this version cannot use the parent.
+	// Problem is why this version cannot use the parent. The owner is not known then.
 	Problem string
-
-	places places
 }
 
 // SetOwner is the owner of a set. A version is not part of its identity.
@@ -79,45 +77,23 @@ func (a *Applier) parse(p *live) (Set, bool) {
 	if !own || !named || at < 0 {
 		return Set{}, false
 	}
-	set := Set{ID: id, Hook: path[:at], Name: path[at+1:], places: places{}}
-	if is := p.Annotations[formatAnnotation]; is != format {
-		set.Problem = fmt.Sprintf("has format %q, this operator knows format %q: upgrade the operator", is, format)
+	set := Set{ID: id, Hook: path[:at], Name: path[at+1:]}
+	if _, err := placesOf(p); err != nil {
+		set.Problem = err.Error()
 		return set, true
 	}
 	if parts := strings.SplitN(p.Annotations[ownerAnnotation], "/", 4); len(parts) == 4 {
 		set.Owner = &SetOwner{parts[0], parts[1], parts[2], parts[3]}
 	}
-	// a copy
-	if n := a.namesOf(&set); n.parent != p.Name || n.namespace != p.Namespace || n.id != p.Labels[idLabel] {
-		return Set{}, false
-	}
-	if err := json.Unmarshal([]byte(p.Annotations[placesAnnotation]), &set.places); err != nil {
-		set.Problem = fmt.Sprintf("has an invalid annotation %s: %v", placesAnnotation, err)
-	} else if set.places.number() > maxPlaces {
-		set.Problem = fmt.Sprintf("has an invalid annotation %s: more than %d kinds and namespaces", placesAnnotation, maxPlaces)
-	}
-	return set, true
-}
-
-func (a *Applier) namesOf(set *Set) names {
-	objects, group, kind := &effect.ObjectSet{Name: set.Name}, "", ""
-	if o := set.Owner; o != nil {
-		objects.Owner = &effect.Owner{Namespace: o.Namespace, Name: o.Name}
-		group, kind = o.Group, o.Kind
-	}
-	return namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, objects, group, kind)
+	n := namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, set.Name, set.Owner)
+	return set, n.parent == p.Name && n.namespace == p.Namespace && n.id == p.Labels[idLabel] // otherwise it is a copy
 }
 
 // List returns the sets of this installation, of all hooks.
 func (a *Applier) List(ctx context.Context) (sets []Set, err error) {
-	namespace := a.opts.Namespace
-	parents, err := a.list(ctx, parentResource, namespace, idLabel)
-	if kube.IsPermissionMissing(err) {
-		return nil, fmt.Errorf("cannot list the sets: %w: %s", err,
-			kube.Grant(namespace, kube.Rule{Resource: parentResource.Resource, Verbs: []string{"list"}}))
-	}
+	parents, err := a.list(ctx, parentResource, a.opts.Namespace, idLabel)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the sets: %w", err)
+		return nil, fmt.Errorf("cannot list the sets: %w", explain(err, parentResource, a.opts.Namespace, "list"))
 	}
 	for i := range parents {
 		if set, ok := a.parse(&parents[i]); ok {
@@ -152,7 +128,7 @@ func (a *Applier) find(ctx context.Context, log *slog.Logger, id string) (*sessi
 		return nil, fmt.Errorf("%s %s", where, set.Problem)
 	}
 	s := &session{
-		Applier: a, names: a.namesOf(&set), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name,
+		Applier: a, names: namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, set.Name, set.Owner), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name,
 			PruneKinds: strings.FieldsFunc(p.Annotations[pruneKindsAnnotation], func(r rune) bool { return r == ',' })},
 		needs: func(string, ...kube.Rule) {}, log: log.With("hook", set.Hook, "set", set.Name),
 	}

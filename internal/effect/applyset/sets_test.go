@@ -18,8 +18,7 @@ import (
 func TestParse(t *testing.T) {
 	a := New(Options{Instance: "ops.lease", Namespace: "ops"})
 	parentOf := func(change func(p *live)) *live {
-		n := namesOf("ops.lease", "ops", "dir/h.sh", &effect.ObjectSet{Name: "web", Owner: &effect.Owner{Namespace: "shop", Name: "o-17"}},
-			"example.com", "Order")
+		n := namesOf("ops.lease", "ops", "dir/h.sh", "web", &SetOwner{"example.com", "Order", "shop", "o-17"})
 		p := &live{ObjectMeta: metav1.ObjectMeta{Name: n.parent, Namespace: n.namespace, Labels: map[string]string{idLabel: n.id},
 			Annotations: map[string]string{
 				setAnnotation: n.set, ownerAnnotation: n.owner, formatAnnotation: format, placesAnnotation: `{"ConfigMap":["shop"]}`,
@@ -32,10 +31,9 @@ func TestParse(t *testing.T) {
 		owner, defect string
 		not           bool
 	}{
-		"ours":           {change: func(*live) {}, owner: "Order.example.com shop/o-17"},
-		"another format": {change: func(p *live) { p.Annotations[formatAnnotation] = "9" }, defect: `has format "9"`},
-		"damaged": {change: func(p *live) { p.Annotations[placesAnnotation] = "x" }, owner: "Order.example.com shop/o-17",
-			defect: "invalid annotation"},
+		"ours":               {change: func(*live) {}, owner: "Order.example.com shop/o-17"},
+		"another format":     {change: func(p *live) { p.Annotations[formatAnnotation] = "9" }, defect: `has format "9"`},
+		"damaged":            {change: func(p *live) { p.Annotations[placesAnnotation] = "x" }, defect: "invalid annotation"},
 		"a copy":             {change: func(p *live) { p.Namespace = "copies" }, not: true},
 		"another owner":      {change: func(p *live) { p.Annotations[ownerAnnotation] = "example.com/Order/shop/o-18" }, not: true},
 		"other installation": {change: func(p *live) { p.Annotations[setAnnotation] = "ops.other/dir/h.sh/web" }, not: true},

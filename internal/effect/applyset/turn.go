@@ -25,7 +25,7 @@ type state struct {
 	// leftWarned: the warning that members outlive their owner is logged.
 	leftWarned bool
 	// baseline is the last Sync, without objects: what its members are compared with and restored to, in turns as well. It is nil before the
-	// first one and after an empty one.
+	// first one.
 	baseline *session
 	restores map[ref]*restores
 	// failed are the objects that the last Sync could not apply.
