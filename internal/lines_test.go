@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72299
-	testLines    = 66301
+	productLines = 72227
+	testLines    = 66256
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -35,8 +35,8 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1459,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
-	"internal/effect/applyset":           3573,
-	"internal/effect/finalizer":          823,
+	"internal/effect/applyset":           3521,
+	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             589,
 	"internal/effect/patch":              983,
 	"internal/event":                     741,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1599,
 	"internal/httpserver":                963,
 	"internal/jq":                        1621,
-	"internal/kube":                      1495,
+	"internal/kube":                      1503,
 	"internal/lifecycle":                 1867,
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,

@@ -29,7 +29,7 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, 
 	}
 	op.finalizers = finalizer.New(finalizer.Options{
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
-		Instance: cl.Instance(o.Installation), Log: o.Log, KeepEntries: o.Election.Shards > 0,
+		Instance: cl.Instance(o.Installation), Log: o.Log,
 		Operator: operatorName(cl, o),
 		Halted:   func(reason string, than uint64) { op.watcher.Halt(reason, than) },
 	})

@@ -1,8 +1,7 @@
 // Package finalizer maintains the record of finalizers: which installation, hook and binding has which finalizer on which resource.
 //
 // Callers may rely on this:
-//   - An entry is written before its finalizer is added to the first object. The search for orphans removes no finalizer, and of entries
-//     only those without an object that this process has written.
+//   - An entry is written before its finalizer is added to the first object. The search for orphans removes neither finalizers nor entries.
 //   - A record of another format is neither changed nor followed.
 //   - Entries of other installations are changed only by Remove, on request.
 //   - Each operator writes its name into the record with its first entry. An operator reports when another one with its instance name has
@@ -90,9 +89,7 @@ type Options struct {
 	Instance string
 	// Operator names this operator among those of the installation: all replicas with a Lease, or a process. Empty claims nothing.
 	Operator string
-	// KeepEntries leaves entries without a hook to the commands: another replica may have newer hooks.
-	KeepEntries bool
-	Log         *slog.Logger
+	Log      *slog.Logger
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.
 	Halted func(reason string, than uint64)
 }
@@ -236,10 +233,7 @@ func decode(text []byte) (*configMap, error) {
 
 // explain adds the rule that is missing.
 func explain(namespace string, err error) error {
-	if !kube.IsPermissionMissing(err) {
-		return fmt.Errorf("cannot use the record of finalizers: %w", err)
-	}
-	return fmt.Errorf("cannot use the record of finalizers: %w: %s", err, kube.Grant(namespace,
+	return fmt.Errorf("cannot use the record of finalizers: %w", kube.Explain(err, namespace,
 		kube.Rule{Resource: "configmaps", Names: []string{RecordName}, Verbs: []string{"get", "watch", "patch", "delete"}},
 		kube.Rule{Resource: "configmaps", Verbs: []string{"create"}}))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,31 +35,23 @@ func (r *Record) Orphans() []Orphan {
 }
 
 // CheckOrphans finds the finalizers of this installation whose hook or binding is gone, and logs those that the last search has not found
-// so. An entry without an object is removed if this process has written it: another operator may have written the others.
+// so. An entry without an object stays until it is removed on request: another operator, or a newer hook, may be about to add the finalizer.
 func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	owned := maps.Clone(r.owned)
-	r.mu.Unlock()
 	var orphans []Orphan
-	var done []Entry
 	var errs []error
 	for _, e := range all {
 		if e.Instance != r.o.Instance || r.active(e, hooks) {
 			continue
 		}
 		objects, err := r.find(ctx, e)
-		_, own := owned[e.key()]
-		switch {
-		case err != nil:
+		if err != nil {
 			errs = append(errs, err)
-		case len(objects) > 0:
+		} else if len(objects) > 0 {
 			orphans = append(orphans, Orphan{e, len(objects)})
-		case own && !r.o.KeepEntries:
-			done = append(done, e)
 		}
 	}
 	r.mu.Lock()
@@ -75,7 +66,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 			"hook", o.Hook, "binding", o.Binding, "objects", o.Objects,
 			"hint", "run 'finalizers remove --yes "+o.Finalizer+"', or bring the hook back")
 	}
-	return errors.Join(append(errs, r.forget(ctx, done, owned))...)
+	return errors.Join(errs...)
 }
 
 // active reports whether a hook has a binding with the finalizer for the resource. A binding that has not claimed its finalizer may be for
@@ -126,11 +117,7 @@ func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
 
 // withRule names the rule that is missing, if it is the permission.
 func withRule(res kube.Resource, err error) error {
-	if !kube.IsPermissionMissing(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err,
-		kube.Grant("", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}}))
+	return kube.Explain(err, "", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}})
 }
 
 // strip removes the finalizer of an entry from all objects.
@@ -166,13 +153,8 @@ func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.F
 	return errors.Join(failed...)
 }
 
-// forget removes entries, and with the last one the record. An entry that a hook has claimed since the owners were read is kept; with nil
-// owners all are removed, and so is the mark.
-func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]owner) error {
-	unmark := owned == nil
-	if len(entries) == 0 && !unmark {
-		return nil
-	}
+// forget removes entries and the mark of the installation, and with the last entry the record.
+func (r *Record) forget(ctx context.Context, entries []Entry) error {
 	namespace, err := r.o.Namespace()
 	if err != nil {
 		return err
@@ -184,13 +166,9 @@ func (r *Record) forget(ctx context.Context, entries []Entry, owned map[string]o
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, e := range entries {
-			if unmark || r.owned[e.key()] == owned[e.key()] {
-				delete(now.Data, e.key())
-			}
+			delete(now.Data, e.key())
 		}
-		if unmark {
-			now.mark(slices.DeleteFunc(now.marked(), func(i string) bool { return i == r.o.Instance }))
-		}
+		now.mark(slices.DeleteFunc(now.marked(), func(i string) bool { return i == r.o.Instance }))
 		left, err := now.entries()
 		if err != nil {
 			return err
@@ -230,7 +208,7 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 		})
 		r.mu.Unlock()
 	}
-	return len(done), errors.Join(err, r.forget(ctx, done, nil))
+	return len(done), errors.Join(err, r.forget(ctx, done))
 }
 
 // Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries. Operators of the
@@ -271,7 +249,7 @@ func Uninstall(ctx context.Context, o Options) error {
 		}
 		o.Log.Info("Finalizer removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource)
 	}
-	return r.forget(ctx, own, nil)
+	return r.forget(ctx, own)
 }
 
 // PlanUninstall logs what Uninstall would do.
