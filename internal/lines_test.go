@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72227
+	productLines = 72174
 	testLines    = 66256
 )
 
@@ -37,7 +37,7 @@ var packageLines = map[string]int{
 	"internal/effect/apply":              762,
 	"internal/effect/applyset":           3521,
 	"internal/effect/finalizer":          795,
-	"internal/effect/metric":             589,
+	"internal/effect/metric":             536,
 	"internal/effect/patch":              983,
 	"internal/event":                     741,
 	"internal/filewatch":                 104,

@@ -128,35 +128,29 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 	if problem != "" {
 		return problem
 	}
-	if f.shares[hookName] == nil {
-		if s.over(u, shareBytes) {
-			return tooLarge
-		}
-		u.bytes += shareBytes
+	if f.shares[hookName] == nil && !s.take(u, shareBytes) {
+		return tooLarge
 	}
 	mine := f.shareOf(hookName)
 	more, cost := mine.unknown(op.Labels)
 	switch {
 	case len(mine.labels)+len(more) > maxLabels:
 		return fmt.Sprintf("the metric would have more than %d labels: use other values, not other labels", maxLabels)
-	case s.over(u, cost):
+	case !s.take(u, cost):
 		return tooLarge
-	}
-	if len(more) > 0 {
-		u.bytes += cost
-		mine.learn(more)
+	case len(more) > 0:
+		f.learn(mine, more)
 	}
 	key := mine.key(hookName, op.Labels)
 	sr := f.series[key]
 	if sr == nil {
-		cost := f.costOf(key, len(mine.labels), op.Labels)
-		if s.over(u, cost) {
+		cost := f.costOf(key, op.Labels)
+		if !s.take(u, cost) {
 			return tooLarge
 		}
 		sr = f.add(key, hookName, op.Labels)
 		sr.cost = cost
 		u.series++
-		u.bytes += cost
 	}
 	s.own(sr, group)
 	sr.written = s.applied
@@ -174,9 +168,13 @@ func (s *Store) do(hookName string, op *effect.Metric) (problem string) {
 // tooLarge is the problem of an operation beyond Options.MaxBytes.
 const tooLarge = "the series of the hook take as much memory as they may"
 
-// over reports whether a hook would have more bytes than it may have.
-func (s *Store) over(u *usage, more int) bool {
-	return s.opts.MaxBytes > 0 && more > 0 && u.bytes+more > s.opts.MaxBytes
+// take adds to the bytes of a hook. It reports false if the hook would have more than it may have.
+func (s *Store) take(u *usage, bytes int) bool {
+	if s.opts.MaxBytes > 0 && bytes > 0 && u.bytes+bytes > s.opts.MaxBytes {
+		return false
+	}
+	u.bytes += bytes
+	return true
 }
 
 // own makes group the owner of a series.
@@ -202,7 +200,6 @@ func (s *Store) disown(sr *series) {
 func (s *Store) remove(sr *series) {
 	s.disown(sr)
 	delete(sr.family.series, sr.key)
-	sr.share.series--
 	u := s.hooks[sr.labels[hookLabel]]
 	u.series--
 	u.bytes -= sr.cost
@@ -269,12 +266,10 @@ func (s *Store) family(u *usage, op *effect.Metric) (f *family, problem string) 
 	if problem := s.clash(op); problem != "" {
 		return nil, problem + ": give it another name"
 	}
-	cost := familyBytes + 4*len(op.Name)
-	if s.over(u, cost) {
+	if !s.take(u, familyBytes+4*len(op.Name)) {
 		return nil, tooLarge
 	}
 	f = newFamily(op)
-	u.bytes += cost
 	s.families[op.Name] = f
 	return f, ""
 }

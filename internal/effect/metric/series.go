@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
@@ -25,22 +24,17 @@ type family struct {
 	series  map[string]*series
 	// shares are what each hook has of the family.
 	shares map[string]*share
-	desc   *prometheus.Desc
 }
 
 // share is what one hook has of a family. Series of other hooks do not get its labels: their hooks would pay for them.
 type share struct {
 	// labels are the names of all labels that a series of the hook has ever had, sorted.
 	labels []string
-	// empty are the pairs of labels without a value, by name, for all series.
-	empty map[string]*dto.LabelPair
-	// series counts those of the hook.
-	series int
+	desc   *prometheus.Desc
 }
 
 func newFamily(op *effect.Metric) *family {
-	f := &family{name: op.Name, action: op.Action, series: map[string]*series{}, shares: map[string]*share{},
-		desc: prometheus.NewDesc(op.Name, op.Name, nil, nil)}
+	f := &family{name: op.Name, action: op.Action, series: map[string]*series{}, shares: map[string]*share{}}
 	if op.Action == effect.Observe {
 		f.buckets = op.Buckets
 		if len(f.buckets) == 0 {
@@ -55,7 +49,8 @@ func newFamily(op *effect.Metric) *family {
 func (f *family) shareOf(hookName string) *share {
 	s := f.shares[hookName]
 	if s == nil {
-		s = &share{labels: []string{hookLabel}, empty: map[string]*dto.LabelPair{}}
+		s = &share{}
+		f.learn(s, []string{hookLabel})
 		f.shares[hookName] = s
 	}
 	return s
@@ -70,9 +65,6 @@ type series struct {
 	cost int
 	// labels are those with a value, hookLabel among them.
 	labels map[string]string
-	// pairs are labels in the form of the protocol, one for each of the share's. They are replaced and never changed:
-	// a scrape may still read them.
-	pairs []*dto.LabelPair
 
 	// group is the owner. It is empty only until the first operation.
 	group string
@@ -93,10 +85,8 @@ func (f *family) add(key, hookName string, given map[string]string) *series {
 		labels = map[string]string{}
 	}
 	labels[hookLabel] = hookName
-	s := &series{family: f, share: f.shareOf(hookName), key: key, labels: labels, counts: make([]uint64, len(f.buckets))}
-	s.share.series++
-	f.series[key] = s
-	return s
+	f.series[key] = &series{family: f, share: f.shareOf(hookName), key: key, labels: labels, counts: make([]uint64, len(f.buckets))}
+	return f.series[key]
 }
 
 // These are measured sizes in memory, rounded up.
@@ -104,13 +94,13 @@ const (
 	familyBytes = 1 << 10
 	shareBytes  = 512
 	seriesBytes = 512
-	// labelBytes are those of a label of a series, without its name and value; emptyBytes those of one without a value.
-	labelBytes, emptyBytes = 160, 8
+	// labelBytes are those of a label of a series, without its name and value.
+	labelBytes = 160
 )
 
 // costOf is what a new series takes: its key and its labels.
-func (f *family) costOf(key string, names int, given map[string]string) int {
-	n := seriesBytes + len(key) + 8*len(f.buckets) + emptyBytes*names
+func (f *family) costOf(key string, given map[string]string) int {
+	n := seriesBytes + len(key) + 8*len(f.buckets)
 	for name, value := range given {
 		n += labelBytes + len(name) + len(value)
 	}
@@ -122,19 +112,17 @@ func (s *share) unknown(labels map[string]string) (more []string, cost int) {
 	for name := range labels {
 		if _, known := slices.BinarySearch(s.labels, name); !known {
 			more = append(more, name)
-			cost += labelBytes + len(name) + emptyBytes*s.series
+			cost += labelBytes + len(name)
 		}
 	}
 	return more, cost
 }
 
 // learn adds label names.
-func (s *share) learn(more []string) {
-	s.labels = slices.Concat(s.labels, more)
+func (f *family) learn(s *share, more []string) {
+	s.labels = slices.Concat(s.labels, more) // desc keeps the earlier ones
 	slices.Sort(s.labels)
-	for _, name := range more {
-		s.empty[name] = &dto.LabelPair{Name: new(name), Value: new("")}
-	}
+	s.desc = prometheus.NewDesc(f.name, f.name, s.labels, nil)
 }
 
 // key returns equal text for equal sets of labels. An empty value is no label.
