@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72174
-	testLines    = 66256
+	productLines = 72153
+	testLines    = 66241
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1459,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
-	"internal/effect/applyset":           3521,
+	"internal/effect/applyset":           3500,
 	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              983,

@@ -116,7 +116,7 @@ func New(o Options) *Applier {
 	return &Applier{
 		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{},
 		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
-		failing: workqueue.NewTypedItemExponentialFailureRateLimiter[driftKey](minFailureDelay, maxDelay),
+		failing: workqueue.NewTypedItemExponentialFailureRateLimiter[driftKey](minFailureDelay, maxFailureDelay),
 	}
 }
 

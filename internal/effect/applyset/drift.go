@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -234,14 +235,10 @@ func (a *Applier) restoreAll(ctx context.Context) {
 	}
 }
 
-// restores are the latest restores of a member.
+// restores are the restores of a member.
 type restores struct {
-	// times are those of the last minute, last is that of the last one.
-	times []time.Time
-	last  time.Time
-	// delay is that before the next restore that follows another one; until is the end of a delay.
-	delay time.Duration
-	until time.Time
+	// limit has the restores that may be made now.
+	limit *rate.Limiter
 	// stopped: another manager has applied a field, so the next Sync decides.
 	stopped bool
 	// note is why the member is not restored now: while it is stopped, until the end of a delay, or after a failed attempt.
@@ -249,36 +246,16 @@ type restores struct {
 }
 
 const (
-	// freeRestores in a restoreWindow are made without a delay.
-	freeRestores  = 5
-	restoreWindow = time.Minute
-	maxDelay      = time.Hour
-	// minFailureDelay is the delay after the first failed restore. Each further failure doubles it.
-	minFailureDelay = time.Second
+	// freeRestores of a member are made without a delay. Each restoreEvery adds one.
+	freeRestores = 5
+	restoreEvery = 10 * time.Minute
+	// minFailureDelay is the delay after the first failed restore. Each further failure doubles it, up to maxFailureDelay.
+	minFailureDelay, maxFailureDelay = time.Second, time.Hour
 )
 
-// next returns the delay before a restore, and whether it begins now.
-func (r *restores) next(now time.Time) (delay time.Duration, begins bool) {
-	if now.Before(r.until) {
-		return r.until.Sub(now), false
-	}
-	waited := !r.until.IsZero()
-	r.until = time.Time{}
-	if now.Sub(r.last) > maxDelay {
-		r.delay = 0
-	}
-	r.times = slices.DeleteFunc(r.times, func(t time.Time) bool { return now.Sub(t) >= restoreWindow })
-	if !waited && (r.delay > 0 || len(r.times) >= freeRestores) {
-		r.delay = min(max(2*r.delay, restoreWindow), maxDelay)
-		r.until = now.Add(r.delay)
-		return r.delay, true
-	}
-	return 0, false
-}
-
-// made counts a restore.
-func (r *restores) made(now time.Time) {
-	r.times, r.last, r.note = append(r.times, now), now, ""
+// delay is the time until the next restore.
+func (r *restores) delay(now time.Time) time.Duration {
+	return time.Duration((1 - r.limit.TokensAt(now)) * float64(restoreEvery))
 }
 
 var (
@@ -415,7 +392,7 @@ func (c *restoration) ownerEnds(ctx context.Context) (bool, error) {
 func (c *restoration) restores() *restores {
 	r := c.state.restores[c.ref]
 	if r == nil {
-		r = &restores{}
+		r = &restores{limit: rate.NewLimiter(rate.Every(restoreEvery), freeRestores)}
 		c.state.restores[c.ref] = r
 	}
 	return r
@@ -439,20 +416,20 @@ func (c *restoration) may(current *live) error {
 		return errStopped
 	}
 	c.state.mu.Lock()
-	delay, begins := r.next(c.opts.Now())
-	c.state.mu.Unlock()
-	if begins {
-		by := changers(current, c.manager)
-		c.state.mu.Lock()
-		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, by)
-		c.state.mu.Unlock()
-		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s is changed repeatedly, by %s: the next restore follows in %s", c.ref, by, delay))
-	}
+	delay, before := r.delay(c.opts.Now()), r.note
 	if delay > 0 {
-		c.drifted.AddAfter(c.item, delay)
-		return errStopped
+		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, changers(current, c.manager))
 	}
-	return nil
+	note := r.note
+	c.state.mu.Unlock()
+	if delay <= 0 {
+		return nil
+	}
+	if note != before {
+		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s: the next restore follows in %s", note, delay.Round(time.Second)))
+	}
+	c.drifted.AddAfter(c.item, delay)
+	return errStopped
 }
 
 func (c *restoration) warn(reason, note string) {
@@ -507,7 +484,9 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	c.state.applied[c.ref] = c.applied(c.last.manifest, answer)
-	c.restores().made(c.opts.Now())
+	r := c.restores()
+	r.limit.AllowN(c.opts.Now(), 1)
+	r.note = ""
 	delete(c.state.differing, c.ref)
 	c.failing.Forget(c.item)
 	return nil

@@ -27,8 +27,8 @@ type server struct {
 	mu        sync.Mutex
 	version   int
 	finalized int
-	record   []byte
-	changed  chan struct{}
+	record    []byte
+	changed   chan struct{}
 }
 
 func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
