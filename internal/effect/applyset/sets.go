@@ -128,7 +128,8 @@ func (a *Applier) find(ctx context.Context, log *slog.Logger, id string) (*sessi
 		return nil, fmt.Errorf("%s %s", where, set.Problem)
 	}
 	s := &session{
-		Applier: a, names: namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, set.Name, set.Owner), hook: set.Hook, set: &effect.ObjectSet{Name: set.Name,
+		Applier: a, names: namesOf(a.opts.Instance, a.opts.Namespace, set.Hook, set.Name, set.Owner), hook: set.Hook,
+		set: &effect.ObjectSet{Name: set.Name,
 			PruneKinds: strings.FieldsFunc(p.Annotations[pruneKindsAnnotation], func(r rune) bool { return r == ',' })},
 		needs: func(string, ...kube.Rule) {}, log: log.With("hook", set.Hook, "set", set.Name),
 	}

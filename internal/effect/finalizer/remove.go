@@ -35,7 +35,7 @@ func (r *Record) Orphans() []Orphan {
 }
 
 // CheckOrphans finds the finalizers of this installation whose hook or binding is gone, and logs those that the last search has not found
-// so. An entry without an object stays until it is removed on request: another operator, or a newer hook, may be about to add the finalizer.
+// so. An entry without an object stays until it is removed on request: another operator may be about to add the finalizer.
 func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 	all, err := r.List(ctx)
 	if err != nil {
