@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72153
+	productLines = 72154
 	testLines    = 66241
 )
 
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1459,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
-	"internal/effect/applyset":           3500,
+	"internal/effect/applyset":           3501,
 	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              983,
