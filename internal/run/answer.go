@@ -10,7 +10,7 @@ import (
 // Review is a request that a hook answers.
 type Review struct {
 	event.Review
-	// Request is that of HTTP.
+	// Request is the HTTP request, if the review is one.
 	Request *event.Request
 	// Judge turns what the hook wrote, or the error of its run, into the response that the client gets. An error fails the
 	// run before anything that the hook asked for is carried out; Judge may be called again with it. Nil accepts everything.
@@ -75,7 +75,7 @@ func interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
-// check checks the outputs of a review without effects, so that its verdict is that of a review with them.
+// check checks the outputs of a review without effects, so that a dry run gets the verdict that the request itself would get.
 func (r *Runner) check(a *attempt, out Outputs) error {
 	if out.Patch == nil && out.Large == nil && out.Metrics == nil {
 		return nil

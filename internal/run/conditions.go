@@ -14,11 +14,11 @@ import (
 
 // Outcome is the condition of an object that reports the outcome of a run.
 type Outcome struct {
-	// APIVersion and Kind are those of the binding.
+	// APIVersion and Kind are the kind that the binding names.
 	APIVersion, Kind string
 	Namespace, Name  string
 	Condition        effect.Condition
-	// Follow is called before the object is changed, as that of Snapshots. It is nil after a Deleting, whose object has no later events, and
+	// Follow is called before the object is changed, as Objects.Follow. It is nil after a Deleting, whose object has no later events, and
 	// the condition is set although the object is being deleted.
 	Follow func() (known []byte, written func(before, after string))
 }

@@ -26,7 +26,7 @@ func (t *Task) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] {
 	}
 }
 
-// objects yields those of the contexts: of the initial lists, and then of the events. Contexts of a group have snapshots only.
+// objects yields the objects in the contexts: first the initial lists, then the events. Contexts of a group have snapshots only.
 func (t *Task) objects(lists []event.Snapshot) iter.Seq[event.Object] {
 	return func(yield func(event.Object) bool) {
 		for _, list := range lists {

@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// Identify returns uid and generation of an object as the contexts of a run have it; nothing if they have it not, or not in full. A nil one
-// is that of a run without such contexts.
+// Identify returns uid and generation of an object as the contexts of a run have it; nothing if they have it not, or not in full. It is nil
+// if the run has no contexts with objects.
 type Identify func(group, kind, namespace, name string) (uid string, generation int64)
 
 // identify finds objects in the contexts of the task: in its events, the last one first, and in initial lists. It searches only when it is

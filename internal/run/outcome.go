@@ -290,7 +290,7 @@ func again(ev event.Event) event.Event {
 		again.Watch, again.Object.UID = event.Deleting, ev.Object.UID
 	}
 	if again.Type == event.Synchronization && ev.Binding().Group != "" {
-		again.Type = event.Change // its context is that of the group
+		again.Type = event.Change // it gets the context of the group
 	}
 	return again
 }

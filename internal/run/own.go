@@ -66,14 +66,14 @@ type ownWrites struct {
 	of map[string]*hookWrites
 }
 
-// hookWrites are those of the runs of one hook.
+// hookWrites are the changes by the runs of one hook.
 type hookWrites struct {
 	lanes map[laneOf]*laneWrites
 	// late are the bindings, by index, for which a run has waited in vain, with all writes since. No run waits for them until they show these.
 	late map[int]writes
 }
 
-// laneWrites are those of the runs of one lane, the last of them at a time.
+// laneWrites are the changes by the runs of one lane, the last of them at a time.
 type laneWrites struct {
 	writes
 	last time.Time
@@ -92,7 +92,7 @@ type ownWait struct {
 	lacking string
 }
 
-// unshownError is that of a run that has not begun, because snapshots of its contexts lack what an earlier one has written.
+// unshownError is why a run has not begun: snapshots of its contexts lack what an earlier one has written.
 type unshownError struct {
 	shown <-chan struct{}
 	left  time.Duration

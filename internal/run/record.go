@@ -22,7 +22,7 @@ type Begun struct {
 	// ID is the run's id, Task the task's. Attempt counts from 1 since the attempts of the task began.
 	ID, Task string
 	Attempt  int
-	// Queue and Event name the queue, or nothing, and the type of the first event; Key is that of the lane, Binding the event's binding.
+	// Queue and Event name the queue, or nothing, and the type of the first event; Key is the key of the lane, Binding the event's binding.
 	Queue, Key, Binding, Event string
 	// Why describes the first few of all Events.
 	Why    []string
@@ -53,7 +53,7 @@ func (noRecord) End(Report)    {}
 // Report describes a run that has ended.
 type Report struct {
 	Hook *hook.Hook
-	// Key is that of the lane in the queue.
+	// Key is the key of the lane in the queue.
 	Binding, Queue, Key string
 	Waited              time.Duration
 	// Attempt counts from 1 since the attempts of the task began.
@@ -66,7 +66,7 @@ type Report struct {
 	Served process.Served
 	// Kubectl are the calls of kubectl by the hook, if it calls the trimmed one.
 	Kubectl []kubectl.Calls
-	// Changes are those of objects that the run tried.
+	// Changes are the changes of objects that the run tried.
 	Changes []Change
 	// Response is what the client of a review gets: the verdict and its message.
 	Response string
@@ -88,7 +88,7 @@ type Change struct {
 	Operation, Kind, Namespace, Name string
 	// Outcome is one of those below.
 	Outcome string
-	// Warnings are those of the API server.
+	// Warnings are what the API server warned of.
 	Warnings []string
 }
 

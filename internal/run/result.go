@@ -121,7 +121,7 @@ func (t *Task) limit() int {
 	return p.Limit
 }
 
-// shardVariables are those of a hook that runs on every shard.
+// shardVariables tell a hook that runs on every shard which one it is on.
 func (r *Runner) shardVariables(h *hook.Hook) []string {
 	if r.opts.Shard == nil || h.Settings.ShardBy == shard.None {
 		return nil

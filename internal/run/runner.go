@@ -51,7 +51,7 @@ type Workers interface {
 	Keep(all []process.Invocation)
 }
 
-// Snapshots are those of kubernetes bindings, with the guarantees of package watch.
+// Snapshots have the objects of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
 	Snapshot(h *hook.Hook, index int) event.Snapshot
 	// Whole returns what requests get: also the objects of other shards.
@@ -60,7 +60,7 @@ type Snapshots interface {
 	Unlock(h *hook.Hook, index int)
 }
 
-// Objects are those of kubernetes bindings, one at a time.
+// Objects have single objects of kubernetes bindings.
 type Objects interface {
 	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and
 	// has to get nothing but Deleting.
@@ -72,11 +72,11 @@ type Objects interface {
 	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
 
-// Finalizers are those of objects, which package watch adds.
+// Finalizers keep or remove the finalizers that package watch adds to objects.
 type Finalizers interface {
 	// Release removes them after a successful run with these events.
 	Release(ctx context.Context, events iter.Seq[event.Event])
-	// Keep keeps that of an object whose clean-up has another step, unless the binding has no such object any more. If again, the object is
+	// Keep keeps an object whose clean-up has another step, unless the binding has no such object any more. If again, the object is
 	// delivered again when the requeue is due.
 	Keep(ev event.Event) (kept, again bool)
 }
@@ -121,7 +121,7 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// Random returns a number in [0, 1) for the jitter of requeues.
 	Random func() float64
-	// Finalizers, if set, removes those of deleted objects.
+	// Finalizers, if set, removes the finalizers of deleted objects.
 	Finalizers Finalizers
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
@@ -139,7 +139,7 @@ type Options struct {
 	Files Files
 	// Tracers, if set, trace every event.
 	Tracers *Tracers
-	// Workers, if set, keeps those of hooks with settings.worker; the Executor runs such hooks by them.
+	// Workers, if set, keeps the workers of hooks with settings.worker; the Executor runs such hooks by them.
 	Workers Workers
 	// Begin, if set, is called before each process starts and returns the record of its run.
 	Begin func(Begun) Record
@@ -147,7 +147,7 @@ type Options struct {
 	Whole bool
 	// Recorder keeps recordings of runs; nil keeps none.
 	Recorder *recording.Recorder
-	// Shard, if set, returns that of this replica. It is called when the replica runs hooks, or answers requests.
+	// Shard, if set, returns the shard of this replica. It is called when the replica runs hooks, or answers requests.
 	Shard func() shard.Shard
 }
 

@@ -35,7 +35,7 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 	return err
 }
 
-// divisible reports whether several runs may deliver the events: those of a Synchronization are one context.
+// divisible reports whether several runs may deliver the events: a Synchronization is one context.
 func (t *Task) divisible() bool { return !t.synchronizes() && t.readExtra().review == nil }
 
 // fit returns how many contexts, at least one, have no more bytes than most in a file.

@@ -53,7 +53,7 @@ type extra struct {
 	retried bool
 	// requeued is true if a requeue is among the events: its object is read at the start of each attempt.
 	requeued bool
-	// parked is the id of the parked task that events come from; empty if none was parked. It is that of the task when it is parked again.
+	// parked is the id of the parked task that events come from; empty if none was parked. The task keeps it when it is parked again.
 	parked string
 	// parkedRun is the last run of those events before they were parked.
 	parkedRun uint64
@@ -76,12 +76,12 @@ type extra struct {
 	// origins are the traces of the events, in order; empty without Options.Tracers.
 	origins []trace.SpanContext
 
-	// ids are those of the first merged tasks.
+	// ids are the ids of the first merged tasks.
 	ids []int64
 	// attempts counts the runs since the attempts began, runs all of them.
 	attempts, runs int
 	waited         time.Duration
-	// key is that of the task's lane. If it is a hash, keyValue is the value: only the hook gets it.
+	// key is the key of the task's lane. If it is a hash, keyValue is the value: only the hook gets it.
 	key, keyValue string
 	// run is the number of the last run.
 	run uint64
@@ -95,7 +95,7 @@ func (r *Runner) Task(ev event.Event) *Task {
 	r.startEventTrace(t, &ev)
 	if ev.Watch == event.Requeued {
 		m := t.ensureExtra()
-		m.requeued, m.queue = true, ev.Queue() // not that of the first Synchronization
+		m.requeued, m.queue = true, ev.Queue() // not the queue of the first Synchronization
 	} else if ev.Type == event.Synchronization {
 		t.ensureExtra().unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
@@ -156,7 +156,7 @@ func (t *Task) Hook() *hook.Hook { return t.first.hook }
 
 func (t *Task) kind() event.Type { return event.Type(t.first.kind) }
 
-// EventType and Binding are those of its first event.
+// EventType and Binding describe its first event.
 func (t *Task) EventType() string { return t.kind().String() }
 func (t *Task) Binding() string   { return t.binding().Name }
 
@@ -200,7 +200,7 @@ func (t *Task) Absorb(next *Task) bool {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {
-		// Each Synchronization has a run of its own, except that those of a group share one.
+		// Each Synchronization has a run of its own, but the bindings of a group share one.
 		if group := t.binding().Group; !t.synchronizes() || !next.synchronizes() || group == "" || group != next.binding().Group {
 			return false
 		}

@@ -15,7 +15,7 @@ import (
 
 // Tracers trace events through queue and run. Without them tracing costs nothing.
 //
-// Each event starts a trace. The run belongs to the trace of its first event, and has links to those of the others.
+// Each event starts a trace. The run belongs to the trace of its first event, and has links to the other traces.
 type Tracers struct{ Operator, Hook, Executor trace.Tracer }
 
 // maxLinks limits the links of a run.

@@ -24,7 +24,7 @@ type Trial struct {
 	Stdout, Stderr func(line []byte)
 }
 
-// Try runs a hook once, exactly as for a task, but returns the outputs, also those of a failed hook, instead of applying
+// Try runs a hook once, exactly as for a task, but returns the outputs, even if the hook failed, instead of applying
 // them.
 func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.Result, err error) {
 	f, err := r.opts.Workspace.Create(t.Hook.Name, strconv.FormatInt(r.lastID.Add(1), 10))

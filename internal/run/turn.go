@@ -17,11 +17,11 @@ type turns struct {
 	of map[*hook.Hook][]*Turn
 }
 
-// Turn orders a run among those of its hook. A nil Turn waits for nothing.
+// Turn orders a run among the runs of its hook. A nil Turn waits for nothing.
 type Turn struct {
 	turns *turns
 	hook  *hook.Hook
-	// objects are those of the run's operations. They are set when known is closed; ended is closed after the operations.
+	// objects are what the run's operations change. They are set when known is closed; ended is closed after the operations.
 	objects      iter.Seq[string]
 	known, ended chan struct{}
 	once         sync.Once

@@ -144,7 +144,7 @@ type Success struct {
 
 // Done is called for each event of a successful run: it sets or cancels the requeue of its subject, drops what was parked before of it, and
 // replaces the previous version of its object. Of a Synchronization it cancels the requeues of single objects that earlier runs have
-// requested; those of a deletion stay, as nothing else would remove the finalizer of the object.
+// requested; a requeued deletion stays, as nothing else would remove the finalizer of the object.
 func (l *Ledger) Done(ev *event.Event, s Success) {
 	var now *version
 	if IncludesPrevious(ev) {
@@ -226,7 +226,7 @@ func movable(ev *event.Event) bool {
 	return b.Group == "" && b.Lanes.Key.Filter() != ""
 }
 
-// Enter counts an event that is queued, and sets its key to that of the lane that its object is in.
+// Enter counts an event that is queued, and sets its key to the lane that its object is in.
 func (l *Ledger) Enter(ev *event.Event) {
 	if !movable(ev) {
 		return

@@ -50,7 +50,7 @@ type ParkedTask struct {
 	// KeyValue is the value of which Key is a hash; empty if it is none.
 	KeyValue string
 	Contexts int
-	// Attempts and Error are those of the last task that was parked, at Since.
+	// Attempts and Error are from the last task that was parked, at Since.
 	Attempts int
 	Error    string
 	Since    time.Time
@@ -73,7 +73,7 @@ const (
 	KindGone   Reason = "the kind of the optional binding is not installed any more"
 )
 
-// Park adds the contexts of a task whose last run was the run-th. They join those of the same hook and lane, under the earlier ID of both:
+// Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the earlier ID of both:
 // those that were parked before precede those that came meanwhile.
 // It returns what the limit has displaced although nothing else removes a finalizer.
 func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
@@ -122,7 +122,7 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 	return displaced
 }
 
-// precedes compares ids: those of tasks are ascending numbers.
+// precedes compares the ids of tasks, which are ascending numbers.
 func precedes(id, other string) bool {
 	return cmp.Or(cmp.Compare(len(id), len(other)), cmp.Compare(id, other)) < 0
 }

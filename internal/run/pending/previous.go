@@ -2,7 +2,7 @@ package pending
 
 import "github.com/shell-operator/shell-operator/internal/event"
 
-// version is an object as a hook has processed it last, in the run-th run. Only those of bindings with IncludePrevious are kept. The texts
+// version is an object as a hook has processed it last, in the run-th run. Only bindings with IncludePrevious have any. The texts
 // are shared with the snapshot of the binding as long as the object does not change.
 type version struct {
 	object event.Object
