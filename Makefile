@@ -145,8 +145,8 @@ image-shell: ## build the image with a shell by Docker, Podman or Buildah; IMAGE
 test-image: image-shell ## test the image with a shell: any user, a read-only root, an image built on it
 	@scripts/check-image.sh '$(IMAGE)'
 
-demo: ## run hooks on an API server in memory; HOOKS=dir keeps running with your hooks
-	@HOOKS='$(HOOKS)' scripts/demo.sh
+demo: ## run hooks on an API server in memory; CONTROL_PLANE=real on a real one; HOOKS=dir keeps running with your hooks
+	@HOOKS='$(HOOKS)' CONTROL_PLANE='$(CONTROL_PLANE)' scripts/demo.sh
 
 # Most of its time is linking: without tables for debuggers, and without cgo, with the packages of make build. What waits longest starts
 # first, beside packages that compute: there are two more of them than processors.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Shows two hooks at work on an API server in memory, and leaves nothing behind. With HOOKS=dir it runs your hooks instead, until Ctrl-C.
-# Nothing but the program and jq is built.
+# Nothing but the program and jq is built; with CONTROL_PLANE=real also bin/testcluster, a control plane that the hooks run on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,13 @@ say() { printf '\n\e[1m%s\e[0m\n' "$*"; }
 note() { printf 'demo: %s\n' "$*" >&2; }
 fail() { note "$@" && exit 1; }
 
-note 'an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions'
+plane=memory
+if [[ ${CONTROL_PLANE:-} == real ]]; then
+	plane=bin/testcluster
+	note 'a real control plane, which takes minutes to build the first time'
+else
+	note 'an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions'
+fi
 hooks=${HOOKS:-scripts/demo}
 [[ -d $hooks ]] || fail "HOOKS=$hooks is not a directory"
 
@@ -40,10 +46,11 @@ built() {
 	building=''
 }
 built build
+[[ $plane == memory ]] || built testcluster
 PATH=$PWD/bin/tools:$PATH
 command -v jq >/dev/null || built bin/tools/jq
 
-command=(bin/shell-operator dev --testcluster memory "$hooks")
+command=(bin/shell-operator dev --testcluster "$plane" "$hooks")
 if [[ -n ${HOOKS:-} ]]; then
 	say "${command[*]}, until Ctrl-C"
 	trap : INT # the session gets it too; bash waits for it
