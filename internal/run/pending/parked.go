@@ -73,8 +73,8 @@ const (
 	KindGone   Reason = "the kind of the optional binding is not installed any more"
 )
 
-// Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the earlier ID of both:
-// those that were parked before precede those that came meanwhile.
+// Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the earlier ID of
+// both: what was parked before precedes what came meanwhile.
 // It returns what the limit has displaced although nothing else removes a finalizer.
 func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	l.mu.Lock()
