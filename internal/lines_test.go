@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72154
+	productLines = 72031
 	testLines    = 66241
 )
 
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3939,
+	"cmd/shell-operator":                 3836,
 	"docs":                               136,
 	"internal/app":                       2209,
 	"internal/console":                   1703,
 	"internal/debug":                     6526,
 	"internal/debug/history":             765,
-	"internal/dev":                       2601,
+	"internal/dev":                       2581,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,

@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
 	"os"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/docs"
 	"github.com/shell-operator/shell-operator/internal/dev"
@@ -128,49 +125,44 @@ func readInput(path string) ([]byte, error) {
 
 // printTrial prints the result of a run. The output of the hook is printed already.
 func printTrial(w io.Writer, r dev.TrialReport, apply bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, note := range r.Notes {
-		fmt.Fprintf(t, "note: %s\n", note)
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	verdict := "succeeded"
+	if r.Error != "" {
+		verdict = "failed"
 	}
 	if r.Contexts > 0 {
-		verdict := "succeeded"
-		if r.Error != "" {
-			verdict = "failed"
-		}
-		fmt.Fprintf(t, "%s %s in %s with %s (CPU %s, memory %d MiB)\n", r.Hook, verdict, seconds(r.Seconds), count(r.Contexts, "context"),
+		fmt.Fprintf(w, "%s %s in %s with %s (CPU %s, memory %d MiB)\n", r.Hook, verdict, seconds(r.Seconds), count(r.Contexts, "context"),
 			seconds(r.CPUSeconds), r.MaxRSSBytes>>20)
 	}
 	if r.Runs > 0 {
-		verdict := "succeeded"
-		if r.Error != "" {
-			verdict = "failed"
+		fmt.Fprintf(w, "%s in a simulated cluster, the last one %s\n", count(r.Runs, "run"), verdict)
+	}
+	var errs []error
+	print := func(title string, value any, written bool) {
+		if written {
+			errs = append(errs, printWritten(w, title, value))
 		}
-		fmt.Fprintf(t, "%s in a simulated cluster, the last one %s\n", count(r.Runs, "run"), verdict)
 	}
-	if len(r.Operations) > 0 {
-		fmt.Fprintf(t, "%s, %s:\n", count(len(r.Operations), "operation"), done(r, apply))
+	print(count(len(r.Operations), "operation")+", "+done(r, apply), r.Operations, len(r.Operations) > 0)
+	print(count(len(r.Metrics), "metric"), r.Metrics, len(r.Metrics) > 0)
+	print("result", r.Result, r.Result != nil)
+	print("answer to the review", r.Admission, r.Admission != nil)
+	print("answer to the conversion", r.Conversion, r.Conversion != nil)
+	print("answer to the request", r.HTTP, r.HTTP != nil)
+	printReplay(w, r.Replay)
+	return errors.Join(errs...)
+}
+
+// printWritten prints what a hook has written as YAML below a title.
+func printWritten(w io.Writer, title string, value any) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("cannot print the result: %w", err)
 	}
-	for _, o := range r.Operations {
-		if o.Set != "" {
-			fmt.Fprintf(t, "  %s\tset %s\t%s\n", o.Operation.Operation, o.Set,
-				suffix("of ", strings.TrimSuffix(o.On.Kind+" "+strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"), " ")))
-			printPayload(t, o)
-			continue
-		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", o.Operation.Operation, strings.TrimSpace(o.On.APIVersion+" "+o.On.Kind+suffix("/", o.Subresource)),
-			strings.TrimPrefix(o.On.Namespace+"/"+o.On.Name, "/"))
-		printPayload(t, o)
-	}
-	if len(r.Metrics) > 0 {
-		fmt.Fprintf(t, "%s:\n", count(len(r.Metrics), "metric"))
-	}
-	for _, m := range r.Metrics {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", m.Action, m.Name+labels(m.Labels), value(m), suffix("group ", m.Group))
-	}
-	printResult(t, r.Result)
-	printAnswers(t, r)
-	printReplay(t, r.Replay)
-	return t.Flush()
+	_, err = fmt.Fprintf(w, "%s:\n  %s\n", title, strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n  "))
+	return err
 }
 
 func printReplay(w io.Writer, r *dev.TrialReplay) {
@@ -187,28 +179,6 @@ func printReplay(w io.Writer, r *dev.TrialReplay) {
 	}
 }
 
-func printResult(w io.Writer, r *dev.TrialResult) {
-	if r == nil {
-		return
-	}
-	fmt.Fprint(w, "result:\n")
-	rows := [][2]string{{"giveUp", r.GiveUp}, {"message", r.Message}}
-	if r.RetryAfter != nil {
-		rows = slices.Insert(rows, 0, [2]string{"retryAfter", r.RetryAfter.Duration.String()})
-	}
-	if after := r.RequeueAfter.Duration; after > 0 {
-		rows = slices.Insert(rows, 0, [2]string{"requeueAfter", after.String()})
-	}
-	for _, row := range rows {
-		if row[1] != "" {
-			fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
-		}
-	}
-	for _, q := range r.Requeue {
-		fmt.Fprintf(w, "  requeue\t%s\tafter %s\n", strings.TrimPrefix(q.Namespace+"/"+q.Name, "/"), q.After.Duration)
-	}
-}
-
 func done(r dev.TrialReport, apply bool) string {
 	switch {
 	case r.Runs > 0:
@@ -219,79 +189,6 @@ func done(r dev.TrialReport, apply bool) string {
 		return "not all of them applied"
 	}
 	return "not applied (use --apply)"
-}
-
-func printPayload(w io.Writer, o dev.TrialOperation) {
-	report := ""
-	switch {
-	case o.Status != "":
-		report = fmt.Sprintf("%s=%s %s%s", o.Type, o.Status, o.Reason, suffix(": ", o.Message))
-	case o.Type != "":
-		report = fmt.Sprintf("%s %s (%s)%s", o.Type, o.Reason, o.Action, suffix(": ", o.Note))
-	}
-	payloads := []string{string(o.MergePatch), string(o.JSONPatch), o.JQFilter, report, string(o.Object)}
-	for _, object := range o.Objects {
-		payloads = append(payloads, string(object))
-	}
-	for _, payload := range payloads {
-		if payload != "" {
-			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimSpace(payload), "\n", "\n    "))
-		}
-	}
-}
-
-func printAnswers(w io.Writer, r dev.TrialReport) {
-	if a := r.Admission; a != nil {
-		verdict := "denied"
-		if a.Allowed {
-			verdict = "allowed"
-		}
-		fmt.Fprintf(w, "answer to the review: %s%s\n", verdict, suffix(": ", a.Message))
-		for _, warning := range a.Warnings {
-			fmt.Fprintf(w, "  warning: %s\n", warning)
-		}
-		if a.Patch != nil {
-			fmt.Fprintf(w, "  patch: %s\n", a.Patch)
-		}
-	}
-	if c := r.Conversion; c != nil && c.Failure != "" {
-		fmt.Fprintf(w, "answer to the conversion: failed: %s\n", c.Failure)
-	} else if c != nil {
-		fmt.Fprintf(w, "answer to the conversion: %s\n", count(len(c.Objects), "object"))
-		for _, object := range c.Objects {
-			fmt.Fprintf(w, "  %s\n", object)
-		}
-	}
-	if h := r.HTTP; h != nil {
-		fmt.Fprintf(w, "answer to the request: %s\n", strings.TrimSpace(fmt.Sprint(h.Status, " ", http.StatusText(h.Status))))
-		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-			fmt.Fprintf(w, "  %s: %s\n", name, strings.Join(h.Headers[name], ", "))
-		}
-		switch {
-		case h.BodyBase64 != nil:
-			fmt.Fprintf(w, "  %d bytes that are no text\n", len(h.BodyBase64))
-		case h.Body != "":
-			fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(h.Body, "\n"))
-		}
-	}
-}
-
-func value(m dev.TrialMetric) string {
-	if m.Action.String() == "expire" {
-		return ""
-	}
-	return fmt.Sprint(m.Value)
-}
-
-func labels(all map[string]string) string {
-	if len(all) == 0 {
-		return ""
-	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, fmt.Sprintf("%s=%q", name, all[name]))
-	}
-	return "{" + strings.Join(parts, ",") + "}"
 }
 
 // suffix is text with something before it, or nothing.

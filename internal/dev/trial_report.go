@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -56,24 +55,9 @@ type TrialLine struct {
 	Text   string `json:"text"`
 }
 
-// TrialOperation is an operation in the form in which hooks write it.
-type TrialOperation struct {
-	wire.Operation
-	// On is the object that the operation is about: the owner of a Sync.
-	On wire.Reference `json:"-"`
-}
-
-func trialOperation(p *effect.Patch) TrialOperation {
-	o := TrialOperation{Operation: wire.FormatPatch(p), On: wire.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace,
-		Name: p.Name}}
-	if p.Set != nil {
-		o.On = wire.Reference(*cmp.Or(p.Set.Owner, &effect.Owner{}))
-	}
-	return o
-}
-
-// What else a hook wrote to its files.
+// What a hook wrote to its files.
 type (
+	TrialOperation  = wire.Operation
 	TrialMetric     = effect.Metric
 	TrialResult     = effect.Result
 	TrialAdmission  = wire.Admission
@@ -99,11 +83,7 @@ func (r *TrialReport) compare(now *simulate.Result) {
 
 // outcome is what of the report is in a recording, too.
 func (r *TrialReport) outcome(exit string) recording.Result {
-	operations := make([]wire.Operation, len(r.Operations))
-	for i := range r.Operations {
-		operations[i] = r.Operations[i].Operation
-	}
-	return recording.ResultOf(exit, operations, r.Metrics, r.Admission, r.Conversion, r.HTTP, r.Result)
+	return recording.ResultOf(exit, r.Operations, r.Metrics, r.Admission, r.Conversion, r.HTTP, r.Result)
 }
 
 // add adds what came of runs.
@@ -115,7 +95,7 @@ func (r *TrialReport) add(result *simulate.Result) {
 	r.Seconds, r.MaxRSSBytes = result.Usage.Wall.Seconds(), result.Usage.MaxRSS
 	r.CPUSeconds = (result.Usage.User + result.Usage.System).Seconds()
 	for _, p := range slices.Concat(result.Patches, result.Despite) {
-		r.Operations = append(r.Operations, trialOperation(&p))
+		r.Operations = append(r.Operations, wire.FormatPatch(&p))
 	}
 	r.Metrics = append(r.Metrics, result.Metrics...)
 	r.Admission, r.Conversion, r.HTTP, r.Result = result.Admission, result.Conversion, result.HTTP, result.File
