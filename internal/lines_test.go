@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 72031
-	testLines    = 66241
+	productLines = 71975
+	testLines    = 66227
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,17 +21,17 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3836,
+	"cmd/shell-operator":                 3810,
 	"docs":                               136,
 	"internal/app":                       2209,
 	"internal/console":                   1703,
 	"internal/debug":                     6526,
 	"internal/debug/history":             765,
-	"internal/dev":                       2581,
+	"internal/dev":                       2578,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2091,
+	"internal/dev/simulate":              2082,
 	"internal/dev/testfile":              1459,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
@@ -59,10 +59,10 @@ var packageLines = map[string]int{
 	"internal/run/workspace":             986,
 	"internal/schema":                    269,
 	"internal/script":                    388,
-	"internal/shard":                     160,
+	"internal/shard":                     145,
 	"internal/source/http":               876,
 	"internal/source/schedule":           389,
-	"internal/source/watch":              5980,
+	"internal/source/watch":              5977,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1584,
 	"internal/source/webhook/cert":       780,

@@ -16,7 +16,7 @@ import (
 )
 
 func newRunCommand(s *settings, stdout io.Writer) *cobra.Command {
-	var output, contextFile, ofShard string
+	var output, contextFile string
 	var apply, showContext bool
 	flags := newRunFlags()
 	cmd := uses(&cobra.Command{
@@ -47,10 +47,6 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
   shell-operator run validate.sh --context review.json -o json | jq .admission`,
 		Args: exactlyOne("one hook, its name or the path of its file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.devOf(ofShard)
-			if err != nil {
-				return err
-			}
 			t := dev.TrialOptions{Hook: args[0], Apply: apply}
 			if showContext {
 				t.Started = func(contexts []byte) { fmt.Fprintf(stdout, "context | %s", contexts) }
@@ -76,7 +72,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 			}
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := dev.Try(ctx, o, t)
+			report, err := dev.Try(ctx, s.dev(), t)
 			if output != formatText {
 				if report.Error != "" {
 					report.Code = docs.CodeOf(report.Error)
@@ -97,7 +93,6 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
 	cmd.Flags().BoolVar(&apply, "apply", false, "apply the operations of the hook")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
-	addShard(cmd, &ofShard)
 	cmd.Flags().AddFlagSet(flags.FlagSet)
 	for _, name := range []string{"from", "context"} {
 		_ = cmd.MarkFlagFilename(name, "json")

@@ -186,19 +186,3 @@ func (s *settings) dev() dev.Options {
 		Cluster: s.Cluster, Installation: s.installation(), Changes: s.Patches,
 	}
 }
-
-// addShard adds the flag of commands that run hooks as on a shard.
-func addShard(cmd *cobra.Command, text *string) {
-	cmd.Flags().StringVar(text, "shard", "", "run hooks as on a shard, such as 0/3, the first of three; see --shards of start")
-}
-
-// devOf is dev for a shard; empty means none.
-func (s *settings) devOf(text string) (o dev.Options, err error) {
-	if o = s.dev(); text == "" {
-		return o, nil
-	}
-	if o.Shard, err = shard.Parse(text); err != nil {
-		return o, fmt.Errorf("--shard: %w", err)
-	}
-	return o, nil
-}

@@ -13,7 +13,7 @@ import (
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
-	var output, pattern, ofShard string
+	var output, pattern string
 	var t dev.TestOptions
 	var verbose bool
 	cmd := uses(&cobra.Command{
@@ -44,14 +44,10 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 					return fmt.Errorf("--run %q: %w", pattern, err)
 				}
 			}
-			o, err := s.devOf(ofShard)
-			if err != nil {
-				return err
-			}
 			t.Namespace = s.Installation.Namespace
 			ctx, stop := untilSignal()
 			defer stop()
-			report, err := dev.Test(ctx, o, t)
+			report, err := dev.Test(ctx, s.dev(), t)
 			if err != nil {
 				return err
 			}
@@ -72,7 +68,6 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 	cmd.Flags().BoolVar(&t.Update, "update", false, "write the results into empty expectations")
 	cmd.Flags().StringVar(&t.Role, "as-role", "", "file of Roles that the simulated cluster grants; a case fails if they lack something")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the output of the hooks and each case that passed")
-	addShard(cmd, &ofShard)
 	_ = cmd.MarkFlagFilename("as-role", "yaml", "yml", "json")
 	return cmd
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Options are those of the operator that matter here.
@@ -46,8 +45,6 @@ type Options struct {
 	Installation kube.Installation
 	// Changes are about the changes of the cluster that Try makes.
 	Changes apply.Settings
-	// Shard is that of the operator whose hooks run.
-	Shard shard.Shard
 }
 
 // prepare completes the environment of hooks. It returns a private directory, which the caller removes.

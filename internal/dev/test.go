@@ -366,7 +366,7 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	return simulate.Run(ctx, h, c.Input, simulate.Options{
 		Filters: t.filters, Env: t.env, Timeout: defaultCaseTimeout, Workers: t.opts.Workers, ReadyTimeout: t.opts.ConfigTimeout, Dir: dir,
-		Namespace: cmp.Or(t.test.ownNamespace, t.test.Namespace), Role: t.role, Shard: t.opts.Shard,
+		Namespace: cmp.Or(t.test.ownNamespace, t.test.Namespace), Role: t.role,
 	})
 }
 

@@ -76,7 +76,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	}
 	run := simulate.Options{
 		Filters: discover.Filters, Env: o.Env, Timeout: o.HookTimeout, Workers: o.Workers, ReadyTimeout: o.ConfigTimeout,
-		Dir: filepath.Join(private, "run"), Started: t.Started, Shard: o.Shard,
+		Dir: filepath.Join(private, "run"), Started: t.Started,
 		Line: func(stream, text string) {
 			report.Output = append(report.Output, TrialLine{stream, text})
 			if t.Line != nil {

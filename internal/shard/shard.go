@@ -9,13 +9,11 @@ package shard
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Limits of the number of shards.
@@ -53,19 +51,6 @@ func (s Shard) String() string {
 		return "none/" + strconv.Itoa(s.Count)
 	}
 	return strconv.Itoa(s.Index) + "/" + strconv.Itoa(s.Count)
-}
-
-var errForm = errors.New("write it as i/N, such as 0/3: N is between 2 and 64, i between 0 and N-1")
-
-// Parse reads i/N.
-func Parse(text string) (Shard, error) {
-	left, right, _ := strings.Cut(text, "/")
-	i, err := strconv.ParseUint(left, 10, 8)
-	n, err2 := strconv.ParseUint(right, 10, 8)
-	if err != nil || err2 != nil || n < Min || n > Max || i >= n {
-		return Shard{}, fmt.Errorf("%q is no shard: %w", text, errForm)
-	}
-	return Shard{int(i), int(n)}, nil
 }
 
 // Runs reports whether hooks that divide their objects like this run on the shard.

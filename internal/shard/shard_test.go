@@ -8,20 +8,6 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
-	for text, want := range map[string]Shard{"0/2": {0, 2}, "1/2": {1, 2}, "63/64": {63, 64}} {
-		if got, err := Parse(text); err != nil || got != want || got.String() != text {
-			t.Errorf("%s: got %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "/", "0", "0/", "/2", "0/1", "2/2", "-1/2", "+1/2", "0/65", "0/256", "1/2/3", " 0/2", "0/2 ",
-		"a/b", "0x0/2"} {
-		if got, err := Parse(text); err == nil {
-			t.Errorf("%q: got %v", text, got)
-		}
-	}
-}
-
 func TestRuns(t *testing.T) {
 	for _, test := range []struct {
 		shard                 Shard

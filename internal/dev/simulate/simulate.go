@@ -37,7 +37,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
-	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -86,8 +85,6 @@ type Options struct {
 	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
 	Namespace string
 	Role      *Role
-	// Shard is that of the simulated operator.
-	Shard shard.Shard
 	// Effects apply the operations of a Replay; nil means that they are only checked.
 	Effects *apply.Effects
 }
@@ -196,9 +193,6 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 
 // Run runs a hook for an input. Errors are those of the input; what the hook does is in the result, which is nil if nothing was started.
 func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Result, error) {
-	if isRequest := in.Review != nil || in.Convert != nil || in.HTTP != ""; !isRequest && !o.Shard.Runs(h.Settings.ShardBy) {
-		return nil, fmt.Errorf("hook %q has no settings.shardBy and runs on shard 0 only: use --shard 0/%d", h.Name, o.Shard.Count)
-	}
 	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{}}
 	s.serve()
 	env, err := s.environment()
@@ -216,7 +210,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	sink := simulatedSink{simulation: s}
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: sink, Meter: sink,
 		Resolve: s.resolve, Excluded: s.exclude,
-		Changes: changes, Shard: o.Shard})
+		Changes: changes})
 	defer func() {
 		s.result.Sent, _ = s.effects.Sent()
 		s.result.Denied = s.permissions.denied(s.result.Sent)
@@ -269,12 +263,10 @@ func (s *simulation) with(o run.Options, do func() error) (err error) {
 	if s.Workers {
 		o.Workers = pool
 	}
-	o.Executor, o.Log, o.Env, o.Timeout, o.Shard = simulatedExecutor{s, pool}, silent(), s.Env, s.Timeout, s.shard
+	o.Executor, o.Log, o.Env, o.Timeout = simulatedExecutor{s, pool}, silent(), s.Env, s.Timeout
 	s.runner = run.New(o)
 	return do()
 }
-
-func (s *simulation) shard() shard.Shard { return s.Shard }
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -284,7 +276,6 @@ func (s *simulation) connect() (err error) {
 	o := apply.Options{
 		DeleteTimeout: time.Millisecond, Instance: "test", Namespace: cmp.Or(s.Namespace, "default"),
 		Filters: s.Filters, Log: silent(), Now: memory.Now, Simulated: true,
-		Shard: s.shard,
 	}
 	s.requests = transport{s.server}
 	if s.Role != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request and has no goroutine:
@@ -51,8 +50,6 @@ type SimulationOptions struct {
 	KeepManagedFields bool
 	// Changes sends the requests that add and remove finalizers.
 	Changes rest.Interface
-	// Shard is that of the simulated operator.
-	Shard shard.Shard
 }
 
 type simulatedKey struct {
@@ -181,7 +178,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	b := &simulatedBinding{
 		monitor: newMonitor(h, index, s.opts.Sink, s.opts.Meter, slog.New(slog.DiscardHandler)),
 	}
-	b.monitor.shard, b.monitor.keepManagedFields = s.opts.Shard, *cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)
+	b.monitor.keepManagedFields = *cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)
 	b.monitor.excluded = func(reason string) { s.opts.Excluded(h, index, reason) }
 	b.indexer = newIndexer(b.monitor.keepManagedFields)
 	var err error
