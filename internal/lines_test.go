@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71975
-	testLines    = 66227
+	productLines = 71950
+	testLines    = 66203
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -24,8 +24,8 @@ var packageLines = map[string]int{
 	"cmd/shell-operator":                 3810,
 	"docs":                               136,
 	"internal/app":                       2209,
-	"internal/console":                   1703,
-	"internal/debug":                     6526,
+	"internal/console":                   1681,
+	"internal/debug":                     6523,
 	"internal/debug/history":             765,
 	"internal/dev":                       2578,
 	"internal/dev/lint":                  547,

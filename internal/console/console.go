@@ -48,8 +48,6 @@ type Console struct {
 	access    *access
 	link      *link
 	templates *template.Template
-	// streams has a token for each page that follows runs.
-	streams chan struct{}
 	// ctx ends with the console.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -64,7 +62,7 @@ func Listen(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{o: o, listener: listener, access: newAccess(listener.Addr().String(), o.now), streams: make(chan struct{}, openStreams)}
+	c := &Console{o: o, listener: listener, access: newAccess(listener.Addr().String(), o.now)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.link = newLink(&c.o)
 	c.templates = c.parse()

@@ -53,13 +53,11 @@ func (f *fake) hang(which func(path string) bool) {
 // refusal is an error that the operator answers.
 type refusal struct {
 	text, hint string
-	noRoute    bool
 }
 
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Hint() string  { return r.hint }
 func (*refusal) Answered() bool  { return true }
-func (r *refusal) NoRoute() bool { return r.noRoute }
 
 func (f *fake) set(path string, answer any) {
 	f.mu.Lock()
@@ -123,7 +121,7 @@ func (f *fake) Post(ctx context.Context, path string, form url.Values) (io.ReadC
 func (f *fake) answer(path string) (io.ReadCloser, error) {
 	switch a := f.answers[path].(type) {
 	case nil:
-		return nil, &refusal{text: "there is no " + strings.TrimSuffix(path, ".json") + " here", noRoute: true}
+		return nil, &refusal{text: "there is no " + strings.TrimSuffix(path, ".json") + " here"}
 	case error:
 		return nil, a
 	case string:

@@ -26,12 +26,6 @@ func refused(err error) bool {
 	return errors.As(err, &answer) && answer.Answered()
 }
 
-// noRoute reports whether it is that of an operator without the path.
-func noRoute(err error) bool {
-	var answer interface{ NoRoute() bool }
-	return errors.As(err, &answer) && answer.NoRoute()
-}
-
 // Bounds of an answer: its time limit unless Options have another one, and its size.
 const (
 	answerLimit = 10 * time.Second
@@ -83,9 +77,6 @@ func (l *link) problemOf(path string, err error) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.since = time.Time{}
-		if noRoute(err) {
-			return &fault{text: fmt.Sprintf("the operator has no %s: it is of another version than the console", route), cause: err}
-		}
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		err = &fault{fmt.Sprintf("it has not answered %s within %s", route, l.limit), "it is stopped or busy, or its API server is slow: check " +

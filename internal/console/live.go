@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -27,9 +26,6 @@ func (c *Console) live(r *http.Request) (page, error) {
 	err := c.link.get(r.Context(), "/hook/list.json", &d.Hooks)
 	return page{Title: "Live", content: "live", Data: d, Still: true}, err
 }
-
-// openStreams bounds those of the console, each of which needs one of the operator.
-const openStreams = 32
 
 // maxTogether bounds what is sent in one message.
 const maxTogether = 256 << 10
@@ -85,20 +81,13 @@ func (c *Console) lostText(err error) []byte {
 	return b.Bytes()
 }
 
-// streamLive sends entries as they come, unless as many pages are open as can be, and connects again when the operator has ended. Each
-// connection begins with the ends of the last runs.
+// streamLive sends entries as they come, and connects again when the operator has ended, or has no stream left. Each connection begins
+// with the ends of the last runs.
 func (c *Console) streamLive(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	// What was shown is not shown again when the browser or the console connects again.
 	s := &stream{w: w}
 	s.seen, _ = time.Parse(time.RFC3339Nano, r.Header.Get("Last-Event-ID"))
-	select {
-	case c.streams <- struct{}{}:
-		defer func() { <-c.streams }()
-	default: // the page connects again
-		_ = s.send(c.lostText(&fault{text: fmt.Sprintf("%d pages follow runs, which is the most", openStreams), hint: "close some"}))
-		return
-	}
 	q := r.URL.Query()
 	d := liveData{Hook: q.Get("hook"), Outcome: q.Get("outcome"), Text: q.Get("text")}
 	path := "/tail.json?last=50"

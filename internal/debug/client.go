@@ -41,9 +41,6 @@ func (p *Problem) Unwrap() error { return p.cause }
 // Answered reports that an operator has answered: the connection works.
 func (p *Problem) Answered() bool { return p.code != "" }
 
-// NoRoute reports that the operator has no such path, because it is of another version.
-func (p *Problem) NoRoute() bool { return p.code == noRoute }
-
 // NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
 func NewClient(place Place, timeout time.Duration) *Client {
 	return &Client{where: place.where(), http: &http.Client{Transport: &http.Transport{

@@ -61,7 +61,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		b.Until(`document.readyState === "complete"`)
 		t.Logf("%s is complete after %d ms, interactive after %.0f ms", path, time.Since(began).Milliseconds(),
 			browser.Value[float64](b, `performance.getEntriesByType("navigation")[0].domInteractive`))
-		if strings.Contains(b.Text(), "has no /") {
+		if strings.Contains(b.Text(), "there is no /") {
 			t.Errorf("%s: a route is missing: %s", path, b.Text())
 		}
 		b.Accessible(string(axe), path)

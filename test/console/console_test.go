@@ -210,7 +210,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s: %q is missing in\n%s", path, w, text)
 			}
 		}
-		if strings.Contains(text, "has no /") {
+		if strings.Contains(text, "there is no /") {
 			t.Errorf("%s: a route is missing:\n%s", path, text)
 		}
 	}
