@@ -28,14 +28,11 @@ type client struct {
 	transport *http.Transport
 }
 
-// client finds the operator. The trusted CAs are nil for HTTP without TLS.
+// client finds the operator.
 func (e *example) client(trusts *x509.CertPool) *client {
 	e.t.Helper()
 	r := e.operator.UntilLog("HTTP hooks are served")
-	c := &client{e: e, base: "http://" + r.Fields["address"], transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusts}}}
-	if trusts != nil {
-		c.base = "https://" + r.Fields["address"]
-	}
+	c := &client{e: e, base: "https://" + r.Fields["address"], transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusts}}}
 	e.t.Cleanup(c.transport.CloseIdleConnections)
 	return c
 }
@@ -123,39 +120,6 @@ func (a answer) names() string {
 	return strings.Join(names, " ")
 }
 
-func TestClusterAPI(t *testing.T) {
-	t.Parallel()
-	// One after the other: the ClusterRoleBinding has one subject.
-	t.Run("kubeconfig", clusterAPIByKubeconfig)
-	t.Run("in-cluster", clusterAPIInCluster)
-}
-
-// On loopback, with a kubeconfig: no authentication.
-func clusterAPIByKubeconfig(t *testing.T) {
-	e := prepareAlone(t, "cluster-api")
-	e.start()
-	c := e.client(nil)
-	clusterAPIRoutes(c)
-	if n := e.failures(); n > 0 {
-		t.Errorf("%d runs have failed", n)
-	}
-	c.expect(200, "GET", "/namespaces", "") // still there
-	c.expect(200, "GET", "/openapi.json", "")
-
-	// A missing permission of the operator's ServiceAccount is reported to the client with the reason.
-	e.kubectl("delete", "clusterrolebinding", "cluster-api")
-	e.patient("the missing right", func() bool {
-		status, a := c.ask("GET", "/nodes", "")
-		if status == 200 {
-			return false
-		}
-		if status != 403 || a.Reason != "Forbidden" || a.Code != 403 || !strings.Contains(a.Message, `cannot list resource "nodes"`) {
-			t.Errorf("got %d %+v", status, a)
-		}
-		return true
-	})
-}
-
 // clusterAPIRoutes sends a request to every route.
 func clusterAPIRoutes(c *client) {
 	e := c.e
@@ -220,21 +184,21 @@ func clusterAPIRoutes(c *client) {
 }
 
 // With the credentials that a Pod has, TLS and authentication: only clients with permission are served.
-func clusterAPIInCluster(t *testing.T) {
-	e := prepareAlone(t, "cluster-api")
+func TestClusterAPI(t *testing.T) {
+	e := prepare(t, "cluster-api")
 	clients, err := os.ReadFile(filepath.Join("cluster-api", "manifests", "clients.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.input(string(clients), "apply", "-f", "-")
 	tokens := map[string]string{}
-	for _, name := range []string{"reader", "writer", "stranger"} {
+	for _, name := range []string{"reader", "writer", "both", "stranger"} {
 		e.kubectl("create", "serviceaccount", name)
 		tokens[name] = strings.TrimSpace(e.kubectl("create", "token", name))
 	}
-	for binding, subject := range map[string]string{"cluster-api-reader": "reader", "cluster-api-writer": "writer"} {
-		name := e.namespace + "-" + subject
-		e.kubectl("create", "clusterrolebinding", name, "--clusterrole="+binding, "--serviceaccount="+e.namespace+":"+subject)
+	for _, right := range []string{"reader", "writer"} {
+		name, accounts := e.namespace+"-"+right, "--serviceaccount="+e.namespace+":"
+		e.kubectl("create", "clusterrolebinding", name, "--clusterrole=cluster-api-"+right, accounts+right, accounts+"both")
 		t.Cleanup(func() { e.kubectl("delete", "clusterrolebinding", name) })
 	}
 	trusts := e.startInPod("--http-authentication")
@@ -264,6 +228,10 @@ func clusterAPIInCluster(t *testing.T) {
 	reader.expect(403, "DELETE", "/deployments/web"+in, "")
 	writer.expect(200, "DELETE", "/deployments/web"+in, "")
 	stranger.expect(200, "GET", "/openapi.json", "")
+	clusterAPIRoutes(c.as(tokens["both"]))
+	if n := e.failures(); n > 0 {
+		t.Errorf("%d runs have failed", n)
+	}
 	for _, r := range e.operator.Records() {
 		for _, token := range tokens {
 			if strings.Contains(r.Text, token) {
@@ -271,6 +239,19 @@ func clusterAPIInCluster(t *testing.T) {
 			}
 		}
 	}
+
+	// A missing permission of the operator's ServiceAccount is reported to the client with the reason.
+	e.kubectl("delete", "clusterrolebinding", "cluster-api")
+	e.patient("the missing right", func() bool {
+		status, a := reader.ask("GET", "/nodes", "")
+		if status == 200 {
+			return false
+		}
+		if status != 403 || a.Reason != "Forbidden" || a.Code != 403 || !strings.Contains(a.Message, `cannot list resource "nodes"`) {
+			t.Errorf("got %d %+v", status, a)
+		}
+		return true
+	})
 }
 
 // startInPod starts the operator with the environment of a Pod of the example's ServiceAccount: two variables, and files at a place

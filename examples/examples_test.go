@@ -47,16 +47,10 @@ func (e *example) restart(env ...string) {
 func prepare(t *testing.T, name string) *example {
 	t.Helper()
 	t.Parallel()
-	return prepareAlone(t, name)
+	return prepareOn(t, name, testenv.Shared(t))
 }
 
 var clusterWide sync.Mutex
-
-// prepareAlone is prepare for tests that cannot run beside others.
-func prepareAlone(t *testing.T, name string) *example {
-	t.Helper()
-	return prepareOn(t, name, testenv.Shared(t))
-}
 
 // prepareOn is prepare on another control plane, for hooks that read objects of all namespaces.
 func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {

@@ -13,7 +13,7 @@ import (
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
 	productLines = 71950
-	testLines    = 66203
+	testLines    = 66178
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
