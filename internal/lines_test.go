@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71950
-	testLines    = 66178
+	productLines = 71910
+	testLines    = 66141
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,7 +27,7 @@ var packageLines = map[string]int{
 	"internal/console":                   1681,
 	"internal/debug":                     6523,
 	"internal/debug/history":             765,
-	"internal/dev":                       2578,
+	"internal/dev":                       2538,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,

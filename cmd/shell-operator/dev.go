@@ -171,7 +171,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	})
 }
 
-// operator runs the operator, the tests of hooks that change, and removes what was registered.
+// operator runs the operator and the tests of the hooks, and removes what was registered.
 func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *slog.Logger) error {
 	cl, err := kube.Connect(d.Cluster, d.private)
 	if err != nil {
