@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71910
-	testLines    = 66141
+	productLines = 71825
+	testLines    = 66140
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -32,7 +32,7 @@ var packageLines = map[string]int{
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2082,
-	"internal/dev/testfile":              1459,
+	"internal/dev/testfile":              1374,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
 	"internal/effect/applyset":           3501,

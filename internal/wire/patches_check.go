@@ -138,7 +138,7 @@ func (p *patchParser) part(number int, field string, raw json.RawMessage) (json.
 		p.wrong(number, field, "is a string that is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 		return nil, false
 	}
-	converted, err := yamlToJSON(&node)
+	converted, err := YAMLToJSON(&node)
 	if err != nil {
 		p.wrong(number, field, err.Error(), "")
 	}

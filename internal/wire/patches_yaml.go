@@ -86,14 +86,14 @@ func (d *patchDocument) textOf(key string, value *yaml.Node) (text []byte, err e
 			return strconv.AppendBool(nil, *into), nil
 		}
 	}
-	if text, err = yamlToJSON(value); err != nil {
+	if text, err = YAMLToJSON(value); err != nil {
 		err = fmt.Errorf("%s %w", key, err)
 	}
 	return text, err
 }
 
-// yamlToJSON keeps the text of timestamps and keys.
-func yamlToJSON(node *yaml.Node) (json.RawMessage, error) {
+// YAMLToJSON returns a node as JSON. It keeps the text of timestamps and keys.
+func YAMLToJSON(node *yaml.Node) (json.RawMessage, error) {
 	if err := checkAliases(node); err != nil {
 		return nil, err
 	}

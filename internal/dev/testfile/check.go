@@ -1,8 +1,10 @@
 package testfile
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -18,14 +20,17 @@ import (
 // fileSchema is the published one.
 var fileSchema = sync.OnceValues(func() (*schema.Schema, error) { return schema.Parse(docs.TestSchema) })
 
-// check reports what of a tree does not fit the schema.
-func (r *reader) check(tree any) {
+// check reports what of a file, as JSON, does not fit the schema.
+func (r *reader) check(text []byte) {
 	s, err := fileSchema()
-	if err != nil {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var tree any
+	if err = errors.Join(err, dec.Decode(&tree)); err != nil {
 		r.problem(r.root, "", "%v", err)
 		return
 	}
-	for _, v := range s.Check(numbers(tree), formats) {
+	for _, v := range s.Check(tree, formats) {
 		asText := v.Rule == schema.Type && slices.Contains(v.Schema.Types, "string") && isScalar(v.Value)
 		if !asText || strings.Contains(v.Path, "expect.") {
 			r.explain(&v)
@@ -110,25 +115,4 @@ func isReference(text string) (problem, hint string) {
 		problem = fmt.Sprintf("is %q, which is no reference of an object", text)
 	}
 	return problem, "write a manifest, KIND/NAME or KIND/NAMESPACE/NAME"
-}
-
-// numbers returns a tree with numbers as texts, as the schema takes them.
-func numbers(tree any) any {
-	switch v := tree.(type) {
-	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for key, field := range v {
-			fields[key] = numbers(field)
-		}
-		return fields
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = numbers(v[i])
-		}
-		return list
-	case int64, float64:
-		return json.Number(fmt.Sprint(v))
-	}
-	return tree
 }

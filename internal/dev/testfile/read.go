@@ -10,6 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // Problem is an error in a test file.
@@ -78,83 +80,13 @@ func items(n *yaml.Node) []*yaml.Node {
 	return list
 }
 
-// value returns a node as a tree of JSON: map[string]any, []any, string, bool, int64, float64 and nil.
+// value returns a node as a tree of JSON.
 func value(n *yaml.Node) (any, error) {
-	n = resolve(n)
-	switch n.Kind {
-	case yaml.MappingNode:
-		tree := map[string]any{}
-		for i := 0; i < len(n.Content); i += 2 {
-			v, err := value(n.Content[i+1])
-			if err != nil {
-				return nil, err
-			}
-			if n.Content[i].ShortTag() == "!!merge" {
-				if !merge(tree, v) {
-					return nil, fmt.Errorf("line %d: << needs a mapping or a list of mappings", n.Content[i].Line)
-				}
-				continue
-			}
-			tree[n.Content[i].Value] = v
-		}
-		return tree, nil
-	case yaml.SequenceNode:
-		list := make([]any, len(n.Content))
-		for i, item := range n.Content {
-			var err error
-			if list[i], err = value(item); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case yaml.ScalarNode:
-		return scalar(n)
+	text, err := wire.YAMLToJSON(resolve(n))
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("line %d: a value is missing", n.Line)
-}
-
-// merge adds the fields of one mapping, or of several, that a mapping lacks: the first one that has a field wins.
-func merge(into map[string]any, from any) bool {
-	sources, isList := from.([]any)
-	if !isList {
-		sources = []any{from}
-	}
-	for _, source := range sources {
-		fields, ok := source.(map[string]any)
-		if !ok {
-			return false
-		}
-		for key, inherited := range fields {
-			if _, own := into[key]; !own {
-				into[key] = inherited
-			}
-		}
-	}
-	return true
-}
-
-func scalar(n *yaml.Node) (any, error) {
-	switch n.ShortTag() {
-	case "!!null":
-		return nil, nil
-	case "!!bool":
-		var b bool
-		err := n.Decode(&b)
-		return b, err
-	case "!!int":
-		var i int64
-		if n.Decode(&i) == nil {
-			return i, nil
-		}
-		fallthrough
-	case "!!float":
-		var f float64
-		err := n.Decode(&f)
-		return f, err
-	case "!!binary":
-		return nil, fmt.Errorf("line %d: binary values have no form in JSON", n.Line)
-	}
-	return n.Value, nil
+	return Tree(text)
 }
 
 // Manifests returns the objects of a file as JSON: its documents, and the items of lists.
@@ -208,7 +140,7 @@ func appendObjects(objects [][]byte, line int, tree any) ([][]byte, error) {
 // plain returns an error of the YAML library in the form "line N: …".
 func plain(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) }
 
-// Tree returns JSON text as the values that value returns.
+// Tree returns JSON text as map[string]any, []any, string, bool, int64, float64 and nil.
 func Tree(text []byte) (tree any, err error) {
 	err = json.Unmarshal(text, &tree)
 	return tree, err

@@ -56,11 +56,10 @@ func Parse(path string, text []byte) (*File, []Problem) {
 	if err == nil {
 		r.root = doc.Content[0]
 		r.duplicates(r.root, "")
-		err = doc.Decode(new(any)) // of aliases
 	}
-	var tree any
+	var asJSON []byte
 	if err == nil {
-		tree, err = value(r.root)
+		asJSON, err = wire.YAMLToJSON(r.root)
 	}
 	if err != nil {
 		message, line := plain(err).Error(), 1
@@ -72,7 +71,7 @@ func Parse(path string, text []byte) (*File, []Problem) {
 		}
 		return f, []Problem{{Line: line, Column: 1, Message: "it is not YAML: " + message}}
 	}
-	r.check(tree)
+	r.check(asJSON)
 	if r.root.Kind == yaml.MappingNode {
 		r.file(f)
 	}

@@ -87,12 +87,11 @@ b: &b {kind: B, apiVersion: v1}
 		t.Errorf("got %q, %v", texts, err)
 	}
 	for text, want := range map[string]string{
-		"a: [":               "line 1: did not find expected node content",
-		"- a":                "line 1: this is no object: it has no apiVersion and kind",
-		"apiVersion: v1\n":   "line 1: an object has no kind",
-		"\n\nkind: Pod\n":    "line 3: an object has no apiVersion",
-		"a: !!binary aGk=\n": "line 1: binary values have no form in JSON",
-		"a: 1\n<<: [5]\n":    "line 2: << needs a mapping or a list of mappings",
+		"a: [":             "line 1: did not find expected node content",
+		"- a":              "line 1: this is no object: it has no apiVersion and kind",
+		"apiVersion: v1\n": "line 1: an object has no kind",
+		"\n\nkind: Pod\n":  "line 3: an object has no apiVersion",
+		"a: 1\n<<: [5]\n":  "map merge requires map or sequence of maps as the value",
 	} {
 		if _, err := Manifests([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v", text, err)
