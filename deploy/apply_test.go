@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,19 +144,20 @@ func TestUninstall(t *testing.T) {
     "annotations": {"shell-operator/format": "1"}},
    "data": {"example.com_f_configmaps": `+strconv.Quote(entry)+`}}]}`, "create", "-f", "-")
 
-	hook := filepath.Join(t.TempDir(), "hook")
-	if err := os.WriteFile(hook, []byte(`#!/bin/sh
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "hook"), []byte(`#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 echo '{operation: Sync, set: web, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: of-a-set}}]}' >"$KUBERNETES_PATCH_PATH"
 `), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run := exec.CommandContext(t.Context(), testenv.Binary(t), "run", hook, "--apply", "--kube-config", cluster.Kubeconfig,
-		"--namespace", namespace, "--instance", namespace+".shop-shell-operator")
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	cluster.Kubectl(t, "-n", namespace, "get", "configmap/of-a-set")
+	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: dir, Kubeconfig: cluster.Kubeconfig,
+		Args: []string{"--namespace", namespace, "--instance", namespace + ".shop-shell-operator", "--kubernetes-events=false"}})
+	until(t, "the set is applied", func() bool {
+		return cluster.Kubectl(t, "-n", namespace, "get", "configmap/of-a-set", "--ignore-not-found") != ""
+	})
+	op.Signal(syscall.SIGTERM)
+	op.Wait()
 
 	var spec struct {
 		Template struct {

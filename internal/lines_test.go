@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71825
-	testLines    = 66140
+	productLines = 71640
+	testLines    = 66416
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,17 +21,17 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3810,
+	"cmd/shell-operator":                 3748,
 	"docs":                               136,
 	"internal/app":                       2209,
 	"internal/console":                   1681,
 	"internal/debug":                     6523,
 	"internal/debug/history":             765,
-	"internal/dev":                       2538,
+	"internal/dev":                       2439,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2082,
+	"internal/dev/simulate":              2058,
 	"internal/dev/testfile":              1374,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,

@@ -38,12 +38,6 @@ func newRunFlags() runFlags {
 	return runFlags{f}
 }
 
-// used reports whether a simulation is asked for.
-func (f runFlags) used() (used bool) {
-	f.VisitAll(func(flag *pflag.Flag) { used = used || flag.Changed })
-	return used
-}
-
 // input returns the flags as a case of a test file. Paths are relative to the working directory.
 func (f runFlags) input(from string) (testfile.Input, error) {
 	here, err := filepath.Abs(".")
@@ -51,7 +45,11 @@ func (f runFlags) input(from string) (testfile.Input, error) {
 		return testfile.Input{}, err
 	}
 	keys := map[string]any{}
-	if from != "" {
+	switch from {
+	case "":
+	case "-":
+		keys["from"] = "/dev/stdin"
+	default:
 		keys["from"] = from
 	}
 	f.VisitAll(func(flag *pflag.Flag) {

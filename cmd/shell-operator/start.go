@@ -180,9 +180,9 @@ func (s *settings) installation() kube.Installation {
 // dev are the settings for commands without an operator.
 func (s *settings) dev() dev.Options {
 	return dev.Options{
-		HooksDir: s.HooksDir, Env: os.Environ(), HookEnv: s.HookEnv, Kubectl: s.Kubectl, Workers: s.Workers,
+		HooksDir: s.HooksDir, Env: os.Environ(), HookEnv: s.HookEnv, Workers: s.Workers,
 		JQLibraryPath: s.JQLibraryPath,
 		ConfigTimeout: s.ConfigTimeout, HookTimeout: s.HookTimeout, ContextsPerRun: int(s.contextsPerRun), SkipExistingV0: s.v0Existing == "skip",
-		Cluster: s.Cluster, Installation: s.installation(), Changes: s.Patches,
+		Cluster: s.Cluster,
 	}
 }

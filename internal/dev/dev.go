@@ -4,7 +4,7 @@
 //
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.
-//   - Only Try with Apply changes the cluster, and LoadObjects the one that its caller names. A cluster is optional unless it is named.
+//   - Only LoadObjects changes a cluster, the one that its caller names. RBAC reads one, if there is one.
 //   - Nothing is left behind: no process, no file, except the files of a ControlPlane, which are in one directory of the caller.
 //
 // Not attempted: to protect a ControlPlane against other users of the machine, or against a power cut.
@@ -17,7 +17,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -30,8 +29,6 @@ type Options struct {
 	HooksDir string
 	// Env is our environment, HookEnv are names and patterns of what hooks inherit of it; none means all.
 	Env, HookEnv []string
-	// Kubectl is a mode of package kubectl, for hooks that set none.
-	Kubectl string
 	// Workers lets hooks with settings.worker serve runs as workers.
 	Workers       bool
 	JQLibraryPath []string
@@ -41,10 +38,6 @@ type Options struct {
 	ContextsPerRun int
 	SkipExistingV0 bool
 	Cluster        kube.Options
-	// Installation names the operator whose hooks run.
-	Installation kube.Installation
-	// Changes are about the changes of the cluster that Try makes.
-	Changes apply.Settings
 }
 
 // prepare completes the environment of hooks. It returns a private directory, which the caller removes.

@@ -82,11 +82,11 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 		e.warn("the metrics: %s", w)
 	}
 	var changes []run.Change
-	if e.effects != nil {
+	if !e.CheckOnly {
 		changes, err = e.effects.Apply(ctx, log, h, out, turn, identify)
 		e.effects.Flush(ctx)
 	}
-	if err == nil || e.watched == nil { // of a Replay, also those that were rejected
+	if err == nil {
 		e.result.Patches = append(e.result.Patches, requests.Patches...)
 		e.result.Metrics = append(e.result.Metrics, requests.Metrics...)
 	}
@@ -101,7 +101,7 @@ func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *
 		e.learnPatches(patches)
 		e.result.Despite = slices.DeleteFunc(patches, func(p effect.Patch) bool { return !p.IgnoreHookError })
 	}
-	if e.effects == nil {
+	if e.CheckOnly {
 		return nil, nil
 	}
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, identify)

@@ -18,12 +18,8 @@ import (
 // trigger makes the events of the input, or the Synchronization of all bindings.
 func (s *simulation) trigger(ctx context.Context) error {
 	in := &s.in
-	if in.From != "" {
-		file, heads, err := s.readFrom()
-		if err != nil {
-			return err
-		}
-		return s.replay(ctx, file, heads)
+	if s.contexts != nil {
+		return s.replay(ctx)
 	}
 	if !in.Triggered() {
 		for i := range s.hook.Kubernetes {

@@ -17,27 +17,22 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// readFrom returns the binding contexts of Input.From.
-func (s *simulation) readFrom() (file []byte, heads []wire.ContextHead, err error) {
+// readFrom reads the binding contexts of Input.From, or those of a recording.
+func (s *simulation) readFrom() error {
+	if s.in.From == "" {
+		return nil
+	}
 	text, err := os.ReadFile(s.in.From)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the binding contexts: %w", err)
+		return fmt.Errorf("cannot read the binding contexts: %w", err)
 	}
-	if file, heads, err = s.openContexts(text); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", s.in.From, err)
-	}
-	return file, heads, nil
-}
-
-// openContexts returns binding contexts, or those of a recording.
-func (s *simulation) openContexts(text []byte) (file []byte, heads []wire.ContextHead, err error) {
 	if s.result.Recording, text, err = recording.Open(text); err != nil {
-		return nil, nil, err
+		return fmt.Errorf("%s: %w", s.in.From, err)
 	}
-	if file, heads, err = wire.ReadContexts(text); err != nil {
-		return nil, nil, fmt.Errorf("cannot use the binding context: %w", err)
+	if s.contexts, s.heads, err = wire.ReadContexts(text); err != nil {
+		return fmt.Errorf("%s: cannot use the binding context: %w", s.in.From, err)
 	}
-	return file, heads, nil
+	return nil
 }
 
 // contextObjects are the full objects of binding contexts: the last state of each.
@@ -83,14 +78,14 @@ func contextObjects(file []byte) (all []testfile.Manifest, err error) {
 }
 
 // replay runs the hook with given contexts.
-func (s *simulation) replay(ctx context.Context, file []byte, heads []wire.ContextHead) error {
-	s.result.Notes = append(s.result.Notes, unknownBindings(s.hook, heads)...)
+func (s *simulation) replay(ctx context.Context) error {
+	s.result.Notes = append(s.result.Notes, unknownBindings(s.hook, s.heads)...)
 	for i := range max(1, s.in.Attempts) {
 		out, result, err := s.runner.Try(ctx, run.Trial{
-			Hook: s.hook, Contexts: file, Attempt: s.result.Recording.FirstAttempt() + i, Stdout: discardLine, Stderr: discardLine,
+			Hook: s.hook, Contexts: s.contexts, Attempt: s.result.Recording.FirstAttempt() + i, Stdout: discardLine, Stderr: discardLine,
 		})
 		s.result.Usage = result.Usage
-		if invalid := s.readResult(out, resultRules(s.hook, heads, err != nil)); err == nil {
+		if invalid := s.readResult(out, resultRules(s.hook, s.heads, err != nil)); err == nil {
 			err = invalid
 		} else if invalid != nil {
 			s.warn("the result file is ignored: %v", invalid)
@@ -98,7 +93,7 @@ func (s *simulation) replay(ctx context.Context, file []byte, heads []wire.Conte
 		if err == nil {
 			var requests apply.Requests
 			if requests, err = apply.Check(s.hook, out, s.Filters); err == nil {
-				err = s.answered(heads[0], requests.Answers)
+				err = s.answered(s.heads[0], requests.Answers)
 			}
 			if err == nil {
 				_, err = simulatedEffects{s}.Apply(ctx, silent(), s.hook, out, nil, nil)

@@ -60,6 +60,9 @@ type simulation struct {
 	waiting   []*simulatedTask
 	// changes counts those of objects.
 	changes int
+	// contexts are those of Input.From, heads what the program knows of them.
+	contexts []byte
+	heads    []wire.ContextHead
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent map[string][]byte
 	result Result
@@ -72,8 +75,6 @@ type Options struct {
 	// Env is the environment of the hook but for what a simulation sets itself.
 	Env     []string
 	Timeout time.Duration
-	// KubectlEnv are environments of hooks by their kubectl mode; those without one have Env.
-	KubectlEnv map[string][]string
 	// Workers lets a worker serve the runs of a hook with settings.worker; ReadyTimeout limits its start.
 	Workers      bool
 	ReadyTimeout time.Duration
@@ -85,15 +86,13 @@ type Options struct {
 	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
 	Namespace string
 	Role      *Role
-	// Effects apply the operations of a Replay; nil means that they are only checked.
-	Effects *apply.Effects
+	// CheckOnly: operations are checked, and not applied.
+	CheckOnly bool
 }
 
 // Result is what came of a simulation.
 type Result struct {
-	Runs int
-	// Contexts is the number of binding contexts of a Replay.
-	Contexts       int
+	Runs           int
 	Err            error
 	Exit           int
 	Stdout, Stderr []string
@@ -194,6 +193,9 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 // Run runs a hook for an input. Errors are those of the input; what the hook does is in the result, which is nil if nothing was started.
 func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Result, error) {
 	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{}}
+	if err := s.readFrom(); err != nil {
+		return nil, err
+	}
 	s.serve()
 	env, err := s.environment()
 	if err != nil {
@@ -215,31 +217,29 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 		s.result.Sent, _ = s.effects.Sent()
 		s.result.Denied = s.permissions.denied(s.result.Sent)
 	}()
-	err = s.with(run.Options{Whole: true, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
-		Effects: simulatedEffects{s}, Observe: s.observe}, func() error {
-		s.runner.Add([]*hook.Hook{h})
-		if err := s.start(ctx); err != nil || s.permissions.missAny() { // the operator would not enable the bindings
-			return err
-		}
-		if err := s.trigger(ctx); err != nil {
-			return err
-		}
-		s.result.Calls, err = readCalls(s.callsFile())
-		return err
-	})
-	return &s.result, err
-}
-
-// Replay runs a hook once with binding contexts, or those of a recording. An error is one of the contexts.
-func Replay(ctx context.Context, h *hook.Hook, contexts []byte, o Options) (*Result, error) {
-	s := &simulation{Options: o, hook: h, effects: o.Effects}
-	s.serve()
-	file, heads, err := s.openContexts(contexts)
+	w, err := workspace.Open(workspace.Options{Dir: s.Dir, Log: silent()})
 	if err != nil {
 		return nil, err
 	}
-	s.result.Contexts = len(heads)
-	return &s.result, s.with(run.Options{KubectlEnv: o.KubectlEnv}, func() error { return s.replay(ctx, file, heads) })
+	defer w.Close()
+	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
+	defer pool.Close()
+	running := run.Options{Whole: true, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
+		Effects: simulatedEffects{s}, Observe: s.observe, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
+		Timeout: s.Timeout}
+	if s.Workers {
+		running.Workers = pool
+	}
+	s.runner = run.New(running)
+	s.runner.Add([]*hook.Hook{h})
+	if err := s.start(ctx); err != nil || s.permissions.missAny() { // the operator would not enable the bindings
+		return &s.result, err
+	}
+	if err := s.trigger(ctx); err != nil {
+		return &s.result, err
+	}
+	s.result.Calls, err = readCalls(s.callsFile())
+	return &s.result, err
 }
 
 // serve starts the simulated cluster.
@@ -250,22 +250,6 @@ func (s *simulation) serve() {
 	}
 	s.server = memory.New(server)
 	s.result.server = s.server
-}
-
-// with makes the runner, which is there for a function.
-func (s *simulation) with(o run.Options, do func() error) (err error) {
-	if o.Workspace, err = workspace.Open(workspace.Options{Dir: s.Dir, Log: silent()}); err != nil {
-		return err
-	}
-	defer o.Workspace.Close()
-	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
-	defer pool.Close()
-	if s.Workers {
-		o.Workers = pool
-	}
-	o.Executor, o.Log, o.Env, o.Timeout = simulatedExecutor{s, pool}, silent(), s.Env, s.Timeout
-	s.runner = run.New(o)
-	return do()
 }
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -329,12 +313,8 @@ func (s *simulation) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.in.From != "" {
-		file, _, err := s.readFrom()
-		if err != nil {
-			return err
-		}
-		if manifests, err = contextObjects(file); err != nil {
+	if s.contexts != nil {
+		if manifests, err = contextObjects(s.contexts); err != nil {
 			return err
 		}
 	}
@@ -349,6 +329,11 @@ func (s *simulation) start(ctx context.Context) error {
 		}
 	}
 	if err := s.learn(known...); err != nil {
+		return err
+	}
+	if s.contexts != nil { // they are what the bindings would make
+		err := s.create(manifests)
+		s.server.Changes()
 		return err
 	}
 	if err := s.learnBindings(); err != nil {
