@@ -93,7 +93,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	return report, withoutOutput(asked.Hook, errors.Join(result.Failed, result.Err))
 }
 
-// trigger chooses the first run of a hook that has one without objects and requests. By default that is the Synchronization of all bindings.
+// trigger chooses the first run of a hook without objects and requests. By default it is the Synchronization of all bindings.
 func trigger(in *testfile.Input, h *hook.Hook) (notes []string) {
 	switch {
 	case h.OnStartup != nil:
