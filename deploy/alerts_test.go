@@ -54,8 +54,8 @@ type dashboard struct {
 	}
 }
 
-// TestMetricsExist: each metric of the alerts and the dashboard is in the reference of metrics, or is one of the process; all
-// expressions parse, and those of the dashboard select the operators that are chosen at its top.
+// TestMetricsExist: each metric of the alerts and the dashboard is in the reference of metrics, with the labels that are selected, or is
+// one of the process; all expressions parse, and those of the dashboard select the operators that are chosen at its top.
 func TestMetricsExist(t *testing.T) {
 	var alerts struct {
 		Groups []struct {
@@ -101,6 +101,16 @@ func TestMetricsExist(t *testing.T) {
 		if !strings.Contains(reference, "| `"+name+"` |") && !strings.Contains(reference, "| `"+family+"` | histogram") &&
 			!strings.HasPrefix(name, "process_") && !strings.HasPrefix(name, "go_") {
 			t.Errorf("%s is not in docs/reference/metrics.md", name)
+		}
+	}
+	selectors := regexp.MustCompile(`(\w*shell_operator_\w+)\{([^}]*)\}`)
+	for _, selector := range selectors.FindAllStringSubmatch(strings.Join(expressions, "\n"), -1) {
+		family := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(selector[1], "")
+		row := regexp.MustCompile("\\| `(" + selector[1] + "|" + family + ")` \\| [cgh].*").FindString(reference)
+		for _, m := range regexp.MustCompile(`(\w+) *(=~|!~|!=|=)`).FindAllStringSubmatch(selector[2], -1) {
+			if m[1] != "namespace" && m[1] != "job" && !strings.Contains(row, "`"+m[1]+"`") {
+				t.Errorf("%s has no label %s", selector[1], m[1])
+			}
 		}
 	}
 	for _, name := range []string{"admission_reviews_total", "conversion_reviews_total", "hooks_rejected", "hook_run_errors_total"} {
