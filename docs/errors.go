@@ -38,7 +38,7 @@ var Errors = sync.OnceValue(func() (all []Error) {
 	return all
 })
 
-// CodeOf returns the code of a message: that of the row with the longest text that the message has. It is empty if there is none.
+// CodeOf returns the code of a message: from the row with the longest text that the message has. It is empty if there is none.
 func CodeOf(message string) (code string) {
 	longest := 0
 	for _, e := range Errors() {

@@ -245,7 +245,7 @@ func (s schema) children() map[string]schema {
 	for _, a := range s.alternatives() {
 		maps.Copy(all, a.children())
 	}
-	if values, ok := s.node["additionalProperties"].(map[string]any); ok { // those of each value
+	if values, ok := s.node["additionalProperties"].(map[string]any); ok { // the keys of each value
 		maps.Copy(all, s.at(values).children())
 	}
 	return all

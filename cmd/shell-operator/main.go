@@ -90,6 +90,6 @@ const (
 	exitOK       = 0
 	exitError    = 1
 	exitNoAnswer = 2
-	// exitNoRun is that of a simulation in which no event caused a run.
+	// exitNoRun ends a simulation in which no event caused a run.
 	exitNoRun = 3
 )

@@ -70,7 +70,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 	return cmd
 }
 
-// testPaths are those of the arguments, or the hooks directory and the directory tests beside it.
+// testPaths returns the arguments, or the hooks directory and the directory tests beside it.
 func (s *settings) testPaths(args []string) []string {
 	if len(args) > 0 {
 		return args

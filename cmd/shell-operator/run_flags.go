@@ -68,7 +68,7 @@ func (f runFlags) input(from string) (testfile.Input, error) {
 	return testfile.FromFlags(here, keys)
 }
 
-// valueOf is the value of a flag as that of a key in a test file.
+// valueOf returns the value of a flag in the form of its key in a test file.
 func valueOf(flag *pflag.Flag) (any, error) {
 	texts := []string{flag.Value.String()}
 	list, isList := flag.Value.(pflag.SliceValue)

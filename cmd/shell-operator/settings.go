@@ -34,7 +34,7 @@ type settings struct {
 	debugSocket, debugHTTP string
 	// debugSocketChosen reports that the path of the socket was set.
 	debugSocketChosen bool
-	// level is that of the log, once there is a logger.
+	// level is the level of the log, once there is a logger.
 	level *slog.LevelVar
 
 	env  map[string]string

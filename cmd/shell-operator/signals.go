@@ -39,7 +39,7 @@ func signals(again func(syscall.Signal)) (context.Context, context.CancelFunc) {
 // ends the reader, too: neither counts as a second signal.
 func endUnseen(end func()) {
 	closed, broken := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE) // also that of a connection
+	signal.Notify(broken, syscall.SIGPIPE) // also for a connection
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(closed, syscall.SIGHUP)
 	}

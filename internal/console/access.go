@@ -23,7 +23,7 @@ const tokenLasts = time.Minute
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// access decides which requests are answered: those of the browser that was opened with a token.
+// access decides which requests are answered: the browser that was opened with a token sends them.
 type access struct {
 	// host is the address that is listened on, with its port. base is the random path of all pages.
 	host, base string
@@ -33,7 +33,7 @@ type access struct {
 
 	mu     sync.Mutex
 	tokens map[string]*token
-	// sessions are those of the browsers that were opened, by their cookies.
+	// sessions are the browsers that were opened, by their cookies.
 	sessions map[string]session
 	// reused is called when a token was used twice.
 	reused func()
@@ -53,7 +53,7 @@ type session struct {
 	end context.CancelFunc
 }
 
-// newAccess is that of the console that listens on an address.
+// newAccess returns the access to a console that listens on an address.
 func newAccess(address string, now func() time.Time) *access {
 	return &access{host: address, base: "/" + strings.ToLower(rand.Text()), now: now, crossSite: http.NewCrossOriginProtection(),
 		formLimit: formLimit, tokens: map[string]*token{}, sessions: map[string]session{}, reused: func() {}}
@@ -245,7 +245,7 @@ func (a *access) signedIn(pages http.Handler) http.Handler {
 	})
 }
 
-// session returns that of a cookie.
+// session returns the session of a cookie.
 func (a *access) session(cookies []*http.Cookie) (found session, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

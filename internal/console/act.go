@@ -90,7 +90,7 @@ func (c *Console) would(r *http.Request, d *actData) error {
 	return err
 }
 
-// times of the day are those of the request.
+// timeOfDay finds the times of a dry run, which are the times of the request.
 var timeOfDay = regexp.MustCompile(`\b[0-9]{2}:[0-9]{2}:[0-9]{2}\b`)
 
 // seen is a digest of what a person was shown.

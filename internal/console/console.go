@@ -29,11 +29,11 @@ type Options struct {
 	Operator Operator
 	// Timeout is the time limit of an answer; 10 s if it is 0.
 	Timeout time.Duration
-	// Version is that of the console.
+	// Version is the version of the console.
 	Version string
-	// Flags end the commands on pages, such as that of the socket.
+	// Flags end the commands on pages, such as the flag of the socket.
 	Flags string
-	// Routes are those of the operator that have commands: pages show their lists and offer their actions.
+	// Routes are the routes of the operator with commands: pages show their lists and offer their actions.
 	Routes []debug.Route
 	// Listen is a loopback address and a port, 0 for a free one.
 	Listen string

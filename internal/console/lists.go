@@ -44,7 +44,7 @@ func (c *Console) route(method, path string) *debug.Route {
 	return nil
 }
 
-// actionRoute is that of an action: "queue/retry" is /queue/*/retry.
+// actionRoute returns the route of an action: "queue/retry" is /queue/*/retry.
 func (c *Console) actionRoute(name string) *debug.Route {
 	of, verb, _ := strings.Cut(name, "/")
 	if r := c.route(http.MethodPost, "/"+name); r != nil {

@@ -115,8 +115,8 @@ func (c *Console) streamLive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// entries sends those of a tail that pass the filter, until it ends. What has come together is one message: a browser renders a hundred
-// lines as fast as one. It returns an error of the browser.
+// entries sends the entries of a tail that pass the filter, until it ends. What has come together is one message: a browser renders a
+// hundred lines as fast as one. It returns an error of the browser.
 func (c *Console) entries(s *stream, d *liveData, body io.ReadCloser) error {
 	defer body.Close()
 	var b bytes.Buffer

@@ -26,9 +26,9 @@ var assets embed.FS
 
 // page is one that is about to be rendered.
 type page struct {
-	// Title is that of the page, Path its address below the base.
+	// Title is the title of the page, Path its address below the base.
 	Title, Path string
-	// Status is that of the operator, for the header; nil if the page has not read it. To is a page that is opened instead.
+	// Status is the status of the operator, for the header; nil if the page has not read it. To is a page that is opened instead.
 	Status *debug.Status
 	To     string
 	// content is the template of its content, Data what that shows.
@@ -157,7 +157,7 @@ type shown struct {
 	Answered bool
 	// Fresh is what the page would show without Lost: nothing yet.
 	Fresh bool
-	// Query is that of the address, for requests that repeat it.
+	// Query is the query of the address, for requests that repeat it.
 	Query string
 }
 
@@ -200,7 +200,7 @@ func (c *Console) shown(r *http.Request, p page, err error) (s shown, _ error) {
 		if s.Title == "" {
 			s.Title = "No answer"
 		}
-	case err != nil && r.Header.Get("HX-Request") != "": // such as that of an operator that has started again, and loads its hooks
+	case err != nil && r.Header.Get("HX-Request") != "": // such as the refusal of an operator that has started again, and loads its hooks
 		s.Lost, s.Answered = problemOf(err), true
 	case err != nil:
 		s.content, s.Data = "problem", problemOf(err)

@@ -15,7 +15,7 @@ import (
 type runData struct {
 	history.Run
 	Span span
-	// Previous and Next are those of the history of the hook.
+	// Previous and Next are the neighbours of the run in the history of the hook.
 	Previous, Next string
 	// Contexts are the first ones, and Left is how many follow. NoContexts is why there are none.
 	Contexts   []shownContext

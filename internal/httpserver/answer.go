@@ -12,7 +12,7 @@ import (
 
 // Call is a request that a hook answers. All fields are required.
 type Call[A any] struct {
-	// Limits are those of the handler, Key is the hook, or what else they count by.
+	// Limits are the limits of the handler, Key is the hook, or what else they count by.
 	Limits *Limits
 	Key    any
 	// Limit is how long the request may take.

@@ -31,7 +31,7 @@ func logRequests(log *slog.Logger, component string, next http.Handler) http.Han
 	})
 }
 
-// fields are those of the record of a request.
+// fields returns the fields of the record of a request.
 func (r *Response) fields(component string, req *http.Request, start time.Time) []any {
 	return []any{"operator.component", component, "http_method", Text(req.Method), "uri", Text(req.RequestURI),
 		"resp_status", r.Status, "resp_bytes_length", r.Bytes, "resp_elapsed_ms", float64(time.Since(start).Microseconds()) / 1000}

@@ -29,7 +29,7 @@ const (
 	LevelFatal = slog.LevelError + 4
 )
 
-// LogOptions are those of a logger.
+// LogOptions configure a logger.
 type LogOptions struct {
 	// Level is the lowest level that is logged; nil means info. It may be changed at any time.
 	Level slog.Leveler
@@ -59,7 +59,7 @@ func NewLogger(w io.Writer, o LogOptions) *slog.Logger {
 	return slog.New(&handler{sink: sink})
 }
 
-// levels are those of records, the lowest first.
+// levels are the levels of records, the lowest first.
 var levels = []struct {
 	name  string
 	level slog.Level
@@ -138,7 +138,7 @@ func RouteStderr(log *slog.Logger) (restore func()) {
 	}
 }
 
-// klogVerbosity is that of whole requests and responses. The verbosity n of klog is level -n, which is below trace.
+// klogVerbosity logs whole requests and responses. The verbosity n of klog is level -n, which is below trace.
 const klogVerbosity = 10
 
 // record is a log record with all its fields.

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricsOptions are those of Metrics. All fields may be left out.
+// MetricsOptions configure Metrics. All fields may be left out.
 type MetricsOptions struct {
 	// Registry receives the metrics; it may be nil.
 	Registry prometheus.Registerer
@@ -101,7 +101,7 @@ func (m *Metrics) observe(name string, took time.Duration, labels ...string) {
 	m.histograms[name].WithLabelValues(valid(labels)...).Observe(took.Seconds())
 }
 
-// valid makes the values of labels UTF-8. Names of hooks are those of files, which need not be.
+// valid makes the values of labels UTF-8. Names of hooks are names of files, which need not be.
 func valid(labels []string) []string {
 	for i := range labels {
 		labels[i] = strings.ToValidUTF8(labels[i], "\uFFFD")

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Names are those of the operator's own metrics: the prefix of all.
+// Names is the prefix of the names of the operator's own metrics.
 type Names string
 
 // Set sets the value of a series; it is called once for each, with the values of the labels.

@@ -30,7 +30,7 @@ type TracingOptions struct {
 	Token string
 	// CA is a file with certificates that replace the system's roots.
 	CA string
-	// Instance is the name of this process, such as that of its Pod.
+	// Instance is the name of this process, such as the name of its Pod.
 	Instance string
 	Log      *slog.Logger
 }

@@ -35,7 +35,7 @@ type Options struct {
 	Client rest.Interface
 	// Instance reports the Events if there is no Pod.
 	Instance string
-	// Pod is that of the operator. Without a Name it has no Events.
+	// Pod is the operator's own Pod. Without a Name it has no Events.
 	Pod Reference
 	// NoFailures publishes nothing about failing hooks.
 	NoFailures bool
@@ -79,7 +79,7 @@ type Recorder struct {
 	lines map[series]*line
 	// created is the number of lines so far.
 	created int
-	// limits are those of objects with Events of hooks.
+	// limits bound the Events of hooks about each object.
 	limits map[Reference]*rate.Limiter
 	// failing are the queues in which a hook fails now.
 	failing map[string]map[string]bool
@@ -151,7 +151,7 @@ func (r *Recorder) Failed(hook, queue, note string) {
 	r.own(hook, "Warning", "HookFailed", note)
 }
 
-// Exhausted receives a task that failed for the last time. The note is public, as that of Failed.
+// Exhausted receives a task that failed for the last time. The note is public, as for Failed.
 func (r *Recorder) Exhausted(hook, note string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

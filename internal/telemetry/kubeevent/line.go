@@ -17,7 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// line is one Event: something that happened, once or several times. Its Note is that of the first time: the API does not allow changes of
+// line is one Event: something that happened, once or several times. Its Note is from the first time: the API does not allow changes of
 // it.
 type line struct {
 	Event
@@ -28,7 +28,7 @@ type line struct {
 	count, reported int
 	// number counts all Events so far.
 	number int
-	// name is that of the Event; empty before the first attempt to create it. exists reports that one has succeeded.
+	// name is the name of the Event; empty before the first attempt to create it. exists reports that one has succeeded.
 	name   string
 	exists bool
 	// notBefore is when it may be written again.
@@ -111,7 +111,7 @@ func (s *sender) create(ctx context.Context, path []string, l *line) error {
 	return s.Client.Post().AbsPath(path...).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 }
 
-// eventName is that of an Event about an object. Names of some kinds, such as roles, cannot be part of it.
+// eventName returns a name for an Event about an object. Names of some kinds, such as roles, cannot be part of it.
 func eventName(object, kind string, now time.Time) string {
 	name := fmt.Sprintf("%s.%x", object, now.UnixNano())
 	if len(content.IsDNS1123Subdomain(name)) > 0 {
