@@ -13,8 +13,6 @@ type follower struct {
 	watcher *Watcher
 	monitor *monitor
 	base    scope
-	// generation is that of the monitor's subscriptions.
-	generation int
 	// subs is by namespace. Only the goroutine of the stream of namespaces uses it.
 	subs map[string][]*subscription
 }
@@ -56,7 +54,7 @@ func (f *follower) add(namespace string) {
 		return
 	}
 	scopes := narrow(f.base, []string{namespace}, f.monitor.binding.Names)
-	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.generation, f.monitor, plan{scopes: scopes}, true)
+	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, plan{scopes: scopes}, true)
 }
 
 func (f *follower) drop(namespace string) {

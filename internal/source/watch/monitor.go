@@ -73,11 +73,9 @@ type monitor struct {
 	// filled is closed when the initial list is complete.
 	filled chan struct{}
 
-	// replan is called when other requests may serve the binding: its kind is not served, or a wider watch is forbidden.
-	replan func(troubleKind)
-	// Of an optional binding: vanished ends the wait for its initial list, doubt waits until it is known whether its kind is gone.
+	// Of an optional binding: vanished ends the wait for its initial list, doubt is called when its kind is not served.
 	vanished context.CancelCauseFunc
-	doubt    func(run context.Context)
+	doubt    func()
 
 	// order serializes changes of the set together with the events that they make. It is locked before mu, and held while the sink stores
 	// an event: a slow disk must not delay snapshots.
@@ -116,11 +114,6 @@ type monitor struct {
 	total, recent Changes
 	// subs are all subscriptions of the binding, including that of a follower. What others deliver is ignored.
 	subs map[*subscription]bool
-	// retired are subscriptions that were replaced. Their objects stay until nothing is awaited.
-	retired map[*subscription]bool
-	// generation counts replacements of all subscriptions.
-	generation int
-
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing
 
@@ -168,7 +161,7 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
 		awaited:  map[*subscription]bool{},
-		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, retired: map[*subscription]bool{}, failures: newFilterFailures(),
+		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, failures: newFilterFailures(),
 	}
 }
 
@@ -228,32 +221,15 @@ func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object
 	return result
 }
 
-// expect awaits a list of sub. It returns false if the binding was disabled, or started another generation.
-func (m *monitor) expect(sub *subscription, generation int) bool {
+// expect awaits a list of sub. It returns false if the binding was disabled.
+func (m *monitor) expect(sub *subscription) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.phase == ended || generation != m.generation {
+	if m.phase == ended {
 		return false
 	}
 	m.subs[sub], m.awaited[sub] = true, true
 	return true
-}
-
-// retire starts a generation, and returns the subscriptions of the last one, which are ignored from now on.
-func (m *monitor) retire() (generation int, old []*subscription) {
-	m.order.Lock()
-	defer m.order.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.generation++
-	for sub := range m.subs {
-		m.retired[sub] = true
-		old = append(old, sub)
-	}
-	clear(m.subs)
-	clear(m.awaited)
-	clear(m.troubles)
-	return m.generation, old
 }
 
 // arrived records that sub has delivered a list, or is not waited for. It requires mu.
@@ -268,11 +244,6 @@ func (m *monitor) arrived(sub *subscription) {
 
 // complete records that all lists have been delivered. It requires mu.
 func (m *monitor) complete() {
-	if len(m.retired) > 0 {
-		m.dropAll(func(_ string, it item) bool { return m.retired[it.from] })
-		m.dismissAll(func(l *change) bool { return m.retired[l.sub] })
-		clear(m.retired)
-	}
 	if m.phase == filling {
 		m.phase = locked
 		close(m.filled)
@@ -706,12 +677,6 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		m.mu.Unlock()
 		return
 	}
-	replan := m.replan
-	if kind == forbidden && sub.wider() && replan != nil {
-		m.mu.Unlock()
-		replan(kind)
-		return
-	}
 	key := requestKey{sub.stream, verb}
 	before := m.troubles[key].kind
 	if kind == noTrouble {
@@ -722,8 +687,8 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	m.settleWaits()
 	m.mu.Unlock()
 
-	if kind == notServed && replan != nil {
-		replan(kind)
+	if kind == notServed && m.doubt != nil {
+		m.doubt()
 	}
 	if sub.optional && verb == "list" && (kind == forbidden || kind == notServed) {
 		if awaited { // or this would wait for a sink, and delay other bindings

@@ -214,6 +214,21 @@ func (w *Watcher) enableLater(ctx, run context.Context, a address) {
 	}
 }
 
+// doubter returns a function that begins to find out whether the kind of an optional binding is gone, unless that is being done.
+func (w *Watcher) doubter(ctx context.Context, m *monitor) func() {
+	busy := make(chan struct{}, 1)
+	return func() {
+		select {
+		case busy <- struct{}{}:
+			w.spawn(func(run context.Context) {
+				w.doubt(ctx, run, m)
+				<-busy
+			})
+		default:
+		}
+	}
+}
+
 // doubt waits until it is known whether the kind of an optional binding is gone, and then delivers that.
 func (w *Watcher) doubt(ctx, run context.Context, m *monitor) {
 	inBoth, cancel := context.WithCancel(ctx)

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -51,75 +50,6 @@ func TestFailedAccessReviewIsRepeated(t *testing.T) {
 			t.Errorf("reported afterwards: %q", troubles)
 		}
 	})
-}
-
-// A watch that is wider than the binding falls back to narrow ones when it is forbidden. The hook receives nothing of it.
-func TestForbiddenWideWatchFallsBack(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	all := someNamespaces(t, c, 5)
-	group := all[0] + ".example.com"
-	crd(t, c, group, "Thing", "Namespaced", "v1")
-	user := "user-" + all[0]
-	for _, ns := range all {
-		custom(t, c, group+"/v1", "Thing", ns, "a")
-		allow(t, c, user, ns, group, "things", "get", "list", "watch")
-	}
-	allow(t, c, user, "", group, "things", "get", "list", "watch")
-	c.UntilAllowed(t, user, "default", "list", "things."+group)
-	proxy, kubeconfig := testenv.NewProxy(t, c, c.Kubeconfig)
-	o := observe(t, kubeconfig, as(user))
-	h := o.unlocked(bindings("wide", hook.Kubernetes{APIVersion: group + "/v1", Kind: "Thing", Namespaces: inNamespaces(all...)}))
-	if n := o.Streams(); n != 1 {
-		t.Fatalf("%d streams", n)
-	}
-	proxy.Cut()
-	name := fmt.Sprintf("%s-things.%s", user, group)
-	c.Kubectl(t, "delete", "clusterrolebinding/"+name)
-	c.UntilDenied(t, user, "default", "list", "things."+group)
-	c.Kubectl(t, "-n", all[1], "delete", "thing."+group, "a")
-	proxy.Restore()
-	o.expect("Deleted " + all[1] + "/a") // and nothing else
-	for _, ns := range all {
-		custom(t, c, group+"/v1", "Thing", ns, "b")
-		o.expect("Added " + ns + "/b")
-	}
-	if n := o.Streams(); n != len(all) {
-		t.Errorf("%d streams", n)
-	}
-	if log := o.log(); strings.Contains(log, "ClusterRole") || !strings.Contains(log, "narrower ones replace it") {
-		t.Errorf("the log is\n%s", log)
-	}
-	if troubles := o.Troubles(h, 0); len(troubles) > 0 {
-		t.Errorf("reported afterwards: %q", troubles)
-	}
-}
-
-// A binding without apiVersion follows its kind to another version.
-func TestVersionOfKindChanges(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	group := ns + ".example.com"
-	kind := "Moving" + strings.ReplaceAll(ns, "-", "")
-	crd(t, c, group, kind, "Namespaced", "v1")
-	custom(t, c, group+"/v1", kind, ns, "a")
-	o := observe(t, c.Kubeconfig)
-	h := o.unlocked(bindings("any",
-		hook.Kubernetes{Kind: kind, Namespaces: inNamespaces(ns)},
-		hook.Kubernetes{Kind: kind, Namespaces: hook.Namespaces{ByLabels: true, Labels: "kubernetes.io/metadata.name=" + ns}},
-	))
-	schema := `"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}`
-	c.Kubectl(t, "patch", "crd", strings.ToLower(kind)+"s."+group, "--type=merge", "-p",
-		`{"spec":{"versions":[{"name":"v1","served":false,"storage":false,`+schema+`},{"name":"v2","served":true,"storage":true,`+schema+`}]}}`)
-	custom(t, c, group+"/v2", kind, ns, "b")
-	o.expectAnyOrder("Added "+ns+"/b", "Added "+ns+"/b")
-	for i := range h.Kubernetes {
-		o.sees(h, i, ns+"/a", ns+"/b")
-		if troubles := o.Troubles(h, i); len(troubles) > 0 {
-			t.Errorf("binding %d reports %q", i, troubles)
-		}
-	}
 }
 
 // A namespace that is named and does not exist is worth one warning.

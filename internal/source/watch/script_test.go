@@ -145,7 +145,7 @@ func (w *stage) do(words []string) {
 	case "join":
 		for _, stream := range args {
 			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn}
-			b.monitor.expect(b.subs[stream], 0)
+			b.monitor.expect(b.subs[stream])
 		}
 		for _, stream := range args {
 			w.feed(stream).join(b.subs[stream])

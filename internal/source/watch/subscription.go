@@ -116,9 +116,6 @@ func (s *subscription) wants(o *object) bool {
 	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
 }
 
-// wider reports whether the stream is wider than the binding.
-func (s *subscription) wider() bool { return s.only != nil || s.onlyIn != nil }
-
 // join makes the subscription wait for a list of the stream.
 func (s *subscription) join(from *stream) {
 	s.mu.Lock()

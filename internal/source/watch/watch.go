@@ -262,9 +262,8 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 	if !res.Namespaced && (b.Namespaces.ByLabels || len(b.Namespaces.Names) > 0) {
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
 	}
-	m.replan = w.replanner(m, res)
 	if b.Optional {
-		m.vanished, m.doubt = vanished, func(run context.Context) { w.doubt(hookEnds, run, m) }
+		m.vanished, m.doubt = vanished, w.doubter(hookEnds, m)
 	}
 	muted := w.place(m, nil)
 	w.follow(m, p)
@@ -315,57 +314,15 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 	return nil
 }
 
-// follow subscribes a binding as planned, in place of its subscriptions so far.
+// follow subscribes a binding as planned.
 func (w *Watcher) follow(m *monitor, p plan) {
-	generation, old := m.retire()
 	c := consumer(m)
 	if p.byLabels {
-		c = &follower{watcher: w, monitor: m, base: p.base, generation: generation, subs: map[string][]*subscription{}}
+		c = &follower{watcher: w, monitor: m, base: p.base, subs: map[string][]*subscription{}}
 	}
-	w.subscribe(m, generation, c, p, false)
+	w.subscribe(m, c, p, false)
 	if len(p.scopes) == 0 { // all its namespaces belong to other shards
 		m.update(m.complete)
-	}
-	for _, sub := range old {
-		w.leave(sub)
-	}
-}
-
-// replanner returns a function that finds other subscriptions for a binding, one attempt at a time: narrow ones after a wider one was
-// forbidden, and those for another version or scope of its kind when it is not served as res any more.
-func (w *Watcher) replanner(m *monitor, res kube.Resource) func(troubleKind) {
-	busy := make(chan struct{}, 1)
-	replan := func(ctx context.Context, kind troubleKind) {
-		defer func() { <-busy }()
-		if kind == forbidden {
-			m.log.Info("A watch that is wider than the binding is forbidden: narrower ones replace it")
-			w.follow(m, w.narrowPlan(m, res))
-			return
-		}
-		found, err := w.resolver.ResolveAgain(ctx, m.binding.APIVersion, m.binding.Kind, "list", "watch")
-		if err != nil && m.doubt != nil && errors.As(err, new(*kube.UnknownKindError)) {
-			m.doubt(ctx)
-		}
-		if err != nil || found == res {
-			return
-		}
-		m.setResource(found)
-		p, err := w.plan(ctx, m, found)
-		if err != nil {
-			m.setResource(res)
-			return // the API server refuses the old requests again, and we are back
-		}
-		m.log.Info("The kind is served differently: the binding follows", "before", res.GroupVersionResource.String(),
-			"now", found.GroupVersionResource.String())
-		res = found
-		w.follow(m, p)
-	}
-	return func(kind troubleKind) {
-		select {
-		case busy <- struct{}{}:
-			w.spawn(func(ctx context.Context) { replan(ctx, kind) })
-		default:
-		}
 	}
 }
 
@@ -439,12 +396,12 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 }
 
 // subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together.
-func (w *Watcher) subscribe(m *monitor, generation int, c consumer, p plan, optional bool) []*subscription {
+func (w *Watcher) subscribe(m *monitor, c consumer, p plan, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
 		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional,
 			selection: p.scopes[i].selection()}
-		if !m.expect(subs[i], generation) {
+		if !m.expect(subs[i]) {
 			return nil
 		}
 	}

@@ -208,7 +208,7 @@ type waitStage struct {
 func newWaitStage() *waitStage {
 	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 	sub := &subscription{consumer: m, stream: &stream{}, selection: "all"}
-	m.expect(sub, 0)
+	m.expect(sub)
 	m.processed(sub, 10, true)
 	return &waitStage{m, sub, &bindingSet{monitors: map[address]*monitor{m.address: m}}}
 }
@@ -300,7 +300,7 @@ func TestDelivers(t *testing.T) {
 		if row.only != "" {
 			sub.only = map[string]bool{row.only: true}
 		}
-		m.expect(sub, 0)
+		m.expect(sub)
 		m.replace(sub, []entry{{object: &object{key: objectKey("n", "had"), namespace: "n", name: "had", uid: "7"}}})
 		set := &bindingSet{monitors: map[address]*monitor{m.address: m}}
 		got := set.Delivers(m.hook, effect.Answered{Resource: "configmaps", Kind: "ConfigMap",
