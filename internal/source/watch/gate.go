@@ -42,9 +42,8 @@ type gate struct {
 	settled chan struct{}
 	// floors are the versions, by key, after the removal of the finalizer, until the watch has passed them: older states are outdated.
 	floors map[string]floor
-	// forbidden is why no finalizer can be added; no request to add one is sent before paused.
-	forbidden string
-	paused    time.Time
+	// paused: the permission to add the finalizer was missing, no request to add one is sent before.
+	paused time.Time
 	// trouble is why the binding cannot have its finalizer.
 	trouble string
 
@@ -357,9 +356,6 @@ func (m *monitor) answeredAdd(c *change, err error) {
 	case m.phase >= muted:
 		return
 	}
-	if g.forbidden != "" && !kube.IsPermissionMissing(err) {
-		m.allowed()
-	}
 	switch {
 	case g.lacking[c.key] != c: // the watch was faster
 	case err == nil:
@@ -368,11 +364,11 @@ func (m *monitor) answeredAdd(c *change, err error) {
 	case apierrors.IsNotFound(err): // the watch reports the deletion
 		g.settle(c)
 	case kube.IsPermissionMissing(err):
-		g.forbidden, g.paused = g.missing("no permission to add the finalizer", c), time.Now().Add(forbiddenDelay)
-		if m.hold != holdForbidden {
-			m.hold = holdForbidden
-			m.logLater(slog.LevelError, "Cannot add the finalizer, the binding delivers nothing until then", "error", g.forbidden)
+		c.err = g.missing("no permission to add the finalizer", c)
+		if time.Since(g.paused) > forbiddenDelay { // and not for each object, or each attempt
+			m.logLater(slog.LevelError, "Cannot add the finalizer, objects are not delivered until then", "error", c.err)
 		}
+		g.paused = time.Now().Add(forbiddenDelay)
 		g.todo.AddAfter(c.request, forbiddenDelay)
 	default:
 		m.failed(c, "Cannot add the finalizer, the object is not delivered until then", err.Error())
@@ -382,16 +378,6 @@ func (m *monitor) answeredAdd(c *change, err error) {
 			delete(m.keys, c.key)
 			g.settle(c)
 		}
-	}
-}
-
-// allowed ends the pause of requests and events: the permission is not missing any more.
-func (m *monitor) allowed() {
-	g := m.gate
-	m.logLater(slog.LevelInfo, "The finalizer can be added again")
-	g.forbidden, g.paused, m.hold = "", time.Time{}, holdNone
-	for _, key := range slices.Sorted(maps.Keys(g.lacking)) {
-		g.todo.Add(g.lacking[key].request)
 	}
 }
 
@@ -475,7 +461,7 @@ func (g *gate) troubles() (texts []string) {
 	if g == nil {
 		return nil
 	}
-	for _, text := range []string{g.trouble, g.forbidden, g.unfound} {
+	for _, text := range []string{g.trouble, g.unfound} {
 		if text != "" {
 			texts = append(texts, text)
 		}

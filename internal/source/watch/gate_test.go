@@ -36,7 +36,7 @@ func TestLogsWithoutLock(t *testing.T) {
 		c := &change{request: request{key: o.key, remove: true}}
 		m.answeredRemoval(c, w.text("x/a#1:t").json, err)
 	}
-	if records != 6 {
+	if records != 4 {
 		t.Errorf("%d records", records)
 	}
 }

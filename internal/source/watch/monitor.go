@@ -40,17 +40,6 @@ const (
 	ended
 )
 
-// hold is why a monitor delivers no events in a phase in which it would.
-type hold int
-
-const (
-	holdNone hold = iota
-	// holdStandby: the objects follow the cluster without events, for days if need be.
-	holdStandby
-	// holdForbidden: the permission to add the finalizer is missing, events are held until it is granted.
-	holdForbidden
-)
-
 // monitor has the objects of one kubernetes binding and decides whether their changes are events.
 type monitor struct {
 	address
@@ -105,8 +94,9 @@ type monitor struct {
 	// awaited are the subscriptions that have not delivered a list.
 	awaited map[*subscription]bool
 	phase   phase
-	hold    hold
-	// held are the events since the last snapshot for a Synchronization, or since holdForbidden. Empty otherwise.
+	// resting: on a standby the objects follow the cluster without events, for days if need be.
+	resting bool
+	// held are the events since the last snapshot for a Synchronization, until the phase is open.
 	held event.Log
 	// troubles are the requests that fail now.
 	troubles map[requestKey]failure
@@ -258,7 +248,7 @@ func (m *monitor) update(change func()) {
 	m.locked(func() {
 		change()
 		n = m.items.Len()
-		if m.delivers() {
+		if m.phase == open {
 			held, m.held = m.held, held
 		}
 	})
@@ -469,9 +459,9 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 		m.undelivered(watch, e, "another shard has the object")
 	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
-	case m.hold == holdStandby && m.division.rests:
+	case m.resting && m.division.rests:
 		m.undelivered(watch, e, "the hook runs on shard 0")
-	case m.hold == holdStandby:
+	case m.resting:
 		m.undelivered(watch, e, "this replica is on standby")
 	case m.gate != nil && watch != event.Deleted && e.object.terminating():
 		m.startsDeleting(watch, e)
@@ -503,18 +493,15 @@ func (m *monitor) send(f fired) {
 	}
 	ev := m.event(f)
 	m.mu.Lock()
-	deliver := m.delivers()
-	if !deliver && m.phase < muted {
+	phase := m.phase
+	if phase < open {
 		m.held.Add(ev)
 	}
 	m.mu.Unlock()
-	if deliver {
+	if phase == open {
 		m.sink.Event(ev)
 	}
 }
-
-// delivers reports whether events are not held. It requires mu.
-func (m *monitor) delivers() bool { return m.phase == open && m.hold != holdForbidden }
 
 // at returns the phase.
 func (m *monitor) at() phase {
@@ -609,9 +596,7 @@ func (m *monitor) synchronize() event.Snapshot {
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.phase < open {
-		m.held = event.Log{}
-	}
+	m.held = event.Log{}
 	return m.copy()
 }
 
@@ -624,18 +609,7 @@ func (m *monitor) copy() *snapshot {
 func (m *monitor) rest(resting bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.hold = holdNone; resting || m.division.rests {
-		m.hold = holdStandby
-	}
-}
-
-// lead ends the rest of a standby.
-func (m *monitor) lead() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.hold == holdStandby && !m.division.rests {
-		m.hold = holdNone
-	}
+	m.resting = resting || m.division.rests
 }
 
 // unlock delivers the events that were held; later ones are delivered immediately.

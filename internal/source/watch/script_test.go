@@ -225,7 +225,7 @@ func (w *stage) do(words []string) {
 	case "announce":
 		b.monitor.announce()
 	case "lead":
-		b.monitor.lead()
+		b.monitor.rest(false)
 	case "mute":
 		b.monitor.mute()
 	case "finalize":
@@ -361,7 +361,7 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "slim":
 			k.KeepFullObjects = false
 		case "standby":
-			b.monitor.hold = holdStandby
+			b.monitor.resting = true
 		case "finalizer":
 			k.Finalizer = finalizerOfScripts
 			b.monitor.gate = newGate(k.Finalizer)

@@ -453,6 +453,6 @@ func (w *Watcher) Lead() {
 	defer w.mu.Unlock()
 	w.resting = false
 	for _, m := range w.monitors {
-		m.lead()
+		m.rest(false)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -211,7 +212,7 @@ func (m *monitor) lags(w *effect.Write) bool {
 			return true
 		}
 	}
-	if m.gate == nil || m.gate.forbidden != "" {
+	if m.gate == nil || time.Now().Before(m.gate.paused) {
 		return false
 	}
 	for _, l := range m.gate.lacking {
