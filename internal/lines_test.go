@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71533
+	productLines = 71494
 	testLines    = 65960
 )
 
@@ -61,7 +61,7 @@ var packageLines = map[string]int{
 	"internal/script":                    388,
 	"internal/shard":                     145,
 	"internal/source/http":               876,
-	"internal/source/schedule":           389,
+	"internal/source/schedule":           350,
 	"internal/source/watch":              5870,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1584,

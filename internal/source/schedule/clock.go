@@ -5,8 +5,7 @@
 //   - The first activation is counted from the registration. After a gap (a suspended machine, a clock that
 //     was set forward) an entry fires once, not for every activation that was missed. When the clock was set back by
 //     more than a minute, entries count from the new time; by less, they wait until it has caught up, and fire once.
-//   - Entries with a fixed hour fire once on days when clocks change: an hour later if theirs is
-//     skipped, the first time if theirs comes twice. Entries for every hour continue.
+//   - On days when clocks change, an entry whose hour is skipped fires an hour later, one whose hour comes twice fires twice.
 //   - One goroutine waits for the next activation. Without entries nothing wakes.
 package schedule
 

@@ -87,15 +87,16 @@ func compile(spec string, location *time.Location) (Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if columns := strings.Fields(spec); len(columns) == 6 {
-		spec, ok := parsed.(*cron.SpecSchedule)
-		if !ok {
-			return nil, fmt.Errorf("crontab %q is not made of fields", columns)
-		}
-		markStar(&spec.Dom, columns[3])
-		markStar(&spec.Dow, columns[5])
+	schedule, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("crontab %q is not made of fields", spec)
 	}
-	return zoned{parsed, location, fixedHour(spec)}, nil
+	if columns := strings.Fields(spec); len(columns) == 6 {
+		markStar(&schedule.Dom, columns[3])
+		markStar(&schedule.Dow, columns[5])
+	}
+	schedule.Location = location
+	return schedule, nil
 }
 
 // markStar makes a day field with a star, even one with a step, count as unrestricted: then the other day
@@ -104,13 +105,6 @@ func markStar(bits *uint64, column string) {
 	if strings.ContainsAny(column, "*?") {
 		*bits |= 1 << 63
 	}
-}
-
-// fixedHour reports whether a crontab names hours. Such entries mean a time of the day, which clocks that are
-// set back bring twice.
-func fixedHour(spec string) bool {
-	columns := strings.Fields(spec)
-	return len(columns) != 6 || !strings.ContainsAny(columns[2], "*?")
 }
 
 func (f field) check(column string) error {
@@ -187,35 +181,3 @@ func every(text string) (Schedule, error) {
 type interval time.Duration
 
 func (i interval) Next(t time.Time) time.Time { return t.Add(time.Duration(i)) }
-
-// zoned evaluates a schedule in a time zone.
-type zoned struct {
-	schedule Schedule
-	location *time.Location
-	// dayTime entries fire once where the clock is set back over them.
-	dayTime bool
-}
-
-func (z zoned) Next(t time.Time) time.Time {
-	next := z.schedule.Next(t.In(z.location))
-	for z.dayTime && !next.IsZero() && repeated(next) {
-		next = z.schedule.Next(next)
-	}
-	return next
-}
-
-// repeated reports whether the wall clock has shown t before: it was set back by up to two hours since.
-func repeated(t time.Time) bool {
-	_, offset := t.Zone()
-	for _, back := range []time.Duration{30 * time.Minute, time.Hour, 2 * time.Hour} {
-		if _, earlier := t.Add(-back).Zone(); time.Duration(earlier-offset)*time.Second >= back &&
-			sameWallClock(t, t.Add(-time.Duration(earlier-offset)*time.Second)) {
-			return true
-		}
-	}
-	return false
-}
-
-func sameWallClock(a, b time.Time) bool {
-	return a.Day() == b.Day() && a.Hour() == b.Hour() && a.Minute() == b.Minute() && a.Second() == b.Second()
-}
