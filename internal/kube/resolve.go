@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // Resource is the resource of a kind.
@@ -67,8 +65,6 @@ func ParsePath(path string) (p Path) {
 // UnknownKindError reports that the API server does not serve a kind (yet).
 type UnknownKindError struct {
 	APIVersion, Kind string
-	// Served is the version in which the kind is served instead, Similar a kind with nearly the same name; both may be empty.
-	Served, Similar string
 	// Simulated: the API server knows built-in kinds, and CRDs among the objects of a simulation.
 	Simulated bool
 }
@@ -78,17 +74,8 @@ func (e *UnknownKindError) Error() string {
 	if e.APIVersion != "" {
 		where, why = fmt.Sprintf("%q", e.APIVersion), "is its CRD missing, or is it served in another version?"
 	}
-	switch {
-	case e.Served != "":
-		why = "it is served as " + e.Served
-	case e.Similar != "":
-		why = "did you mean " + e.Similar + ", or is its CRD missing?"
-	}
 	if e.Simulated {
-		if e.Served == "" && e.Similar == "" {
-			why = "add its CRD to the objects"
-		}
-		return fmt.Sprintf("the simulated cluster knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
+		return fmt.Sprintf("the simulated cluster knows no kind, plural or short name %q in %s: add its CRD to the objects", e.Kind, where)
 	}
 	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 }
@@ -109,78 +96,21 @@ type Resolver struct {
 	Simulated bool
 
 	mu     sync.Mutex
-	groups []string // group versions, core first, of each group the preferred one first; nil if not read
-	// advice is found once for each unknown kind, because it takes a request per group version.
-	advice map[[2]string]UnknownKindError
+	groups []string                        // group versions, core first, of each group the preferred one first; nil if not read
 	lists  map[string][]metav1.APIResource // by group version
 }
 
 // NewResolver returns a Resolver with an empty cache.
 func NewResolver(client rest.Interface) *Resolver { return &Resolver{client: client} }
 
-// Resolve returns the resource of a kind that supports all the verbs, such as "list" and "watch". An error is an
-// *UnknownKindError, or that of the API server.
+// Resolve returns the resource of a kind that supports all the verbs, such as "list" and "watch". It reads again what is cached before it
+// returns an error: an *UnknownKindError, or one of the API server.
 func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	res, err := r.Find(ctx, apiVersion, kind, verbs...)
 	if err == nil {
 		return res, nil
 	}
-	r.Forget()
-	var unknown *UnknownKindError
-	if !errors.As(err, &unknown) {
-		return Resource{}, err // the caller backs off
-	}
-	res, err = r.Find(ctx, apiVersion, kind, verbs...)
-	if errors.As(err, &unknown) {
-		return Resource{}, r.advise(ctx, *unknown, verbs)
-	}
-	return res, err
-}
-
-// advise adds the version in which the kind is served, or a kind with a similar name.
-func (r *Resolver) advise(ctx context.Context, unknown UnknownKindError, verbs []string) error {
-	key := [2]string{unknown.APIVersion, unknown.Kind}
-	r.mu.Lock()
-	known, ok := r.advice[key]
-	r.mu.Unlock()
-	if ok {
-		return &known
-	}
-	versions, err := r.preferred(ctx)
-	if err != nil {
-		return &unknown
-	}
-	for _, version := range versions {
-		list, err := r.resources(ctx, version)
-		if err != nil {
-			return &unknown
-		}
-		for _, res := range list {
-			switch {
-			case !can(res, verbs) || strings.Contains(res.Name, "/"):
-			case unknown.Served == "" && called(res, unknown.Kind):
-				unknown.Served = version
-			case unknown.Similar == "" && spelling.Distance(strings.ToLower(unknown.Kind), strings.ToLower(res.Kind)) == 1:
-				unknown.Similar = res.Kind
-			}
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.advice == nil {
-		r.advice = map[[2]string]UnknownKindError{}
-	}
-	r.advice[key] = unknown
-	return &unknown
-}
-
-// ResolveVersion is Resolve without the advice about an unknown kind, which takes many requests.
-func (r *Resolver) ResolveVersion(ctx context.Context, apiVersion, kind string) (Resource, error) {
-	res, err := r.Find(ctx, apiVersion, kind)
-	if err == nil {
-		return res, nil
-	}
-	return r.ResolveAgain(ctx, apiVersion, kind)
+	return r.ResolveAgain(ctx, apiVersion, kind, verbs...)
 }
 
 // ResolveGroup returns the resource of a kind of a group, in the version that the API server prefers. An
@@ -251,7 +181,7 @@ func (r *Resolver) Forget() {
 	r.groups, r.lists = nil, nil
 }
 
-// Find is Resolve without a second attempt and without the advice: it reads what is not cached.
+// Find is Resolve without a second attempt: it reads what is not cached.
 func (r *Resolver) Find(ctx context.Context, apiVersion, kind string, verbs ...string) (Resource, error) {
 	versions := []string{apiVersion}
 	if apiVersion == "" {

@@ -320,7 +320,7 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 		if _, ok := known[k]; ok || name == "" {
 			return
 		}
-		res, err := e.resolver.ResolveVersion(ctx, apiVersion, name)
+		res, err := e.resolver.Resolve(ctx, apiVersion, name)
 		known[k] = err == nil && !res.Namespaced
 	}
 	for i := range patches {

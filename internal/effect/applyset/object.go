@@ -484,7 +484,7 @@ func (s *session) resolveDefined(ctx context.Context, objects []*object) {
 	pause := 20 * time.Millisecond
 	for _, o := range objects {
 		for o.err == nil && !o.served() {
-			res, err := s.opts.Resolver.ResolveVersion(ctx, o.member.APIVersion, o.member.Kind)
+			res, err := s.opts.Resolver.Resolve(ctx, o.member.APIVersion, o.member.Kind)
 			switch {
 			case err == nil:
 				o.resource = res

@@ -493,9 +493,8 @@ func (s *session) plan(ctx context.Context) error {
 			continue
 		}
 		o := &object{index: i, member: m, ref: ref{GroupKind: gv.WithKind(m.Kind).GroupKind(), name: m.Name}}
-		if namespaced, defined := scopes[o.GroupKind]; !defined {
-			o.resource, o.err = s.opts.Resolver.Resolve(ctx, m.APIVersion, m.Kind)
-		} else if o.resource, o.err = s.opts.Resolver.ResolveVersion(ctx, m.APIVersion, m.Kind); errors.As(o.err, new(*kube.UnknownKindError)) {
+		o.resource, o.err = s.opts.Resolver.Resolve(ctx, m.APIVersion, m.Kind)
+		if namespaced, defined := scopes[o.GroupKind]; defined && errors.As(o.err, new(*kube.UnknownKindError)) {
 			o.resource, o.err = kube.Resource{Kind: m.Kind, Namespaced: namespaced}, nil
 		}
 		o.Kind = cmp.Or(o.resource.Kind, m.Kind)

@@ -52,25 +52,19 @@ func TestKinds(t *testing.T) {
 		}
 	}
 
-	for _, test := range []struct{ apiVersion, kind, served, similar string }{
-		{"", "NoSuchKind", "", ""},
-		{"", "Podd", "", "Pod"},
-		{"apps/v1", "Deploymnet", "", "Deployment"},
-		{"v1", "Deployment", "apps/v1", ""},
-		{"apps/v1", "Pod", "v1", ""},
-		{"apps/v2", "Deployment", "apps/v1", ""},
-		{"nosuch.example.com/v1", "Frobnicator", "", ""},
+	for _, test := range []struct{ apiVersion, kind string }{
+		{"", "NoSuchKind"},
+		{"v1", "Deployment"},
+		{"apps/v2", "Deployment"},
+		{"nosuch.example.com/v1", "Frobnicator"},
 		// W-5: sub-resources, and what cannot be listed or watched
-		{"apps/v1", "Scale", "", ""},
-		{"v1", "Binding", "", ""},
-		{"authorization.k8s.io/v1", "SelfSubjectAccessReview", "", ""},
+		{"apps/v1", "Scale"},
+		{"v1", "Binding"},
+		{"authorization.k8s.io/v1", "SelfSubjectAccessReview"},
 	} {
 		got, err := o.resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
-		var unknown *kube.UnknownKindError
-		if !errors.As(err, &unknown) {
+		if !errors.As(err, new(*kube.UnknownKindError)) {
 			t.Errorf("%q %q is %v, %v, want an UnknownKindError", test.apiVersion, test.kind, got, err)
-		} else if unknown.Served != test.served || unknown.Similar != test.similar {
-			t.Errorf("%q %q: served as %q, similar to %q", test.apiVersion, test.kind, unknown.Served, unknown.Similar)
 		}
 	}
 }
