@@ -112,7 +112,7 @@ func (u uninstalling) deleteDeployment(ctx context.Context, cl *kube.Cluster, o 
 	case kube.IsPermissionMissing(err):
 		return fmt.Errorf("cannot delete the Deployment %q: %w: %s", u.deployment, err,
 			kube.Grant(namespace, kube.Rule{Group: "apps", Resource: "deployments", Names: []string{u.deployment},
-				Verbs: []string{"get", "watch", "delete"}}))
+				Verbs: []string{"get", "delete"}}))
 	case err != nil:
 		return fmt.Errorf("cannot delete the Deployment %q: %w", u.deployment, err)
 	}
