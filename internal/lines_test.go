@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71494
-	testLines    = 65960
+	productLines = 71385
+	testLines    = 65954
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1374,
 	"internal/effect":                    416,
 	"internal/effect/apply":              762,
-	"internal/effect/applyset":           3501,
+	"internal/effect/applyset":           3500,
 	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              983,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1599,
 	"internal/httpserver":                963,
 	"internal/jq":                        1621,
-	"internal/kube":                      1503,
+	"internal/kube":                      1412,
 	"internal/lifecycle":                 1867,
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               876,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5870,
+	"internal/source/watch":              5853,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1584,
 	"internal/source/webhook/cert":       780,

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -17,7 +16,7 @@ type ownChanges struct {
 	// writing is the number of requests that have not been answered. Meanwhile changes wait: one of them may be our own.
 	writing int
 	waiting []waitingChange
-	// over: a request has taken too long, or too many changes wait. They do not wait any more.
+	// over: too many changes wait. They do not wait any more.
 	over bool
 	// last is the version after our last change.
 	last string
@@ -37,11 +36,8 @@ type waitingChange struct {
 	before, generation string
 }
 
-// maxOwnWaiting and ownWait bound the changes of an object that wait for requests, and the time.
-const (
-	maxOwnWaiting = 100
-	ownWait       = 5 * time.Second
-)
+// maxOwnWaiting bounds the changes of an object that wait for requests, which have a time limit.
+const maxOwnWaiting = 100
 
 // ownReason is why a change is no event.
 const ownReason = "it is a condition that the operator has set, or a change by the hook itself, whose binding has ownChanges: ignore"
@@ -132,7 +128,7 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 	if m == nil {
 		return nil, func(string, string) {}
 	}
-	last, _, written := m.follow(objectKey(namespace, name), 0, true)
+	last, _, written := m.follow(objectKey(namespace, name), true)
 	if last != nil {
 		known = last.json
 	}
@@ -149,7 +145,7 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 		if m == nil || !h.Kubernetes[i].IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
 			continue
 		}
-		_, its, written := m.follow(objectKey(namespace, name), ownWait, reported)
+		_, its, written := m.follow(objectKey(namespace, name), reported)
 		known, all = cmp.Or(its, known), append(all, written)
 	}
 	if all == nil {
@@ -163,10 +159,8 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 }
 
 // follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and what
-// is known of it. Changes wait no longer than most, if that is not 0.
-func (m *monitor) follow(key string, most time.Duration, reported bool) (
-	last *object, known effect.Known, written func(before, after string),
-) {
+// is known of it.
+func (m *monitor) follow(key string, reported bool) (last *object, known effect.Known, written func(before, after string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.own[key]
@@ -182,18 +176,7 @@ func (m *monitor) follow(key string, most time.Duration, reported bool) (
 		known.Generation, _ = strconv.ParseInt(cmp.Or(m.unseen[key], it.object.generation()), 10, 64)
 	}
 	own.writing++
-	stop := func() bool { return true }
-	if most > 0 {
-		stop = time.AfterFunc(most, func() {
-			m.update(func() {
-				if own.over = own.writing > 0; own.over && m.own[key] == own {
-					m.fireWaiting(own)
-				}
-			})
-		}).Stop
-	}
 	return last, known, func(before, after string) {
-		stop()
 		m.update(func() {
 			if own.writing--; after != "" && after != before {
 				own.made[after], own.last = ownChange{before, !reported}, after
