@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71385
-	testLines    = 65954
+	productLines = 71354
+	testLines    = 65953
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -34,11 +34,11 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2058,
 	"internal/dev/testfile":              1374,
 	"internal/effect":                    416,
-	"internal/effect/apply":              762,
+	"internal/effect/apply":              633,
 	"internal/effect/applyset":           3500,
 	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             536,
-	"internal/effect/patch":              983,
+	"internal/effect/patch":              1081,
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -99,7 +98,6 @@ type Effects struct {
 	o        Options
 	patches  *patch.Applier
 	sets     *applyset.Applier
-	sent     ledger
 	resolver *kube.Resolver
 }
 
@@ -125,7 +123,7 @@ func New(o Options) (*Effects, error) {
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
-		Warned: func(log *slog.Logger, hook, about, text string) { warn(log, about, text); o.Warned(hook) },
+		Warned: func(log *slog.Logger, hook, about, text string) { patch.LogWarning(log, about, text); o.Warned(hook) },
 		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
 				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
@@ -141,17 +139,23 @@ func New(o Options) (*Effects, error) {
 	}
 	sets := applyset.New(of)
 	return &Effects{
-		o: o, sets: sets, sent: ledger{seen: map[[6]string]bool{}}, resolver: resolver,
+		o: o, sets: sets, resolver: resolver,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxBytes: o.MaxBytes}),
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,
-			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Record: recorder(o.Events), Sync: sets.Sync, Now: o.Now,
+			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Record: recorder(o.Events), Sync: sets.Sync, Now: o.Now, Warned: o.Warned,
 		}),
 	}, nil
 }
 
 // Restore restores members of sets until ctx ends.
 func (e *Effects) Restore(ctx context.Context) { e.sets.Run(ctx) }
+
+// Sent returns what Applier.Sent of package patch does.
+func (e *Effects) Sent() (all []Sent, dropped int) { return e.patches.Sent() }
+
+// Sent is that of package patch.
+type Sent = patch.Sent
 
 // Sets are the sets of objects.
 func (e *Effects) Sets() *applyset.Applier { return e.sets }
@@ -200,12 +204,12 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
 		return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	var done progress
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn, &done); err != nil {
-		return changes(requests.Patches, &done), fmt.Errorf("%s FAILED: %w", h.Name, err)
+	done, err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn)
+	if err != nil {
+		return changes(requests.Patches, done), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
 	e.Metrics.Apply(h.Name, requests.Metrics)
-	return changes(requests.Patches, &done), nil
+	return changes(requests.Patches, done), nil
 }
 
 // ApplyFailed applies the changes of a failed run that have ignoreHookError: they report the failure in a status.
@@ -225,11 +229,11 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 	if err := checkShard(e.o.Shard(), h, kept, turn == nil, identify); err != nil {
 		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	var done progress
-	if err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, kept, turn, &done); err != nil {
-		return changes(kept, &done), fmt.Errorf("and its failure cannot be reported: %w", err)
+	done, err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, kept, turn)
+	if err != nil {
+		err = fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	return changes(kept, &done), nil
+	return changes(kept, done), err
 }
 
 // SetConditions reports the outcome of a run.
@@ -250,15 +254,21 @@ func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.H
 		}
 		return nil, nil
 	}
-	return e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil, &progress{})
+	_, err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil)
+	return err
 }
 
-// changes returns the patches without values.
-func changes(patches []effect.Patch, done *progress) []run.Change {
+// changes returns the patches without values. Without progress none was sent.
+func changes(patches []effect.Patch, done *patch.Progress) []run.Change {
 	list := make([]run.Change, len(patches))
 	for i, p := range patches {
-		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
-			Outcome: done.outcome(&patches[i]), Warnings: done.warnings[&patches[i]]}
+		list[i] = run.Change{Operation: p.Operation.String(), Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Outcome: run.NotSent}
+		if done != nil {
+			list[i].Outcome, list[i].Warnings = run.Applied, done.Warnings(&patches[i])
+			if done.Failed(&patches[i]) {
+				list[i].Outcome = run.Failed
+			}
+		}
 		if p.Subresource != "" {
 			list[i].Kind += "/" + p.Subresource
 		}
@@ -336,41 +346,27 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 	return known
 }
 
-// change applies patches when it is the run's turn, in a span of the run's trace.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch, turn *run.Turn,
-	done *progress) error {
+// change applies patches when it is the run's turn, in a span of the run's trace. Without its turn it returns no progress.
+func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch,
+	turn *run.Turn) (*patch.Progress, error) {
 	if len(patches) == 0 {
-		return nil
+		return nil, nil
 	}
 	var unscoped map[kind]bool
 	if turn != nil {
 		unscoped = e.unscoped(ctx, patches)
 	}
 	if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
-		return err
-	}
-	done.sent = true
-	of.Sent, of.Failed = e.sent.of(of.Hook), done.fail
-	of.Warned = func(log *slog.Logger, p *effect.Patch, about, text string) {
-		e.o.Warned(of.Hook)
-		kept := text
-		if p.Set == nil && p.Name != "" {
-			about = p.Kind + " " + strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
-		} else {
-			kept = about + ": " + text
-		}
-		if done.warn(p, kept) {
-			warn(log, about, text)
-		}
+		return nil, err
 	}
 	if e.o.Tracer == nil {
 		return e.patches.Apply(ctx, log, of, patches)
 	}
 	ctx, span := e.o.Tracer.Start(ctx, "patch", trace.WithAttributes(attribute.Int("operations", len(patches))))
 	defer span.End()
-	err := e.patches.Apply(ctx, log, of, patches)
+	done, err := e.patches.Apply(ctx, log, of, patches)
 	if err != nil {
 		span.SetStatus(codes.Error, run.PublicReason(err))
 	}
-	return err
+	return done, err
 }

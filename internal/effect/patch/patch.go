@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,6 +52,8 @@ type Options struct {
 		needs func(namespace string, rules ...kube.Rule)) error
 	// Instance names the installation, in the field managers of conditions.
 	Instance string
+	// Warned, if set, is called for each warning of the API server to a request for a hook.
+	Warned func(hook string)
 	// Record publishes an Event of a hook, and does not block. Nil drops it.
 	Record func(hook string, p *effect.Patch)
 	// Now is the clock of conditions; nil means time.Now.
@@ -66,25 +69,13 @@ type Run struct {
 	// Written is called with the resource versions before and after the change, or empty ones without a change. Objects that are being deleted
 	// are left alone.
 	Follow func(p *effect.Patch) (known []byte, written func(before, after string))
-	// Sent, if set, receives each patch before its first request, with the RBAC rules that it needs in a namespace; empty means cluster-wide.
-	// Calls are concurrent.
-	Sent func(p *effect.Patch, namespace string, rules []kube.Rule)
-	// Warned, if set, receives the warnings of the API server. About is the object as far as the request has it. Calls are concurrent.
-	Warned func(log *slog.Logger, p *effect.Patch, about, text string)
-	// Failed, if set, receives each patch that has failed. Calls are concurrent.
-	Failed func(p *effect.Patch)
-}
-
-// receiveWarnings makes the run receive warnings to requests for a patch.
-func (r *Run) receiveWarnings(ctx context.Context, log *slog.Logger, p *effect.Patch) context.Context {
-	if r.Warned == nil {
-		return ctx
-	}
-	return kube.WithWarnings(ctx, func(about, text string) { r.Warned(log, p, about, text) })
 }
 
 // Applier applies patches. It is safe for concurrent use.
-type Applier struct{ opts Options }
+type Applier struct {
+	opts Options
+	sent ledger
+}
 
 // New returns an Applier.
 func New(opts Options) *Applier {
@@ -94,57 +85,63 @@ func New(opts Options) *Applier {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Applier{opts}
+	return &Applier{opts: opts, sent: ledger{seen: map[[6]string]bool{}}}
+}
+
+// batch is one call of Apply.
+type batch struct {
+	*Applier
+	Progress
+	run Run
+	log *slog.Logger
 }
 
 // Apply applies patches. The log has the fields of their run.
-func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) error {
-	f := failures{report: run.Failed}
+func (a *Applier) Apply(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) (*Progress, error) {
+	b := &batch{Applier: a, run: run, log: log}
 	for _, stretch := range stretches(patches) {
 		switch stretch[0].Operation {
 		case effect.RecordEvent:
-			a.publish(ctx, log, run, stretch)
+			b.publish(ctx, stretch)
 			continue
 		case effect.Sync:
-			kube.Concurrently(len(stretch), parallelSets, func(i int) { f.add(&stretch[i], a.sync(ctx, log, run, &stretch[i])) })
+			kube.Concurrently(len(stretch), parallelSets, func(i int) { b.add(&stretch[i], b.sync(ctx, &stretch[i])) })
 			continue
 		}
 		// The kind is resolved here and not earlier: one of the patches before may have defined it.
 		res, err := a.resolve(ctx, &stretch[0])
 		if err != nil {
 			for i := range stretch {
-				f.add(&stretch[i], err)
+				b.add(&stretch[i], err)
 			}
 			continue
 		}
 		for _, wave := range waves(stretch, res.Namespaced) {
-			kube.Concurrently(len(wave), parallel, func(i int) { f.add(&wave[i], a.one(ctx, log, run, &wave[i], res)) })
+			kube.Concurrently(len(wave), parallel, func(i int) { b.add(&wave[i], b.one(ctx, &wave[i], res)) })
 		}
 	}
-	return f.join()
+	return &b.Progress, b.err()
 }
 
 // publish passes Events on. It cannot fail, and a dry run publishes nothing.
-func (a *Applier) publish(ctx context.Context, log *slog.Logger, run Run, patches []effect.Patch) {
+func (b *batch) publish(ctx context.Context, patches []effect.Patch) {
 	for i := range patches {
 		p := &patches[i]
-		a.announce(ctx, log, p)
-		if run.Sent != nil {
-			run.Sent(p, cmp.Or(p.Namespace, "default"),
-				[]kube.Rule{{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}}})
-		}
-		if a.opts.DryRun || a.opts.Record == nil {
+		b.announce(ctx, p)
+		b.sent.note(b.run.Hook, p.Operation, cmp.Or(p.Namespace, "default"),
+			kube.Rule{Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"}})
+		if b.opts.DryRun || b.opts.Record == nil {
 			continue
 		}
-		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && run.Identify != nil {
-			p.Event.UID, _ = run.Identify(gv.Group, p.Kind, p.Namespace, p.Name)
+		if gv, err := schema.ParseGroupVersion(p.APIVersion); err == nil && p.Event.UID == "" && b.run.Identify != nil {
+			p.Event.UID, _ = b.run.Identify(gv.Group, p.Kind, p.Namespace, p.Name)
 		}
-		a.opts.Record(run.Hook, p)
+		b.opts.Record(b.run.Hook, p)
 	}
 }
 
 // sync makes a set complete.
-func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch) error {
+func (b *batch) sync(ctx context.Context, p *effect.Patch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -152,10 +149,26 @@ func (a *Applier) sync(ctx context.Context, log *slog.Logger, run Run, p *effect
 	if err != nil {
 		return err
 	}
-	a.announce(ctx, log, whole)
-	return a.opts.Sync(run.receiveWarnings(ctx, log, p), log, run.Hook, whole.Set, func(namespace string, rules ...kube.Rule) {
-		if run.Sent != nil {
-			run.Sent(p, namespace, rules)
+	b.announce(ctx, whole)
+	return b.opts.Sync(b.receiveWarnings(ctx, p), b.log, b.run.Hook, whole.Set, func(namespace string, rules ...kube.Rule) {
+		b.sent.note(b.run.Hook, p.Operation, namespace, rules...)
+	})
+}
+
+// receiveWarnings makes the batch receive warnings to requests for a patch.
+func (b *batch) receiveWarnings(ctx context.Context, p *effect.Patch) context.Context {
+	return kube.WithWarnings(ctx, func(about, text string) {
+		if b.opts.Warned != nil {
+			b.opts.Warned(b.run.Hook)
+		}
+		kept := text
+		if p.Set == nil && p.Name != "" {
+			about = p.Kind + " " + strings.TrimPrefix(p.Namespace+"/"+p.Name, "/")
+		} else {
+			kept = about + ": " + text
+		}
+		if b.warn(p, kept) {
+			LogWarning(b.log, about, text)
 		}
 	})
 }
@@ -168,31 +181,31 @@ func (a *Applier) resolve(ctx context.Context, p *effect.Patch) (kube.Resource, 
 }
 
 // announce logs a patch and returns the log of its request.
-func (a *Applier) announce(ctx context.Context, log *slog.Logger, p *effect.Patch) *slog.Logger {
-	log = log.With("operation", p.Operation.String(), "kind", p.Kind, "namespace", p.Namespace, "name", p.Name)
+func (b *batch) announce(ctx context.Context, p *effect.Patch) *slog.Logger {
+	log := b.log.With("operation", p.Operation.String(), "kind", p.Kind, "namespace", p.Namespace, "name", p.Name)
 	level, text := slog.LevelDebug, "Patch object"
-	if a.opts.DryRun {
+	if b.opts.DryRun {
 		level, text = slog.LevelInfo, "Dry run, the object is not changed"
 	}
 	log.Log(ctx, level, text, "bytes", p.Size())
 	return log
 }
 
-func (a *Applier) one(ctx context.Context, log *slog.Logger, run Run, p *effect.Patch, res kube.Resource) error {
+func (b *batch) one(ctx context.Context, p *effect.Patch, res kube.Resource) error {
 	if err := ctx.Err(); err != nil { // a hundred thousand requests that fail would take longer than the rest of a shutdown
 		return err
 	}
-	ctx = run.receiveWarnings(ctx, log, p)
+	ctx = b.receiveWarnings(ctx, p)
 	p, err := p.Whole()
 	if err != nil {
 		return err
 	}
-	log = a.announce(ctx, log, p)
-	do := func() error { return (&request{Options: &a.opts, run: run, patch: p, resource: res, log: log}).do(ctx) }
+	log := b.announce(ctx, p)
+	do := func() error { return (&request{Options: &b.opts, batch: b, patch: p, resource: res, log: log}).do(ctx) }
 	err = do()
 	if kube.IsUnserved(err) && p.Operation != effect.Create {
 		// The resource was found earlier. Without this, a Delete in a version that is not served any more would seem to succeed.
-		served, unknown := a.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)
+		served, unknown := b.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)
 		if unknown == nil && served != res {
 			res = served
 			return explain(do(), p, res)

@@ -54,7 +54,7 @@ func apply(t *testing.T, a *applier, text string) string {
 	t.Helper()
 	patches, err := wire.ReadPatches(io.NewSectionReader(strings.NewReader(text), 0, int64(len(text))), jq.NewCompiler(jq.Options{}))
 	if err == nil {
-		err = a.Apply(context.Background(), a.log, Run{Hook: "h.sh"}, patches)
+		_, err = a.Apply(context.Background(), a.log, Run{Hook: "h.sh"}, patches)
 	}
 	if err != nil {
 		return err.Error()
@@ -212,7 +212,7 @@ func TestNamesLeadNowhereElse(t *testing.T) {
 			Subresource: "../../secrets/token", Body: []byte(`{"data":{"a":"eA=="}}`)},
 		{Operation: effect.Delete, APIVersion: "v1", Kind: "ConfigMap", Namespace: "default/../" + namespace, Name: "first"},
 	} {
-		err := a.Apply(t.Context(), a.log, Run{}, []effect.Patch{p})
+		_, err := a.Apply(t.Context(), a.log, Run{}, []effect.Patch{p})
 		if err == nil || !strings.Contains(err.Error(), "cannot be a part of a path") {
 			t.Errorf("%s %s/%s %s: error %v", p.Operation, p.Namespace, p.Name, p.Subresource, err)
 		}
@@ -287,7 +287,7 @@ func TestPatchForAVersion(t *testing.T) {
 		ctx := effect.WithOwned(t.Context(), func(_, _, _, _ string) (effect.Known, func(before, after string)) {
 			return effect.Known{Version: "8"}, func(b, a string) { before, after = b, a }
 		})
-		err = New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}).Apply(ctx,
+		_, err = New(Options{Client: client, Resolver: kube.NewResolver(client), Filters: jq.NewCompiler(jq.Options{})}).Apply(ctx,
 			slog.New(slog.DiscardHandler), Run{}, []effect.Patch{{Operation: effect.JSONPatch, APIVersion: "v1", Kind: "Pod", Namespace: "n",
 				Name: "a", Body: []byte(`[{"op":"remove","path":"/x"}]`)}})
 		if (err != nil) != (status == 504) || len(bodies) != want || !strings.Contains(bodies[0], `"value":"8"`) ||

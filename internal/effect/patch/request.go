@@ -27,7 +27,7 @@ import (
 // request is one patch and the resource that it changes.
 type request struct {
 	*Options
-	run      Run
+	*batch
 	patch    *effect.Patch
 	resource kube.Resource
 	log      *slog.Logger
@@ -53,10 +53,8 @@ func (r *request) do(ctx context.Context) error {
 			return fmt.Errorf("%q cannot be a part of a path: %s", part, strings.Join(problems, " and "))
 		}
 	}
-	if r.run.Sent != nil {
-		namespace, rules := needs(r.patch, r.resource)
-		r.run.Sent(r.patch, namespace, rules)
-	}
+	namespace, rules := needs(r.patch, r.resource)
+	r.sent.note(r.run.Hook, r.patch.Operation, namespace, rules...)
 	switch r.patch.Operation {
 	case effect.Create:
 		return r.create(ctx)

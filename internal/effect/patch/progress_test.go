@@ -20,7 +20,7 @@ import (
 
 // A hundred thousand failures make an error that can be read and logged.
 func TestManyFailures(t *testing.T) {
-	var f failures
+	var f Progress
 	var working sync.WaitGroup
 	for worker := range 4 {
 		working.Go(func() {
@@ -30,30 +30,31 @@ func TestManyFailures(t *testing.T) {
 		})
 	}
 	working.Wait()
-	text := f.join().Error()
+	text := f.err().Error()
 	if !strings.HasSuffix(text, "\nand 99950 more operations failed") || len(text) > 10_000 {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
 }
 
 func TestFailuresInOrder(t *testing.T) {
-	var f failures
+	var f Progress
 	for _, number := range []int{3, 1, 2} {
 		f.add(&effect.Patch{Operation: effect.Delete, Kind: "Pod", Namespace: "n", Name: fmt.Sprint("p", number), Number: number},
 			errors.New("no"))
 	}
 	f.add(&effect.Patch{}, nil)
 	want := "Delete of Pod/n/p1 (document 1): no\nDelete of Pod/n/p2 (document 2): no\nDelete of Pod/n/p3 (document 3): no"
-	if got := f.join().Error(); got != want {
+	if got := f.err().Error(); got != want {
 		t.Errorf("got %s", got)
 	}
-	if err := (&failures{}).join(); err != nil {
+	if err := (&Progress{}).err(); err != nil {
 		t.Errorf("no failures are %v", err)
 	}
 }
 
 // A run that is ended, by a shutdown or the loss of the Lease, ends in time: of a hundred thousand operations no more are begun.
 func TestNothingBeginsAfterTheEnd(t *testing.T) {
+	var sent atomic.Int64
 	var ctx context.Context
 	var end func()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,6 +64,7 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 				"resources": [{"name": "pods", "namespaced": true, "kind": "Pod", "verbs": ["get", "list", "create"]}]}`)
 			return
 		}
+		sent.Add(1)
 		end()
 	}))
 	defer server.Close()
@@ -80,17 +82,16 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 				patches[i].Set = &effect.ObjectSet{}
 			}
 		}
-		var sent, failed atomic.Int64
+		sent.Store(0)
 		a := New(Options{Client: client, Resolver: kube.NewResolver(client), Sync: func(context.Context, *slog.Logger, string,
 			*effect.ObjectSet, func(string, ...kube.Rule)) error {
 			sent.Add(1)
 			end()
 			return ctx.Err()
 		}})
-		err := a.Apply(ctx, slog.New(slog.DiscardHandler), Run{Sent: func(*effect.Patch, string, []kube.Rule) { sent.Add(1) },
-			Failed: func(*effect.Patch) { failed.Add(1) }}, patches)
-		if err == nil || sent.Load() == 0 || sent.Load() > 1000 || failed.Load() < 99_000 {
-			t.Errorf("%v: %d operations were begun, %d failed: %.200v", operation, sent.Load(), failed.Load(), err)
+		done, err := a.Apply(ctx, slog.New(slog.DiscardHandler), Run{}, patches)
+		if err == nil || sent.Load() == 0 || sent.Load() > 1000 || len(done.failed) < 99_000 {
+			t.Errorf("%v: %d operations were begun, %d failed: %.200v", operation, sent.Load(), len(done.failed), err)
 		}
 	}
 }
