@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71354
-	testLines    = 65953
+	productLines = 71280
+	testLines    = 65937
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2209,
 	"internal/console":                   1681,
-	"internal/debug":                     6523,
+	"internal/debug":                     6506,
 	"internal/debug/history":             765,
 	"internal/dev":                       2439,
 	"internal/dev/lint":                  547,
@@ -34,11 +34,11 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2058,
 	"internal/dev/testfile":              1374,
 	"internal/effect":                    416,
-	"internal/effect/apply":              633,
-	"internal/effect/applyset":           3500,
+	"internal/effect/apply":              629,
+	"internal/effect/applyset":           3453,
 	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             536,
-	"internal/effect/patch":              1081,
+	"internal/effect/patch":              1075,
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,

@@ -36,14 +36,12 @@ func (a *Applier) Parts(isKind func(schema.GroupKind) bool, namespace, name stri
 		}
 		s.mu.Lock()
 		for r, last := range s.applied {
-			switch latest := s.restores[r]; {
+			switch {
 			case last.unwanted || s.failed[r] != nil:
-			case !s.differing[r]:
-				add(r, Applied, "")
-			case latest != nil:
-				add(r, Drifted, latest.note)
-			default:
+			case s.differing[r]:
 				add(r, Drifted, "")
+			default:
+				add(r, Applied, "")
 			}
 		}
 		for r, err := range s.failed {
