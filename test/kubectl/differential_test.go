@@ -133,41 +133,6 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestLongLists: lists of many MB, whose readers are slow or end early.
-func TestLongLists(t *testing.T) {
-	c := testenv.Shared(t)
-	objects, size := 6, 200_000
-	if test.Long() {
-		objects, size = 100, 1_000_000
-	}
-	sides := []*side{newSide(t, c, false), newSide(t, c, true)}
-	for _, s := range sides {
-		for i := range objects {
-			text := strings.Repeat(fmt.Sprintf("%09d ", i), size/10)
-			manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large-%03d", "labels": {"large": "yes"}}, `+
-				`"data": {"text": %q}}`, i, text)
-			s.write("large.json", manifest)
-			if created := s.run("kubectl create -f ../large.json"); created.status != 0 {
-				t.Fatal(created.stderr)
-			}
-		}
-	}
-	for _, text := range []string{
-		// dd reads a block of 512 bytes with each call of the system, so kubectl waits for it.
-		`kubectl get cm -l large=yes -o jsonpath='{.items[*].data}' | dd bs=512 status=none | sha256sum`,
-		`kubectl get cm -l large=yes -o json | grep -c '"name": "large-'`,
-		`kubectl get cm -l large=yes -o yaml | head -1; echo "${PIPESTATUS[@]}"`,
-		`kubectl get cm -l large=yes -o json | head -1; echo "${PIPESTATUS[@]}"`,
-		`kubectl get cm -l large=yes -o json | (exec <&-); echo "${PIPESTATUS[@]}"`,
-	} {
-		complete, trimmed := sides[0].run(text), sides[1].run(text)
-		if complete.status != 0 || complete.stdout == "" {
-			t.Errorf("%s\nstatus %d, output %q, %s", text, complete.status, complete.stdout, complete.stderr)
-		}
-		compare(t, line{"served", text}, trimmed, complete)
-	}
-}
-
 // selection returns the first block and others at random, with at least n lines.
 func selection(blocks [][]line, n int) [][]line {
 	selected := blocks[:1:1]
