@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71280
-	testLines    = 65937
+	productLines = 71238
+	testLines    = 65799
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -33,9 +33,9 @@ var packageLines = map[string]int{
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2058,
 	"internal/dev/testfile":              1374,
-	"internal/effect":                    416,
-	"internal/effect/apply":              629,
-	"internal/effect/applyset":           3453,
+	"internal/effect":                    415,
+	"internal/effect/apply":              625,
+	"internal/effect/applyset":           3416,
 	"internal/effect/finalizer":          795,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1075,

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 )
@@ -47,9 +48,7 @@ var keptKinds = map[string]string{
 }
 
 // KeptKinds are the kinds that a Sync does not prune unless the hook names them.
-func KeptKinds() []string {
-	return []string{"CustomResourceDefinition", "Namespace", "PersistentVolume", "PersistentVolumeClaim"}
-}
+func KeptKinds() []string { return slices.Sorted(maps.Keys(keptKinds)) }
 
 // Keeps reports whether the set does not prune objects of a kind.
 func (s *ObjectSet) Keeps(group, kind string) bool {

@@ -133,13 +133,20 @@ func New(o Options) (*Effects, error) {
 			return nil, fmt.Errorf("cannot make a client for watches of sets: %w", err)
 		}
 	}
+	record := func(hook string, p *effect.Patch) {
+		o.Events.Record(hook, kubeevent.Event{
+			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
+				UID: types.UID(p.Event.UID)},
+			Type: p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
+		})
+	}
 	sets := applyset.New(of)
 	return &Effects{
 		o: o, sets: sets, resolver: resolver,
 		Metrics: metric.New(metric.Options{Log: o.Log, Restart: o.RestartCounters, MaxBytes: o.MaxBytes}),
 		patches: patch.New(patch.Options{
 			Client: client, Resolver: resolver, Filters: o.Filters,
-			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Record: recorder(o.Events), Sync: sets.Sync, Now: o.Now, Warned: o.Warned,
+			DryRun: o.DryRun, DeleteTimeout: o.DeleteTimeout, Instance: o.Instance, Record: record, Sync: sets.Sync, Now: o.Now, Warned: o.Warned,
 		}),
 	}, nil
 }
@@ -158,17 +165,6 @@ func (e *Effects) Sets() *applyset.Applier { return e.sets }
 
 // Flush publishes the Events so far. It is for callers that have no Recorder which does.
 func (e *Effects) Flush(ctx context.Context) { e.o.Events.Flush(ctx) }
-
-// recorder returns what publishes the Events of hooks.
-func recorder(to *kubeevent.Recorder) func(hook string, p *effect.Patch) {
-	return func(hook string, p *effect.Patch) {
-		to.Record(hook, kubeevent.Event{
-			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
-				UID: types.UID(p.Event.UID)},
-			Type: p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
-		})
-	}
-}
 
 // Check implements run.Effects.
 func (e *Effects) Check(h *hook.Hook, out run.Outputs) error {

@@ -35,25 +35,15 @@ func entryOf(o *live, manager string) int {
 	})
 }
 
+// labelField is the label of members in managed fields.
+var labelField = fieldpath.MakePathOrDie("metadata", "labels", partOfLabel)
+
 // isMember reports whether the manager of the set has written the label of the object: by an apply, or by the patch of a move. The label
 // alone is no evidence: controllers copy labels.
 func (n *names) isMember(o *live) bool {
 	return o.Labels[partOfLabel] == n.id && slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == n.manager && e.Subresource == "" && ownsLabel(e.FieldsV1)
+		return e.Manager == n.manager && e.Subresource == "" && setOf(e.FieldsV1).Has(labelField)
 	})
-}
-
-func ownsLabel(owned *metav1.FieldsV1) bool {
-	var fields struct {
-		Metadata struct {
-			Labels map[string]json.RawMessage `json:"f:labels"`
-		} `json:"f:metadata"`
-	}
-	if owned == nil || json.Unmarshal(owned.GetRawBytes(), &fields) != nil {
-		return false
-	}
-	_, owns := fields.Metadata.Labels["f:"+partOfLabel]
-	return owns
 }
 
 // fieldsHash identifies the fields that the set's manager owns: a change by another manager takes fields away.

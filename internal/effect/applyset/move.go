@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -53,10 +54,10 @@ func (a *Applier) Adopt(ctx context.Context, log *slog.Logger, id string, to Mov
 		defer release()
 	}
 	err = m.repeat(ctx)
-	if err != nil && m.begun {
+	if err != nil && !errors.As(err, new(*hintedError)) {
 		err = fmt.Errorf("the set %s is not moved completely, repeat the command: %w", id, err)
 	}
-	return newID, m.moved, err
+	return newID, int(m.moved.Load()), err
 }
 
 // renamed returns the session of the set under another hook or name.
@@ -72,9 +73,7 @@ func (s *session) renamed(to Move) *session {
 type move struct {
 	old, next   *session
 	join, check bool
-	// begun: something was changed.
-	begun bool
-	moved int
+	moved       atomic.Int64
 }
 
 // repeat moves the set. It begins again if another client was faster.
@@ -109,10 +108,9 @@ func (m *move) try(ctx context.Context) error {
 		return &hintedError{fmt.Sprintf("the set %q of hook %q is not empty", m.next.set.Name, m.next.hook),
 			"its next Sync deletes those objects of both sets that the hook does not return; use --force to join them"}
 	case m.check:
-		m.moved = len(refs)
+		m.moved.Store(int64(len(refs)))
 		return nil
 	}
-	m.begun = true
 	if m.old.parent != nil { // nothing that was remembered of the old set is restored from now on
 		if err := m.old.writeParent(ctx, m.old.parent.places, true); err != nil {
 			return err
@@ -125,15 +123,7 @@ func (m *move) try(ctx context.Context) error {
 		}
 	}
 	errs := make([]error, len(refs))
-	moved := make([]bool, len(refs))
-	kube.Concurrently(len(refs), parallel, func(i int) {
-		moved[i], errs[i] = m.one(ctx, refs[i], m.old.members[refs[i]])
-	})
-	for _, done := range moved {
-		if done {
-			m.moved++
-		}
-	}
+	kube.Concurrently(len(refs), parallel, func(i int) { errs[i] = m.one(ctx, refs[i], m.old.members[refs[i]]) })
 	if err := joined(errs); err != nil {
 		return err
 	}
@@ -149,10 +139,10 @@ func (m *move) try(ctx context.Context) error {
 }
 
 // one moves a member: one patch changes its label and the manager of its fields.
-func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err error) {
+func (m *move) one(ctx context.Context, r ref, current *live) error {
 	res := m.old.resources[r.GroupKind]
 	path := append(res.Path(r.namespace), r.name)
-	err = m.old.unlessReplaced(ctx, r, current, func(current *live) error {
+	err := m.old.unlessReplaced(ctx, r, current, func(current *live) error {
 		entries := slices.Clone(current.ManagedFields)
 		for i := range entries {
 			if e := &entries[i]; e.Manager == m.old.manager && e.Subresource == "" {
@@ -163,14 +153,14 @@ func (m *move) one(ctx context.Context, r ref, current *live) (moved bool, err e
 		steps := append(testsOf(current), step{"replace", labelPath, m.next.id}, step{"replace", "/metadata/managedFields", entries})
 		_, err := m.next.patchJSON(ctx, res, path, steps)
 		if err == nil {
-			moved = true
+			m.moved.Add(1)
 		}
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("cannot move %s: %w", r, explain(err, res, r.namespace, memberVerbs...))
+		return fmt.Errorf("cannot move %s: %w", r, explain(err, res, r.namespace, memberVerbs...))
 	}
-	return moved, nil
+	return nil
 }
 
 // hintedError is an error of a command with the next step.

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -556,23 +555,7 @@ func joined(errs []error) error {
 	if more := len(errs) - most; more > 0 {
 		errs = append(errs[:most], fmt.Errorf("and %d more objects", more))
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return several(errs)
-}
-
-// several are errors beside each other, in one line: some views show no line ends.
-type several []error
-
-func (s several) Unwrap() []error { return s }
-
-func (s several) Error() string {
-	texts := make([]string, len(s))
-	for i, err := range s {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
+	return errors.Join(errs...)
 }
 
 // answered reports whether the API server has rejected a request, rather than left its outcome open.
