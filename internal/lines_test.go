@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71238
-	testLines    = 65799
+	productLines = 71213
+	testLines    = 65798
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3748,
 	"docs":                               136,
-	"internal/app":                       2209,
+	"internal/app":                       2206,
 	"internal/console":                   1681,
 	"internal/debug":                     6506,
 	"internal/debug/history":             765,
@@ -36,7 +36,7 @@ var packageLines = map[string]int{
 	"internal/effect":                    415,
 	"internal/effect/apply":              625,
 	"internal/effect/applyset":           3416,
-	"internal/effect/finalizer":          795,
+	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1075,
 	"internal/event":                     741,

@@ -155,8 +155,5 @@ func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options) error
 		return err
 	}
 	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log}
-	if o.Patches.DryRun {
-		return finalizer.PlanUninstall(ctx, with)
-	}
-	return finalizer.Uninstall(ctx, with)
+	return finalizer.Uninstall(ctx, with, o.Patches.DryRun)
 }

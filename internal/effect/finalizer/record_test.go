@@ -59,8 +59,7 @@ func claim(t *testing.T, r *Record, finalizer string) *hook.Hook {
 	return h
 }
 
-// An orphan is logged when it is found, and when it changes: a search follows each change of the hooks. It removes neither the finalizer nor
-// the entry.
+// An orphan is logged when it is found, and when it changes: a search follows each change of the hooks. The finalizer and the entry stay.
 func TestOrphansAreLoggedOnce(t *testing.T) {
 	o, logged, cluster := options(t)
 	namespace, _ := o.Namespace()

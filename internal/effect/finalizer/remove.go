@@ -212,8 +212,8 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 }
 
 // Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries. Operators of the
-// installation that are running stop adding them.
-func Uninstall(ctx context.Context, o Options) error {
+// installation that are running stop adding them. A dry run only logs what would be removed.
+func Uninstall(ctx context.Context, o Options, dryRun bool) error {
 	namespace, err := o.Namespace()
 	if err != nil {
 		return err
@@ -221,59 +221,37 @@ func Uninstall(ctx context.Context, o Options) error {
 	r := New(o)
 	var own []Entry
 	err = r.edit(ctx, namespace, func(now *configMap) error {
-		own = nil
 		all, err := now.entries()
-		if err != nil {
-			return err
-		}
-		for _, e := range all {
-			if e.Instance == o.Instance {
-				own = append(own, e)
-			}
-		}
-		if marked := now.marked(); len(own) > 0 && !slices.Contains(marked, o.Instance) {
+		own = slices.DeleteFunc(all, func(e Entry) bool { return e.Instance != o.Instance })
+		if marked := now.marked(); !dryRun && len(own) > 0 && !slices.Contains(marked, o.Instance) {
 			now.mark(append(marked, o.Instance))
 		}
-		return nil
+		return err
 	})
 	if kube.IsPermissionMissing(err) && len(own) == 0 {
-		o.Log.Warn(unknownFinalizers, "error", err.Error())
+		o.Log.Warn("Cannot find out whether objects have finalizers of this installation", "error", err.Error())
 		return nil
 	}
 	if err != nil || len(own) == 0 {
 		return err
 	}
 	for _, e := range own {
+		if dryRun {
+			objects, err := r.find(ctx, e)
+			if err != nil {
+				return err
+			}
+			o.Log.Info("Dry run: a finalizer would be removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource,
+				"objects", len(objects))
+			continue
+		}
 		if err := r.strip(ctx, e); err != nil {
 			return err
 		}
 		o.Log.Info("Finalizer removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource)
 	}
-	return r.forget(ctx, own)
-}
-
-// PlanUninstall logs what Uninstall would do.
-func PlanUninstall(ctx context.Context, o Options) error {
-	r := New(o)
-	all, err := r.List(ctx)
-	if kube.IsPermissionMissing(err) {
-		o.Log.Warn(unknownFinalizers, "error", err.Error())
+	if dryRun {
 		return nil
 	}
-	var errs []error
-	for _, e := range all {
-		if e.Instance != o.Instance {
-			continue
-		}
-		objects, err := r.find(ctx, e)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		o.Log.Info("Dry run: a finalizer would be removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource,
-			"objects", len(objects))
-	}
-	return errors.Join(append(errs, err)...)
+	return r.forget(ctx, own)
 }
-
-const unknownFinalizers = "Cannot find out whether objects have finalizers of this installation"
