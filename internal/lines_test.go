@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71213
-	testLines    = 65798
+	productLines = 71162
+	testLines    = 65803
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -55,7 +55,7 @@ var packageLines = map[string]int{
 	"internal/run/pending":               863,
 	"internal/run/process":               1635,
 	"internal/run/recording":             831,
-	"internal/run/worker":                783,
+	"internal/run/worker":                732,
 	"internal/run/workspace":             986,
 	"internal/schema":                    269,
 	"internal/script":                    388,

@@ -11,8 +11,7 @@ import (
 // and no clock: callers pass the time, and carry out the actions that its methods return.
 //
 // Its invariants:
-//   - At most one worker is starting for each run that waits, besides the one that is always there.
-//   - A run that waits has a worker that is starting for it.
+//   - At least as many workers are starting as runs wait.
 //   - An idle worker is not there while a run waits.
 type group struct {
 	limits limits
@@ -24,9 +23,11 @@ type group struct {
 	members []*member
 	// waiting are the runs without a worker, in order.
 	waiting []*waiter
-	// failures counts the starts of the worker that is always there which have failed in a row; the next one comes at retryAt.
+	// failures counts the workers in a row that have ended before they had served a run; a group that is always there starts the next one
+	// at retryAt. The last start has failed by cause; it is empty if a worker was ready since.
 	failures int
 	retryAt  time.Time
+	cause    string
 }
 
 // limits of a worker; 0 means none.
@@ -51,19 +52,14 @@ func (s state) String() string { return [...]string{"starting", "ready", "servin
 
 // member is a worker.
 type member struct {
-	// number is that among the workers of the hook, process its process; the group does not use them.
+	// number counts the workers of the hook, process is nil until it has been started; the group does not use them.
 	number  int
 	process *process.Resident
 	state   state
 	// began is when it was started, since when it became idle.
 	began, since time.Time
-	runs         int
-	// of is the run for which it is starting; nil when that has another worker or has gone.
-	of *waiter
-	// worn: it is to end as soon as its successor is ready.
-	worn bool
-	// served: it has served a run, or was idle for a while. Its end is not that of a start.
-	served bool
+	// runs are those that it has served.
+	runs int
 }
 
 // waiter is a run that waits for a worker, which granted receives; the group does not use it.
@@ -74,7 +70,8 @@ type action struct {
 	kind   actionKind
 	member *member
 	waiter *waiter
-	err    error
+	// err is the end of the worker for which the run of waiter fails; nil if that was intended.
+	err error
 }
 
 type actionKind int
@@ -89,117 +86,91 @@ const (
 
 // want is called for a run that wants a worker.
 func (g *group) want(now time.Time, w *waiter) (todo []action) {
-	for i := len(g.members) - 1; i >= 0; i-- {
-		m := g.members[i]
-		if m.state != idle {
-			continue
+	for _, m := range slices.Backward(g.members) {
+		switch {
+		case m.state != idle:
+		case g.worn(now, m):
+			todo = append(todo, leave(m))
+		default:
+			return append(todo, serve(m, w))
 		}
-		if g.worn(now, m) && !g.last(m) {
-			todo = append(todo, g.leave(m))
-			continue
-		}
-		m.state = serving
-		return append(todo, action{kind: give, member: m, waiter: w})
 	}
 	g.waiting = append(g.waiting, w)
-	for _, m := range g.members {
-		if m.state == starting && m.of == nil {
-			m.of = w
-			return todo
-		}
+	if g.count(starting) < len(g.waiting) {
+		todo = append(todo, g.start(now))
 	}
-	return append(todo, g.start(now, w))
+	return todo
 }
 
 // left is called when a run does not wait any more.
 func (g *group) left(w *waiter) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(other *waiter) bool { return other == w })
-	for _, m := range g.members {
-		if m.of == w {
-			m.of = nil
-		}
-	}
 }
 
 // ready is called when a worker is ready.
-func (g *group) ready(now time.Time, m *member) (todo []action) {
+func (g *group) ready(now time.Time, m *member) []action {
 	if m.state != starting {
 		return nil
 	}
-	owner := m.of
-	m.of, m.state, m.since = nil, idle, now
-	if len(g.waiting) > 0 {
-		// The run that has waited longest gets it; the worker that is starting for that one is then for the owner.
-		w := g.waiting[0]
-		g.waiting = g.waiting[1:]
-		if owner != w {
-			for _, other := range g.members {
-				if other.of == w {
-					other.of = owner
-				}
-			}
-		}
-		m.state = serving
-		todo = append(todo, action{kind: give, member: m, waiter: w})
-	}
-	for _, other := range slices.Clone(g.members) {
-		if other.worn && other.state == idle && other != m {
-			todo = append(todo, g.leave(other))
-		}
-	}
-	return append(todo, g.tick(now)...)
+	g.cause = ""
+	return g.free(now, m)
 }
 
 // served is called when a worker has served a run and can serve others.
-func (g *group) served(now time.Time, m *member) (todo []action) {
-	if m.state != serving {
-		return nil
-	}
+func (g *group) served(now time.Time, m *member) []action {
 	m.runs++
-	m.state, m.since, m.served = idle, now, true
-	g.failures = 0
+	if !g.always || g.cause == "" { // what is always there is started again even if no run asks for it
+		g.failures, g.cause = 0, ""
+	}
+	return g.free(now, m)
+}
+
+// free is called when a worker can serve a run. The one that has waited longest gets it.
+func (g *group) free(now time.Time, m *member) (todo []action) {
 	g.members = append(slices.DeleteFunc(g.members, func(other *member) bool { return other == m }), m)
+	m.state, m.since = idle, now
 	switch {
-	case g.retired && len(g.waiting) == 0, g.worn(now, m) && !g.last(m):
-		todo = append(todo, g.leave(m))
+	case m.runs > 0 && g.worn(now, m): // the start for a run that waits goes on
+		todo = append(todo, leave(m))
 	case len(g.waiting) > 0:
 		w := g.waiting[0]
 		g.left(w)
-		m.state = serving
-		todo = append(todo, action{kind: give, member: m, waiter: w})
+		todo = append(todo, serve(m, w))
+	case g.retired:
+		todo = append(todo, leave(m))
 	}
 	return append(todo, g.tick(now)...)
 }
 
-// unsent is called when a worker that was to serve a run has not got it: it is ending.
-func (g *group) unsent(m *member) {
-	if m.state == serving {
-		m.state = leaving
-	}
-}
-
-// ended is called when the process of a worker has ended; well if that was intended.
-func (g *group) ended(now time.Time, m *member, well bool) (todo []action) {
-	before := m.state
+// ended is called when the process of a worker has ended; with nil if that was intended. A start that has failed fails a run.
+func (g *group) ended(now time.Time, m *member, err error) (todo []action) {
 	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
-	if before == starting && m.of != nil {
-		w := m.of
+	if len(g.waiting) > g.count(starting) {
+		w := g.waiting[0]
 		g.left(w)
-		todo = append(todo, action{kind: fail, waiter: w})
+		todo = append(todo, action{kind: fail, waiter: w, err: err})
 	}
-	if !well && !m.served {
+	if err != nil && m.runs == 0 {
 		g.failures++
 		g.retryAt = now.Add(min(time.Second<<min(g.failures-1, 10), time.Minute))
 	}
+	if err != nil && m.state == starting {
+		g.cause = publicCause(err)
+	}
 	return append(todo, g.tick(now)...)
 }
 
-// retire ends the workers that serve no run, and the others after theirs.
+// retire ends the workers that serve no run and that no run waits for, and the others after theirs.
 func (g *group) retire() (todo []action) {
 	g.retired, g.always = true, false
-	for _, m := range slices.Clone(g.members) {
-		if m.state == idle || m.state == starting && m.of == nil {
-			todo = append(todo, g.leave(m))
+	spare := g.count(starting) - len(g.waiting)
+	for _, m := range g.members {
+		if m.state == starting && spare > 0 {
+			spare--
+			todo = append(todo, leave(m))
+		}
+		if m.state == idle {
+			todo = append(todo, leave(m))
 		}
 	}
 	return todo
@@ -207,75 +178,80 @@ func (g *group) retire() (todo []action) {
 
 // tick does what is due.
 func (g *group) tick(now time.Time) (todo []action) {
-	for _, m := range slices.Clone(g.members) {
-		if m.state != idle {
-			continue
-		}
-		rests := g.limits.idleTimeout > 0 && now.Sub(m.since) >= g.limits.idleTimeout
-		switch worn := g.worn(now, m); {
-		case (worn || rests) && !g.last(m):
-			todo = append(todo, g.leave(m))
-		case worn:
-			m.worn = true
-		}
-	}
-	if !g.always || now.Before(g.retryAt) {
-		return todo
-	}
-	// One that is neither worn nor leaving is enough, in whatever state it is.
 	for _, m := range g.members {
-		if m.state != leaving && !m.worn {
-			return todo
+		if due := g.due(m); !due.IsZero() && !now.Before(due) {
+			todo = append(todo, leave(m))
 		}
 	}
-	return append(todo, g.start(now, nil))
+	if g.lacks() && !now.Before(g.retryAt) {
+		todo = append(todo, g.start(now))
+	}
+	return todo
 }
 
 // next is when tick has something to do; zero if time alone changes nothing.
-func (g *group) next() (due time.Time) {
-	sooner := func(t time.Time) {
-		if due.IsZero() || t.Before(due) {
-			due = t
-		}
-	}
+func (g *group) next() (next time.Time) {
 	for _, m := range g.members {
-		if m.state != idle || m.worn {
-			continue
-		}
-		if g.limits.maxAge > 0 {
-			sooner(m.began.Add(g.limits.maxAge))
-		}
-		if g.limits.idleTimeout > 0 && !g.last(m) {
-			sooner(m.since.Add(g.limits.idleTimeout))
-		}
+		next = earlier(next, g.due(m))
 	}
-	if g.always && !slices.ContainsFunc(g.members, func(m *member) bool { return m.state != leaving && !m.worn }) {
-		sooner(g.retryAt)
+	if g.lacks() {
+		next = earlier(next, g.retryAt)
+	}
+	return next
+}
+
+// due is when a worker ends if it stays idle; zero for never. One that is always there has no idleTimeout.
+func (g *group) due(m *member) (due time.Time) {
+	if m.state != idle {
+		return due
+	}
+	if g.limits.maxAge > 0 {
+		due = m.began.Add(g.limits.maxAge)
+	}
+	if g.limits.idleTimeout > 0 && (!g.always || g.count(idle)+g.count(serving) > 1) {
+		due = earlier(due, m.since.Add(g.limits.idleTimeout))
 	}
 	return due
 }
 
-// worn reports whether a worker has reached a limit that a successor does not have.
+// earlier returns the earlier of two times; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// worn reports whether a worker has reached a limit that a new one does not have.
 func (g *group) worn(now time.Time, m *member) bool {
 	return g.limits.maxAge > 0 && now.Sub(m.began) >= g.limits.maxAge || g.limits.maxRuns > 0 && m.runs >= g.limits.maxRuns
 }
 
-// last reports whether a worker has to stay, because one is always there and it is the only one that is ready.
-func (g *group) last(m *member) bool {
-	return g.always && !slices.ContainsFunc(g.members, func(other *member) bool {
-		return other != m && (other.state == idle || other.state == serving) && !other.worn
-	})
+// lacks reports that the worker that is always there is missing.
+func (g *group) lacks() bool { return g.always && len(g.members) == g.count(leaving) }
+
+func (g *group) count(in state) (n int) {
+	for _, m := range g.members {
+		if m.state == in {
+			n++
+		}
+	}
+	return n
 }
 
-// start adds a worker for a run, or for none.
-func (g *group) start(now time.Time, w *waiter) action {
-	m := &member{began: now, of: w}
+// start adds a worker.
+func (g *group) start(now time.Time) action {
+	m := &member{began: now}
 	g.members = append([]*member{m}, g.members...)
-	return action{kind: start, member: m, waiter: w}
+	return action{kind: start, member: m}
 }
 
-// leave ends a worker.
-func (g *group) leave(m *member) action {
+func serve(m *member, w *waiter) action {
+	m.state = serving
+	return action{kind: give, member: m, waiter: w}
+}
+
+func leave(m *member) action {
 	m.state = leaving
 	return action{kind: end, member: m}
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -35,11 +36,11 @@ func (s *script) do(step string) string {
 	case "served":
 		todo = s.served(s.now, s.members[arg])
 	case "unsent":
-		s.unsent(s.members[arg])
+		s.members[arg].state = leaving
 	case "fails":
-		todo = s.ended(s.now, s.members[arg], false)
+		todo = s.ended(s.now, s.members[arg], errors.New("killed"))
 	case "ended":
-		todo = s.ended(s.now, s.members[arg], true)
+		todo = s.ended(s.now, s.members[arg], nil)
 	case "retire":
 		todo = s.retire()
 	case "after":
@@ -207,7 +208,11 @@ func TestGroupInvariants(t *testing.T) {
 						delete(running, w)
 					}
 				}
-				do("ended", g.ended(now, m, m.state == leaving))
+				var err error
+				if m.state != leaving {
+					err = errors.New("killed")
+				}
+				do("ended", g.ended(now, m, err))
 			case pick == 7:
 				now = now.Add(time.Duration(random.IntN(60)) * time.Second)
 				do("tick", g.tick(now))

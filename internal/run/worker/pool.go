@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,10 +83,6 @@ type crew struct {
 	group
 	key   key
 	start process.Invocation
-	// failed counts the starts in a row that have failed, the last one by the cause. What is always there is started again even if nothing
-	// asks for it, so its row ends only with a start.
-	failed int
-	cause  string
 }
 
 // grant is a worker for a run, or why there is none.
@@ -120,28 +117,30 @@ func (p *Pool) Execute(ctx context.Context, in process.Invocation) (process.Resu
 		if err := p.opts.Check(ctx); err != nil {
 			return process.Result{}, err
 		}
-		c, granted, err := p.take(ctx, in)
+		c, m, err := p.take(ctx, in)
 		if err != nil {
 			return process.Result{}, err
 		}
 		waited := time.Since(began)
 		if err := p.opts.Check(ctx); err != nil {
-			p.served(c, granted, false)
+			p.release(c, m, c.free)
 			return process.Result{}, err
 		}
-		result, err := granted.process.Serve(ctx, in)
+		result, err := m.process.Serve(ctx, in)
 		if errors.Is(err, process.ErrWorkerGone) {
-			p.unsent(c, granted.member)
+			p.mu.Lock()
+			m.state = leaving
+			p.mu.Unlock()
 			continue
 		}
-		result.Served = process.Served{Worker: granted.number, Run: granted.runs + 1, Started: waited}
-		p.served(c, granted, true)
+		result.Served = process.Served{Worker: m.number, Run: m.runs + 1, Started: waited}
+		p.release(c, m, c.served)
 		return result, err
 	}
 }
 
 // take returns a worker for a run.
-func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, error) {
+func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, *member, error) {
 	w := &waiter{make(chan grant, 1)}
 	p.mu.Lock()
 	c := p.crewOf(in)
@@ -149,7 +148,7 @@ func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, e
 	p.mu.Unlock()
 	select {
 	case g := <-w.granted:
-		return c, g, g.err
+		return c, g.member, g.err
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
@@ -158,11 +157,20 @@ func (p *Pool) take(ctx context.Context, in process.Invocation) (*crew, grant, e
 	select {
 	case g := <-w.granted: // both were there
 		if g.err == nil {
-			p.served(c, g, false)
+			p.release(c, g.member, c.free)
 		}
 	default:
 	}
-	return c, grant{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, context.Cause(ctx))
+	return c, nil, fmt.Errorf("%s FAILED: not started: %w", in.Hook, context.Cause(ctx))
+}
+
+// release notes that a worker can serve other runs.
+func (p *Pool) release(c *crew, m *member, how func(time.Time, *member) []action) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.process.Alive() {
+		p.do(c, how(time.Now(), m))
+	}
 }
 
 // crewOf returns the group of an invocation. The caller holds mu.
@@ -279,6 +287,9 @@ func (p *Pool) carryOut(c *crew, todo []action) {
 		case give:
 			a.waiter.granted <- grant{member: a.member}
 		case fail:
+			if a.err == nil {
+				a.err = fmt.Errorf("%s FAILED: not started: the operator ends", c.key.hook)
+			}
 			a.waiter.granted <- grant{err: a.err}
 		case end:
 			if a.member.process != nil { // otherwise run does it
@@ -315,7 +326,6 @@ func (p *Pool) run(c *crew, m *member) {
 		p.opts.Meter.Started(c.key.hook, took)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		c.failed = 0
 		p.do(c, c.ready(time.Now(), m))
 	}
 	w, err := p.launch(c, o)
@@ -348,23 +358,13 @@ func (p *Pool) gone(c *crew, m *member, err error, log *slog.Logger) {
 	var broken *process.WorkerError
 	between := errors.As(err, &broken) && broken.BetweenRuns // perhaps before served is called
 	p.mu.Lock()
-	before, owned := m.state, m.of != nil
-	if err != nil && before == starting {
-		c.failed, c.cause = c.failed+1, publicCause(err)
-	}
-	todo := c.ended(time.Now(), m, err == nil)
-	for i := range todo {
-		if todo[i].kind == fail {
-			todo[i].err = err
-			if err == nil {
-				todo[i].err = fmt.Errorf("%s FAILED: not started: the operator ends", c.key.hook)
-			}
-		}
-	}
+	before := m.state
+	todo := c.ended(time.Now(), m, err)
+	failsRun := slices.ContainsFunc(todo, func(a action) bool { return a.kind == fail })
 	p.do(c, todo)
 	p.measure(c.key.hook)
 	p.mu.Unlock()
-	if err != nil && (before == idle || before != starting && between || before == starting && !owned) { // otherwise a run reports it
+	if err != nil && (before == idle || before != starting && between || before == starting && !failsRun) { // otherwise a run reports it
 		log.Warn("A worker of the hook has ended, another one is started when it is needed", "error", err.Error())
 	}
 }
@@ -380,27 +380,4 @@ func (p *Pool) measure(hook string) {
 		}
 	}
 	p.opts.Meter.Workers(hook, n)
-}
-
-// served is called when a worker has served a run, or is not used after all.
-func (p *Pool) served(c *crew, g grant, used bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !g.process.Alive() {
-		return
-	}
-	if !used {
-		g.runs--
-	}
-	p.do(c, c.served(time.Now(), g.member))
-	if !c.always {
-		c.failed = 0
-	}
-}
-
-// unsent is called when a worker had ended before it got its run.
-func (p *Pool) unsent(c *crew, m *member) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c.unsent(m)
 }

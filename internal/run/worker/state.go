@@ -60,15 +60,6 @@ func publicCause(err error) string {
 	return cause
 }
 
-// problem is what the starts of a group say now; false if all is well.
-func (c *crew) problem(now time.Time) (Problem, bool) {
-	p := Problem{Client: c.key.client, Failed: c.failed, Cause: c.cause}
-	if c.always && c.retryAt.After(now) {
-		p.Retry = c.retryAt
-	}
-	return p, !c.retired && c.failed > 0
-}
-
 // State returns the workers of a hook.
 func (p *Pool) State(hook string) (s State) {
 	now := time.Now()
@@ -86,9 +77,14 @@ func (p *Pool) State(hook string) (s State) {
 				}
 				s.Workers = append(s.Workers, w)
 			}
-			if problem, is := c.problem(now); is {
-				s.Problems = append(s.Problems, problem)
+			if c.cause == "" || c.retired {
+				continue
 			}
+			problem := Problem{Client: client, Failed: c.failures, Cause: c.cause}
+			if c.always && c.retryAt.After(now) {
+				problem.Retry = c.retryAt
+			}
+			s.Problems = append(s.Problems, problem)
 		}
 	}
 	slices.SortFunc(s.Workers, func(a, b Status) int { return cmp.Compare(a.Number, b.Number) })
