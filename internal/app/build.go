@@ -119,7 +119,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.store = hookset.NewStore(hookset.StoreOptions{Dir: copies, Log: o.Log})
 	op.recorder, err = recording.New(recording.Options{
-		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record, MaxAge: 24 * time.Hour,
+		Dir: filepath.Join(files.Dir(), "recordings"), Default: o.Record,
 		Filters: filters, Log: o.Log,
 	})
 	if err != nil {

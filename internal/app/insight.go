@@ -255,7 +255,7 @@ type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
 	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response,
-		Message: report.Result.Message, Unrecorded: report.Unrecorded}
+		Message: report.Result.Message}
 	switch {
 	case report.Interrupted:
 		outcome.Status = history.Interrupted

@@ -1,31 +1,12 @@
 package debug
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
-
-// A run that was not recorded because another one was being recorded is shown so, and the error of runs save has the way out.
-func TestUnrecordedRun(t *testing.T) {
-	h := history.New()
-	topic := &runTopic{runs: h, recordings: &fakeActions{}}
-	h.Begin(history.Run{Task: "7", Attempt: 1, Hook: "h.sh"}).
-		End(history.Outcome{Status: history.Failed, Exit: "exit status 1", Unrecorded: true})
-	run, _ := h.Run("7")
-	if text := runText(&run); !strings.Contains(text, "recorded: no, another run was being recorded when this one failed\n") {
-		t.Errorf("runs show shows\n%s", text)
-	}
-	_, err := topic.recorded(request{name: "7"})
-	var refused *refusal
-	if !errors.As(err, &refused) || refused.Text != `run "7" is not recorded, because another run was being recorded when it failed` ||
-		!strings.Contains(refused.Hint, "hook record h.sh --for 10m") {
-		t.Errorf("runs save: %v", err)
-	}
-}
 
 // The message of a result file follows how the run ended, on one line.
 func TestMessageOfARun(t *testing.T) {

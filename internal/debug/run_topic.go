@@ -144,10 +144,7 @@ func (t *runTopic) recorded(r request) ([]byte, error) {
 		if text, err := t.recordings.Read(run.ID); text != nil || err != nil {
 			return text, err
 		}
-		if name = run.Hook; run.Unrecorded {
-			return nil, refuse(http.StatusNotFound, "run %q is not recorded, because another run was being recorded when it failed", r.name).
-				hint("wait for its next attempt, or shell-operator hook record %s --for 10m records all runs from now on", name)
-		}
+		name = run.Hook
 	}
 	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).
 		hint("by default the last failed run of each hook is kept; shell-operator hook record %s --for 10m records all runs from now on, "+

@@ -115,9 +115,6 @@ func runText(r *history.Run) string {
 	if r.Message != "" {
 		line("message", "%s", OneLine(r.Message))
 	}
-	if r.Unrecorded {
-		line("recorded", "no, another run was being recorded when this one failed")
-	}
 	list := func(title string, total int, items []string) {
 		if total == 0 {
 			return

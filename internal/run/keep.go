@@ -18,7 +18,7 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 	if err != nil {
 		text = err.Error()
 	}
-	a.Unrecorded = r.opts.Recorder.Keep(recording.Run{
+	r.opts.Recorder.Keep(recording.Run{
 		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Events: t.Describe(),
 		Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
 		Outputs: a.outputs, File: a.Result,

@@ -79,8 +79,6 @@ type Report struct {
 	Allowed bool
 	// Interrupted reports that a shutdown ended the run.
 	Interrupted bool
-	// Unrecorded reports that the run would have been recorded, but another one was being recorded when it ended.
-	Unrecorded bool
 }
 
 // Change names a change of an object.

@@ -94,7 +94,7 @@ func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder
 	rec := &recorder{}
 	h := hookOf("--")
-	recordings, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "r"), MaxAge: time.Hour,
+	recordings, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "r"),
 		Filters: jq.NewCompiler(jq.Options{}), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func (r *Record) End(o Outcome) {
 		})
 	}
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
-	r.run.Kubectl, r.run.Unrecorded = o.Kubectl, o.Unrecorded
+	r.run.Kubectl = o.Kubectl
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail, r.end = tail{}, time.Now()
 	r.size = r.run.cost()

@@ -57,8 +57,6 @@ type Run struct {
 	PatchCount int     `json:"patchCount,omitempty"`
 	// Kubectl are the calls of kubectl, if hooks call the trimmed one.
 	Kubectl []KubectlCalls `json:"kubectl,omitempty"`
-	// Unrecorded reports that there is no recording because another run was being recorded.
-	Unrecorded bool `json:"unrecorded,omitempty"`
 }
 
 // KubectlCalls are calls of kubectl that are alike: of one command, carried out by the trimmed or the complete kubectl, for the
@@ -184,9 +182,8 @@ type Outcome struct {
 	// Message is that of the result file.
 	Message string
 	// Patches may be all of them; a few are kept.
-	Patches    []Patch
-	Kubectl    []KubectlCalls
-	Unrecorded bool
+	Patches []Patch
+	Kubectl []KubectlCalls
 }
 
 // Reason is Why on one line.

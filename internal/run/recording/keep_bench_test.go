@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -15,7 +14,7 @@ import (
 // BenchmarkKeep records one small failed run after the other.
 func BenchmarkKeep(b *testing.B) {
 	dir := b.TempDir()
-	r, err := New(Options{Dir: filepath.Join(dir, "recordings"), MaxAge: time.Hour, Filters: jq.NewCompiler(jq.Options{}),
+	r, err := New(Options{Dir: filepath.Join(dir, "recordings"), Filters: jq.NewCompiler(jq.Options{}),
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)

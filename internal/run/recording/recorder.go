@@ -29,14 +29,12 @@ const (
 	maxError = 16 << 10
 )
 
-// Options of a Recorder. Dir, MaxAge, Filters and Log are required.
+// Options of a Recorder. Dir, Filters and Log are required.
 type Options struct {
 	// Dir is created with mode 0700, and removed by Close.
 	Dir string
 	// Default is the mode of hooks without one. With hook.RecordNone, nothing is recorded whatever hooks set.
 	Default hook.Record
-	// MaxAge is the time after which a recording is removed.
-	MaxAge  time.Duration
 	Filters *jq.Compiler
 	Log     *slog.Logger
 }
@@ -52,8 +50,6 @@ type Recorder struct {
 	// kept are in the order in which the runs ended, size is the sum of their sizes.
 	kept []*file
 	size int64
-	// timer removes the oldest one when it is too old.
-	timer *time.Timer
 	// until is the end of the time in which all runs of a hook are recorded, by its name.
 	until  map[string]time.Time
 	closed bool
@@ -64,7 +60,6 @@ type file struct {
 	hook, run string
 	// last: only because it is the last failed run of its hook.
 	last bool
-	at   time.Time
 	path string
 	// length is the number of bytes, size that of their blocks.
 	length, size int64
@@ -93,12 +88,9 @@ func (r *Recorder) Close() error {
 	r.closed = true
 	r.mu.Unlock()
 	r.writing <- struct{}{} // the last one is written
-	<-r.writing
+	defer func() { <-r.writing }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.timer != nil {
-		r.timer.Stop()
-	}
 	r.kept, r.size = nil, 0
 	return os.RemoveAll(r.opts.Dir)
 }
@@ -163,24 +155,14 @@ type Run struct {
 	Output string
 }
 
-// Keep records a run. It logs why it does not, but for one reason, which it returns: another run is being recorded, and not all runs of the
-// hook are.
-func (r *Recorder) Keep(run Run) (busy bool) {
-	_, always := r.mode(run.Hook)
-	if always {
-		r.writing <- struct{}{}
-	} else {
-		select {
-		case r.writing <- struct{}{}:
-		default:
-			return true
-		}
-	}
+// Keep records a run, after the one that is being recorded. It logs why it does not.
+func (r *Recorder) Keep(run Run) {
+	r.writing <- struct{}{}
 	defer func() { <-r.writing }()
-	if err := r.keep(&file{hook: run.Hook.Name, run: run.ID, at: time.Now(), last: !always}, run); err != nil {
+	_, always := r.mode(run.Hook)
+	if err := r.keep(&file{hook: run.Hook.Name, run: run.ID, last: !always}, run); err != nil {
 		r.opts.Log.Warn("A run is not recorded", "hook", run.Hook.Name, "run", run.ID, "error", err.Error())
 	}
-	return false
 }
 
 // read returns the binding contexts of a run.
@@ -318,7 +300,6 @@ func (r *Recorder) add(f *file) error {
 		oldest := r.kept[0]
 		r.remove(func(other *file) bool { return other == oldest })
 	}
-	r.expire()
 	return nil
 }
 
@@ -334,24 +315,6 @@ func (r *Recorder) remove(match func(*file) bool) {
 		}
 		return true
 	})
-}
-
-// expire removes what is too old, and sets the timer for the next one.
-func (r *Recorder) expire() {
-	now := time.Now()
-	r.remove(func(f *file) bool { return now.Sub(f.at) >= r.opts.MaxAge })
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	if len(r.kept) > 0 {
-		r.timer = time.AfterFunc(r.kept[0].at.Add(r.opts.MaxAge).Sub(now), func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if !r.closed {
-				r.expire()
-			}
-		})
-	}
 }
 
 // Read returns the recording of a run, by its id or by that of its task for the last attempt; nil if there is none.

@@ -5,9 +5,9 @@
 //     addresses and types of its events and operations, its status and time, and without contexts, output, errors and messages. So is a run
 //     that answers an HTTP request, and one that called the trimmed kubectl on Secrets. Nothing is searched for values.
 //   - Such a recording has the reason, and is not replayed.
-//   - One recording is written at a time: a run that fails meanwhile is not recorded. If all runs of its hook are recorded, it waits.
+//   - One recording is written at a time: a run that is to be recorded waits.
 //   - A run that is not recorded costs a comparison.
-//   - The files of a Recorder are bounded together, and are removed when they are too old and by Close.
+//   - The files of a Recorder are bounded together, and are removed by Close.
 //
 // Not covered: secrets that a hook fetches itself, and those in objects of other kinds.
 package recording

@@ -160,7 +160,7 @@ const secretValue = "hunter22-#@<&\"Q7"
 
 // A run that may have a Secret, whichever way it has come into the run, is recorded without values.
 func TestWithoutValues(t *testing.T) {
-	k := newRecorder(t, Options{MaxAge: time.Hour})
+	k := newRecorder(t, Options{})
 	defer k.Close()
 	for way, contexts := range contextsOf(secretValue) {
 		for _, hookFailed := range []bool{false, true} {
@@ -202,7 +202,7 @@ func TestWithoutValues(t *testing.T) {
 
 // What is kept of such a run: addresses, types, statuses and times.
 func TestAddressesAreKept(t *testing.T) {
-	k := newRecorder(t, Options{MaxAge: time.Hour})
+	k := newRecorder(t, Options{})
 	defer k.Close()
 	run := leaking(secretValue, false)
 	run.Attempt, run.Events = 2, []string{"Added shop/db (secrets)"}
@@ -228,7 +228,7 @@ func TestAddressesAreKept(t *testing.T) {
 
 // An operation in a file that cannot be read may be on a Secret in whichever way its letters are written.
 func TestUnreadableOperationsAreSecret(t *testing.T) {
-	k := newRecorder(t, Options{MaxAge: time.Hour})
+	k := newRecorder(t, Options{})
 	defer k.Close()
 	for patch, want := range map[string]bool{
 		`{"kind": "S\u0065cret"`: true, "kind: \"Se\\x63ret\"\n{": true, "kind: \"Sec\\\n  ret\"\n{": true, "kind: !!binary U2VjcmV0\n{": true,
@@ -245,7 +245,7 @@ func TestUnreadableOperationsAreSecret(t *testing.T) {
 
 // Runs of random contexts and operations, with values and without.
 func TestWithoutValuesRandom(t *testing.T) {
-	k := newRecorder(t, Options{MaxAge: time.Hour})
+	k := newRecorder(t, Options{})
 	defer k.Close()
 	harmless := []string{
 		`{"binding": "pods", "type": "Event", "watchEvent": "Added", "object": {"apiVersion": "v1", "kind": "Pod", ` +
