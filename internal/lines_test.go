@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71162
-	testLines    = 65803
+	productLines = 71042
+	testLines    = 65725
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,14 +25,14 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2206,
 	"internal/console":                   1681,
-	"internal/debug":                     6506,
-	"internal/debug/history":             765,
-	"internal/dev":                       2439,
+	"internal/debug":                     6500,
+	"internal/debug/history":             762,
+	"internal/dev":                       2438,
 	"internal/dev/lint":                  547,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2058,
-	"internal/dev/testfile":              1374,
+	"internal/dev/testfile":              1382,
 	"internal/effect":                    415,
 	"internal/effect/apply":              625,
 	"internal/effect/applyset":           3416,
@@ -50,11 +50,11 @@ var packageLines = map[string]int{
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2795,
+	"internal/run":                       2793,
 	"internal/run/kubectl":               208,
 	"internal/run/pending":               863,
 	"internal/run/process":               1635,
-	"internal/run/recording":             831,
+	"internal/run/recording":             715,
 	"internal/run/worker":                732,
 	"internal/run/workspace":             986,
 	"internal/schema":                    269,

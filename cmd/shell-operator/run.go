@@ -120,7 +120,7 @@ func printReplay(w io.Writer, r *dev.TrialReplay) {
 		fmt.Fprintf(w, "the result is that of the recorded run %s: %s\n", r.Run, r.Exit)
 		return
 	}
-	fmt.Fprintf(w, "%s from the recorded run %s:\n", count(len(r.Differences), "difference"), r.Run)
+	fmt.Fprintf(w, "the result differs from that of the recorded run %s:\n", r.Run)
 	for _, d := range r.Differences {
 		fmt.Fprintf(w, "  %s\n", d)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -36,7 +37,7 @@ type TrialReplay struct {
 	// Run is the id of the recorded run, Exit how it ended.
 	Run  string `json:"run"`
 	Exit string `json:"exit"`
-	// Differences are those of the results, without the output.
+	// Differences are the lines of both results, without the output: with "- " those of the recorded one, with "+ " those of this one.
 	Differences []string `json:"differences"`
 }
 
@@ -62,10 +63,8 @@ func (r *TrialReport) add(result *simulate.Result) {
 	if rec == nil {
 		return
 	}
-	differences := rec.Result.Differences(now)
-	if differences == nil {
-		differences = []string{} // a list, also in JSON
-	}
+	before, after := recording.Compared(rec.Result, now)
+	differences := append([]string{}, testfile.Diff(before, after)...) // a list, also in JSON
 	r.Replay = &TrialReplay{Run: rec.Run, Exit: rec.Result.Exit, Differences: differences}
 	if of := path.Base(rec.Hook); of != path.Base(r.Hook) {
 		r.Notes = append(r.Notes, fmt.Sprintf("the recording is of hook %q", rec.Hook))

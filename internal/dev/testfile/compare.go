@@ -193,6 +193,14 @@ func encode(n *yaml.Node) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
+// Diff returns the lines of two trees of JSON in one list, the common ones once; none if the trees are equal.
+func Diff(before, after any) []string {
+	if reflect.DeepEqual(before, after) {
+		return nil
+	}
+	return diff(render(before), render(after))
+}
+
 // diff returns the lines of both sides in one list, the common ones once.
 func diff(expected, actual []string) (lines []string) {
 	text := func(lines []string) (text []byte) {
