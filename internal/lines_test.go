@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71042
-	testLines    = 65725
+	productLines = 71020
+	testLines    = 65715
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -69,7 +69,7 @@ var packageLines = map[string]int{
 	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,
 	"internal/spelling":                  40,
-	"internal/telemetry":                 1356,
+	"internal/telemetry":                 1334,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
 	"internal/wire":                      4493,

@@ -37,12 +37,11 @@ type TracingOptions struct {
 
 // Tracing creates tracers and exports their spans to an OpenTelemetry collector, by OTLP over gRPC. Nothing blocks on the collector: spans
 // are buffered and exported in the background, and a full buffer drops spans. The connection is encrypted by default, and the token is sent
-// to the collector only. A failing export is logged once, and so is its recovery.
+// to the collector only. A failing export is logged at most once a minute.
 type Tracing struct {
 	provider *sdk.TracerProvider
+	exporter sdk.SpanExporter
 	log      *slog.Logger
-	// end cancels exports in progress.
-	end context.CancelFunc
 }
 
 // sendTimeout limits one attempt to export spans, retryTimeout all attempts for the same ones.
@@ -86,18 +85,21 @@ func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot export traces: %w", err)
 	}
-	// Errors that the library does not return, such as rejected spans, go to a handler of the whole process.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("Trouble with traces", "error", err.Error()) }))
+	// Errors of exports in the background go to a handler of the whole process.
+	failing := logonce.Dedup{Every: time.Minute}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if suppressed, due := failing.Due("", ""); due {
+			o.Log.Warn("Traces cannot be sent, they are dropped", "endpoint", o.Endpoint, "error", err.Error(), "again", suppressed)
+		}
+	}))
 	attributes := []attribute.KeyValue{attribute.String("service.name", "shell-operator"),
 		attribute.String("k8s.deployment.name", "shell-operator")}
 	if o.Instance != "" {
 		attributes = append(attributes, attribute.String("service.instance.id", o.Instance))
 	}
-	ended, end := context.WithCancel(context.Background())
-	return &Tracing{log: o.Log, end: end, provider: sdk.NewTracerProvider(
+	return &Tracing{log: o.Log, exporter: exporter, provider: sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithResource(resource.NewSchemaless(attributes...)),
-		sdk.WithBatcher(&loggingExporter{SpanExporter: exporter, ended: ended, log: o.Log.With("endpoint", o.Endpoint)},
-			sdk.WithExportTimeout(retryTimeout+sendTimeout)),
+		sdk.WithBatcher(exporter, sdk.WithExportTimeout(retryTimeout+sendTimeout)),
 	)}, nil
 }
 
@@ -106,32 +108,8 @@ func (t *Tracing) Tracer(name string) trace.Tracer { return t.provider.Tracer(na
 
 // Close exports the spans that are left, until ctx ends.
 func (t *Tracing) Close(ctx context.Context) {
-	defer t.end() // the library would retry after the end of ctx
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.log.Warn("The last traces could not be sent", "error", err.Error())
+		_ = t.exporter.Shutdown(ctx) // the library would retry after the end of ctx
 	}
-}
-
-// loggingExporter logs the errors of an exporter.
-type loggingExporter struct {
-	sdk.SpanExporter
-	log    *slog.Logger
-	logged logonce.Dedup
-	// ended ends with Close.
-	ended context.Context
-}
-
-func (s *loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ended, cancel)()
-	err := s.SpanExporter.ExportSpans(ctx, spans)
-	if err != nil {
-		if _, due := s.logged.Due("export", ""); due {
-			s.log.Warn("Traces cannot be sent, they are dropped", "spans", len(spans), "error", err.Error())
-		}
-	} else if s.logged.End("export") {
-		s.log.Info("Traces are sent again")
-	}
-	return nil
 }
