@@ -2,7 +2,6 @@ package lint
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/script"
@@ -44,5 +43,5 @@ func Hook(s script.Source, h *hook.Hook, contexts script.Reading) []Finding {
 				"use metadata, such as a label, as the key")
 		}
 	}
-	return slices.Concat(found, servesNoRuns(s, h), wakesItself(s, h))
+	return append(found, wakesItself(s, h)...)
 }
