@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 71020
-	testLines    = 65715
+	productLines = 70934
+	testLines    = 65689
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,18 +21,18 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3748,
+	"cmd/shell-operator":                 3749,
 	"docs":                               136,
 	"internal/app":                       2206,
 	"internal/console":                   1681,
 	"internal/debug":                     6500,
 	"internal/debug/history":             762,
-	"internal/dev":                       2438,
-	"internal/dev/lint":                  547,
+	"internal/dev":                       2399,
+	"internal/dev/lint":                  523,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2058,
-	"internal/dev/testfile":              1382,
+	"internal/dev/testfile":              1358,
 	"internal/effect":                    415,
 	"internal/effect/apply":              625,
 	"internal/effect/applyset":           3416,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/docs"
 	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
 
 func newTestCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
@@ -132,7 +133,7 @@ func printCase(b *strings.Builder, c dev.TestCase, verbose bool) {
 	}
 }
 
-func withHint(f dev.TestFailure) string {
+func withHint(f testfile.Failure) string {
 	text := strings.TrimSuffix(f.Message, "\n")
 	if f.Hint != "" {
 		text += " (" + f.Hint + ")"

@@ -55,32 +55,17 @@ type TestReport struct {
 
 // TestCase is what came of a case, or of a file that cannot be run: then Name is empty.
 type TestCase struct {
-	File     string        `json:"file"`
-	Line     int           `json:"line"`
-	Name     string        `json:"name,omitempty"`
-	Hook     string        `json:"hook,omitempty"`
-	Seconds  float64       `json:"seconds"`
-	Failures []TestFailure `json:"failures,omitempty"`
+	File     string             `json:"file"`
+	Line     int                `json:"line"`
+	Name     string             `json:"name,omitempty"`
+	Hook     string             `json:"hook,omitempty"`
+	Seconds  float64            `json:"seconds"`
+	Failures []testfile.Failure `json:"failures,omitempty"`
 	// Warnings are mistakes that fail no run: the operator would log them.
 	Warnings []string `json:"warnings,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
 	Stdout   []string `json:"stdout,omitempty"`
 	Stderr   []string `json:"stderr,omitempty"`
-}
-
-// TestFailure is an expectation that is not met, or an error in the file.
-type TestFailure struct {
-	Line    int      `json:"line"`
-	Column  int      `json:"column,omitempty"`
-	Message string   `json:"message"`
-	Hint    string   `json:"hint,omitempty"`
-	Diff    []string `json:"diff,omitempty"`
-	// Code names the kind of failure, whatever its message.
-	Code string `json:"code,omitempty"`
-	// Path is the place of an expectation in the case, such as expect.after, Expected and Actual are its values.
-	Path     string `json:"path,omitempty"`
-	Expected any    `json:"expected,omitempty"`
-	Actual   any    `json:"actual,omitempty"`
 }
 
 // defaultCaseTimeout limits a run of a hook without executionTimeout.
@@ -99,15 +84,7 @@ type tester struct {
 	role *simulate.Role
 	// hooks are the config calls, by the path of the hook and the variables of the file.
 	mu    sync.Mutex
-	hooks map[string]*loadedHook
-	next  int
-}
-
-// loadedHook is a hook whose config call is made once.
-type loadedHook struct {
-	once sync.Once
-	hook *hook.Hook
-	err  error
+	hooks map[string]func() (*hook.Hook, error)
 }
 
 // Test runs the cases of test files.
@@ -124,7 +101,7 @@ func Test(ctx context.Context, o Options, t TestOptions) (report TestReport, err
 	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
 	run := &tester{
 		opts: o, test: t, private: private, filters: jq.NewCompiler(jq.Options{LibraryPath: o.JQLibraryPath}),
-		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), hooks: map[string]*loadedHook{}, env: caseEnvironment(o.Env),
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), hooks: map[string]func() (*hook.Hook, error){}, env: caseEnvironment(o.Env),
 	}
 	if t.Role != "" {
 		if run.role, err = simulate.ReadRole(t.Role); err != nil {
@@ -184,11 +161,8 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 	}
 	f, problems := testfile.Parse(absolute, text)
 	broken := TestCase{File: path, Line: 1}
-	for _, p := range problems {
-		broken.Failures = append(broken.Failures, TestFailure{Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint})
-	}
 	if len(problems) > 0 {
-		broken.Line = problems[0].Line
+		broken.Line, broken.Failures = problems[0].Line, problems
 		return []TestCase{broken}, false, nil
 	}
 	hookFile, err := f.FindHook()
@@ -196,7 +170,7 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 		_, err = t.load(ctx, hookFile, f.Env)
 	}
 	if err != nil {
-		broken.Failures = []TestFailure{{Line: 1, Message: err.Error()}}
+		broken.Failures = []testfile.Failure{{Line: 1, Message: err.Error()}}
 		return []TestCase{broken}, false, nil
 	}
 	var selected []*testfile.Case
@@ -246,7 +220,7 @@ func (t *tester) update(f *testfile.File, path string, text []byte, cases []Test
 	}
 	for i, o := range outcomes {
 		if o.Actual != nil {
-			cases[i].Failures = failuresOf(again.Cases[slices.Index(f.Cases, o.Case)], o.Actual)
+			cases[i].Failures = again.Cases[slices.Index(f.Cases, o.Case)].Compare(o.Actual)
 		}
 	}
 	return cases, true, nil
@@ -256,25 +230,23 @@ func (t *tester) update(f *testfile.File, path string, text []byte, cases []Test
 func (t *tester) load(ctx context.Context, path string, env map[string]string) (*hook.Hook, error) {
 	call := fmt.Sprintf("%q %q", path, env)
 	t.mu.Lock()
-	l := t.hooks[call]
-	if l == nil {
-		l = &loadedHook{}
-		t.hooks[call] = l
+	ask := t.hooks[call]
+	if ask == nil {
+		ask = sync.OnceValues(func() (*hook.Hook, error) {
+			o := t.opts
+			o.HooksDir, o.Env = filepath.Dir(path), slices.Clone(t.env)
+			for name, value := range env {
+				o.Env = append(o.Env, name+"="+value)
+			}
+			discover := discovery(o)
+			discover.Filters = t.filters
+			answer, err := hookset.Ask(ctx, discover, o.HooksDir, hookset.File{Name: filepath.Base(path), Path: path})
+			return answer.Hook, err
+		})
+		t.hooks[call] = ask
 	}
 	t.mu.Unlock()
-	l.once.Do(func() {
-		o := t.opts
-		o.HooksDir, o.Env = filepath.Dir(path), slices.Clone(t.env)
-		for name, value := range env {
-			o.Env = append(o.Env, name+"="+value)
-		}
-		file := hookset.File{Name: filepath.Base(path), Path: path}
-		discover := discovery(o)
-		discover.Filters = t.filters
-		answer, err := hookset.Ask(ctx, discover, o.HooksDir, file)
-		l.hook, l.err = answer.Hook, err
-	})
-	return l.hook, l.err
+	return ask()
 }
 
 // one runs a case.
@@ -292,12 +264,12 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 	}
 	report.Seconds = time.Since(started).Seconds()
 	if err != nil {
-		report.Failures = []TestFailure{{Line: c.Line, Message: err.Error()}}
+		report.Failures = []testfile.Failure{{Line: c.Line, Message: err.Error()}}
 		return report, testfile.Outcome{Case: c}
 	}
 	actual, err := result.Actual()
 	if err != nil {
-		report.Failures = []TestFailure{{Line: c.Line, Message: err.Error()}}
+		report.Failures = []testfile.Failure{{Line: c.Line, Message: err.Error()}}
 		return report, testfile.Outcome{Case: c}
 	}
 	if result.Runs == 0 {
@@ -309,24 +281,16 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 		// The result is that of a Role that lacks something: nothing to update expectations by.
 		report.Failures = denied
 		if result.Runs > 0 {
-			report.Failures = append(denied, failuresOf(c, actual)...)
+			report.Failures = append(denied, c.Compare(actual)...)
 		}
 		return report, testfile.Outcome{Case: c}
 	}
-	report.Failures = failuresOf(c, actual)
+	report.Failures = c.Compare(actual)
 	return report, testfile.Outcome{Case: c, Actual: actual}
 }
 
-func failuresOf(c *testfile.Case, actual *testfile.Actual) (failures []TestFailure) {
-	for _, f := range c.Expect.Compare(actual, c.Line) {
-		failures = append(failures, TestFailure{Line: f.Line, Message: f.Message, Diff: f.Diff, Path: f.Path, Expected: f.Expected,
-			Actual: f.Actual})
-	}
-	return failures
-}
-
 // deniedFailures are those of permissions that a Role does not grant: one for each resource and namespace, with the rule to add.
-func deniedFailures(missing []rbac.Permission, line int) (all []TestFailure) {
+func deniedFailures(missing []rbac.Permission, line int) (all []testfile.Failure) {
 	slices.SortFunc(missing, func(a, b rbac.Permission) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
 			cmp.Compare(a.Verb, b.Verb))
@@ -344,7 +308,7 @@ func deniedFailures(missing []rbac.Permission, line int) (all []TestFailure) {
 		if first.Namespace != "" {
 			where = " in namespace " + first.Namespace
 		}
-		all = append(all, TestFailure{Line: line,
+		all = append(all, testfile.Failure{Line: line,
 			Message: fmt.Sprintf("the Role of --as-role: no permission to %s %s%s", strings.Join(verbs, ", "), first.Resource, where),
 			Hint:    kube.Grant(first.Namespace, kube.Rule{Group: first.Group, Resource: first.Resource, Verbs: verbs})})
 	}
@@ -356,11 +320,8 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	t.next++
-	dir := filepath.Join(t.private, fmt.Sprintf("case-%d", t.next))
-	t.mu.Unlock()
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	dir, err := os.MkdirTemp(t.private, "case-")
+	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, removeAll(dir)) }()

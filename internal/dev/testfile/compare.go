@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	godiff "github.com/rogpeppe/go-internal/diff"
 	"go.yaml.in/yaml/v3"
@@ -27,6 +28,8 @@ type matcher struct {
 	exact bool
 	// subset permits further items in the outermost list.
 	subset bool
+	// durations: texts are equal that are the same duration: 5m and 300s.
+	durations bool
 	// patterns are the paths whose texts are patterns: "" is the value, "*" an item of a list, a name a field.
 	patterns []string
 }
@@ -41,7 +44,7 @@ func (e *Expect) matcher(key string) matcher {
 	case "conversion":
 		m.patterns = []string{"/failure"}
 	case "result":
-		m.patterns = []string{"/giveUp", "/message"}
+		m.patterns, m.durations = []string{"/giveUp", "/message"}, true
 	case "http":
 		m.patterns = []string{"/body", "/headers/*"}
 	}
@@ -105,7 +108,7 @@ func (m *matcher) same(expected, actual any, path string) bool {
 		return true
 	case string:
 		got, ok := actual.(string)
-		return ok && (got == want || slices.Contains(m.patterns, path) && matches(want, got))
+		return ok && (got == want || slices.Contains(m.patterns, path) && matches(want, got) || m.durations && sameDuration(want, got))
 	case int64:
 		if got, ok := actual.(float64); ok {
 			return float64(want) == got
@@ -116,6 +119,12 @@ func (m *matcher) same(expected, actual any, path string) bool {
 		}
 	}
 	return reflect.DeepEqual(expected, actual)
+}
+
+func sameDuration(a, b string) bool {
+	one, oneErr := time.ParseDuration(a)
+	other, otherErr := time.ParseDuration(b)
+	return oneErr == nil && otherErr == nil && one == other
 }
 
 // below is the path of a field. Any header is a pattern.

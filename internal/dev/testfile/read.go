@@ -14,12 +14,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Problem is an error in a test file.
-type Problem struct {
-	Line, Column  int
-	Message, Hint string
-}
-
 // reader reads a test file, and collects the problems.
 type reader struct {
 	// dir is what paths are relative to.
@@ -27,11 +21,11 @@ type reader struct {
 	root *yaml.Node
 	// broken are the paths of what does not fit the schema.
 	broken   []string
-	problems []Problem
+	problems []Failure
 }
 
 func (r *reader) problem(n *yaml.Node, hint, format string, args ...any) {
-	r.problems = append(r.problems, Problem{n.Line, n.Column, fmt.Sprintf(format, args...), hint})
+	r.problems = append(r.problems, Failure{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // fits reports whether what is at a path, and below, fits the schema.

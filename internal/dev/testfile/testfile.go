@@ -45,13 +45,13 @@ type Case struct {
 }
 
 // Parse reads a test file.
-func Parse(path string, text []byte) (*File, []Problem) {
+func Parse(path string, text []byte) (*File, []Failure) {
 	f := &File{Path: path, text: text}
 	r := &reader{dir: filepath.Dir(path)}
 	var doc yaml.Node
 	err := yaml.Unmarshal(text, &doc)
 	if err == nil && len(doc.Content) == 0 {
-		return f, []Problem{{Line: 1, Column: 1, Message: "cases must be a list with at least one case", Hint: "the file is empty"}}
+		return f, []Failure{{Line: 1, Column: 1, Message: "cases must be a list with at least one case", Hint: "the file is empty"}}
 	}
 	if err == nil {
 		r.root = doc.Content[0]
@@ -69,13 +69,13 @@ func Parse(path string, text []byte) (*File, []Problem) {
 		if strings.Contains(message, "tab") {
 			line = tabbed(text, line)
 		}
-		return f, []Problem{{Line: line, Column: 1, Message: "it is not YAML: " + message}}
+		return f, []Failure{{Line: line, Column: 1, Message: "it is not YAML: " + message}}
 	}
 	r.check(asJSON)
 	if r.root.Kind == yaml.MappingNode {
 		r.file(f)
 	}
-	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	slices.SortStableFunc(r.problems, func(a, b Failure) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return f, r.problems
 }
 
