@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70934
+	productLines = 70927
 	testLines    = 65689
 )
 
@@ -31,7 +31,7 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  523,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2058,
+	"internal/dev/simulate":              2051,
 	"internal/dev/testfile":              1358,
 	"internal/effect":                    415,
 	"internal/effect/apply":              625,

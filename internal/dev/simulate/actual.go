@@ -16,7 +16,7 @@ import (
 func (r *Result) Actual() (*testfile.Actual, error) {
 	a := &testfile.Actual{
 		Exit:    r.Exit,
-		Present: func(ref string) bool { _, err := findIn(r.server, ref); return err == nil },
+		Present: func(ref string) bool { _, err := find(r.server, ref); return err == nil },
 		Object:  r.expectedObject, Missing: r.missingObject,
 	}
 	if r.Err != nil {

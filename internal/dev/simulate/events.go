@@ -127,14 +127,12 @@ func (s *simulation) make(ctx context.Context, ev testfile.Event) error {
 		return s.requeueBinding(ev.Ref)
 	}
 	if ev.Type == "Added" {
-		for ref, text := range s.absent {
-			if named(ref, ev.Ref, s.server) {
-				delete(s.absent, ref)
-				return s.added(ctx, text)
-			}
+		if o, err := findAmong(s.absent, ev.Ref); err == nil {
+			s.absent = slices.DeleteFunc(s.absent, func(other memory.Object) bool { return other.Ref() == o.Ref() })
+			return s.added(ctx, o.JSON)
 		}
 	}
-	o, err := findIn(s.server, ev.Ref)
+	o, err := find(s.server, ev.Ref)
 	if err != nil {
 		return err
 	}
@@ -211,7 +209,7 @@ func (s *simulation) fileEvent(ctx context.Context, ev testfile.Event) error {
 		default:
 			head, _ := testfile.HeadOf(m.Text)
 			var o memory.Object
-			if o, err = findIn(s.server, head.Ref()); err == nil {
+			if o, err = find(s.server, head.Ref()); err == nil {
 				err = s.change(ctx, ev.Type, o)
 			}
 		}
@@ -271,7 +269,7 @@ func (s *simulation) finalize(ctx context.Context, ev testfile.Event) error {
 	}
 	s.listening = true
 	for _, ref := range refs {
-		o, err := findIn(s.server, ref)
+		o, err := find(s.server, ref)
 		if err != nil {
 			continue // the hook has removed it
 		}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -30,8 +28,8 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 		if ev.Type != "Added" || testfile.IsManifest(ev.Ref) {
 			continue
 		}
-		if o, err := findIn(s.server, ev.Ref); err == nil && created[o.Ref()] {
-			s.absent[o.Ref()] = o.JSON // with the uid of its place
+		if o, err := find(s.server, ev.Ref); err == nil && created[o.Ref()] {
+			s.absent = append(s.absent, o) // with the uid of its place
 			s.server.Remove(o)
 		}
 	}
@@ -117,16 +115,6 @@ func (s *simulation) refresh(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// named reports whether a reference as users write it is that of an object.
-func named(ref, text string, server *memory.Server) bool {
-	have, want := strings.Split(ref, "/"), strings.Split(text, "/")
-	if k, ok := server.Resolve("", want[0]); ok {
-		want[0] = strings.ToLower(k.Kind)
-	}
-	return strings.EqualFold(have[0], want[0]) && have[len(have)-1] == want[len(want)-1] &&
-		(len(want) == 2 || slices.Equal(have[1:], want[1:]))
 }
 
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.

@@ -9,14 +9,22 @@ import (
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 )
 
-// findIn returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name.
-func findIn(s *memory.Server, ref string) (found memory.Object, err error) {
+// find returns the object of the cluster for a reference.
+func find(s *memory.Server, ref string) (memory.Object, error) {
+	found, err := findAmong(s.Objects(), ref)
+	if err == nil {
+		found, _ = s.Get(found)
+	}
+	return found, err
+}
+
+// findAmong returns the object of a reference: KIND/NAME or KIND/NAMESPACE/NAME. The kind is a kind, plural or short name.
+func findAmong(objects []memory.Object, ref string) (found memory.Object, err error) {
 	parts := strings.Split(ref, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 		return found, fmt.Errorf("%q is no reference: write KIND/NAME or KIND/NAMESPACE/NAME", ref)
 	}
-	similar := s.Objects()
-	similar = slices.DeleteFunc(similar, func(o memory.Object) bool { return !o.Kind.Called(parts[0]) })
+	similar := slices.DeleteFunc(slices.Clone(objects), func(o memory.Object) bool { return !o.Kind.Called(parts[0]) })
 	all := slices.DeleteFunc(slices.Clone(similar), func(o memory.Object) bool {
 		return o.Name != parts[len(parts)-1] || len(parts) == 3 && o.Namespace != parts[1]
 	})
@@ -24,8 +32,7 @@ func findIn(s *memory.Server, ref string) (found memory.Object, err error) {
 	case 0:
 		return found, fmt.Errorf("there is no object %s%s", ref, others(similar))
 	case 1:
-		found, _ = s.Get(all[0])
-		return found, nil
+		return all[0], nil
 	}
 	return found, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(all))
 }

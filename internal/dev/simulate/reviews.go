@@ -196,7 +196,7 @@ func (s *simulation) unreviewed(b *hook.Admission, q *admissionv1.AdmissionReque
 
 // namespaceLabels returns the labels of a namespace; one that does not exist has none.
 func (s *simulation) namespaceLabels(name string) labels.Set {
-	o, err := findIn(s.server, "namespace/"+name)
+	o, err := find(s.server, "namespace/"+name)
 	if err != nil {
 		return labels.Set{}
 	}

@@ -64,7 +64,7 @@ type simulation struct {
 	contexts []byte
 	heads    []wire.ContextHead
 	// absent are objects of Input.Objects that exist from their Added on.
-	absent map[string][]byte
+	absent []memory.Object
 	result Result
 	mu     sync.Mutex // guards the output of the run
 }
@@ -192,7 +192,7 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 
 // Run runs a hook for an input. Errors are those of the input; what the hook does is in the result, which is nil if nothing was started.
 func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Result, error) {
-	s := &simulation{Options: o, in: in, hook: h, absent: map[string][]byte{}}
+	s := &simulation{Options: o, in: in, hook: h}
 	if err := s.readFrom(); err != nil {
 		return nil, err
 	}
