@@ -70,8 +70,7 @@ the default is sh. Hooks in sh and bash need jq. A hook in another language is a
 	cmd.MarkFlagsMutuallyExclusive("reconcile", "binding")
 	cmd.Flags().BoolVar(&agents, "agents", false, "write AGENTS.md for assistants that write hooks, and no hook")
 	cmd.Flags().BoolVar(&o.Worker, "worker", false, "start the hook once, for many runs: bash and python")
-	cmd.Flags().BoolVar(&o.NoTest, "no-test", false, "write no test file")
-	for _, other := range []string{"binding", "kind", "lang", "worker", "no-test", "reconcile"} {
+	for _, other := range []string{"binding", "kind", "lang", "worker", "reconcile"} {
 		cmd.MarkFlagsMutuallyExclusive("agents", other)
 	}
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))

@@ -28,7 +28,7 @@ type InitOptions struct {
 	Binding, Kind, Language string
 	// Worker lets workers serve the runs of the hook. Reconcile writes, in place of a Binding, a hook for a custom resource with a set of
 	// objects, a condition and a finalizer, and beside it the CRD and the Role.
-	Worker, NoTest, Reconcile bool
+	Worker, Reconcile bool
 	// Path is the variable PATH.
 	Path string
 }
@@ -71,9 +71,6 @@ func Init(o InitOptions) (done Initialized, err error) {
 	if err != nil {
 		return done, err
 	}
-	if o.NoTest {
-		files = slices.DeleteFunc(files, func(f scaffoldFile) bool { return !f.Executable && !f.Manifest })
-	}
 	for _, f := range files {
 		if _, err := os.Lstat(f.Path); err == nil {
 			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", f.Path)
@@ -94,12 +91,12 @@ func Init(o InitOptions) (done Initialized, err error) {
 		}
 		done.Paths = append(done.Paths, f.Path)
 	}
-	done.Next = fit.next(o.NoTest)
+	done.Next = "shell-operator test " + inShell(filepath.Dir(fit.File))
 	if fit.Type == "conversion" && o.Kind == "" {
 		done.Kind = fit.Group + "/" + fit.Version + "/" + fit.Kind
 	}
 	if o.Reconcile {
-		done.Session = fit.session(o.NoTest)
+		done.Session = fit.session()
 	}
 	if lookUp(l.needs, o.Path) == "" {
 		done.Missing = l.needs
@@ -123,23 +120,11 @@ func InitAgents() (path string, err error) {
 	return path, nil
 }
 
-// next is the command after Init.
-func (o scaffold) next(noTest bool) string {
-	command := "test"
-	if noTest {
-		command = "lint"
-	}
-	return "shell-operator " + command + " " + inShell(filepath.Dir(o.File))
-}
-
-func (o scaffold) session(noTest bool) []string {
+func (o scaffold) session() []string {
 	dir := filepath.Dir(o.File)
-	commands := []string{"shell-operator dev --testcluster memory " + inShell(dir),
-		"kubectl apply -f " + inShell(filepath.Join(dir, o.manifests(), o.stem()+"-crd.yaml"))}
-	if !noTest {
-		commands = append(commands, "kubectl apply -f "+inShell(filepath.Join(dir, "fixtures", o.stem()+".yaml")))
-	}
-	return commands
+	return []string{"shell-operator dev --testcluster memory " + inShell(dir),
+		"kubectl apply -f " + inShell(filepath.Join(dir, o.manifests(), o.stem()+"-crd.yaml")),
+		"kubectl apply -f " + inShell(filepath.Join(dir, "fixtures", o.stem()+".yaml"))}
 }
 
 var plainShell = regexp.MustCompile(`^[A-Za-z0-9_./,:@%+-]+$`)

@@ -368,7 +368,7 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
 		}
 	}
-	r.addPlaced(slices.Concat(resources(h), intervals(h), shards(h))...)
+	r.addPlaced(slices.Concat(resources(h), intervals(h))...)
 	return r
 }
 
@@ -401,20 +401,6 @@ func intervals(h *hook.Hook) (found []lint.Finding) {
 		if whole := max(time.Second, d.Truncate(time.Second)); is && err == nil && whole != d {
 			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d].crontab", i), Level: lint.Warning,
 				Message: fmt.Sprintf("%q means every %s: intervals are whole seconds", b.Crontab, whole), Hint: "write @every " + whole.String()})
-		}
-	}
-	return found
-}
-
-// shards finds what hooks with shardBy get with --shards that may surprise.
-func shards(h *hook.Hook) (found []lint.Finding) {
-	for i, b := range h.Schedules {
-		if h.Settings.ShardBy != "" && len(b.Includes) == 0 {
-			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d]", i), Level: lint.Warning,
-				Message: fmt.Sprintf("binding %q includes no snapshots, and settings.shardBy is %s: with --shards each replica runs it, "+
-					"for nothing of its own",
-					b.Name, h.Settings.ShardBy),
-				Hint: "add includeSnapshotsFrom, or move it to a hook without shardBy, which one replica runs"})
 		}
 	}
 	return found

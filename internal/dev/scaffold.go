@@ -54,8 +54,8 @@ type scaffold struct {
 
 // scaffoldFile is a file to write.
 type scaffoldFile struct {
-	Path, Text           string
-	Executable, Manifest bool
+	Path, Text string
+	Executable bool
 }
 
 func (o scaffold) stem() string {
@@ -88,15 +88,15 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 	dir := filepath.Dir(o.File)
 	var files []scaffoldFile
 	for _, part := range []struct {
-		name, path, before   string
-		executable, manifest bool
+		name, path, before string
+		executable         bool
 	}{
-		{o.Language, o.File, "", true, false},
-		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false, false},
-		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false, false},
-		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false, false},
-		{"crd", filepath.Join(dir, o.manifests(), stem+"-crd.yaml"), "", false, true},
-		{"role", filepath.Join(dir, o.manifests(), stem+"-rbac.yaml"), "", false, true},
+		{o.Language, o.File, "", true},
+		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false},
+		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false},
+		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false},
+		{"crd", filepath.Join(dir, o.manifests(), stem+"-crd.yaml"), "", false},
+		{"role", filepath.Join(dir, o.manifests(), stem+"-rbac.yaml"), "", false},
 	} {
 		if all.Lookup(part.name) == nil || part.name == "namespace" && !o.Namespaced {
 			if part.name == o.Language {
@@ -109,7 +109,7 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 		if err := all.ExecuteTemplate(&b, part.name, o.values(stem)); err != nil {
 			return nil, err
 		}
-		files = append(files, scaffoldFile{part.path, b.String(), part.executable, part.manifest})
+		files = append(files, scaffoldFile{part.path, b.String(), part.executable})
 	}
 	return files, nil
 }

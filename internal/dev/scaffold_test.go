@@ -183,7 +183,7 @@ func TestInitRefused(t *testing.T) {
 func TestInitMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for file, want := range map[string]string{"": "jq", "x.py": "python3"} {
-		done, err := Init(InitOptions{File: file, NoTest: true, Path: "/nowhere"})
+		done, err := Init(InitOptions{File: file, Path: "/nowhere"})
 		if err != nil || done.Missing != want {
 			t.Errorf("%q: it needs %q, not %q, %v", file, done.Missing, want, err)
 		}

@@ -8,13 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/simulate"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/script"
 )
 
 // TrialOptions are those of Try.
@@ -55,7 +53,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	discover := discovery(o)
 	asked, err := hookset.Ask(ctx, discover, dir, file)
 	if err != nil {
-		return report, withHint(err, dir, file)
+		return report, err
 	}
 	for _, w := range asked.Warnings {
 		report.Notes = append(report.Notes, "the configuration: "+w.String())
@@ -110,19 +108,6 @@ func trigger(in *testfile.Input, h *hook.Hook) (notes []string) {
 func withoutOutput(h *hook.Hook, err error) error {
 	if failed, ok := errors.AsType[*process.ExitError](err); ok {
 		return fmt.Errorf("hook %q failed: %s%s", h.Name, failed.Status, failed.Hint())
-	}
-	return err
-}
-
-// withHint adds to the error of a config call that a library is missing here, which is in the hooks directory.
-func withHint(err error, dir string, file hookset.File) error {
-	text, readErr := os.ReadFile(file.Path)
-	if readErr != nil || !errors.As(err, new(*hookset.CallError)) {
-		return err
-	}
-	s := script.Source{Path: file.Path, Text: text}
-	if hint := elsewhere(lint.FindLibraries([]script.Source{s}), s.Path, dir); hint != "" {
-		return fmt.Errorf("%w\n%s", err, hint)
 	}
 	return err
 }
