@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70927
+	productLines = 70882
 	testLines    = 65689
 )
 
@@ -21,13 +21,13 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3749,
+	"cmd/shell-operator":                 3748,
 	"docs":                               136,
 	"internal/app":                       2206,
 	"internal/console":                   1681,
 	"internal/debug":                     6500,
 	"internal/debug/history":             762,
-	"internal/dev":                       2399,
+	"internal/dev":                       2355,
 	"internal/dev/lint":                  523,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
