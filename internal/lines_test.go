@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70882
-	testLines    = 65689
+	productLines = 70870
+	testLines    = 65682
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -34,8 +34,8 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2051,
 	"internal/dev/testfile":              1358,
 	"internal/effect":                    415,
-	"internal/effect/apply":              625,
-	"internal/effect/applyset":           3416,
+	"internal/effect/apply":              616,
+	"internal/effect/applyset":           3413,
 	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1075,

@@ -13,8 +13,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -271,43 +271,34 @@ func changes(patches []effect.Patch, done *patch.Progress) []run.Change {
 	return list
 }
 
-// objects yields names that are equal if two patches may change the same object. The operator's own namespace is the default of sets.
+// objects returns names that are equal if two patches may change the same object. The operator's own namespace is the default of sets.
 // Patches of one name and different kinds are distinguished by the API server only: a kind has several spellings.
-func objects(patches []effect.Patch, own string, unscoped map[kind]bool) iter.Seq[string] {
-	name := func(k kind, namespace, name string) string {
+func objects(patches []effect.Patch, own string, unscoped map[kind]bool) (names []string) {
+	add := func(k kind, namespace, name string) {
 		if unscoped[k] {
 			namespace = ""
 		}
-		return cmp.Or(namespace, "default") + "/" + name
+		names = append(names, cmp.Or(namespace, "default")+"/"+name)
 	}
-	return func(yield func(string) bool) {
-		for i := range patches {
-			p := &patches[i]
-			switch {
-			case p.Set != nil:
-				if !members(p.Set, own, name, yield) {
-					return
-				}
-			case p.Name != "" && !yield(name(kind{p.APIVersion, p.Kind}, p.Namespace, p.Name)):
-				return
+	for i := range patches {
+		p := &patches[i]
+		if p.Set == nil {
+			if p.Name != "" {
+				add(kind{p.APIVersion, p.Kind}, p.Namespace, p.Name)
 			}
+			continue
 		}
-	}
-}
-
-// members yields the names of a set's objects, and that of the set.
-func members(set *effect.ObjectSet, own string, name func(k kind, namespace, name string) string, yield func(string) bool) bool {
-	namespace, owner := own, ""
-	if set.Owner != nil {
-		namespace, owner = cmp.Or(set.Owner.Namespace, own), set.Owner.Namespace+"/"+set.Owner.Name
-	}
-	for i := range set.Objects {
-		o := &set.Objects[i]
-		if !yield(name(kind{o.APIVersion, o.Kind}, cmp.Or(o.Namespace, namespace), o.Name)) {
-			return false
+		namespace, owner := own, ""
+		if o := p.Set.Owner; o != nil {
+			namespace, owner = cmp.Or(o.Namespace, own), o.Namespace+"/"+o.Name
 		}
+		for j := range p.Set.Objects {
+			o := &p.Set.Objects[j]
+			add(kind{o.APIVersion, o.Kind}, cmp.Or(o.Namespace, namespace), o.Name)
+		}
+		names = append(names, "set "+p.Set.Name+" of "+owner)
 	}
-	return yield("set " + set.Name + " of " + owner)
+	return names
 }
 
 // kind is as a hook has written it.
@@ -344,11 +335,11 @@ func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, pa
 	if len(patches) == 0 {
 		return nil, nil
 	}
-	var unscoped map[kind]bool
+	var names []string
 	if turn != nil {
-		unscoped = e.unscoped(ctx, patches)
+		names = objects(patches, e.o.Namespace, e.unscoped(ctx, patches))
 	}
-	if err := turn.Wait(ctx, objects(patches, e.o.Namespace, unscoped)); err != nil {
+	if err := turn.Wait(ctx, slices.Values(names)); err != nil {
 		return nil, err
 	}
 	if e.o.Tracer == nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -123,11 +122,9 @@ func (a *Applier) changed(r ref, o *live) {
 	}
 }
 
-// gone suspects a member that is gone, or has no label of a set any more. The label is the last one.
-func (a *Applier) gone(r ref, label string, version uint64) {
-	absent := &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10),
-		Labels: map[string]string{partOfLabel: label}}}
-	a.changed(r, absent)
+// absent is what is seen of an object that is gone, or has no label of a set any more. The label is the last one.
+func absent(label, version string) *live {
+	return &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version, Labels: map[string]string{partOfLabel: label}}}
 }
 
 // observe has a member checked that differs from what the set has applied. It reports whether it is one. During a Sync it stores what was
@@ -154,7 +151,7 @@ func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
 
 // listed compares the members in a scope with a complete list of it. Those that are not in it are gone, unless they were applied after it
 // was made.
-func (a *Applier) listed(at scope, present map[ref]*live, version uint64) {
+func (a *Applier) listed(at scope, present map[ref]*live, version string) {
 	for r, o := range present {
 		if s := a.stateOf(o.Labels[partOfLabel]); s != nil {
 			a.observe(s, r, o)
@@ -164,7 +161,7 @@ func (a *Applier) listed(at scope, present map[ref]*live, version uint64) {
 		s.mu.Lock()
 		var members []ref
 		for r, last := range s.applied {
-			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= version {
+			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= versionOf(version) {
 				members = append(members, r)
 			}
 		}
@@ -172,7 +169,7 @@ func (a *Applier) listed(at scope, present map[ref]*live, version uint64) {
 		for _, r := range members {
 			switch o := present[r]; {
 			case o == nil:
-				a.observe(s, r, &live{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10)}})
+				a.observe(s, r, absent("", version))
 			case o.Labels[partOfLabel] != s.id:
 				a.observe(s, r, o)
 			}

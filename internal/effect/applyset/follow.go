@@ -279,7 +279,7 @@ func (f *follower) delivered(obj any) error {
 
 func (f *follower) Delete(obj any) error {
 	if o, ok := obj.(*live); ok {
-		f.gone(ref{f.kind(), o.Namespace, o.Name}, o.Labels[partOfLabel], versionOf(o.ResourceVersion))
+		f.Applier.changed(ref{f.kind(), o.Namespace, o.Name}, absent(o.Labels[partOfLabel], o.ResourceVersion))
 		f.UpdateResourceVersion(o.ResourceVersion)
 	}
 	return nil
@@ -300,7 +300,7 @@ func (f *follower) Replace(objects []any, version string) error {
 			present[ref{f.kind(), o.Namespace, o.Name}] = o
 		}
 	}
-	f.listed(f.scope, present, versionOf(version))
+	f.listed(f.scope, present, version)
 	f.UpdateResourceVersion(version)
 	return nil
 }
