@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70870
+	productLines = 70835
 	testLines    = 65682
 )
 
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               876,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5853,
+	"internal/source/watch":              5818,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1584,
 	"internal/source/webhook/cert":       780,

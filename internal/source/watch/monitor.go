@@ -53,10 +53,11 @@ type monitor struct {
 	// keepManagedFields: objects have their managedFields.
 	keepManagedFields bool
 
-	keyErrors logonce.Dedup
-	sink      Sink
-	meter     Meter
-	log       *slog.Logger
+	// filterErrors makes one record a minute of all failures of jqFilter.
+	filterErrors, keyErrors logonce.Dedup
+	sink                    Sink
+	meter                   Meter
+	log                     *slog.Logger
 	// excluded, if set, receives why a change is no event.
 	excluded func(reason string)
 	// filled is closed when the initial list is complete.
@@ -107,7 +108,8 @@ type monitor struct {
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing
 
-	failures *filterFailures
+	// filterError is the last one.
+	filterError string
 	// gate is nil without a finalizer.
 	gate *gate
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
@@ -151,7 +153,8 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
 		awaited:  map[*subscription]bool{},
-		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{}, failures: newFilterFailures(),
+		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{},
+		filterErrors: logonce.Dedup{Every: time.Minute},
 	}
 }
 
@@ -161,8 +164,10 @@ func (m *monitor) needs() (json, lifetime bool) {
 	return m.binding.KeepFullObjects, m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn
 }
 
-// null is the result of a filter that failed.
+// null is the result of a filter that failed. No other result has its memory.
 var null = []byte("null")
+
+func isFailure(filtered []byte) bool { return len(filtered) > 0 && &filtered[0] == &null[0] }
 
 func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r result) {
 	if m.program != nil {
@@ -204,11 +209,20 @@ func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object
 			return nil
 		}
 		m.meter.FilterFailed(m.hook, m.index, err)
-		m.failures.failed(m.log, o, err)
+		m.filterFailed(o, err.Error())
 		return null
 	}
-	m.failures.forget(o.key)
 	return result
+}
+
+func (m *monitor) filterFailed(o *object, problem string) {
+	m.mu.Lock()
+	m.filterError = problem
+	m.mu.Unlock()
+	if before, due := m.filterErrors.Due("filter", ""); due {
+		m.log.Error("jqFilter failed, the object's filterResult is null",
+			"namespace", o.namespace, "name", o.name, "kind", o.kind, "failures", before+1, "error", problem)
+	}
 }
 
 // expect awaits a list of sub. It returns false if the binding was disabled.
@@ -334,7 +348,6 @@ func (m *monitor) remove(sub *subscription, o *object) {
 			m.drop(it, o)
 		}
 	})
-	m.failures.forget(o.key)
 }
 
 // abandon drops all objects of sub; the hook receives Deleted for them.
@@ -358,7 +371,6 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 	})
 	for _, it := range gone {
 		m.drop(it, it.object)
-		m.failures.forget(it.object.key)
 	}
 }
 
@@ -400,7 +412,9 @@ func (m *monitor) put(sub *subscription, e entry) {
 		if m.program != nil {
 			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
 		}
-		it.filtered = old.filtered // saves a copy
+		if !isFailure(it.filtered) {
+			it.filtered = old.filtered // saves a copy
+		}
 		m.items.Set(e.object.key, it)
 		if old.object.generation() != e.object.generation() {
 			delete(m.unseen, e.object.key) // a change of another client, which the hook does not see

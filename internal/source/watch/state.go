@@ -26,7 +26,7 @@ type State struct {
 	// Complete: the initial list is complete. Unlocked: events are delivered; until then Held of them wait for the Synchronization.
 	Complete, Unlocked bool
 	Held               int
-	// FilterFails is the number of objects for which the filter fails; FilterError is one of its errors.
+	// FilterFails is the number of objects for which the filter fails; FilterError is its last error.
 	FilterFails int
 	FilterError string
 	// Troubles are the requests that fail, sorted, each with a hint.
@@ -80,7 +80,14 @@ func (m *monitor) state() State {
 		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.phase != filling, Unlocked: m.phase >= open, Held: m.held.Len(),
 	}
 	s.Troubles, s.Finalizing = m.failing(), m.gate.troubles()
-	s.FilterFails, s.FilterError = m.failures.of(func(key string) bool { _, has := m.items.Get(key); return has })
+	if m.filterError != "" {
+		m.items.Scan(func(_ string, it item) bool {
+			if isFailure(it.filtered) {
+				s.FilterFails, s.FilterError = s.FilterFails+1, m.filterError
+			}
+			return true
+		})
+	}
 	for _, namespace := range m.absent {
 		has := false
 		s.Objects.Each(func(o event.Object) bool {
