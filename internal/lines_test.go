@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70835
+	productLines = 70824
 	testLines    = 65682
 )
 
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3748,
 	"docs":                               136,
-	"internal/app":                       2206,
+	"internal/app":                       2205,
 	"internal/console":                   1681,
 	"internal/debug":                     6500,
 	"internal/debug/history":             762,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               876,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5818,
+	"internal/source/watch":              5808,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1584,
 	"internal/source/webhook/cert":       780,

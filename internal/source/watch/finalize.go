@@ -205,27 +205,19 @@ func (m *monitor) isKnown(uid string) bool {
 }
 
 // setFinalizer is called before the binding has objects.
-func (m *monitor) setFinalizer(client rest.Interface, manager string, warned func(hook string)) {
+func (m *monitor) setFinalizer(client rest.Interface, manager string) {
 	name := m.binding.Finalizer
 	if name == "" || client == nil {
 		return
 	}
 	m.gate = newGate(name)
 	m.gate.client, m.gate.manager = client, manager
-	receiveWarnings := func(ctx context.Context) context.Context {
-		return kube.WithWarnings(ctx, func(about, text string) {
-			m.log.Warn("The API server warns about a change of a finalizer", "object", about, "warning", text)
-			if warned != nil {
-				warned(m.hook.Name)
-			}
-		})
-	}
 	m.gate.add = func(ctx context.Context, o kube.Finalized) error {
-		_, err := kube.AddFinalizer(receiveWarnings(ctx), client, o, name, manager)
+		_, err := kube.AddFinalizer(ctx, client, o, name, manager)
 		return err
 	}
 	m.gate.remove = func(ctx context.Context, client rest.Interface, o kube.Finalized) ([]byte, error) {
-		return kube.RemoveFinalizer(receiveWarnings(ctx), client, o, name)
+		return kube.RemoveFinalizer(ctx, client, o, name)
 	}
 }
 

@@ -197,7 +197,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	if err := b.monitor.compile(s.opts.JQ); err != nil {
 		return nil, err
 	}
-	b.monitor.setFinalizer(s.opts.Changes, "shell-operator", nil)
+	b.monitor.setFinalizer(s.opts.Changes, "shell-operator")
 	b.monitor.setResource(b.resource)
 	b.subs = []*subscription{{consumer: b.monitor}}
 	b.monitor.expect(b.subs[0])

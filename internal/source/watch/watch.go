@@ -95,8 +95,6 @@ type Options struct {
 	Changes rest.Interface
 	Manager string
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
-	// Warned, if set, is called for each warning of the API server to such a request.
-	Warned func(hook string)
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
 	// SetBack, if set, receives an ErrSetBack, from several streams.
@@ -241,7 +239,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 		return err
 	}
 	if w.opts.Changes != nil {
-		m.setFinalizer(w.opts.Changes, w.opts.Manager, w.opts.Warned)
+		m.setFinalizer(w.opts.Changes, w.opts.Manager)
 	}
 	m.take(w.ownShard())
 	var res kube.Resource
