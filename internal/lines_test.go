@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70824
-	testLines    = 65682
+	productLines = 70701
+	testLines    = 65622
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3748,
 	"docs":                               136,
-	"internal/app":                       2205,
+	"internal/app":                       2195,
 	"internal/console":                   1681,
 	"internal/debug":                     6500,
 	"internal/debug/history":             762,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1599,
 	"internal/httpserver":                963,
 	"internal/jq":                        1621,
-	"internal/kube":                      1412,
+	"internal/kube":                      1301,
 	"internal/lifecycle":                 1867,
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               876,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5808,
+	"internal/source/watch":              5806,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1584,
 	"internal/source/webhook/cert":       780,

@@ -24,7 +24,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
@@ -58,8 +57,6 @@ type operator struct {
 	workers *worker.Pool
 	// recorder keeps the recordings of runs.
 	recorder *recording.Recorder
-	// requests are those of the watcher to the API server.
-	requests *kube.Requests
 	// effects apply what hooks return, and have their metrics.
 	effects *apply.Effects
 	servers *webhook.Servers

@@ -100,9 +100,8 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if err != nil {
 		return nil, err
 	}
-	op.requests = kube.NewRequests(cl.Config, o.Log)
 	op.watcher, err = watch.New(watch.Options{
-		Config: cl.Config, Requests: op.requests, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
+		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
 		Standby: op.election != nil, Changes: changes, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim,
 		SetBack:   op.setBack,

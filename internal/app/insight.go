@@ -153,9 +153,6 @@ func (i *insight) Deletions(h *hook.Hook, index int) []pending.Deletion {
 
 // missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment.
 func (op *operator) missing(h *hook.Hook) (all []string) {
-	if unanswered := op.requests.Unanswered(); unanswered != "" {
-		all = append(all, unanswered)
-	}
 	for i := range h.Kubernetes {
 		for _, trouble := range op.watcher.Troubles(h, i) {
 			all = append(all, fmt.Sprintf("binding %q: %s", h.Kubernetes[i].Name, trouble))

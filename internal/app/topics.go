@@ -70,9 +70,6 @@ func (i *insight) topics() []debug.Topic {
 
 // troubles are those of the API server, the Lease and the spool.
 func (op *operator) troubles() (all []debug.Trouble) {
-	if text := op.requests.Unanswered(); text != "" {
-		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: text})
-	}
 	if why := op.older.Load(); why != nil {
 		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: *why,
 			Hint: "the operator ends when it has run for 10 minutes, and begins with new lists; restart it to have that now"})

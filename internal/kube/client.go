@@ -16,10 +16,7 @@ type Client = rest.Interface
 
 // NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors, and those have no values
 // of objects: see redactErrors.
-func NewClient(cfg *rest.Config) (rest.Interface, error) { return NewObservedClient(cfg, nil) }
-
-// NewObservedClient returns the same, and reports its requests to an observer, which may be nil.
-func NewObservedClient(cfg *rest.Config, requests *Requests) (rest.Interface, error) {
+func NewClient(cfg *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	cfg = rest.CopyConfig(cfg)
@@ -28,14 +25,7 @@ func NewObservedClient(cfg *rest.Config, requests *Requests) (rest.Interface, er
 	cfg.ContentType = runtime.ContentTypeJSON
 	cfg.GroupVersion = &schema.GroupVersion{Version: "v1"}
 	cfg.Wrap(redactErrors)
-	httpClient, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if requests != nil { // outside of what waits for credentials
-		httpClient.Transport = requests.wrap(httpClient.Transport)
-	}
-	return rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+	return rest.UnversionedRESTClientFor(cfg)
 }
 
 // Send sends a request and returns the body of the response. An error has the message of the API server: Result.Raw alone

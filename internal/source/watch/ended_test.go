@@ -54,7 +54,7 @@ func TestEndedWatch(t *testing.T) {
 	for ends, within := range map[int]time.Duration{0: 0, 1: 0, 3: 100 * time.Millisecond, 6: time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			server := &ending{ends: ends}
-			client, err := kube.NewObservedClient(&rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1}, nil)
+			client, err := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: server, QPS: -1})
 			if err != nil {
 				t.Fatal(err)
 			}

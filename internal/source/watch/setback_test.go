@@ -90,7 +90,7 @@ func TestSetBack(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, err := kube.NewObservedClient(&rest.Config{Host: "http://api.example.com", Transport: &test.server, QPS: -1}, nil)
+				client, err := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: &test.server, QPS: -1})
 				if err != nil {
 					t.Fatal(err)
 				}

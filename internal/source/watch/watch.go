@@ -84,8 +84,6 @@ type Options struct {
 	Log    *slog.Logger
 	// Meter may be nil.
 	Meter Meter
-	// Requests observes the requests; nil for none.
-	Requests *kube.Requests
 	// KeepManagedFields is the default of bindings.
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
@@ -129,7 +127,7 @@ type Watcher struct {
 
 // New returns a Watcher. The API server need not be reachable yet.
 func New(opts Options) (*Watcher, error) {
-	client, err := kube.NewObservedClient(opts.Config, opts.Requests)
+	client, err := kube.NewClient(opts.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client for the API server: %w", err)
 	}
