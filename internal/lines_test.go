@@ -13,7 +13,7 @@ import (
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
 	productLines = 70701
-	testLines    = 65622
+	testLines    = 65531
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.

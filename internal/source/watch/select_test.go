@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,5 +85,23 @@ func TestClusterScopedKindWithNamespaces(t *testing.T) {
 		if n := strings.Count(o.log(), "its restriction to namespaces is ignored"); n != 1 {
 			t.Errorf("%d warnings", n)
 		}
+	}
+}
+
+// A namespace that is named and does not exist is worth one warning.
+func TestMissingNamespaceIsNamed(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	ns := c.Namespace(t)
+	o := observe(t, c.Kubeconfig)
+	h := bindings("h", hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns, "nosuch-"+ns)})
+	o.enable(h)
+	o.says(`msg="The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding" hook=h binding=binding-0 ` +
+		`namespace=nosuch-` + ns)
+	if strings.Contains(o.log(), "namespace="+ns) {
+		t.Errorf("the log warns of a namespace that exists:\n%s", o.log())
+	}
+	if absent := o.State(h, 0).Absent; !slices.Equal(absent, []string{"nosuch-" + ns}) {
+		t.Errorf("absent are %q", absent)
 	}
 }
