@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70701
-	testLines    = 65531
+	productLines = 70693
+	testLines    = 65525
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,7 +21,7 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3748,
+	"cmd/shell-operator":                 3740,
 	"docs":                               136,
 	"internal/app":                       2195,
 	"internal/console":                   1681,

@@ -28,17 +28,13 @@ func flagsTable() string {
 	b.WriteString("\n| flag | variable | type | default | meaning |\n|---|---|---|---|---|\n")
 	for _, row := range s.list {
 		f := fs.Lookup(row.flag)
-		usage := row.usage
-		if row.hidden {
-			usage += " (not in `--help`)"
-		}
 		def := f.DefValue
 		if def == "" || def == "[]" {
 			def = "—"
 		} else {
 			def = "`" + def + "`"
 		}
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", row.flag, row.env, typeName(f), def, strings.ReplaceAll(usage, "|", `\|`))
+		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", row.flag, row.env, typeName(f), def, strings.ReplaceAll(row.usage, "|", `\|`))
 	}
 	return b.String() + "\n"
 }
@@ -91,8 +87,6 @@ func describeCommand(b *strings.Builder, c *cobra.Command) {
 
 func typeName(f *pflag.Flag) string {
 	switch f.Value.Type() {
-	case "stringToString":
-		return "key=value,…"
 	case "stringSlice":
 		return "list"
 	case "float32":

@@ -106,11 +106,7 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 		return &hinted{err, hint}
 	}
 	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, "--"+f.Name)
-		}
-	})
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	return &hinted{fmt.Errorf("%w%s", err, didYouMean("--"+missing.GetSpecifiedName(), names)), hint}
 }
 

@@ -43,14 +43,12 @@ func newDebugOptionsCommand(s *settings, stdout io.Writer) *cobra.Command {
 	}
 }
 
-// groupFlags are the flags of a group, none of them hidden.
+// groupFlags are the flags of a group.
 func groupFlags(cmd *cobra.Command, g settingGroup) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	for _, row := range g.settings {
-		f := *cmd.Root().PersistentFlags().Lookup(row.flag)
-		f.Hidden = false
-		fs.AddFlag(&f)
+		fs.AddFlag(cmd.Root().PersistentFlags().Lookup(row.flag))
 	}
 	return fs
 }

@@ -71,7 +71,6 @@ func (w *webhookServer) settings(prefix, kind, port string) []setting {
 // setting is one row of the table of flags. By default env is the flag in upper case behind SHELL_OPERATOR_.
 type setting struct {
 	flag, env string
-	hidden    bool
 	bind      func(*pflag.FlagSet, string)
 	usage     string
 }
@@ -247,15 +246,15 @@ func (s *settings) groups() []settingGroup {
 				usage: "CA file of the receiver; default: the CAs of the system"},
 		}},
 		{"Debugging", []setting{
-			{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", hidden: true, bind: func(fs *pflag.FlagSet, name string) {
+			{flag: "debug-keep-tmp-files", env: "DEBUG_KEEP_TMP_FILES", bind: func(fs *pflag.FlagSet, name string) {
 				fs.Var(&s.keepTmpFiles, name, "")
 				fs.Lookup(name).NoOptDefVal = "true"
 			}, usage: "keep the files of runs"},
-			{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", hidden: true, bind: truth(&s.debugKubernetesAPI, false),
+			{flag: "debug-kubernetes-api", env: "DEBUG_KUBERNETES_API", bind: truth(&s.debugKubernetesAPI, false),
 				usage: "log requests to the API server and answers with their bodies, Secrets included"},
-			{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", hidden: true, bind: text(&s.debugSocket, "/var/run/shell-operator/debug.socket"),
+			{flag: "debug-unix-socket", env: "DEBUG_UNIX_SOCKET", bind: text(&s.debugSocket, "/var/run/shell-operator/debug.socket"),
 				usage: "socket of the debug API; if the default path cannot be used, it is in a private directory of the user"},
-			{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", hidden: true, bind: text(&s.debugHTTP, ""),
+			{flag: "debug-http-addr", env: "DEBUG_HTTP_SERVER_ADDR", bind: text(&s.debugHTTP, ""),
 				usage: "TCP address of the debug API, without authentication; :PORT means the loopback address"},
 		}},
 	}
@@ -267,6 +266,5 @@ func (s *settings) addFlags(fs *pflag.FlagSet) {
 		row.bind(fs, row.flag)
 		f := fs.Lookup(row.flag)
 		f.Usage = fmt.Sprintf("%s [$%s]", row.usage, row.env)
-		f.Hidden = row.hidden
 	}
 }

@@ -11,7 +11,7 @@ import (
 // others are values of settings, by their type, that are not their defaults; two for each, so that it shows which counts.
 var others = map[string][2]string{
 	"string": {"first", "second"}, "int": {"17", "18"}, "float32": {"17.5", "18.5"}, "duration": {"17m0s", "18m0s"},
-	"int or auto": {"17", "auto"}, "stringSlice": {"[a,b]", "[c]"}, "stringToString": {"[a=b]", "[c=d]"},
+	"int or auto": {"17", "auto"}, "stringSlice": {"[a,b]", "[c]"},
 }
 
 // special are values of settings that not every text of their type will do for.
