@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
-	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // TestFromRuns prints a Role in each namespace for as many operations as an operator keeps, and a comment about further ones.
@@ -27,25 +26,6 @@ func TestFromRuns(t *testing.T) {
 	} {
 		if n := strings.Count(text, part); n != want {
 			t.Errorf("%q is there %d times, not %d", part, n, want)
-		}
-	}
-}
-
-// Namespaces in cases are examples, but for those that the hook's bindings name.
-func TestNamespacesOfCases(t *testing.T) {
-	bound := &hook.Hook{Kubernetes: []hook.Kubernetes{{Namespaces: hook.Namespaces{Names: []string{"a", "b"}}}}}
-	for _, test := range []struct {
-		name      string
-		hook      *hook.Hook
-		namespace string
-		want      string
-	}{
-		{"a binding names it", bound, "a", "a b"},
-		{"none names it", bound, "c", ""},
-	} {
-		got := namespacesOf(test.hook, test.hook, test.namespace)
-		if text := strings.Join(got, " "); text != test.want {
-			t.Errorf("%s: %s, want %s", test.name, text, test.want)
 		}
 	}
 }

@@ -42,14 +42,6 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
-	for _, row := range builtIn {
-		if strings.Count(row, "/") != 3 {
-			t.Errorf("%q has not the four parts of a row", row)
-		}
-	}
-}
-
 // text shows roles in one line for each rule.
 func text(roles []Role) string {
 	var b strings.Builder
