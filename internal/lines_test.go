@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70693
-	testLines    = 65525
+	productLines = 70686
+	testLines    = 65497
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,8 +27,8 @@ var packageLines = map[string]int{
 	"internal/console":                   1681,
 	"internal/debug":                     6500,
 	"internal/debug/history":             762,
-	"internal/dev":                       2355,
-	"internal/dev/lint":                  523,
+	"internal/dev":                       2341,
+	"internal/dev/lint":                  530,
 	"internal/dev/memory":                2483,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2051,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -280,25 +281,15 @@ func (l *linter) testFile(path, name string) (r linted) {
 
 // library checks the scripts below a directory for shared code.
 func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Finding) {
-	err := filepath.WalkDir(e.Path, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
+	for _, name := range slices.Sorted(maps.Keys(l.sources)) {
+		path := filepath.Join(l.root, name)
+		switch {
+		case !strings.HasPrefix(name, e.Name+"/"):
+		case strings.HasSuffix(name, testfile.Suffix):
+			found = append(found, l.testFile(path, name).findings...)
+		default:
+			found = append(found, l.syntax(ctx, l.sources[name], path)...)
 		}
-		name, err := filepath.Rel(l.root, path)
-		if err != nil {
-			return err
-		}
-		var r linted
-		if strings.HasSuffix(name, testfile.Suffix) {
-			r = l.testFile(path, name)
-		} else if s, err := l.open(&r, path, name); err == nil {
-			r.findings = l.syntax(ctx, s, path)
-		}
-		found = append(found, r.findings...)
-		return nil
-	})
-	if err != nil {
-		found = append(found, unreadable(l.show(e.Name), err))
 	}
 	return found
 }
@@ -375,17 +366,12 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 // resources finds kinds in the rules of webhooks, where resources belong: the API server accepts them, and they match nothing. Paths are
 // those of the configuration.
 func resources(h *hook.Hook) (found []lint.Finding) {
-	for _, list := range []struct {
-		key      string
-		bindings []hook.Admission
-	}{{"kubernetesMutating", h.Mutating}, {"kubernetesValidating", h.Validating}} {
-		for i, b := range list.bindings {
-			for j, rule := range b.Rules {
-				for k, resource := range rule.Resources {
-					if plural := rbac.Plural(rule.APIGroups, resource); plural != "" {
-						found = append(found, lint.Finding{Path: fmt.Sprintf("%s[%d].rules[%d].resources[%d]", list.key, i, j, k), Level: lint.Warning,
-							Message: fmt.Sprintf("binding %q: %q is a kind, not a resource, and matches nothing", b.Name, resource), Hint: "write " + plural})
-					}
+	for place, b := range lint.Webhooks(h) {
+		for i, rule := range b.Rules {
+			for j, resource := range rule.Resources {
+				if plural := rbac.Plural(rule.APIGroups, resource); plural != "" {
+					found = append(found, lint.Finding{Path: fmt.Sprintf("%s.rules[%d].resources[%d]", place, i, j), Level: lint.Warning,
+						Message: fmt.Sprintf("binding %q: %q is a kind, not a resource, and matches nothing", b.Name, resource), Hint: "write " + plural})
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -35,21 +36,32 @@ func Duplicates(hooks []*hook.Hook) map[string][]Finding {
 	return found
 }
 
+// Webhooks yields the admission bindings of a hook with their places in the configuration.
+func Webhooks(h *hook.Hook) iter.Seq2[string, *hook.Admission] {
+	return func(yield func(string, *hook.Admission) bool) {
+		for i := range h.Mutating {
+			if !yield(fmt.Sprintf("kubernetesMutating[%d]", i), &h.Mutating[i]) {
+				return
+			}
+		}
+		for i := range h.Validating {
+			if !yield(fmt.Sprintf("kubernetesValidating[%d]", i), &h.Validating[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Unselective finds bindings that stop the cluster while their hook fails: of kinds of Kubernetes, without any selector, and not to be
 // ignored. The Path of a finding is the place in the configuration.
 func Unselective(h *hook.Hook) (found []Finding) {
-	for _, list := range []struct {
-		key      string
-		bindings []hook.Admission
-	}{{"kubernetesMutating", h.Mutating}, {"kubernetesValidating", h.Validating}} {
-		for i, b := range list.bindings {
-			selects := b.NamespaceLabels != nil || b.ObjectLabels != nil || len(b.MatchConditions) > 0
-			if b.FailurePolicy != "Ignore" && !selects && slices.ContainsFunc(b.Rules, builtIn) {
-				found = append(found, Finding{Path: fmt.Sprintf("%s[%d].rules", list.key, i), Level: Warning,
-					Message: fmt.Sprintf("binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, "+
-						"kube-system included", b.Name),
-					Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
-			}
+	for place, b := range Webhooks(h) {
+		selects := b.NamespaceLabels != nil || b.ObjectLabels != nil || len(b.MatchConditions) > 0
+		if b.FailurePolicy != "Ignore" && !selects && slices.ContainsFunc(b.Rules, builtIn) {
+			found = append(found, Finding{Path: place + ".rules", Level: Warning,
+				Message: fmt.Sprintf("binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, "+
+					"kube-system included", b.Name),
+				Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
 		}
 	}
 	return found
@@ -63,18 +75,13 @@ var neverReviewed = map[string][]string{
 
 // NeverReviewed finds rules for such resources. The Path of a finding is the place in the configuration.
 func NeverReviewed(h *hook.Hook) (found []Finding) {
-	for _, list := range []struct {
-		key      string
-		bindings []hook.Admission
-	}{{"kubernetesMutating", h.Mutating}, {"kubernetesValidating", h.Validating}} {
-		for i, b := range list.bindings {
-			for j, r := range b.Rules {
-				for k, resource := range r.Resources {
-					if slices.ContainsFunc(r.APIGroups, func(group string) bool { return slices.Contains(neverReviewed[group], resource) }) {
-						found = append(found, Finding{Path: fmt.Sprintf("%s[%d].rules[%d].resources[%d]", list.key, i, j, k), Level: Warning,
-							Message: fmt.Sprintf("binding %q: from Kubernetes 1.37 on no webhook is called for %s", b.Name, resource),
-							Hint:    "remove the resource"})
-					}
+	for place, b := range Webhooks(h) {
+		for i, r := range b.Rules {
+			for j, resource := range r.Resources {
+				if slices.ContainsFunc(r.APIGroups, func(group string) bool { return slices.Contains(neverReviewed[group], resource) }) {
+					found = append(found, Finding{Path: fmt.Sprintf("%s.rules[%d].resources[%d]", place, i, j), Level: Warning,
+						Message: fmt.Sprintf("binding %q: from Kubernetes 1.37 on no webhook is called for %s", b.Name, resource),
+						Hint:    "remove the resource"})
 				}
 			}
 		}
