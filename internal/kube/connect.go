@@ -31,7 +31,7 @@ type Cluster struct {
 	Config *rest.Config
 	// Inside reports that the operator runs in a Pod of the cluster.
 	Inside bool
-	// Namespace is that of the kubeconfig's context; empty inside.
+	// Namespace is the namespace of the kubeconfig's context; empty inside.
 	Namespace string
 	// Env is what kubectl in a hook needs to reach the same cluster.
 	Env []string

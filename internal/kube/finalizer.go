@@ -98,7 +98,7 @@ func (o *Finalized) read(ctx context.Context, client rest.Interface) (text []byt
 	return text, live, nil
 }
 
-// isTestFailure reports whether a test of a patch may have failed: the status is that of an invalid object, too.
+// isTestFailure reports whether a test of a patch may have failed: an invalid object has the same status.
 func isTestFailure(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && (status.Status().Code == http.StatusUnprocessableEntity || apierrors.IsConflict(err))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Installation names an operator among those of a cluster.
+// Installation names an operator among the operators of a cluster.
 type Installation struct {
 	// Name is the given one; empty means NAMESPACE.LEASE.
 	Name string

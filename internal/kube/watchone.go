@@ -27,7 +27,7 @@ type One struct {
 	Client rest.Interface
 	// Path has the segments of the collection: "/api/v1/namespaces", "ns", "secrets".
 	Path []string
-	// Name is that of the object, unless Labels is a selector.
+	// Name is the name of the object, unless Labels is a selector.
 	Name, Labels string
 }
 

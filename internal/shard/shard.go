@@ -3,7 +3,7 @@
 // Callers may rely on this:
 //   - Each object belongs to exactly one of N shards, which depends on its uid or its namespace, on N, and on nothing else.
 //   - To decide that costs one hash of the uid or namespace, and no memory.
-//   - The zero values are those of an operator without shards: one shard has all objects, and runs all hooks.
+//   - The zero values mean an operator without shards: one shard has all objects, and runs all hooks.
 package shard
 
 import (
@@ -22,7 +22,7 @@ const (
 	Max = 64
 )
 
-// By is how the objects of a hook are divided. Its text is that of the setting shardBy.
+// By is how the objects of a hook are divided. Its text is the value of the setting shardBy.
 type By string
 
 const (
@@ -34,7 +34,7 @@ const (
 	ByObject By = "object"
 )
 
-// Shard is one of Count. The zero value is that of an operator without shards.
+// Shard is one of Count. The zero value means an operator without shards.
 type Shard struct {
 	// Index is between 0 and Count-1, or Waiting.
 	Index, Count int
@@ -128,7 +128,7 @@ func fnv1a[T string | []byte](s T) uint64 {
 	return h
 }
 
-// Lease is the name of the Lease of a shard, for that of leader election. It does not depend on hooks, so that a Role can have it.
+// Lease returns the name of the Lease of a shard, made of the name for leader election. It does not depend on hooks, so a Role can have it.
 func Lease(elected string, index int) string { return elected + "-shard-" + strconv.Itoa(index) }
 
 // Division names the division of work: the number of shards, and how each hook divides its objects, by the name of the hook. Replicas with

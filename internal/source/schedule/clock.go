@@ -22,7 +22,7 @@ type Options struct {
 	// Fire is called for each activation, with the text that was registered. It must not block.
 	Fire func(crontab string, at time.Time)
 	Log  *slog.Logger
-	// Now is the wall clock, without a monotonic reading; nil means that of the machine.
+	// Now is the wall clock, without a monotonic reading; nil means the clock of the machine.
 	Now func() time.Time
 }
 

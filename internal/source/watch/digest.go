@@ -24,13 +24,13 @@ type arrival struct {
 
 // result is what the filters of one consumer returned for an object.
 type result struct {
-	// filtered is that of jqFilter, key that of a jq key.
+	// filtered is the result of jqFilter, key the text of a jq key.
 	filtered []byte
 	key      string
 	done     bool
 }
 
-// result is that of the i-th consumer.
+// result returns what the filters of the i-th consumer returned.
 func (a *arrival) result(i int) result {
 	if a.results == nil {
 		return result{}

@@ -35,7 +35,7 @@ func (p part) hasBytes(uid, namespace, name []byte) bool {
 
 func isNamespaces(res kube.Resource) bool { return res.Group == "" && res.Resource == "namespaces" }
 
-// division is what a shard has of the objects of a binding. The zero value is that of an operator without shards.
+// division is what a shard has of the objects of a binding. The zero value means an operator without shards.
 type division struct {
 	// rests: the hook runs on another shard. Only requests need the binding here.
 	rests bool
@@ -66,7 +66,7 @@ func divide(s shard.Shard, h *hook.Hook, index int, res kube.Resource) (d divisi
 	return d
 }
 
-// ownNamespaces are those of a binding's namespaces that the part has.
+// ownNamespaces returns the namespaces of a binding that the part has.
 func (p part) ownNamespaces(names []string) []string {
 	if p.By() != shard.ByNamespace {
 		return names

@@ -438,7 +438,7 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 	})
 }
 
-// halt stops the events of the binding, and adds no finalizer any more. It removes that of objects which are newer than a version.
+// halt stops the events of the binding, and adds no finalizer any more. It removes the finalizer of objects that are newer than a version.
 func (m *monitor) halt(reason string, than uint64) {
 	g := m.gate
 	m.mu.Lock()

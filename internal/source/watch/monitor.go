@@ -47,7 +47,7 @@ type monitor struct {
 	stuck   func(error)
 	binding *hook.Kubernetes
 	program *jq.Filter // nil without jqFilter
-	// keyProgram is nil unless the binding's queue has a jq key. filters are those of the two that are there.
+	// keyProgram is nil unless the binding's queue has a jq key. filters has program and keyProgram, unless nil.
 	keyProgram *jq.Filter
 	filters    []*jq.Filter
 	// keepManagedFields: objects have their managedFields.
@@ -87,9 +87,9 @@ type monitor struct {
 	own map[string]*ownChanges
 	// unseen are the generations of objects before changes of it by the hook that are no events, by object key.
 	unseen map[string]string
-	// resource is that of the binding's kind.
+	// resource is the resource of the binding's kind.
 	resource kube.Resource
-	// shard is that of this replica, division what it has of the binding.
+	// shard is the shard of this replica, division the part of the binding's objects that it has.
 	shard    shard.Shard
 	division division
 	// awaited are the subscriptions that have not delivered a list.
@@ -103,7 +103,7 @@ type monitor struct {
 	troubles map[requestKey]failure
 	// total counts changes since the start, recent those since the last run of the hook.
 	total, recent Changes
-	// subs are all subscriptions of the binding, including that of a follower. What others deliver is ignored.
+	// subs are all subscriptions of the binding, including the one of a follower. What others deliver is ignored.
 	subs map[*subscription]bool
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing

@@ -178,7 +178,7 @@ func (w *Watcher) leaveOut(ctx context.Context, a address) {
 	}
 }
 
-// enableLater enables a binding when its kind comes, unless the hook's ctx ends before, or that of Run.
+// enableLater enables a binding when its kind comes, unless ctx, of the hook, or run, of the Watcher, ends before.
 func (w *Watcher) enableLater(ctx, run context.Context, a address) {
 	hookEnds := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -197,7 +197,7 @@ func (w *Watcher) enableLater(ctx, run context.Context, a address) {
 		if !is {
 			continue
 		}
-		// Another trouble, such as a permission, is reported as that of a binding which is enabled at the start.
+		// Another trouble, such as a permission, is reported as for a binding which is enabled at the start.
 		stuck := func(err error) {
 			w.opts.Log.Error("Enable Kubernetes binding for hook failed. Will retry after delay.", "hook", a.hook.Name, "kubernetes", k.Name,
 				"error", err.Error())

@@ -29,7 +29,7 @@ const (
 type plan struct {
 	scopes       []scope
 	only, onlyIn map[string]bool
-	// byLabels: the scope is that of the namespaces to follow; in each of them there are scopes like base.
+	// byLabels: the scope has the namespaces to follow; in each of them there are scopes like base.
 	byLabels bool
 	base     scope
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrSetBack is that of an API server whose state is older than what this process has received: etcd was restored from a backup. Its
+// ErrSetBack reports an API server whose state is older than what this process has received: etcd was restored from a backup. Its
 // resource versions begin again, and each version that the process remembers names something else.
 var ErrSetBack = errors.New("the API server was set back to an older state")
 
@@ -20,7 +20,7 @@ var ErrSetBack = errors.New("the API server was set back to an older state")
 var builtIn = strings.Fields("admissionregistration apiextensions apiregistration certificates coordination discovery events " +
 	"flowcontrol.apiserver networking node rbac.authorization resource scheduling storage")
 
-// disconnected notes a request that was not answered: the next watch may be that of an API server that was set back.
+// disconnected notes a request that was not answered: an API server that was set back may answer the next watch.
 func (s *stream) disconnected(err error) {
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
 		s.mu.Lock()

@@ -26,7 +26,7 @@ import (
 )
 
 // Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request and has no goroutine:
-// events have reached the Sink when Set and Remove return. Filters, comparisons, events and snapshots are those of a Watcher; only the
+// events have reached the Sink when Set and Remove return. Filters, comparisons, events and snapshots work as in a Watcher; only the
 // selectors, which the API server evaluates otherwise, are evaluated here.
 //
 // It is not safe for concurrent use.
@@ -322,7 +322,7 @@ func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulate
 	return ""
 }
 
-// namespaceLabels are those of the Namespace; one that is not among the objects has the label that every namespace has.
+// namespaceLabels returns the labels of a namespace; one that is not among the objects has the label that every namespace has.
 func (s *Simulation) namespaceLabels(name string) labels.Set {
 	own := labels.Set{"kubernetes.io/metadata.name": name}
 	if o := s.objects[simulatedKey{schema.GroupResource{Resource: "namespaces"}, "", name}]; o != nil {

@@ -18,7 +18,7 @@ func (m *monitor) count(c Changes) {
 	}
 }
 
-// State is that of a kubernetes binding at one moment.
+// State is the state of a kubernetes binding at one moment.
 type State struct {
 	Objects event.Snapshot
 	// Total are the changes since the start, Recent those since Executed.
@@ -118,7 +118,7 @@ func (m *monitor) executed() {
 
 // Sight is what a binding knows of one object.
 type Sight struct {
-	// Sees: the object is among those of the binding. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding; both are
+	// Sees: the binding has the object. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding; both are
 	// known of bindings with a finalizer only.
 	Sees, Deleting, Finalizer bool
 	// Lacking: it waits for the finalizer, and is not seen until it has it.
@@ -128,7 +128,7 @@ type Sight struct {
 	Shard int
 	// JSON is the object; nil if it is not seen, or only what a filter makes of it is kept.
 	JSON []byte
-	// Key is that of its lane; empty without keys. Of an object that is not seen it is not known if it is a jq key.
+	// Key is the key of its lane; empty without keys, and for an object that is not seen if it is a jq key.
 	Key string
 }
 

@@ -82,7 +82,7 @@ type delivery struct {
 	isList, isDeletion bool
 	list               []*arrival
 	changed            *arrival
-	// version is that of the list, or of the bookmark.
+	// version is the version of the list, or of the bookmark.
 	version uint64
 	// index is the consumer's place among the results of the arrivals.
 	index int
@@ -95,7 +95,7 @@ const (
 	queueBytes   = 64 << 20
 )
 
-// size is that of a change.
+// size is the number of bytes of a change; 0 for others.
 func (d *delivery) size() int {
 	if d.changed == nil {
 		return 0

@@ -59,7 +59,7 @@ type Meter interface {
 	// FilterFailed counts a failure of a binding's filter, KeyFailed one of a jq key.
 	FilterFailed(h *hook.Hook, index int, err error)
 	KeyFailed(h *hook.Hook, index int, err error)
-	// Filtered receives the duration of a binding's filter, Handled that of processing a change.
+	// Filtered receives how long a binding's filter took, Handled how long processing a change took.
 	Filtered(h *hook.Hook, index int, took time.Duration)
 	Handled(h *hook.Hook, index int, took time.Duration)
 	// WatchFailed receives why a watch failed: the API server rejected or ended it ("expired" or "fail"), or the connection ended within an
@@ -121,7 +121,7 @@ type Watcher struct {
 	absent map[address]context.Context
 	// resting is the initial state of new monitors.
 	resting bool
-	// shard is that of this replica; Waiting until Take.
+	// shard is the shard of this replica; Waiting until Take.
 	shard shard.Shard
 }
 
@@ -196,7 +196,7 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index in
 // longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
 const longestWatch = 5 * time.Second
 
-// awaitWatches returns when the watches of a binding have been answered. Until then its snapshot is that of a list, and may be older than a
+// awaitWatches returns when the watches of a binding have been answered. Until then its snapshot comes from a list, and may be older than a
 // request that a hook answers by it.
 func (w *Watcher) awaitWatches(ctx context.Context, h *hook.Hook, index int) {
 	m := w.monitor(h, index)
@@ -280,7 +280,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 	return nil
 }
 
-// place makes a monitor that of its binding. Without the muted one that it replaces, it leaves that in place, and returns it.
+// place makes m the monitor of its binding. It leaves another one in place, and returns it, unless that is the one to replace.
 func (w *Watcher) place(m, replaces *monitor) (muted *monitor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

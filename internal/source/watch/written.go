@@ -45,7 +45,7 @@ func (m *monitor) isOf(a effect.Answered) bool {
 	return m.resource.Group == a.Group && m.resource.Resource == a.Resource
 }
 
-// answeredObject is the object of an answer. Its fields are those of the answer; of what that lacks, those of the manifest.
+// answeredObject is the object of an answer. A field that the answer lacks is read from the manifest.
 type answeredObject struct {
 	simulatedObject
 	object
