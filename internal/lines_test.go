@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70686
+	productLines = 70675
 	testLines    = 65497
 )
 
@@ -24,7 +24,7 @@ var packageLines = map[string]int{
 	"cmd/shell-operator":                 3740,
 	"docs":                               136,
 	"internal/app":                       2195,
-	"internal/console":                   1681,
+	"internal/console":                   1670,
 	"internal/debug":                     6500,
 	"internal/debug/history":             762,
 	"internal/dev":                       2341,

@@ -205,7 +205,7 @@ func TestPages(t *testing.T) {
 		"/sets/blue":              {"drifted", "/objects/blue/blue/blue"},
 		"/finalizers":             {"orphaned with 3 objects", "/act/finalizers/remove?instance=blue&amp;name=blue&amp;yes=true"},
 		"/live":                   {`hx-sse:connect="` + b.console.access.base + `/stream/live"`},
-		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue", "/objects/Order/shop/blue"},
+		"/search?q=blue":          {"/hooks/blue", "/runs/blue", "/queues/blue"},
 		"/search?q=Order/eu/o-17": {"Nothing is found.", "there is no /object/Order/eu/o-17"},
 		"/act/parked/retry?id=blue": {"This would happen:", "shell-operator parked retry blue --debug-unix-socket /s",
 			`/act/parked/retry?id=blue&amp;seen=`},

@@ -18,8 +18,8 @@ type searchData struct {
 	exact   []string
 }
 
-// shownFound limits each list of a search, shownKeyed the keyed queues that are searched.
-const shownFound, shownKeyed = 50, 5
+// shownFound limits each list of a search.
+const shownFound = 50
 
 func (c *Console) search(r *http.Request) (page, error) {
 	d := searchData{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
@@ -34,7 +34,7 @@ func (c *Console) search(r *http.Request) (page, error) {
 	}
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(d.Query)) }
 	add := func(t debug.Table, pages string) {
-		if pages != "" && slices.Contains(t.Names(), d.Query) {
+		if slices.Contains(t.Names(), d.Query) {
 			d.exact = append(d.exact, pages+segments(d.Query))
 		}
 		if t.Rows = t.Rows[:min(shownFound, len(t.Rows))]; len(t.Rows) > 0 {
@@ -48,19 +48,8 @@ func (c *Console) search(r *http.Request) (page, error) {
 	p.Status = &s
 	named(s.HookTable(), "/hooks/")
 	named(s.QueueTable(), "/queues/")
-	keyed, err := 0, error(nil)
-	for _, q := range s.Queues {
-		if q.Lanes == 0 || keyed == shownKeyed {
-			continue
-		}
-		keyed++
-		var of debug.Lanes
-		if d.Problem, err = c.part(r, "/queue/"+segments(q.Name)+"/lanes.json"+queryOf("key", d.Query), &of); err != nil {
-			return p, err
-		}
-		add(of.Table(), "")
-	}
 	var runs []history.Run
+	var err error
 	d.Problem, err = c.part(r, "/run/list.json?all=true", &runs)
 	add(runsOf(slices.DeleteFunc(runs, func(one history.Run) bool {
 		return one.ID != d.Query && one.Task != d.Query && !has(strings.Join(one.Why, "\n"))
