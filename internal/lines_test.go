@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70675
-	testLines    = 65497
+	productLines = 70654
+	testLines    = 65478
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2195,
 	"internal/console":                   1670,
-	"internal/debug":                     6500,
+	"internal/debug":                     6479,
 	"internal/debug/history":             762,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,

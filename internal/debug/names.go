@@ -34,23 +34,19 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	spellings := r.spellings()
-	decoded := spellings[0]
-	for _, name := range spellings {
-		for _, h := range hooks {
-			if h.Name == name {
-				return h, nil
-			}
+	for _, h := range hooks {
+		if h.Name == r.name {
+			return h, nil
 		}
 	}
-	if reason, hint := hs.Skipped(decoded); reason != "" {
-		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", decoded, reason).hint("%s", hint)
+	if reason, hint := hs.Skipped(r.name); reason != "" {
+		return nil, refuse(http.StatusBadRequest, "%q is no hook, the file is skipped: %s", r.name, reason).hint("%s", hint)
 	}
 	var matching []*hook.Hook
 	var names, all []string
 	for _, h := range hooks {
 		all = append(all, h.Name)
-		if strings.HasPrefix(h.Name, decoded) || strings.HasPrefix(path.Base(h.Name), decoded) {
+		if strings.HasPrefix(h.Name, r.name) || strings.HasPrefix(path.Base(h.Name), r.name) {
 			matching, names = append(matching, h), append(names, h.Name)
 		}
 	}
@@ -58,11 +54,11 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 	case len(matching) == 1:
 		return matching[0], nil
 	case len(matching) > 1:
-		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), decoded).hint("use the whole name, %s",
+		return nil, refuse(http.StatusBadRequest, "%d hooks begin with %q", len(names), r.name).hint("use the whole name, %s",
 			strings.Join(names[:min(5, len(names))], ", "))
 	}
-	return nil, refuse(http.StatusBadRequest, "there is no hook %q", decoded).
-		meant(decoded, all, "shell-operator hook list shows all hooks").as(unknownHook)
+	return nil, refuse(http.StatusBadRequest, "there is no hook %q", r.name).
+		meant(r.name, all, "shell-operator hook list shows all hooks").as(unknownHook)
 }
 
 // onHook is an answer about the hook that the request names.

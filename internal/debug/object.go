@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -194,10 +193,9 @@ func (t *objectTopic) show(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	decoded, _ := url.PathUnescape(r.name)
-	parts := strings.Split(decoded, "/")
+	parts := strings.Split(r.name, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return answer{}, refuse(http.StatusBadRequest, "%q names no object", decoded).
+		return answer{}, refuse(http.StatusBadRequest, "%q names no object", r.name).
 			hint("write KIND/NAMESPACE/NAME, an object without a namespace as KIND/NAME")
 	}
 	s := &ObjectState{Kind: parts[0], Name: parts[len(parts)-1], Bindings: []ObjectBinding{}, Sets: []ObjectSet{}, Runs: []history.Run{}}

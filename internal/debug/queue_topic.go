@@ -122,18 +122,15 @@ func (t *queueTopic) list(r request) (answer, error) {
 // onQueue is an answer about the queue that the request names, with at most so many tasks.
 func onQueue[A any](queues queueReader, limit int, about func(request, Queue) (A, error)) func(request) (A, error) {
 	return func(r request) (none A, err error) {
-		names := r.spellings()
-		for _, name := range names {
-			if q, ok := queues.Queue(name, limit); ok {
-				return about(r, q)
-			}
+		if q, ok := queues.Queue(r.name, limit); ok {
+			return about(r, q)
 		}
 		var all []string
 		for _, q := range queues.Queues(0) {
 			all = append(all, q.Name)
 		}
-		return none, refuse(http.StatusBadRequest, "there is no queue %q", names[0]).
-			meant(names[0], all, "shell-operator queue list --show-empty shows all queues").as(unknownQueue)
+		return none, refuse(http.StatusBadRequest, "there is no queue %q", r.name).
+			meant(r.name, all, "shell-operator queue list --show-empty shows all queues").as(unknownQueue)
 	}
 }
 

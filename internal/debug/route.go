@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -34,20 +33,10 @@ var contentTypes = map[format]string{
 type request struct {
 	*http.Request
 	format format
-	// name is the part of the path that matches the "*" of the route.
+	// name is the part of the path that matches the "*" of the route, decoded.
 	name string
 	// dryRun: an action changes nothing.
 	dryRun bool
-}
-
-// spellings are what the name in the path may mean: decoded, as clients escape it, and as it is, because upstream does not decode names. In
-// this order, each of the hooks "a b" and "a%20b" has a path of its own.
-func (r *request) spellings() []string {
-	decoded, err := url.PathUnescape(r.name)
-	if err != nil {
-		return []string{r.name}
-	}
-	return []string{decoded, r.name}
 }
 
 // answer is what can be written as JSON, and perhaps as text.
@@ -178,9 +167,9 @@ func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	refused.write(w, rt.Path != "" && !rt.upstream || r.Header.Get("Accept") == contentTypes[jsonFormat])
 }
 
-// find returns the route of a request. The name in its path is not decoded yet: spellings does that.
+// find returns the route of a request.
 func (a *API) find(r *http.Request) (Route, request, error) {
-	path, format := cutFormat(r.URL.EscapedPath())
+	path, format := cutFormat(r.URL.Path)
 	methods := ""
 	for _, t := range *a.topics.Load() {
 		for _, rt := range t.Routes {

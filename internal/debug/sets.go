@@ -234,8 +234,7 @@ func (t *setTopic) list(r request) (answer, error) {
 }
 
 func (t *setTopic) show(r request) (answer, error) {
-	decoded, _ := url.PathUnescape(r.name)
-	found, err := t.one(r.Context(), decoded)
+	found, err := t.one(r.Context(), r.name)
 	if err != nil {
 		return answer{}, err
 	}

@@ -16,7 +16,7 @@ func (a *API) why(r request) (answer, error) {
 	h, err := a.o.Hooks.find(r)
 	troubles := a.Troubles()
 	if err != nil {
-		name := r.spellings()[0]
+		name := r.name
 		left := leftBy(name, troubles)
 		if len(left) == 0 {
 			if refused := (*refusal)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(name, "/") {
