@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70654
-	testLines    = 65478
+	productLines = 70625
+	testLines    = 65462
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3740,
 	"docs":                               136,
-	"internal/app":                       2195,
+	"internal/app":                       2166,
 	"internal/console":                   1670,
 	"internal/debug":                     6479,
 	"internal/debug/history":             762,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,10 +14,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// findLostSets searches for sets whose hook is gone, and logs those that an earlier search has not found. An operator that may not list the
+// findLostSets searches for sets whose hook is gone, and logs their number when it has grown. An operator that may not list the
 // ConfigMaps of its namespace finds none.
 func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error {
-	before, logged := op.lostSets.Load(), op.lostByHook()
+	before, known := op.lostSets.Load(), len(op.lost())
 	gone := func(name string) bool {
 		return !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == name })
 	}
@@ -39,39 +38,11 @@ func (op *operator) findLostSets(ctx context.Context, hooks []*hook.Hook) error 
 	if !op.lostSets.CompareAndSwap(before, &lost) { // one was deleted meanwhile, and the next search follows
 		return nil
 	}
-	op.logLost(logged)
+	if len(lost) > known {
+		op.log.Warn("Sets of objects have no hook any more: their objects stay", "sets", len(lost), "hint",
+			"'sets list' names them and their hooks: run 'sets adopt' or 'sets delete', or bring the hooks back")
+	}
 	return nil
-}
-
-// shownHooks is the maximum of hooks that have a record of their own.
-const shownHooks = 5
-
-// logLost logs the sets whose hook is gone, but those that are logged.
-func (op *operator) logLost(logged map[string]int) {
-	const message = "Sets of objects have no hook any more: their objects stay"
-	counts := op.lostByHook()
-	maps.DeleteFunc(counts, func(name string, n int) bool { return n == logged[name] })
-	if len(counts) > shownHooks {
-		n := 0
-		for _, sets := range counts {
-			n += sets
-		}
-		op.log.Warn(message, "hooks", len(counts), "sets", n, "hint",
-			"run 'sets list', then 'sets adopt' or 'sets delete', or bring the hooks back")
-		return
-	}
-	for name, n := range counts {
-		op.log.Warn(message, "hook", name, "sets", n, "hint", "run 'sets adopt' or 'sets delete' with --hook "+hook.Word(name)+
-			", or bring the hook back")
-	}
-}
-
-func (op *operator) lostByHook() map[string]int {
-	counts := map[string]int{}
-	for _, s := range op.lost() {
-		counts[s.Hook]++
-	}
-	return counts
 }
 
 // sweepEvery is the time between two searches for records of sets that have ended, firstSweep that before the first one: its lists of

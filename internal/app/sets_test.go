@@ -2,14 +2,12 @@ package app
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
-	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -54,19 +52,5 @@ func TestLostSetsAreLoggedOnce(t *testing.T) {
 	sync("two")
 	if got := warnings(); got != 1 {
 		t.Errorf("a further hook is logged by %d warnings", got)
-	}
-	// Of many hooks there is one record, and a text that is no name is neither a label nor a part of a command.
-	for i := range 2 * shownHooks {
-		sync(fmt.Sprintf("many-%d", i))
-	}
-	if got := warnings(); got != 1 {
-		t.Errorf("many hooks are logged by %d warnings", got)
-	}
-	lost := append(*op.lostSets.Load(), applyset.Set{Hook: "x; touch y", Name: "web"}, applyset.Set{Hook: "a\nb", Name: "web"})
-	op.lostSets.Store(&lost)
-	op.logLost(map[string]int{"one": 1, "two": 1, "a\nb": 1, "many-0": 1, "many-1": 1, "many-2": 1, "many-3": 1, "many-4": 1, "many-5": 1,
-		"many-6": 1, "many-7": 1, "many-8": 1, "many-9": 1})
-	if !strings.Contains(log.String(), "--hook 'x; touch y',") {
-		t.Errorf("the hint is not quoted: %s", log.String())
 	}
 }
