@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70625
-	testLines    = 65462
+	productLines = 70586
+	testLines    = 65467
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,10 +23,10 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3740,
 	"docs":                               136,
-	"internal/app":                       2166,
+	"internal/app":                       2137,
 	"internal/console":                   1670,
-	"internal/debug":                     6479,
-	"internal/debug/history":             762,
+	"internal/debug":                     6435,
+	"internal/debug/history":             796,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
 	"internal/dev/memory":                2483,

@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
@@ -68,8 +67,6 @@ type operator struct {
 	lostSets atomic.Pointer[[]applyset.Set]
 	// searchProblem is why the last search for finalizers and sets without a hook failed; nil if it did not.
 	searchProblem atomic.Pointer[string]
-	// reviews knows which bindings give no verdict.
-	reviews debug.Reviews
 	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.

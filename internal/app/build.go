@@ -225,7 +225,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Exhausted: op.gaveUp,
 		Changed: func(active []*hook.Hook) {
 			op.hooksChanged(active)
-			op.reviews.Forget()
+			op.insight.history.ForgetReviews()
 			op.redivided(active)
 		},
 		Prepare: func(ctx context.Context, hooks []*hook.Hook) (lifecycle.Renewal, error) {
@@ -237,7 +237,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
 		Leading: op.once,
 		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},
-		Meter: reviewMeter{op.meter.Metrics, op}, Log: o.Log,
+		Meter: op.meter, Log: o.Log,
 	})
 	return err
 }

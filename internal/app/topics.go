@@ -59,7 +59,7 @@ func (i *insight) topics() []debug.Topic {
 		debug.RunsTopic(i.hooks, i.history, op.recorder),
 		debug.ObjectTopic(i.hooks, objects{op}, i, i.history),
 		debug.WorkersTopic(i.hooks, i),
-		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, &op.reviews),
+		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, i.history),
 		debug.OperationsTopic(i.op.effects.Sent),
 		i.logLevel.Topic(),
 		{Troubles: op.troubles, Metrics: []prometheus.Collector{i.names.Gauge("hook_metric_series", op.hookSeries),

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
 
 // WebhooksTopic reports webhooks that are not registered, and bindings whose reviews keep failing.
-func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, reviews *Reviews) Topic {
+func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, runs *history.History) Topic {
 	return Topic{Troubles: func() (all []Trouble) {
 		for _, u := range unregistered() {
 			t := Trouble{Kind: InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
@@ -20,7 +21,7 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, rev
 			all = append(all, t)
 		}
 		for _, h := range hooks.Active() {
-			all = append(all, failingReviews(h, reviews)...)
+			all = append(all, failingReviews(h, runs)...)
 		}
 		return all
 	}}
@@ -31,17 +32,19 @@ func reviews(k hook.Kind) bool {
 	return k == hook.OnValidating || k == hook.OnMutating || k == hook.OnConversion
 }
 
-func failingReviews(h *hook.Hook, known *Reviews) (all []Trouble) {
+// manyInRow is how many reviews in a row fail until the binding is failing. An alert of metrics has the rate.
+const manyInRow = 3
+
+func failingReviews(h *hook.Hook, runs *history.History) (all []Trouble) {
 	for a, b := range h.Bindings() {
 		if !reviews(a.Kind) {
 			continue
 		}
-		of, subject := Reviewed{Hook: h.Name, Binding: b.Name}, inHook(h.Name, b.Name)
+		subject := inHook(h.Name, b.Name)
 		if a.Kind == hook.OnConversion {
-			of = Reviewed{Binding: h.Conversions[a.Index].CRDName}
-			subject += " (" + of.Binding + ")"
+			subject += " (" + h.Conversions[a.Index].CRDName + ")"
 		}
-		if failed := known.Failing(of); failed > 0 {
+		if failed := runs.FailedReviews(h.Name, b.Name); failed >= manyInRow {
 			all = append(all, Trouble{Kind: InReviews, Hooks: []string{h.Name}, Type: a.Kind, Binding: b.Name, Subject: subject,
 				Problem: fmt.Sprintf("its last %d reviews have failed", failed), Hint: "shell-operator runs " + h.Name + " --failed"})
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 )
@@ -16,7 +17,7 @@ func TestUnregisteredWebhookBlocks(t *testing.T) {
 	topic := WebhooksTopic(hooks, func() []webhook.Unregistered {
 		return []webhook.Unregistered{{Kind: hook.OnValidating, Subject: "validating webhooks", Hooks: []string{"policy.sh"},
 			Err: errors.New("no permission")}}
-	}, &Reviews{})
+	}, history.New())
 	api := New(Options{Hooks: hooks})
 	api.Show([]Topic{topic})
 	runs := Reason{Kind: InReviews, Text: "it runs for each request of the API server"}
@@ -26,5 +27,28 @@ func TestUnregisteredWebhookBlocks(t *testing.T) {
 	}
 	if got := api.deciding(other, &Moment{}, api.Troubles()); len(got) > 0 {
 		t.Errorf("another hook: %+v", got)
+	}
+}
+
+// A binding is failing when its last three reviews have failed, until one succeeds or the hooks are loaded again: + succeeds, - fails.
+func TestReviews(t *testing.T) {
+	h := &hook.Hook{Name: "a.sh", Validating: []hook.Admission{{Binding: hook.Binding{Name: "b"}}, {Binding: hook.Binding{Name: "other"}}}}
+	for script, want := range map[string]string{"": "", "+": "", "--": "", "---": "its last 3 reviews have failed",
+		"+-----": "its last 5 reviews have failed", "---+": "", "---+--": ""} {
+		runs := history.New()
+		for _, one := range script {
+			status := map[rune]history.Status{'+': history.Succeeded, '-': history.Failed}[one]
+			runs.Begin(history.Run{Hook: "a.sh", Binding: "b"}).End(history.Outcome{Status: status})
+		}
+		got := ""
+		for _, trouble := range failingReviews(h, runs) {
+			got += trouble.Problem
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", script, got, want)
+		}
+		if runs.ForgetReviews(); len(failingReviews(h, runs)) > 0 {
+			t.Errorf("%q: it is not forgotten", script)
+		}
 	}
 }

@@ -45,12 +45,14 @@ type History struct {
 	size        int
 	last        map[outcomeOf]*Record
 	followers   map[*Follower]bool
+	// failing are the runs for requests that have failed since the last success of their binding.
+	failing map[reviewed]int
 }
 
 // New returns an empty History.
 func New() *History {
 	return &History{perHook: 20, bytes: 4 << 20, output: 4 << 10, hooks: map[string][]*Record{}, followers: map[*Follower]bool{},
-		last: map[outcomeOf]*Record{}}
+		last: map[outcomeOf]*Record{}, failing: map[reviewed]int{}}
 }
 
 // outcomeOf is a failed or successful run of an object of a binding.
@@ -144,6 +146,9 @@ func (r *Record) End(o Outcome) {
 	r.size = r.run.cost()
 	run := r.run
 	r.mu.Unlock()
+	if run.Queue == "" {
+		h.review(&run)
+	}
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
 	for of := range run.outcomes() {
