@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70586
-	testLines    = 65467
+	productLines = 70558
+	testLines    = 65471
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,10 +23,10 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3740,
 	"docs":                               136,
-	"internal/app":                       2137,
+	"internal/app":                       2132,
 	"internal/console":                   1670,
-	"internal/debug":                     6435,
-	"internal/debug/history":             796,
+	"internal/debug":                     6429,
+	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
 	"internal/dev/memory":                2483,
@@ -50,8 +50,8 @@ var packageLines = map[string]int{
 	"internal/queue":                     1934,
 	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2793,
-	"internal/run/kubectl":               208,
+	"internal/run":                       2801,
+	"internal/run/kubectl":               209,
 	"internal/run/pending":               863,
 	"internal/run/process":               1635,
 	"internal/run/recording":             715,

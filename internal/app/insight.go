@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -252,7 +253,7 @@ type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
 	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response,
-		Message: report.Result.Message}
+		Message: report.Result.Message, Patches: slices.Clone(report.Changes), Kubectl: report.Kubectl}
 	switch {
 	case report.Interrupted:
 		outcome.Status = history.Interrupted
@@ -267,12 +268,6 @@ func (r record) End(report run.Report) {
 	outcome.Worker = report.Served.String()
 	if report.Err != nil {
 		outcome.Error = strings.TrimSpace(report.Err.Error())
-	}
-	for _, c := range report.Changes {
-		outcome.Patches = append(outcome.Patches, history.Patch(c))
-	}
-	for _, c := range report.Kubectl {
-		outcome.Kubectl = append(outcome.Kubectl, history.KubectlCalls(c))
 	}
 	r.Record.End(outcome)
 }

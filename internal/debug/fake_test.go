@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -225,5 +226,5 @@ func record(h *history.History, task, hook string, status history.Status, output
 		exit, err = "exit status 1", hook+" FAILED: "+output
 	}
 	r.End(history.Outcome{Status: status, Took: 1500 * time.Millisecond, Exit: exit, Error: err,
-		Patches: []history.Patch{{Operation: "MergePatch", Kind: "Pod/status", Namespace: "a", Name: "x"}}})
+		Patches: []run.Change{{Operation: "MergePatch", Kind: "Pod/status", Namespace: "a", Name: "x"}}})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
@@ -282,7 +283,7 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 // isNamedBy reports whether a run names the object: as one of its first events, if the run is of a binding for the kind, or in an
 // operation.
 func (s *ObjectState) isNamedBy(r *history.Run, kinds []string) bool {
-	if slices.ContainsFunc(r.Patches, func(p history.Patch) bool {
+	if slices.ContainsFunc(r.Patches, func(p run.Change) bool {
 		kind, _, _ := strings.Cut(p.Kind, "/")
 		return p.Namespace == s.Namespace && p.Name == s.Name && slices.ContainsFunc(kinds, func(k string) bool {
 			return strings.EqualFold(k, kind)

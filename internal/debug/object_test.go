@@ -70,7 +70,7 @@ func TestObject(t *testing.T) {
 				End(history.Outcome{Status: history.Failed, Exit: "exit status 1"})
 		}
 		o.history.Begin(history.Run{Task: "30", Hook: "tidy.sh", Attempt: 1, Events: 1, Why: []string{"tick"}}).
-			End(history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Patches: []history.Patch{
+			End(history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Patches: []run.Change{
 				{Operation: "MergePatch", Kind: "order/status", Namespace: "eu", Name: "o-17"}}})
 		o.do.fake = f
 		api := o.api()

@@ -130,7 +130,7 @@ func runText(r *history.Run) string {
 	list("why", r.Events, r.Why)
 	var patches []string
 	for _, p := range r.Patches {
-		text := p.Operation + " " + objectName(p)
+		text := p.String()
 		if p.Outcome == run.Failed || p.Outcome == run.NotSent {
 			text += ": " + p.Outcome
 		}
@@ -166,11 +166,4 @@ func kubectlCalls(r *history.Run) (items []string) {
 		items = append(items, item)
 	}
 	return items
-}
-
-func objectName(p history.Patch) string {
-	if p.Namespace != "" {
-		return p.Kind + " " + p.Namespace + "/" + p.Name
-	}
-	return p.Kind + " " + p.Name
 }

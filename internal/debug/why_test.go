@@ -10,6 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
@@ -97,7 +98,7 @@ func TestWhy(t *testing.T) {
 			rejected: map[string]string{"b": "secret"}}},
 		{"runs once per context", state{hook: &hook.Hook{Name: "me"}, progress: started, oneByOne: "me:3: jq .[0].object"}},
 		{"called kubectl", state{hook: &hook.Hook{Name: "me"}, progress: started, runs: []history.Run{{ID: "5-1"},
-			{ID: "4-1", Kubectl: []history.KubectlCalls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete",
+			{ID: "4-1", Kubectl: []kubectl.Calls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete",
 				Reason: "flag", Count: 1}}}}}},
 		{"has no bindings", state{hook: &hook.Hook{Name: "me"}, progress: started}},
 		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine),

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -81,13 +82,20 @@ type Report struct {
 	Interrupted bool
 }
 
-// Change names a change of an object.
+// Change names a change of an object. Values are never kept.
 type Change struct {
-	Operation, Kind, Namespace, Name string
-	// Outcome is one of those below.
-	Outcome string
+	Operation string `json:"operation"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// Outcome is Applied, Failed or NotSent.
+	Outcome string `json:"outcome,omitempty"`
 	// Warnings are what the API server warned of.
-	Warnings []string
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func (c *Change) String() string {
+	return c.Operation + " " + c.Kind + " " + strings.TrimPrefix(c.Namespace+"/"+c.Name, "/")
 }
 
 // Outcomes of a change.

@@ -13,9 +13,12 @@ import (
 	"container/list"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // Bounds of what is kept of one run.
@@ -135,8 +138,9 @@ func (r *Record) End(o Outcome) {
 	r.run.Worker = o.Worker
 	r.run.Error, r.run.Answer, r.run.Message = Cut(o.Error, maxError), Cut(o.Answer, maxError), o.Message
 	if len(o.Patches) > maxPatches { // those that failed are kept, and those with warnings
-		slices.SortStableFunc(o.Patches, func(a, b Patch) int {
-			return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(len(b.Warnings), len(a.Warnings)))
+		failed := func(c run.Change) int { return strings.Count(c.Outcome, run.Failed) }
+		slices.SortStableFunc(o.Patches, func(a, b run.Change) int {
+			return cmp.Or(cmp.Compare(failed(b), failed(a)), cmp.Compare(len(b.Warnings), len(a.Warnings)))
 		})
 	}
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
@@ -144,14 +148,14 @@ func (r *Record) End(o Outcome) {
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail, r.end = tail{}, time.Now()
 	r.size = r.run.cost()
-	run := r.run
+	ended := r.run
 	r.mu.Unlock()
-	if run.Queue == "" {
-		h.review(&run)
+	if ended.Queue == "" {
+		h.review(&ended)
 	}
 	h.size += r.size
 	r.ended = h.ended.PushBack(r)
-	for of := range run.outcomes() {
+	for of := range ended.outcomes() {
 		before := h.last[of]
 		if before == r {
 			continue // by another event of the object
@@ -165,7 +169,7 @@ func (r *Record) End(o Outcome) {
 			h.drop(before)
 		}
 	}
-	h.trim(run.Hook)
+	h.trim(ended.Hook)
 	h.publish(r.endEntry())
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // one is a run of a hook from its beginning to its end.
@@ -70,7 +72,7 @@ func TestBytesAreBounded(t *testing.T) {
 		hook := fmt.Sprintf("hook-%d", i%50)
 		r := h.Begin(Run{Task: strconv.Itoa(i), Hook: hook, Attempt: 1, Why: make([]string, 10_000), Events: 10_000})
 		r.Output([]byte(long + long))
-		r.End(Outcome{Status: Failed, Error: long + long, Patches: make([]Patch, 10_000)})
+		r.End(Outcome{Status: Failed, Error: long + long, Patches: make([]run.Change, 10_000)})
 		if h.size > 20<<10 {
 			t.Fatalf("after run %d: %d bytes", i, h.size)
 		}
@@ -294,7 +296,7 @@ func TestTailKeepsWholeCharacters(t *testing.T) {
 // TestWarningsAreKept: of more operations than a run keeps, those with warnings are kept.
 func TestWarningsAreKept(t *testing.T) {
 	h := New()
-	patches := make([]Patch, 1000)
+	patches := make([]run.Change, 1000)
 	patches[900].Warnings = []string{"unknown field"}
 	h.Begin(Run{Task: "1", Hook: "a.sh"}).End(Outcome{Status: Succeeded, Patches: patches})
 	run := h.Runs("a.sh")[0]

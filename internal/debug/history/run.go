@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 )
 
 // Run is one attempt to run a hook.
@@ -53,19 +56,10 @@ type Run struct {
 	Output    string `json:"output,omitempty"`
 	OutputCut bool   `json:"outputCut,omitempty"`
 	// Patches are the first operations of the hook, PatchCount is the number of all.
-	Patches    []Patch `json:"patches,omitempty"`
-	PatchCount int     `json:"patchCount,omitempty"`
+	Patches    []run.Change `json:"patches,omitempty"`
+	PatchCount int          `json:"patchCount,omitempty"`
 	// Kubectl are the calls of kubectl, if hooks call the trimmed one.
-	Kubectl []KubectlCalls `json:"kubectl,omitempty"`
-}
-
-// KubectlCalls are calls of kubectl that are alike: of one command, carried out by the trimmed or the complete kubectl, for the
-// latter with the reason. Arguments are never kept.
-type KubectlCalls struct {
-	Verb   string `json:"verb"`
-	Way    string `json:"way"`
-	Reason string `json:"reason,omitempty"`
-	Count  int    `json:"count"`
+	Kubectl []kubectl.Calls `json:"kubectl,omitempty"`
 }
 
 // Phase is a part of a run. The last one of a run that has not ended lasts.
@@ -105,26 +99,6 @@ func (r *Run) Parts() (all []Phase) {
 	}
 	return append(all, Phase{InProcess, r.Started, r.processed},
 		Phase{Applying, r.Started.Add(time.Duration(r.processed)), max(0, r.Took-r.processed)})
-}
-
-// Patch names a change of an object. Values are never kept.
-type Patch struct {
-	Operation string `json:"operation"`
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	// Outcome is "applied", "failed" or "not sent".
-	Outcome string `json:"outcome,omitempty"`
-	// Warnings are those of the API server.
-	Warnings []string `json:"warnings,omitempty"`
-}
-
-// weight orders operations of which not all are kept.
-func (p *Patch) weight() int {
-	if p.Outcome == "failed" {
-		return 1
-	}
-	return 0
 }
 
 // Status of a run.
@@ -182,8 +156,8 @@ type Outcome struct {
 	// Message is that of the result file.
 	Message string
 	// Patches may be all of them; a few are kept.
-	Patches []Patch
-	Kubectl []KubectlCalls
+	Patches []run.Change
+	Kubectl []kubectl.Calls
 }
 
 // Reason is Why on one line.
@@ -231,11 +205,7 @@ func (r *Run) operations() string {
 	}
 	var all []string
 	for _, p := range r.Patches[:min(most, len(r.Patches))] {
-		object := p.Name
-		if p.Namespace != "" {
-			object = p.Namespace + "/" + p.Name
-		}
-		all = append(all, p.Operation+" "+p.Kind+" "+object)
+		all = append(all, p.String())
 	}
 	text := "; operations: " + strings.Join(all, ", ")
 	if more := r.PatchCount - len(all); more > 0 {

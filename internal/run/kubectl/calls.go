@@ -15,13 +15,14 @@ const (
 	Complete = "complete"
 )
 
-// Calls are calls of one run that are alike.
+// Calls are calls of one run that are alike. Arguments are never kept.
 type Calls struct {
 	// Verb is the command, or "other" for those that the trimmed kubectl does not have.
-	Verb string
+	Verb string `json:"verb"`
 	// Way is Trimmed or Complete; for the latter, Reason is why.
-	Way, Reason string
-	Count       int
+	Way    string `json:"way"`
+	Reason string `json:"reason,omitempty"`
+	Count  int    `json:"count"`
 }
 
 // Verbs are the commands of the trimmed kubectl. Its list is in kubectl/trimmed/first, a module of its own; test/kubectl calls each.
