@@ -10,8 +10,8 @@ import (
 // all together.
 const addressPlaces, userStreams, hookStreams = 32, 64, 16
 
-// unread is how long a client of the address may leave an answer unread before it is cut off.
-const unread = time.Minute
+// unread is how long a client of the address may take to read an answer, or what has come of a stream, before it is cut off.
+const unread = 10 * time.Minute
 
 // places bounds requests that are open at one time.
 type places chan struct{}
@@ -39,35 +39,3 @@ func (a *API) enter(rt *Route, r *http.Request) (leave func(), err error) {
 	}
 	return a.userStreams.take("streams", "close pages of consoles, and end tails that are not read")
 }
-
-// timely is the answer to a client of the address. Each piece of it has to be read in time, not all of it: over a slow connection, a large
-// answer takes longer.
-type timely struct{ http.ResponseWriter }
-
-// pieceBytes are those of a piece.
-const pieceBytes = 64 << 10
-
-func newTimely(w http.ResponseWriter) timely {
-	t := timely{w}
-	t.extend() // for what is written without an answer, as headers
-	return t
-}
-
-func (t timely) extend() {
-	_ = http.NewResponseController(t.ResponseWriter).SetWriteDeadline(time.Now().Add(unread)) // tests have writers without one
-}
-
-// Write implements http.ResponseWriter.
-func (t timely) Write(text []byte) (written int, err error) {
-	for {
-		piece := text[written:min(len(text), written+pieceBytes)]
-		t.extend()
-		n, err := t.ResponseWriter.Write(piece)
-		if written += n; err != nil || written == len(text) {
-			return written, err
-		}
-	}
-}
-
-// Unwrap gives http.ResponseController access to the connection.
-func (t timely) Unwrap() http.ResponseWriter { return t.ResponseWriter }

@@ -124,9 +124,6 @@ func (r *refusal) write(w http.ResponseWriter, asJSON bool) {
 // ServeHTTP finds the route and logs that the request is complete. Upstream does that at the level info, where each command of
 // a user would be a record.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, socket := r.Context().Value(caller{}).(client); !socket {
-		w = newTimely(w)
-	}
 	httpserver.LogRequest(a.o.Log, slog.LevelDebug, "debugEndpoint", w, r, func(w *httpserver.Response) { a.serve(w, r) })
 }
 

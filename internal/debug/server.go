@@ -123,6 +123,7 @@ func (s *Server) Run(ctx context.Context) {
 		if one.socket {
 			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }
 		} else {
+			server.WriteTimeout = unread
 			httpserver.BoundConnections(server, addressConnections, s.log)
 		}
 		ended := make(chan struct{})

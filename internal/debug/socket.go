@@ -50,11 +50,10 @@ func (p Place) listen(log *slog.Logger) (net.Listener, error) {
 	} else {
 		log.Debug("The default debug socket cannot be used", "path", p.Socket, "error", err.Error())
 	}
-	if err := makePrivate(p.Runtime); err != nil {
-		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Runtime, "error", err.Error())
-		return nil, nil
+	if err = makePrivate(p.Runtime); err == nil {
+		l, err = listenUnix(filepath.Join(p.Runtime, name))
 	}
-	if l, err = listenUnix(filepath.Join(p.Runtime, name)); err != nil {
+	if err != nil {
 		log.Warn("There is no debug socket: name one with --debug-unix-socket", "path", p.Runtime, "error", err.Error())
 		return nil, nil
 	}
@@ -87,15 +86,6 @@ func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// Two operators that start at the same time do not take each other's socket for an old one.
-	lock, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Close()
-	if err := lockDirectory(lock); err != nil {
-		return nil, err
-	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -107,29 +97,6 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
-}
-
-// Any user who may read the directory can hold its lock, so nothing waits for it without a limit. An operator holds it for
-// some milliseconds.
-const (
-	lockAttempts = 10
-	lockDelay    = 50 * time.Millisecond
-)
-
-func lockDirectory(dir *os.File) error {
-	for n := 1; ; n++ {
-		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
-		case n == lockAttempts:
-			return fmt.Errorf("another process holds a lock on the directory %s: end it (fuser %s shows it), or use a private directory",
-				dir.Name(), dir.Name())
-		}
-		time.Sleep(lockDelay)
-	}
 }
 
 func removeStale(path string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -41,6 +42,7 @@ func (t *runTopic) tail(w http.ResponseWriter, r request) error {
 			return nil
 		case <-follower.More():
 		}
+		_ = flush.SetWriteDeadline(time.Now().Add(unread))
 		for _, e := range follower.Take() {
 			if err := writeEntry(w, r.format, e); err != nil {
 				return err
