@@ -115,11 +115,11 @@ func (f fakeSets) Adopt(_ context.Context, _ *slog.Logger, id string, to applyse
 func busyOperator() *fake {
 	op := theOperator()
 	task := Task{"big.py", "kubernetes", "cms", "HookRun:orders:kubernetes:big.py:cms", ""}
-	op.queues = append(op.queues, Queue{Name: "orders", Tasks: 4, Phase: Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1,
+	op.queues = append(op.queues, Queue{Name: "orders", Tasks: 4, Phase: queue.Running, Status: "run", Keyed: true, Concurrency: 8, Running: 1,
 		Delayed: 1, Paused: true, FirstLanes: []Lane{
-			{Key: "a", Tasks: 2, Phase: Sleeping, RetryIn: history.Duration(2 * time.Second), Failures: 3, Error: "boom", Task: task},
-			{Key: "b", Tasks: 1, Phase: Running, Failures: 1, Task: task}, {Key: "c", Tasks: 1, Phase: Waiting, Task: task},
-			{Key: "Order/shop/blue", Tasks: 1, Phase: Idle, Task: Task{Hook: "other"}},
+			{Key: "a", Tasks: 2, Phase: queue.Sleeping, RetryIn: history.Duration(2 * time.Second), Failures: 3, Error: "boom", Task: task},
+			{Key: "b", Tasks: 1, Phase: queue.Running, Failures: 1, Task: task}, {Key: "c", Tasks: 1, Phase: queue.Waiting, Task: task},
+			{Key: "Order/shop/blue", Tasks: 1, Phase: queue.Idle, Task: Task{Hook: "other"}},
 		}, Lanes: 4, RetryIn: history.Duration(2 * time.Second), Failures: 3, Head: task.Head()})
 	op.queues[2].Paused, op.queues[2].Status = true, "paused"
 	op.hooks[0].Kubernetes[0].Finalizer = "example.com/active"

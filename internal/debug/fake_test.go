@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
@@ -126,11 +127,11 @@ func fifo(name, status string, l Lane, tasks ...Task) Queue {
 // theQueues are those of the specification's example.
 func theQueues() []Queue {
 	return []Queue{
-		fifo("main", "run first task", Lane{Phase: Running},
+		fifo("main", "run first task", Lane{Phase: queue.Running},
 			Task{"shop/watch.sh", "kubernetes", "pods", "HookRun:main:kubernetes:shop/watch.sh:pods", ""},
 			Task{"tidy.sh", "schedule", "every-night", "HookRun:main:schedule:tidy.sh:group=nightly:every-night", ""}),
 		fifo("slow", "sleep after fail for 5s (3s left of 5s delay)",
-			Lane{Phase: Sleeping, RetryIn: history.Duration(3 * time.Second), Failures: 4, Error: "big.py FAILED: boom"},
+			Lane{Phase: queue.Sleeping, RetryIn: history.Duration(3 * time.Second), Failures: 4, Error: "big.py FAILED: boom"},
 			Task{"big.py", "kubernetes", "cms", "HookRun:slow:kubernetes:big.py:cms", "17"}),
 		{Name: "spare"},
 	}

@@ -51,7 +51,7 @@ func TestObject(t *testing.T) {
 		due := time.Now().Add(30 * time.Second)
 		f.sights = map[string]Sight{"orders.sh 0 eu/o-17": {
 			ObjectBinding: ObjectBinding{Sees: true, Deleting: true, HasFinalizer: true, Queue: "orders", Key: "Order/eu/o-17",
-				InLane: InLane{Lane: &Lane{Phase: Sleeping, RetryIn: history.Duration(4 * time.Second), Failures: 3, Error: "a\nb",
+				InLane: InLane{Lane: &Lane{Phase: queue.Sleeping, RetryIn: history.Duration(4 * time.Second), Failures: 3, Error: "a\nb",
 					Tasks: 2}, Events: 2, Before: 1},
 				Requeue: &ObjectRequeue{Due: &due}},
 			Tasks: []pending.ParkedTask{{ID: "9", Hook: f.hooks[0], Queue: "orders", Key: "Order/eu/o-17", Contexts: 2,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
 )
 
 // queued is the state from which the reasons in queues are derived.
@@ -27,9 +28,9 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 	for _, l := range q.FirstLanes {
 		switch {
 		case l.Hook != f.hook.Name:
-		case l.Phase == Running:
+		case l.Phase == queue.Running:
 			running++
-		case l.Phase == Sleeping && len(reasons) < shownLanes:
+		case l.Phase == queue.Sleeping && len(reasons) < shownLanes:
 			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s %s", q.Name, l.Key, l.About, l.why()),
 				"other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
 		default:
@@ -80,19 +81,19 @@ func (f *queued) first(q *Queue) Reason {
 	l := &q.FirstLanes[0]
 	r := Reason{InQueue, true, fmt.Sprintf("queue %q: its task is the first of %d: %s; it %s", q.Name, q.Tasks, l.About, l.why()), ""}
 	switch s := f.hook.Settings; l.Phase {
-	case Running:
+	case queue.Running:
 		r.Kind, r.Blocks = ByItsOwnRun, false
 		f.running(q, &r)
-	case Sleeping:
+	case queue.Sleeping:
 		r.Kind, r.Hint = ByRetry, "fix the hook or what it depends on: shell-operator runs "+f.hook.Name+" shows its last runs"
-	case Waiting:
+	case queue.Waiting:
 		if s.MinInterval > 0 {
 			r.Kind = ByRateLimit
 			r.Text += fmt.Sprintf(" (executionMinInterval %s, executionBurst %d)", s.MinInterval, s.Burst)
 		}
-	case Stopped:
+	case queue.Stopped:
 		r.Kind = ByShutdown
-	case Idle:
+	case queue.Idle:
 		r.Blocks = false
 	}
 	return r
@@ -127,7 +128,7 @@ func (f *queued) behind(q *Queue, at int) Reason {
 	r := Reason{InQueue, true, fmt.Sprintf("queue %q: its task is number %d of %d, behind %s, which %s", q.Name, at+1, q.Tasks, l.About,
 		l.why()), "give the binding a queue of its own"}
 	switch {
-	case l.Phase == Stopped:
+	case l.Phase == queue.Stopped:
 		r.Kind, r.Hint = ByShutdown, ""
 	case l.Failures > 0 && l.Hook == f.hook.Name:
 		r.Hint = "fix the hook, or " + r.Hint

@@ -13,23 +13,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 )
 
-// Phase is the state of a queue.
-type Phase string
-
-const (
-	Idle     Phase = ""
-	Waiting  Phase = "waiting"
-	Running  Phase = "running"
-	Sleeping Phase = "sleeping"
-	Stopped  Phase = "stopped"
-)
-
 // Queue is the state of a queue, as the status shows it.
 type Queue struct {
 	Name  string `json:"name"`
 	Tasks int    `json:"tasks"`
 	// Phase is that of a FIFO queue's first task, and has lasted For. A keyed queue is Running if any lane runs.
-	Phase Phase            `json:"phase"`
+	Phase queue.Phase      `json:"phase"`
 	For   history.Duration `json:"for"`
 	// Head names the first task.
 	Head string `json:"head,omitempty"`
@@ -94,7 +83,7 @@ func requeues(queues []Queue, h *hook.Hook) (sum *Requeues) {
 type Lane struct {
 	Key   string           `json:"key,omitempty"`
 	Tasks int              `json:"tasks"`
-	Phase Phase            `json:"phase"`
+	Phase queue.Phase      `json:"phase"`
 	For   history.Duration `json:"for"`
 	// Failures are those of the first task, with the beginning of the last error; RetryIn is the time until its next attempt.
 	Failures int              `json:"failures,omitempty"`
@@ -110,13 +99,13 @@ func (l *Lane) doing() string {
 		text = "has failed " + times(l.Failures) + ", the next attempt "
 	}
 	switch l.Phase {
-	case Running:
+	case queue.Running:
 		return text + "has been running for " + short(time.Duration(l.For))
-	case Waiting:
+	case queue.Waiting:
 		return text + "waits for the rate limit of the hook, or up to 5 s for its own changes"
-	case Stopped:
+	case queue.Stopped:
 		return text + "does not begin, the operator is shutting down"
-	case Idle:
+	case queue.Idle:
 		return text + "waits for its turn"
 	}
 	if text == "" {
@@ -177,10 +166,6 @@ type QueueSet struct {
 	Requeues func() []pending.Due
 }
 
-var phases = map[queue.Phase]Phase{
-	queue.Idle: Idle, queue.Waiting: Waiting, queue.Running: Running, queue.Sleeping: Sleeping, queue.Stopped: Stopped,
-}
-
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
 func (r QueueSet) Queues(limit int) (all []Queue) {
 	due := r.Requeues()
@@ -221,7 +206,7 @@ func (r QueueSet) Lane(queueName, key string) (l Lane, ok bool) {
 }
 
 func queueOf(s queue.State, lanes []queue.Lane, limit int) Queue {
-	q := Queue{Name: s.Name, Tasks: s.Length, Phase: phases[s.Phase], For: since(s.Since), Failures: s.Failures,
+	q := Queue{Name: s.Name, Tasks: s.Length, Phase: s.Phase, For: since(s.Since), Failures: s.Failures,
 		RetryIn: history.Duration(s.Left), Paused: s.Paused, Status: s.Status(), Keyed: s.Keyed, Concurrency: s.Concurrency}
 	if q.Keyed {
 		q.Lanes, q.Running, q.Delayed = s.Lanes, s.Running, s.Delayed
@@ -259,7 +244,7 @@ const shownError = 500
 
 // laneOf is a lane with its first task.
 func laneOf(l queue.Lane) Lane {
-	shown := Lane{Key: l.Key, Tasks: l.Tasks, Phase: phases[l.Phase], For: since(l.Since), Failures: l.Failures,
+	shown := Lane{Key: l.Key, Tasks: l.Tasks, Phase: l.Phase, For: since(l.Since), Failures: l.Failures,
 		RetryIn: history.Duration(l.Left), Error: history.Cut(l.LastError, shownError)}
 	for t := range l.All() {
 		shown.Task = describe(t)

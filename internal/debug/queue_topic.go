@@ -162,7 +162,7 @@ func (t *queueTopic) retry(r request, q Queue) (acted, error) {
 	}
 	if r.PostForm.Has("key") || !q.Keyed {
 		n = 0
-		if one.Phase == Sleeping {
+		if one.Phase == queue.Sleeping {
 			n = 1
 		}
 	}
@@ -189,7 +189,7 @@ func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 	case len(q.FirstLanes) > 0:
 		l = q.FirstLanes[0]
 	}
-	if l.Failures == 0 || l.Phase == Running {
+	if l.Failures == 0 || l.Phase == queue.Running {
 		return done(0, "queue %q has no failed task that could be skipped; one that is running ends first", q.Name), nil
 	}
 	dropped := l.Task

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
@@ -44,8 +45,8 @@ type HookStatus struct {
 	Bindings []bindingStatus `json:"bindings"`
 	Objects  int             `json:"objects"`
 	// Workers are those of a hook with settings.worker.
-	Workers []workerStatus `json:"workers,omitempty"`
-	Last    *runStatus     `json:"lastRun,omitempty"`
+	Workers []worker.Status `json:"workers,omitempty"`
+	Last    *runStatus      `json:"lastRun,omitempty"`
 }
 
 type bindingStatus struct {
@@ -131,7 +132,7 @@ func (a *API) statusAt(now time.Time) Status {
 		s.Bindings = append(s.Bindings, otherBindings(h, p, d.Troubles)...)
 		if h.Settings.Worker != nil {
 			state, _ := o.Workers.Workers(h)
-			s.Workers = workersOf(state)
+			s.Workers = state.Workers
 		}
 		if len(s.Bindings) == 0 {
 			s.Bindings = append(s.Bindings, bindingStatus{Name: "no bindings"})
@@ -199,7 +200,7 @@ func (s *Status) Text(now time.Time) string {
 	}
 	list("problems", lines)
 	list("paused", sentences(notices))
-	states, waiting, workers := map[string]int{}, 0, []workerStatus{}
+	states, waiting, workers := map[string]int{}, 0, []worker.Status{}
 	for _, h := range s.Hooks {
 		states[h.State]++
 		workers = append(workers, h.Workers...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/worker"
 )
 
 func (h *HookStatus) cells() []Cell {
@@ -75,15 +76,15 @@ func (b *bindingRow) cells() []Cell {
 // workerRow is a worker of a hook in a list.
 type workerRow struct {
 	hook string
-	workerStatus
+	worker.Status
 }
 
 func (w *workerRow) cells() []Cell {
 	serves := "events"
-	if w.Requests {
+	if w.Client {
 		serves = "requests"
 	}
-	return []Cell{asNumber.of("WORKER", w.Worker), asHook.of("HOOK", w.hook), asText.of("SERVES", serves), asState.of("STATE", w.State),
+	return []Cell{asNumber.of("WORKER", w.Number), asHook.of("HOOK", w.hook), asText.of("SERVES", serves), asState.of("STATE", w.Phase),
 		asNumber.of("PID", some(w.PID)), asAge.of("STARTED", w.Started), asNumber.of("RUNS", w.Runs)}
 }
 

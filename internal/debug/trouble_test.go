@@ -12,6 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
@@ -54,21 +55,22 @@ func TestTroubles(t *testing.T) {
 		}},
 		{"lost set", func(f *fake) { f.lost = []applyset.Set{{ID: "s-1", Hook: "gone.sh"}} }},
 		{"failing task", func(f *fake) {
-			f.queues = []Queue{fifo("main", "", Lane{Phase: Sleeping, Failures: 2, RetryIn: history.Duration(time.Second),
+			f.queues = []Queue{fifo("main", "", Lane{Phase: queue.Sleeping, Failures: 2, RetryIn: history.Duration(time.Second),
 				Error: "secret-value"}, task)}
 		}},
 		{"failing task in its next attempt", func(f *fake) {
-			f.queues = []Queue{fifo("main", "", Lane{Phase: Running, Failures: 2}, task)}
+			f.queues = []Queue{fifo("main", "", Lane{Phase: queue.Running, Failures: 2}, task)}
 		}},
 		{"failing task at a rate limit", func(f *fake) {
 			f.hooks[0].Settings.MinInterval = time.Minute
-			f.queues = []Queue{fifo("main", "", Lane{Phase: Waiting, Failures: 1}, task)}
+			f.queues = []Queue{fifo("main", "", Lane{Phase: queue.Waiting, Failures: 1}, task)}
 		}},
 		{"failing lane in its next attempt", func(f *fake) {
-			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: Running, Running: 1, FirstLanes: []Lane{{Phase: Running, Failures: 1}}}}
+			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: queue.Running, Running: 1,
+				FirstLanes: []Lane{{Phase: queue.Running, Failures: 1}}}}
 		}},
 		{"failing lanes", func(f *fake) {
-			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: Running, Running: 1, Delayed: 2}}
+			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: queue.Running, Running: 1, Delayed: 2}}
 		}},
 		{"paused hook", func(f *fake) { f.paused = []string{"a.sh"} }},
 		{"paused queue", func(f *fake) { f.queues = []Queue{{Name: "main", Paused: true}} }},

@@ -10,6 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -70,9 +71,9 @@ func TestWhy(t *testing.T) {
 	reviewer := &hook.Hook{Name: "me", Validating: make([]hook.Admission, 2)}
 	server := &hook.Hook{Name: "me", OnStartup: &one, HTTP: make([]hook.HTTP, 1)}
 	mine, other := Task{"me", "kubernetes", "pods", "T:me", ""}, Task{"other", "kubernetes", "cms", "T:other", ""}
-	queue := func(phase Phase, tasks ...Task) []Queue {
+	fifoOf := func(phase queue.Phase, tasks ...Task) []Queue {
 		l := Lane{Phase: phase, For: history.Duration(90 * time.Second)}
-		if phase == Sleeping {
+		if phase == queue.Sleeping {
 			l.Failures, l.Error, l.RetryIn = 3, "it FAILED:\nboom", history.Duration(7*time.Second)
 		}
 		return []Queue{fifo("q", "", l, tasks...)}
@@ -101,36 +102,36 @@ func TestWhy(t *testing.T) {
 			{ID: "4-1", Kubectl: []kubectl.Calls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete",
 				Reason: "flag", Count: 1}}}}}},
 		{"has no bindings", state{hook: &hook.Hook{Name: "me"}, progress: started}},
-		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, mine),
+		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Running, mine),
 			runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}},
-		{"runs with a time limit", state{hook: timed, progress: started, bindings: watching, queues: queue(Running, mine)}},
+		{"runs with a time limit", state{hook: timed, progress: started, bindings: watching, queues: fifoOf(queue.Running, mine)}},
 		{"runs with the default time limit", state{hook: watcher, timeout: 2 * time.Minute, progress: started,
-			bindings: watching, queues: queue(Running, mine)}},
-		{"applies operations", state{hook: timed, progress: started, bindings: watching, queues: queue(Running, mine),
+			bindings: watching, queues: fifoOf(queue.Running, mine)}},
+		{"applies operations", state{hook: timed, progress: started, bindings: watching, queues: fifoOf(queue.Running, mine),
 			runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running,
 				Phases: []history.Phase{{Name: history.Applying}}}}}},
-		{"is tried again", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping, mine, other)}},
-		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: queue(Waiting, mine)}},
-		{"waits for its own changes", state{hook: watcher, progress: started, bindings: watching, queues: queue(Waiting, mine)}},
-		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: queue(Idle, mine)}},
+		{"is tried again", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Sleeping, mine, other)}},
+		{"waits for its rate limit", state{hook: limited, progress: started, bindings: watching, queues: fifoOf(queue.Waiting, mine)}},
+		{"waits for its own changes", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Waiting, mine)}},
+		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Idle, mine)}},
 		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{
-			fifo("q", "", Lane{Phase: Sleeping, RetryIn: history.Duration(7 * time.Second)}, mine)}}},
-		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: queue(Sleeping,
+			fifo("q", "", Lane{Phase: queue.Sleeping, RetryIn: history.Duration(7 * time.Second)}, mine)}}},
+		{"is behind one that fails", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Sleeping,
 			other, other, mine)}},
-		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: queue(Running, other, mine)}},
+		{"is behind one that runs", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Running, other, mine)}},
 		{"is behind one that may not run", state{hook: watcher, progress: started, bindings: watching,
-			queues: queue(Waiting, other, mine)}},
+			queues: fifoOf(queue.Waiting, other, mine)}},
 		{"is behind one that is about to start", state{hook: watcher, progress: started, bindings: watching,
-			queues: queue(Idle, other, mine)}},
-		{"is stopped", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped, mine)}},
-		{"is stopped behind another", state{hook: watcher, progress: started, bindings: watching, queues: queue(Stopped,
+			queues: fifoOf(queue.Idle, other, mine)}},
+		{"is stopped", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Stopped, mine)}},
+		{"is stopped behind another", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Stopped,
 			other, mine)}},
 		{"has a task in a queue, runs in another", state{hook: watcher, progress: started, bindings: watching,
-			queues: append(queue(Sleeping, other, mine), fifo("r", "", Lane{Phase: Running}, mine))}},
+			queues: append(fifoOf(queue.Sleeping, other, mine), fifo("r", "", Lane{Phase: queue.Running}, mine))}},
 		{"waiting for onStartup", state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
-			queues: []Queue{fifo("main", "", Lane{Failures: 2, Error: "x", Phase: Sleeping}, other)}}},
+			queues: []Queue{fifo("main", "", Lane{Failures: 2, Error: "x", Phase: queue.Sleeping}, other)}}},
 		{"waits for onStartup that goes well", state{hook: watcher, bindings: []watch.State{{Objects: event.NoObjects{}}},
-			queues: []Queue{fifo("main", "", Lane{Phase: Running}, other)}}},
+			queues: []Queue{fifo("main", "", Lane{Phase: queue.Running}, other)}}},
 		{"standby", state{hook: watcher, progress: away,
 			bindings: []watch.State{{Objects: objects{{}}, Complete: true}}}},
 		{"standby with webhooks and schedules", state{hook: &hook.Hook{Name: "me", Schedules: make([]hook.Schedule, 1),

@@ -41,29 +41,9 @@ func WorkersTopic(hooks *Hooks, workers workerReader) Topic {
 	}
 }
 
-// workerStatus is a worker of a hook.
-type workerStatus struct {
-	Worker int    `json:"worker"`
-	State  string `json:"state"`
-	// PID is missing until the process has been started.
-	PID int `json:"pid,omitempty"`
-	// Requests reports that it serves reviews and HTTP requests, which have workers of their own.
-	Requests bool      `json:"requests,omitempty"`
-	Started  time.Time `json:"started"`
-	// Runs are those that it has served.
-	Runs int `json:"runs"`
-}
-
-func workersOf(state worker.State) (all []workerStatus) {
-	for _, w := range state.Workers {
-		all = append(all, workerStatus{w.Number, w.Phase, w.PID, w.Client, w.Started, w.Runs})
-	}
-	return all
-}
-
 // servedBy covers the workers of a hook; their problems are troubles.
 func servedBy(state worker.State, used bool) []Reason {
-	text := tallyWorkers(workersOf(state))
+	text := tallyWorkers(state.Workers)
 	switch {
 	case !used:
 		text = "settings.worker has no effect: each run is a process of its own, because --workers is false"
@@ -94,13 +74,13 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 }
 
 // tallyWorkers counts workers by their states; empty without any.
-func tallyWorkers(workers []workerStatus) string {
+func tallyWorkers(workers []worker.Status) string {
 	if len(workers) == 0 {
 		return ""
 	}
 	states := map[string]int{}
 	for _, w := range workers {
-		states[w.State]++
+		states[w.Phase]++
 	}
 	return fmt.Sprintf("workers: %d%s", len(workers), tallies(states))
 }

@@ -10,19 +10,19 @@ import (
 )
 
 // Phase is what happens to the head of a lane.
-type Phase int
+type Phase string
 
 const (
 	// Idle: there is no task, or the head waits for its turn: for a run of its queue to end, a slot, the end of a pause.
-	Idle Phase = iota
+	Idle Phase = ""
 	// Waiting: the head may not start yet, because of a rate limit, or because it waits for a signal.
-	Waiting
+	Waiting Phase = "waiting"
 	// Running: the head runs.
-	Running
+	Running Phase = "running"
 	// Sleeping: the head has failed and waits for its next attempt.
-	Sleeping
+	Sleeping Phase = "sleeping"
 	// Stopped: no task is started any more.
-	Stopped
+	Stopped Phase = "stopped"
 )
 
 // State is a snapshot of a queue.

@@ -20,16 +20,16 @@ type State struct {
 
 // Status is a worker.
 type Status struct {
-	Number int
+	Number int `json:"worker"`
 	// Phase is starting, ready, serving or ending.
-	Phase string
+	Phase string `json:"state"`
 	// PID is 0 until its process has been started.
-	PID int
-	// Client reports that clients wait for its runs.
-	Client  bool
-	Started time.Time
-	// Runs are those that it has served.
-	Runs int
+	PID int `json:"pid,omitempty"`
+	// Client reports that clients wait for its runs, those of reviews and HTTP requests.
+	Client  bool      `json:"requests,omitempty"`
+	Started time.Time `json:"started"`
+	// Runs counts the runs that it has served.
+	Runs int `json:"runs"`
 }
 
 // Problem is why runs have no worker.
