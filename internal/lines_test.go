@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70461
-	testLines    = 65476
+	productLines = 70428
+	testLines    = 65472
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2132,
 	"internal/console":                   1670,
-	"internal/debug":                     6332,
+	"internal/debug":                     6299,
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,

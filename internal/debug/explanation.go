@@ -34,8 +34,6 @@ const (
 	IsStandby Verdict = "standby"
 	// IsReady hooks run when an event arrives.
 	IsReady Verdict = "ready"
-	// IsGone hooks have been removed, and their finalizers or sets are left.
-	IsGone Verdict = "gone"
 	// IsIdle hooks have no events left to wait for.
 	IsIdle Verdict = "idle"
 )
@@ -66,7 +64,6 @@ const (
 	ByRequests   TroubleKind = "requests"
 	ByNoBindings TroubleKind = "no bindings"
 	ByScript     TroubleKind = "script"
-	ByKubectl    TroubleKind = "kubectl"
 	ByBacklog    TroubleKind = "backlog"
 )
 

@@ -2,11 +2,9 @@ package debug
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -77,7 +75,6 @@ recordings together are bounded: the oldest are removed. Nothing is recorded wit
 			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects; `?last=50` begins " +
 				"with the ends of the last runs", stream: t.tail},
 		},
-		Notes: func(h *hook.Hook, _ time.Time) []Reason { return calling(runs.Runs(h.Name)) },
 	}
 }
 
@@ -114,15 +111,6 @@ func (t *runTopic) list(r request) (answer, error) {
 		runs[i].Output, runs[i].OutputCut = "", false
 	}
 	return answer{value: runs}, nil
-}
-
-// calling covers the calls of kubectl by the last run that made any.
-func calling(runs []history.Run) []Reason {
-	i := slices.IndexFunc(runs, func(r history.Run) bool { return len(r.Kubectl) > 0 })
-	if i < 0 {
-		return nil
-	}
-	return []Reason{{ByKubectl, false, fmt.Sprintf("run %s called kubectl: %s", runs[i].ID, strings.Join(kubectlCalls(&runs[i]), "; ")), ""}}
 }
 
 func (t *runTopic) show(r request) (answer, error) {

@@ -10,38 +10,20 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// why explains a hook, or one that is gone and has left something.
+// why explains a hook.
 func (a *API) why(r request) (answer, error) {
-	now := time.Now()
 	h, err := a.o.Hooks.find(r)
-	troubles := a.Troubles()
 	if err != nil {
-		name := r.name
-		left := leftBy(name, troubles)
-		if len(left) == 0 {
-			if refused := (*refusal)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(name, "/") {
-				refused.Hint += "; shell-operator why --object " + name + " explains an object"
-			}
-			return answer{}, err
+		if refused := (*refusal)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(r.name, "/") {
+			refused.Hint += "; shell-operator why --object " + r.name + " explains an object"
 		}
-		e := Explanation{Hook: name, Verdict: IsGone, Reasons: left}
-		return answer{value: e, text: e.text(now)}, nil
+		return answer{}, err
 	}
+	now := time.Now()
 	at := &Moment{Time: now, tasks: shownTasks}
-	reasons := append(a.deciding(h, at, troubles), a.reasons(func(t *Topic) []Reason { return t.notes(h, now) })...)
+	reasons := append(a.deciding(h, at, a.Troubles()), a.reasons(func(t *Topic) []Reason { return t.notes(h, now) })...)
 	e := explain(h.Name, reasons, a.o.History.Runs(h.Name))
 	return answer{value: e, text: e.text(now)}, nil
-}
-
-// leftBy are the troubles about what a hook that is gone has left.
-func leftBy(name string, troubles []Trouble) (all []Reason) {
-	gone := &hook.Hook{Name: name}
-	for i := range troubles {
-		if t := &troubles[i]; (t.Kind == InFinalizer || t.Kind == InSet) && slices.Contains(t.Hooks, name) {
-			all = append(all, t.reason(gone))
-		}
-	}
-	return all
 }
 
 // deciding are the reasons of which the verdict is made: the troubles of the hook, and what topics know of it.

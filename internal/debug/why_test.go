@@ -11,7 +11,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
-	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
@@ -44,7 +43,7 @@ func (s *state) why() Explanation {
 		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout}).reasons(),
 		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, nil}).reasons(),
 		notReloaded(s.hook.Name, s.rejected),
-		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now), calling(s.runs),
+		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now),
 	)...)
 	return explain(s.hook.Name, reasons, s.runs)
 }
@@ -98,9 +97,6 @@ func TestWhy(t *testing.T) {
 		{"another hook was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started,
 			rejected: map[string]string{"b": "secret"}}},
 		{"runs once per context", state{hook: &hook.Hook{Name: "me"}, progress: started, oneByOne: "me:3: jq .[0].object"}},
-		{"called kubectl", state{hook: &hook.Hook{Name: "me"}, progress: started, runs: []history.Run{{ID: "5-1"},
-			{ID: "4-1", Kubectl: []kubectl.Calls{{Verb: "get", Way: "trimmed", Count: 2}, {Verb: "get", Way: "complete",
-				Reason: "flag", Count: 1}}}}}},
 		{"has no bindings", state{hook: &hook.Hook{Name: "me"}, progress: started}},
 		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Running, mine),
 			runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}},
