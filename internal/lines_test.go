@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70428
-	testLines    = 65472
+	productLines = 70355
+	testLines    = 65470
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3740,
+	"cmd/shell-operator":                 3739,
 	"docs":                               136,
-	"internal/app":                       2132,
+	"internal/app":                       2108,
 	"internal/console":                   1670,
-	"internal/debug":                     6299,
+	"internal/debug":                     6251,
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,

@@ -154,6 +154,5 @@ func (s *settings) place() debug.Place {
 }
 
 func (s *settings) debugOptions() app.DebugOptions {
-	p := s.place()
-	return app.DebugOptions{Socket: p.Socket, SocketChosen: p.Chosen, RuntimeDir: p.Runtime, Address: s.debugHTTP, Level: s.level}
+	return app.DebugOptions{Place: s.place(), Address: s.debugHTTP, Level: s.level}
 }

@@ -26,11 +26,7 @@ import (
 
 // DebugOptions are about the debug API.
 type DebugOptions struct {
-	// Socket is the path of its socket; SocketChosen reports that a flag or variable set it. RuntimeDir is a private folder
-	// of the user where it is otherwise, if it cannot be at Socket.
-	Socket       string
-	SocketChosen bool
-	RuntimeDir   string
+	debug.Place
 	// Address is "host:port" to serve it there too, or empty.
 	Address string
 	// Level is that of the log, which may be changed.
@@ -91,8 +87,7 @@ func (i *insight) close() { i.logLevel.Close() }
 // serve serves the debug API until the returned function is called.
 func (i *insight) serve(o Options) (end func(), err error) {
 	server, err := debug.Listen(debug.ServerOptions{
-		API: i.api, Place: debug.Place{Socket: o.Debug.Socket, Chosen: o.Debug.SocketChosen, Runtime: o.Debug.RuntimeDir},
-		TCP: o.Debug.Address, Log: o.Log,
+		API: i.api, Place: o.Debug.Place, TCP: o.Debug.Address, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -221,17 +216,6 @@ func (p pauses) ResumeQueue(name string) {
 func (p pauses) ResumeHook(name string) {
 	p.Lifecycle.ResumeHook(name)
 	p.op.effects.Sets().Recheck()
-}
-
-// oneByOne is the place in its script because of which a hook runs once per context.
-func (i *insight) oneByOne(h *hook.Hook) string {
-	if !h.Settings.OneByOne {
-		return ""
-	}
-	path, _, release := i.op.store.Take(h)
-	defer release()
-	at, _ := hookset.ContextsOf(strings.TrimSuffix(path, h.Name), i.hooksDir, h.Name).OneByOne()
-	return at.String()
 }
 
 // NextTick is when a crontab is due.

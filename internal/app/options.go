@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
+	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // Options of the operator. Log is required, and all durations have to be given.
@@ -68,7 +69,8 @@ type Options struct {
 	Webhooks      webhook.WebhookOptions
 	HTTP          webhook.HTTPOptions
 	Election      ElectionOptions
-	Tracing       TracingOptions
+	// Tracing has no endpoint if there are no traces.
+	Tracing telemetry.TracingOptions
 	// Pod is the name of the Pod that the operator runs in; empty means to find out, if there is one.
 	Pod string
 	// PodUID is the uid of that Pod; empty means to read it from the API server when an Event needs it.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
 	"github.com/shell-operator/shell-operator/internal/test"
@@ -188,7 +189,7 @@ fi`)
 			Cluster:       kube.Options{Kubeconfig: c.Kubeconfig, QPS: -1, Inside: true},
 			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: time.Minute,
 			ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
-			Debug: DebugOptions{Level: &slog.LevelVar{}, Socket: filepath.Join(sockets, "debug.socket"), SocketChosen: true},
+			Debug: DebugOptions{Level: &slog.LevelVar{}, Place: debug.Place{Socket: filepath.Join(sockets, "debug.socket"), Chosen: true}},
 			Webhooks: webhook.WebhookOptions{Admission: server(admitting), Conversion: server(converting), ConfigurationName: namespace,
 				FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates"},
 		}

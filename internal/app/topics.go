@@ -55,7 +55,7 @@ func (i *insight) topics() []debug.Topic {
 		}),
 		debug.BindingsTopic(i.hooks, i, queues, i.names),
 		debug.ReloadTopic(op.health.Rejected, i.names),
-		debug.HooksTopic(i.hooks, i, op.life, i.oneByOne),
+		debug.HooksTopic(i.hooks, i, op.life),
 		debug.RunsTopic(i.hooks, i.history, op.recorder),
 		debug.ObjectTopic(i.hooks, objects{op}, i, i.history),
 		debug.WorkersTopic(i.hooks, i),

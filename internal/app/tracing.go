@@ -12,23 +12,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// TracingOptions are about traces. Without an endpoint there are none.
-type TracingOptions struct {
-	// Endpoint is "host:port" of an OTLP receiver, or http://host:port of one without TLS; Token is sent to it.
-	Endpoint, Token string
-	// CA is a file with the certificates to trust.
-	CA string
-}
-
 // newTracing returns the tracers, and a function that sends the last spans. Without an endpoint it returns no tracers.
 func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(), err error) {
 	if o.Tracing.Endpoint == "" {
 		return nil, func() {}, nil
 	}
-	t, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{
-		Endpoint: o.Tracing.Endpoint, Token: o.Tracing.Token, CA: o.Tracing.CA,
-		Instance: o.Pod, Log: o.Log,
-	})
+	o.Tracing.Instance, o.Tracing.Log = o.Pod, o.Log
+	t, err := telemetry.NewTracing(ctx, o.Tracing)
 	if err != nil {
 		return nil, nil, err
 	}

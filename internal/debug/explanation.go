@@ -63,8 +63,6 @@ const (
 	ByClock      TroubleKind = "clock"
 	ByRequests   TroubleKind = "requests"
 	ByNoBindings TroubleKind = "no bindings"
-	ByScript     TroubleKind = "script"
-	ByBacklog    TroubleKind = "backlog"
 )
 
 func (e *Explanation) text(now time.Time) string {

@@ -207,7 +207,7 @@ func (o *operator) api() *API {
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log,
 			Lost: func() []applyset.Set { return f.lost }, Names: names}),
 		BindingsTopic(hooks, f, f, names), ReloadTopic(func() map[string]string { return f.rejected }, names),
-		HooksTopic(hooks, f, o.do, func(*hook.Hook) string { return "" }),
+		HooksTopic(hooks, f, o.do),
 		RunsTopic(hooks, o.history, o.do), ObjectTopic(hooks, f, f, o.history), WorkersTopic(hooks, f),
 		OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
 		{Troubles: func() []Trouble { return f.troubles }},

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -25,13 +24,11 @@ type hookTopic struct {
 	hooks    *Hooks
 	bindings bindingReader
 	do       triggerer
-	oneByOne func(*hook.Hook) string
 }
 
-// HooksTopic shows hooks, their configurations and snapshots, and runs them. OneByOne is the place in its script because of which a hook
-// runs once per context; empty if it does not.
-func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer, oneByOne func(*hook.Hook) string) Topic {
-	t := &hookTopic{hooks, bindings, do, oneByOne}
+// HooksTopic shows hooks, their configurations and snapshots, and runs them.
+func HooksTopic(hooks *Hooks, bindings bindingReader, do triggerer) Topic {
+	t := &hookTopic{hooks, bindings, do}
 	return Topic{
 		Name: "hook hooks", About: "Show hooks, their configurations and snapshots, pause, resume, record and trigger",
 		Routes: []Route{
@@ -63,7 +60,6 @@ Synchronization is next in the main queue; one failure drops it.`,
 					Example: "  shell-operator hook trigger pods.sh pods",
 				}},
 		},
-		Notes: t.limited,
 	}
 }
 
@@ -83,16 +79,6 @@ func (t *hookTopic) snapshots(_ request, h *hook.Hook) (answer, error) {
 func (t *hookTopic) config(_ request, h *hook.Hook) (answer, error) {
 	value, err := yaml.YAMLToJSON(h.Printed)
 	return answer{value: json.RawMessage(value), text: string(h.Printed)}, err
-}
-
-// limited covers a hook that gets one context per run without having set it.
-func (t *hookTopic) limited(h *hook.Hook, _ time.Time) []Reason {
-	place := t.oneByOne(h)
-	if place == "" {
-		return nil
-	}
-	return []Reason{{ByScript, false, "it runs once per context, because its script reads event data of the first context only: " + place,
-		"settings.contextsPerRun: 0 of the hook delivers all contexts of a run"}}
 }
 
 func (t *hookTopic) trigger(r request, h *hook.Hook) (acted, error) {

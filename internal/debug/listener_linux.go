@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // checkListener rejects a socket that is not the operator's. Hooks have the user of the operator, so they can move its socket away and
@@ -15,20 +13,9 @@ import (
 // another one was moved here, and of two listeners with this path one is not the operator. A listener of another network namespace
 // cannot be checked: it is no hook of an operator in this one.
 func checkListener(conn net.Conn, path string) error {
-	socket, ok := conn.(*net.UnixConn)
-	if !ok {
-		return nil
-	}
-	raw, err := socket.SyscallConn()
+	credentials, err := credentialsOf(conn)
 	if err != nil {
-		return err
-	}
-	var credentials *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		credentials, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil || failed != nil {
-		return fmt.Errorf("cannot identify its listener: %w", failed)
+		return fmt.Errorf("cannot identify its listener: %w", err)
 	}
 	if own := os.Geteuid(); own != 0 && credentials.Uid != 0 && int(credentials.Uid) != own {
 		return fmt.Errorf("%w: user %d listens", errReplaced, credentials.Uid)

@@ -2,6 +2,7 @@ package debug
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net"
 	"os"
@@ -14,23 +15,28 @@ import (
 // peer returns the process at the other end of a Unix socket. It is called when the client connects, before a hook can end that has left a
 // process behind.
 func peer(conn net.Conn) client {
-	unknown := client{uid: "unknown", hook: true}
+	credentials, err := credentialsOf(conn)
+	if err != nil {
+		return client{uid: "unknown", hook: true}
+	}
+	return client{uid: strconv.FormatUint(uint64(credentials.Uid), 10), hook: descends(int(credentials.Pid), hookRoots()...)}
+}
+
+// credentialsOf returns the process at the other end of a Unix socket, as the kernel knows it.
+func credentialsOf(conn net.Conn) (credentials *unix.Ucred, err error) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return unknown
+		return nil, errors.New("it is no Unix socket")
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return unknown
+		return nil, err
 	}
-	var credentials *unix.Ucred
 	var failed error
-	if err := raw.Control(func(fd uintptr) {
+	err = raw.Control(func(fd uintptr) {
 		credentials, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil || failed != nil {
-		return unknown
-	}
-	return client{uid: strconv.FormatUint(uint64(credentials.Uid), 10), hook: descends(int(credentials.Pid), hookRoots()...)}
+	})
+	return credentials, cmp.Or(err, failed)
 }
 
 // hookRoots are the processes whose descendants may be hooks: this one. In a Pod also the first one, whose children processes become that

@@ -45,9 +45,6 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 		reasons = append(reasons, Reason{InQueue, false,
 			fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.Lanes, len(q.FirstLanes))), ""})
 	}
-	if more := q.Lanes - len(q.FirstLanes); more > 0 && owns(f.hook, q.Name) {
-		reasons = append(reasons, Reason{InQueue, false, fmt.Sprintf("queue %q: %d more lanes wait, of any hook", q.Name, more), ""})
-	}
 	return reasons
 }
 
@@ -68,9 +65,6 @@ func (f *queued) reasons() (reasons []Reason) {
 			reasons = append(reasons, f.first(q))
 		case at > 0:
 			reasons = append(reasons, f.behind(q, at))
-		case q.Tasks > len(q.FirstTasks) && len(q.FirstTasks) > 0 && owns(f.hook, q.Name):
-			reasons = append(reasons, Reason{ByBacklog, false,
-				fmt.Sprintf("queue %q: none of the first %d of its %d tasks is of the hook", q.Name, len(q.FirstTasks), q.Tasks), ""})
 		}
 	}
 	return reasons

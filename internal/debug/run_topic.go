@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -33,22 +32,18 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 		Routes: []Route{
 			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook, as below", show: t.list},
 			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, " +
-				"`all=true` also the last failed and the last successful one of each object, `since=10m` those that began in this time, " +
-				"`limit=20` the latest of them", show: t.list, Command: &Command{
+				"`all=true` also the last failed and the last successful one of each object", show: t.list, Command: &Command{
 				Use: "runs [HOOK]", Short: "List the last runs: cause, time, duration, outcome", Args: [][]string{{}, {"hook"}},
 				Takes: "at most one hook", List: listOf("runs", refreshed, runCells), Flags: []Flag{
 					{Name: "hook", Field: "hook", Usage: "runs of this hook; the same as HOOK"},
 					{Name: "failed", Field: "failed", Default: "false", Usage: "failed runs only"},
-					{Name: "since", Field: "since", Usage: "runs that began in the last `DURATION`, such as 10m"},
-					{Name: "limit", Field: "limit", Usage: "the latest `N` runs"},
 				},
 				Long: `List the last runs of all hooks or of one, the latest first: their cause, start, duration and outcome. The operator
 remembers the last 20 runs of each hook, and the last failed one for longer; of each object the last failed and the last successful one,
 which "why --object" shows, and --failed lists the failed ones of.
 
 The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
-				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed --since 1h\n  shell-operator runs --limit 10 -w\n  " +
-					"shell-operator runs show 17-2\n  shell-operator runs -o json",
+				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  shell-operator runs show 17-2\n  shell-operator runs -o json",
 			}},
 			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
 			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context, Command: &Command{
@@ -79,7 +74,7 @@ recordings together are bounded: the oldest are removed. Nothing is recorded wit
 }
 
 func (t *runTopic) list(r request) (answer, error) {
-	query, now := r.URL.Query(), time.Now()
+	query := r.URL.Query()
 	if r.name == "" {
 		r.name = query.Get("hook")
 	}
@@ -91,20 +86,6 @@ func (t *runTopic) list(r request) (answer, error) {
 	if failed := query.Get("failed") == "true"; failed || query.Get("all") == "true" {
 		runs = t.runs.All(name)
 		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return failed && !r.Status.Bad() })
-	}
-	if text := query.Get("since"); text != "" {
-		lasts, err := time.ParseDuration(text)
-		if err != nil || lasts <= 0 {
-			return answer{}, refuse(http.StatusBadRequest, "since: %q is no duration", text).hint("write for instance 90s, 10m or 1h30m")
-		}
-		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return now.Sub(r.Started) > lasts })
-	}
-	if text := query.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return answer{}, refuse(http.StatusBadRequest, "limit: %q is no number of runs", text).hint("write for instance 20")
-		}
-		runs = runs[:min(n, len(runs))]
 	}
 	// The output is in the answer for one run only.
 	for i := range runs {

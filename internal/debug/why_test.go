@@ -24,7 +24,6 @@ type state struct {
 	queues    []Queue
 	runs      []history.Run
 	rejected  map[string]string
-	oneByOne  string
 	timeout   time.Duration
 	now       time.Time
 }
@@ -43,7 +42,6 @@ func (s *state) why() Explanation {
 		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout}).reasons(),
 		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, nil}).reasons(),
 		notReloaded(s.hook.Name, s.rejected),
-		HooksTopic(nil, nil, nil, func(*hook.Hook) string { return s.oneByOne }).Notes(s.hook, s.now),
 	)...)
 	return explain(s.hook.Name, reasons, s.runs)
 }
@@ -96,7 +94,6 @@ func TestWhy(t *testing.T) {
 		{"was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}},
 		{"another hook was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started,
 			rejected: map[string]string{"b": "secret"}}},
-		{"runs once per context", state{hook: &hook.Hook{Name: "me"}, progress: started, oneByOne: "me:3: jq .[0].object"}},
 		{"has no bindings", state{hook: &hook.Hook{Name: "me"}, progress: started}},
 		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Running, mine),
 			runs: []history.Run{{ID: "4-1", Queue: "q", Status: history.Running}}}},
