@@ -157,23 +157,6 @@ func TestShutdownWithUnreadLog(t *testing.T) {
 	}
 }
 
-// A lock that another process holds on the directory of the debug socket is an error with a remedy.
-func TestForeignLock(t *testing.T) {
-	t.Parallel()
-	dir, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	p := launch(t, watches, "token: x", "--debug-unix-socket", filepath.Join(dir.Name(), "debug.socket"))
-	if log := p.ends(1, longest); !strings.Contains(log, "another process holds a lock on the directory "+dir.Name()) {
-		t.Errorf("log\n%s", log)
-	}
-}
-
 // A file that blocks keeps neither the first nor the second signal from ending the operator.
 func TestShutdownWithBlockingFile(t *testing.T) {
 	t.Parallel()
