@@ -32,7 +32,7 @@ var directions = []struct {
 	{"internal/test/golden", nil, "tests with expectations in files use it, and no program"},
 	{"internal/queue", nil, "the order is independent of the tasks"},
 	{"internal/jq", nil, "a library for formats and stages that read objects"},
-	{"internal/debug/history", []string{"internal/run", "internal/run/kubectl"}, "it stores runs, with the changes and calls of their reports"},
+	{"internal/debug/history", []string{"internal/run", "internal/run/kubectl"}, "it stores runs, with the changes of their reports"},
 	{"internal/debug", []string{
 		"internal/hook", "internal/event", "internal/wire", "internal/debug/history", "internal/httpserver", "internal/spelling",
 		"internal/telemetry",

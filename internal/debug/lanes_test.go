@@ -17,8 +17,8 @@ func keyed() Queue {
 	}
 	return Queue{Name: "orders", Keyed: true, Concurrency: 2, Tasks: 1203, Lanes: 1200, Running: 1, Delayed: 1, Phase: queue.Running,
 		FirstLanes: []Lane{
-			{Key: "Order/eu/o-17", Tasks: 2, Phase: queue.Sleeping, RetryIn: history.Duration(90 * time.Second), Failures: 3, Task: task("orders.sh"),
-				Error: "orders.sh FAILED: " + strings.Repeat("x", 600)},
+			{Key: "Order/eu/o-17", Tasks: 2, Phase: queue.Sleeping, RetryIn: history.Duration(90 * time.Second), Failures: 3,
+				Task: task("orders.sh"), Error: "orders.sh FAILED: " + strings.Repeat("x", 600)},
 			{Key: "Order/us/o-1", Tasks: 1, Phase: queue.Running, Task: task("orders.sh")},
 			{Key: "Order/us/o-2", Tasks: 1, Task: task("orders.sh")},
 		}}

@@ -43,7 +43,8 @@ remembers the last 20 runs of each hook, and the last failed one for longer; of 
 which "why --object" shows, and --failed lists the failed ones of.
 
 The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
-				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  shell-operator runs show 17-2\n  shell-operator runs -o json",
+				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  " +
+					"shell-operator runs show 17-2\n  shell-operator runs -o json",
 			}},
 			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
 			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context, Command: &Command{
