@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70356
-	testLines    = 65453
+	productLines = 70242
+	testLines    = 65349
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -60,7 +60,7 @@ var packageLines = map[string]int{
 	"internal/schema":                    269,
 	"internal/script":                    388,
 	"internal/shard":                     145,
-	"internal/source/http":               876,
+	"internal/source/http":               768,
 	"internal/source/schedule":           350,
 	"internal/source/watch":              5806,
 	"internal/source/webhook":            1103,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1334,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4493,
+	"internal/wire":                      4487,
 	"sdk":                                67,
 }
 

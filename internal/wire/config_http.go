@@ -9,9 +9,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// openAPIPath is the path of the document that the operator generates.
-const openAPIPath = "/openapi.json"
-
 func (p *parser) http(at string, c *httpConfig) hook.HTTP {
 	b := c.HTTP
 	b.Binding, b.Timeout = p.common(at, &c.bindingConfig, "http"), duration(c.Timeout)
@@ -80,9 +77,6 @@ func segments(path string) (list []hook.Segment, problem string) {
 		default:
 			list = append(list, hook.Segment{Text: text})
 		}
-	}
-	if path == openAPIPath {
-		return wrong("is reserved for the document of the operator")
 	}
 	return list, ""
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +82,7 @@ func (a *authority) access(t testing.TB, log *test.Text) *Access {
 		Negotiator: runtime.NewClientNegotiator(serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion(),
 			schema.GroupVersion{Version: "v1"}),
 	}
-	client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil, &http.Client{Transport: a})
+	client, err := rest.NewRESTClient(&url.URL{Scheme: "https", Host: "cluster"}, "", config, nil, &http.Client{Transport: a})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestManyStrangers(t *testing.T) {
 		log := &test.Text{}
 		a := NewAccess(nil, slog.New(slog.NewTextHandler(log, nil)))
 		config := rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON}
-		client, err := rest.NewRESTClient(mustURL("https://cluster"), "", config, nil,
+		client, err := rest.NewRESTClient(&url.URL{Scheme: "https", Host: "cluster"}, "", config, nil,
 			&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				select {
 				case <-free:

@@ -74,7 +74,6 @@ type Handler struct {
 	opts   Options
 	routes table
 	*httpserver.Limits
-	openAPI []byte
 	origins *http.CrossOriginProtection
 }
 
@@ -85,7 +84,5 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{opts: o, routes: routes, Limits: o.Limits, origins: http.NewCrossOriginProtection()}
-	h.openAPI, err = document(routes, o.Access != nil)
-	return h, err
+	return &Handler{opts: o, routes: routes, Limits: o.Limits, origins: http.NewCrossOriginProtection()}, nil
 }

@@ -67,23 +67,15 @@ func (c *call) answer() error {
 	}
 	var to *route
 	var allowed []string
-	described := c.r.URL.Path == openAPIPath
-	switch {
-	case described:
-		allowed = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
-	case segments != nil:
+	if segments != nil {
 		to, allowed = c.routes.find(c.r.Method, segments)
 	}
 	switch {
 	case len(allowed) == 0:
-		return httpserver.Refuse(http.StatusNotFound, "no hook serves this path; %s lists the paths", openAPIPath)
+		return httpserver.Refuse(http.StatusNotFound, "no hook serves this path")
 	case c.r.Method == http.MethodOptions:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		c.send(http.StatusNoContent, nil)
-		return nil
-	case described && slices.Contains(allowed, c.r.Method):
-		c.w.Header().Set("Content-Type", "application/json")
-		c.send(http.StatusOK, c.openAPI)
 		return nil
 	case to == nil:
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
