@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70242
-	testLines    = 65349
+	productLines = 70209
+	testLines    = 65343
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -64,7 +64,7 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           350,
 	"internal/source/watch":              5806,
 	"internal/source/webhook":            1103,
-	"internal/source/webhook/admission":  1584,
+	"internal/source/webhook/admission":  1551,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,

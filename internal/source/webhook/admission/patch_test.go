@@ -7,19 +7,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// TestPatches runs testdata/patches.txt: a line is a patch, with or without a review before it. Below the dashes is the error, which has no
+// TestPatches runs testdata/patches.txt: a line is a review and a patch. Below the dashes is the error, which has no
 // value of the patch.
 func TestPatches(t *testing.T) {
 	golden.Scripts(t, "testdata/patches.txt", func(t *testing.T, script string) string {
 		var outcome string
 		return golden.Blocks(script, func(words []string) {
-			var err error
-			if patch := strings.Join(words, " "); strings.HasPrefix(patch, `{"request"`) {
-				err = checkApplies([]byte(words[0]), []byte(strings.Join(words[1:], " ")))
-			} else {
-				err = checkPatch([]byte(patch))
-			}
-			if err != nil {
+			if err := checkApplies([]byte(words[0]), []byte(strings.Join(words[1:], " "))); err != nil {
 				outcome = err.Error() + "\n"
 			}
 			if strings.Contains(outcome, "secret") {

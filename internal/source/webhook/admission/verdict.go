@@ -110,13 +110,13 @@ func (w *webhook) checkPatch(operation string, review, patch []byte) *failure {
 	if len(patch) == 0 {
 		return nil
 	}
-	err := checkPatch(patch)
+	var err error
 	switch {
 	case w.typ != event.Mutating:
 		err = errors.New("only kubernetesMutating bindings may return one")
-	case err == nil && operation == "DELETE" && orNothing(patch) != nil:
+	case operation == "DELETE" && orNothing(patch) != nil:
 		err = errors.New("a DELETE request cannot be changed")
-	case err == nil:
+	default:
 		err = checkApplies(review, patch)
 	}
 	if err == nil {
