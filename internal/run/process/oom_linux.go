@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// runsScore is the score of runs: that of the operator, which is set before it starts, and 500 more.
+// runsScore is the score of runs: 500 more than the operator has, whose score is set before it starts.
 var runsScore = sync.OnceValue(func() []byte {
 	own, _ := os.ReadFile("/proc/self/oom_score_adj")
 	score, _ := strconv.Atoi(strings.TrimSpace(string(own)))

@@ -83,7 +83,7 @@ type Result struct {
 	Served Served
 }
 
-// Usage is that of a process and the children that it waited for.
+// Usage is what a process and the children that it waited for have used.
 type Usage struct {
 	User, System time.Duration
 	// MaxRSS is the largest resident set of a single process, in bytes.

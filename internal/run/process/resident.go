@@ -18,7 +18,7 @@ import (
 //   - A run that has been sent ends with the answer, or fails. When it fails, all processes of the worker's group have ended.
 //   - A process that is to end gets SIGTERM after Options.TermDelay, and SIGKILL after another one, or when Options.Kill ends.
 //
-// One goroutine at a time polls: that of Run, or during a run that of Serve. It owns the fields without another owner.
+// One goroutine at a time polls: the one of Run, or during a run the one of Serve. It owns the fields without another owner.
 type Resident struct {
 	*child
 	opts ResidentOptions
@@ -176,7 +176,7 @@ func (w *Resident) serve(ctx context.Context, timeout *TimeoutError, in Invocati
 	for all := slices.Concat(out, w.out); !w.run.answered && !w.gone; {
 		w.poll(all, -1)
 	}
-	used := usageOf(w.pid) // that of a zombie is still there
+	used := usageOf(w.pid) // a zombie has it still
 	switch {
 	case !w.run.answered:
 		err = w.lost(ctx, timeout, out)
@@ -394,5 +394,5 @@ func (w *Resident) finish() *WorkerError {
 // Alive reports whether the worker can serve another run, as far as is known.
 func (w *Resident) Alive() bool { return !closed(w.over) }
 
-// PID is that of the worker.
+// PID is the id of the process.
 func (w *Resident) PID() int { return w.pid }

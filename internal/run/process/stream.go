@@ -20,7 +20,7 @@ type stream struct {
 	bound       *bound
 }
 
-// newStream returns a closed stream. Lines go to deliver, a copy of the end goes to keep. The bound is that of all streams of a run.
+// newStream returns a closed stream. Lines go to deliver, a copy of the end goes to keep. All streams of a run have one bound.
 func newStream(deliver func([]byte), keep *tail, bound *bound) *stream {
 	return &stream{-1, -1, lineReader{deliver: bound.within(deliver), keep: keep, longest: bound.longest()}, bound}
 }

@@ -28,7 +28,7 @@ type Worker struct {
 
 // Served is the worker of a run; zero without one.
 type Served struct {
-	// Worker is the number of the worker among those of its hook, Run counts the runs that it has served with this one.
+	// Worker is the number of the worker among the workers of its hook, Run counts the runs that it has served with this one.
 	Worker, Run int
 	// Started is how long the run has waited for the start of a worker.
 	Started time.Duration

@@ -10,7 +10,7 @@ import (
 )
 
 // outcome returns what the files of a run contain, as far as they are valid: the error of the run names what is not. Of a failed hook only
-// the operations are kept that are applied nevertheless. addresses are those of all operations, and secret reports that one of them or a
+// the operations are kept that are applied nevertheless. addresses are of all operations, and secret reports that one of them or a
 // response may have a Secret. No operation is kept as a tree, which takes ten times as much.
 func outcome(run *Run, filters *jq.Compiler) (o Outcome, addresses []wire.Operation, secret bool) {
 	out := run.Outputs

@@ -61,11 +61,11 @@ type file struct {
 	// last: only because it is the last failed run of its hook.
 	last bool
 	path string
-	// length is the number of bytes, size that of their blocks.
+	// length is the number of bytes, size the number in their blocks.
 	length, size int64
 }
 
-// of reports whether f is that of a run, or of the last attempt of a task.
+// of reports whether f records a run, or the last attempt of a task.
 func (f *file) of(run string) bool {
 	task, _, _ := strings.Cut(f.run, "-")
 	return f.run == run || task == run
@@ -317,7 +317,7 @@ func (r *Recorder) remove(match func(*file) bool) {
 	})
 }
 
-// Read returns the recording of a run, by its id or by that of its task for the last attempt; nil if there is none.
+// Read returns the recording of a run, by its id or by the id of its task for the last attempt; nil if there is none.
 func (r *Recorder) Read(run string) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

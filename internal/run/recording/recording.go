@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// Version is that of the format. Older versions are read, newer ones rejected.
+// Version is the version of the format. Older versions are read, newer ones rejected.
 const Version = 1
 
 // Recording is the input and the result of a run.
 type Recording struct {
 	Version int    `json:"version"`
 	Hook    string `json:"hook"`
-	// Run is the id of the run: that of the task and the attempt.
+	// Run is the id of the run: the id of the task and the attempt.
 	Run     string `json:"run"`
 	Attempt int    `json:"attempt"`
 	// Ended is the time of its end.

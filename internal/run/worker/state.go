@@ -39,7 +39,7 @@ type Problem struct {
 	Failed int
 	// Retry is when the next start comes. It is zero if that is with the next run, or for clients if the start has begun.
 	Retry time.Time
-	// Cause is that of the last one, without output of the hook.
+	// Cause is why the last start has failed, without output of the hook.
 	Cause string
 }
 

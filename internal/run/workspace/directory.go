@@ -90,7 +90,7 @@ func sweep(parent string, log *slog.Logger) {
 	}
 }
 
-// removeAbandoned removes a directory if it is provably that of a killed operator: name, owner and mode are right, and it
+// removeAbandoned removes a directory if a killed operator has provably left it: name, owner and mode are right, and it
 // has a lock with our text, which is free. The lock goes last: if a hook of the killed operator still writes files, the
 // next sweep finds the rest.
 func removeAbandoned(root *os.Root, name string) (abandoned bool, err error) {

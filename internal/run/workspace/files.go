@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Files are those of one run, in a directory of their own.
+// Files are the files of one run, in a directory of their own.
 type Files struct {
 	dir string
 	// outputs are in the order in which their errors are reported.
@@ -24,16 +24,16 @@ type Files struct {
 	hasHeads bool
 	// written is the file of contexts as WriteContexts has left it.
 	written fileState
-	// large is that of Outputs.Large; nil if there is none.
+	// large is the file behind Outputs.Large; nil if there is none.
 	large *os.File
 }
 
 // The names of files beside those of Outputs.
 const (
 	contextsName = "binding-context.json"
-	// headsName is that of the heads of the contexts, for the shell library, which finds them by it. Most runs have none.
+	// headsName names the heads of the contexts, for the shell library, which finds them by it. Most runs have none.
 	headsName = "binding-context.heads"
-	// callsName is that of the file that the first call of kubectl makes, if at all.
+	// callsName names the file that the first call of kubectl makes, if there is one.
 	callsName = "kubectl-calls"
 )
 
@@ -89,7 +89,7 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 	return nil
 }
 
-// WriteHeads makes the file of the heads of the contexts, which is never older than that of the contexts. If that fails, there is no file,
+// WriteHeads makes the file of the heads of the contexts, which is never older than the contexts. If that fails, there is no file,
 // and the shell library reads the contexts themselves.
 func (f *Files) WriteHeads(heads []byte) {
 	if f.hasHeads = heads != nil; f.hasHeads {

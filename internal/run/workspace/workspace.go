@@ -46,7 +46,7 @@ type Workspace struct {
 	// homes are the names of the home directories of hooks, by hook; nil without them.
 	homes map[string]string
 
-	// removals are those of home directories.
+	// removals are the home directories that are being removed.
 	removals sync.WaitGroup
 }
 

@@ -84,7 +84,7 @@ func (a *Access) identify(ctx context.Context, authorization string) (*event.Use
 	return user, nil
 }
 
-// audience is that of tokens that are of no use elsewhere: others are for the API server, and a client hands them to the operator.
+// audience is in tokens that are of no use elsewhere: others are for the API server, and a client hands them to the operator.
 const audience = "shell-operator"
 
 // isFor reports whether a token claims to have an audience. The API server verifies it; the claim only decides what it is asked.

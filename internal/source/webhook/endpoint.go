@@ -17,7 +17,7 @@ type endpoint struct {
 }
 
 // endpointOf returns the configured URL, else the Service inside a cluster, else the address that the server listens
-// on, or that of the host if it listens on all.
+// on, or an address of the host if it listens on all.
 func endpointOf(cl *kube.Cluster, o WebhookOptions, server WebhookServer) (endpoint, error) {
 	if server.URL != "" {
 		return endpoint{url: strings.TrimSuffix(server.URL, "/")}, nil

@@ -13,7 +13,7 @@ const knownFor = time.Minute
 // registered are the paths that the registrations of a server have, as its registrars read them. It is safe for concurrent use.
 type registered struct {
 	mu sync.Mutex
-	// paths are those of each object in the cluster, and when they were removed from it; zero while they are in it.
+	// paths has for each object in the cluster its paths, and when each was removed from it; zero while it is there.
 	paths map[string]map[string]time.Time
 	// open are the objects that cannot be read, because a permission is missing: their paths are those without a secret.
 	open map[string]bool

@@ -13,20 +13,20 @@ type WebhookOptions struct {
 	Admission, Conversion WebhookServer
 	// ConfigurationName begins the names of the webhook configurations.
 	ConfigurationName string
-	// FailurePolicy is that of validating bindings without one.
+	// FailurePolicy applies to validating bindings without one.
 	FailurePolicy string
 	// ExcludeNamespaces are not reviewed, unless a binding selects namespaces by name.
 	ExcludeNamespaces []string
 	// ExcludeUsers and ExcludeGroups are clients whose requests are not reviewed.
 	ExcludeUsers, ExcludeGroups []string
-	// Namespace is where the Services are. Empty means that of the Pod.
+	// Namespace is where the Services are. Empty means the namespace of the Pod.
 	Namespace string
 	// CertManager is a Certificate of cert-manager, as "namespace/name", whose CA cert-manager injects. Then all
 	// certificates are files.
 	CertManager string
 	// SecretName is the Secret of the certificates that the operator creates, and of the secret of paths.
 	SecretName string
-	// PathSecretFile has the secret of paths, for registrations that others write; empty means that of the Secret.
+	// PathSecretFile has the secret of paths, for registrations that others write; empty means the secret in the Secret.
 	PathSecretFile string
 	// NoRegistration serves and registers no webhooks.
 	NoRegistration bool

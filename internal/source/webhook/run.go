@@ -8,7 +8,7 @@ import (
 )
 
 // Run serves, and registers when hooks are ready. It returns when ctx has ended and all requests have been answered. Errors of the first
-// set are reported to fail, as an *Error; those of later sets are logged.
+// set are reported to fail, as an *Error; errors of later sets are logged.
 func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 	defer close(w.ended)
 	// The servers outlive the registrations, so that no registered port is closed.

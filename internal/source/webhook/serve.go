@@ -69,7 +69,7 @@ type needed struct {
 	pathFile *cert.Source
 }
 
-// Servers are those of webhooks and of HTTP hooks, as far as hooks have needed them.
+// Servers serve webhooks and HTTP hooks, as far as hooks have needed them.
 type Servers struct {
 	o      Options
 	client rest.Interface

@@ -106,7 +106,7 @@ func (w *Servers) certificatesFor(ctx context.Context, r *Renewal, server Webhoo
 	return w.inSecret(ctx, r, at.namespace)
 }
 
-// pathsFor returns the secret of the paths: that of a file, in the Secret for all replicas in a cluster, or of this process, with its
+// pathsFor returns the secret of the paths: from a file, in the Secret for all replicas in a cluster, or of this process, with its
 // certificate if that is in memory.
 func (w *Servers) pathsFor(ctx context.Context, r *Renewal, at endpoint, s *served) (source *cert.Source, err error) {
 	namespace := at.namespace
@@ -161,7 +161,7 @@ type answerer interface {
 type replaceable struct {
 	mu  sync.Mutex
 	now *inPlace
-	// earlier are those of earlier sets, the last one first. They answer requests for hooks that have another version, which is not ready.
+	// earlier has the handlers of earlier sets, last one first. They answer requests for hooks that have another version, which is not ready.
 	earlier []*inPlace
 }
 

@@ -36,7 +36,7 @@ func (w *Servers) removeLeftovers(ctx context.Context) error {
 // port may be unknown.
 func Uninstall(ctx context.Context, o Options) error {
 	outside := !o.Cluster.Inside
-	// a Service counts only in a namespace that was given, or that of the Pod
+	// a Service counts only in a namespace that was given, or in the one of the Pod
 	o.Cluster = &kube.Cluster{Config: o.Cluster.Config, Inside: true}
 	at, err := endpointOf(o.Cluster, o.Webhooks, o.Webhooks.Admission)
 	if err != nil && !outside {

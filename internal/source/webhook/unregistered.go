@@ -10,7 +10,7 @@ import (
 
 // Unregistered is a registration that fails: the API server sends no requests to these hooks, or to an older address.
 type Unregistered struct {
-	// Kind is that of the bindings; empty if it is about all webhooks.
+	// Kind is the kind of the bindings; empty if it is about all webhooks.
 	Kind  hook.Kind
 	Hooks []string
 	// Left reports that the object has webhooks that no hook has any more.
@@ -24,7 +24,7 @@ type Unregistered struct {
 type registrations struct {
 	mu      sync.Mutex
 	failing map[string]Unregistered // by subject
-	// left is that of admission.RegistrarOptions.
+	// left is handed to each registrar of admission webhooks, as RegistrarOptions.Left.
 	left sync.Map
 }
 

@@ -67,7 +67,7 @@ type Options struct {
 	Runner Runner
 	Meter  Meter
 	Log    *slog.Logger
-	// DefaultFailurePolicy is that of validating bindings without one: "Fail" (also when empty) or "Ignore". That of
+	// DefaultFailurePolicy applies to validating bindings without one: "Fail" (also when empty) or "Ignore". The policy of
 	// mutating bindings is always Fail.
 	DefaultFailurePolicy string
 	// Limits are by hook, so that a slow one does not take the slots of others; nil means some.

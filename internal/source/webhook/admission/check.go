@@ -57,7 +57,7 @@ func (k *keeper) culprit(err error, want *configuration) error {
 	return errors.Join(errs...)
 }
 
-// expression quotes that of a condition: the text of the API server, which has it, too, may be dropped.
+// expression quotes the expression of a condition: the text of the API server, which has it, too, may be dropped.
 func expression(b *hook.Admission, field string) string {
 	var index int
 	if n, _ := fmt.Sscanf(field, "matchConditions[%d].expression", &index); n == 0 || index >= len(b.MatchConditions) {

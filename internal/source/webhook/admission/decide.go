@@ -51,7 +51,7 @@ func (k *keeper) writtenLater(live *configuration) bool {
 	return err == nil && started.After(k.started) && live.Annotations[versionAnnotation] != k.version
 }
 
-// changed reports whether webhooks that were in the object are missing in it, or different. Additional ones are those of another replica.
+// changed reports whether webhooks that were in the object are missing in it, or different. Another replica may have added others.
 func changed(before []admissionregistration.MutatingWebhook, live *configuration) bool {
 	now := map[string]admissionregistration.MutatingWebhook{}
 	if live != nil {

@@ -49,7 +49,7 @@ func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
 	return want
 }
 
-// bundle returns the CAs of the desired object. With cert-manager they are those of the live one.
+// bundle returns the CAs of the desired object. With cert-manager the object in the cluster has them.
 func (k *keeper) bundle(live *configuration) []byte {
 	if k.opts.CertManager == "" {
 		return k.opts.Bundle()
@@ -95,7 +95,7 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregis
 	return all
 }
 
-// leadsTo reports whether a webhook in the cluster is that of a hook.
+// leadsTo reports whether a webhook in the cluster calls a hook.
 func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook) bool {
 	if !k.isOurs(w, "") {
 		return false
@@ -155,7 +155,7 @@ func (k *keeper) ours(live *configuration) bool {
 	return len(live.Webhooks) > 0 || created(live)
 }
 
-// isOurs reports whether a webhook points to this operator. The label is that of its object.
+// isOurs reports whether a webhook points to this operator. Label is the managed-by label of its object.
 func (k *keeper) isOurs(w *admissionregistration.MutatingWebhook, label string) bool {
 	c := w.ClientConfig
 	service := c.Service != nil && k.opts.URL == "" && c.Service.Name == k.opts.Service.Name && c.Service.Namespace == k.opts.Service.Namespace
@@ -209,7 +209,7 @@ func reinvocation(w *webhook) *admissionregistration.ReinvocationPolicyType {
 	return new(admissionregistration.ReinvocationPolicyType(cmp.Or(w.binding.ReinvocationPolicy, "Never")))
 }
 
-// conditions are those of a binding, and one that excludes clients.
+// conditions adds to the conditions of a binding the one that excludes clients.
 func (k *keeper) conditions(list []hook.MatchCondition) []admissionregistration.MatchCondition {
 	out := slices.Clone(list)
 	if expression := excluding(k.opts.ExcludeUsers, k.opts.ExcludeGroups); expression != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// path is that of the object, or of its collection.
+// path is the path of the object, or of its collection.
 func (k *keeper) path(name string) []string {
 	path := []string{"/apis", group, "v1", k.kind.resource}
 	if name != "" {

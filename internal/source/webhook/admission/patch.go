@@ -17,7 +17,7 @@ func orNothing(patch []byte) []byte {
 	return patch
 }
 
-// checkApplies returns why the API server could not apply a patch to the object of a review. The error contains paths of the patch, and no values.
+// checkApplies returns why the API server could not apply a patch to the object of a review. The error has no values.
 func checkApplies(review, patch []byte) error {
 	var r struct {
 		Request struct{ Object json.RawMessage }

@@ -61,7 +61,7 @@ func newWebhook(h *hook.Hook, typ event.Type, index int, defaultPolicy string) *
 // Conflict is a binding that has the name of another one.
 type Conflict struct {
 	Hook string
-	// Place is that of the binding in the configuration of the hook.
+	// Place is where the binding is in the configuration of the hook.
 	Place   string
 	problem string
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
-// RegistrarOptions are those of a Registrar. ConfigurationName is required.
+// RegistrarOptions configure a Registrar. ConfigurationName is required.
 type RegistrarOptions struct {
 	// Target is the server of the hooks. Outside a cluster webhooks with a URL are removed when Run ends: no other replica serves them.
 	// Inside they stay.
@@ -110,7 +110,7 @@ func (r *Registrar) Remove(ctx context.Context) error {
 type kind struct {
 	typ            event.Type
 	name, resource string
-	// value is that of the chart for the kind.
+	// value is the value of the chart for the kind.
 	value string
 }
 

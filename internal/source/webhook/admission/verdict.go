@@ -20,7 +20,7 @@ type verdict struct {
 	warnings []string
 	// patch is a JSON patch; nil means none.
 	patch []byte
-	// failure is why the verdict is not that of the hook.
+	// failure is why the failure policy decides instead of the hook.
 	failure *failure
 }
 

@@ -35,7 +35,7 @@ type Source struct {
 type shown struct {
 	certificate *tls.Certificate
 	bundle      []byte
-	// secrets are those of paths: the current one, and the one before.
+	// secrets of paths: the current one, and the one before.
 	secrets [2]string
 	// changed is closed when bundle or the current secret is replaced by another one.
 	changed chan struct{}

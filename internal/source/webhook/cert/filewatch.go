@@ -20,7 +20,7 @@ func followFiles(ctx context.Context, log *slog.Logger, paths []string, changed 
 	})
 }
 
-// directories are those of the files, before and after following symbolic links.
+// directories returns the directories of the files, before and after following symbolic links.
 func directories(paths []string) map[string]bool {
 	dirs := map[string]bool{}
 	for _, path := range paths {

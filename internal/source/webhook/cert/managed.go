@@ -98,7 +98,7 @@ func (m *managed) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Without a state in the Secret, that of this process continues, so that clients do not notice. An empty Secret belongs to the operator,
+	// Without a state in the Secret, this process keeps its own, so that clients do not notice. An empty Secret belongs to the operator,
 	// so that it needs no permission to create Secrets, which RBAC cannot limit to one name.
 	found, lost := m.state, live == nil || empty(live.Data)
 	if !lost {

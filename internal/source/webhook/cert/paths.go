@@ -15,7 +15,7 @@ import (
 // have none.
 func (s *Source) Token(path string) string { return token(s.now().secrets[0], path) }
 
-// Valid reports whether a token is that of a path, with the secret or the one before.
+// Valid reports whether a token belongs to a path, with the secret or the one before.
 func (s *Source) Valid(path, text string) bool {
 	valid := false
 	for _, secret := range s.now().secrets {

@@ -19,7 +19,7 @@ import (
 type state struct {
 	// authority is the CA that clients must trust, and serving what it signed for the servers. Both are nil where certificates are files.
 	authority, serving *tls.Certificate
-	// secrets are those of paths: the current one, and the one before, which may be empty.
+	// secrets of paths: the current one, and the one before, which may be empty.
 	secrets [2]string
 }
 

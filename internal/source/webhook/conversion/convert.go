@@ -162,7 +162,7 @@ func (s step) String() string {
 		s.declared.To)
 }
 
-// versions are those of the objects, each once, in order of appearance.
+// versions returns the versions of the objects, each once, in order of appearance.
 func (c *conversion) versions() []string {
 	var list []string
 	for _, o := range c.objects {

@@ -17,7 +17,7 @@ const InjectAnnotation = "cert-manager.io/inject-ca-from"
 // Bundle, Seen and Report.
 type Target struct {
 	Client rest.Interface
-	// Service is that of the server inside a cluster, with port 443. URL is the base URL of the server elsewhere, without a slash at its end.
+	// Service leads to the server inside a cluster, by port 443. URL is the base URL of the server elsewhere, without a slash at its end.
 	Service types.NamespacedName
 	URL     string
 	// Ready reports whether a hook can answer. What is registered for others stays as it is.
