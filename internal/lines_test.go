@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70209
+	productLines = 70183
 	testLines    = 65343
 )
 
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3739,
 	"docs":                               136,
-	"internal/app":                       2108,
+	"internal/app":                       2098,
 	"internal/console":                   1670,
 	"internal/debug":                     6252,
 	"internal/debug/history":             770,
@@ -46,8 +46,8 @@ var packageLines = map[string]int{
 	"internal/httpserver":                963,
 	"internal/jq":                        1621,
 	"internal/kube":                      1301,
-	"internal/lifecycle":                 1867,
-	"internal/queue":                     1934,
+	"internal/lifecycle":                 1861,
+	"internal/queue":                     1924,
 	"internal/replica":                   1102,
 	"internal/replica/ownership":         633,
 	"internal/run":                       2801,

@@ -190,7 +190,6 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 		return op.lead(ctx, runs, func(lost error) { fail(lost); killNow() })
 	})
 	close(over)
-	op.logLeft()
 	ending.Wait()
 	published()
 	background.Wait()
@@ -237,15 +236,6 @@ func (op *operator) publish(dog *lifecycle.Watchdog) (end func()) {
 		op.events.Flush(last)
 	}))
 	return func() { stop(); running.Wait() }
-}
-
-// logLeft logs what the shutdown ends and the Synchronization after the next start replaces.
-func (op *operator) logLeft() {
-	delayed, parked, requeues := op.life.Left()
-	if delayed+parked+requeues > 0 {
-		op.log.Info("Tasks and requeues end with the process, the next start delivers all existing objects", "phase", "shutdown",
-			"delayed", delayed, "parked", parked, "requeues", requeues)
-	}
 }
 
 // endRuns waits for ctx to end, gives running hooks a while, and then ends them, unless all is over earlier.

@@ -121,9 +121,3 @@ func (l *Lifecycle) DropParked(ids ...string) (dropped []string) {
 	}
 	return dropped
 }
-
-// Left counts what a shutdown ends: failed tasks that wait for their next attempt, parked contexts, requeues.
-func (l *Lifecycle) Left() (delayed, parked, requeues int) {
-	parked, requeues = l.o.Runner.Pending().Left()
-	return l.o.Queues.Delayed(), parked, requeues
-}

@@ -86,8 +86,8 @@ func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
 	for i := range lanes / 2 {
 		set.Add("q", fmt.Sprint("fails", i), &lanesTask{fails: true})
 	}
-	for set.Delayed() < lanes/2 {
-		runtime.Gosched()
+	for delayed := 0; delayed < lanes/2; runtime.Gosched() {
+		set.Look("q", "", 0, func(s State, _ []Lane) { delayed = s.Delayed })
 	}
 	for i := range lanes / 2 {
 		set.Add("q", fmt.Sprint("waits", i), &lanesTask{})

@@ -299,13 +299,3 @@ func (s *Set) Len(name string) int {
 	defer q.mu.Unlock()
 	return q.core.length
 }
-
-// Delayed is the number of tasks that have failed and wait for their next attempt.
-func (s *Set) Delayed() (n int) {
-	for _, q := range s.all() {
-		q.mu.Lock()
-		n += q.core.delayed()
-		q.mu.Unlock()
-	}
-	return n
-}
