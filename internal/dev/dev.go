@@ -23,7 +23,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// Options are those of the operator that matter here.
+// Options are the operator's settings that these tools use.
 type Options struct {
 	// HooksDir may be relative.
 	HooksDir string

@@ -18,13 +18,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 )
 
-// InitOptions are those of Init.
+// InitOptions configure Init.
 type InitOptions struct {
 	// File is the path of the hook, or of the source of a hook in Go; by default it is in the directory hooks, with the name of what it is
 	// for.
 	File string
-	// Binding is its type, by default kubernetes; Kind that of its objects, with "GROUP/VERSION/" before it if it is not built in. Without
-	// Language, it is that of the extension of File.
+	// Binding is the type of its binding, by default kubernetes; Kind the kind of its objects, with "GROUP/VERSION/" before it if it is not
+	// built in. Without Language, the extension of File decides.
 	Binding, Kind, Language string
 	// Worker lets workers serve the runs of the hook. Reconcile writes, in place of a Binding, a hook for a custom resource with a set of
 	// objects, a condition and a finalizer, and beside it the CRD and the Role.

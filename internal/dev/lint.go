@@ -24,7 +24,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// LintOptions are those of Lint.
+// LintOptions configure Lint.
 type LintOptions struct {
 	// NoRun starts no hook: configurations are not checked.
 	NoRun bool
@@ -114,7 +114,7 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 	return report, nil
 }
 
-// noDirectory is why a path is not that of a directory; empty if it is.
+// noDirectory is why a path leads to no directory; empty if it leads to one.
 func noDirectory(path string) string {
 	info, err := os.Stat(path)
 	known := new(fs.PathError)
@@ -145,7 +145,7 @@ func (r *linted) addAt(line, column int, level lint.Level, message, hint string)
 		lint.Finding{Path: r.source.Path, Line: line, Column: column, Level: level, Message: message, Hint: hint})
 }
 
-// addPlaced adds findings whose paths are those of the configuration.
+// addPlaced adds findings whose paths are keys of the configuration.
 func (r *linted) addPlaced(found ...lint.Finding) {
 	for _, f := range found {
 		line, column := r.place(f.Path, "")
@@ -153,7 +153,7 @@ func (r *linted) addPlaced(found ...lint.Finding) {
 	}
 }
 
-// place is that of a path of the configuration, or of a problem with its syntax, in the file.
+// place returns where in the file a key of the configuration is, or a problem with its syntax.
 func (r *linted) place(path, problem string) (line, column int) {
 	line, column = wire.Locate(r.answer.Stdout, path, problem)
 	return lint.Place(r.source, r.answer.Stdout, line, column)

@@ -18,9 +18,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// RBACOptions are those of RBAC.
+// RBACOptions configure RBAC.
 type RBACOptions struct {
-	// Name is that of all roles; ServiceAccount is the operator's.
+	// Name is the name of all roles, ServiceAccount the operator's account.
 	Name, ServiceAccount string
 	// Options are about the operator: an empty Namespace means "default". RBAC sets what is about hooks.
 	rbac.Options

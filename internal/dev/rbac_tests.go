@@ -21,14 +21,14 @@ import (
 // Tested is what the cases of test files show of the hooks.
 type Tested struct {
 	uses []rbac.Use
-	// covered are the hooks that have cases, syncing those of which a case returns sets, calling those of which a run has called kubectl.
+	// Hooks by name: covered have cases, a case of syncing returns sets, a run of calling has called kubectl.
 	covered, syncing, calling map[string]bool
 	// untested are the hooks without a case.
 	untested []string
 	notes    []string
 }
 
-// ownNamespace is that of the operator in the cases: what is in it is about records of the operator.
+// ownNamespace is the operator's namespace in the cases: what is in it is about records of the operator.
 const ownNamespace = "operator-of-the-cases"
 
 // runTests runs the cases of test files, and returns what they show of the hooks. Cases of other hooks are left out.

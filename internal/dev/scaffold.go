@@ -22,7 +22,7 @@ var bindingTypes = []string{"kubernetes", "schedule", "startup", "validating", "
 // language is one that Init knows.
 type language struct {
 	name string
-	// extension is that of its files.
+	// extension is the extension of its files.
 	extension string
 	// needs is a program that its hooks call.
 	needs string
@@ -41,7 +41,7 @@ const schemaURL = "https://raw.githubusercontent.com/shell-operator/shell-operat
 
 // scaffold is the first version of a hook: the hook, its test file and the object of its tests.
 type scaffold struct {
-	// File is the path of the hook; its name without an extension is that of the test file.
+	// File is the path of the hook; the test file has its name without the extension.
 	File string
 	// Type is one of bindingTypes or reconcile, Language the name of one of languages.
 	Type, Language string
@@ -163,7 +163,7 @@ func inYAML(words ...string) string {
 	return strconv.Quote(text)
 }
 
-// languageNames are those of languages, for messages.
+// languageNames are for messages.
 func languageNames() (names []string) {
 	for _, l := range languages {
 		names = append(names, l.name)

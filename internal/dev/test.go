@@ -26,7 +26,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// TestOptions are those of Test.
+// TestOptions configure Test.
 type TestOptions struct {
 	// Paths are test files, and directories that are searched for them.
 	Paths []string
@@ -80,7 +80,7 @@ type tester struct {
 	private string
 	// slots bound the cases that run at the same time.
 	slots chan struct{}
-	// role is that of TestOptions.Role; nil for none.
+	// role is read from TestOptions.Role; nil without one.
 	role *simulate.Role
 	// hooks are the config calls, by the path of the hook and the variables of the file.
 	mu    sync.Mutex
@@ -278,7 +278,7 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 		report.Notes = append(report.Notes, result.Ignored...)
 	}
 	if denied := deniedFailures(result.Denied, c.Line); len(denied) > 0 {
-		// The result is that of a Role that lacks something: nothing to update expectations by.
+		// The Role lacks something, so the result is nothing to update expectations by.
 		report.Failures = denied
 		if result.Runs > 0 {
 			report.Failures = append(denied, c.Compare(actual)...)
@@ -289,7 +289,7 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 	return report, testfile.Outcome{Case: c, Actual: actual}
 }
 
-// deniedFailures are those of permissions that a Role does not grant: one for each resource and namespace, with the rule to add.
+// deniedFailures reports permissions that a Role does not grant: one failure for each resource and namespace, with the rule to add.
 func deniedFailures(missing []rbac.Permission, line int) (all []testfile.Failure) {
 	slices.SortFunc(missing, func(a, b rbac.Permission) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),

@@ -15,7 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// TrialOptions are those of Try.
+// TrialOptions configure Try.
 type TrialOptions struct {
 	// Hook is a hook's name, or the path of its file.
 	Hook string

@@ -22,7 +22,7 @@ type TrialReport struct {
 	Code string `json:"code,omitempty"`
 	// Notes are what is worth knowing and no mistake.
 	Notes []string `json:"notes,omitempty"`
-	// Seconds, CPUSeconds and MaxRSSBytes are those of the last run.
+	// Seconds, CPUSeconds and MaxRSSBytes are what the last run took.
 	Seconds     float64     `json:"seconds"`
 	CPUSeconds  float64     `json:"cpuSeconds"`
 	MaxRSSBytes int64       `json:"maxRSSBytes"`

@@ -57,7 +57,7 @@ var dialects = map[string]syntax.LangVariant{
 	"bash": syntax.LangBash, "mksh": syntax.LangMirBSDKorn, "ksh": syntax.LangMirBSDKorn, "zsh": syntax.LangZsh, "bats": syntax.LangBats,
 }
 
-// Shell is the shell that runs a script: the one that sources it, that of its first line, or else that of its extension. The
+// Shell is the shell that runs a script: the one that sources it, or is in its first line, or else fits its extension. The
 // extension sh names no shell, so such a file may use what bash has.
 func (s Source) Shell() (name string, dialect syntax.LangVariant, ok bool) {
 	program, isScript := s.interpreter()

@@ -44,7 +44,7 @@ type Finding struct {
 	Message string `json:"message"`
 	// Hint is the next step; it may be empty.
 	Hint string `json:"hint,omitempty"`
-	// Code names the kind of problem, whatever its message. Codes are those of the page of errors; notes have none.
+	// Code names the kind of problem, whatever its message. The page of errors lists the codes; notes have none.
 	Code string `json:"code,omitempty"`
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Names are those of the manifests.
+// Names are names in the manifests.
 type Names struct {
 	// Role is the name of all roles and bindings.
 	Role string
-	// ServiceAccount and Namespace are those of the operator.
+	// ServiceAccount and Namespace belong to the operator.
 	ServiceAccount, Namespace string
 }
 

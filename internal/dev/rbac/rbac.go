@@ -35,9 +35,9 @@ type Lookup func(apiVersion, kind string) (Kind, error)
 
 // Options are names of what the operator itself uses.
 type Options struct {
-	// Namespace is that of the operator.
+	// Namespace is the operator's namespace.
 	Namespace string
-	// Configuration is the name of the webhook configurations, Secret that of the webhook certificates.
+	// Configuration is the name of the webhook configurations, Secret the name of the Secret with their certificates.
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means that there is none.
 	Lease string

@@ -122,7 +122,7 @@ func (p *permissions) RoundTrip(r *http.Request) (*http.Response, error) {
 	})}.RoundTrip(r)
 }
 
-// verbs are those of requests that are not GET.
+// verbs are the verbs of requests, by their method; GET has several.
 var verbs = map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
 // permissionOf is what a request for objects needs; false for other requests, which every client may send.

@@ -17,7 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// readFrom reads the binding contexts of Input.From, or those of a recording.
+// readFrom reads Input.From: binding contexts, or a recording, which has some.
 func (s *simulation) readFrom() error {
 	if s.in.From == "" {
 		return nil

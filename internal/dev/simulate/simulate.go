@@ -48,7 +48,7 @@ type simulation struct {
 	hook    *hook.Hook
 	server  *memory.Server
 	watched *watch.Simulation
-	// requests answers those of the operator.
+	// requests answers the operator's requests.
 	requests http.RoundTripper
 	// permissions checks the requests of the operator; nil without a role.
 	permissions *permissions
@@ -58,9 +58,9 @@ type simulation struct {
 	// listening: a change makes events. Changes by the hook itself make none.
 	listening bool
 	waiting   []*simulatedTask
-	// changes counts those of objects.
+	// changes counts the changes of objects.
 	changes int
-	// contexts are those of Input.From, heads what the program knows of them.
+	// contexts is the text of Input.From, heads has the parts that the program reads.
 	contexts []byte
 	heads    []wire.ContextHead
 	// absent are objects of Input.Objects that exist from their Added on.
@@ -117,7 +117,7 @@ type Result struct {
 	Usage    process.Usage
 	// File is the result file of the last run.
 	File *effect.Result
-	// Recording is that of Input.From, if that is one.
+	// Recording is what Input.From names, if it is a recording.
 	Recording *recording.Recording
 	// Sent are the operations with what they need. Denied is what the role does not grant of that, and of what the bindings need: without the
 	// latter nothing was run.
@@ -166,7 +166,7 @@ func (t *simulatedTask) Rest() queue.Task {
 	return nil
 }
 
-// limit is the number of attempts: that of the input, if the hook does not limit them further.
+// limit is the number of attempts that the input permits, or fewer, if the hook limits them.
 func (t *simulatedTask) limit() int {
 	attempts := max(1, t.of.in.Attempts)
 	if p := t.Task.Policy(); p.Given && p.Limit > 0 {

@@ -67,7 +67,7 @@ func (r *reader) explain(v *schema.Violation) {
 	r.problem(at, cmp.Or(hints[named(v.Path, "")], hint), "%s", named(v.Path, problem))
 }
 
-// hints are those of keys that need more than the schema says.
+// hints are for keys that need more than the schema says.
 var hints = map[string]string{
 	"the file": "write cases: with a list of cases", "cases": "add cases: with a list of at least one case",
 	"name": "add name: with what the case shows", "review.UPDATE": "list the files of the old and the new object",

@@ -80,7 +80,7 @@ func inFull(metrics []any) []any {
 
 // Actual is what came of a case.
 type Actual struct {
-	// Exit and Error are those of the last run.
+	// Exit and Error are how the last run ended.
 	Exit  int
 	Error string
 	// Values are trees of JSON by the keys of other expectations; answers are nil without such a request.

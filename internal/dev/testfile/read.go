@@ -62,7 +62,7 @@ func (r *reader) duplicates(n *yaml.Node, path string) {
 	}
 }
 
-// items are those of a list, or a single value.
+// items returns the items of a list, or a single value.
 func items(n *yaml.Node) []*yaml.Node {
 	if n.Kind != yaml.SequenceNode {
 		return []*yaml.Node{n}

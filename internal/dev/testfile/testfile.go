@@ -20,7 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// Suffix is that of the names of test files; the hook's name, without its extension, precedes it.
+// Suffix ends the names of test files; the hook's name, without its extension, precedes it.
 const Suffix = "_test.yaml"
 
 // File is a test file.
@@ -125,7 +125,7 @@ func (r *reader) one(n *yaml.Node, at string, defaults Case) *Case {
 	form.Case = defaults
 	form.Env, form.Stubs = maps.Clone(defaults.Env), maps.Clone(defaults.Stubs)
 	triggers := slices.ContainsFunc(Triggers, func(key string) bool { return has(n, key) })
-	if triggers { // they replace that of the file
+	if triggers { // they replace the trigger of the file
 		form.Trigger = Trigger{}
 	}
 	_ = n.Decode(&form)
@@ -184,7 +184,7 @@ func (r *reader) together(n *yaml.Node, in *Input) {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// names checks those of variables and programs that are written at a path.
+// names checks the names of variables and programs that are written at a path.
 func (r *reader) names(root *yaml.Node, at string, in *Input) {
 	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
 		if key, _, found := wire.NodeAt(root, at+"env."+name); found && !variable.MatchString(name) {
