@@ -249,20 +249,6 @@ func TestFullMemory(t *testing.T) {
 	runtime.KeepAlive(written)
 }
 
-func TestSpaceComesBack(t *testing.T) {
-	dir := t.TempDir()
-	s := NewSpool(dir, 1000, 0, quiet)
-	for range 50 {
-		s.Put(make([]byte, 500))
-	}
-	eventually(t, "memory or files are left", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		n, _ := spoolFiles(t, dir)
-		return s.Memory() == 0 && s.current == nil && n == 0
-	})
-}
-
 func TestManyWriters(t *testing.T) {
 	s := testSpool(t.TempDir(), 5000, 10_000, true)
 	var writers sync.WaitGroup
