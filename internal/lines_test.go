@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70183
-	testLines    = 65343
+	productLines = 70110
+	testLines    = 65261
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3739,
 	"docs":                               136,
-	"internal/app":                       2098,
+	"internal/app":                       2080,
 	"internal/console":                   1670,
 	"internal/debug":                     6252,
 	"internal/debug/history":             770,
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1861,
 	"internal/queue":                     1924,
-	"internal/replica":                   1102,
+	"internal/replica":                   1047,
 	"internal/replica/ownership":         633,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -139,19 +138,16 @@ func (d *driver) serve(ctx context.Context) {
 		d.wake()
 	})
 	if d.opts.Shards > 0 {
-		own := d.machine.Shard()
-		d.parts.Go(func() { d.look(working, own) })
+		d.parts.Go(func() { d.look(working) })
 	}
 }
 
-// look reads the Leases of all shards once per Duration, until ctx ends. Owners do that, because the usual reason for a shard without an
-// owner is that there are fewer replicas than shards, and then none of them is a standby. The first of the owners, by their shards, notes
-// what it sees. Each ends itself if leader election has a live holder, which has to wait for it and did not: one without the permission to
-// list, as leaders of other versions may be.
-func (d *driver) look(ctx context.Context, own int) {
+// look reads the Lease of leader election once per Duration, until ctx ends. An owner ends itself if that has a live holder, which has to
+// wait for it and did not: one without the permission to list, as leaders of other versions may be.
+func (d *driver) look(ctx context.Context) {
 	ticker := time.NewTicker(d.opts.Duration)
 	defer ticker.Stop()
-	versions, led := map[string]string{}, ""
+	led := ""
 	for {
 		if lease, err := d.get(ctx, d.rules().Elected); err == nil && holder(lease) != "" {
 			if led != "" && led != lease.ResourceVersion { // a holder that died renews nothing
@@ -166,42 +162,6 @@ func (d *driver) look(ctx context.Context, own int) {
 			return
 		case <-ticker.C:
 		}
-		limited, cancel := context.WithTimeout(ctx, d.opts.RenewDeadline)
-		all, err := d.store.list(limited, d.Selector())
-		cancel()
-		if err != nil { // what keeps a replica from reading keeps it from renewing, too, which is reported
-			d.step(func() { d.vacant = nil })
-			continue
-		}
-		held := map[string]string{}
-		for i := range all {
-			if holder(&all[i]) != "" {
-				held[all[i].Name] = all[i].ResourceVersion
-			}
-		}
-		d.step(func() {
-			var vacant []bool
-			for _, name := range d.rules().Names {
-				version, has := held[name]
-				vacant = append(vacant, !has || version == versions[name]) // a live owner has renewed it meanwhile
-			}
-			if slices.Contains(vacant[:own], false) { // that owner notes it
-				d.vacant = nil
-				return
-			}
-			if d.vacant == nil {
-				d.vacant = make([]time.Time, len(vacant))
-			}
-			for shard, is := range vacant {
-				switch {
-				case !is || shard == own:
-					d.vacant[shard] = time.Time{}
-				case d.vacant[shard].IsZero():
-					d.vacant[shard] = time.Now()
-				}
-			}
-		})
-		versions = held
 	}
 }
 
@@ -307,7 +267,7 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	lease *coordinationv1.Lease, all []coordinationv1.Lease, err error) {
 	switch a.Op {
 	case ownership.List:
-		all, err = d.store.list(ctx, d.Selector())
+		all, err = d.store.list(ctx, d.selector())
 		return nil, all, err
 	case ownership.Get:
 		lease, err = d.store.get(ctx, a.Lease.Name)
@@ -351,7 +311,7 @@ func (d *driver) relabel(ctx context.Context, name string, exists error) error {
 	labelled := lease.DeepCopy()
 	metav1.SetMetaDataLabel(&labelled.ObjectMeta, ShardsLabel, d.opts.Name)
 	if _, err = d.store.update(ctx, labelled); err == nil {
-		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.Selector())
+		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.selector())
 	}
 	return cmp.Or(err, exists)
 }
@@ -413,7 +373,7 @@ func (d *driver) follow(all bool) {
 	}
 	d.mu.Unlock()
 	if all {
-		selector = d.Selector()
+		selector = d.selector()
 	}
 	watching := func(on bool) {
 		d.mu.Lock()
