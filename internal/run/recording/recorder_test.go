@@ -185,7 +185,11 @@ func TestOneRecordingAtATime(t *testing.T) {
 		k := newRecorder(t, Options{})
 		defer k.Close()
 		k.writing <- struct{}{} // a run that is being recorded
-		go k.run(&hook.Hook{Name: "failing.sh"}, "1-1", true, someContexts)
+		path := filepath.Join(t.TempDir(), "contexts")
+		if err := os.WriteFile(path, []byte(someContexts), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		go k.Keep(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-1", Contexts: path})
 		synctest.Wait()
 		k.want("")
 		<-k.writing
