@@ -39,7 +39,7 @@ func (t Type) String() string { return string(t.Kind()) }
 type Event struct {
 	Type Type
 	Hook *hook.Hook
-	// Index is that of the binding among those of its kind.
+	// Index is the place of the binding among the bindings of its kind.
 	Index int
 	// Watch is the kind of a Change.
 	Watch Watch

@@ -45,7 +45,7 @@ func KeyOf(key hook.Key, n ObjectName, text string) string {
 	return n.String()
 }
 
-// KeyText returns the key that the result of a jq key, as JSON text, stands for: that of a string, number or boolean. It is empty
+// KeyText returns the key that the result of a jq key, as JSON text, stands for: the text of a string, number or boolean. It is empty
 // for everything else.
 func KeyText(result []byte) (text string) {
 	if len(result) == 0 {

@@ -144,7 +144,7 @@ func (l *Log) Last(h *hook.Hook) Event {
 	return last[len(last)-1].event(h)
 }
 
-// All yields the events, in order, as those of a hook.
+// All yields the events, in order, with the hook that they are for.
 func (l *Log) All(h *hook.Hook) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for _, records := range l.chunks {

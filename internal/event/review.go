@@ -6,9 +6,9 @@ import "github.com/shell-operator/shell-operator/internal/hook"
 type Review struct {
 	// Event is of the type Validating, Mutating, Conversion or HTTP.
 	Event
-	// Body is the review of the API server as JSON text: that of an admission as it was sent, that of a conversion with the objects of a step.
+	// Body is the review of the API server as JSON text: of an admission as it was sent, of a conversion with the objects of a step.
 	Body []byte
-	// Step is that of a Conversion, as the binding declares it.
+	// Step is the step of a Conversion, as the binding declares it.
 	Step hook.ConversionStep
 	// Subject names what is reviewed, as `CREATE Pod demo/web-0`, for the record of the run; empty means the binding.
 	Subject string

@@ -17,7 +17,7 @@ const (
 	// segmentSize is where a segment ends and the next one begins. On a file system without holes, space returns to the disk by whole
 	// segments.
 	segmentSize = 64 << 20
-	// sparseSize is that of a segment from which single pages return to the disk.
+	// sparseSize is where a segment ends from which single pages return to the disk.
 	sparseSize = 64 << 30
 	// page is a block of common file systems.
 	page = 4 << 10
@@ -39,12 +39,12 @@ type Spool struct {
 	limit int
 	disk  int64
 	log   *slog.Logger
-	// segmentSize, sparseSize and punch are those of the package but in tests.
+	// segmentSize, sparseSize and punch are the package's, unless a test sets others.
 	segmentSize, sparseSize int64
 	punch                   func(f *os.File, at, n int64) error
 
 	mu sync.Mutex
-	// inMemory is the number of bytes that payloads hold in memory, onDisk that of the disk. They are read without the lock.
+	// inMemory is the number of bytes that payloads hold in memory, onDisk the number on the disk. They are read without the lock.
 	inMemory, onDisk atomic.Int64
 	// current is the segment that is being written; nil before the first one.
 	current *segment

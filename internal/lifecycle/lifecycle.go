@@ -1,7 +1,7 @@
 // Package lifecycle starts hooks, replaces them when their files change, and ends what belongs to them.
 //
 // Callers may rely on this:
-//   - One goroutine owns the state of all hooks: that of Run. It never blocks on a hook, the API server or a file.
+//   - One goroutine, which calls Run, owns the state of all hooks. It never blocks on a hook, the API server or a file.
 //   - Hooks start in one order, whenever they are added: onStartup, kubernetes bindings, Synchronizations, schedules.
 //   - A set of hooks is replaced as a whole. A set that is rejected changes nothing.
 //   - A hook whose configuration is equal in both sets is the same value, and is not interrupted.
@@ -118,7 +118,7 @@ type Options struct {
 
 // Lifecycle keeps the active set of hooks.
 type Lifecycle struct {
-	// hashKey is that of hash.
+	// hashKey is the secret with which hash makes keys unreadable.
 	hashKey [32]byte
 	o       Options
 	// inbox has what the owner is to do.
@@ -140,7 +140,7 @@ type Lifecycle struct {
 	// lanes are the keyed queues of the active set.
 	lanes map[string]hook.Lanes
 	leads bool
-	// shard is that of this replica; Waiting until it is taken.
+	// shard is what this replica serves; Waiting until it is taken.
 	shard shard.Shard
 	// startupDone: for the first time no hook has an onStartup run to do.
 	startupDone bool
@@ -361,7 +361,7 @@ func (l *Lifecycle) Queue(ev event.Event) {
 	l.o.Queues.Add(t.Queue(), key, t)
 }
 
-// LaneOf returns the queue and the key of the lane that an event gets now; the key of the event is that of its object.
+// LaneOf returns the queue and the key of the lane that an event gets now; the event has the key of its object.
 func (l *Lifecycle) LaneOf(ev event.Event) (queue, key string) {
 	lanes := l.view.Load().lanes[ev.Queue()]
 	if lanes.Secret && ev.Key != "" {

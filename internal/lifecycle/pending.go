@@ -12,13 +12,13 @@ import (
 // Exhausted describes a task that has no attempt left.
 type Exhausted struct {
 	Hook *hook.Hook
-	// Binding and Queue are as in log records, Key is that of the lane.
+	// Binding and Queue are as in log records, Key is the key of the lane.
 	Binding, Queue, Key string
 	Attempts, Contexts  int
 	Err                 error
 	// Parked: the contexts are kept, otherwise they were dropped.
 	Parked bool
-	// Object is set if the task is about one object. APIVersion is that of its binding, and may be empty.
+	// Object is set if the task is about one object. APIVersion is the apiVersion of its binding, and may be empty.
 	Object     *event.Object
 	APIVersion string
 }

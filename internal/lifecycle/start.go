@@ -125,7 +125,7 @@ func (l *Lifecycle) enable(x *life) {
 	l.work.Go(func() {
 		ok := l.enableBindings(ctx, x, n)
 		slow.Stop()
-		// The end of the operator may come first, but that of the hook does not matter: it has to be known that this has ended.
+		// The end of the operator may come first, but the end of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
 			x.enabling, x.failed = false, !ok && ctx.Err() == nil
 			x.listed = ok && x.pauses == pauses && (l.shard == enabledFor || !l.runs(x)) // or the shard was taken meanwhile

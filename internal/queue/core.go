@@ -457,7 +457,7 @@ func (c *core) judge(l *lane, err error) verdict {
 	return v
 }
 
-// delay is that of a policy before the next attempt.
+// delay is how long a policy waits before the next attempt.
 func (o *Options) delay(p Policy, failures int) time.Duration {
 	if p.MinDelay == 0 {
 		return o.Backoff(failures - 1)

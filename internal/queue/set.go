@@ -162,7 +162,7 @@ type Set struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue
-	// shapes are those of the queues that stay when they are empty; nil means that all stay.
+	// shapes has the queues that stay when they are empty; nil means that all stay.
 	shapes map[string]Shape
 	// paused are the queues that are paused.
 	paused map[string]bool

@@ -36,7 +36,7 @@ type State struct {
 	Lanes, Running, Delayed int
 	// Matching is the number of lanes whose keys contain the text that was searched for.
 	Matching int
-	// Phase is that of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting that a lane is in, else Idle.
+	// Phase is the phase of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting that a lane is in, else Idle.
 	// The other fields belong to the lane that is first in this phase.
 	Lane
 	// Retry is the lane whose next attempt is next. Without one, its Phase is Idle.
@@ -51,7 +51,7 @@ type Lane struct {
 	Phase Phase
 	// Since is when the phase began.
 	Since time.Time
-	// Failures and LastError are those of the head.
+	// Failures and LastError are about the head.
 	Failures  int
 	LastError string
 	// Delay is the time between the last failure and the next attempt, Left what remains of it; both are 0 unless
@@ -88,8 +88,8 @@ func (l Lane) Status() string {
 	return ""
 }
 
-// Names are those of all queues, and of those that are paused before they have had a task: the first one, if it is there, then the others,
-// sorted.
+// Names are the names of all queues, also of queues that are paused before they have had a task: the first one, if it is there, then the
+// others, sorted.
 func (s *Set) Names(first string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,7 +65,7 @@ func (l *Lease) Fence(ctx context.Context) context.Context {
 	return context.WithValue(ctx, fenceKey{}, &l.fence)
 }
 
-// Check returns an error if ctx is that of a leader whose Lease may have expired. It reads the clocks, and sends no request.
+// Check returns an error if ctx belongs to a leader whose Lease may have expired. It reads the clocks, and sends no request.
 func Check(ctx context.Context) error {
 	if f := fenceOf(ctx); f != nil {
 		return f.check()

@@ -1,4 +1,4 @@
-// Package replica decides which replica runs the hooks, or which part of their objects it serves: that of the Lease that it holds. With
+// Package replica decides which replica runs the hooks, or which part of their objects it serves: the part of the Lease that it holds. With
 // leader election there is one Lease; with shards, one for each.
 //
 // Callers may rely on this:
@@ -11,7 +11,7 @@
 //   - The Lease is released only after the work has ended, and then the next replica starts immediately.
 //   - The fields of the Lease have the meaning that they have for other leader elections.
 //
-// The rules are those of package ownership, which this one drives: it sends the requests, watches, and reads the clocks.
+// The rules are in package ownership, which this one drives: it sends the requests, watches, and reads the clocks.
 //
 // It does not use the election of client-go. That one reads the Lease only every few seconds, so a hand-over takes
 // seconds and a leader whose Lease was taken continues for ten more; it may release the Lease before the work has ended;
@@ -76,7 +76,7 @@ type Lease struct {
 	// objects are the Leases as the machine knows them, by name.
 	objects map[string]*coordinationv1.Lease
 	state   State
-	// problem is why the Lease cannot be used now; empty if it can. lastError is that of the last request for it.
+	// problem is why the Lease cannot be used now; empty if it can. lastError is the error of the last request for it.
 	problem   string
 	lastError error
 }

@@ -104,7 +104,7 @@ func ruled(lease *coordinationv1.Lease) ownership.Lease {
 type State struct {
 	// Serving: this replica leads, or serves the shard.
 	Serving bool
-	// Shard is that of the Lease of this replica; -1 if it holds none. It is 0 for leader election.
+	// Shard is the shard of the Lease that this replica holds; -1 if it holds none. It is 0 for leader election.
 	Shard int
 	// Holders are the Pods that hold the Leases, by shard; empty for none. Who serves a shard knows the other holders as of its start.
 	Holders []string

@@ -11,13 +11,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// reader reads Leases, and watches them. Errors are those of the API server.
+// reader reads Leases, and watches them. Errors come from the API server unchanged.
 type reader interface {
 	get(ctx context.Context, name string) (*coordinationv1.Lease, error)
 	// list returns the Leases with a label, as they are now.
 	list(ctx context.Context, selector string) ([]coordinationv1.Lease, error)
 	// watch calls opened, then changed with the current state and each later one, nil after a deletion. It returns when the
-	// API server ends the watch. It is about one Lease, or those of a selector.
+	// API server ends the watch. It is about one Lease, or the Leases of a selector.
 	watch(ctx context.Context, name, selector string, opened func(), changed func(name string, lease *coordinationv1.Lease)) error
 }
 

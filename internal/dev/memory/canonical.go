@@ -44,7 +44,7 @@ func goType(k schema.GroupKind) (o any, exact bool) {
 	return nil, false
 }
 
-// exact is that of the kind of the request, on a live server.
+// exact is the Go type of the kind of the request, on a live server; nil if that is not exact.
 func (q *request) exact() any {
 	if o, exact := goType(q.groupKind()); exact && q.live {
 		return o
@@ -57,7 +57,7 @@ func (q *request) groupKind() schema.GroupKind {
 }
 
 // canonical makes an object what an API server makes of it when it decodes it: fields of metadata that are not set, or unknown, are absent.
-// On a live server so are those of kinds with exact types, and they have defaults; in tests of hooks they stay as they are written.
+// On a live server so are fields of kinds with exact types, and they have defaults; in tests of hooks they stay as they are written.
 func (q *request) canonical(tree map[string]any) error {
 	converter := runtime.DefaultUnstructuredConverter
 	metadata := metadataOf(tree)
@@ -95,7 +95,7 @@ func (q *request) canonical(tree map[string]any) error {
 	return nil
 }
 
-// setDefaults sets those of an API server.
+// setDefaults sets the defaults that an API server sets.
 func setDefaults(object any) {
 	switch o := object.(type) {
 	case *corev1.Secret:

@@ -65,7 +65,7 @@ func BuiltIns() []Kind {
 	return kinds
 }
 
-// CRDKinds are the kinds that a manifest defines: those of a CRD.
+// CRDKinds are the kinds that a manifest defines, if it is a CRD.
 func CRDKinds(text []byte) (kinds []Kind) {
 	var crd struct {
 		Kind string

@@ -112,7 +112,7 @@ func failed(err error) error {
 		Message: err.Error()}}
 }
 
-// takeManagers moves the managers out of the metadata. Their time is that of everything here, if times are counted.
+// takeManagers moves the managers out of the metadata. Their time becomes moment, as of everything here, if times are counted.
 func (o *stored) takeManagers(counted bool) (found bool) {
 	metadata := metadataOf(o.tree)
 	list, found := metadata["managedFields"].([]any)

@@ -20,7 +20,7 @@ import (
 
 var _ http.Handler = (*Server)(nil)
 
-// largestBody is that of an API server.
+// largestBody is the limit of an API server.
 const largestBody = 3 << 20
 
 // ServeHTTP implements http.Handler.
@@ -78,12 +78,12 @@ type request struct {
 	at          key
 	subresource string
 	body        []byte
-	// status is that of an answer that is no error.
+	// status is the HTTP status of an answer that is no error.
 	status int
 	// emptied are the fields that the client has set to an empty map; errs are invalid fields that validation does not find.
 	emptied []string
 	errs    field.ErrorList
-	// dryRun: the request changes nothing. live is that of the Server.
+	// dryRun: the request changes nothing. live: the Server is live.
 	dryRun, live bool
 	// partial: the client prefers the metadata of objects.
 	partial  bool

@@ -142,8 +142,8 @@ func unknown(s *schema.Schema, of schema.TypeRef, value any, path string) (paths
 	return paths
 }
 
-// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. Metadata is that of all kinds. It is
-// nil without a schema, or with one that an API server rejects.
+// customType is the type of a kind by the schema of its CRD: an API server merges lists by their keys. Metadata has the type that all kinds
+// have. It is nil without a schema, or with one that an API server rejects.
 func customType(openAPI []byte) *typed.ParseableType {
 	const kindName, prefix = "kind", "io.k8s.apimachinery.pkg.apis.meta.v1."
 	var s spec.Schema

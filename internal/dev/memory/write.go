@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4" // that of an API server
+	jsonpatch "gopkg.in/evanphx/json-patch.v4" // which an API server uses
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

@@ -29,11 +29,11 @@ func (m Moment) Since(earlier Moment) time.Duration {
 // Lease is what the rules read of a Lease. Its times are by the clock of another machine, and are not read.
 type Lease struct {
 	Name string
-	// UID is that of the object, Version its resourceVersion. They are compared for equality only.
+	// UID is the uid of the object, Version its resourceVersion. They are compared for equality only.
 	UID, Version string
 	// Holder is the identity of a process; empty if none holds the Lease.
 	Holder string
-	// Division is that of the process that took it last; empty for leader election.
+	// Division is the division of the process that took it last; empty for leader election.
 	Division string
 	// Duration is how long the Lease counts after a renewal; 0 is the Config's.
 	Duration time.Duration
@@ -62,7 +62,7 @@ type Config struct {
 // Op is a kind of action.
 type Op int
 
-// Wait and End are no requests. List is that of all Leases with the label. Take and Renew write the holder and the time into the Lease,
+// Wait and End are no requests. List reads all Leases with the label. Take and Renew write the holder and the time into the Lease,
 // Clear removes its holder; they fail if it has changed since Lease.Version. Delete has Lease.UID and Lease.Version as preconditions.
 const (
 	Wait Op = iota
@@ -83,7 +83,7 @@ type Action struct {
 	Until time.Time
 }
 
-// Result is that of a request.
+// Result is how a request ended.
 type Result int
 
 // Unknown: the request was not answered, or with another error, and may have been executed.
@@ -95,7 +95,7 @@ const (
 	Unknown
 )
 
-// Answer is that of a request: the Lease of Get and of a change that was done, and those of List.
+// Answer is what a request returned: the Lease of Get and of a change that was done, and the Leases of List.
 type Answer struct {
 	Result Result
 	Lease  Lease
@@ -171,7 +171,7 @@ func (m *Machine) Phase() Phase { return m.phase }
 // Read reports whether the process has read all Leases that it needs to know, at least once.
 func (m *Machine) Read() bool { return !m.polled.IsZero() }
 
-// Shard is that of the Lease that the process holds; -1 if it holds none.
+// Shard is the shard of the Lease that the process holds; -1 if it holds none.
 func (m *Machine) Shard() int { return m.shard }
 
 // Renewed is the start of the last request that has acquired or renewed the Lease: the fence counts from here.
