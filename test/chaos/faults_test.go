@@ -163,7 +163,8 @@ func wasBroken(w *world) string {
 
 // wasExpired checks that the API server has answered 410 Gone.
 func wasExpired(w *world) string {
-	if metrics := w.page("/metrics"); !strings.Contains(metrics, `shell_operator_kubernetes_client_watch_errors_total{error_type="expired"}`) {
+	const expired = `shell_operator_kubernetes_client_watch_errors_total{error_type="expired"}`
+	if metrics := w.op.Page("/metrics"); !strings.Contains(metrics, expired) {
 		return "no watch received the error that its history is gone"
 	}
 	return ""

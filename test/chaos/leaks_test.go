@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -59,22 +56,10 @@ func (w *world) usage() (u usage) {
 	}
 	runs, _ := filepath.Glob(filepath.Join(w.tmp, "operator-*", "runs", "hook-*"))
 	u.runs = len(runs)
-	if found := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindStringSubmatch(w.page("/metrics")); found != nil {
+	if found := regexp.MustCompile(`(?m)^go_goroutines (\d+)`).FindStringSubmatch(w.op.Page("/metrics")); found != nil {
 		u.goroutines, _ = strconv.Atoi(found[1])
 	}
 	return u
-}
-
-// page reads one of the operator's pages.
-func (w *world) page(path string) string {
-	client := &http.Client{Timeout: test.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(w.op.Address() + path)
-	if err != nil {
-		return err.Error()
-	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
-	return string(text)
 }
 
 // leaks compares what an operator at rest holds with what it held when it was at rest for the first time.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func followRecords(t testing.TB, dir string, hooks []string) *records {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for e := range watcher.Events {
-			name, isRecord := cutSuffix(filepath.Base(e.Name), ".record")
+			name, isRecord := strings.CutSuffix(filepath.Base(e.Name), ".record")
 			if isRecord && slices.Contains(hooks, name) {
 				r.readMore(name)
 			}
@@ -49,13 +50,6 @@ func followRecords(t testing.TB, dir string, hooks []string) *records {
 		reading.Wait()
 	})
 	return r
-}
-
-func cutSuffix(s, suffix string) (string, bool) {
-	if filepath.Ext(s) != suffix {
-		return s, false
-	}
-	return s[:len(s)-len(suffix)], true
 }
 
 func (r *records) readMore(hook string) {

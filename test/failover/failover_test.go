@@ -3,7 +3,6 @@ package failover
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -102,8 +101,8 @@ func TestSIGTERM(t *testing.T) {
   run this there: shell-operator why hook.sh
 last run: none since the operator started, or no longer remembered
 `
-	if out, err := exec.Command(testenv.Binary(t), "why", "hook.sh", "--debug-unix-socket", b.Socket).CombinedOutput(); string(out) != why {
-		t.Errorf("why says, on the standby, %v:\n%s", err, out)
+	if got := b.Ask("why", "hook.sh"); got != why {
+		t.Errorf("why says, on the standby:\n%s", got)
 	}
 	if notes := b.Page("/readyz"); !strings.HasPrefix(notes, "ok\nstandby: \"a\" runs the hooks\n") {
 		t.Errorf("the standby's notes are %q", notes)

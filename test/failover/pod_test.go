@@ -3,7 +3,6 @@ package failover
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -73,7 +72,7 @@ func TestLeasePermissions(t *testing.T) {
 		t.Errorf("the rule is not named: %s", rule)
 	}
 	status := func() string {
-		cmd := exec.Command(testenv.Binary(t), "status", "--debug-unix-socket", op.Socket)
+		cmd := op.Command("status")
 		text, _ := cmd.CombinedOutput()
 		return fmt.Sprintf("%sexit status %d", text, cmd.ProcessState.ExitCode())
 	}
