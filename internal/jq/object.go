@@ -11,11 +11,11 @@ type Object struct {
 	// pruned is the tree as far as filters read it, full the whole tree; each is decoded when it is first needed.
 	pruned, full       any
 	hasPruned, hasFull bool
-	results            []result
+	results            []cached
 }
 
-// result caches the result of a filter: bindings with equal filters share it.
-type result struct {
+// cached is the result of a filter: bindings with equal filters share it.
+type cached struct {
 	filter *Filter
 	text   []byte
 	err    error
@@ -42,7 +42,7 @@ func (f *Filter) ApplyTo(ctx context.Context, o *Object) ([]byte, error) {
 	}
 	text, err := f.applyTo(ctx, o)
 	if ctx.Err() == nil {
-		o.results = append(o.results, result{f, text, err})
+		o.results = append(o.results, cached{f, text, err})
 	}
 	return text, err
 }

@@ -26,11 +26,11 @@ func (ownPaths) Take(h *hook.Hook) (path string, set int, release func()) {
 // hooks are the hooks of a Runner. Only runs for queues count as running: requests have deadlines of their own.
 type hooks struct {
 	mu    sync.Mutex // guards what follows, also of the states
-	known map[*hook.Hook]*state
+	known map[*hook.Hook]*hookState
 }
 
-// state is the state of one hook.
-type state struct {
+// hookState is how far one hook has come, and its runs.
+type hookState struct {
 	// limit is nil for a hook without a rate limit.
 	limit *rate.Limiter
 	// running counts the runs for queues. The first of them began at since.
@@ -44,7 +44,7 @@ type state struct {
 func (r *Runner) Add(hooks []*hook.Hook) {
 	r.hooks.mu.Lock()
 	for _, h := range hooks {
-		s := &state{}
+		s := &hookState{}
 		if h.Settings.MinInterval > 0 {
 			s.limit = rate.NewLimiter(rate.Every(h.Settings.MinInterval), max(1, h.Settings.Burst))
 		}

@@ -181,7 +181,7 @@ func New(opts Options) *Runner {
 	if opts.Tracers != nil {
 		opts.Executor = tracedExecutor{opts.Executor, opts.Tracers.Executor}
 	}
-	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*state{}}, large: make(chan struct{}, 1),
+	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*hookState{}}, large: make(chan struct{}, 1),
 		largeAnswer: make(chan struct{}, 1)}
 }
 

@@ -20,7 +20,7 @@ const loggerField = "logger"
 // jsonFormat writes one JSON object: level, logger, msg, source, the other fields, time.
 type jsonFormat struct{}
 
-func (jsonFormat) append(buf []byte, r *record) []byte {
+func (jsonFormat) append(buf []byte, r *logRecord) []byte {
 	buf = append(buf, `{"level":"`...)
 	buf = append(buf, LevelName(r.level)...)
 	buf = append(buf, '"')
@@ -86,7 +86,7 @@ func quote(buf []byte, s string) []byte {
 // textFormat writes <time> <LEVEL> logger=<name> msg='<text>' <key>='<value>' …
 type textFormat struct{ color bool }
 
-func (t textFormat) append(buf []byte, r *record) []byte {
+func (t textFormat) append(buf []byte, r *logRecord) []byte {
 	if !r.time.IsZero() {
 		buf = r.time.AppendFormat(buf, time.RFC3339)
 		buf = append(buf, ' ')

@@ -141,8 +141,8 @@ func RouteStderr(log *slog.Logger) (restore func()) {
 // klogVerbosity logs whole requests and responses. The verbosity n of klog is level -n, which is below trace.
 const klogVerbosity = 10
 
-// record is a log record with all its fields.
-type record struct {
+// logRecord is a log record with all its fields.
+type logRecord struct {
 	time   time.Time // zero: not shown
 	level  slog.Level
 	msg    string
@@ -152,7 +152,7 @@ type record struct {
 
 // format writes a record as one line.
 type format interface {
-	append(buf []byte, r *record) []byte
+	append(buf []byte, r *logRecord) []byte
 }
 
 // sink is the writer that derived loggers share.
@@ -166,7 +166,7 @@ type sink struct {
 	buf []byte
 }
 
-func (s *sink) write(r *record) error {
+func (s *sink) write(r *logRecord) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buf = s.format.append(s.buf[:0], r)
@@ -215,7 +215,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 }
 
 func (h *handler) Handle(_ context.Context, in slog.Record) error {
-	r := record{level: h.raised(in.Level), msg: in.Message, fields: h.fields}
+	r := logRecord{level: h.raised(in.Level), msg: in.Message, fields: h.fields}
 	if !h.sink.opts.NoTime {
 		r.time = h.sink.opts.now()
 	}

@@ -68,7 +68,7 @@ type Applier struct {
 	opts Options
 
 	mu   sync.Mutex
-	sets map[string]*state // by id
+	sets map[string]*setState // by id
 	// narrow are the resources whose objects in all namespaces may not be listed.
 	narrow map[schema.GroupResource]bool
 	// followers are the watches that run, unwatched the scopes whose missing permission was logged.
@@ -112,7 +112,7 @@ func New(o Options) *Applier {
 	}
 	o.Version = cmp.Or(o.Version, "v0.0.0") // KEP-3659 requires one
 	return &Applier{
-		opts: o, sets: map[string]*state{}, narrow: map[schema.GroupResource]bool{},
+		opts: o, sets: map[string]*setState{}, narrow: map[schema.GroupResource]bool{},
 		followers: map[scope]*follower{}, unwatched: map[scope]bool{}, wake: make(chan struct{}, 1),
 		failing: workqueue.NewTypedItemExponentialFailureRateLimiter[driftKey](minFailureDelay, maxFailureDelay),
 	}

@@ -80,7 +80,7 @@ func (s *session) unchanged() bool {
 		s.owner = &live{ObjectMeta: metav1.ObjectMeta{UID: types.UID(o.UID), Name: o.Name}}
 		defer func() { s.owner = nil }()
 	}
-	return !differs && s.isRemembered() && !slices.ContainsFunc(s.objects, func(o *object) bool {
+	return !differs && s.isRemembered() && !slices.ContainsFunc(s.objects, func(o *wanted) bool {
 		return !s.delivered(o, all[o.ref].version)
 	})
 }
@@ -90,7 +90,7 @@ func sameOptions(a, b *effect.ObjectSet) bool {
 }
 
 // delivered reports whether a watch has delivered all changes up to a version.
-func (s *session) delivered(o *object, version uint64) bool {
+func (s *session) delivered(o *wanted, version uint64) bool {
 	s.mu.Lock()
 	f := s.followers[scope{o.resource, ""}]
 	if f == nil {
@@ -106,7 +106,7 @@ func (s *session) delivered(o *object, version uint64) bool {
 }
 
 // stateOf returns what is known of a set, or nil.
-func (a *Applier) stateOf(id string) *state {
+func (a *Applier) stateOf(id string) *setState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.sets[id]
@@ -129,7 +129,7 @@ func absent(label, version string) *live {
 
 // observe has a member checked that differs from what the set has applied. It reports whether it is one. During a Sync it stores what was
 // delivered.
-func (a *Applier) observe(s *state, r ref, o *live) (known bool) {
+func (a *Applier) observe(s *setState, r ref, o *live) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, known := s.applied[r]
@@ -477,7 +477,7 @@ func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live
 			return err
 		}
 	}
-	o := &object{ref: c.ref, member: &effect.Member{Object: c.last.manifest}, kept: true}
+	o := &wanted{ref: c.ref, member: &effect.Member{Object: c.last.manifest}, kept: true}
 	if err := o.decode(); err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (a *Applier) spread(scopes map[scope]bool, res kube.Resource, namespaces []
 }
 
 // watchOnly makes the scopes of a set the given ones. Run starts watches that are missing; those without a set end. It requires mu.
-func (a *Applier) watchOnly(s *state, scopes map[scope]bool) {
+func (a *Applier) watchOnly(s *setState, scopes map[scope]bool) {
 	for at := range scopes {
 		f := a.followers[at]
 		if f == nil {
@@ -172,7 +172,7 @@ func (f *follower) refused() {
 	warn := !wide && !f.unwatched[f.scope]
 	f.unwatched[f.scope] = f.unwatched[f.scope] || warn
 	f.narrow[f.GroupResource()] = f.narrow[f.GroupResource()] || wide
-	var users []*state
+	var users []*setState
 	for _, s := range f.sets {
 		if s.watched[f.scope] {
 			delete(s.watched, f.scope)

@@ -43,8 +43,8 @@ func phaseOf(kind schema.GroupKind) int {
 	return 1
 }
 
-// object is a wanted member.
-type object struct {
+// wanted is a member as the hook wants it.
+type wanted struct {
 	ref
 	index  int
 	member *effect.Member
@@ -64,9 +64,9 @@ type object struct {
 	kept bool
 }
 
-func (o *object) served() bool { return o.resource.Version != "" }
+func (o *wanted) served() bool { return o.resource.Version != "" }
 
-func (o *object) decode() error {
+func (o *wanted) decode() error {
 	var tree map[string]json.RawMessage
 	err := json.Unmarshal(o.member.Object, &tree)
 	if err == nil {
@@ -114,7 +114,7 @@ func encode(secret map[string]json.RawMessage) error {
 }
 
 // manifest returns what is applied of an object. Equal sets have equal manifests.
-func (s *session) manifest(o *object) []byte {
+func (s *session) manifest(o *wanted) []byte {
 	o.labels[partOfLabel] = s.id
 	references := slices.DeleteFunc(slices.Clone(o.references), s.isOwner) // in objects from snapshots
 	if s.owns(o) {
@@ -154,7 +154,7 @@ func pinned(manifest []byte, uid types.UID, version string) []byte {
 // apply applies all objects, phase by phase.
 func (s *session) apply(ctx context.Context) error {
 	for phase := range phases {
-		var objects []*object
+		var objects []*wanted
 		for _, o := range s.objects {
 			if phaseOf(o.GroupKind) == phase {
 				objects = append(objects, o)
@@ -178,7 +178,7 @@ func (s *session) apply(ctx context.Context) error {
 }
 
 // one applies one object.
-func (s *session) one(ctx context.Context, o *object) error {
+func (s *session) one(ctx context.Context, o *wanted) error {
 	if o.err != nil {
 		return o.err
 	}
@@ -190,7 +190,7 @@ func (s *session) one(ctx context.Context, o *object) error {
 }
 
 // decide creates the object, changes it or adopts it, and decides again if another client was faster.
-func (s *session) decide(ctx context.Context, o *object) error {
+func (s *session) decide(ctx context.Context, o *wanted) error {
 	current, known := s.members[o.ref]
 	for attempt := 1; ; attempt++ {
 		var err error
@@ -247,7 +247,7 @@ func isOwned(err error) bool {
 }
 
 // create applies an object that does not exist. If it exists nevertheless, what was applied is removed again.
-func (s *session) create(ctx context.Context, o *object) error {
+func (s *session) create(ctx context.Context, o *wanted) error {
 	answer, created, err := s.send(ctx, o, "", false)
 	switch {
 	case err == nil && (created || s.meets(answer)):
@@ -271,7 +271,7 @@ func (s *session) create(ctx context.Context, o *object) error {
 }
 
 // exists returns the error for an object that another client has created.
-func (s *session) exists(ctx context.Context, o *object, current *live) error {
+func (s *session) exists(ctx context.Context, o *wanted, current *live) error {
 	if current == nil {
 		var err error
 		if current, err = s.get(ctx, o.resource, o.namespace, o.name); err != nil {
@@ -303,7 +303,7 @@ func (s *session) undo(ctx context.Context, r ref, res kube.Resource, current *l
 }
 
 // update applies a member, unless it is what was applied last.
-func (s *session) update(ctx context.Context, o *object, current *live) error {
+func (s *session) update(ctx context.Context, o *wanted, current *live) error {
 	s.state.mu.Lock()
 	last, known := s.state.applied[o.ref]
 	s.state.mu.Unlock()
@@ -330,7 +330,7 @@ func ownedHint(err error) error {
 }
 
 // adopt makes an existing object a member.
-func (s *session) adopt(ctx context.Context, o *object, current *live) error {
+func (s *session) adopt(ctx context.Context, o *wanted, current *live) error {
 	owner := types.UID("")
 	if s.owner != nil {
 		owner = s.owner.UID
@@ -347,7 +347,7 @@ func (s *session) adopt(ctx context.Context, o *object, current *live) error {
 }
 
 // send applies an object and stores what came of it. An empty uid is that of an object that does not exist.
-func (s *session) send(ctx context.Context, o *object, uid types.UID, force bool) (answer *live, created bool, err error) {
+func (s *session) send(ctx context.Context, o *wanted, uid types.UID, force bool) (answer *live, created bool, err error) {
 	manifest := s.manifest(o)
 	body, version := withUID(manifest, uid), ""
 	var written func(before, after string)
@@ -478,7 +478,7 @@ const crdTimeout = time.Minute
 
 // resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is
 // established.
-func (s *session) resolveDefined(ctx context.Context, objects []*object) {
+func (s *session) resolveDefined(ctx context.Context, objects []*wanted) {
 	ctx, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	pause := 20 * time.Millisecond

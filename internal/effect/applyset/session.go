@@ -29,7 +29,7 @@ type session struct {
 	hook  string
 	set   *effect.ObjectSet
 	needs func(namespace string, rules ...kube.Rule)
-	state *state
+	state *setState
 	log   *slog.Logger
 
 	// ownerKind is the resource of the owner; owner is nil if there is none, or none any more.
@@ -39,7 +39,7 @@ type session struct {
 	shrinks bool
 	parent  *parent
 
-	objects []*object
+	objects []*wanted
 	wanted  map[ref]bool
 	// resources are those of kinds that are recorded or wanted.
 	resources map[schema.GroupKind]kube.Resource
@@ -220,7 +220,7 @@ func (s *session) isRemembered() bool {
 	complete := base != nil && s.state.complete && len(all) == len(s.objects) && sameOptions(s.set, base.set) &&
 		(s.owner == nil || string(s.owner.UID) == base.set.Owner.UID)
 	s.state.mu.Unlock()
-	return complete && !slices.ContainsFunc(s.objects, func(o *object) bool {
+	return complete && !slices.ContainsFunc(s.objects, func(o *wanted) bool {
 		last, known := all[o.ref]
 		o.kept = last.kept
 		return !known || o.err != nil || !bytes.Equal(last.manifest, s.manifest(o))
@@ -379,7 +379,7 @@ func (s *session) readMembers(ctx context.Context, recorded places) error {
 			var err error
 			res, err = s.opts.Resolver.ResolveGroup(ctx, kind)
 			if errors.As(err, new(*kube.UnknownKindError)) {
-				if !slices.ContainsFunc(s.objects, func(o *object) bool { return o.GroupKind == kind }) {
+				if !slices.ContainsFunc(s.objects, func(o *wanted) bool { return o.GroupKind == kind }) {
 					delete(recorded, kind)
 				}
 				continue
@@ -463,7 +463,7 @@ func (s *session) readRelabelled(ctx context.Context) error {
 }
 
 // owns reports whether an object gets a reference to the owner.
-func (s *session) owns(o *object) bool {
+func (s *session) owns(o *wanted) bool {
 	return s.owner != nil && (!s.ownerKind.Namespaced || o.namespace == s.set.Owner.Namespace) && !o.kept && !s.keeps(o.ref, o.annotations)
 }
 
@@ -491,7 +491,7 @@ func (s *session) plan(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("objects[%d]: %w", i, err))
 			continue
 		}
-		o := &object{index: i, member: m, ref: ref{GroupKind: gv.WithKind(m.Kind).GroupKind(), name: m.Name}}
+		o := &wanted{index: i, member: m, ref: ref{GroupKind: gv.WithKind(m.Kind).GroupKind(), name: m.Name}}
 		o.resource, o.err = s.opts.Resolver.Resolve(ctx, m.APIVersion, m.Kind)
 		if namespaced, defined := scopes[o.GroupKind]; defined && errors.As(o.err, new(*kube.UnknownKindError)) {
 			o.resource, o.err = kube.Resource{Kind: m.Kind, Namespaced: namespaced}, nil

@@ -174,7 +174,7 @@ func (a *Applier) Show(ctx context.Context, log *slog.Logger, id string) ([]Memb
 	s.state = a.sets[s.id]
 	a.mu.Unlock()
 	if s.state == nil {
-		s.state = &state{}
+		s.state = &setState{}
 	}
 	_, err = s.read(ctx)
 	if err = errors.Join(append([]error{err}, s.incomplete...)...); err != nil {

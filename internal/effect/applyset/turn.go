@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// state is what a process knows of a set.
-type state struct {
+// setState is what a process knows of a set.
+type setState struct {
 	names
 	// turn holds one value while a Sync, a move or a check of the set runs.
 	turn chan struct{}
@@ -40,8 +40,8 @@ type state struct {
 	postponed map[ref]bool
 }
 
-func newState(n names) *state {
-	return &state{names: n, turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}, postponed: map[ref]bool{}}
+func newState(n names) *setState {
+	return &setState{names: n, turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}, postponed: map[ref]bool{}}
 }
 
 // sighting is an object as a watch has delivered it.
@@ -85,7 +85,7 @@ func (s *session) begin(ctx context.Context) (release func(), err error) {
 }
 
 // tryBegin begins a check, or returns nil: then it is repeated after what runs now.
-func (a *Applier) tryBegin(item driftKey) (*state, func()) {
+func (a *Applier) tryBegin(item driftKey) (*setState, func()) {
 	a.mu.Lock()
 	s := a.sets[item.id]
 	if s == nil {
@@ -111,7 +111,7 @@ func (a *Applier) tryBegin(item driftKey) (*state, func()) {
 }
 
 // end ends a turn, and has checked what was delivered meanwhile.
-func (a *Applier) end(s *state) {
+func (a *Applier) end(s *setState) {
 	s.mu.Lock()
 	var checks []ref
 	for r, is := range s.seen {
@@ -135,7 +135,7 @@ func (a *Applier) end(s *state) {
 }
 
 // leave forgets a set that has no members.
-func (a *Applier) leave(s *state) {
+func (a *Applier) leave(s *setState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.users--
@@ -143,7 +143,7 @@ func (a *Applier) leave(s *state) {
 }
 
 // forget requires mu.
-func (a *Applier) forget(s *state) {
+func (a *Applier) forget(s *setState) {
 	s.mu.Lock()
 	empty := len(s.places) == 0
 	s.mu.Unlock()
@@ -154,14 +154,14 @@ func (a *Applier) forget(s *state) {
 }
 
 // lose forgets what this process has applied.
-func (s *state) lose() {
+func (s *setState) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.baseline, s.applied, s.restores, s.complete = nil, map[ref]applied{}, map[ref]*restores{}, false
 }
 
 // drop ends the comparison and the watches of a set. Its members may stay.
-func (a *Applier) drop(s *state) {
+func (a *Applier) drop(s *setState) {
 	s.lose()
 	s.mu.Lock()
 	s.places = places{}
@@ -185,10 +185,10 @@ func (a *Applier) Drop(of func(hook string) bool) {
 }
 
 // states returns all sets that are kept.
-func (a *Applier) states() []*state {
+func (a *Applier) states() []*setState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := make([]*state, 0, len(a.sets))
+	all := make([]*setState, 0, len(a.sets))
 	for _, s := range a.sets {
 		all = append(all, s)
 	}

@@ -71,7 +71,7 @@ func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev
 	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events.has(it.object) {
 		return ev, false
 	}
-	e := entry{it.object, it.filtered, m.keys[it.object.key]}
+	e := digested{it.object, it.filtered, m.keys[it.object.key]}
 	return event.Event{Type: event.Change, Hook: h, Index: index, Object: m.contents(e, inMemory), Key: m.laneKey(m.resource.Group, e)}, true
 }
 

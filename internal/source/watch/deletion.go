@@ -13,7 +13,7 @@ type deletions struct {
 	// fates are by uid.
 	fates map[string]fate
 	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
-	left []entry
+	left []digested
 	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is
 	// why that has failed.
 	known   map[string]bool
@@ -40,7 +40,7 @@ func (d *deletions) meet(uid string) {
 }
 
 // lostFinalizer notes that a finalizer has been removed; last is the object then, if it is known.
-func (m *monitor) lostFinalizer(r request, last *object) {
+func (m *monitor) lostFinalizer(r finalizerChange, last *object) {
 	g := m.gate
 	if delete(g.fates, r.uid); last != nil {
 		g.floors[r.key] = floor{r.uid, version(last.resourceVersion)}
@@ -52,7 +52,7 @@ func (m *monitor) lostFinalizer(r request, last *object) {
 
 // startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when
 // the Synchronization has been delivered; others are not.
-func (m *monitor) startsDeleting(watch event.Watch, e entry) {
+func (m *monitor) startsDeleting(watch event.Watch, e digested) {
 	g, o := m.gate, e.object
 	switch {
 	case !o.has(g.name):
@@ -65,7 +65,7 @@ func (m *monitor) startsDeleting(watch event.Watch, e entry) {
 		m.undelivered(watch, e, "finalizers are not set")
 	default:
 		g.fates[o.uid] = requested
-		m.fired = append(m.fired, fired{watch: event.Deleting, entry: e, release: true})
+		m.fired = append(m.fired, fired{watch: event.Deleting, digested: e, release: true})
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *monitor) deliverDeleting(o event.Object) {
 			return
 		}
 		delete(g.fates, o.UID)
-		m.fire(event.Modified, entry{it.object, it.filtered, m.keys[key]})
+		m.fire(event.Modified, digested{it.object, it.filtered, m.keys[key]})
 	})
 }
 
@@ -96,7 +96,7 @@ func (d *deletions) forget(uid string) {
 }
 
 // fireLeft delivers that an object is gone, or has left the selectors of the binding with its finalizer.
-func (m *monitor) fireLeft(e entry) {
+func (m *monitor) fireLeft(e digested) {
 	g, n, uid := m.gate, len(m.fired), e.object.uid
 	before := g.fates[uid]
 	if before == kept {
@@ -112,7 +112,7 @@ func (m *monitor) fireLeft(e entry) {
 }
 
 // dropFinalized decides about an item that is dropped. It returns false if that is an event like any other.
-func (m *monitor) dropFinalized(it item, e entry) bool {
+func (m *monitor) dropFinalized(it item, e digested) bool {
 	g, uid := m.gate, it.object.uid
 	switch {
 	case !g.closed() || m.phase >= muted:
@@ -121,7 +121,7 @@ func (m *monitor) dropFinalized(it item, e entry) bool {
 		delete(g.fates, uid)
 		return false
 	case m.phase != open: // it may come back and leave again: one Deleted reports it
-		g.left = append(slices.DeleteFunc(g.left, func(e entry) bool { return e.object.uid == uid }), e)
+		g.left = append(slices.DeleteFunc(g.left, func(e digested) bool { return e.object.uid == uid }), e)
 	default:
 		m.fireLeft(e)
 	}
@@ -136,7 +136,7 @@ func (m *monitor) fireDelayed() {
 	}
 	m.items.Scan(func(key string, it item) bool {
 		if it.object.terminating() {
-			m.fire(event.Modified, entry{it.object, it.filtered, m.keys[key]})
+			m.fire(event.Modified, digested{it.object, it.filtered, m.keys[key]})
 		}
 		return true
 	})

@@ -18,12 +18,12 @@ type arrival struct {
 	// subs are the consumers, results what their filters returned; nil when none has a filter. Filters whose result is not done still
 	// have to run, on text.
 	subs    []*subscription
-	results []result
+	results []filtered
 	text    []byte
 }
 
-// result is what the filters of one consumer returned for an object.
-type result struct {
+// filtered is what the filters of one consumer returned for an object.
+type filtered struct {
 	// filtered is the result of jqFilter, key the text of a jq key.
 	filtered []byte
 	key      string
@@ -31,9 +31,9 @@ type result struct {
 }
 
 // result returns what the filters of the i-th consumer returned.
-func (a *arrival) result(i int) result {
+func (a *arrival) result(i int) filtered {
 	if a.results == nil {
-		return result{}
+		return filtered{}
 	}
 	return a.results[i]
 }
@@ -47,7 +47,7 @@ type digester struct {
 	// scratch is the JSON of an object that is not kept, batch the text of the last batch.
 	scratch, batch []byte
 	decoder        jq.Decoder
-	turn           turn
+	turn           deadline
 	// reads is what the filters of readers read of an object.
 	reads   *jq.Need
 	readers []*subscription
@@ -98,14 +98,14 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 	}
 	content := d.decoder.Object(text, d.reads)
 	defer content.Close()
-	a.results, all = make([]result, len(a.subs)), true
+	a.results, all = make([]filtered, len(a.subs)), true
 	for i, sub := range a.subs {
 		switch {
 		case len(sub.programs()) == 0 || sub.gone.Load() || !sub.wants(a.object):
 		case sub.isSlow():
 			all = false
 		default:
-			d.turn = turn{d.ctx, time.Now()}
+			d.turn = deadline{d.ctx, time.Now()}
 			a.results[i] = sub.filter(&d.turn, a.object, content)
 			// One function of jq cannot be interrupted, so a filter may have ended much later.
 			if !a.results[i].done || time.Since(d.turn.began) > 5*filterTurn {

@@ -47,7 +47,7 @@ type arrivals struct {
 	at chan time.Time
 }
 
-func (a *arrivals) change(*subscription, entry) { a.at <- time.Now() }
+func (a *arrivals) change(*subscription, digested) { a.at <- time.Now() }
 
 // The API server ends the watches of a kind when its CRD changes. What it would have delivered arrives without the back-off of a failure.
 func TestEndedWatch(t *testing.T) {

@@ -173,11 +173,11 @@ func (m *monitor) readLeft(ctx context.Context, o kube.Finalized, again bool) er
 }
 
 // digest makes an entry of the object in an answer.
-func (m *monitor) digest(ctx context.Context, text []byte) (entry, error) {
+func (m *monitor) digest(ctx context.Context, text []byte) (digested, error) {
 	text = bytes.TrimSpace(text) // an answer ends with a newline
 	o, layout, err := newIndexer(m.keepManagedFields).scan(text)
 	if err != nil {
-		return entry{}, err
+		return digested{}, err
 	}
 	o.lifetime, o.json = readLifetime(text), layout.appendTo(nil, text)
 	var decoder jq.Decoder
@@ -185,9 +185,9 @@ func (m *monitor) digest(ctx context.Context, text []byte) (entry, error) {
 	defer content.Close()
 	r := m.filter(ctx, o, content)
 	if !r.done {
-		return entry{}, ctx.Err()
+		return digested{}, ctx.Err()
 	}
-	return entry{o, r.filtered, r.key}, nil
+	return digested{o, r.filtered, r.key}, nil
 }
 
 // leaver describes the object of an event, which has left.

@@ -19,11 +19,11 @@ type follower struct {
 
 var _ consumer = (*follower)(nil)
 
-func (f *follower) programs() []*jq.Filter                             { return nil }
-func (f *follower) needs() (json, lifetime bool)                       { return false, false }
-func (f *follower) filter(context.Context, *object, *jq.Object) result { return result{} }
+func (f *follower) programs() []*jq.Filter                               { return nil }
+func (f *follower) needs() (json, lifetime bool)                         { return false, false }
+func (f *follower) filter(context.Context, *object, *jq.Object) filtered { return filtered{} }
 
-func (f *follower) replace(sub *subscription, entries []entry) {
+func (f *follower) replace(sub *subscription, entries []digested) {
 	selected := map[string]bool{}
 	for _, e := range entries {
 		selected[e.object.name] = true
@@ -38,8 +38,8 @@ func (f *follower) replace(sub *subscription, entries []entry) {
 	f.monitor.update(func() { f.monitor.arrived(sub) })
 }
 
-func (f *follower) change(_ *subscription, e entry)   { f.add(e.object.name) }
-func (f *follower) remove(_ *subscription, o *object) { f.drop(o.name) }
+func (f *follower) change(_ *subscription, e digested) { f.add(e.object.name) }
+func (f *follower) remove(_ *subscription, o *object)  { f.drop(o.name) }
 
 func (f *follower) answered(sub *subscription, verb string, err error) {
 	f.monitor.answered(sub, verb, err)

@@ -36,7 +36,7 @@ type gate struct {
 	phase gatePhase
 	// lacking are the objects that wait, by key. removals are the removals that have not succeeded.
 	lacking  map[string]*change
-	removals map[request]*change
+	removals map[finalizerChange]*change
 	// awaited is the number of objects of the initial list that the end of gateStarting waits for; settled is closed then.
 	awaited int
 	settled chan struct{}
@@ -69,17 +69,17 @@ const (
 
 func (g *gate) closed() bool { return g.phase == gateStarting || g.phase == gateClosed }
 
-// request identifies a change of an object's finalizers.
-type request struct {
+// finalizerChange identifies a change of an object's finalizers.
+type finalizerChange struct {
 	key, uid string
 	remove   bool
 }
 
-type requests = workqueue.TypedRateLimitingInterface[request]
+type requests = workqueue.TypedRateLimitingInterface[finalizerChange]
 
 // change adds or removes the finalizer of an object.
 type change struct {
-	request
+	finalizerChange
 	object kube.Finalized
 	// err is the last failure.
 	err string
@@ -111,14 +111,15 @@ const (
 
 func newGate(name string) *gate {
 	return &gate{
-		name: name, idle: make(chan struct{}), settled: make(chan struct{}), lacking: map[string]*change{}, removals: map[request]*change{},
-		floors: map[string]floor{}, deletions: deletions{fates: map[string]fate{}},
+		name: name, idle: make(chan struct{}), settled: make(chan struct{}), lacking: map[string]*change{},
+		removals: map[finalizerChange]*change{},
+		floors:   map[string]floor{}, deletions: deletions{fates: map[string]fate{}},
 	}
 }
 
 // newRequests returns a queue with a goroutine, which ShutDown ends.
 func newRequests() requests {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[request](minFinalizerDelay,
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[finalizerChange](minFinalizerDelay,
 		maxFinalizerDelay))
 }
 
@@ -183,16 +184,16 @@ func (m *monitor) lack(sub *subscription, o *object, delay time.Duration) *chang
 		l.sub, l.object.Finalizers = sub, o.finalizers()
 		if l.added { // and lost again
 			l.added = false
-			g.todo.Add(l.request)
+			g.todo.Add(l.finalizerChange)
 		}
 		return l
 	default:
 		m.dismiss(l)
 	}
 	g.meet(o.uid)
-	l = &change{request: request{key: o.key, uid: o.uid}, sub: sub, object: g.finalized(o), since: version(o.resourceVersion)}
+	l = &change{finalizerChange: finalizerChange{key: o.key, uid: o.uid}, sub: sub, object: g.finalized(o), since: version(o.resourceVersion)}
 	g.lacking[o.key] = l
-	g.todo.AddAfter(l.request, delay)
+	g.todo.AddAfter(l.finalizerChange, delay)
 	return l
 }
 
@@ -311,7 +312,7 @@ func (m *monitor) serve(ctx context.Context) {
 }
 
 // transmit sends a request, if it is due still, and handles its answer.
-func (m *monitor) transmit(ctx context.Context, r request) {
+func (m *monitor) transmit(ctx context.Context, r finalizerChange) {
 	g := m.gate
 	m.mu.Lock()
 	c, pause := m.due(r), time.Until(g.paused)
@@ -336,11 +337,11 @@ func (m *monitor) transmit(ctx context.Context, r request) {
 }
 
 // due returns the change of a request, or nil if it is not needed any more.
-func (m *monitor) due(r request) *change {
+func (m *monitor) due(r finalizerChange) *change {
 	if r.remove {
 		return m.gate.removals[r]
 	}
-	if c := m.gate.lacking[r.key]; c != nil && c.request == r && !c.added && m.phase != ended {
+	if c := m.gate.lacking[r.key]; c != nil && c.finalizerChange == r && !c.added && m.phase != ended {
 		return c
 	}
 	return nil
@@ -360,7 +361,7 @@ func (m *monitor) answeredAdd(c *change, err error) {
 	case g.lacking[c.key] != c: // the watch was faster
 	case err == nil:
 		c.added, c.err = true, ""
-		g.todo.Forget(c.request)
+		g.todo.Forget(c.finalizerChange)
 	case apierrors.IsNotFound(err): // the watch reports the deletion
 		g.settle(c)
 	case kube.IsPermissionMissing(err):
@@ -369,10 +370,10 @@ func (m *monitor) answeredAdd(c *change, err error) {
 			m.logLater(slog.LevelError, "Cannot add the finalizer, objects are not delivered until then", "error", c.err)
 		}
 		g.paused = time.Now().Add(forbiddenDelay)
-		g.todo.AddAfter(c.request, forbiddenDelay)
+		g.todo.AddAfter(c.finalizerChange, forbiddenDelay)
 	default:
 		m.failed(c, "Cannot add the finalizer, the object is not delivered until then", err.Error())
-		g.todo.AddRateLimited(c.request)
+		g.todo.AddRateLimited(c.finalizerChange)
 		if c.awaited { // it is left out of the Synchronization, and Added later
 			m.items.Delete(c.key)
 			delete(m.keys, c.key)
@@ -402,9 +403,9 @@ func (g *gate) missing(problem string, c *change) string {
 // requestRemoval removes the finalizer of an object in the background.
 func (m *monitor) requestRemoval(o kube.Finalized) { m.gate.todo.Add(m.gate.removal(o)) }
 
-func (g *gate) removal(o kube.Finalized) request {
-	r := request{key: objectKey(o.Namespace, o.Name), uid: o.UID, remove: true}
-	g.removals[r] = &change{request: r, object: o}
+func (g *gate) removal(o kube.Finalized) finalizerChange {
+	r := finalizerChange{key: objectKey(o.Namespace, o.Name), uid: o.UID, remove: true}
+	g.removals[r] = &change{finalizerChange: r, object: o}
 	return r
 }
 
@@ -421,19 +422,19 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 			if err == nil {
 				m.logLater(slog.LevelInfo, "Finalizer removed", "finalizer", g.name, "namespace", c.object.Namespace, "name", c.object.Name)
 			}
-			delete(g.removals, c.request)
+			delete(g.removals, c.finalizerChange)
 			if g.todo != nil { // a user may release an object on a standby, too
-				g.todo.Forget(c.request)
+				g.todo.Forget(c.finalizerChange)
 			}
-			m.lostFinalizer(c.request, last)
+			m.lostFinalizer(c.finalizerChange, last)
 		case m.phase == ended:
-			delete(g.removals, c.request)
+			delete(g.removals, c.finalizerChange)
 		case kube.IsPermissionMissing(err):
 			m.failed(c, "Cannot remove the finalizer", g.missing("no permission to remove the finalizer", c))
-			g.todo.AddAfter(c.request, forbiddenDelay)
+			g.todo.AddAfter(c.finalizerChange, forbiddenDelay)
 		default:
 			m.failed(c, "Cannot remove the finalizer", err.Error())
-			g.todo.AddRateLimited(c.request)
+			g.todo.AddRateLimited(c.finalizerChange)
 		}
 	})
 }

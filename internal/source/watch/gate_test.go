@@ -33,7 +33,7 @@ func TestLogsWithoutLock(t *testing.T) {
 		errors.New("the webhook denied it")
 	for _, err := range []error{missing, other, nil} {
 		m.update(func() { m.answeredAdd(m.lack(&subscription{consumer: m}, o, 0), err) })
-		c := &change{request: request{key: o.key, remove: true}}
+		c := &change{finalizerChange: finalizerChange{key: o.key, remove: true}}
 		m.answeredRemoval(c, w.text("x/a#1:t").json, err)
 	}
 	if records != 4 {

@@ -130,7 +130,7 @@ type requestKey struct {
 // fired is an event, or the reason why it is not delivered.
 type fired struct {
 	watch event.Watch
-	entry
+	digested
 	initial     bool
 	undelivered string
 	// release: a successful run removes the finalizer.
@@ -169,7 +169,7 @@ var null = []byte("null")
 
 func isFailure(filtered []byte) bool { return len(filtered) > 0 && &filtered[0] == &null[0] }
 
-func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r result) {
+func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r filtered) {
 	if m.program != nil {
 		if r.filtered = m.applyFilter(ctx, o, content); r.filtered == nil {
 			return r
@@ -181,7 +181,7 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r 
 		case err == nil:
 			r.key = event.KeyText(text)
 		case ctx.Err() != nil:
-			return result{}
+			return filtered{}
 		default:
 			m.keyFailed(o, err)
 		}
@@ -301,8 +301,8 @@ func (m *monitor) logLater(level slog.Level, message string, args ...any) {
 	m.records = append(m.records, func() { m.log.Log(context.Background(), level, message, args...) })
 }
 
-func (m *monitor) replace(sub *subscription, entries []entry) {
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.object.key, b.object.key) })
+func (m *monitor) replace(sub *subscription, entries []digested) {
+	slices.SortFunc(entries, func(a, b digested) int { return cmp.Compare(a.object.key, b.object.key) })
 	m.update(func() {
 		if !m.subs[sub] {
 			return
@@ -323,7 +323,7 @@ func (m *monitor) replace(sub *subscription, entries []entry) {
 	})
 }
 
-func (m *monitor) change(sub *subscription, e entry) {
+func (m *monitor) change(sub *subscription, e digested) {
 	defer m.handled(time.Now())
 	m.update(func() {
 		if m.subs[sub] {
@@ -375,7 +375,7 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 }
 
 // put stores an entry and fires the event that follows from the comparison with the stored one.
-func (m *monitor) put(sub *subscription, e entry) {
+func (m *monitor) put(sub *subscription, e digested) {
 	old, had := m.items.Get(e.object.key)
 	if m.gates(e.object) && !m.admit(sub, e.object, old, had) {
 		return
@@ -452,7 +452,7 @@ func (m *monitor) drop(it item, last *object) {
 	}
 	m.gone = append(m.gone, last)
 	m.count(Changes{Deleted: 1})
-	e := entry{last, it.filtered, m.keys[it.object.key]}
+	e := digested{last, it.filtered, m.keys[it.object.key]}
 	switch {
 	case it.unannounced:
 		m.gate.forget(it.object.uid)
@@ -465,7 +465,7 @@ func (m *monitor) drop(it item, last *object) {
 }
 
 // fire makes an event, if the binding wants it.
-func (m *monitor) fire(watch event.Watch, e entry) {
+func (m *monitor) fire(watch event.Watch, e digested) {
 	b := m.binding
 	switch {
 	case m.phase >= muted:
@@ -482,13 +482,13 @@ func (m *monitor) fire(watch event.Watch, e entry) {
 	case watch == event.Added && !b.Added || watch == event.Modified && !b.Modified || watch == event.Deleted && !b.Deleted:
 		m.undelivered(watch, e, "executeHookOnEvent does not include its type")
 	default:
-		m.fired = append(m.fired, fired{watch: watch, entry: e})
+		m.fired = append(m.fired, fired{watch: watch, digested: e})
 	}
 }
 
-func (m *monitor) undelivered(watch event.Watch, e entry, reason string) {
+func (m *monitor) undelivered(watch event.Watch, e digested, reason string) {
 	if !m.quiet && (m.excluded != nil || m.log.Enabled(context.Background(), slog.LevelDebug)) {
-		m.fired = append(m.fired, fired{watch: watch, entry: e, undelivered: reason})
+		m.fired = append(m.fired, fired{watch: watch, digested: e, undelivered: reason})
 	}
 }
 
@@ -533,7 +533,7 @@ func (m *monitor) event(f fired) event.Event {
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
 	}
-	ev.Object, ev.Key = m.contents(f.entry, m.sink.Keep), m.laneKey(m.group(), f.entry)
+	ev.Object, ev.Key = m.contents(f.digested, m.sink.Keep), m.laneKey(m.group(), f.digested)
 	if f.release {
 		ev.Object.UID = o.uid
 	}
@@ -541,7 +541,7 @@ func (m *monitor) event(f fired) event.Event {
 }
 
 // contents is what the binding keeps of an object.
-func (m *monitor) contents(e entry, keep func([]byte) event.Payload) event.Object {
+func (m *monitor) contents(e digested, keep func([]byte) event.Payload) event.Object {
 	o := event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind}
 	if m.binding.KeepFullObjects {
 		o.Full = keep(e.object.json)
@@ -555,7 +555,7 @@ func (m *monitor) contents(e entry, keep func([]byte) event.Payload) event.Objec
 func inMemory(text []byte) event.Payload { return event.Memory(text) }
 
 // laneKey is the key of an object in the binding's queue; empty if that is not keyed.
-func (m *monitor) laneKey(group string, e entry) string {
+func (m *monitor) laneKey(group string, e digested) string {
 	lanes, o := m.binding.Lanes, e.object
 	if !lanes.Keyed() {
 		return ""
@@ -643,7 +643,7 @@ func (m *monitor) announce() {
 			m.held, m.phase = event.Log{}, open
 		}
 		m.items.Scan(func(_ string, it item) bool {
-			m.fire(event.Added, entry{it.object, it.filtered, m.keys[it.object.key]})
+			m.fire(event.Added, digested{it.object, it.filtered, m.keys[it.object.key]})
 			return true
 		})
 		for i := range m.fired {

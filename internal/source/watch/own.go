@@ -32,7 +32,7 @@ type ownChange struct {
 
 // waitingChange is a change of an object that had this resource version and generation before.
 type waitingChange struct {
-	entry
+	digested
 	before, generation string
 }
 
@@ -72,7 +72,7 @@ func (c *ownChanges) settle(current string) (done bool) {
 }
 
 // modified fires Modified for a change, unless it is our own; one that may be is delayed. It requires mu.
-func (m *monitor) modified(before *object, e entry) {
+func (m *monitor) modified(before *object, e digested) {
 	w := waitingChange{e, before.resourceVersion, before.generation()}
 	own := m.own[e.object.key]
 	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(w.before, e.object.resourceVersion) {
@@ -99,10 +99,10 @@ func (m *monitor) decide(own *ownChanges, w waitingChange) {
 		m.unseen[w.object.key] = w.generation
 	}
 	if isOwn {
-		m.undelivered(event.Modified, w.entry, ownReason)
+		m.undelivered(event.Modified, w.digested, ownReason)
 		return
 	}
-	m.fire(event.Modified, w.entry)
+	m.fire(event.Modified, w.digested)
 }
 
 // settleOwn is called for each version of an object. It requires mu.

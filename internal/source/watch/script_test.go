@@ -66,11 +66,10 @@ import (
 //	removed B OBJECT        the answer to the request to remove it
 //	release B WATCH OBJECT  a run with this event has succeeded; the finalizer is removed in version 50
 //
-// An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each mention, or that of
-// OBJECT@VERSION. Its uid is that of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted, NAME+g3 has generation 3. The text is its field .text, which the
-// filter of a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which narrow the stream,
-// events=Added,Deleted, slim (no full objects), conditions, key=KEY of the
-// queue, group and standby.
+// An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each mention, or the one of
+// OBJECT@VERSION, and the uid of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted, NAME+g3 has generation 3. The text is its
+// field .text, which the filter of a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which
+// narrow the stream, events=Added,Deleted, slim (no full objects), conditions, key=KEY of the queue, group and standby.
 //
 // Events show the version of the full object, if it is kept, the result of the filter, if there is one, and the key.
 func TestScripts(t *testing.T) {
@@ -296,12 +295,14 @@ func (b *staged) send() {
 }
 
 // undelayed is a queue without delays.
-type undelayed struct{ *workqueue.Typed[request] }
+type undelayed struct {
+	*workqueue.Typed[finalizerChange]
+}
 
-func (q undelayed) AddAfter(r request, _ time.Duration) { q.Add(r) }
-func (q undelayed) AddRateLimited(r request)            { q.Add(r) }
-func (undelayed) Forget(request)                        {}
-func (undelayed) NumRequeues(request) int               { return 0 }
+func (q undelayed) AddAfter(r finalizerChange, _ time.Duration) { q.Add(r) }
+func (q undelayed) AddRateLimited(r finalizerChange)            { q.Add(r) }
+func (undelayed) Forget(finalizerChange)                        {}
+func (undelayed) NumRequeues(finalizerChange) int               { return 0 }
 
 // answered takes the request about an object.
 func (b *staged) answered(key string) *change {
@@ -335,7 +336,7 @@ func (w *stage) feed(name string) *stagedFeed {
 }
 
 func (w *stage) binding(name string, options []string) *staged {
-	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[request]()},
+	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[finalizerChange]()},
 		sent: map[string]*change{}}
 	h := &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 1)}
 	k := &h.Kubernetes[0]

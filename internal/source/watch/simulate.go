@@ -117,7 +117,7 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 			return err
 		}
 		if b.monitor.gate != nil {
-			b.monitor.closeGate(immediate{workqueue.NewTyped[request]()})
+			b.monitor.closeGate(immediate{workqueue.NewTyped[finalizerChange]()})
 			b.finalize(ctx)
 		}
 	}
@@ -128,13 +128,15 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 func (s *Simulation) Installed(h *hook.Hook, index int) bool { return s.monitor(h, index) != nil }
 
 // immediate is a queue of requests without a goroutine. One that has failed is not repeated, the finalizer is regained without a delay.
-type immediate struct{ *workqueue.Typed[request] }
+type immediate struct {
+	*workqueue.Typed[finalizerChange]
+}
 
-func (immediate) AddRateLimited(request)  {}
-func (immediate) Forget(request)          {}
-func (immediate) NumRequeues(request) int { return 0 }
+func (immediate) AddRateLimited(finalizerChange)  {}
+func (immediate) Forget(finalizerChange)          {}
+func (immediate) NumRequeues(finalizerChange) int { return 0 }
 
-func (q immediate) AddAfter(r request, delay time.Duration) {
+func (q immediate) AddAfter(r finalizerChange, delay time.Duration) {
 	if delay == 0 || delay == regainDelay {
 		q.Add(r)
 	}

@@ -160,7 +160,7 @@ func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
 		s.Lacking = m.gate.lacking[key] != nil
 	}
 	if m.binding.Group == "" && (sees || m.binding.Lanes.Key.Filter() == "") {
-		s.Key = m.laneKey(m.resource.Group, entry{object: o, key: m.keys[key]})
+		s.Key = m.laneKey(m.resource.Group, digested{object: o, key: m.keys[key]})
 	}
 	return s
 }

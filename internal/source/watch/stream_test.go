@@ -29,12 +29,12 @@ func (e *eye) programs() (filters []*jq.Filter) {
 	}
 	return filters
 }
-func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) result {
+func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) filtered {
 	e.filtered = append(e.filtered, content)
-	return result{filtered: []byte("{}"), done: true}
+	return filtered{filtered: []byte("{}"), done: true}
 }
-func (e *eye) replace(*subscription, []entry)        { e.sets++ }
-func (e *eye) change(*subscription, entry)           {}
+func (e *eye) replace(*subscription, []digested)     { e.sets++ }
+func (e *eye) change(*subscription, digested)        {}
 func (e *eye) remove(*subscription, *object)         {}
 func (e *eye) dropped(*subscription, int)            {}
 func (e *eye) processed(*subscription, uint64, bool) {}

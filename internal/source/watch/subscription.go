@@ -18,11 +18,11 @@ type consumer interface {
 	programs() []*jq.Filter
 	needs() (json, lifetime bool)
 	// filter applies the filters. The result is not done if ctx ended before.
-	filter(ctx context.Context, o *object, content *jq.Object) result
+	filter(ctx context.Context, o *object, content *jq.Object) filtered
 	// replace delivers a complete list.
-	replace(sub *subscription, entries []entry)
+	replace(sub *subscription, entries []digested)
 	// change delivers an object that is new or different, remove one that was deleted.
-	change(*subscription, entry)
+	change(*subscription, digested)
 	remove(*subscription, *object)
 	// answered reports the outcome of a request; nil is success.
 	answered(sub *subscription, verb string, err error)
@@ -32,8 +32,8 @@ type consumer interface {
 	dropped(sub *subscription, changes int)
 }
 
-// entry is an object with the results of the filters.
-type entry struct {
+// digested is an object with the results of the filters.
+type digested struct {
 	object   *object
 	filtered []byte
 	// key is the text of a jq key of the binding's queue.
@@ -252,7 +252,7 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 			s.change(s, e)
 		}
 	default:
-		entries := make([]entry, 0, len(d.list))
+		entries := make([]digested, 0, len(d.list))
 		for _, a := range d.list {
 			if !s.wants(a.object) {
 				continue
@@ -268,11 +268,11 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 }
 
 // entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
-func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder *jq.Decoder) (entry, bool) {
+func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder *jq.Decoder) (digested, bool) {
 	r := a.result(index)
 	if filters := s.programs(); len(filters) > 0 && !r.done {
 		if s.gone.Load() {
-			return entry{}, false
+			return digested{}, false
 		}
 		started := time.Now()
 		content := decoder.Object(a.text, jq.NeedOf(filters...))
@@ -282,10 +282,10 @@ func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder
 			s.slow()
 		}
 		if !r.done {
-			return entry{}, false
+			return digested{}, false
 		}
 	}
-	return entry{a.object, r.filtered, r.key}, true
+	return digested{a.object, r.filtered, r.key}, true
 }
 
 const (
@@ -303,13 +303,13 @@ func (s *subscription) isSlow() bool {
 	return until != 0 && time.Now().UnixNano() < until
 }
 
-// turn is a context that ends filterTurn after it began. gojq polls Err, so it needs no timer.
-type turn struct {
+// deadline is a context that ends filterTurn after it began. gojq polls Err, so it needs no timer.
+type deadline struct {
 	context.Context
 	began time.Time
 }
 
-func (t *turn) Err() error {
+func (t *deadline) Err() error {
 	if time.Since(t.began) > filterTurn {
 		return context.DeadlineExceeded
 	}

@@ -301,7 +301,7 @@ func TestDelivers(t *testing.T) {
 			sub.only = map[string]bool{row.only: true}
 		}
 		m.expect(sub)
-		m.replace(sub, []entry{{object: &object{key: objectKey("n", "had"), namespace: "n", name: "had", uid: "7"}}})
+		m.replace(sub, []digested{{object: &object{key: objectKey("n", "had"), namespace: "n", name: "had", uid: "7"}}})
 		set := &bindingSet{monitors: map[address]*monitor{m.address: m}}
 		got := set.Delivers(m.hook, effect.Answered{Resource: "configmaps", Kind: "ConfigMap",
 			Text: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{%s,"resourceVersion":"5"}}`, row.answer)})
