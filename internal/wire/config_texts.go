@@ -151,8 +151,9 @@ func checkFinalizer(text string) (problem, hint string) {
 	return "", ""
 }
 
+// checkConditionType accepts what may be the key of a label, too.
 func checkConditionType(text string) (problem, hint string) {
-	if !isConditionType(text) || len(text) > maxConditionType {
+	if len(content.IsLabelKey(text)) > 0 || len(text) > maxConditionType {
 		return fmt.Sprintf("%q is not a type of a condition", text), `write a word such as "Ready", or with a prefix, such as "example.com/Ready"`
 	}
 	return "", ""

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
-
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
@@ -61,9 +59,8 @@ func (p *patchParser) condition(out *effect.Patch, d *patchDocument) {
 		Type: p.text(d, "type", maxConditionType), Status: p.choice(d, "status", "True", "False", "Unknown"),
 		Reason: p.text(d, "reason", maxConditionReason), Message: p.text(d, "message", maxConditionMessage),
 	}
-	if c.Type != "" && !isConditionType(c.Type) {
-		p.wrong(n, "type", fmt.Sprintf("%q is not a type of a condition", c.Type),
-			`write a word such as "Ready", or with a prefix, such as "example.com/Ready"`)
+	if problem, hint := checkConditionType(c.Type); c.Type != "" && problem != "" {
+		p.wrong(n, "type", problem, hint)
 	}
 	if c.Reason != "" && !conditionReason.MatchString(c.Reason) {
 		p.wrong(n, "reason", fmt.Sprintf("%q is not a reason of a condition", c.Reason),
@@ -71,9 +68,6 @@ func (p *patchParser) condition(out *effect.Patch, d *patchDocument) {
 	}
 	out.Condition = c
 }
-
-// isConditionType reports whether a text may be the type of a condition: they are written as the keys of labels are.
-func isConditionType(text string) bool { return len(content.IsLabelKey(text)) == 0 }
 
 func (p *patchParser) event(out *effect.Patch, d *patchDocument) {
 	n := out.Number

@@ -167,20 +167,16 @@ func lastOfEachSet(patches []effect.Patch) []effect.Patch {
 		}
 		return set{s.Name, identity{groupOf(s.Owner.APIVersion), s.Owner.Kind, s.Owner.Namespace, s.Owner.Name}}
 	}
-	last, sets := map[set]int{}, 0
+	last := map[set]int{}
 	for i := range patches {
 		if patches[i].Set != nil {
 			last[of(patches[i].Set)] = i
-			sets++
 		}
 	}
-	if len(last) == sets {
-		return patches
-	}
-	var kept []effect.Patch
-	for i := range patches {
-		if patches[i].Set == nil || last[of(patches[i].Set)] == i {
-			kept = append(kept, patches[i])
+	kept := patches[:0]
+	for i, p := range patches {
+		if p.Set == nil || last[of(p.Set)] == i {
+			kept = append(kept, p)
 		}
 	}
 	return kept
