@@ -1,6 +1,7 @@
 package hookset
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -38,10 +39,7 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 			}
 		}
 	}
-	found := map[string][]wire.Violation{}
-	if sharded {
-		found = unequalShards(hooks)
-	}
+	found, queues := map[string][]wire.Violation{}, map[string]declaration{}
 	for _, kind := range []struct {
 		path string
 		of   func(*hook.Hook) []hook.Admission
@@ -56,6 +54,9 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 	var errs []*wire.ConfigError
 	for _, h := range hooks {
 		violations := found[h.Name]
+		if sharded {
+			violations = append(violations, unequalShards(h, queues)...)
+		}
 		for i := range h.Kubernetes {
 			k := &h.Kubernetes[i]
 			if first, ok := keyed[k.Queue]; ok && k.Lanes != first.lanes {
@@ -103,6 +104,32 @@ func oversized(hooks []*hook.Hook, path string, of func(*hook.Hook) []hook.Admis
 	}
 	return nil
 }
+
+// unequalShards returns the bindings of a hook whose queue has bindings of a hook with another shardBy: on some shards only one of the
+// hooks would run, and the queue would order nothing. The queue main has hooks of all kinds. First has the first binding of each queue.
+func unequalShards(h *hook.Hook, first map[string]declaration) (found []wire.Violation) {
+	for a, b := range h.Bindings() {
+		if b.Queue == "" || b.Queue == hook.MainQueue {
+			continue
+		}
+		at := fmt.Sprintf("%s[%d].queue", a.Kind, a.Index)
+		other, ok := first[b.Queue]
+		switch {
+		case !ok:
+			first[b.Queue] = declaration{hook: h, at: at, name: b.Name}
+		case other.hook.Settings.ShardBy != h.Settings.ShardBy:
+			found = append(found, wire.Violation{
+				Path: at, Binding: b.Name,
+				Problem: fmt.Sprintf("is %q and settings.shardBy is %s, but %s is the same queue with settings.shardBy %s",
+					b.Queue, shardBy(h), other, shardBy(other.hook)),
+				Hint: "use another queue, or the same settings.shardBy in all hooks of a queue",
+			})
+		}
+	}
+	return found
+}
+
+func shardBy(h *hook.Hook) string { return cmp.Or(string(h.Settings.ShardBy), "not set") }
 
 // declared describes what a binding declares of its queue.
 func declared(l hook.Lanes) string {

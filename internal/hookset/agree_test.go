@@ -63,3 +63,36 @@ func TestConditionsAreStored(t *testing.T) {
 		}
 	}
 }
+
+// The hooks of a queue are divided equally, if there are shards; main has hooks of all kinds.
+func TestQueuesOfShards(t *testing.T) {
+	o, _ := options(t, answers{
+		"a.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: pods, kind: Pod, queue: q}], `+
+			`schedule: [{crontab: '@hourly', queue: s}]}`,
+			"", nil),
+		"b.sh": prints(`{configVersion: v1, kubernetes: [{kind: Pod}, {name: own, kind: Pod, queue: own}, {name: nodes, kind: Node, queue: q}], `+
+			`schedule: [{name: hourly, crontab: '@hourly', queue: s}], settings: {shardBy: object}}`, "", nil),
+		"c.sh": prints(`{configVersion: v1, kubernetes: [{name: same, kind: Pod, queue: own}], settings: {shardBy: object}}`, "", nil),
+		"d.sh": prints(`{configVersion: v1, kubernetes: [{name: other, kind: Pod, queue: own}], settings: {shardBy: namespace}}`, "", nil),
+	})
+	if _, err := Load(t.Context(), o); err != nil {
+		t.Errorf("without shards: %v", err)
+	}
+	o.Shards = 3
+	_, err := Load(t.Context(), o)
+	const other = "use another queue, or the same settings.shardBy in all hooks of a queue"
+	const want = `cannot load hooks: hook "b.sh": the configuration is not valid, 2 problems:
+  * schedule[0].queue (binding "hourly") is "s" and settings.shardBy is object, ` +
+		`but schedule[0].queue (binding "schedule") of hook "a.sh" is the same queue with settings.shardBy not set: ` + other + `
+  * kubernetes[2].queue (binding "nodes") is "q" and settings.shardBy is object, ` +
+		`but kubernetes[1].queue (binding "pods") of hook "a.sh" is the same queue with settings.shardBy not set: ` + other + `
+hook "d.sh": the configuration is not valid:
+  * kubernetes[0].queue (binding "other") is "own" and settings.shardBy is namespace, ` +
+		`but kubernetes[1].queue (binding "own") of hook "b.sh" is the same queue with settings.shardBy object: ` + other
+	if err == nil {
+		t.Fatal("loaded")
+	}
+	if got := err.Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
