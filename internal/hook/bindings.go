@@ -39,7 +39,7 @@ type Address struct {
 // Bound is what every binding has, whatever its kind.
 type Bound struct {
 	*Binding
-	// Queue is that of its events. It is empty for kinds with a Caller.
+	// Queue is the name of the queue of its events. It is empty for kinds with a Caller.
 	Queue        string
 	AllowFailure bool
 	// Retry is the binding's own policy, if any; Hook.Policy returns the effective one.

@@ -21,7 +21,7 @@ type Set struct {
 	// Found are the files of the hooks directory that were loaded.
 	Found Files
 	files *copied
-	// own are the digests of the files of each hook, before those of the active hooks, by name.
+	// own are the digests of the files of each hook, before the digests of the active hooks, by name.
 	own, before map[string]digest
 }
 
@@ -32,7 +32,7 @@ type Change struct {
 	// New are the hooks of the set that are not active, Old the active ones that are not in the set. A hook with another
 	// configuration is in both.
 	New, Old []*hook.Hook
-	// Touched are the active hooks of the set of which a file differs: that of the hook, or one that it sources.
+	// Touched are the active hooks of the set whose own file, or a file that it sources, differs.
 	Touched []*hook.Hook
 	// Added, Changed and Removed are names.
 	Added, Changed, Removed []string
@@ -85,7 +85,7 @@ func sameConfiguration(a, b *hook.Hook) bool {
 type copied struct {
 	// dir is empty when there is no copy.
 	dir string
-	// number is that of the set, counted by Use.
+	// number is the number of the set, counted by Use.
 	number int
 	// uses counts the hooks that run from the copy and the runs that have it open.
 	uses int
@@ -170,7 +170,7 @@ func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 	return set, nil
 }
 
-// compare prepares the comparison of the files of hooks with those of the active ones.
+// compare prepares the comparison of the files of hooks with the files of the active hooks.
 func (s *Store) compare(set *Set, dir string) {
 	root := set.files.dir
 	if root == "" {

@@ -11,7 +11,7 @@ import (
 // declaration is the binding that has a queue or a finalizer first.
 type declaration struct {
 	hook *hook.Hook
-	// at is the place in its configuration, name that of the binding.
+	// at is the place in its configuration, name the name of the binding.
 	at, name string
 	lanes    hook.Lanes
 }

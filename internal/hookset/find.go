@@ -93,7 +93,7 @@ func Entries(dir string) (root string, all []Entry, err error) {
 	return root, append(all, strays(root)...), nil
 }
 
-// testSuffix is that of the names of test files.
+// testSuffix ends the names of test files.
 const testSuffix = "_test.yaml"
 
 // besideTests reports whether a directory has one of the names for objects and stubs of tests, and test files are beside it. Without one,

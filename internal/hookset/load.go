@@ -60,7 +60,7 @@ type Options struct {
 	Rejected func(names []string)
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0.
 	SkipExistingV0 bool
-	// ContextsPerRun is that of hooks without the setting; hook.AutoContexts means to check their scripts.
+	// ContextsPerRun is the default of settings.contextsPerRun; hook.AutoContexts means to check the scripts.
 	ContextsPerRun int
 	// Shards is the number of shards; 0 without them.
 	Shards int

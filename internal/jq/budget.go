@@ -12,9 +12,9 @@ import (
 // budget limits the time and memory of one evaluation. gojq checks it, as a Context, before each instruction, so it needs no timer
 // and no goroutine.
 //
-// Memory is that of the whole process: Go does not attribute it. It is measured only when the filter is slow, and exceeds the limit only if
-// it still does after a garbage collection. What the end of the evaluation releases was the filter's: if that is less, memory has grown
-// elsewhere, and the filter is evaluated again.
+// Memory is measured for the whole process: Go does not attribute it. It is measured only when the filter is slow, and exceeds the limit
+// only if it still does after a garbage collection. What the end of the evaluation releases was the filter's: if that is less, memory
+// has grown elsewhere, and the filter is evaluated again.
 type budget struct {
 	context.Context
 	limit   time.Duration
@@ -50,7 +50,7 @@ func newBudget(ctx context.Context, limit time.Duration, memory func() uint64) *
 	return &budget{Context: ctx, limit: limit, started: time.Now(), memory: memory, over: make(chan struct{})}
 }
 
-// released reports whether the memory that exceeded the limit was that of the evaluation, which has ended.
+// released reports whether the evaluation, which has ended, had the memory that exceeded the limit.
 func (b *budget) released() bool {
 	runtime.GC()
 	return b.memory() < b.most-maxMemory/2

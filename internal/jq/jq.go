@@ -10,7 +10,7 @@
 //   - A filter has no access to the environment, to files but modules, or to further inputs.
 //   - Errors show types, and no values. A panic in a filter is an error of the filter.
 //
-// The dialect is that of gojq.
+// The dialect is gojq.
 package jq
 
 import (

@@ -135,13 +135,13 @@ const (
 
 // Violation is one mistake in a value.
 type Violation struct {
-	// Path is that of the value, or of the missing or unknown key, such as "kubernetes[1].kind"; Key is the last part of it.
+	// Path leads to the value, or to the missing or unknown key, such as "kubernetes[1].kind"; Key is its last part.
 	Path, Key string
 	Rule      Rule
 	// Schema is what the value should fit; of Unknown and Required, the one of the mapping.
 	Schema *Schema
 	Value  any
-	// Problem is what is wrong, in words that follow the path. Hint is that of the format of a Text.
+	// Problem is what is wrong, in words that follow the path. Hint is how to write a Text with a format.
 	Problem, Hint string
 }
 

@@ -28,7 +28,7 @@ type ConfigOptions struct {
 	CheckCrontab func(string) error
 	// SkipExistingV0 keeps the objects that exist at the start from hooks of version 0, which otherwise receive each as "add".
 	SkipExistingV0 bool
-	// ContextsPerRun is that of hooks without the setting.
+	// ContextsPerRun is the default of settings.contextsPerRun.
 	ContextsPerRun int
 }
 
@@ -148,10 +148,10 @@ type parser struct {
 	document   document
 	violations []Violation
 	warnings   []Warning
-	// tree is the document; what violates the schema is removed. bindings are those of a configuration, complete, by their path.
+	// tree is the document; what violates the schema is removed. bindings are the bindings of a configuration, complete, by their path.
 	tree     map[string]any
 	bindings map[string]map[string]any
-	// hook is that of a configuration; includes are the names in includeSnapshotsFrom, by the path of the binding.
+	// hook is made of a configuration; includes are the names in includeSnapshotsFrom, by the path of the binding.
 	hook     hook.Hook
 	includes map[string][]string
 }

@@ -117,7 +117,7 @@ func Explain(v *schema.Violation) (problem, hint string) {
 	return problem, cmp.Or(hint, hints[key])
 }
 
-// hints are those of keys whose violation has no other one.
+// hints are for keys whose violation has no other hint.
 var hints = map[string]string{
 	"kind":           `name a kind such as "Pod", a plural or a short name`,
 	"executionBurst": "use 1 or more", "limit": "use 1 or more, or 0 for no limit",

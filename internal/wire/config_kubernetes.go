@@ -185,7 +185,7 @@ func (p *parser) selectors(at string, c *kubernetesConfig, k *hook.Kubernetes) {
 	}
 }
 
-// names are those of a selector, which may be nil.
+// names returns the names in a selector, which may be nil.
 func (c *namesConfig) names() []string {
 	if c == nil {
 		return nil

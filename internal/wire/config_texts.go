@@ -111,7 +111,7 @@ func durationBetween(least, most time.Duration) func(text string) (problem, hint
 	}
 }
 
-// duration is that of a text in the form of a duration, or nil if it is empty.
+// duration parses a text; it is nil for an empty one.
 func duration(text string) *time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil {

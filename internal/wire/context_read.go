@@ -19,12 +19,12 @@ type ContextHead struct {
 	GroupName string
 	// Type is Validating, Mutating, Conversion or HTTP, and Startup for all others.
 	Type event.Type
-	// Review is the review as JSON; Operation is that of an admission review.
+	// Review is the review as JSON; Operation is the operation of an admission review.
 	Review    []byte
 	Operation string
 	// Step is the requested conversion.
 	Step hook.ConversionStep
-	// Objects are those of the context. A name is empty if the context has only the filter result.
+	// Objects are the objects of the context. A name is empty if the context has only the filter result.
 	Objects []event.ObjectName
 }
 

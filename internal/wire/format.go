@@ -19,7 +19,7 @@ type Admission struct {
 	Patch json.RawMessage `json:"patch,omitempty"`
 }
 
-// FormatAdmission returns the form of an answer. Its patch aliases that of the answer.
+// FormatAdmission returns the form of an answer. Its patch aliases the patch of the answer.
 func FormatAdmission(a effect.AdmissionAnswer) *Admission {
 	f := &Admission{Allowed: a.Allowed, Message: a.Message, Warnings: a.Warnings}
 	switch {

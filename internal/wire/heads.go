@@ -25,7 +25,7 @@ import (
 // A value is plain if bash and every jq print it alike: the library asks jq for all others.
 const (
 	headsBegin, headsEnd = "heads 1\n", "end\n"
-	// mostLeaves and longestLeaf bound the work of each query. They are those of the library without heads.
+	// mostLeaves and longestLeaf bound the work of each query. The library has the same bounds without heads.
 	mostLeaves, longestLeaf = 200, 255
 	// firstText is enough for most contexts.
 	firstText = 16 << 10
@@ -71,7 +71,7 @@ func HeadsOf(file []byte) []byte {
 type noting struct {
 	output
 	text []byte
-	// size is that of the context with its snapshots.
+	// size is the size of the context with its snapshots.
 	size       int
 	inSnapshot bool
 }
@@ -109,14 +109,14 @@ type headWriter struct {
 	words  [6]string
 	leaves []byte
 	count  int
-	// path is that of the current value, name has a decoded text.
+	// path leads to the current value, name has a decoded text.
 	path, name []byte
 }
 
 // headWords are the names of the words, in order.
 var headWords = []string{"binding", "type", "watchEvent", "groupName", "fromVersion", "toVersion"}
 
-// add adds a context whose size may be more than that of its text.
+// add adds a context whose size may be more than the length of its text.
 func (h *headWriter) add(text []byte, size int) {
 	h.words, h.leaves, h.count, h.path = [6]string{"unknown"}, h.leaves[:0], 0, h.path[:0]
 	// The decoder rejects names that are there twice, of which programs choose different ones, and text that is not UTF-8.

@@ -49,7 +49,7 @@ type Reference struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// FormatPatch returns the form of an operation. Its parts alias those of p.
+// FormatPatch returns the form of an operation. Its parts alias p.
 func FormatPatch(p *effect.Patch) Operation {
 	o := Operation{
 		Operation: p.Operation.String(), Subresource: p.Subresource, JQFilter: p.Filter,

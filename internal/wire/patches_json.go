@@ -40,7 +40,7 @@ func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocume
 	}
 }
 
-// keys are those of the fields of an Operation, in order. They match in any case.
+// keys are the keys of the fields of an Operation, in order. They match in any case.
 var keys = func() (all []string) {
 	for f := range reflect.TypeFor[Operation]().Fields() {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -31,7 +31,7 @@ func checkAliasesIn(text []byte) error {
 
 // aliases measures the expansion of the aliases of a tree.
 type aliases struct {
-	// sizes are those of aliased nodes, expanded; 0 while a node is being measured.
+	// sizes are the sizes of aliased nodes, expanded; 0 while a node is being measured.
 	sizes map[*yaml.Node]int
 	added int
 }
