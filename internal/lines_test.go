@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70113
-	testLines    = 65244
+	productLines = 70091
+	testLines    = 65241
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -42,7 +42,7 @@ var packageLines = map[string]int{
 	"internal/event":                     741,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
-	"internal/hookset":                   1599,
+	"internal/hookset":                   1586,
 	"internal/httpserver":                963,
 	"internal/jq":                        1621,
 	"internal/kube":                      1301,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1334,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4487,
+	"internal/wire":                      4478,
 	"sdk":                                67,
 }
 
