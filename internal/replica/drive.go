@@ -137,39 +137,6 @@ func (d *driver) serve(ctx context.Context) {
 		worked()
 		d.wake()
 	})
-	if d.opts.Shards > 0 {
-		d.parts.Go(func() { d.look(working) })
-	}
-}
-
-// look reads the Lease of leader election once per Duration, until ctx ends. An owner ends itself if that has a live holder, which has to
-// wait for it and did not: one without the permission to list, as leaders of other versions may be.
-func (d *driver) look(ctx context.Context) {
-	ticker := time.NewTicker(d.opts.Duration)
-	defer ticker.Stop()
-	led := ""
-	for {
-		if lease, err := d.get(ctx, d.rules().Elected); err == nil && holder(lease) != "" {
-			if led != "" && led != lease.ResourceVersion { // a holder that died renews nothing
-				d.step(func() { d.machine.Led(holder(lease)) })
-				d.wake()
-				return
-			}
-			led = lease.ResourceVersion
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-// get reads a Lease in the time in which it matters.
-func (d *driver) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.opts.RenewDeadline)
-	defer cancel()
-	return d.store.get(ctx, name)
 }
 
 // ended waits for the end of what was served.

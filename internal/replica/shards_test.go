@@ -367,31 +367,6 @@ func TestLeaderWithoutList(t *testing.T) {
 	})
 }
 
-// An owner of a shard ends when a leader leads all the same, within two Lease durations; one that died before is none.
-func TestLeaderBesideShards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		name, duration := "leader_x", int32(15)
-		lead := func(*coordinationv1.Lease) *coordinationv1.Lease {
-			return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lease"},
-				Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &duration}}
-		}
-		g.server.mu.Lock()
-		g.server.set("lease", lead(nil))
-		g.server.mu.Unlock()
-		m := g.start("owner", "a", 1, nil)
-		g.expect(5*time.Minute, "a/0")
-		for range 15 {
-			g.server.change("lease", lead)
-			time.Sleep(2 * time.Second)
-		}
-		g.expect(time.Second)
-		if err := <-m.result; err == nil || !strings.Contains(err.Error(), `"leader_x" leads`) {
-			t.Errorf("the owner ended with %v", err)
-		}
-	})
-}
-
 // Replicas of two divisions and leaders come, go, die and lose their lines at random, and Leases are deleted. No shard is served twice (see
 // enter), and in the end all are served.
 func TestShardsAtRandom(t *testing.T) {
