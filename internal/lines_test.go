@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70091
-	testLines    = 65241
+	productLines = 70020
+	testLines    = 65067
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -48,8 +48,8 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1861,
 	"internal/queue":                     1924,
-	"internal/replica":                   1047,
-	"internal/replica/ownership":         633,
+	"internal/replica":                   983,
+	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,
 	"internal/run/pending":               863,

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,8 +241,8 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	case ownership.Create:
 		lease, err = d.store.create(ctx, d.claim(&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: d.opts.Namespace, Name: a.Lease.Name}}, now))
-		if apierrors.IsAlreadyExists(err) {
-			err = d.relabel(ctx, a.Lease.Name, err)
+		if d.opts.Shards > 0 && apierrors.IsAlreadyExists(err) {
+			err = d.invisible(ctx, a.Lease.Name, err)
 		}
 		return lease, nil, err
 	}
@@ -263,24 +262,13 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	return lease, nil, err
 }
 
-// relabel makes a Lease visible that could not be created because there is one from which an edit has removed the label. Its holder
-// stays. It returns the error of the creation, or the one because of which the Lease stays invisible.
-func (d *driver) relabel(ctx context.Context, name string, exists error) error {
-	lease, err := d.store.get(ctx, name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return exists
-	case err != nil || lease.Labels[ShardsLabel] == d.opts.Name:
-		return cmp.Or(err, exists)
-	case lease.Annotations[shardAnnotation] == "":
-		return fmt.Errorf("the Lease %s is that of another program: set another --leader-election-lease", name)
+// invisible returns the error of a creation, or says that lists do not have the Lease that exists, because it has no label.
+func (d *driver) invisible(ctx context.Context, name string, exists error) error {
+	if lease, err := d.store.get(ctx, name); err == nil && lease.Labels[ShardsLabel] != d.opts.Name {
+		return fmt.Errorf("the Lease %s has no label %s: if it is that of another program, set another --leader-election-lease; if not, "+
+			"delete it", name, d.selector())
 	}
-	labelled := lease.DeepCopy()
-	metav1.SetMetaDataLabel(&labelled.ObjectMeta, ShardsLabel, d.opts.Name)
-	if _, err = d.store.update(ctx, labelled); err == nil {
-		d.log.Warn("The Lease of a shard has lost its label, which is added again", "of", name, "label", d.selector())
-	}
-	return cmp.Or(err, exists)
+	return exists
 }
 
 // report logs the problems of requests.

@@ -2,61 +2,50 @@ package replica
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"sync/atomic"
+	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// server is an API server with Leases.
-type server struct {
-	mu       sync.Mutex
-	version  int
-	leases   map[string]*coordinationv1.Lease
-	watchers map[chan struct{}]bool
-}
+// server is an API server in memory, of which other clients read and change Leases.
+type server struct{ *memory.Server }
 
-func newServer() *server {
-	return &server{leases: map[string]*coordinationv1.Lease{}, watchers: map[chan struct{}]bool{}}
-}
+func newServer() *server { return &server{memory.New(memory.Options{Kinds: memory.BuiltIns()})} }
 
-// set changes a Lease. The lock is held.
-func (s *server) set(name string, lease *coordinationv1.Lease) *coordinationv1.Lease {
-	s.version++
-	if lease == nil {
-		delete(s.leases, name)
-	} else {
-		lease = lease.DeepCopy()
-		lease.ResourceVersion = fmt.Sprint(s.version)
-		if s.leases[name] == nil {
-			lease.UID = types.UID("uid-" + lease.ResourceVersion)
-		}
-		s.leases[name] = lease
-	}
-	for w := range s.watchers {
-		select {
-		case w <- struct{}{}:
-		default:
-		}
-	}
+// lease returns a Lease, which is empty if there is none.
+func (s *server) lease(name string) *coordinationv1.Lease {
+	kind, _ := s.ResolveResource(leases)
+	o, _ := s.Get(memory.Object{Kind: kind, Namespace: "n", Name: name})
+	lease := &coordinationv1.Lease{}
+	_ = json.Unmarshal(o.JSON, lease)
 	return lease
 }
 
 // change changes a Lease as another client.
-func (s *server) change(name string, to func(*coordinationv1.Lease) *coordinationv1.Lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(name, to(s.leases[name].DeepCopy()))
+func (s *server) change(t *testing.T, name string, how func(*coordinationv1.Lease)) {
+	t.Helper()
+	lease := s.lease(name)
+	how(lease)
+	text, _ := json.Marshal(lease) // it came from JSON
+	if _, err := s.Replace(text); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // line is the way of one replica to the server. Its requests take some time, and fail when it is cut.
@@ -66,17 +55,24 @@ type line struct {
 	// broken is closed when the line is cut.
 	broken chan struct{}
 	// blind refuses watches, unlisted lists.
-	blind, unlisted bool
+	blind    bool
+	unlisted atomic.Bool
 	// creations counts the attempts to create a Lease.
-	creations int
+	creations atomic.Int64
 }
-
-var _ store = (*line)(nil)
 
 var errCut = errors.New("the line is cut")
 
 func newLine(s *server) *line {
 	return &line{server: s, delay: 5 * time.Millisecond, broken: make(chan struct{})}
+}
+
+func (l *line) client(t *testing.T) rest.Interface {
+	client, err := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: l, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // travel is the way there, or back. A request on a line that is cut hangs until its context ends, as in life.
@@ -95,138 +91,58 @@ func (l *line) travel(ctx context.Context) error {
 	}
 }
 
-func (l *line) do(ctx context.Context, work func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
-	if err := l.travel(ctx); err != nil {
+// RoundTrip implements http.RoundTripper.
+func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := l.travel(r.Context()); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	lease, err := work()
-	l.mu.Unlock()
-	if cut := l.travel(ctx); cut != nil {
-		return nil, cut
+	if r.Body == nil {
+		r.Body = http.NoBody
 	}
-	return lease, err
-}
-
-func (l *line) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
-	return l.do(ctx, func() (*coordinationv1.Lease, error) {
-		if l.leases[name] == nil {
-			return nil, apierrors.NewNotFound(leases, name)
-		}
-		return l.leases[name].DeepCopy(), nil
-	})
-}
-
-func (l *line) list(ctx context.Context, selector string) (all []coordinationv1.Lease, err error) {
-	l.mu.Lock()
-	unlisted := l.unlisted
-	l.mu.Unlock()
-	if unlisted {
-		return nil, apierrors.NewForbidden(leases, "", errors.New("no"))
+	if r.Method == http.MethodPost {
+		l.creations.Add(1)
 	}
-	_, err = l.do(ctx, func() (*coordinationv1.Lease, error) {
-		for _, lease := range l.selected("", selector) {
-			all = append(all, *lease)
-		}
-		return nil, nil
-	})
-	return all, err
-}
-
-// selected returns the Leases of a selector, or one. The lock is held.
-func (s *server) selected(name, selector string) map[string]*coordinationv1.Lease {
-	chosen := map[string]*coordinationv1.Lease{}
-	key, value, _ := strings.Cut(selector, "=")
-	for _, lease := range s.leases {
-		if selector == "" && lease.Name == name || selector != "" && lease.Labels[key] == value {
-			chosen[lease.Name] = lease.DeepCopy()
-		}
+	watches, all := r.URL.Query().Has("watch"), r.Method == http.MethodGet && path.Base(r.URL.Path) == leases.Resource
+	w := httptest.NewRecorder()
+	switch {
+	case watches && l.blind, all && !watches && l.unlisted.Load():
+		memory.Reject(w, apierrors.NewForbidden(leases, "", errors.New("no")))
+	case watches:
+		return l.stream(r), nil
+	default:
+		l.ServeHTTP(w, r)
 	}
-	return chosen
-}
-
-func (l *line) create(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	return l.do(ctx, func() (*coordinationv1.Lease, error) {
-		l.creations++
-		if l.leases[lease.Name] != nil {
-			return nil, apierrors.NewAlreadyExists(leases, lease.Name)
-		}
-		return l.set(lease.Name, lease), nil
-	})
-}
-
-func (l *line) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	return l.do(ctx, func() (*coordinationv1.Lease, error) {
-		live := l.leases[lease.Name]
-		if live == nil {
-			return nil, apierrors.NewNotFound(leases, lease.Name)
-		}
-		if live.ResourceVersion != lease.ResourceVersion {
-			return nil, apierrors.NewConflict(leases, lease.Name, errors.New("it has changed"))
-		}
-		return l.set(lease.Name, lease), nil
-	})
-}
-
-func (l *line) remove(ctx context.Context, lease *coordinationv1.Lease) error {
-	_, err := l.do(ctx, func() (*coordinationv1.Lease, error) {
-		live := l.leases[lease.Name]
-		if live == nil {
-			return nil, apierrors.NewNotFound(leases, lease.Name)
-		}
-		if live.ResourceVersion != lease.ResourceVersion || live.UID != lease.UID {
-			return nil, apierrors.NewConflict(leases, lease.Name, errors.New("it has changed"))
-		}
-		l.set(lease.Name, nil)
-		return nil, nil
-	})
-	return err
-}
-
-func (l *line) watch(ctx context.Context, name, selector string, opened func(),
-	changed func(string, *coordinationv1.Lease)) error {
-	if l.blind {
-		return apierrors.NewForbidden(leases, "lease", errors.New("no"))
+	if err := l.travel(r.Context()); err != nil {
+		return nil, err
 	}
-	if err := l.travel(ctx); err != nil {
-		return err
-	}
-	opened()
-	news := make(chan struct{}, 1)
-	l.mu.Lock()
-	l.watchers[news] = true
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.watchers, news)
+	return w.Result(), nil
+}
+
+// stream returns the response to a watch, each part of which travels.
+func (l *line) stream(r *http.Request) *http.Response {
+	body, to := io.Pipe()
+	context.AfterFunc(r.Context(), func() { _ = to.CloseWithError(r.Context().Err()) })
+	go func() {
+		l.ServeHTTP(&part{l, r.Context(), to}, r)
+		_ = to.Close()
 	}()
-	known := map[string]*coordinationv1.Lease{}
-	for {
-		l.mu.Lock()
-		now := l.selected(name, selector)
-		l.mu.Unlock()
-		for _, name := range slices.Sorted(maps.Keys(now)) {
-			if was := known[name]; was == nil || was.ResourceVersion != now[name].ResourceVersion {
-				changed(name, now[name])
-			}
-		}
-		for name := range known {
-			if now[name] == nil {
-				changed(name, nil)
-			}
-		}
-		known = now
-		select {
-		case <-news:
-		case <-l.broken:
-			<-ctx.Done() // as if the other end had vanished
-			return errCut
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err := l.travel(ctx); err != nil {
-			return err
-		}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}
+}
+
+// part sends the parts of a response.
+type part struct {
+	*line
+	ctx context.Context
+	to  io.Writer
+}
+
+func (p *part) Header() http.Header { return http.Header{} }
+func (p *part) WriteHeader(int)     {}
+func (p *part) Flush()              {}
+
+func (p *part) Write(text []byte) (int, error) {
+	if err := p.travel(p.ctx); err != nil {
+		return 0, err
 	}
+	return p.to.Write(text)
 }

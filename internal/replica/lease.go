@@ -88,16 +88,17 @@ func New(o Options) (*Lease, error) {
 			"shorter than the one before, and the first at least 1s",
 			o.Duration, o.RenewDeadline, o.RetryPeriod)
 	}
-	return newLease(o, &apiStore{client: o.Client, namespace: o.Namespace}), nil
+	return newLease(o), nil
 }
 
-func newLease(o Options, s store) *Lease {
+func newLease(o Options) *Lease {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	identity := o.Pod + "_" + rand.Text()[:10]
 	return &Lease{
-		opts: o, identity: identity, store: s, woken: make(chan struct{}, 1), objects: map[string]*coordinationv1.Lease{},
+		opts: o, identity: identity, store: store{o.Client, o.Namespace}, woken: make(chan struct{}, 1),
+		objects: map[string]*coordinationv1.Lease{},
 		fence: fence{limit: o.RenewDeadline, now: func() moment { return ownership.At(time.Now()) }},
 		log:   o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", identity),
 	}

@@ -2,8 +2,6 @@ package replica
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,8 +57,8 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("the next replica began %s after the work of the first one had ended", gap)
 		}
 		e.stop(b, c)
-		if holder(e.server.leases["lease"]) != "" || ptr.Deref(e.server.leases["lease"].Spec.LeaseTransitions, 0) == 0 {
-			t.Errorf("the Lease is %+v", e.server.leases["lease"].Spec)
+		if holder(e.server.lease("lease")) != "" || ptr.Deref(e.server.lease("lease").Spec.LeaseTransitions, 0) == 0 {
+			t.Errorf("the Lease is %+v", e.server.lease("lease").Spec)
 		}
 	})
 }
@@ -125,7 +123,7 @@ func TestSameName(t *testing.T) {
 
 // The Lease names the Pod, for commands that find the leader. Labels that another client has set do not count.
 func TestHolderName(t *testing.T) {
-	l := newLease(Options{Pod: "operator-0", Duration: 15 * time.Second}, nil)
+	l := newLease(Options{Pod: "operator-0", Duration: 15 * time.Second})
 	claimed := l.claim(&coordinationv1.Lease{}, time.Now())
 	taken := claimed.DeepCopy()
 	taken.Spec.HolderIdentity = ptr.To("thief")
@@ -165,8 +163,8 @@ func TestSlowAcquisition(t *testing.T) {
 		e.leads(10*time.Second, "a")
 		e.leads(time.Minute, "a")
 		e.stop(a)
-		if stopped != 0 || ptr.Deref(e.server.leases["lease"].Spec.LeaseTransitions, 0) != 0 {
-			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.leases["lease"].Spec)
+		if stopped != 0 || ptr.Deref(e.server.lease("lease").Spec.LeaseTransitions, 0) != 0 {
+			t.Errorf("%d stops are left, the Lease is %+v", stopped, e.server.lease("lease").Spec)
 		}
 	})
 }
@@ -177,55 +175,13 @@ func TestLabelled(t *testing.T) {
 		e := newGroup(t)
 		a := e.start("a", "", 0, nil)
 		e.leads(time.Second, "a")
-		e.server.change("lease", func(l *coordinationv1.Lease) *coordinationv1.Lease {
-			l.Labels = map[string]string{"of": "them"}
-			return l
-		})
+		e.server.change(t, "lease", func(l *coordinationv1.Lease) { l.Labels = map[string]string{"of": "them"} })
 		e.leads(time.Minute, "a")
 		e.stop(a)
-		if e.server.leases["lease"].Labels["of"] != "them" {
+		if e.server.lease("lease").Labels["of"] != "them" {
 			t.Error("the label was removed")
 		}
 	})
-}
-
-// Replicas come, go, die and lose their lines at random. Never do two lead (see enter), and in the end one does.
-func TestAtMostOne(t *testing.T) {
-	for seed := range uint64(30) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 1))
-				e := newGroup(t)
-				var alive []*member
-				for n := range 60 {
-					switch {
-					case len(alive) < 2 || len(alive) < 5 && random.IntN(3) == 0:
-						alive = append(alive, e.start(fmt.Sprint("r", n), "", 0, func(r *member) {
-							r.tail = time.Duration(random.IntN(5000)) * time.Millisecond
-							r.line.delay = time.Duration(random.IntN(400)) * time.Millisecond
-							r.line.blind = random.IntN(4) == 0
-						}))
-					case random.IntN(2) == 0:
-						i := random.IntN(len(alive))
-						alive[i].end()
-						alive = append(alive[:i], alive[i+1:]...)
-					default:
-						i := random.IntN(len(alive))
-						close(alive[i].line.broken)
-						alive = append(alive[:i], alive[i+1:]...)
-					}
-					time.Sleep(time.Duration(random.IntN(20000)) * time.Millisecond)
-				}
-				time.Sleep(30 * time.Second)
-				synctest.Wait()
-				e.mu.Lock()
-				if e.serving["/0"] == "" {
-					t.Error("no replica leads in the end")
-				}
-				e.mu.Unlock()
-			})
-		})
-	}
 }
 
 func TestDurations(t *testing.T) {

@@ -17,9 +17,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // group is replicas that share work, in one division or another, beside leaders of leader election, whose division is "".
@@ -56,8 +57,8 @@ func (g *group) start(name, division string, shards int, change func(*member)) *
 	m := &member{line: newLine(g.server), result: make(chan error, 1), assigned: -1}
 	m.Lease = newLease(Options{
 		Namespace: "n", Name: "lease", Pod: name, Shards: shards,
-		Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-	}, m.line)
+		Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, Client: m.line.client(g.t),
+	})
 	if change != nil {
 		change(m)
 	}
@@ -148,7 +149,7 @@ func TestShards(t *testing.T) {
 		}
 		g.expect(14 * time.Second)
 		g.expect(2*time.Second, threeA...)
-		g.expect(time.Hour, threeA...)
+		g.expect(4*time.Minute, threeA...) // the standby has its first watch
 		var standby *member
 		for _, m := range g.members {
 			if m.assigned < 0 {
@@ -170,7 +171,7 @@ func TestShards(t *testing.T) {
 		if g.owner("a/1") != standby {
 			t.Error("the standby does not serve")
 		}
-		lease := g.server.leases["lease-shard-1"]
+		lease := g.server.lease("lease-shard-1")
 		if lease.Labels["shell-operator/shards"] != "lease" || lease.Annotations["shell-operator/shard"] != "1/3" ||
 			lease.Annotations["shell-operator/division"] != "a" ||
 			len(lease.OwnerReferences) > 0 {
@@ -179,54 +180,28 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// A Lease without the label is invisible to lists. Its holder restores the label, and, when it is dead, a process that wants
-// the shard; it is not created in vain for ever.
+// A holder restores the label of its Lease, without which it is invisible to lists. A Lease of another program with the name of one of a
+// shard stays as it is, and is a problem.
 func TestShardWithoutLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)
-		for i := range 3 {
-			g.start(fmt.Sprint("r", i), "a", 2, nil)
-		}
-		g.expect(16*time.Second, "a/0", "a/1")
-		unlabel := func() {
-			g.server.change("lease-shard-0", func(l *coordinationv1.Lease) *coordinationv1.Lease {
-				delete(l.Labels, ShardsLabel)
-				return l
-			})
-		}
-		unlabel()
-		g.expect(3*time.Second, "a/0", "a/1")
-		if label := g.server.leases["lease-shard-0"].Labels[ShardsLabel]; label != "lease" {
+		m := g.start("r", "a", 1, nil)
+		g.expect(16*time.Second, "a/0")
+		g.server.change(t, "lease-shard-0", func(l *coordinationv1.Lease) { delete(l.Labels, ShardsLabel) })
+		g.expect(3*time.Second, "a/0")
+		if label := g.server.lease("lease-shard-0").Labels[ShardsLabel]; label != "lease" {
 			t.Errorf("the label is %q", label)
 		}
-		creations := 0
-		for _, m := range g.members {
-			creations += m.line.creations
-		}
-		if creations > 10 {
-			t.Errorf("Leases were created %d times", creations)
-		}
-		close(g.owner("a/0").line.broken)
-		unlabel()
-		g.expect(20*time.Second, "a/0", "a/1")
-	})
-}
-
-// A Lease of another program with the name of one of a shard stays as it is, and is a problem.
-func TestForeignLeaseOfAShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t)
-		name := "other"
-		g.server.set("lease-shard-0", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lease-shard-0"},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: &name}})
-		m := g.start("r", "a", 1, nil)
+		g.stop(m)
+		g.server.change(t, "lease-shard-0", func(l *coordinationv1.Lease) {
+			l.Labels, l.Spec.HolderIdentity = nil, ptr.To("other")
+		})
+		m = g.start("s", "a", 1, nil)
 		g.expect(time.Minute)
-		if p := m.Problem(); !strings.Contains(p, "of another program: set another --leader-election-lease") || m.line.creations > 40 {
-			t.Errorf("after %d creations the problem is %q", m.line.creations, p)
+		if p := m.Problem(); !strings.Contains(p, "of another program, set another --leader-election-lease") || m.line.creations.Load() > 40 {
+			t.Errorf("after %d creations the problem is %q", m.line.creations.Load(), p)
 		}
-		g.server.mu.Lock()
-		defer g.server.mu.Unlock()
-		if lease := g.server.leases["lease-shard-0"]; lease.Labels[ShardsLabel] != "" || holder(lease) != "other" {
+		if lease := g.server.lease("lease-shard-0"); lease.Labels[ShardsLabel] != "" || holder(lease) != "other" {
 			t.Errorf("the Lease is %+v", lease)
 		}
 	})
@@ -272,11 +247,9 @@ func TestOneDivision(t *testing.T) {
 					g.start("more"+owner.identity, test.next, count(test.next), nil)
 					g.expect(5*time.Second, keys(test.next)...)
 				}
-				g.server.mu.Lock()
-				defer g.server.mu.Unlock()
-				for name, lease := range g.server.leases {
-					if lease.Annotations["shell-operator/division"] == test.old {
-						t.Errorf("the Lease %s is left", name)
+				for _, o := range g.server.Objects() {
+					if g.server.lease(o.Name).Annotations["shell-operator/division"] == test.old {
+						t.Errorf("the Lease %s is left", o.Name)
 					}
 				}
 			})
@@ -287,7 +260,7 @@ func TestOneDivision(t *testing.T) {
 // A missing permission is reported once, although other requests succeed meanwhile, until it is granted.
 func TestPermissionForOneRequest(t *testing.T) {
 	var log bytes.Buffer
-	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+	l := newLease(Options{Name: "lease", Pod: "a", Shards: 2, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	d := &driver{Lease: l, phase: ownership.Checking}
 	report := func(op ownership.Op, err error) {
 		d.report(t.Context(), ownership.Action{Op: op, Lease: ownership.Lease{Name: "lease-shard-0"}}, err, 0)
@@ -351,7 +324,7 @@ func TestLeaderWithoutList(t *testing.T) {
 			g.start(fmt.Sprint("owner", i), "a", 3, nil)
 		}
 		g.expect(17*time.Second, threeA...)
-		m := g.start("leader", "", 0, func(m *member) { m.line.unlisted = true })
+		m := g.start("leader", "", 0, func(m *member) { m.line.unlisted.Store(true) })
 		g.expect(5*time.Minute, threeA...)
 		if p := m.Problem(); !strings.Contains(p, `resources: ["leases"], verbs: ["get", "list", `) {
 			t.Errorf("the problem is %q", p)
@@ -360,22 +333,30 @@ func TestLeaderWithoutList(t *testing.T) {
 			g.members[fmt.Sprint("owner", i)].end()
 		}
 		g.expect(5 * time.Minute)
-		g.server.mu.Lock()
-		m.line.unlisted = false
-		g.server.mu.Unlock()
+		m.line.unlisted.Store(false)
 		g.expect(time.Minute, "/0")
 	})
 }
 
-// Replicas of two divisions and leaders come, go, die and lose their lines at random, and Leases are deleted. No shard is served twice (see
-// enter), and in the end all are served.
-func TestShardsAtRandom(t *testing.T) {
-	for seed := range uint64(20) {
+// Replicas come, go, die and lose their lines at random: leaders, or owners of two divisions beside leaders, or Leases are deleted.
+// None serves what another one serves (see enter), and in the end all is served.
+func TestAtMostOne(t *testing.T) {
+	seeds := uint64(12)
+	if test.Long() {
+		seeds = 500
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 2))
 				g := newGroup(t)
-				g.mixed = seed%2 == 1
+				divisions, last, served := []string{"a", "a", "a", "b", ""}, "b", []string{"b/0", "b/1"}
+				switch seed % 3 {
+				case 0:
+					divisions, last, served = []string{""}, "", []string{"/0"}
+				case 1:
+					g.mixed = true
+				}
 				alive := []string{}
 				start := func(n int, division string) {
 					name := fmt.Sprint("r", n)
@@ -390,15 +371,13 @@ func TestShardsAtRandom(t *testing.T) {
 					i := random.IntN(max(1, len(alive)))
 					switch {
 					case len(alive) < 3 || len(alive) < 6 && random.IntN(3) == 0:
-						start(n, []string{"a", "a", "a", "b", ""}[random.IntN(5)])
+						start(n, divisions[random.IntN(len(divisions))])
 					case g.mixed && random.IntN(4) == 0:
-						g.server.mu.Lock()
-						for name := range g.server.leases {
-							if name != "lease" && random.IntN(2) == 0 { // that of a leader protects against fewer faults
-								g.server.set(name, nil)
+						for _, o := range g.server.Objects() {
+							if o.Name != "lease" && random.IntN(2) == 0 { // the one of leader election protects against fewer faults
+								g.server.Remove(o)
 							}
 						}
-						g.server.mu.Unlock()
 					case random.IntN(2) == 0:
 						g.members[alive[i]].end()
 						alive = slices.Delete(alive, i, i+1)
@@ -412,9 +391,9 @@ func TestShardsAtRandom(t *testing.T) {
 					g.members[name].end()
 				}
 				for n := range 3 {
-					start(100+n, "b")
+					start(100+n, last)
 				}
-				g.expect(5*time.Second+2*15*time.Second+5*time.Second, "b/0", "b/1") // the last runs take up to 5 s
+				g.expect(5*time.Second+2*15*time.Second+5*time.Second, served...) // the last runs take up to 5 s
 			})
 		})
 	}
