@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70020
+	productLines = 70021
 	testLines    = 65067
 )
 
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1861,
 	"internal/queue":                     1924,
-	"internal/replica":                   983,
+	"internal/replica":                   984,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,

@@ -99,8 +99,8 @@ func newLease(o Options) *Lease {
 	return &Lease{
 		opts: o, identity: identity, store: store{o.Client, o.Namespace}, woken: make(chan struct{}, 1),
 		objects: map[string]*coordinationv1.Lease{},
-		fence: fence{limit: o.RenewDeadline, now: func() moment { return ownership.At(time.Now()) }},
-		log:   o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", identity),
+		fence:   fence{limit: o.RenewDeadline, now: func() moment { return ownership.At(time.Now()) }},
+		log:     o.Log.With("lease", o.Namespace+"/"+o.Name, "identity", identity),
 	}
 }
 
