@@ -12,28 +12,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decoder decodes objects one after the other and interns the names of members. The zero value is usable, by one goroutine
-// at a time.
-type Decoder struct {
-	names map[string]string
-	// current is reused for each object.
-	current Object
-}
-
-// Bounds of the interned names: names that are data, not schema, do not repeat.
-const (
-	maxNames      = 4096
-	maxNameLength = 64
-)
-
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
-// Decode makes of JSON what filters take.
-func Decode(text []byte) (any, error) { return new(Decoder).Decode(text) }
 
 // Decode decodes JSON for filters. Filters do not modify the result, so several may use it concurrently. It shares no memory
 // with text.
-func (d *Decoder) Decode(text []byte) (any, error) {
+func Decode(text []byte) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), lenient...)
 	err := dec.SkipValue()
 	if err == nil {
@@ -44,15 +27,12 @@ func (d *Decoder) Decode(text []byte) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode the object for jqFilter: %w", err)
 	}
-	return d.decode(text, everything, false), nil
+	return decode(text, everything, false), nil
 }
 
 // decode decodes valid JSON as far as it is needed. With share, strings in the result alias text.
-func (d *Decoder) decode(text []byte, need *Need, share bool) any {
-	if d.names == nil {
-		d.names = map[string]string{}
-	}
-	w := walk{Walker: Walk(text), d: d, share: share}
+func decode(text []byte, need *Need, share bool) any {
+	w := walk{Walker: Walk(text), share: share}
 	v := w.value(need)
 	if w.Err() != nil {
 		return nil
@@ -63,7 +43,6 @@ func (d *Decoder) decode(text []byte, need *Need, share bool) any {
 // walk is the state of decoding one text.
 type walk struct {
 	Walker
-	d     *Decoder
 	share bool
 }
 
@@ -96,7 +75,7 @@ func (w *walk) object(need *Need) any {
 	w.Enter('{')
 	m := map[string]any{}
 	for quoted := w.Member(); quoted != nil; quoted = w.Member() {
-		name := w.d.name(quoted)
+		name := w.text(quoted)
 		if inner := need.lookup(name); inner != nil {
 			m[name] = w.value(inner)
 		} else {
@@ -119,11 +98,13 @@ func (w *walk) array(need *Need) any {
 	return list
 }
 
+// text returns a quoted string without escapes and invalid UTF-8.
 func (w *walk) text(quoted []byte) string {
-	if plain(quoted) {
+	if len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
 		return w.string(quoted[1 : len(quoted)-1])
 	}
-	return unquote(quoted)
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return string(text)
 }
 
 // string returns a part of the text as a string.
@@ -132,30 +113,4 @@ func (w *walk) string(part []byte) string {
 		return unsafe.String(unsafe.SliceData(part), len(part))
 	}
 	return string(part)
-}
-
-// plain reports whether a string has no escapes and no invalid UTF-8.
-func plain(quoted []byte) bool {
-	return len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted)
-}
-
-// unquote replaces invalid UTF-8.
-func unquote(quoted []byte) string {
-	text, _ := jsontext.AppendUnquote(nil, quoted)
-	return string(text)
-}
-
-// name returns the interned name of a member, which never aliases the text.
-func (d *Decoder) name(quoted []byte) string {
-	if len(quoted) > maxNameLength || !plain(quoted) {
-		return unquote(quoted)
-	}
-	if name, ok := d.names[string(quoted[1:len(quoted)-1])]; ok {
-		return name
-	}
-	name := string(quoted[1 : len(quoted)-1])
-	if len(d.names) < maxNames {
-		d.names[name] = name
-	}
-	return name
 }

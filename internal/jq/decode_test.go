@@ -19,9 +19,8 @@ func FuzzDecode(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	var d Decoder
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := d.Decode(text)
+		got, err := Decode(text)
 		var want any
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
@@ -65,11 +64,10 @@ func BenchmarkDecode(b *testing.B) {
 		`"uid":"7f3a"},` +
 		`"spec":{"containers":[{"name":"app","image":"web:1","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}}}]},` +
 		`"status":{"phase":"Running","startTime":"2026-01-01T00:00:00Z"}}`)
-	var d Decoder
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := d.Decode(text); err != nil {
+		if _, err := Decode(text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -20,12 +20,11 @@ func TestDirectAtRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := NewCompiler(Options{})
-		var d Decoder
 		for range 20 {
 			texts, filters := someFilters(t, c, r)
 			for range 10 {
 				text, _ := json.Marshal(randomValue(r, 4))
-				compareDirect(t, &d, text, texts, filters)
+				compareDirect(t, text, texts, filters)
 			}
 		}
 	}
@@ -60,10 +59,9 @@ func FuzzDirect(f *testing.F) {
 			t.Skip()
 		}
 		r := rand.New(&choices{input})
-		var d Decoder
 		texts, filters := someFilters(t, NewCompiler(Options{}), r)
 		text, _ := json.Marshal(randomValue(r, 4))
-		compareDirect(t, &d, text, texts, filters)
+		compareDirect(t, text, texts, filters)
 	})
 }
 
@@ -80,16 +78,15 @@ func (c *choices) Uint64() uint64 {
 }
 
 // compareDirect applies filters to a text in both ways. It returns how many results came directly.
-func compareDirect(t *testing.T, d *Decoder, text []byte, texts []string, filters []*Filter) (direct int) {
+func compareDirect(t *testing.T, text []byte, texts []string, filters []*Filter) (direct int) {
 	t.Helper()
 	ctx := context.Background()
 	passing := bytes.Clone(text)
-	o := d.Object(passing, NeedOf(filters...))
+	o := NewObject(passing, NeedOf(filters...))
 	results, errs := make([][]byte, len(filters)), make([]error, len(filters))
 	for i, f := range filters {
 		results[i], errs[i] = f.ApplyTo(ctx, o)
 	}
-	o.Close()
 	clear(passing) // nothing of it may be in a result
 	for i, f := range filters {
 		tree, err := Decode(text)
@@ -252,12 +249,11 @@ func TestDirectFiltersOfTheExamples(t *testing.T) {
 	if len(filters) < 20 || shortcuts < len(filters)/2 {
 		t.Errorf("only %d of %d filters are evaluated directly", shortcuts, len(filters))
 	}
-	var d Decoder
 	direct := 0
 	for _, object := range likelyObjects {
-		direct += compareDirect(t, &d, []byte(object), texts, filters)
+		direct += compareDirect(t, []byte(object), texts, filters)
 		for i, f := range filters {
-			compareDirect(t, &d, []byte(object), texts[i:i+1], []*Filter{f})
+			compareDirect(t, []byte(object), texts[i:i+1], []*Filter{f})
 		}
 	}
 	if direct == 0 {
@@ -317,7 +313,7 @@ func TestDecodedAsFarAsNeeded(t *testing.T) {
 			}
 			filters = append(filters, f)
 		}
-		tree := new(Decoder).decode(text, NeedOf(filters...), false)
+		tree := decode(text, NeedOf(filters...), false)
 		got, _ := json.Marshal(tree)
 		var want any
 		_ = json.Unmarshal([]byte(tt.want), &want)
@@ -331,9 +327,7 @@ func TestDecodedAsFarAsNeeded(t *testing.T) {
 func TestEqualFiltersShareTheirResult(t *testing.T) {
 	c := NewCompiler(Options{})
 	f, _ := c.Compile(".a")
-	var d Decoder
-	o := d.Object([]byte(`{"a":"text"}`), NeedOf(f))
-	defer o.Close()
+	o := NewObject([]byte(`{"a":"text"}`), NeedOf(f))
 	first, _ := f.ApplyTo(t.Context(), o)
 	second, _ := f.ApplyTo(t.Context(), o)
 	if &first[0] != &second[0] {

@@ -5,13 +5,12 @@ import "context"
 // Object is the valid JSON text of an object to which filters are applied. It is decoded by the first filter that needs it, as far as
 // filters read it. The text must not change while the Object is in use. One goroutine may use it at a time.
 type Object struct {
-	dec  *Decoder
 	text []byte
 	need *Need
-	// pruned is the tree as far as filters read it, full the whole tree; each is decoded when it is first needed.
-	pruned, full       any
-	hasPruned, hasFull bool
-	results            []cached
+	// tree is the decoded text, as far as decoded says.
+	tree    any
+	decoded *Need
+	results []cached
 }
 
 // cached is the result of a filter: bindings with equal filters share it.
@@ -21,17 +20,8 @@ type cached struct {
 	err    error
 }
 
-// Object returns text as an object for filters; need is what they read of it. It must be closed before the next one.
-func (d *Decoder) Object(text []byte, need *Need) *Object {
-	d.current = Object{dec: d, text: text, need: need, results: d.current.results}
-	return &d.current
-}
-
-// Close releases the decoded trees.
-func (o *Object) Close() {
-	clear(o.results)
-	*o = Object{results: o.results[:0]}
-}
+// NewObject returns text as an object for filters; need is what they read of it.
+func NewObject(text []byte, need *Need) *Object { return &Object{text: text, need: need} }
 
 // ApplyTo is Apply for an object. An object that cannot be decoded is null.
 func (f *Filter) ApplyTo(ctx context.Context, o *Object) ([]byte, error) {
@@ -49,24 +39,19 @@ func (f *Filter) ApplyTo(ctx context.Context, o *Object) ([]byte, error) {
 
 func (f *Filter) applyTo(ctx context.Context, o *Object) (text []byte, err error) {
 	defer recovered(&err)
-	if f.direct != nil && !o.hasFull {
-		if !o.hasPruned {
-			// The tree may alias the text: results of direct evaluation are copies. gojq gives no such guarantee.
-			o.pruned = o.dec.decode(o.text, o.need, o.need != everything)
-			o.hasPruned = true
-		}
-		if text, ok := f.applyDirectly(o.pruned); ok {
+	if f.direct != nil {
+		if text, ok := f.applyDirectly(o.decode(o.need)); ok {
 			return text, nil
 		}
 	}
-	if !o.hasFull {
-		if o.hasPruned && o.need == everything {
-			o.full = o.pruned
-		} else {
-			o.full = o.dec.decode(o.text, everything, false)
-		}
-		o.hasFull = true
-		return f.applyByGojq(ctx, o.full)
+	return f.applyByGojq(ctx, o.decode(everything))
+}
+
+// decode returns a tree with at least what is needed. A part of the whole aliases the text: results of direct evaluation are copies. gojq
+// gives no such guarantee, and gets the whole.
+func (o *Object) decode(need *Need) any {
+	if o.decoded != need && o.decoded != everything {
+		o.tree, o.decoded = decode(o.text, need, need != everything), need
 	}
-	return f.Apply(ctx, o.full)
+	return o.tree
 }

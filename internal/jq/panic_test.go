@@ -36,10 +36,8 @@ func TestPanicIsTheFiltersFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = f.Apply(t.Context(), v)
-			var d Decoder
-			o := d.Object([]byte(text), NeedOf(f))
+			o := NewObject([]byte(text), NeedOf(f))
 			_, errOfObject := f.ApplyTo(t.Context(), o)
-			o.Close()
 			for _, err := range []error{err, errOfObject} {
 				if err == nil || !strings.Contains(err.Error(), "panic") || strings.Contains(err.Error(), secret) {
 					t.Errorf("%s, of %s: error %v", name, text, err)

@@ -46,7 +46,6 @@ type digester struct {
 	subs func(version uint64) []*subscription
 	// scratch is the JSON of an object that is not kept, batch the text of the last batch.
 	scratch, batch []byte
-	decoder        jq.Decoder
 	turn           deadline
 	// reads is what the filters of readers read of an object.
 	reads   *jq.Need
@@ -96,8 +95,7 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 	if len(a.subs) != len(d.readers) || &a.subs[0] != &d.readers[0] { // consumers that join or leave make a new slice
 		d.reads, d.readers = reads(a.subs), a.subs
 	}
-	content := d.decoder.Object(text, d.reads)
-	defer content.Close()
+	content := jq.NewObject(text, d.reads)
 	a.results, all = make([]filtered, len(a.subs)), true
 	for i, sub := range a.subs {
 		switch {

@@ -180,10 +180,7 @@ func (m *monitor) digest(ctx context.Context, text []byte) (digested, error) {
 		return digested{}, err
 	}
 	o.lifetime, o.json = readLifetime(text), layout.appendTo(nil, text)
-	var decoder jq.Decoder
-	content := decoder.Object(o.json, jq.NeedOf(m.filters...))
-	defer content.Close()
-	r := m.filter(ctx, o, content)
+	r := m.filter(ctx, o, jq.NewObject(o.json, jq.NeedOf(m.filters...)))
 	if !r.done {
 		return digested{}, ctx.Err()
 	}

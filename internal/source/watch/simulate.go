@@ -88,7 +88,6 @@ type simulatedBinding struct {
 	subs               []*subscription
 	resource           kube.Resource
 	indexer            *indexer
-	decoder            jq.Decoder
 	labels, namespaces labels.Selector
 	fields             fields.Selector
 }
@@ -283,7 +282,7 @@ func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
 		list = append(list, a)
 	}
 	slices.SortFunc(list, func(a, b *arrival) int { return cmp.Compare(a.key, b.key) })
-	b.subs[0].apply(ctx, delivery{isList: true, list: list}, &b.decoder)
+	b.subs[0].apply(ctx, delivery{isList: true, list: list})
 	b.finalize(ctx)
 	return ctx.Err()
 }
@@ -296,7 +295,7 @@ func (b *simulatedBinding) digest(ctx context.Context, raw []byte, deleted bool)
 func (b *simulatedBinding) change(ctx context.Context, raw []byte, deleted bool) error {
 	a, err := b.digest(ctx, raw, deleted)
 	if err == nil {
-		b.subs[0].apply(ctx, delivery{changed: a, isDeletion: deleted}, &b.decoder)
+		b.subs[0].apply(ctx, delivery{changed: a, isDeletion: deleted})
 		b.finalize(ctx)
 	}
 	return err

@@ -219,7 +219,6 @@ func (s *subscription) start(ctx context.Context, from *stream) {
 
 // drain delivers until the queue is empty, or the consumer waits for a list.
 func (s *subscription) drain(ctx context.Context) {
-	var decoder jq.Decoder
 	for {
 		s.mu.Lock()
 		if len(s.queue) == 0 || s.waiting || ctx.Err() != nil {
@@ -234,7 +233,7 @@ func (s *subscription) drain(ctx context.Context) {
 		s.queue = s.queue[1:]
 		s.bytes -= d.size()
 		s.mu.Unlock()
-		s.apply(ctx, d, &decoder)
+		s.apply(ctx, d)
 		if d.changed != nil {
 			d.version = d.changed.version
 		}
@@ -242,13 +241,13 @@ func (s *subscription) drain(ctx context.Context) {
 	}
 }
 
-func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decoder) {
+func (s *subscription) apply(ctx context.Context, d delivery) {
 	switch {
 	case d.isDeletion:
 		s.remove(s, d.changed.object)
 	case !d.isList && d.changed == nil:
 	case !d.isList:
-		if e, ok := s.entry(ctx, d.changed, d.index, decoder); ok {
+		if e, ok := s.entry(ctx, d.changed, d.index); ok {
 			s.change(s, e)
 		}
 	default:
@@ -257,7 +256,7 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 			if !s.wants(a.object) {
 				continue
 			}
-			e, ok := s.entry(ctx, a, d.index, decoder)
+			e, ok := s.entry(ctx, a, d.index)
 			if !ok {
 				return // half a list would look like deletions
 			}
@@ -268,16 +267,14 @@ func (s *subscription) apply(ctx context.Context, d delivery, decoder *jq.Decode
 }
 
 // entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
-func (s *subscription) entry(ctx context.Context, a *arrival, index int, decoder *jq.Decoder) (digested, bool) {
+func (s *subscription) entry(ctx context.Context, a *arrival, index int) (digested, bool) {
 	r := a.result(index)
 	if filters := s.programs(); len(filters) > 0 && !r.done {
 		if s.gone.Load() {
 			return digested{}, false
 		}
 		started := time.Now()
-		content := decoder.Object(a.text, jq.NeedOf(filters...))
-		r = s.filter(ctx, a.object, content)
-		content.Close()
+		r = s.filter(ctx, a.object, jq.NewObject(a.text, jq.NeedOf(filters...)))
 		if time.Since(started) > filterTurn {
 			s.slow()
 		}
