@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 70021
-	testLines    = 65067
+	productLines = 69952
+	testLines    = 65057
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -44,7 +44,7 @@ var packageLines = map[string]int{
 	"internal/hook":                      648,
 	"internal/hookset":                   1586,
 	"internal/httpserver":                963,
-	"internal/jq":                        1621,
+	"internal/jq":                        1561,
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1861,
 	"internal/queue":                     1924,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               768,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5809,
+	"internal/source/watch":              5800,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1551,
 	"internal/source/webhook/cert":       780,
