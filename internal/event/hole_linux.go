@@ -3,24 +3,19 @@ package event
 import (
 	"errors"
 	"os"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// Flags of fallocate.
-const (
-	keepSize  = 0x1
-	punchHole = 0x2
-)
-
-// punch returns n bytes of a file at an offset to the disk. Not every file system can do that. The file may be closed meanwhile.
-func punch(f *os.File, at, n int64) error {
+// punch returns n bytes of a file at an offset to the disk, on a file system that can do that. The file may be closed meanwhile.
+func punch(f *os.File, at, n int64) {
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return
 	}
-	return errors.Join(conn.Control(func(fd uintptr) {
-		for again := true; again; again = errors.Is(err, syscall.EINTR) {
-			err = syscall.Fallocate(int(fd), punchHole|keepSize, at, n)
+	_ = conn.Control(func(fd uintptr) {
+		for again := true; again; again = errors.Is(err, unix.EINTR) {
+			err = unix.Fallocate(int(fd), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
 		}
-	}), err)
+	})
 }
