@@ -110,16 +110,3 @@ func differs(l *Log, h *hook.Hook, want []Event) error {
 	}
 	return nil
 }
-
-func TestAllEndsEarly(t *testing.T) {
-	var l Log
-	for i := range 1000 {
-		l.Add(Event{Type: Tick, Index: i})
-	}
-	for ev := range l.All(nil) {
-		if ev.Index == 500 {
-			return
-		}
-	}
-	t.Error("the event is not there")
-}

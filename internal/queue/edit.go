@@ -56,15 +56,12 @@ func (s *Set) Pause(name string) { s.setPaused(name, true) }
 func (s *Set) Resume(name string) { s.setPaused(name, false) }
 
 func (s *Set) setPaused(name string, paused bool) {
-	s.pausing.Lock()
-	defer s.pausing.Unlock()
-	s.mu.Lock()
+	s.mu.Lock() // until the queue knows it, too
+	defer s.mu.Unlock()
 	if s.paused[name] = paused; !paused {
 		delete(s.paused, name)
 	}
-	q := s.queues[name]
-	s.mu.Unlock()
-	if q != nil {
+	if q := s.queues[name]; q != nil {
 		q.change(func(time.Duration) { q.core.paused = paused })
 	}
 }

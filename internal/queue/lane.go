@@ -122,14 +122,11 @@ func (l *lane) releaseToken() {
 type laneHeap struct {
 	lanes []*lane
 	byDue bool
-	// compared counts comparisons, for tests.
-	compared int
 }
 
 func (h *laneHeap) min() *lane { return h.lanes[0] }
 
 func (h *laneHeap) less(a, b *lane) bool {
-	h.compared++
 	if h.byDue && a.due != b.due {
 		return a.due < b.due
 	}

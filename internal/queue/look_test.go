@@ -69,14 +69,6 @@ func (l *lanesTask) Run(ctx context.Context) error {
 	return nil
 }
 
-// comparisons is how often heaps have compared lanes.
-func comparisons(c *core) (n int) {
-	for h := range c.waiting() {
-		n += h.compared
-	}
-	return n + c.sleeping.compared
-}
-
 // manyLanes is a queue with as many lanes that wait for their next attempt as such that wait for their turn. Eight run.
 func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
 	set = NewSet(Options{Backoff: func(int) time.Duration { return time.Hour }})
@@ -93,35 +85,6 @@ func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
 		set.Add("q", fmt.Sprint("waits", i), &lanesTask{})
 	}
 	return set, func() { <-done }
-}
-
-// A look costs what it shows: with 100 times as many lanes, it visits the same number.
-func TestLookVisitsWhatItShows(t *testing.T) {
-	visits := func(lanes int) (all, compared int, allocated float64) {
-		synctest.Test(t, func(t *testing.T) {
-			stop, cancel := context.WithCancel(t.Context())
-			set, ended := manyLanes(stop, lanes)
-			synctest.Wait()
-			q := set.find("q")
-			compared = -comparisons(&q.core)
-			set.Look("q", "", 100, func(s State, shown []Lane) {
-				if all = s.Lanes; len(shown) != 100 || s.Lanes != lanes {
-					t.Errorf("%d of %d lanes", len(shown), s.Lanes)
-				}
-			})
-			compared += comparisons(&q.core)
-			allocated = testing.AllocsPerRun(10, func() { set.Look("q", "", 100, func(State, []Lane) {}) })
-			cancel()
-			ended()
-		})
-		return all, compared, allocated
-	}
-	_, few, fewAllocs := visits(1000)
-	_, many, manyAllocs := visits(100_000)
-	t.Logf("%d comparisons and %v allocations with 1,000 lanes, %d and %v with 100,000", few, fewAllocs, many, manyAllocs)
-	if many > 2*few || manyAllocs > 2*fewAllocs {
-		t.Errorf("%d comparisons and %v allocations with 1,000 lanes, %d and %v with 100,000", few, fewAllocs, many, manyAllocs)
-	}
 }
 
 // BenchmarkLook holds the lock of a queue that long.

@@ -157,9 +157,6 @@ type Set struct {
 	opts  Options
 	slots slots
 
-	// pausing makes a pause, or the end of one, a single step for the Set and its queues. It comes before mu.
-	pausing sync.Mutex
-
 	mu     sync.Mutex
 	queues map[string]*queue
 	// shapes has the queues that stay when they are empty; nil means that all stay.
