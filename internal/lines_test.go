@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69952
-	testLines    = 65057
+	productLines = 69889
+	testLines    = 64948
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -39,7 +39,7 @@ var packageLines = map[string]int{
 	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1075,
-	"internal/event":                     741,
+	"internal/event":                     717,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
 	"internal/hookset":                   1586,
@@ -47,7 +47,7 @@ var packageLines = map[string]int{
 	"internal/jq":                        1561,
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1861,
-	"internal/queue":                     1924,
+	"internal/queue":                     1885,
 	"internal/replica":                   984,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
