@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69889
-	testLines    = 64948
+	productLines = 69821
+	testLines    = 64905
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -29,7 +29,7 @@ var packageLines = map[string]int{
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
-	"internal/dev/memory":                2483,
+	"internal/dev/memory":                2415,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2051,
 	"internal/dev/testfile":              1358,

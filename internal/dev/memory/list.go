@@ -2,9 +2,6 @@ package memory
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,32 +69,6 @@ func (s *Server) expired(version int) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.version))
 }
 
-// objectsAt returns the objects as they were at a version. It requires mu.
-func (s *Server) objectsAt(version int) (map[key]*stored, error) {
-	if version == s.version {
-		return s.objects, nil
-	}
-	if version < s.forgotten {
-		return nil, s.expired(version)
-	}
-	objects := maps.Clone(s.objects)
-	for _, e := range slices.Backward(s.log) {
-		if e.version <= version {
-			break
-		}
-		if delete(objects, e.at); e.before != nil {
-			objects[e.at] = e.before
-		}
-	}
-	return objects, nil
-}
-
-// page is where a list continues.
-type page struct {
-	Version int    `json:"rv"`
-	Start   string `json:"start"`
-}
-
 // position is the place of an object in a list of all namespaces.
 func (at key) position() string { return at.namespace + "/" + at.name }
 
@@ -119,59 +90,20 @@ func (q *request) version(current int) (int, error) {
 	return version, nil
 }
 
-// list returns the objects that a request selects, or a page of them.
+// list returns the objects that a request selects: all, whatever its limit is.
 func (s *Server) list(q *request) (any, error) {
 	sel, err := s.selection(q)
 	if err != nil {
 		return nil, err
 	}
-	query := q.URL.Query()
-	at := page{Version: s.version}
-	if query.Get("resourceVersionMatch") == "Exact" {
-		at.Version = sel.version
-	}
-	if token := query.Get("continue"); token != "" {
-		text, err := base64.RawURLEncoding.DecodeString(token)
-		if err == nil {
-			err = json.Unmarshal(text, &at)
-		}
-		if err != nil || at.Version > s.version {
-			return nil, errors.New("continue key is not valid")
-		}
-	}
-	objects, err := s.objectsAt(at.Version)
-	if err != nil {
-		return nil, err
-	}
-	all := selection{of: sel.of, labels: labels.Everything(), fields: fields.Everything()}
-	if name, one := sel.fields.RequiresExactMatch("metadata.name"); one {
-		all.fields = fields.OneTermEqualSelector("metadata.name", name)
-	}
-	var rest []key
-	for one, o := range objects {
-		if all.matches(one, o) && one.position() >= at.Start {
-			rest = append(rest, one)
-		}
-	}
-	slices.SortFunc(rest, key.compare)
-	metadata := map[string]any{"resourceVersion": fmt.Sprint(at.Version)}
-	limit, _ := strconv.Atoi(query.Get("limit"))
 	items := []any{}
-	for i, one := range rest {
-		if limit > 0 && len(items) == limit { // whatever the rest is: a page may be empty
-			text, _ := json.Marshal(page{at.Version, one.position()}) // a number and text
-			metadata["continue"] = base64.RawURLEncoding.EncodeToString(text)
-			if sel.labels.Empty() && sel.fields.Empty() {
-				metadata["remainingItemCount"] = len(rest) - i
-			}
-			break
-		}
-		if sel.matches(one, objects[one]) {
-			items = append(items, q.read(objects[one]))
+	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
+		if o := s.objects[at]; sel.matches(at, o) {
+			items = append(items, q.read(o))
 		}
 	}
-	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List", "metadata": metadata,
-		"items": items}, nil
+	return map[string]any{"apiVersion": q.kind.GroupVersion().String(), "kind": q.kind.Kind + "List",
+		"metadata": map[string]any{"resourceVersion": fmt.Sprint(s.version)}, "items": items}, nil
 }
 
 // read is an object in the version of the request.
