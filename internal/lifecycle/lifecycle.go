@@ -305,14 +305,14 @@ func (l *Lifecycle) publish() {
 	l.view.Store(v)
 }
 
-// step moves a hook to its next state, and reports whether there is one.
-func (l *Lifecycle) step(x *life, e step) bool {
-	to, ok := x.state.next(e)
-	if ok {
-		x.state = to
-		l.o.Log.Debug("Hook state changed", "hook", x.hook.Name, "state", to.String())
+// step moves a hook to a state, unless that cannot follow its state: a task of a hook that has been retired may still be running.
+func (l *Lifecycle) step(x *life, to State) bool {
+	if !slices.Contains(successors[x.state], to) {
+		return false
 	}
-	return ok
+	x.state = to
+	l.o.Log.Debug("Hook state changed", "hook", x.hook.Name, "state", to.String())
+	return true
 }
 
 // add makes hooks the active set. Those that are new begin their lives.

@@ -162,18 +162,13 @@ func toldBy(in process.Invocation) (string, error) {
 
 type noSnapshots struct{ *gatedExecutor }
 
-type emptySnapshot struct{}
-
-func (emptySnapshot) Len() int                     { return 0 }
-func (emptySnapshot) Each(func(event.Object) bool) {}
-
 func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
 	return event.Event{}, false
 }
 func (noSnapshots) Has(*hook.Hook, int, string, string) bool   { return false }
-func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return emptySnapshot{} }
-func (noSnapshots) Whole(*hook.Hook, int) event.Snapshot       { return emptySnapshot{} }
-func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return emptySnapshot{} }
+func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return event.NoObjects{} }
+func (noSnapshots) Whole(*hook.Hook, int) event.Snapshot       { return event.NoObjects{} }
+func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }
 func (noSnapshots) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
 	return nil, nil
 }

@@ -26,7 +26,7 @@ func (l *Lifecycle) PausedHooks() (names []string) {
 }
 
 func (l *Lifecycle) pause(x *life) {
-	if !l.step(x, paused) {
+	if !l.step(x, Paused) {
 		return
 	}
 	l.stop(x)
@@ -38,7 +38,7 @@ func (l *Lifecycle) pause(x *life) {
 }
 
 func (l *Lifecycle) resume(x *life) {
-	if !l.step(x, resumed) {
+	if !l.step(x, Loaded) {
 		return
 	}
 	x.end() // of what requests need while it is paused

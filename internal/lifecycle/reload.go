@@ -201,7 +201,7 @@ func (l *Lifecycle) causes(err error) map[string]string {
 
 // retire ends the life of a hook. Requests are answered as before: their snapshots stay current.
 func (l *Lifecycle) retire(x *life) {
-	l.step(x, retired)
+	l.step(x, Draining)
 	l.leaving = append(l.leaving, x)
 	x.answering = serves(x.hook)
 	l.stop(x)
@@ -272,7 +272,7 @@ func (l *Lifecycle) settle(x *life) {
 	if x.state != Draining || x.running || x.answering || x.enabling {
 		return
 	}
-	l.step(x, drained)
+	l.step(x, Gone)
 	l.work.Go(func() { // an event may be on its way to a slow disk
 		for i := range x.hook.Kubernetes {
 			l.o.Watcher.Disable(x.hook, i)

@@ -71,6 +71,7 @@ func runScript(t *testing.T, text string) string {
 
 // world is a Lifecycle whose hooks are in their last state, with a fake of the cluster, and of processes.
 type world struct {
+	noEffects
 	t     *testing.T
 	began time.Time
 	order []*hook.Hook
@@ -100,16 +101,6 @@ func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *r
 		return nil, errors.New("no such object")
 	}
 	return nil, nil
-}
-
-func (w *world) Check(*hook.Hook, run.Outputs) error { return nil }
-
-func (w *world) ApplyFailed(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Identify) ([]run.Change, error) {
-	return nil, nil
-}
-
-func (w *world) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Identify) error {
-	return nil
 }
 
 func (w *world) record(text string, args ...any) {

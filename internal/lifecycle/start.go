@@ -48,7 +48,7 @@ func (l *Lifecycle) advance() {
 			l.finalize(x)
 		}
 		if x.state == Started && x.finalized {
-			l.step(x, bindingsEnabled)
+			l.step(x, Enabled)
 		}
 	}
 	l.release()
@@ -74,10 +74,10 @@ func (l *Lifecycle) queueStartups() {
 		default:
 			l.restart(x)
 			if x.hook.OnStartup == nil {
-				l.step(x, startupSucceeded)
+				l.step(x, Started)
 				break
 			}
-			l.step(x, startupQueued)
+			l.step(x, StartupQueued)
 			starting = append(starting, x)
 		}
 	}
@@ -88,7 +88,7 @@ func (l *Lifecycle) queueStartups() {
 		l.o.Queues.Add(hook.MainQueue, "", Task{l.o.Runner.Task(event.Event{Type: event.Startup, Hook: x.hook})})
 		l.o.Queues.Add(hook.MainQueue, "", &stepTask{"Started:" + x.hook.Name, x.hook, func() {
 			l.o.Health.Started(x.hook)
-			l.post(ctx, func() { l.step(x, startupSucceeded) })
+			l.post(ctx, func() { l.step(x, Started) })
 		}})
 	}
 }
@@ -233,7 +233,7 @@ func (l *Lifecycle) release() {
 			continue
 		}
 		synchronizations = synchronizations || len(x.hook.Kubernetes) > 0
-		l.step(x, tasksQueued)
+		l.step(x, Released)
 		l.queueTasks(x)
 	}
 	if synchronizations {
@@ -295,7 +295,7 @@ func (l *Lifecycle) queueInitial(h *hook.Hook, i int, late bool) {
 }
 
 func (l *Lifecycle) enableSchedules(x *life) {
-	if !l.step(x, schedulesEnabled) {
+	if !l.step(x, Ticking) {
 		return
 	}
 	l.publish() // before a schedule fires

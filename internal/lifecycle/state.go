@@ -28,36 +28,14 @@ func (s State) String() string {
 	return [...]string{"Loaded", "StartupQueued", "Started", "Enabled", "Released", "Ticking", "Paused", "Draining", "Gone"}[s]
 }
 
-// step is an event in the life of a hook.
-type step int
-
-const (
-	startupQueued step = iota
-	startupSucceeded
-	bindingsEnabled
-	tasksQueued
-	schedulesEnabled
-	paused
-	resumed
-	retired
-	drained
-)
-
-// transitions are all that there are.
-var transitions = map[State]map[step]State{
-	Loaded:        {startupQueued: StartupQueued, startupSucceeded: Started, paused: Paused, retired: Draining},
-	StartupQueued: {startupSucceeded: Started, paused: Paused, retired: Draining},
-	Started:       {bindingsEnabled: Enabled, paused: Paused, retired: Draining},
-	Enabled:       {tasksQueued: Released, paused: Paused, retired: Draining},
-	Released:      {schedulesEnabled: Ticking, paused: Paused, retired: Draining},
-	Ticking:       {paused: Paused, retired: Draining},
-	Paused:        {resumed: Loaded, retired: Draining},
-	Draining:      {drained: Gone},
-}
-
-// next returns the state after a step. It returns false for a step that comes too late: a task of a hook that has been
-// retired may still be running.
-func (s State) next(e step) (State, bool) {
-	to, ok := transitions[s][e]
-	return to, ok
+// successors are the states that may follow a state.
+var successors = map[State][]State{
+	Loaded:        {StartupQueued, Started, Paused, Draining},
+	StartupQueued: {Started, Paused, Draining},
+	Started:       {Enabled, Paused, Draining},
+	Enabled:       {Released, Paused, Draining},
+	Released:      {Ticking, Paused, Draining},
+	Ticking:       {Paused, Draining},
+	Paused:        {Loaded, Draining},
+	Draining:      {Gone},
 }
