@@ -104,13 +104,6 @@ func BenchmarkDeepQueue(b *testing.B) {
 		b.ResetTimer()
 		_ = set.Run(stop, stop)
 	})
-	b.Run("len", func(b *testing.B) {
-		set := fill()
-		b.ResetTimer()
-		for range b.N {
-			set.Len("main")
-		}
-	})
 	b.Run("dump", func(b *testing.B) {
 		b.ReportAllocs()
 		set := fill()

@@ -285,14 +285,3 @@ func (s *Set) find(name string) *queue {
 	defer s.mu.Unlock()
 	return s.queues[name]
 }
-
-// Len is the number of tasks in a queue, the running ones included.
-func (s *Set) Len(name string) int {
-	q := s.find(name)
-	if q == nil {
-		return 0
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.core.length
-}

@@ -37,7 +37,7 @@ func TestAddFromManyGoroutines(t *testing.T) {
 	all.Wait()
 	cancel()
 	<-ended
-	if n := set.Len("main"); n != 0 {
-		t.Errorf("%d tasks are left", n)
+	if tasks := dump(set)[0].Tasks; len(tasks) > 0 {
+		t.Errorf("%d tasks are left", len(tasks))
 	}
 }
