@@ -39,21 +39,10 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 			}
 		}
 	}
-	found, queues := map[string][]wire.Violation{}, map[string]declaration{}
-	for _, kind := range []struct {
-		path string
-		of   func(*hook.Hook) []hook.Admission
-	}{
-		{"kubernetesValidating", func(h *hook.Hook) []hook.Admission { return h.Validating }},
-		{"kubernetesMutating", func(h *hook.Hook) []hook.Admission { return h.Mutating }},
-	} {
-		for name, v := range oversized(hooks, kind.path, kind.of) {
-			found[name] = append(found[name], v)
-		}
-	}
+	queues, stored := map[string]declaration{}, map[hook.Kind]int{}
 	var errs []*wire.ConfigError
 	for _, h := range hooks {
-		violations := found[h.Name]
+		violations := oversized(h, stored)
 		if sharded {
 			violations = append(violations, unequalShards(h, queues)...)
 		}
@@ -84,25 +73,30 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 // mostStored is the limit of etcd for an object, unless it is configured.
 const mostStored = 1536 << 10
 
-// oversized returns the first binding whose conditions, with those of the bindings before it, are beyond the limit, by its hook.
-func oversized(hooks []*hook.Hook, path string, of func(*hook.Hook) []hook.Admission) map[string]wire.Violation {
-	size := 0
-	for _, h := range hooks {
-		for i, b := range of(h) {
-			for _, c := range b.MatchConditions {
-				size += len(c.Name) + len(c.Expression)
-			}
-			if size > mostStored {
-				return map[string]wire.Violation{h.Name: {
-					Path: fmt.Sprintf("%s[%d].matchConditions", path, i), Binding: b.Name,
-					Problem: fmt.Sprintf("and those before it, in all hooks, have %d bytes: they are stored as one object, which has at most %d",
-						size, mostStored),
-					Hint: "shorten the expressions, or let the hook decide",
-				}}
-			}
+// oversized returns the binding with whose conditions those of a kind are beyond the limit. Stored are the bytes of the hooks before.
+func oversized(h *hook.Hook, stored map[hook.Kind]int) (found []wire.Violation) {
+	for a, b := range h.Bindings() {
+		var conditions []hook.MatchCondition
+		switch a.Kind {
+		case hook.OnValidating:
+			conditions = h.Validating[a.Index].MatchConditions
+		case hook.OnMutating:
+			conditions = h.Mutating[a.Index].MatchConditions
+		}
+		before := stored[a.Kind]
+		for _, c := range conditions {
+			stored[a.Kind] += len(c.Name) + len(c.Expression)
+		}
+		if size := stored[a.Kind]; before <= mostStored && size > mostStored {
+			found = append(found, wire.Violation{
+				Path: fmt.Sprintf("%s[%d].matchConditions", a.Kind, a.Index), Binding: b.Name,
+				Problem: fmt.Sprintf("and those before it, in all hooks, have %d bytes: they are stored as one object, which has at most %d",
+					size, mostStored),
+				Hint: "shorten the expressions, or let the hook decide",
+			})
 		}
 	}
-	return nil
+	return found
 }
 
 // unequalShards returns the bindings of a hook whose queue has bindings of a hook with another shardBy: on some shards only one of the

@@ -51,16 +51,19 @@ const (
 )
 
 // Entries returns what is below the hooks directory, in the byte-wise order of the paths, and the directory without
-// links. At the end are executables below lib: they are probably meant to be hooks.
+// links. Executables below lib are among them: they are probably meant to be hooks.
 func Entries(dir string) (root string, all []Entry, err error) {
 	if root, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", nil, fmt.Errorf("cannot open the hooks directory %s: %w", dir, err)
 	}
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		belowLib := strings.HasPrefix(path, filepath.Join(root, "lib")+string(filepath.Separator))
+		switch {
+		case err != nil && (belowLib || path == filepath.Join(root, "lib")):
+			return fs.SkipDir // it has no hooks
+		case err != nil:
 			return fmt.Errorf("cannot read the hooks directory: %w: the operator's user needs the right to list and enter it", err)
-		}
-		if path == root {
+		case path == root:
 			return nil
 		}
 		name, err := filepath.Rel(root, path)
@@ -69,6 +72,13 @@ func Entries(dir string) (root string, all []Entry, err error) {
 		}
 		e := Entry{File: File{Name: name, Path: path}, Dir: entry.IsDir()}
 		switch hidden := strings.HasPrefix(entry.Name(), "."); {
+		case belowLib && e.Dir && hidden:
+			return fs.SkipDir
+		case belowLib && (e.Dir || unfit(path, entry.Name()) != nil):
+			return nil
+		case belowLib:
+			e.Skipped = &Skip{Library, "executables below lib are no hooks", slog.LevelWarn,
+				"move it if it is one, or remove its execute permission"}
 		case e.Dir && hidden:
 			e.Skipped = &Skip{Hidden, "the name begins with a dot", quiet, ""}
 		case e.Dir && entry.Name() == "lib":
@@ -81,7 +91,7 @@ func Entries(dir string) (root string, all []Entry, err error) {
 			e.Skipped = unfit(path, entry.Name())
 		}
 		all = append(all, e)
-		if e.Dir {
+		if e.Dir && name != "lib" {
 			return fs.SkipDir
 		}
 		return nil
@@ -90,7 +100,7 @@ func Entries(dir string) (root string, all []Entry, err error) {
 		return "", nil, err
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
-	return root, append(all, strays(root)...), nil
+	return root, all, nil
 }
 
 // testSuffix ends the names of test files.
@@ -154,39 +164,4 @@ func unfit(path, name string) *Skip {
 		return &Skip{NotExecutable, "the file is not executable", slog.LevelWarn, "run chmod +x on it if it is a hook"}
 	}
 	return nil
-}
-
-// strays are the executables in the folder for shared code, which are probably meant to be hooks. It never fails: the
-// folder is none of our business.
-func strays(root string) (found []Entry) {
-	lib := filepath.Join(root, "lib")
-	add := func(path, reason, hint string) {
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			name = path
-		}
-		found = append(found, Entry{File: File{Name: name, Path: path}, Skipped: &Skip{Library, reason, slog.LevelWarn, hint}})
-	}
-	_ = filepath.WalkDir(lib, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			if path != lib || !errors.Is(err, fs.ErrNotExist) {
-				add(path, "cannot search for executables in lib: "+err.Error(), "")
-			}
-			return fs.SkipDir
-		}
-		if path == lib && !entry.IsDir() {
-			return nil // a file with this name is an ordinary hook
-		}
-		if entry.IsDir() {
-			if path != lib && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if unfit(path, entry.Name()) == nil {
-			add(path, "executables below lib are no hooks", "move it if it is one, or remove its execute permission")
-		}
-		return nil
-	})
-	return found
 }

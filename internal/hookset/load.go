@@ -22,8 +22,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -74,31 +75,38 @@ type Options struct {
 }
 
 // Load returns the hooks below the directory, in order.
-func Load(ctx context.Context, o Options) (hooks []*hook.Hook, err error) {
-	dir, files, hooks, errs, err := call(ctx, o)
+func Load(ctx context.Context, o Options) ([]*hook.Hook, error) {
+	dir, err := filepath.EvalSymlinks(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the hooks directory %s: %w", o.Dir, err)
+	}
+	root, files, err := find(cmp.Or(o.from, dir), dir, o.Mounted, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	problems := map[string]error{}
-	for i, f := range files {
-		if errs[i] != nil {
-			problems[f.Name] = errs[i]
-		}
+	if len(files) == 0 {
+		o.Log.Warn("No hooks found: put executable files into the hooks directory and start again", "path", o.Dir)
 	}
-	called := slices.DeleteFunc(hooks, func(h *hook.Hook) bool { return h == nil })
-	for _, err := range Check(called, o.Shards > 0) {
+	hooks, problems := call(ctx, o, root, dir, files)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for _, err := range Check(hooks, o.Shards > 0) {
 		problems[err.Hook] = err
 	}
 	if len(problems) == 0 {
-		finish(o, dir, called)
-		return called, nil
+		for _, h := range hooks {
+			h.Path = filepath.Join(dir, h.Name)
+			o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
+		}
+		return hooks, nil
 	}
 	rejected := &LoadError{}
 	var names []string
 	for _, f := range files {
 		names = append(names, f.Name)
 		if err := problems[f.Name]; err != nil {
-			rejected.files, rejected.errs = append(rejected.files, f), append(rejected.errs, err)
+			rejected.errs = append(rejected.errs, err)
 		}
 	}
 	if o.Rejected != nil {
@@ -107,45 +115,28 @@ func Load(ctx context.Context, o Options) (hooks []*hook.Hook, err error) {
 	return nil, rejected
 }
 
-// finish gives hooks their paths in the hooks directory, and logs them.
-func finish(o Options, dir string, hooks []*hook.Hook) {
-	for _, h := range hooks {
-		h.Path = filepath.Join(dir, h.Name)
-		o.Log.Info("Loaded config", "hook", h.Name, "phase", "config", "value", Summary(h))
-	}
-}
-
-// call calls the hook files with --config. A hook is nil if there is an error for its file. Dir is the hooks directory without links.
-func call(ctx context.Context, o Options) (dir string, files []File, hooks []*hook.Hook, errs []error, err error) {
-	if o.Parallel == 0 {
-		o.Parallel = 2 * runtime.GOMAXPROCS(0)
-	}
-	if dir, err = filepath.EvalSymlinks(o.Dir); err != nil {
-		return "", nil, nil, nil, fmt.Errorf("cannot open the hooks directory %s: %w", o.Dir, err)
-	}
-	root, files, err := find(cmp.Or(o.from, dir), dir, o.Mounted, o.Log)
-	if err != nil {
-		return "", nil, nil, nil, err
-	}
-	if len(files) == 0 {
-		o.Log.Warn("No hooks found: put executable files into the hooks directory and start again", "path", o.Dir)
-	}
-	hooks, errs = make([]*hook.Hook, len(files)), make([]error, len(files))
-	slots := make(chan struct{}, o.Parallel)
-	var calls sync.WaitGroup
+// call calls the hook files below root with --config. Each is a hook, or its name has a problem. Dir is the hooks directory without links.
+func call(ctx context.Context, o Options, root, dir string, files []File) ([]*hook.Hook, map[string]error) {
+	hooks, errs := make([]*hook.Hook, len(files)), make([]error, len(files))
+	var calls errgroup.Group
+	calls.SetLimit(cmp.Or(o.Parallel, 2*runtime.GOMAXPROCS(0)))
 	for i, f := range files {
-		slots <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", filepath.Join(dir, f.Name))
-		calls.Go(func() {
-			defer func() { <-slots }()
-			hooks[i], errs[i] = load(ctx, o, root, f)
+		calls.Go(func() error {
+			if ctx.Err() == nil {
+				o.Log.Info("Load config", "hook", f.Name, "phase", "config", "path", filepath.Join(dir, f.Name))
+				hooks[i], errs[i] = load(ctx, o, root, f)
+			}
+			return nil
 		})
 	}
-	calls.Wait()
-	return dir, files, hooks, errs, ctx.Err()
+	_ = calls.Wait() // errs has the errors
+	problems := map[string]error{}
+	for i, err := range errs {
+		if err != nil {
+			problems[files[i].Name] = err
+		}
+	}
+	return slices.DeleteFunc(hooks, func(h *hook.Hook) bool { return h == nil }), problems
 }
 
 // load runs one hook with --config, and logs its warnings.
@@ -187,10 +178,7 @@ type Answer struct {
 }
 
 // LoadError has the problems of all hooks that cannot be used.
-type LoadError struct {
-	files []File
-	errs  []error
-}
+type LoadError struct{ errs []error }
 
 func (e *LoadError) Unwrap() error { return errors.Join(e.errs...) }
 
@@ -201,30 +189,22 @@ func (e *LoadError) Error() string {
 // Causes are the problems by hook. The values that a hook has printed are left out: pages without a password show them.
 func (e *LoadError) Causes() map[string]string {
 	causes := map[string]string{}
-	for i, err := range e.errs {
-		if err != nil {
-			causes[e.files[i].Name] = problemOf(err)
+	for _, err := range e.errs {
+		var config *wire.ConfigError
+		var call *CallError
+		switch {
+		case errors.As(err, &config):
+			first := config.Violations[0]
+			text := "the configuration is not valid: " + quoted.ReplaceAllString(strings.TrimSpace(first.Path+" "+first.Problem), "…")
+			if more := len(config.Violations) - 1; more > 0 {
+				text += fmt.Sprintf(" (and %d more)", more)
+			}
+			causes[config.Hook] = text
+		case errors.As(err, &call):
+			causes[call.Hook] = "the call with --config failed: " + call.Err.Error()
 		}
 	}
 	return causes
-}
-
-// problemOf is the error of a hook without what the hook has printed.
-func problemOf(err error) string {
-	var config *wire.ConfigError
-	var call *CallError
-	switch {
-	case errors.As(err, &config):
-		text := "the configuration is not valid: " +
-			quoted.ReplaceAllString(strings.TrimSpace(config.Violations[0].Path+" "+config.Violations[0].Problem), "…")
-		if more := len(config.Violations) - 1; more > 0 {
-			text += fmt.Sprintf(" (and %d more)", more)
-		}
-		return text
-	case errors.As(err, &call):
-		return "the call with --config failed: " + call.Err.Error()
-	}
-	return "it could not be loaded"
 }
 
 // quoted is how problems show values.

@@ -27,12 +27,8 @@ func Summary(h *hook.Hook) string {
 				about = append(about, h.About(a)...)
 			}
 		}
-		format, ok := summaries[kind]
-		if !ok {
-			format = string(kind) + ": %s"
-		}
 		if len(about) > 0 {
-			parts = append(parts, fmt.Sprintf(format, strings.Join(distinct(about), ", ")))
+			parts = append(parts, fmt.Sprintf(summaries[kind], strings.Join(distinct(about), ", ")))
 		}
 	}
 	if h.Settings.MinInterval > 0 {
