@@ -8,10 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -131,46 +128,6 @@ func TestNoHooksIsAWarning(t *testing.T) {
 	if want := "WARN No hooks found: put executable files into the hooks directory and start again: " + o.Dir + "\n"; log.String() != want {
 		t.Errorf("log %q, want %q", log, want)
 	}
-}
-
-// TestParallelCallsKeepOrder lets the last hook answer first.
-func TestParallelCallsKeepOrder(t *testing.T) {
-	const count, parallel = 9, 3
-	var mu sync.Mutex
-	var running, most int // calls at a time
-	enter := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		running += n
-		most = max(most, running)
-	}
-	a := answers{}
-	for i := range count {
-		a[fmt.Sprintf("%d.sh", i)] = func(context.Context) (string, string, error) {
-			enter(1)
-			defer enter(-1)
-			time.Sleep(time.Duration(count-i) * time.Second)
-			return fmt.Sprintf("{configVersion: v1, onStartup: %d}", i), "", nil
-		}
-	}
-	o, _ := options(t, a)
-	synctest.Test(t, func(t *testing.T) {
-		for o.Parallel = range parallel + 1 { // 0 is the default
-			most = 0
-			hooks, err := Load(t.Context(), o)
-			if err != nil || len(hooks) != count {
-				t.Fatalf("%d hooks, error %v", len(hooks), err)
-			}
-			for i, h := range hooks {
-				if want := fmt.Sprintf("%d.sh", i); h.Name != want || *h.OnStartup != i {
-					t.Errorf("hook %d is %s with onStartup %d", i, h.Name, *h.OnStartup)
-				}
-			}
-			if o.Parallel > 0 && most != o.Parallel {
-				t.Errorf("%d calls at a time, want %d", most, o.Parallel)
-			}
-		}
-	})
 }
 
 func TestAllBrokenHooksAreReported(t *testing.T) {

@@ -5,15 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 // written is a form as JSON, with the parts of it as they are.
@@ -26,42 +23,6 @@ func written(t *testing.T, form any) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
-}
-
-// texts are the files of txtar archives that are no expectations.
-func texts(t *testing.T, pattern string) map[string][]byte {
-	all := map[string][]byte{}
-	for _, path := range golden.Files(t, pattern) {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range archive.Files {
-			if !strings.HasSuffix(f.Name, ".want") {
-				all[path+": "+f.Name] = f.Data
-			}
-		}
-	}
-	return all
-}
-
-func TestFormatMetric(t *testing.T) {
-	for name, text := range texts(t, metricFiles) {
-		metrics, _, err := ParseMetrics(text)
-		if err != nil {
-			continue
-		}
-		for _, m := range metrics {
-			form := written(t, m)
-			again, warnings, err := ParseMetrics(form)
-			if len(m.Labels) == 0 {
-				m.Labels = nil
-			}
-			if err != nil || len(warnings) > 0 || len(again) != 1 || !reflect.DeepEqual(again[0], m) {
-				t.Fatalf("%s: got %+v, %v, %v, want %+v: %s", name, again, warnings, err, m, form)
-			}
-		}
-	}
 }
 
 func TestFormatResult(t *testing.T) {
@@ -101,17 +62,6 @@ func TestFormatAdmission(t *testing.T) {
 	}
 	if got := string(FormatAdmission(effect.AdmissionAnswer{Patch: []byte("x")}).Patch); got != `"x"` {
 		t.Errorf("a patch that is no JSON becomes %s", got)
-	}
-}
-
-func TestFormatConversion(t *testing.T) {
-	for _, a := range []effect.ConversionAnswer{{Objects: []json.RawMessage{[]byte(`{"a":1.0,"b":"<"}`), []byte("null")}},
-		{Failure: "no"}, {}} {
-		form := written(t, a)
-		again, err := ParseConversion(form)
-		if err != nil || !reflect.DeepEqual(again, a) {
-			t.Errorf("got %+v, %v, want %+v: %s", again, err, a, form)
-		}
 	}
 }
 

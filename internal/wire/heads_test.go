@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	bench "github.com/shell-operator/shell-operator/bench/objects"
@@ -99,14 +98,10 @@ func TestWriteContextsAndHeads(t *testing.T) {
 		err != nil {
 		t.Error("a name that is there twice", err, heads)
 	}
-	if heads, err := WriteContextsAndHeads(noSpace{}, hook.FullContexts, slices.Values(contexts)); heads != nil || err == nil {
+	if heads, err := WriteContextsAndHeads(full{}, hook.FullContexts, slices.Values(contexts)); heads != nil || err == nil {
 		t.Error("a full disk", err, heads)
 	}
 }
-
-type noSpace struct{}
-
-func (noSpace) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // BenchmarkHeads is the cost of the heads of a Pod: the difference to writing the contexts alone.
 func BenchmarkHeads(b *testing.B) {
