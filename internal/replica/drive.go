@@ -142,8 +142,8 @@ func (d *driver) serve(ctx context.Context) {
 func (d *driver) ended(lost string) error {
 	var err error
 	if lost != "" {
-		if d.lastError != nil {
-			lost += ": " + d.explain(d.lastError).Error()
+		if problem := d.Problem(); problem != "" {
+			lost += ": " + problem
 		}
 		err = &LostError{lost}
 	}
@@ -298,7 +298,6 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 	default:
 		d.denied = ownership.Wait
 	}
-	d.lastError = err
 	d.complain(err)
 }
 

@@ -76,9 +76,8 @@ type Lease struct {
 	// objects are the Leases as the machine knows them, by name.
 	objects map[string]*coordinationv1.Lease
 	state   State
-	// problem is why the Lease cannot be used now; empty if it can. lastError is the error of the last request for it.
-	problem   string
-	lastError error
+	// problem is why the Lease cannot be used now; empty if it can.
+	problem string
 }
 
 // New returns a Lease, or an error about the durations.

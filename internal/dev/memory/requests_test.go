@@ -1,9 +1,9 @@
 package memory_test
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -136,76 +136,19 @@ func play(t *testing.T, do func(*http.Request) (*http.Response, error), host, na
 			t.Fatal(err)
 		}
 		answer, err := io.ReadAll(response.Body)
-		if err := response.Body.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err != nil {
+		if err := errors.Join(err, response.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
 		var o map[string]any
-		d := json.NewDecoder(bytes.NewReader(answer))
-		d.UseNumber()
-		if err := d.Decode(&o); err != nil {
+		if err := decodeNumbers(answer, &o); err != nil {
 			t.Fatalf("%s: %v\n%s", text, err, answer)
 		}
 		if metadata, _ := o["metadata"].(map[string]any); metadata["uid"] != nil {
 			uid, version = fmt.Sprint(metadata["uid"]), fmt.Sprint(metadata["resourceVersion"])
 		}
-		fmt.Fprintf(&out, "  %d %s\n", response.StatusCode, strings.ReplaceAll(outcome(o), namespace, "NS"))
+		fmt.Fprintf(&out, "  %d %s\n", response.StatusCode, strings.ReplaceAll(same(o), namespace, "NS"))
 	}
 	return out.String()
-}
-
-// outcome is a response without what differs between any two servers.
-func outcome(o map[string]any) string {
-	switch items, isList := o["items"].([]any); {
-	case o["kind"] == "Status":
-		text := fmt.Sprint(o["reason"])
-		if o["reason"] == nil {
-			text = fmt.Sprint(o["status"])
-		}
-		details, _ := o["details"].(map[string]any)
-		causes, _ := details["causes"].([]any)
-		var lines []string // in no order
-		for _, c := range causes {
-			if cause, _ := c.(map[string]any); cause["reason"] == "FieldManagerConflict" {
-				with := strings.Split(fmt.Sprint(cause["message"]), `"`)
-				lines = append(lines, fmt.Sprintf("\n    %s: conflict with %s", cause["field"], with[1]))
-			}
-		}
-		slices.Sort(lines)
-		return text + strings.Join(lines, "")
-	case isList:
-		text := fmt.Sprint(o["kind"])
-		for _, item := range items {
-			item, _ := item.(map[string]any)
-			delete(item, "apiVersion") // only some lists have it
-			delete(item, "kind")
-			text += "\n  " + outcome(item)
-		}
-		return text
-	}
-	metadata, _ := o["metadata"].(map[string]any)
-	managed, _ := metadata["managedFields"].([]any)
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "deletionGracePeriodSeconds"} {
-		delete(metadata, field)
-	}
-	if metadata["deletionTimestamp"] != nil {
-		metadata["deletionTimestamp"] = "set"
-	}
-	text, _ := json.Marshal(o)
-	var lines []string
-	for _, m := range managed {
-		m, _ := m.(map[string]any)
-		fields, _ := json.Marshal(m["fieldsV1"])
-		line := fmt.Sprintf("\n    %s %s", m["manager"], m["operation"])
-		if m["subresource"] != nil {
-			line += fmt.Sprintf(" of %s", m["subresource"])
-		}
-		lines = append(lines, line+": "+string(fields))
-	}
-	slices.Sort(lines)
-	return string(text) + strings.Join(lines, "")
 }
 
 // playInMemory sends the requests of a row to a server in memory.
