@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69733
-	testLines    = 64747
+	productLines = 69706
+	testLines    = 64690
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -29,7 +29,7 @@ var packageLines = map[string]int{
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
-	"internal/dev/memory":                2415,
+	"internal/dev/memory":                2390,
 	"internal/dev/rbac":                  636,
 	"internal/dev/simulate":              2051,
 	"internal/dev/testfile":              1358,
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1839,
 	"internal/queue":                     1874,
-	"internal/replica":                   984,
+	"internal/replica":                   982,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,

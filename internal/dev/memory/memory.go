@@ -380,7 +380,7 @@ func (s *Server) complete(at key, o *stored) {
 		metadata["generation"] = int64(1)
 	}
 	if at.GroupResource == crds {
-		o.tree["status"] = established(o.tree)
+		o.tree["status"] = established()
 	}
 }
 

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -102,9 +101,7 @@ func (s *Server) serve(q *request, body []byte) (_ any, err error) {
 	if q.body, err = fromProtobuf(body); err != nil {
 		return nil, response(http.StatusUnsupportedMediaType, err)
 	}
-	if q.partial, err = onlyMetadata(q.Header.Get("Accept")); err != nil {
-		return nil, response(http.StatusNotAcceptable, err)
-	}
+	q.partial = onlyMetadata(q.Header.Get("Accept"))
 	if q.Method == http.MethodPost {
 		if value := review(p.Resource, q.body); value != nil {
 			q.status = http.StatusCreated
@@ -143,20 +140,16 @@ func response(status int, err error) error {
 }
 
 // onlyMetadata reports whether a client accepts the metadata of objects before the objects.
-func onlyMetadata(accepted string) (bool, error) {
-	for clause := range strings.SplitSeq(cmp.Or(accepted, "*/*"), ",") {
-		media, parameters, err := mime.ParseMediaType(clause)
-		if err != nil || !slices.Contains([]string{"application/json", "application/*", "*/*"}, media) {
-			continue
-		}
-		switch parameters["as"] {
-		case "":
-			return false, nil
-		case "PartialObjectMetadata", "PartialObjectMetadataList":
-			return true, nil
+func onlyMetadata(accepted string) bool {
+	for clause := range strings.SplitSeq(accepted, ",") {
+		switch _, parameters, err := mime.ParseMediaType(clause); {
+		case strings.HasPrefix(parameters["as"], "PartialObjectMetadata"):
+			return true
+		case err == nil && parameters["as"] == "":
+			return false
 		}
 	}
-	return false, errors.New("only the following media types are accepted: application/json")
+	return false
 }
 
 // represented is what the client reads of an object or a list: the metadata if it prefers that.
