@@ -34,8 +34,11 @@ func (f *failing) Enable(_ context.Context, h *hook.Hook, _ func(int, error)) er
 
 func (f *failing) Lead() {}
 
-// failingLifecycle has no hooks.
-func failingLifecycle(t *testing.T, w *failing) *Lifecycle {
+// watcherLifecycle has a Watcher and no hooks.
+func watcherLifecycle(t *testing.T, w interface {
+	Watcher
+	Meter
+}) *Lifecycle {
 	log := slog.New(slog.DiscardHandler)
 	leading := make(chan struct{})
 	close(leading)
@@ -51,7 +54,7 @@ func failingLifecycle(t *testing.T, w *failing) *Lifecycle {
 func TestFailsForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &failing{enabled: map[string]int{}}
-		l := failingLifecycle(t, w)
+		l := watcherLifecycle(t, w)
 		kubernetes := []hook.Kubernetes{{Binding: hook.Binding{Name: "b"}, Queue: hook.MainQueue}}
 		hooks := []*hook.Hook{{Name: "fails", Kubernetes: kubernetes}, {Name: "works", Kubernetes: kubernetes}}
 		l.add(hooks, hooks)
@@ -69,7 +72,7 @@ func TestFailsForGood(t *testing.T) {
 // A panic ends the process: nothing waits for what only the end of the context ends.
 func TestPanicEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := failingLifecycle(t, &failing{enabled: map[string]int{}})
+		l := watcherLifecycle(t, &failing{enabled: map[string]int{}})
 		l.add(nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		recovered := make(chan any, 1)

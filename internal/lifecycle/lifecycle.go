@@ -151,7 +151,7 @@ type Lifecycle struct {
 type life struct {
 	hook  *hook.Hook
 	state State
-	// ctx ends when the hook is retired.
+	// ctx ends when the hook is retired, paused or resumed; then it has another one.
 	ctx context.Context
 	end context.CancelFunc
 	// enabling: a goroutine enables the kubernetes bindings, or adds their finalizers. listed: they all have their initial lists, with shards
@@ -162,9 +162,8 @@ type life struct {
 	// passed: later hooks do not wait for this one's Synchronization, because a binding is in trouble or slow.
 	passed atomic.Bool
 
-	// stopped is set when the hook has been retired or paused, pauses counts its pauses.
+	// stopped is set when the hook has been retired or paused.
 	stopped bool
-	pauses  int
 	// absent are the optional bindings whose initial lists were not queued, because their kinds are not installed.
 	absent map[int]bool
 	// running is set while a run of a stopped hook has not ended, since then; answering until no request is at the hook.

@@ -31,7 +31,6 @@ func (l *Lifecycle) pause(x *life) {
 	}
 	l.stop(x)
 	x.ctx, x.end = context.WithCancel(l.ctx)
-	x.pauses++
 	x.listed, x.finalized, x.failed = x.listed && serves(x.hook), false, false
 	l.setCrontabs()
 	l.hold(x)

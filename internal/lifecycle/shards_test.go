@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +11,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/queue"
-	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/shard"
-	"github.com/shell-operator/shell-operator/internal/source/schedule"
 )
 
 // enabled is a Watcher that notes which hooks are enabled. An initial list takes a minute.
@@ -55,15 +51,11 @@ func TestHooksOfAShard(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("shard %d after %s", test.index, test.takenAfter), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, log := &enabled{}, slog.New(slog.DiscardHandler)
-				taken, leading := make(chan struct{}), make(chan struct{})
-				queues := queue.NewSet(queue.Options{})
-				health := NewHealth(func(*hook.Hook) []string { return nil })
-				l := &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-					Queues: queues, Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Clock: schedule.New(schedule.Options{}),
-					Leading: leading, Taken: taken, Shard: func() shard.Shard { return shard.Shard{Index: test.index, Count: 3} }, Standby: true,
-					Health: health, Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
-				}}
+				w, taken, leading := &enabled{}, make(chan struct{}), make(chan struct{})
+				l := watcherLifecycle(t, w)
+				l.o.Leading, l.o.Taken, l.o.Standby = leading, taken, true
+				l.o.Shard = func() shard.Shard { return shard.Shard{Index: test.index, Count: 3} }
+				health := l.o.Health
 				single := &hook.Hook{Name: "single", HTTP: []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}},
 					Kubernetes: []hook.Kubernetes{{Queue: "a", Initial: hook.InitialNone}}, Schedules: []hook.Schedule{{Queue: "a"}}}
 				divided := &hook.Hook{Name: "divided", HTTP: []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}},

@@ -120,7 +120,7 @@ func (l *Lifecycle) enable(x *life) {
 		return
 	}
 	x.enabling = true
-	enabledFor, ctx, pauses := l.shard, x.ctx, x.pauses
+	enabledFor, ctx := l.shard, x.ctx
 	slow := time.AfterFunc(slowList, func() { l.pass(x) })
 	l.work.Go(func() {
 		ok := l.enableBindings(ctx, x, n)
@@ -128,7 +128,7 @@ func (l *Lifecycle) enable(x *life) {
 		// The end of the operator may come first, but the end of the hook does not matter: it has to be known that this has ended.
 		l.post(l.ctx, func() {
 			x.enabling, x.failed = false, !ok && ctx.Err() == nil
-			x.listed = ok && x.pauses == pauses && (l.shard == enabledFor || !l.runs(x)) // or the shard was taken meanwhile
+			x.listed = ok && x.ctx == ctx && (l.shard == enabledFor || !l.runs(x)) // or the shard was taken meanwhile
 			if x.state == Paused {
 				l.o.Watcher.Mute(x.hook)
 			}
@@ -148,7 +148,7 @@ func (l *Lifecycle) finalize(x *life) {
 	}
 	x.enabling = true
 	x.passed.Store(true)
-	ctx, pauses := x.ctx, x.pauses
+	ctx := x.ctx
 	l.work.Go(func() {
 		err := l.o.Watcher.Finalize(ctx, x.hook, func(index int, err error) {
 			l.o.Meter.BindingsFailed(x.hook.Name)
@@ -156,7 +156,7 @@ func (l *Lifecycle) finalize(x *life) {
 				"binding", x.hook.Kubernetes[index].Name, "error", err.Error())
 		})
 		l.post(l.ctx, func() {
-			x.enabling, x.finalized = false, err == nil && x.pauses == pauses
+			x.enabling, x.finalized = false, err == nil && x.ctx == ctx
 			l.settle(x)
 		})
 	})
