@@ -1,6 +1,9 @@
 package queue
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // slots bounds the runs of all queues together. A free slot goes to the queue that has waited longest for one.
 type slots struct {
@@ -10,7 +13,6 @@ type slots struct {
 	mu      sync.Mutex
 	used    int
 	waiting []*queue
-	waits   map[*queue]bool
 }
 
 // take returns false if there is no free slot. Then the queue gets one later.
@@ -24,11 +26,7 @@ func (s *slots) take(q *queue) bool {
 		s.used++
 		return true
 	}
-	if !s.waits[q] {
-		if s.waits == nil {
-			s.waits = map[*queue]bool{}
-		}
-		s.waits[q] = true
+	if !slices.Contains(s.waiting, q) {
 		s.waiting = append(s.waiting, q)
 	}
 	return false
@@ -48,7 +46,6 @@ func (s *slots) release() {
 		}
 		q := s.waiting[0]
 		s.waiting = s.waiting[1:]
-		delete(s.waits, q)
 		s.mu.Unlock()
 		if q.grant() {
 			return
