@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69706
-	testLines    = 64690
+	productLines = 69701
+	testLines    = 64675
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -46,8 +46,8 @@ var packageLines = map[string]int{
 	"internal/httpserver":                963,
 	"internal/jq":                        1561,
 	"internal/kube":                      1301,
-	"internal/lifecycle":                 1839,
-	"internal/queue":                     1874,
+	"internal/lifecycle":                 1837,
+	"internal/queue":                     1871,
 	"internal/replica":                   982,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
