@@ -74,9 +74,7 @@ func (l *lane) fail(err error) *failed {
 
 // forget removes the record of a task.
 func (l *lane) forget(t Task) {
-	if l.failed != nil {
-		l.failed = slices.DeleteFunc(l.failed, func(f failed) bool { return f.task == t })
-	}
+	l.failed = slices.DeleteFunc(l.failed, func(f failed) bool { return f.task == t })
 	if len(l.failed) == 0 {
 		l.failed = nil
 	}
