@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69701
+	productLines = 69699
 	testLines    = 64675
 )
 
@@ -47,7 +47,7 @@ var packageLines = map[string]int{
 	"internal/jq":                        1561,
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1837,
-	"internal/queue":                     1871,
+	"internal/queue":                     1869,
 	"internal/replica":                   982,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
