@@ -9,31 +9,14 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// requestForm is the form of an HTTP request.
-type requestForm struct {
-	ID         string              `json:"id"`
-	Method     string              `json:"method"`
-	Path       string              `json:"path"`
-	PathValues map[string]string   `json:"pathValues"`
-	Query      map[string][]string `json:"query"`
-	Headers    map[string][]string `json:"headers"`
-	// Body is the body if it is UTF-8; otherwise it is in BodyBase64.
-	Body       string    `json:"body,omitempty"`
-	BodyBase64 []byte    `json:"bodyBase64,omitempty"`
-	User       *userForm `json:"user,omitempty"`
-}
-
-type userForm struct {
-	Name   string              `json:"username"`
-	UID    string              `json:"uid"`
-	Groups []string            `json:"groups"`
-	Extra  map[string][]string `json:"extra"`
-}
-
 // request writes an HTTP request. A body of JSON is there twice: signatures are computed over the text.
 func (o *contextWriter) request(r *event.Request) {
-	form := requestForm{ID: r.ID, Method: r.Method, Path: r.Path, PathValues: r.PathValues, Query: r.Query, Headers: r.Headers,
-		User: (*userForm)(r.User)}
+	form := struct {
+		*event.Request
+		// Body is the body if it is UTF-8; otherwise it is in BodyBase64.
+		Body       string `json:"body,omitempty"`
+		BodyBase64 []byte `json:"bodyBase64,omitempty"`
+	}{Request: r}
 	if utf8.Valid(r.Body) {
 		form.Body = string(r.Body)
 	} else {
