@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69699
-	testLines    = 64675
+	productLines = 69653
+	testLines    = 64659
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -39,10 +39,10 @@ var packageLines = map[string]int{
 	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1075,
-	"internal/event":                     717,
+	"internal/event":                     720,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
-	"internal/hookset":                   1531,
+	"internal/hookset":                   1499,
 	"internal/httpserver":                963,
 	"internal/jq":                        1561,
 	"internal/kube":                      1301,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1334,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4478,
+	"internal/wire":                      4461,
 	"sdk":                                67,
 }
 
