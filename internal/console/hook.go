@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -15,24 +14,11 @@ type hookData struct {
 	Why    debug.Explanation
 	Status *debug.HookStatus
 	Paused bool
-	Runs   runsData
 	// RunsProblem is why there are no runs, SentProblem why there are no operations.
 	RunsProblem, SentProblem *problem
-	Bindings, Workers, Sent  debug.Table
-}
-
-// runsData are runs with their phases on one axis.
-type runsData struct {
-	debug.Table
-	Span span
-}
-
-// spanLimit is the longest time that a waterfall shows.
-const spanLimit = time.Hour
-
-func runsOf(runs []history.Run) runsData {
-	s := spanOf(runs, spanLimit)
-	return runsData{debug.RunTable(runs, func(r *history.Run) any { return waterfall(s, *r) }), s}
+	Runs, Bindings, Workers  debug.Table
+	// Sent are the operations on objects, with the permissions that they needed.
+	Sent debug.Table
 }
 
 func (c *Console) hook(r *http.Request) (page, error) {
@@ -61,8 +47,7 @@ func (c *Console) hook(r *http.Request) (page, error) {
 	if d.SentProblem, err = c.part(r, "/operation/list.json", &sent); err != nil {
 		return p, err
 	}
-	d.Runs, d.Sent = runsOf(runs), sent.Table(d.Name)
-	d.Runs.Table = d.Runs.Without("HOOK")
+	d.Runs, d.Sent = debug.RunTable(runs).Without("HOOK"), sent.Table(d.Name)
 	p.Data = &d
 	return p, nil
 }

@@ -80,7 +80,7 @@ func (c *Console) parse() *template.Template {
 		},
 		"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
-		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "word": word, "waterfall": waterfall,
+		"now":   c.o.now, "command": c.command, "path": segments, "join": strings.Join, "word": word,
 		"objectOf": objectOf, "object": objectPath, "outcome": outcomeMark, "label": label,
 		"named": func(a debug.Action, of string) any {
 			asks := ""

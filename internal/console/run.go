@@ -14,7 +14,6 @@ import (
 // runData is what the page of a run shows.
 type runData struct {
 	history.Run
-	Span span
 	// Previous and Next are the neighbours of the run in the history of the hook.
 	Previous, Next string
 	// Contexts are the first ones, and Left is how many follow. NoContexts is why there are none.
@@ -39,7 +38,6 @@ func (c *Console) run(r *http.Request) (page, error) {
 		return p, err
 	}
 	p.Title = "Run " + plain(d.ID) + " of " + plain(d.Hook)
-	d.Span = spanOf([]history.Run{d.Run}, 0)
 	var runs []history.Run
 	if _, err := c.part(r, "/hook/"+segments(d.Hook)+"/runs.json?all=true", &runs); err != nil {
 		return p, err

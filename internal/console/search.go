@@ -51,9 +51,9 @@ func (c *Console) search(r *http.Request) (page, error) {
 	var runs []history.Run
 	var err error
 	d.Problem, err = c.part(r, "/run/list.json?all=true", &runs)
-	add(runsOf(slices.DeleteFunc(runs, func(one history.Run) bool {
+	add(debug.RunTable(slices.DeleteFunc(runs, func(one history.Run) bool {
 		return one.ID != d.Query && one.Task != d.Query && !has(strings.Join(one.Why, "\n"))
-	})).Table, "/runs/")
+	})), "/runs/")
 	if n := strings.Count(d.Query, "/"); err == nil && len(d.exact) == 0 && (n == 1 || n == 2) {
 		var unknown *problem
 		switch unknown, err = c.part(r, "/object/"+segments(d.Query)+".json", &debug.ObjectState{}); {

@@ -26,27 +26,24 @@ type Lanes struct {
 // shownLanesOfQueue limits the lanes of an answer.
 const shownLanesOfQueue = 200
 
-func (l *Lane) cells() []Cell {
+func (l *Lanes) cells(lane *Lane) []Cell {
+	var can []Action
+	if of := []string{"name", l.Queue}; lane.Failures > 0 {
+		if l.Keyed { // without a key it would be an action on all lanes
+			of = append(of, "key", lane.Key)
+		}
+		can = []Action{acts("queue/retry", of...), acts("queue/skip", of...)}
+	}
 	return []Cell{
-		asKey.of("KEY", l.Key), asNumber.of("TASKS", l.Tasks), asState.of("STATE", cmp.Or(l.Phase, "idle")), asAge.of("FOR", l.For),
-		asNumber.of("FAILURES", some(l.Failures)), asLeft.of("NEXT ATTEMPT", l.RetryIn), asText.hidden("FIRST TASK", l.About),
-		asHook.of("HOOK", l.Hook), asFault.of("ERROR", l.Error),
+		asKey.of("KEY", lane.Key), asNumber.of("TASKS", lane.Tasks), asState.of("STATE", cmp.Or(lane.Phase, "idle")), asAge.of("FOR", lane.For),
+		asNumber.of("FAILURES", some(lane.Failures)), asLeft.of("NEXT ATTEMPT", lane.RetryIn), asText.hidden("FIRST TASK", lane.About),
+		asHook.of("HOOK", lane.Hook), asFault.of("ERROR", lane.Error), asActions.of("ACTIONS", can),
 	}
 }
 
 // Table are the lanes as rows.
 func (l *Lanes) Table() Table {
-	t := TableOf("lanes of queue "+l.Queue, l.Lanes, (*Lane).cells)
-	t.Add(asActions, "ACTIONS", func(row int) any {
-		lane, of := &l.Lanes[row], []string{"name", l.Queue}
-		if lane.Failures == 0 {
-			return nil
-		}
-		if l.Keyed { // without a key it would be an action on all lanes
-			of = append(of, "key", lane.Key)
-		}
-		return []Action{acts("queue/retry", of...), acts("queue/skip", of...)}
-	})
+	t := TableOf("lanes of queue "+l.Queue, l.Lanes, l.cells)
 	switch {
 	case len(l.Lanes) == l.Count:
 	case l.Matching < l.Count:

@@ -53,9 +53,6 @@ const (
 	asAge  Kind = "age"
 	asTook Kind = "took"
 	asLeft Kind = "left"
-	// asLane is a RunLane, asPlot a picture, on pages only.
-	asLane Kind = "lane"
-	asPlot Kind = "plot"
 	// asActions are what a person can do with the object, on pages.
 	asActions Kind = "actions"
 )
@@ -137,14 +134,6 @@ func TableOf[T any](about string, objects []T, cells func(*T) []Cell) Table {
 	return t
 }
 
-// Add adds a column: its values by row.
-func (t *Table) Add(kind Kind, column string, value func(row int) any) {
-	t.Columns = append(t.Columns, kind.of(column, nil))
-	for i := range t.Rows {
-		t.Rows[i] = append(t.Rows[i], kind.of(column, value(i)))
-	}
-}
-
 // Without are the rows without a column.
 func (t Table) Without(column string) Table {
 	is := func(c Cell) bool { return c.Column == column }
@@ -174,7 +163,7 @@ func (t *Table) Texts(wide bool, now time.Time) (lines [][]string) {
 		var line []string
 		for j := range row {
 			c := &row[j]
-			if c.Wide && !wide || c.Kind == asActions || c.Kind == asPlot || c.Kind == asLane {
+			if c.Wide && !wide || c.Kind == asActions {
 				continue
 			}
 			text := c.Column

@@ -15,26 +15,13 @@ func runCells(r *history.Run) []Cell {
 	return []Cell{
 		asRun.of("ID", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asTook.of("TOOK", r.Took),
 		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", ending(r)+r.Verdict()+cause(r)),
-		asTime.hidden("STARTED", r.Started), asText.hidden("WAITED", r.Waited), asQueue.hidden("QUEUE", r.Queue), asKey.hidden("KEY", r.Key),
+		asTime.hidden("STARTED", r.Started), asTook.wide("WAITED", r.Waited), asQueue.wide("QUEUE", r.Queue), asKey.wide("KEY", r.Key),
 		asState.wide("STATUS", r.Status), asNumber.hidden("OPERATIONS", some(r.PatchCount)), asText.of("WHY", r.Reason()),
 	}
 }
 
-// RunLane is the lane of a run, with links on pages.
-type RunLane struct{ Queue, Key string }
-
-// RunTable are runs as rows for pages, with their lanes. Plot is the picture of a run.
-func RunTable(runs []history.Run, plot func(*history.Run) any) Table {
-	t := TableOf("runs", runs, runCells)
-	t.Add(asLane, "LANE", func(row int) any {
-		if runs[row].Queue == "" {
-			return nil // of a request
-		}
-		return RunLane{runs[row].Queue, runs[row].Key}
-	})
-	t.Add(asPlot, "PHASES", func(row int) any { return plot(&runs[row]) })
-	return t
-}
+// RunTable are runs as rows.
+func RunTable(runs []history.Run) Table { return TableOf("runs", runs, runCells) }
 
 // ending is short for tables.
 func ending(r *history.Run) string {
