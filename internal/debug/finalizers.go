@@ -74,13 +74,9 @@ what it would do and which operator of the installation has claimed finalizers l
 
 // Finalizer is an entry of the record of finalizers.
 type Finalizer struct {
-	Finalizer string `json:"finalizer"`
-	Resource  string `json:"resource"`
-	Instance  string `json:"instance"`
+	finalizer.Entry
 	// Own: the installation is that of this operator.
-	Own     bool   `json:"own"`
-	Hook    string `json:"hook"`
-	Binding string `json:"binding"`
+	Own bool `json:"own"`
 	// Orphan: the hook or binding is gone. Objects is the number of objects that have the finalizer; it is known of orphans only.
 	Orphan  bool `json:"orphan"`
 	Objects int  `json:"objects,omitempty"`
@@ -96,22 +92,12 @@ func (f *Finalizer) cells() []Cell {
 		asActions.of("ACTIONS", []Action{acts("finalizers/remove", "name", f.Finalizer, "instance", f.Instance, "yes", "true")})}
 }
 
-func (f *Finalizer) orphaned() string {
-	return fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted", count(f.Objects, "object"),
-		f.Resource, f.Finalizer)
-}
-
-func (t *finalizerTopic) shown(e finalizer.Entry) Finalizer {
-	return Finalizer{Finalizer: e.Finalizer, Resource: e.Resource, Instance: e.Instance, Own: e.Instance == t.o.Instance, Hook: e.Hook,
-		Binding: e.Binding}
-}
-
 // all reads the record.
 func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
 	entries, err := t.o.Record.List(ctx)
 	all := make([]Finalizer, len(entries))
 	for n, e := range entries {
-		all[n] = t.shown(e)
+		all[n] = Finalizer{Entry: e, Own: e.Instance == t.o.Instance}
 		for _, o := range t.o.Record.Orphans() {
 			if o.Finalizer == e.Finalizer && o.Resource == e.Resource && all[n].Own {
 				all[n].Orphan, all[n].Objects = true, o.Objects
@@ -119,16 +105,6 @@ func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
 		}
 	}
 	return all, err
-}
-
-// orphans are the finalizers whose hook or binding is gone.
-func (t *finalizerTopic) orphans() (all []Finalizer) {
-	for _, o := range t.o.Record.Orphans() {
-		f := t.shown(o.Entry)
-		f.Orphan, f.Objects = true, o.Objects
-		all = append(all, f)
-	}
-	return all
 }
 
 const removeOrphan = "bring the hook back, or shell-operator finalizers remove --yes "
@@ -190,9 +166,11 @@ func (t *finalizerTopic) troubles() (all []Trouble) {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: fmt.Sprintf("the instance name %q", t.o.Instance),
 			Problem: "another operator has claimed finalizers with it: " + other, Hint: finalizer.SeparateInstances})
 	}
-	for _, f := range t.orphans() {
+	for _, f := range t.o.Record.Orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),
-			Problem: f.orphaned(), Hint: removeOrphan + f.Finalizer})
+			Problem: fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted",
+				count(f.Objects, "object"), f.Resource, f.Finalizer),
+			Hint: removeOrphan + f.Finalizer})
 	}
 	return all
 }
