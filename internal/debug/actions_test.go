@@ -170,7 +170,7 @@ func TestActions(t *testing.T) {
 				res := ask(fromSocket(o.api()), "POST", words[0], form)
 				text := res.Body.String()
 				if err := (&Problem{}); res.Code >= 400 && errors.As(refusalOf(res.Code, res.Body.Bytes()), &err) {
-					text = err.text + ": " + err.hint
+					text = err.Text + ": " + err.Next
 				}
 				fmt.Fprintf(&outcome, "%d %s\n", res.Code, strings.TrimSpace(text))
 				for _, call := range o.do.calls {

@@ -24,22 +24,26 @@ type Client struct {
 	where string
 }
 
-// Problem is an error with the next step.
+// Problem is an error with the next step: of the operator, as it travels to the client, or of the connection.
 type Problem struct {
-	text, hint string
-	code       code
-	cause      error
+	Text string `json:"error"`
+	// Next is the next step.
+	Next string `json:"hint,omitempty"`
+	// Code is empty if no operator has answered.
+	Code   code `json:"code"`
+	status int
+	cause  error
 }
 
-func (p *Problem) Error() string { return p.text }
+func (p *Problem) Error() string { return p.Text }
 
 // Hint is the next step.
-func (p *Problem) Hint() string { return p.hint }
+func (p *Problem) Hint() string { return p.Next }
 
 func (p *Problem) Unwrap() error { return p.cause }
 
 // Answered reports that an operator has answered: the connection works.
-func (p *Problem) Answered() bool { return p.code != "" }
+func (p *Problem) Answered() bool { return p.Code != "" }
 
 // NewClient returns a Client with a time limit for the connection and for the beginning of an answer.
 func NewClient(place Place, timeout time.Duration) *Client {
@@ -88,8 +92,8 @@ var errReplaced = errors.New("its listener is not the only one that has taken th
 
 func missing(sockets []string, cause error) error {
 	return &Problem{
-		text: fmt.Sprintf("no operator is listening: there is no socket at %s", strings.Join(sockets, " or ")),
-		hint: "is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or " +
+		Text: fmt.Sprintf("no operator is listening: there is no socket at %s", strings.Join(sockets, " or ")),
+		Next: "is the operator running, here and as this user? In a Pod use kubectl exec. For another path set --debug-unix-socket or " +
 			"DEBUG_UNIX_SOCKET", cause: cause,
 	}
 }
@@ -101,25 +105,25 @@ func isMissing(err error) bool {
 func problem(path string, err error) *Problem {
 	switch {
 	case errors.Is(err, errReplaced):
-		return &Problem{text: "the debug socket " + path + " is not that of the operator: " + err.Error(),
-			hint: "another process, such as a hook, listens in its place: restart the operator, and find that process", cause: err}
+		return &Problem{Text: "the debug socket " + path + " is not that of the operator: " + err.Error(),
+			Next: "another process, such as a hook, listens in its place: restart the operator, and find that process", cause: err}
 	case isMissing(err):
-		return &Problem{text: "there is no socket at " + path, cause: err}
+		return &Problem{Text: "there is no socket at " + path, cause: err}
 	case errors.Is(err, os.ErrPermission):
-		return &Problem{text: "the debug socket " + path + " belongs to another user",
-			hint: "run the command as the user of the operator, for instance with sudo -u", cause: err}
+		return &Problem{Text: "the debug socket " + path + " belongs to another user",
+			Next: "run the command as the user of the operator, for instance with sudo -u", cause: err}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Problem{text: "nothing listens on the debug socket " + path + ": its operator has ended",
-			hint: "start the operator, it replaces the old socket", cause: err}
+		return &Problem{Text: "nothing listens on the debug socket " + path + ": its operator has ended",
+			Next: "start the operator, it replaces the old socket", cause: err}
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return busy("the debug socket "+path, err)
 	}
-	return &Problem{text: fmt.Sprintf("cannot reach the operator by the debug socket %s: %v", path, err), cause: err}
+	return &Problem{Text: fmt.Sprintf("cannot reach the operator by the debug socket %s: %v", path, err), cause: err}
 }
 
 func busy(where string, err error) *Problem {
-	return &Problem{text: "the operator does not answer on " + where,
-		hint: "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", cause: err}
+	return &Problem{Text: "the operator does not answer on " + where,
+		Next: "it is busy, or stopped: check its CPU time and its log, or wait longer with --timeout", cause: err}
 }
 
 // Get returns the body for a path, which may have a query. The caller closes it.
@@ -138,7 +142,7 @@ func (c *Client) do(ctx context.Context, method, path string, form url.Values) (
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://operator"+path, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, &Problem{text: fmt.Sprintf("%q is not a path: %v", path, err), hint: "write it as /queue/main.yaml", cause: err}
+		return nil, &Problem{Text: fmt.Sprintf("%q is not a path: %v", path, err), Next: "write it as /queue/main.yaml", cause: err}
 	}
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -167,19 +171,19 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return busy(c.where, err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return &Problem{text: "the operator closed the connection", hint: "it is shutting down, or another program listens on the socket",
+		return &Problem{Text: "the operator closed the connection", Next: "it is shutting down, or another program listens on the socket",
 			cause: err}
 	}
-	return &Problem{text: "cannot call the operator: " + err.Error(), cause: err}
+	return &Problem{Text: "cannot call the operator: " + err.Error(), cause: err}
 }
 
 // refusalOf is the error in the answer of an operator. The text of another program is the problem.
 func refusalOf(status int, answer []byte) error {
-	var r refusal
-	if json.Unmarshal(answer, &r) != nil || r.Text == "" {
-		r = refusal{Text: cmp.Or(strings.TrimSpace(string(answer)), http.StatusText(status))}
+	var p Problem
+	if json.Unmarshal(answer, &p) != nil || p.Text == "" {
+		p = Problem{Text: cmp.Or(strings.TrimSpace(string(answer)), http.StatusText(status))}
 	}
-	return &Problem{text: r.Text, hint: r.Hint, code: r.Code}
+	return &p
 }
 
 // Name escapes a hook's name for a path: slashes stay.

@@ -24,7 +24,7 @@ func (hs *Hooks) all() ([]*hook.Hook, error) {
 	return hooks, nil
 }
 
-func stillLoading() *refusal {
+func stillLoading() *Problem {
 	return refuse(http.StatusServiceUnavailable, "hooks are still being loaded").hint("try again in a moment")
 }
 

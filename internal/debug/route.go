@@ -49,15 +49,6 @@ type answer struct {
 	plain bool
 }
 
-// refusal is an error with an HTTP status, as it travels to the client.
-type refusal struct {
-	status int
-	Text   string `json:"error"`
-	// Hint is the next step.
-	Hint string `json:"hint,omitempty"`
-	Code code   `json:"code"`
-}
-
 // code classifies errors for programs.
 type code string
 
@@ -75,49 +66,47 @@ var codes = map[int]code{
 	http.StatusConflict:         "conflict", http.StatusTooManyRequests: "tooMany", http.StatusServiceUnavailable: "unavailable",
 }
 
-func (r *refusal) Error() string { return r.Text }
-
-func refuse(status int, format string, args ...any) *refusal {
-	return &refusal{status: status, Text: fmt.Sprintf(format, args...), Code: codes[status]}
+func refuse(status int, format string, args ...any) *Problem {
+	return &Problem{status: status, Text: fmt.Sprintf(format, args...), Code: codes[status]}
 }
 
-func (r *refusal) hint(format string, args ...any) *refusal {
-	r.Hint = fmt.Sprintf(format, args...)
-	return r
+func (p *Problem) hint(format string, args ...any) *Problem {
+	p.Next = fmt.Sprintf(format, args...)
+	return p
 }
 
 // meant is the hint about an unknown name: the nearest one, or else the next step.
-func (r *refusal) meant(name string, names []string, otherwise string) *refusal {
+func (p *Problem) meant(name string, names []string, otherwise string) *Problem {
 	if nearest := spelling.Nearest(name, names); nearest != "" {
-		return r.hint("did you mean %s?", nearest)
+		return p.hint("did you mean %s?", nearest)
 	}
-	return r.hint("%s", otherwise)
+	return p.hint("%s", otherwise)
 }
 
-func (r *refusal) as(c code) *refusal {
-	r.Code = c
-	return r
+func (p *Problem) as(c code) *Problem {
+	p.Code = c
+	return p
 }
 
 // conflict is the error of an action on the cluster or the operator, with its own hint, if it has one.
-func conflict(before string, err error) *refusal {
+func conflict(before string, err error) *Problem {
 	r := refuse(http.StatusConflict, "%s%v", before, err)
 	if hinted := (interface{ Hint() string })(nil); errors.As(err, &hinted) {
-		r.Hint = hinted.Hint()
-		r.Text = strings.TrimSuffix(r.Text, ": "+r.Hint)
+		r.Next = hinted.Hint()
+		r.Text = strings.TrimSuffix(r.Text, ": "+r.Next)
 	}
 	return r
 }
 
 // write writes the error as JSON, or as text with the hint behind a colon.
-func (r *refusal) write(w http.ResponseWriter, asJSON bool) {
+func (p *Problem) write(w http.ResponseWriter, asJSON bool) {
 	if !asJSON {
-		http.Error(w, strings.TrimSuffix(r.Text+": "+r.Hint, ": "), r.status)
+		http.Error(w, strings.TrimSuffix(p.Text+": "+p.Next, ": "), p.status)
 		return
 	}
 	w.Header().Set("Content-Type", contentTypes[jsonFormat])
-	w.WriteHeader(r.status)
-	text, _ := marshal(r) // three texts
+	w.WriteHeader(p.status)
+	text, _ := marshal(p) // three texts
 	_, _ = w.Write(append(text, '\n'))
 }
 
@@ -156,7 +145,7 @@ func (a *API) serve(w *httpserver.Response, r *http.Request) {
 	if err == nil || w.Bytes > 0 {
 		return // what has begun cannot become an error any more
 	}
-	var refused *refusal
+	var refused *Problem
 	if !errors.As(err, &refused) {
 		refused = refuse(http.StatusInternalServerError, "%v", err).as(failed)
 	}

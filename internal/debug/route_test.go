@@ -158,14 +158,14 @@ func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
 	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
-		"/hook/nope/why": {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
-		"/hook/Pod/a/x/why": {text: `there is no hook "Pod/a/x"`, code: unknownHook,
-			hint: "shell-operator hook list shows all hooks; shell-operator why --object Pod/a/x explains an object"},
-		"/hook/nope/snapshots":  {text: `there is no hook "nope"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
-		"/hook/draft.sh: a/why": {text: `there is no hook "draft.sh: a"`, hint: "shell-operator hook list shows all hooks", code: unknownHook},
-		"/run/1:2": {text: `there is no run "1:2", or no longer`, hint: "shell-operator runs lists the known ones",
-			code: "notFound"},
-		"/nope": {text: "there is no /nope here", hint: "shell-operator raw --help lists all paths", code: noRoute},
+		"/hook/nope/why": {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks", Code: unknownHook},
+		"/hook/Pod/a/x/why": {Text: `there is no hook "Pod/a/x"`, Code: unknownHook,
+			Next: "shell-operator hook list shows all hooks; shell-operator why --object Pod/a/x explains an object"},
+		"/hook/nope/snapshots":  {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks", Code: unknownHook},
+		"/hook/draft.sh: a/why": {Text: `there is no hook "draft.sh: a"`, Next: "shell-operator hook list shows all hooks", Code: unknownHook},
+		"/run/1:2": {Text: `there is no run "1:2", or no longer`, Next: "shell-operator runs lists the known ones",
+			Code: "notFound"},
+		"/nope": {Text: "there is no /nope here", Next: "shell-operator raw --help lists all paths", Code: noRoute},
 	} {
 		_, err := client.Get(t.Context(), (&url.URL{Path: path}).EscapedPath())
 		got := new(Problem)
@@ -178,8 +178,8 @@ func TestErrorsTravelWhole(t *testing.T) {
 		t.Errorf("upstream's route: %q", body)
 	}
 	var other *Problem
-	if err := refusalOf(502, []byte("bad gateway: try later\n")); !errors.As(err, &other) || other.text != "bad gateway: try later" ||
-		other.hint != "" {
+	if err := refusalOf(502, []byte("bad gateway: try later\n")); !errors.As(err, &other) || other.Text != "bad gateway: try later" ||
+		other.Next != "" {
 		t.Errorf("the answer of another program: %+v", other)
 	}
 }

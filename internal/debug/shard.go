@@ -69,10 +69,10 @@ func (a *API) here(rt *Route) string {
 }
 
 // elsewhere adds to an error that what is missing may be there on another replica.
-func (a *API) elsewhere(rt *Route, r *refusal) {
+func (a *API) elsewhere(rt *Route, r *Problem) {
 	switch here := a.here(rt); {
 	case here == "":
 	case r.Code == unknownQueue, r.Code == codes[http.StatusNotFound], r.Code == codes[http.StatusConflict]:
-		r.Hint = strings.TrimPrefix(r.Hint+"; ", "; ") + here + ", kubectl exec in another Pod asks another one"
+		r.Next = strings.TrimPrefix(r.Next+"; ", "; ") + here + ", kubectl exec in another Pod asks another one"
 	}
 }

@@ -14,8 +14,8 @@ import (
 func (a *API) why(r request) (answer, error) {
 	h, err := a.o.Hooks.find(r)
 	if err != nil {
-		if refused := (*refusal)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(r.name, "/") {
-			refused.Hint += "; shell-operator why --object " + r.name + " explains an object"
+		if refused := (*Problem)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(r.name, "/") {
+			refused.Next += "; shell-operator why --object " + r.name + " explains an object"
 		}
 		return answer{}, err
 	}
