@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69510
-	testLines    = 64659
+	productLines = 69505
+	testLines    = 64644
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1837,
 	"internal/queue":                     1869,
-	"internal/replica":                   982,
+	"internal/replica":                   977,
 	"internal/replica/ownership":         626,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,

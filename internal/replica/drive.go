@@ -33,7 +33,7 @@ type driver struct {
 	// denied is the request that the permission is missing for, in the phase deniedIn; Wait is none.
 	denied   ownership.Op
 	deniedIn ownership.Phase
-	// serving is what Serve runs in; nil before it does. working ends when Serve has returned, or the Lease is lost.
+	// serving is what Serve runs in; nil before it does.
 	serving *serving
 	// releasing is the end of the time for a release of the own Lease; zero before it begins.
 	releasing time.Time
@@ -41,9 +41,8 @@ type driver struct {
 
 // serving is the time in which a replica serves.
 type serving struct {
-	lose    context.CancelCauseFunc
-	done    chan struct{}
-	working context.Context
+	lose context.CancelCauseFunc
+	done chan struct{}
 }
 
 // drive does what the machine returns, until the end.
@@ -126,14 +125,12 @@ func (d *driver) next(ctx context.Context) (a ownership.Action, lost string) {
 // serve starts Serve.
 func (d *driver) serve(ctx context.Context) {
 	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	working, worked := context.WithCancel(d.around)
-	s := &serving{lose: lose, done: make(chan struct{}), working: working}
+	s := &serving{lose: lose, done: make(chan struct{})}
 	d.serving = s
 	d.parts.Go(func() {
 		defer lose(nil)
 		d.shard.Serve(held)
 		close(s.done)
-		worked()
 		d.wake()
 	})
 }
@@ -220,7 +217,7 @@ func (d *driver) contextOf(ctx context.Context, a ownership.Action) (context.Con
 		d.mu.Unlock()
 	}
 	if d.serving != nil {
-		ctx = d.serving.working
+		ctx = d.around
 		if isClosed(d.serving.done) {
 			return context.WithTimeout(d.around, min(limit, releaseTime))
 		}
@@ -303,12 +300,10 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 
 func (d *driver) reportRelease(a ownership.Action, err error, failed bool) {
 	switch {
-	case d.serving == nil && !failed:
-		d.log.Info("The Lease is given back, it was not served", "of", a.Lease.Name)
 	case failed:
 		d.log.Warn("Cannot give the Lease back, the next replica waits until it runs out", "error", d.explain(err).Error())
 	case err == nil:
-		d.log.Info("The Lease is given back")
+		d.log.Info("The Lease is given back", "of", a.Lease.Name)
 	}
 }
 

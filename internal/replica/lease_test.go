@@ -169,21 +169,6 @@ func TestSlowAcquisition(t *testing.T) {
 	})
 }
 
-// A label of another client does not end the leader, and is kept.
-func TestLabelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newGroup(t)
-		a := e.start("a", "", 0, nil)
-		e.leads(time.Second, "a")
-		e.server.change(t, "lease", func(l *coordinationv1.Lease) { l.Labels = map[string]string{"of": "them"} })
-		e.leads(time.Minute, "a")
-		e.stop(a)
-		if e.server.lease("lease").Labels["of"] != "them" {
-			t.Error("the label was removed")
-		}
-	})
-}
-
 func TestDurations(t *testing.T) {
 	for _, o := range []Options{
 		{Duration: 10 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: time.Second},
