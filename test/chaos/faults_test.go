@@ -78,8 +78,6 @@ var faults = []fault{
 	{name: "slow", strict: true, begin: trouble(testenv.Trouble{Delay: 150 * time.Millisecond}), end: peace},
 	{name: "cut-in-the-middle", lasts: 5 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000}), end: peaceAfterBroken,
 		met: wasBroken},
-	{name: "slow-and-cut", lasts: 8 * time.Second, begin: trouble(testenv.Trouble{CutAfter: 20_000, Delay: 30 * time.Millisecond}),
-		end: peaceAfterBroken, met: wasBroken},
 	{name: "too-many-requests", begin: refuse(429), end: peace, met: wasRefused},
 	{name: "internal-errors", begin: refuse(500), end: peace, met: wasRefused},
 	{name: "token-revoked", lasts: 12 * time.Second, end: nothing, begin: func(w *world) {

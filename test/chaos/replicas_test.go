@@ -52,12 +52,6 @@ func (w *world) launchStandby() {
 	w.standby.UntilLog("Another replica runs the hooks", "leader", w.starts[len(w.starts)-1].name)
 }
 
-// part ends the leader with a signal, at any moment, and waits for the other one to lead.
-func (w *world) part(signal os.Signal, status int) {
-	w.t.Helper()
-	w.leave(signal, status)()
-}
-
 // leave ends the leader, and returns a function that waits for the other one to lead. A leader that was only stopped
 // continues then, and ends. Another operator is a standby afterwards.
 func (w *world) leave(signal os.Signal, status int) (next func()) {
@@ -83,34 +77,20 @@ func (w *world) leave(signal os.Signal, status int) (next func()) {
 	}
 }
 
+// Leaders come and go, while they start, list, run hooks: wherever they are.
 func TestReplicas(t *testing.T) {
-	cluster := testenv.Shared(t)
-	for i, p := range partings {
-		t.Run(p.name, func(t *testing.T) {
-			replicas(t, cluster, p.name, uint64(300+i), func(w *world) {
-				for range 2 {
-					w.part(p.signal, p.status)
-					time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
-				}
-			})
-		})
-	}
-	t.Run("leaders-come-and-go", func(t *testing.T) {
-		replicas(t, cluster, "leaders-come-and-go", 310, func(w *world) {
-			for range 8 { // while it starts, lists, runs hooks: wherever it is
-				p := partings[w.random.IntN(len(partings))]
-				w.part(p.signal, p.status)
-				time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
-			}
-		})
-	})
-}
-
-func replicas(t *testing.T, cluster *testenv.Cluster, name string, number uint64, do func(*world)) {
+	const name = "leaders-come-and-go"
 	wanted(t, name)
 	together(t)
-	w := newWorld(t, cluster, seed()*1000+number, true, hooksFor()...)
+	w := newWorld(t, testenv.Shared(t), seed()*1000+310, true, hooksFor()...)
 	defer w.judge(name, time.Now())
 	w.beginWith(w.launchTwo)
-	w.hide(func() { do(w) })
+	w.hide(func() {
+		for range 4 {
+			for _, i := range w.random.Perm(len(partings)) {
+				w.leave(partings[i].signal, partings[i].status)()
+				time.Sleep(time.Duration(w.random.IntN(1500)) * time.Millisecond)
+			}
+		}
+	})
 }
