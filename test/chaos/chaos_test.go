@@ -54,7 +54,7 @@ func wanted(t *testing.T, name string) {
 }
 
 // together lets a case run beside others that break only what is theirs, in the short selection. In the long one the
-// figures are to be those of one case alone.
+// figures are to be the figures of one case alone.
 func together(t *testing.T) {
 	t.Helper()
 	if !all {

@@ -137,7 +137,7 @@ func (full *fullDisk) end() {
 	full.w.must(os.Remove(full.file.Name()))
 }
 
-// diskFaults are those of the temp directory, for pairs.
+// diskFaults happen to the temp directory, for pairs.
 func diskFaults() []fault {
 	small := disk("16m")
 	var full *fullDisk

@@ -46,13 +46,13 @@ const (
 	anOperator
 	aPairOfOperators
 	theDisk
-	// timeLimits are those of hooks.
+	// timeLimits are the time limits of hooks.
 	timeLimits
 )
 
 func nothing(*world) {}
 
-// faults are all faults that happen outside of hooks; those of hooks are in misbehave_test.go, those of two operators in
+// faults are all faults that happen outside of hooks; faults of hooks are in misbehave_test.go, of two operators in
 // replicas_test.go. Clocks that jump are tested in package schedule, with a clock that is handed in.
 var faults = []fault{
 	{name: "apiserver-killed", controlPlane: true, begin: func(w *world) { w.cluster.Kill(w.t, "kube-apiserver") }, end: restartAPIServer},

@@ -35,7 +35,7 @@ func (w *world) idle() {
 // usage is what an operator holds.
 type usage struct {
 	goroutines, files, children, runs int
-	// workers are those of the children that may stay.
+	// workers are the children that may stay.
 	workers int
 }
 

@@ -16,7 +16,7 @@ import (
 var partings = []struct {
 	name   string
 	signal os.Signal
-	// status is that of the end.
+	// status is the exit status.
 	status int
 }{
 	{"leader-terminated", terminate, 0},

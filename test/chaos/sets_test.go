@@ -40,7 +40,7 @@ type setWorld struct {
 	namespace string
 	replicas  [2]*testenv.Operator
 	hooks     string
-	// args are those of the replicas; restores begins the one that restores.
+	// args are the arguments of both replicas; restores selects the log record of the one that restores.
 	args     []string
 	restores func(testenv.Record) bool
 	// wanted are what the set may be now: what was answered last, or both of two requests at the same time; none after a request without

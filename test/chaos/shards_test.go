@@ -185,7 +185,7 @@ type sharing struct {
 	*world
 
 	mu sync.Mutex
-	// args are those of the next processes.
+	// args are the arguments of the next processes.
 	args []string
 	// all have been started, in this order; since begins those that count as owners.
 	all   []*sharer

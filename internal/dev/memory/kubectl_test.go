@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// commands are those of kubectl, with the manifest that one reads from its standard input after "<".
+// commands are arguments of kubectl, with the manifest that one reads from its standard input after "<".
 var commands = []string{
 	"get namespaces",
 	"create configmap one --from-literal=a=1",

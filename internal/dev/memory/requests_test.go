@@ -72,7 +72,7 @@ var rows = []struct {
 	}},
 }
 
-// kinds are those of the requests.
+// kinds are the kinds of the requests.
 func kinds() []memory.Kind {
 	kind := func(group, resource, name string) memory.Kind {
 		return memory.Kind{Resource: kube.Resource{
