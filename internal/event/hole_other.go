@@ -2,6 +2,9 @@
 
 package event
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
-func punch(*os.File, int64, int64) {}
+func punch(*os.File, int64, int64) error { return errors.ErrUnsupported }

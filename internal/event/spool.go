@@ -14,8 +14,11 @@ import (
 const Small = 256
 
 const (
-	// segmentSize is where a segment ends and the next one begins.
+	// segmentSize is where a segment ends and the next one begins. On a file system without holes, space returns to the disk by whole
+	// segments.
 	segmentSize = 64 << 20
+	// sparseSize is where a segment ends from which single pages return to the disk.
+	sparseSize = 64 << 30
 	// page is a block of common file systems.
 	page = 4 << 10
 	// spoolRetry is how long nothing is written after a write has failed.
@@ -28,19 +31,20 @@ const (
 //   - About limit bytes stay in memory. The rest is in segments: private files without a name, which the system removes
 //     with the process.
 //   - A payload leaves the disk when the garbage collector has found it unreachable; there is nothing to release. The disk holds what
-//     waits, in pages. On a file system without holes space returns by whole segments: it holds one more, as long as payloads end in about
-//     the order in which they came.
+//     waits, in pages. On a file system without holes it holds one segment more, as long as payloads end in about the order in which they
+//     came.
 //   - If the disk cannot be written, payloads stay in memory, and the log says so.
 type Spool struct {
 	dir   string
 	limit int
 	disk  int64
 	log   *slog.Logger
-	// segmentSize is smaller in tests.
-	segmentSize int64
+	// segmentSize, sparseSize and punch are the package's, unless a test sets others.
+	segmentSize, sparseSize int64
+	punch                   func(f *os.File, at, n int64) error
 
 	mu sync.Mutex
-	// inMemory and onDisk are the numbers of bytes of payloads. They are read without the lock.
+	// inMemory is the number of bytes that payloads hold in memory, onDisk the number on the disk. They are read without the lock.
 	inMemory, onDisk atomic.Int64
 	// current is the segment that is being written; nil before the first one.
 	current *segment
@@ -55,6 +59,9 @@ type segment struct {
 	end  int64
 	// payloads in the file, those that are being written included.
 	payloads int
+	// size is where it ends. sparse: pages return to the disk.
+	size   int64
+	sparse bool
 	// shared counts the payloads that begin or end in a page, and are not alone in it.
 	shared map[int64]int
 }
@@ -62,7 +69,7 @@ type segment struct {
 // NewSpool returns a Spool that keeps limit bytes in memory and the rest in files below dir. It is full with more than disk bytes there; 0
 // means never.
 func NewSpool(dir string, limit, disk int, log *slog.Logger) *Spool {
-	return &Spool{dir: dir, limit: limit, disk: int64(disk), log: log, segmentSize: segmentSize}
+	return &Spool{dir: dir, limit: limit, disk: int64(disk), log: log, segmentSize: segmentSize, sparseSize: sparseSize, punch: punch}
 }
 
 type counted struct{ Memory }
@@ -150,7 +157,7 @@ func (s *Spool) write(b []byte) (*spooled, error) {
 // reserve finds room for n bytes.
 func (s *Spool) reserve(n int64) (seg *segment, at int64, err error) {
 	seg = s.current
-	if seg == nil || seg.end > 0 && seg.end+n > s.segmentSize {
+	if seg == nil || seg.end > 0 && seg.end+n > seg.size {
 		if seg, err = s.newSegment(); err != nil {
 			return nil, 0, err
 		}
@@ -180,14 +187,23 @@ func (s *Spool) newSegment() (*segment, error) {
 		f.Close()
 		return nil, err
 	}
-	return &segment{file: f, shared: map[int64]int{}}, nil
+	seg := &segment{file: f, size: s.segmentSize, shared: map[int64]int{}}
+	if s.punch(f, 0, page) == nil {
+		seg.size, seg.sparse = s.sparseSize, true
+	}
+	return seg, nil
 }
 
 // release ends one payload of a segment, and the segment with its last payload. It returns the pages that nothing uses any more; n is 0 for
 // none.
 func (s *Spool) release(seg *segment, at, n int64) (from, length int64) {
-	s.onDisk.Add(-n)
+	if seg.sparse {
+		s.onDisk.Add(-n)
+	}
 	if seg.payloads--; seg.payloads == 0 {
+		if !seg.sparse {
+			s.onDisk.Add(-seg.end)
+		}
 		if seg == s.current {
 			s.current = nil
 		}
@@ -208,7 +224,10 @@ func (s *Spool) release(seg *segment, at, n int64) (from, length int64) {
 			}
 		}
 	}
-	return from * page, max(0, to-from) * page
+	if !seg.sparse || to <= from {
+		return 0, 0
+	}
+	return from * page, (to - from) * page
 }
 
 func (s *Spool) freeMemory(n int) {
@@ -223,6 +242,6 @@ func (s *Spool) freeDisk(p spooled) {
 	at, n := s.release(p.segment, p.at, int64(p.size))
 	s.mu.Unlock()
 	if n > 0 {
-		punch(p.segment.file, at, n)
+		_ = s.punch(p.segment.file, at, n)
 	}
 }
