@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69505
-	testLines    = 64622
+	productLines = 69569
+	testLines    = 64681
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -39,7 +39,7 @@ var packageLines = map[string]int{
 	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1075,
-	"internal/event":                     720,
+	"internal/event":                     744,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
 	"internal/hookset":                   1499,
@@ -48,8 +48,8 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1837,
 	"internal/queue":                     1869,
-	"internal/replica":                   977,
-	"internal/replica/ownership":         626,
+	"internal/replica":                   1010,
+	"internal/replica/ownership":         633,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,
 	"internal/run/pending":               863,

@@ -133,6 +133,39 @@ func (d *driver) serve(ctx context.Context) {
 		close(s.done)
 		d.wake()
 	})
+	if d.opts.Shards > 0 {
+		d.parts.Go(func() { d.look(s.done) })
+	}
+}
+
+// look reads the Lease of leader election once per Duration, until done is closed. An owner ends itself if that has a live holder, which
+// has to wait for it and did not: one without the permission to list, as leaders of other versions may be.
+func (d *driver) look(done <-chan struct{}) {
+	ticker := time.NewTicker(d.opts.Duration)
+	defer ticker.Stop()
+	led := ""
+	for {
+		if lease, err := d.get(d.around, d.rules().Elected); err == nil && holder(lease) != "" {
+			if led != "" && led != lease.ResourceVersion { // a holder that died renews nothing
+				d.step(func() { d.machine.Led(holder(lease)) })
+				d.wake()
+				return
+			}
+			led = lease.ResourceVersion
+		}
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// get reads a Lease in the time in which it matters.
+func (d *driver) get(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.opts.RenewDeadline)
+	defer cancel()
+	return d.store.get(ctx, name)
 }
 
 // ended waits for the end of what was served.

@@ -17,8 +17,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/replica/ownership"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
@@ -335,6 +337,35 @@ func TestLeaderWithoutList(t *testing.T) {
 		g.expect(5 * time.Minute)
 		m.line.unlisted.Store(false)
 		g.expect(time.Minute, "/0")
+	})
+}
+
+// An owner of a shard ends when a leader leads all the same, within two Lease durations; one that died before is none.
+func TestLeaderBesideShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		lead := func() { // as a program that knows no shards
+			lease, write := g.server.lease("lease"), func(text []byte) (memory.Object, error) { return g.server.Replace(text) }
+			if lease.Name == "" {
+				write = func(text []byte) (memory.Object, error) { return g.server.Add(text, true) }
+			}
+			text := fmt.Sprintf(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"namespace": "n", "name": "lease"},
+				"spec": {"holderIdentity": "leader_x", "leaseDurationSeconds": 15, "renewTime": %q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+			if _, err := write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lead()
+		m := g.start("owner", "a", 1, nil)
+		g.expect(5*time.Minute, "a/0")
+		for range 15 {
+			lead()
+			time.Sleep(2 * time.Second)
+		}
+		g.expect(time.Second)
+		if err := <-m.result; err == nil || !strings.Contains(err.Error(), `"leader_x" leads`) {
+			t.Errorf("the owner ended with %v", err)
+		}
 	})
 }
 

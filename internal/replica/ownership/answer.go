@@ -148,6 +148,13 @@ func (m *Machine) lose(reason string) {
 	}
 }
 
+// Led ends the time with the Lease of a shard: a process of leader election serves beside it.
+func (m *Machine) Led(holder string) {
+	if m.phase == Serving || m.phase == Settling {
+		m.lose(fmt.Sprintf("%q leads, and a leader serves all shards", holder))
+	}
+}
+
 func (m *Machine) standBy() {
 	m.phase, m.shard, m.held = Standby, -1, Lease{}
 	m.current, m.listing, m.getting = false, true, true
