@@ -192,7 +192,7 @@ func TestPages(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/": {"queue &#34;orders&#34;", "problems</a>", "only replica", "/act/parked/retry?hook=invoices.sh",
 			"invoices.sh, queue", "1 task parked"},
-		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", ">patch</td>", "Follow its runs", "waiting ", "process "},
+		"/hooks/orders.sh": {object, "ConfigMap", "MergePatch", ">patch</td>", "Follow its runs", "waited</th>"},
 		"/hooks/report.sh": {"0 3 1 1 *", "/act/hook/trigger?binding=nightly"},
 		"/queues/orders":   {object, "sleeping", "✕", "/act/queue/skip?key=ConfigMap%2F"},
 		"/runs/" + runs[0]: {"the printer is out of paper", "exit status 1", "Context 1 · invoices", "runs save " + runs[0],
