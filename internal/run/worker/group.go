@@ -13,6 +13,7 @@ import (
 // Its invariants:
 //   - At least as many workers are starting as runs wait.
 //   - An idle worker is not there while a run waits.
+//   - A worker that is always there serves until its successor is ready, whatever its limits are.
 type group struct {
 	limits limits
 	// always keeps a worker for runs that have not come yet.
@@ -89,7 +90,7 @@ func (g *group) want(now time.Time, w *waiter) (todo []action) {
 	for _, m := range slices.Backward(g.members) {
 		switch {
 		case m.state != idle:
-		case g.worn(now, m):
+		case g.worn(now, m) && !g.last():
 			todo = append(todo, leave(m))
 		default:
 			return append(todo, serve(m, w))
@@ -130,7 +131,7 @@ func (g *group) free(now time.Time, m *member) (todo []action) {
 	g.members = append(slices.DeleteFunc(g.members, func(other *member) bool { return other == m }), m)
 	m.state, m.since = idle, now
 	switch {
-	case m.runs > 0 && g.worn(now, m): // the start for a run that waits goes on
+	case m.runs > 0 && g.worn(now, m) && !g.last(): // the start for a run that waits goes on
 		todo = append(todo, leave(m))
 	case len(g.waiting) > 0:
 		w := g.waiting[0]
@@ -183,7 +184,7 @@ func (g *group) tick(now time.Time) (todo []action) {
 			todo = append(todo, leave(m))
 		}
 	}
-	if g.lacks() && !now.Before(g.retryAt) {
+	if at, lacks := g.lacksAt(); lacks && !now.Before(at) && !now.Before(g.retryAt) {
 		todo = append(todo, g.start(now))
 	}
 	return todo
@@ -194,24 +195,24 @@ func (g *group) next() (next time.Time) {
 	for _, m := range g.members {
 		next = earlier(next, g.due(m))
 	}
-	if g.lacks() {
-		next = earlier(next, g.retryAt)
+	if at, lacks := g.lacksAt(); lacks {
+		if at.Before(g.retryAt) {
+			at = g.retryAt
+		}
+		next = earlier(next, at)
 	}
 	return next
 }
 
-// due is when a worker ends if it stays idle; zero for never. One that is always there has no idleTimeout.
+// due is when a worker ends if it stays idle; zero for never.
 func (g *group) due(m *member) (due time.Time) {
-	if m.state != idle {
+	if m.state != idle || g.last() {
 		return due
 	}
-	if g.limits.maxAge > 0 {
-		due = m.began.Add(g.limits.maxAge)
+	if g.limits.idleTimeout > 0 {
+		due = m.since.Add(g.limits.idleTimeout)
 	}
-	if g.limits.idleTimeout > 0 && (!g.always || g.count(idle)+g.count(serving) > 1) {
-		due = earlier(due, m.since.Add(g.limits.idleTimeout))
-	}
-	return due
+	return earlier(due, g.wornAt(m))
 }
 
 // earlier returns the earlier of two times; zero is none.
@@ -222,13 +223,39 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// worn reports whether a worker has reached a limit that a new one does not have.
-func (g *group) worn(now time.Time, m *member) bool {
-	return g.limits.maxAge > 0 && now.Sub(m.began) >= g.limits.maxAge || g.limits.maxRuns > 0 && m.runs >= g.limits.maxRuns
+// wornAt is when a ready worker reaches a limit that a new one does not have; zero for never.
+func (g *group) wornAt(m *member) (at time.Time) {
+	if g.limits.maxAge > 0 {
+		at = m.began.Add(g.limits.maxAge)
+	}
+	if g.limits.maxRuns > 0 && m.runs >= g.limits.maxRuns {
+		at = earlier(at, m.since)
+	}
+	return at
 }
 
-// lacks reports that the worker that is always there is missing.
-func (g *group) lacks() bool { return g.always && len(g.members) == g.count(leaving) }
+func (g *group) worn(now time.Time, m *member) bool {
+	at := g.wornAt(m)
+	return !at.IsZero() && !now.Before(at)
+}
+
+// last reports that the only worker that is ready is one that is always there.
+func (g *group) last() bool { return g.always && g.count(idle)+g.count(serving) == 1 }
+
+// lacksAt is when the group lacks the worker that is always there: none is starting, and those that are ready have reached a limit.
+func (g *group) lacksAt() (at time.Time, lacks bool) {
+	for _, m := range g.members {
+		worn := g.wornAt(m)
+		switch {
+		case m.state == leaving:
+		case m.state == starting || worn.IsZero():
+			return at, false
+		case at.Before(worn):
+			at = worn
+		}
+	}
+	return at, g.always
+}
 
 func (g *group) count(in state) (n int) {
 	for _, m := range g.members {

@@ -136,6 +136,7 @@ func TestGroupInvariants(t *testing.T) {
 		running := map[*waiter]*member{}
 		waiting := map[*waiter]bool{}
 		var log []string
+		hadReady := 0
 		do := func(what string, todo []action) {
 			log = append(log, what)
 			for _, a := range todo {
@@ -170,6 +171,11 @@ func TestGroupInvariants(t *testing.T) {
 			if g.always && !g.retired && !slices.ContainsFunc(g.members, func(m *member) bool { return m.state != leaving }) &&
 				!now.Before(g.retryAt) && what != "left" {
 				t.Fatalf("seed %d: none is there\n%v", seed, log)
+			}
+			if ready := in[idle] + in[serving]; g.always && hadReady > 0 && ready == 0 && what != "ended" {
+				t.Fatalf("seed %d: the last one that was ready ends without a successor\n%v", seed, log)
+			} else {
+				hadReady = ready
 			}
 		}
 		do("tick", g.tick(now))
