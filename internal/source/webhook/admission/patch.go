@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apipatch "gopkg.in/evanphx/json-patch.v4"
 )
@@ -34,6 +35,11 @@ func ApplyPatch(object, patch []byte) ([]byte, error) {
 	decoded, err := apipatch.DecodePatch(patch)
 	if err != nil {
 		return nil, errors.New(`it is not a JSON patch, that is a list such as [{"op": "add", "path": "/metadata/labels/a", "value": "b"}]`)
+	}
+	for i, o := range decoded {
+		if _, has := o["value"]; !has && slices.Contains([]string{"add", "replace", "test"}, o.Kind()) { // the library takes it for null
+			return nil, fmt.Errorf("operation %d: op %q: it has no \"value\"", i, o.Kind())
+		}
 	}
 	patched, err := decoded.Apply(object)
 	if err != nil {
