@@ -412,7 +412,7 @@ func (m *monitor) put(sub *subscription, e digested) {
 		if m.program != nil {
 			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
 		}
-		if !isFailure(it.filtered) {
+		if isFailure(it.filtered) == isFailure(old.filtered) {
 			it.filtered = old.filtered // saves a copy
 		}
 		m.items.Set(e.object.key, it)
