@@ -155,11 +155,20 @@ type Run struct {
 	Output string
 }
 
-// Keep records a run, after the one that is being recorded. It logs why it does not.
+// Keep records a run. While another one is being recorded, it waits if all runs of the hook are recorded, and does nothing otherwise: runs
+// that fail together must not wait for each other. It logs errors.
 func (r *Recorder) Keep(run Run) {
-	r.writing <- struct{}{}
-	defer func() { <-r.writing }()
 	_, always := r.mode(run.Hook)
+	if always {
+		r.writing <- struct{}{}
+	} else {
+		select {
+		case r.writing <- struct{}{}:
+		default:
+			return
+		}
+	}
+	defer func() { <-r.writing }()
 	if err := r.keep(&file{hook: run.Hook.Name, run: run.ID, last: !always}, run); err != nil {
 		r.opts.Log.Warn("A run is not recorded", "hook", run.Hook.Name, "run", run.ID, "error", err.Error())
 	}

@@ -189,7 +189,8 @@ func TestOneRecordingAtATime(t *testing.T) {
 		if err := os.WriteFile(path, []byte(someContexts), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		go k.Keep(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-1", Contexts: path})
+		k.Keep(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-0", Contexts: path})
+		go k.Keep(Run{Hook: &hook.Hook{Name: "all.sh", Settings: hook.Settings{Record: hook.RecordAll}}, ID: "1-1", Contexts: path})
 		synctest.Wait()
 		k.want("")
 		<-k.writing
