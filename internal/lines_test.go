@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69569
-	testLines    = 64681
+	productLines = 69611
+	testLines    = 64688
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -54,8 +54,8 @@ var packageLines = map[string]int{
 	"internal/run/kubectl":               209,
 	"internal/run/pending":               863,
 	"internal/run/process":               1635,
-	"internal/run/recording":             715,
-	"internal/run/worker":                732,
+	"internal/run/recording":             724,
+	"internal/run/worker":                759,
 	"internal/run/workspace":             986,
 	"internal/schema":                    269,
 	"internal/script":                    388,
@@ -64,7 +64,7 @@ var packageLines = map[string]int{
 	"internal/source/schedule":           350,
 	"internal/source/watch":              5800,
 	"internal/source/webhook":            1103,
-	"internal/source/webhook/admission":  1551,
+	"internal/source/webhook/admission":  1557,
 	"internal/source/webhook/cert":       780,
 	"internal/source/webhook/conversion": 984,
 	"internal/source/webhook/keep":       222,
