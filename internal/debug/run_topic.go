@@ -117,8 +117,8 @@ func (t *runTopic) recorded(r request) ([]byte, error) {
 		name = run.Hook
 	}
 	return nil, refuse(http.StatusNotFound, "there is no recording of run %q", r.name).
-		hint("by default the last failed run of each hook is kept, unless another run was being recorded; shell-operator hook record %s --for 10m records all runs from now on, "+
-			"unless --record or settings.record is none", name)
+		hint("by default the last failed run of each hook is kept, unless another run was being recorded; "+
+			"shell-operator hook record %s --for 10m records all runs from now on, unless --record or settings.record is none", name)
 }
 
 func (t *runTopic) recording(r request) (answer, error) {

@@ -153,7 +153,8 @@ func TestWhy(t *testing.T) {
 			bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true, Absent: []string{"shpo"}}}}},
 		{"its watch has failed", state{hook: watcher, progress: started,
 			bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true,
-				Troubles: []string{"the API server does not serve pods (v1): is its CRD missing? If another version is served, restart the operator"}}}}},
+				Troubles: []string{"the API server does not serve pods (v1): is its CRD missing? " +
+					"If another version is served, restart the operator"}}}}},
 	} {
 		test.facts.now = now
 		e := test.facts.why()

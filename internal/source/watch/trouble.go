@@ -90,7 +90,8 @@ func explain(s scope, verb string, err error) error {
 		return fmt.Errorf("the API server does not accept the operator's credentials for %s: check the kubeconfig or the "+
 			"ServiceAccount token: %w", s, err)
 	case notServed:
-		return &missingError{notServed, fmt.Sprintf("the API server does not serve %s: is its CRD missing? If another version is served, restart the operator", s)}
+		return &missingError{notServed,
+			fmt.Sprintf("the API server does not serve %s: is its CRD missing? If another version is served, restart the operator", s)}
 	case unreachable:
 		return fmt.Errorf("cannot %s %s, the API server cannot be reached: %w", verb, s, err)
 	}
