@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69611
-	testLines    = 64688
+	productLines = 69612
+	testLines    = 64689
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               768,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5800,
+	"internal/source/watch":              5801,
 	"internal/source/webhook":            1103,
 	"internal/source/webhook/admission":  1557,
 	"internal/source/webhook/cert":       780,
