@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69612
-	testLines    = 64689
+	productLines = 69644
+	testLines    = 64965
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -42,7 +42,7 @@ var packageLines = map[string]int{
 	"internal/event":                     744,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,
-	"internal/hookset":                   1499,
+	"internal/hookset":                   1531,
 	"internal/httpserver":                963,
 	"internal/jq":                        1561,
 	"internal/kube":                      1301,

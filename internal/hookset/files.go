@@ -8,40 +8,69 @@ import (
 	"slices"
 )
 
-// Files are the files below the hooks directory at one moment: by path, a text that changes when the file does, or the file that a link
-// leads to. Directories count as files.
-type Files map[string]string
+// Files are those below the hooks directory at one moment, by their paths. Directories count as files.
+type Files map[string]fileState
+
+type fileState struct {
+	// mark changes when the file does, or the one that a link leads to.
+	mark string
+	// hook: the file is a hook, unless it is in a directory for shared code. No run writes it.
+	hook bool
+}
 
 // Look returns the files of a directory. It is never nil.
 func Look(dir string) Files {
 	all := Files{}
 	walk(dir, func(path string, entry fs.DirEntry) {
-		info, err := os.Stat(path)
-		switch {
-		case entry.IsDir():
-			all[path] = "directory"
-		case err != nil:
-			all[path] = "cannot be read"
-		default:
-			target, _ := filepath.EvalSymlinks(path)
-			all[path] = fmt.Sprintln(target, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		if entry.IsDir() {
+			all[path] = fileState{mark: "directory"}
+			return
 		}
+		mark, err := markOf(path)
+		if err != nil {
+			all[path] = fileState{mark: "cannot be read"}
+			return
+		}
+		all[path] = fileState{mark: mark, hook: unfit(path, entry.Name()) == nil || mountedScript(path) != nil}
 	})
 	return all
 }
 
-// Differences returns the files in which the two differ, in order.
-func (f Files) Differences(now Files) (paths []string) {
-	for path, mark := range f {
-		if now[path] != mark {
-			paths = append(paths, path)
+func markOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	target, _ := filepath.EvalSymlinks(path)
+	return fmt.Sprintln(target, info.Mode(), info.Size(), info.ModTime().UnixNano()), nil
+}
+
+// Differences returns the files in which the two differ, hooks first.
+func (f Files) Differences(now Files) []string {
+	others, hooks := f.differences(now)
+	return append(hooks, others...)
+}
+
+// differences are the files in which the two differ, in order: those that are no hooks, and those that are.
+func (f Files) differences(now Files) (others, hooks []string) {
+	differ := func(path string, a, b fileState) {
+		switch {
+		case a == b:
+		case a.hook || b.hook:
+			hooks = append(hooks, path)
+		default:
+			others = append(others, path)
 		}
 	}
-	for path := range now {
-		if f[path] == "" {
-			paths = append(paths, path)
+	for path, state := range f {
+		differ(path, state, now[path])
+	}
+	for path, state := range now {
+		if _, both := f[path]; !both {
+			differ(path, fileState{}, state)
 		}
 	}
-	slices.Sort(paths)
-	return paths
+	slices.Sort(others)
+	slices.Sort(hooks)
+	return others, hooks
 }

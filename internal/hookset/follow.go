@@ -24,16 +24,17 @@ type Following struct {
 	Changed func()
 }
 
-// Files that change without end cause at most calmBurst reloads, and one more each calmInterval.
+// Files that are no hooks, and change without end, cause at most calmBurst reloads, and one more each calmInterval.
 const (
-	calmBurst    = 20
+	calmBurst    = 5
 	calmInterval = 12 * time.Second
 )
 
 // Follow reports changes of files below the hooks directory since they were found, until ctx ends.
 //
-// Files that are no hooks count, also those in "lib": a hook may read its bindings from any file beside it. Where files change
-// again and again a hook probably writes them in its runs, so calls are limited, and one of the files is logged once.
+// Files that are no hooks count, also those in "lib": a hook may read its bindings from any file beside it. Where only such
+// files change repeatedly a hook probably writes them in its runs, so calls for them are limited, and one of them is
+// logged once.
 func Follow(ctx context.Context, f Following) error {
 	calls := rate.NewLimiter(rate.Every(calmInterval), calmBurst)
 	warned := false
@@ -41,18 +42,20 @@ func Follow(ctx context.Context, f Following) error {
 		Directories: func() map[string]bool { return Directories(f.Dir) },
 		Changed: func() time.Duration {
 			now := Look(f.Dir)
-			changed := f.Found.Differences(now)
-			if len(changed) == 0 {
+			others, hooks := f.Found.differences(now)
+			if len(others)+len(hooks) == 0 {
 				return 0
 			}
-			if call := calls.Reserve(); call.Delay() > 0 {
-				wait := call.Delay()
-				call.Cancel()
-				if !warned {
-					f.Log.Warn("A file in the hooks directory changes again and again: let hooks write elsewhere", "path", changed[0])
+			if len(hooks) == 0 {
+				if call := calls.Reserve(); call.Delay() > 0 {
+					wait := call.Delay()
+					call.Cancel()
+					if !warned {
+						f.Log.Warn("A file in the hooks directory that is no hook changes again and again: let hooks write elsewhere", "path", others[0])
+					}
+					warned = true
+					return wait
 				}
-				warned = true
-				return wait
 			}
 			f.Found = now
 			f.Changed()
