@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69644
+	productLines = 69619
 	testLines    = 64691
 )
 
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2080,
 	"internal/console":                   1583,
-	"internal/debug":                     6196,
+	"internal/debug":                     6171,
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,

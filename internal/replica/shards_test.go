@@ -372,7 +372,7 @@ func TestLeaderBesideShards(t *testing.T) {
 // Replicas come, go, die and lose their lines at random: leaders, or owners of two divisions beside leaders, or Leases are deleted.
 // None serves what another one serves (see enter), and in the end all is served.
 func TestAtMostOne(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(4)
 	if test.Long() {
 		seeds = 500
 	}
