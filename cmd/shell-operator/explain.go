@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/docs"
+	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
 func newExplainCommand(stdout io.Writer) *cobra.Command {
@@ -110,11 +113,6 @@ func explained(output string, args []string) (string, error) {
 	return s.explanation(args[0]), nil
 }
 
-// schema is a part of a JSON Schema.
-type schema struct {
-	root, node map[string]any
-}
-
 // schemas are the files that can be explained, by the first word of a key.
 var schemas = map[string][]byte{
 	"hook": docs.HookSchema, "operation": docs.OperationSchema, "context": docs.ContextSchema, "result": docs.ResultSchema,
@@ -124,21 +122,27 @@ var schemas = map[string][]byte{
 // schemaWords are these words.
 func schemaWords() []string { return slices.Sorted(maps.Keys(schemas)) }
 
-// rootSchema returns the schema that the first word of a key names.
-func rootSchema(word string) (schema, bool) {
-	s := schema{}
-	if json.Unmarshal(schemas[word], &s.root) != nil {
-		return s, false
-	}
-	s.node = s.root
-	if current, versioned := s.root["then"]; versioned { // the version that new hooks have
-		s = s.at(current)
-		s.node["description"] = s.root["description"]
-	}
-	return s, true
+// part is a part of a JSON Schema.
+type part struct {
+	*schema.Schema
+	// whole: it describes a file.
+	whole bool
 }
 
-func findSchema(key string) (schema, error) {
+// rootSchema returns the schema that the first word of a key names, of the version that new hooks have.
+func rootSchema(word string) (part, bool) {
+	root, err := schema.Parse(schemas[word])
+	if err != nil {
+		return part{}, false
+	}
+	if current := root.Defs["v1"]; current != nil {
+		current.Description = root.Description
+		return part{current, false}, true
+	}
+	return part{root, true}, true
+}
+
+func findSchema(key string) (part, error) {
 	words := strings.Split(key, ".")
 	s, ok := rootSchema(words[0])
 	if !ok {
@@ -165,146 +169,86 @@ func findSchema(key string) (schema, error) {
 	return s, nil
 }
 
-// at is a part with its references resolved; its own words win.
-func (s schema) at(v any) schema {
-	node, _ := v.(map[string]any)
-	node = maps.Clone(node)
-	if ref, ok := node["$ref"].(string); ok {
-		var target any = s.root
-		for word := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
-			below, _ := target.(map[string]any)
-			target = below[word]
-		}
-		for key, value := range s.at(target).node {
-			if own, has := node[key].(map[string]any); has && key == "properties" {
-				inherited := maps.Clone(value.(map[string]any))
-				maps.Copy(inherited, own)
-				node[key] = inherited
-			} else if !has && node[key] == nil {
-				node[key] = value
-			}
-		}
-	}
-	return schema{s.root, node}
-}
-
-// alternatives are the forms that a value may have.
-func (s schema) alternatives() (all []schema) {
-	for _, key := range []string{"oneOf", "anyOf"} {
-		list, _ := s.node[key].([]any)
-		for _, one := range list {
-			if a := s.at(one); a.node["required"] == nil || a.node["type"] != nil { // not a rule about the keys
-				all = append(all, a)
-			}
-		}
-	}
-	return all
-}
-
-// variants are the forms of a whole file, by name; none if there is only one.
-func (s schema) variants() map[string]schema {
-	if s.node["$schema"] == nil {
-		return nil
-	}
-	all := map[string]schema{}
-	for _, key := range []string{"oneOf", "anyOf"} {
-		list, _ := s.node[key].([]any)
-		for _, one := range list {
-			node, _ := one.(map[string]any)
-			ref, _ := node["$ref"].(string)
-			all[ref[strings.LastIndexByte(ref, '/')+1:]] = s.at(one)
+// alternatives are the forms that a value may have, but for rules about its keys.
+func (s part) alternatives() (all []part) {
+	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
+		if len(one.Required) == 0 || len(one.Types) > 0 {
+			all = append(all, part{one, false})
 		}
 	}
 	return all
 }
 
 // required are the keys that a mapping must have.
-func (s schema) required() (all []any) {
-	all, _ = s.node["required"].([]any)
-	if items, ok := s.node["items"]; ok {
-		all = append(slices.Clone(all), s.at(items).required()...)
+func (s part) required() []string {
+	if s.Items == nil {
+		return s.Required
 	}
-	return all
+	return append(slices.Clone(s.Required), s.Items.Required...)
 }
 
 // children are the keys of a mapping, or of the mappings in a list, or the forms of a file.
-func (s schema) children() map[string]schema {
-	if forms := s.variants(); len(forms) > 0 {
-		return forms
-	}
-	all := map[string]schema{}
-	properties, _ := s.node["properties"].(map[string]any)
-	for name, p := range properties {
-		if name != "$schema" && name != "id" {
-			all[name] = s.at(p)
+func (s part) children() map[string]part {
+	all := map[string]part{}
+	if s.whole && len(s.OneOf)+len(s.AnyOf) > 0 {
+		for _, form := range slices.Concat(s.OneOf, s.AnyOf) {
+			all[path.Base(form.Ref)] = part{form, false}
 		}
+		return all
 	}
-	if items, ok := s.node["items"]; ok {
-		maps.Copy(all, s.at(items).children())
+	for _, name := range s.Keys() {
+		all[name] = part{s.Properties[name], false}
 	}
-	for _, a := range s.alternatives() {
-		maps.Copy(all, a.children())
-	}
-	if values, ok := s.node["additionalProperties"].(map[string]any); ok { // the keys of each value
-		maps.Copy(all, s.at(values).children())
+	for _, inside := range append(s.alternatives(), part{s.Items, false}, part{s.Additional, false}) { // of the items, of the values
+		if inside.Schema != nil {
+			maps.Copy(all, inside.children())
+		}
 	}
 	return all
 }
 
 // kind is the type in words.
-func (s schema) kind() string {
-	if title, ok := s.node["title"].(string); ok && s.node["$schema"] == nil {
-		return title
+func (s part) kind() string {
+	if s.Title != "" && !s.whole {
+		return s.Title
 	}
 	var kinds []string
 	add := func(kind string) {
-		if kind != "" && !slices.Contains(kinds, kind) {
+		if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
 	}
 	for _, a := range s.alternatives() {
 		add(a.kind())
 	}
-	types, isList := s.node["type"].([]any)
-	if !isList {
-		types = []any{s.node["type"]}
-	}
-	for _, t := range types {
-		switch t {
-		case "array":
-			kind := "list"
-			if items, ok := s.node["items"]; ok {
-				of := s.at(items).kind()
-				if strings.Contains(of, " or ") {
-					of = "(" + of + ")"
-				}
-				kind += " of " + of
+	for _, t := range s.Types {
+		switch {
+		case len(kinds) > 0 && len(s.OneOf) > 0: // they are the types of the alternatives
+		case t == "array" && s.Items != nil:
+			of := part{s.Items, false}.kind()
+			if strings.Contains(of, " or ") {
+				of = "(" + of + ")"
 			}
-			add(kind)
-		case "object":
+			add("list of " + of)
+		case t == "array":
+			add("list")
+		case t == "object":
 			add("mapping")
-		case nil:
 		default:
-			add(fmt.Sprint(t))
+			add(t)
 		}
 	}
-	if values := s.values(); len(kinds) == 0 && len(values) > 0 {
+	if len(kinds) == 0 && len(s.values()) > 0 {
 		add("string")
 	}
-	if len(kinds) == 0 {
-		return "anything"
-	}
-	return strings.Join(kinds, " or ")
+	return cmp.Or(strings.Join(kinds, " or "), "anything")
 }
 
 // values are the only ones that are valid.
-func (s schema) values() (all []string) {
-	list, _ := s.node["enum"].([]any)
-	if one, ok := s.node["const"]; ok {
-		list = []any{one}
-	}
-	for _, v := range list {
-		all = append(all, fmt.Sprint(v))
+func (s part) values() []string {
+	all := slices.Clone(s.Enum)
+	if s.Const != nil {
+		all = append(all, fmt.Sprint(s.Const))
 	}
 	for _, a := range s.alternatives() {
 		values := a.values()
@@ -320,8 +264,8 @@ func (s schema) values() (all []string) {
 var defaultSentence = regexp.MustCompile(`Default: (.*?)\.(?: |$)`)
 
 // meaning splits the description into the default and the rest.
-func (s schema) meaning() (text, value string) {
-	text, _ = s.node["description"].(string)
+func (s part) meaning() (text, value string) {
+	text = s.Description
 	if m := defaultSentence.FindStringSubmatch(text); m != nil {
 		text, value = strings.TrimSpace(strings.Replace(text, m[0], "", 1)), m[1]
 	}
@@ -329,19 +273,18 @@ func (s schema) meaning() (text, value string) {
 }
 
 // example is a line with the first example, if there is one.
-func (s schema) example(indent string) string {
-	list, _ := s.node["examples"].([]any)
-	if len(list) == 0 {
+func (s part) example(indent string) string {
+	if len(s.Examples) == 0 {
 		return ""
 	}
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(list[0]) // a value that was JSON
+	_ = encoder.Encode(s.Examples[0]) // a value that was JSON
 	return indent + "Example: " + text.String()
 }
 
-func (s schema) explanation(key string) string {
+func (s part) explanation(key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", key, s.kind())
 	text, value := s.meaning()
@@ -359,7 +302,7 @@ func (s schema) explanation(key string) string {
 			text += " Values: " + strings.Join(values, ", ") + "."
 		}
 		need := ""
-		if slices.Contains(s.required(), any(name)) {
+		if slices.Contains(s.required(), name) {
 			need = ", required"
 		}
 		fmt.Fprintf(&b, "\n%s: %s%s%s\n  %s\n%s", name, children[name].kind(), need, suffix(", default: ", value), text,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
 // TestDescriptions checks that each property of each schema has a description and a valid example, or named values: editors and explain
@@ -21,15 +24,26 @@ func TestDescriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := maps.Clone(schemas)
-	all["chart"] = chart
+	all["chart"] = bytes.ReplaceAll(chart, []byte("definitions"), []byte("$defs"))
 	for name, text := range all {
-		var s schema
-		if err := json.Unmarshal(text, &s.root); err != nil {
+		var root map[string]any
+		if err := json.Unmarshal(text, &root); err != nil {
 			t.Fatal(err)
 		}
 		compiler := jsonschema.NewCompiler()
-		if err := compiler.AddResource(name, s.root); err != nil {
+		if err := compiler.AddResource(name, root); err != nil {
 			t.Fatal(err)
+		}
+		partOf := func(v any) part { // with its references
+			own, _ := v.(map[string]any)
+			own = maps.Clone(own)
+			own["$defs"] = root["$defs"]
+			text, _ := json.Marshal(own)
+			s, err := schema.Parse(text)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return part{s, false}
 		}
 		described := 0
 		var walk func(path string, v any)
@@ -37,12 +51,11 @@ func TestDescriptions(t *testing.T) {
 			node, _ := v.(map[string]any)
 			properties, _ := node["properties"].(map[string]any)
 			for key, property := range properties {
-				if text, _ := s.at(property).node["description"].(string); !strings.HasSuffix(strings.TrimRight(text, ")"), ".") && name != "chart" ||
-					text == "" {
+				p := partOf(property)
+				if text := p.Description; !strings.HasSuffix(strings.TrimRight(text, ")"), ".") && name != "chart" || text == "" {
 					t.Errorf("%s: %s.%s has the description %q, which is no sentence", name, path, key, text)
 				}
 				described++
-				p := s.at(property)
 				if key != "$schema" && key != "id" && name != "chart" && len(p.values()) == 0 && p.kind() != "boolean" && p.example("") == "" {
 					t.Errorf("%s: %s.%s has no example", name, path, key)
 				}
@@ -66,7 +79,7 @@ func TestDescriptions(t *testing.T) {
 				walk(path+"/"+strconv.Itoa(i), below)
 			}
 		}
-		walk("", s.root)
+		walk("", root)
 		if least := map[string]int{"result": 5, "context": 40}[name]; described < cmp.Or(least, 50) {
 			t.Errorf("%s: only %d properties", name, described)
 		}

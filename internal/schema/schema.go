@@ -10,6 +10,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,9 +24,12 @@ import (
 // Schema describes values.
 type Schema struct {
 	// Types are the possible types in the words of JSON Schema; empty means all.
-	Title      string             `json:"title"`
-	Types      words              `json:"type"`
-	Properties map[string]*Schema `json:"properties"`
+	Title string `json:"title"`
+	// Description and Examples are for people.
+	Description string             `json:"description"`
+	Examples    []any              `json:"examples"`
+	Types       words              `json:"type"`
+	Properties  map[string]*Schema `json:"properties"`
 	// Additional describes the keys that are not in Properties; nil means that they are ignored, or violations of a Closed schema.
 	Additional *Schema  `json:"-"`
 	Closed     bool     `json:"-"`
@@ -45,8 +49,11 @@ type Schema struct {
 	// Defs are the named parts of a whole schema.
 	Defs map[string]*Schema `json:"$defs"`
 
+	// Ref is kept, as the name of what is described. Const and AnyOf are not checked.
 	Ref         string    `json:"$ref"`
 	OneOf       []*Schema `json:"oneOf"`
+	AnyOf       []*Schema `json:"anyOf"`
+	Const       any       `json:"const"`
 	Unevaluated *bool     `json:"unevaluatedProperties"`
 	// More is a schema or false. Methods that unmarshal schemas would read each as often as it is deep.
 	More   json.RawMessage `json:"additionalProperties"`
@@ -83,7 +90,7 @@ func (s *Schema) link(root *Schema) error {
 			return err
 		}
 	}
-	parts := slices.Concat(s.OneOf, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.Defs)))
+	parts := slices.Concat(s.OneOf, s.AnyOf, slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.Defs)))
 	for _, part := range append(parts, s.Items, s.Additional) {
 		if err := part.link(root); err != nil {
 			return err
@@ -105,11 +112,15 @@ func (s *Schema) link(root *Schema) error {
 	if err := target.link(root); err != nil {
 		return err
 	}
-	own, unevaluated := s.Properties, s.Unevaluated
+	own := *s
 	*s = *target
-	if unevaluated != nil { // the properties of both are all
+	s.Ref, s.Title, s.Description = own.Ref, cmp.Or(own.Title, s.Title), cmp.Or(own.Description, s.Description)
+	if own.Examples != nil {
+		s.Examples = own.Examples
+	}
+	if own.Unevaluated != nil { // the properties of both are all
 		s.Properties, s.Closed = maps.Clone(target.Properties), true
-		maps.Copy(s.Properties, own)
+		maps.Copy(s.Properties, own.Properties)
 	}
 	return nil
 }
