@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -46,6 +47,11 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 					"shell-operator runs show 17-2\n  shell-operator runs -o json",
 			}},
 			{Method: "GET", Path: "/run/*/recording", About: "the recording of a run", show: t.recording},
+			{Method: "GET", Path: "/run/*/context", About: "the binding contexts of a recorded run", show: t.context, Command: &Command{
+				Use: "runs context RUN", Short: "Show the binding contexts of a recorded run", Args: ofOne, Takes: "the id of one run",
+				Long:    `Show the binding contexts of a recorded run as JSON. "shell-operator runs save" describes which runs are recorded.`,
+				Example: "  shell-operator runs context 17-2\n  shell-operator runs context 17-2 | jq '.[].object.metadata.name'",
+			}},
 			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show,
 				Command: &Command{
 					Use: "runs show RUN", Short: "Show one run: events, output, error, operations", Args: ofOne, Takes: "the id of one run",
@@ -118,6 +124,25 @@ func (t *runTopic) recorded(r request) ([]byte, error) {
 func (t *runTopic) recording(r request) (answer, error) {
 	text, err := t.recorded(r)
 	return answer{json: verbatim(text)}, err
+}
+
+func (t *runTopic) context(r request) (answer, error) {
+	text, err := t.recorded(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var recording struct {
+		Contexts      json.RawMessage
+		WithoutValues string
+	}
+	if err := json.Unmarshal(text, &recording); err != nil {
+		return answer{}, err
+	}
+	if recording.WithoutValues != "" {
+		return answer{}, refuse(http.StatusNotFound, "the contexts of run %q are not recorded: %s", r.name, recording.WithoutValues).
+			hint("test the hook with an invented Secret: shell-operator test --help")
+	}
+	return answer{json: verbatim(append(recording.Contexts, '\n'))}, nil
 }
 
 // recordLimit bounds the time for which all runs of a hook are recorded, recordDefault is that time if none is given.
