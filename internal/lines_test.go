@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69619
-	testLines    = 64691
+	productLines = 69598
+	testLines    = 64704
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3739,
+	"cmd/shell-operator":                 3682,
 	"docs":                               136,
 	"internal/app":                       2080,
 	"internal/console":                   1583,
-	"internal/debug":                     6171,
+	"internal/debug":                     6196,
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
@@ -57,7 +57,7 @@ var packageLines = map[string]int{
 	"internal/run/recording":             724,
 	"internal/run/worker":                759,
 	"internal/run/workspace":             986,
-	"internal/schema":                    269,
+	"internal/schema":                    280,
 	"internal/script":                    388,
 	"internal/shard":                     145,
 	"internal/source/http":               768,
