@@ -125,8 +125,8 @@ var directions = []struct {
 	{"cmd/shell-operator",
 		[]string{"internal/app", "internal/hook", "internal/lifecycle", "internal/run/kubectl", "internal/dev",
 			"internal/dev/testfile", "internal/console", "internal/kube", "internal/effect/apply", "internal/source/webhook", "internal/debug",
-			"internal/replica", "internal/shard", "internal/spelling", "internal/telemetry", "internal/dev/lint", "internal/dev/rbac", "internal/schema",
-			"docs"},
+			"internal/replica", "internal/shard", "internal/spelling", "internal/telemetry", "internal/dev/lint", "internal/dev/rbac",
+			"internal/schema", "docs"},
 		"flags, environment, signals and exit codes"},
 }
 
