@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69598
-	testLines    = 64705
+	productLines = 69672
+	testLines    = 64721
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2080,
 	"internal/console":                   1583,
-	"internal/debug":                     6196,
+	"internal/debug":                     6213,
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
@@ -34,11 +34,11 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2051,
 	"internal/dev/testfile":              1358,
 	"internal/effect":                    415,
-	"internal/effect/apply":              616,
-	"internal/effect/applyset":           3413,
+	"internal/effect/apply":              620,
+	"internal/effect/applyset":           3460,
 	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
-	"internal/effect/patch":              1075,
+	"internal/effect/patch":              1081,
 	"internal/event":                     744,
 	"internal/filewatch":                 104,
 	"internal/hook":                      648,

@@ -51,7 +51,7 @@ func (i *insight) topics() []debug.Topic {
 		}),
 		debug.SetsTopic(debug.SetsOptions{
 			Hooks: i.hooks, Sets: op.effects.Sets(), Log: op.log, Fence: op.fenced, Ended: op.setEnded, Lost: op.lost,
-			Names: i.names,
+			Contested: op.effects.Sets().Contested, Names: i.names,
 		}),
 		debug.BindingsTopic(i.hooks, i, queues, i.names),
 		debug.ReloadTopic(op.health.Rejected, i.names),

@@ -48,6 +48,7 @@ type fake struct {
 	// lost are the sets whose hook is gone.
 	lost      []applyset.Set
 	members   []applyset.MemberState
+	contested []applyset.Contested
 	troubles  []Trouble
 	notReady  string
 	workers   map[string]worker.State
@@ -205,7 +206,7 @@ func (o *operator) api() *API {
 		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator",
 			SearchProblem: func() string { return "" }, Names: names}),
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log,
-			Lost: func() []applyset.Set { return f.lost }, Names: names}),
+			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f, names), ReloadTopic(func() map[string]string { return f.rejected }, names),
 		HooksTopic(hooks, f, o.do),
 		RunsTopic(hooks, o.history, o.do), ObjectTopic(hooks, f, f, o.history), WorkersTopic(hooks, f),

@@ -39,8 +39,10 @@ type SetsOptions struct {
 	Fence func(context.Context) context.Context
 	Ended func(id string)
 	// Lost are the sets whose hook is gone, as of the last search.
-	Lost  func() []applyset.Set
-	Names telemetry.Names
+	Lost func() []applyset.Set
+	// Contested are the sets with members that are not restored now.
+	Contested func() []applyset.Contested
+	Names     telemetry.Names
 }
 
 type setTopic struct{ o SetsOptions }
@@ -370,7 +372,22 @@ func (t *setTopic) troubles() (all []Trouble) {
 		all = append(all, Trouble{Kind: InSet, Hooks: []string{l.hook}, Subject: subject, Problem: l.text(),
 			Hint: "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook)})
 	}
+	for _, c := range t.o.Contested() {
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c),
+			Hint: "shell-operator sets show " + c.ID})
+	}
 	return all
+}
+
+// shownNotes limits the objects of a contested set.
+const shownNotes = 3
+
+func contested(c *applyset.Contested) string {
+	text := strings.Join(c.Notes[:min(len(c.Notes), shownNotes)], "; ")
+	if more := len(c.Notes) - shownNotes; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }
 
 // measure counts the sets of each hook that is gone. A text that is no name of a hook is no label.

@@ -54,6 +54,10 @@ func TestTroubles(t *testing.T) {
 			f.orphans = []finalizer.Orphan{{Entry: finalizer.Entry{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods"}, Objects: 1}}
 		}},
 		{"lost set", func(f *fake) { f.lost = []applyset.Set{{ID: "s-1", Hook: "gone.sh"}} }},
+		{"contested set", func(f *fake) {
+			f.contested = []applyset.Contested{{Hook: "a.sh", Set: "web", ID: "web-1",
+				Notes: []string{"ConfigMap/a is changed repeatedly, by x", "b", "c", "d"}}}
+		}},
 		{"failing task", func(f *fake) {
 			f.queues = []Queue{fifo("main", "", Lane{Phase: queue.Sleeping, Failures: 2, RetryIn: history.Duration(time.Second),
 				Error: "secret-value"}, task)}

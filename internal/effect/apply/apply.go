@@ -112,6 +112,9 @@ func New(o Options) (*Effects, error) {
 	if o.Events == nil {
 		o.Events = kubeevent.New(kubeevent.Options{Client: client, Instance: o.Instance, Log: o.Log})
 	}
+	if o.Warned == nil {
+		o.Warned = func(string) {}
+	}
 	if o.Shard == nil {
 		o.Shard = func() shard.Shard { return shard.Shard{} }
 	}
@@ -120,6 +123,7 @@ func New(o Options) (*Effects, error) {
 	of := applyset.Options{
 		Client: client, Resolver: resolver, Instance: o.Instance, Namespace: o.Namespace, Version: o.Version, DryRun: o.DryRun,
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
+		Warned: func(log *slog.Logger, hook, about, text string) { patch.LogWarning(log, about, text); o.Warned(hook) },
 		Warn: func(hook string, about effect.Owner, reason, note string) {
 			o.Events.Record(hook, kubeevent.Event{
 				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,

@@ -36,12 +36,14 @@ func (a *Applier) Parts(isKind func(schema.GroupKind) bool, namespace, name stri
 		}
 		s.mu.Lock()
 		for r, last := range s.applied {
-			switch {
+			switch latest := s.restores[r]; {
 			case last.unwanted || s.failed[r] != nil:
-			case s.differing[r]:
-				add(r, Drifted, "")
-			default:
+			case !s.differing[r]:
 				add(r, Applied, "")
+			case latest != nil:
+				add(r, Drifted, latest.note)
+			default:
+				add(r, Drifted, "")
 			}
 		}
 		for r, err := range s.failed {

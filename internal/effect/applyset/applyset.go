@@ -61,6 +61,8 @@ type Options struct {
 	Active  func(hook string) bool
 	Differs func(hook, set, kind string)
 	Warn    func(hook string, about effect.Owner, reason, note string)
+	// Warned, if set, receives the warnings of the API server to the requests of a restore.
+	Warned func(log *slog.Logger, hook, about, text string)
 }
 
 // Applier makes sets complete. It is safe for concurrent use.

@@ -46,7 +46,7 @@ func (s *session) setBaseline() {
 	restoring := map[ref]*restores{}
 	for r, latest := range s.state.restores { // their delays stay
 		if s.wanted[r] {
-			latest.stopped, latest.reported = false, false
+			latest.stopped, latest.note = false, ""
 			restoring[r] = latest
 		}
 	}
@@ -190,6 +190,34 @@ func (a *Applier) Recheck() {
 	}
 }
 
+// Contested is a set with members that are not restored now: other clients change them, or requests fail.
+type Contested struct {
+	Hook, Set, ID string
+	// Notes have the members and the causes, sorted.
+	Notes []string
+}
+
+// Contested returns the sets with such members, by hook and id.
+func (a *Applier) Contested() (all []Contested) {
+	for _, s := range a.states() {
+		s.mu.Lock()
+		if s.baseline != nil {
+			c := Contested{Hook: s.baseline.hook, Set: s.baseline.set.Name, ID: s.shortID()}
+			for r, latest := range s.restores {
+				if s.differing[r] && latest.note != "" {
+					c.Notes = append(c.Notes, latest.note)
+				}
+			}
+			if slices.Sort(c.Notes); len(c.Notes) > 0 {
+				all = append(all, c)
+			}
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(all, func(x, y Contested) int { return cmp.Or(cmp.Compare(x.Hook, y.Hook), cmp.Compare(x.ID, y.ID)) })
+	return all
+}
+
 // restoreAll restores members until the queue ends.
 func (a *Applier) restoreAll(ctx context.Context) {
 	for {
@@ -210,8 +238,8 @@ type restores struct {
 	limit *rate.Limiter
 	// stopped: another manager has applied a field, so the next Sync decides.
 	stopped bool
-	// reported: it is reported that the next restore is delayed.
-	reported bool
+	// note is why the member is not restored now: while it is stopped, until the end of a delay, or after a failed attempt.
+	note string
 }
 
 const (
@@ -253,6 +281,9 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 	}
 	c := &restoration{session: base, ref: item.ref, last: last, item: item}
 	c.log = a.opts.Log.With("hook", base.hook, "set", base.set.Name, "object", item.ref.String())
+	if a.opts.Warned != nil {
+		ctx = kube.WithWarnings(ctx, func(about, text string) { a.opts.Warned(c.log, base.hook, about, text) })
+	}
 	err := c.restore(ctx)
 	for attempt := 1; errors.Is(err, errFaster) && attempt < maxAttempts; attempt++ {
 		err = c.restore(ctx)
@@ -265,6 +296,10 @@ func (a *Applier) check(ctx context.Context, item driftKey) {
 		c.log.Warn("An object of a set is not restored", "reason", err.Error())
 	default:
 		delay := a.failing.When(item)
+		c.state.mu.Lock()
+		// which may have values of the object
+		c.restores().note = c.ref.String() + " is not restored, because requests fail: the log has the error"
+		c.state.mu.Unlock()
 		c.log.Warn("A changed object of a set is not restored yet", "error", err.Error(), "delay", delay.String())
 		a.drifted.AddAfter(item, delay)
 	}
@@ -370,22 +405,25 @@ func (c *restoration) may(current *live) error {
 		return errStopped
 	}
 	if by := c.takenBy(current); by != "" {
+		note := fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by)
 		c.state.mu.Lock()
-		r.stopped = true
+		r.stopped, r.note = true, note
 		c.state.mu.Unlock()
-		c.warn("ObjectNotRestored", fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by))
+		c.warn("ObjectNotRestored", note)
 		return errStopped
 	}
 	c.state.mu.Lock()
-	delay, reported := r.delay(c.opts.Now()), r.reported
-	r.reported = delay > 0
+	delay, before := r.delay(c.opts.Now()), r.note
+	if delay > 0 {
+		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, changers(current, c.manager))
+	}
+	note := r.note
 	c.state.mu.Unlock()
 	if delay <= 0 {
 		return nil
 	}
-	if !reported {
-		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s is changed repeatedly, by %s: the next restore follows in %s", c.ref,
-			changers(current, c.manager), delay.Round(time.Second)))
+	if note != before {
+		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s: the next restore follows in %s", note, delay.Round(time.Second)))
 	}
 	c.drifted.AddAfter(c.item, delay)
 	return errStopped
@@ -443,7 +481,9 @@ func (c *restoration) apply(ctx context.Context, current *live) error {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	c.state.applied[c.ref] = c.applied(c.last.manifest, answer)
-	c.restores().limit.AllowN(c.opts.Now(), 1)
+	r := c.restores()
+	r.limit.AllowN(c.opts.Now(), 1)
+	r.note = ""
 	delete(c.state.differing, c.ref)
 	c.failing.Forget(c.item)
 	return nil
@@ -498,6 +538,9 @@ func (c *restoration) keep(ctx context.Context, res kube.Resource, current *live
 func (c *restoration) same() {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
+	if r := c.state.restores[c.ref]; r != nil {
+		r.note = ""
+	}
 	delete(c.state.differing, c.ref)
 	c.failing.Forget(c.item)
 }

@@ -212,7 +212,14 @@ func TestDrift(t *testing.T) {
 		t.Errorf("k is %s", got)
 	}
 	until(t, r.differs, "ConfigMap")
+	if all := r.Contested(); len(all) != 1 || all[0].Hook != "web.sh" ||
+		!strings.Contains(all[0].Notes[0], "because rival has applied its fields") {
+		t.Errorf("contested: %+v", all)
+	}
 	sync("force: true, ")
+	if all := r.Contested(); len(all) != 0 {
+		t.Errorf("contested after the next run: %+v", all)
+	}
 
 	// Counted, and left alone.
 	sync("force: true, drift: ignore, ")
@@ -303,6 +310,10 @@ func TestRestoresLater(t *testing.T) {
 	r.cutOff.Store(true)
 	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "a")
 	until(t, r.logged, "A changed object of a set is not restored yet")
+	if all := r.Contested(); len(all) != 1 || all[0].Notes[0] != "ConfigMap/"+namespace+
+		"/a is not restored, because requests fail: the log has the error" {
+		t.Errorf("contested: %+v", all)
+	}
 	r.cutOff.Store(false)
 	for range freeRestores - 1 { // one was made above
 		until(t, r.logged, "A changed object of a set is restored")

@@ -168,7 +168,7 @@ func (b *batch) receiveWarnings(ctx context.Context, p *effect.Patch) context.Co
 			kept = about + ": " + text
 		}
 		if b.warn(p, kept) {
-			b.log.Warn("The API server warns about a change", "object", about, "warning", text)
+			LogWarning(b.log, about, text)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -69,6 +70,11 @@ func (r *Progress) warn(p *effect.Patch, text string) bool {
 	}
 	r.warnings[p] = append(r.warnings[p], text)
 	return true
+}
+
+// LogWarning logs a warning of the API server. The log has the fields of the run, or the hook.
+func LogWarning(log *slog.Logger, about, text string) {
+	log.Warn("The API server warns about a change", "object", about, "warning", text)
 }
 
 // err joins all errors, in the order of the file.
