@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69672
-	testLines    = 64721
+	productLines = 69745
+	testLines    = 64789
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -23,7 +23,7 @@ const slack = 40
 var packageLines = map[string]int{
 	"cmd/shell-operator":                 3682,
 	"docs":                               136,
-	"internal/app":                       2080,
+	"internal/app":                       2098,
 	"internal/console":                   1583,
 	"internal/debug":                     6213,
 	"internal/debug/history":             770,
@@ -48,7 +48,7 @@ var packageLines = map[string]int{
 	"internal/kube":                      1301,
 	"internal/lifecycle":                 1837,
 	"internal/queue":                     1869,
-	"internal/replica":                   1010,
+	"internal/replica":                   1065,
 	"internal/replica/ownership":         633,
 	"internal/run":                       2801,
 	"internal/run/kubectl":               209,

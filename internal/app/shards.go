@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
@@ -128,6 +129,22 @@ func (s *shards) status() *debug.ShardStatus {
 		d.Shard = &now.Shard
 	}
 	return d
+}
+
+// vacancy is the trouble of shards that have had no owner for long, as the first owner sees it.
+func (s *shards) vacancy(vacant []int, selector string) []debug.Trouble {
+	if len(vacant) == 0 {
+		return nil
+	}
+	word, verb := "shard", "has"
+	if len(vacant) > 1 {
+		word, verb = "shards", "have"
+	}
+	names := strings.ReplaceAll(strings.Trim(fmt.Sprint(vacant), "[]"), " ", ", ")
+	return []debug.Trouble{{Kind: debug.InLease,
+		Subject: fmt.Sprintf("%s %s of %d, division %s", word, names, s.count, s.division),
+		Problem: verb + " no owner",
+		Hint:    fmt.Sprintf("are there %d live replicas, and one more as a standby? The owners: kubectl get leases -l %s", s.count, selector)}}
 }
 
 // elsewhere is why the runs of a hook are not here, and what to do; empty if they are.

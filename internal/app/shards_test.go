@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/replica"
@@ -124,6 +125,20 @@ func TestElsewhereOf(t *testing.T) {
 		if got := s.elsewhereOf(index); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%d: %q, want %q", index, got, want)
 		}
+	}
+}
+
+// Shards without an owner are a trouble.
+func TestShardsWithoutOwner(t *testing.T) {
+	s := newTestShards(3)
+	const selector = "shell-operator/shards=x"
+	if got := s.vacancy(nil, selector); got != nil {
+		t.Errorf("without one: %v", got)
+	}
+	const few = "shards 1, 2 of 3, division 1a2b3c4d: have no owner: are there 3 live replicas, and one more as a standby? The owners: " +
+		"kubectl get leases -l " + selector
+	if got := s.vacancy([]int{1, 2}, selector); len(got) != 1 || got[0].Kind != debug.InLease || got[0].Notice || got[0].String() != few {
+		t.Errorf("on shard 0: %v", got)
 	}
 }
 

@@ -78,6 +78,7 @@ func (op *operator) troubles() (all []debug.Trouble) {
 		if text := op.election.Problem(); text != "" {
 			all = append(all, debug.Trouble{Kind: debug.InLease, Subject: "the Lease", Problem: text})
 		}
+		all = append(all, op.shards.vacancy(op.election.Vacant(), op.election.Selector())...)
 	}
 	switch {
 	case op.spool.Refused():

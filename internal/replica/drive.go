@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -134,16 +135,19 @@ func (d *driver) serve(ctx context.Context) {
 		d.wake()
 	})
 	if d.opts.Shards > 0 {
-		d.parts.Go(func() { d.look(s.done) })
+		own := d.machine.Shard()
+		d.parts.Go(func() { d.look(s.done, own) })
 	}
 }
 
-// look reads the Lease of leader election once per Duration, until done is closed. An owner ends itself if that has a live holder, which
-// has to wait for it and did not: one without the permission to list, as leaders of other versions may be.
-func (d *driver) look(done <-chan struct{}) {
+// look reads the Leases of all shards once per Duration, until done is closed. Owners do that, because the usual reason for a shard without an
+// owner is that there are fewer replicas than shards, and then none of them is a standby. The first of the owners, by their shards, notes
+// what it sees. Each ends itself if leader election has a live holder, which has to wait for it and did not: one without the permission to
+// list, as leaders of other versions may be.
+func (d *driver) look(done <-chan struct{}, own int) {
 	ticker := time.NewTicker(d.opts.Duration)
 	defer ticker.Stop()
-	led := ""
+	versions, led := map[string]string{}, ""
 	for {
 		if lease, err := d.get(d.around, d.rules().Elected); err == nil && holder(lease) != "" {
 			if led != "" && led != lease.ResourceVersion { // a holder that died renews nothing
@@ -158,6 +162,42 @@ func (d *driver) look(done <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
+		limited, cancel := context.WithTimeout(d.around, d.opts.RenewDeadline)
+		all, err := d.store.list(limited, d.Selector())
+		cancel()
+		if err != nil { // what keeps a replica from reading keeps it from renewing, too, which is reported
+			d.step(func() { d.vacant = nil })
+			continue
+		}
+		held := map[string]string{}
+		for i := range all {
+			if holder(&all[i]) != "" {
+				held[all[i].Name] = all[i].ResourceVersion
+			}
+		}
+		d.step(func() {
+			var vacant []bool
+			for _, name := range d.rules().Names {
+				version, has := held[name]
+				vacant = append(vacant, !has || version == versions[name]) // a live owner has renewed it meanwhile
+			}
+			if slices.Contains(vacant[:own], false) { // that owner notes it
+				d.vacant = nil
+				return
+			}
+			if d.vacant == nil {
+				d.vacant = make([]time.Time, len(vacant))
+			}
+			for shard, is := range vacant {
+				switch {
+				case !is || shard == own:
+					d.vacant[shard] = time.Time{}
+				case d.vacant[shard].IsZero():
+					d.vacant[shard] = time.Now()
+				}
+			}
+		})
+		versions = held
 	}
 }
 
@@ -263,7 +303,7 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 	lease *coordinationv1.Lease, all []coordinationv1.Lease, err error) {
 	switch a.Op {
 	case ownership.List:
-		all, err = d.store.list(ctx, d.selector())
+		all, err = d.store.list(ctx, d.Selector())
 		return nil, all, err
 	case ownership.Get:
 		lease, err = d.store.get(ctx, a.Lease.Name)
@@ -296,7 +336,7 @@ func (d *driver) send(ctx context.Context, a ownership.Action, known *coordinati
 func (d *driver) invisible(ctx context.Context, name string, exists error) error {
 	if lease, err := d.store.get(ctx, name); err == nil && lease.Labels[ShardsLabel] != d.opts.Name {
 		return fmt.Errorf("the Lease %s has no label %s: if it is that of another program, set another --leader-election-lease; if not, "+
-			"delete it", name, d.selector())
+			"delete it", name, d.Selector())
 	}
 	return exists
 }
@@ -355,7 +395,7 @@ func (d *driver) follow(all bool) {
 	}
 	d.mu.Unlock()
 	if all {
-		selector = d.selector()
+		selector = d.Selector()
 	}
 	watching := func(on bool) {
 		d.mu.Lock()

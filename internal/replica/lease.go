@@ -76,6 +76,8 @@ type Lease struct {
 	// objects are the Leases as the machine knows them, by name.
 	objects map[string]*coordinationv1.Lease
 	state   State
+	// vacant is since when each shard has no holder, as the first owner sees it; the zero time for one that has. It is nil if that is unknown.
+	vacant []time.Time
 	// problem is why the Lease cannot be used now; empty if it can.
 	problem string
 }
@@ -156,8 +158,8 @@ func (l *Lease) rules() *ownership.Config {
 	return c
 }
 
-// selector selects the Leases of all shards.
-func (l *Lease) selector() string { return ShardsLabel + "=" + l.opts.Name }
+// Selector is that of the Leases of all shards.
+func (l *Lease) Selector() string { return ShardsLabel + "=" + l.opts.Name }
 
 // complain logs an error when it begins or changes, and its end.
 func (l *Lease) complain(err error) {

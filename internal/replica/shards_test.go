@@ -259,6 +259,59 @@ func TestOneDivision(t *testing.T) {
 	}
 }
 
+// With fewer replicas than shards there is no standby, and the first of the owners reports the shards without one, whose process was
+// killed, too. It may be that of any shard.
+func TestVacantWithoutStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		m := g.start("only", "a", 3, nil)
+		time.Sleep(16*time.Second + 40*time.Second)
+		synctest.Wait()
+		if got := m.Vacant(); got != nil {
+			t.Errorf("vacant are %v too early", got)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := m.Vacant(); len(got) != 2 || slices.Contains(got, m.assigned) {
+			t.Errorf("the owner of shard %d reports %v", m.assigned, got)
+		}
+	})
+	for dead := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGroup(t)
+			for i := range 3 {
+				g.start(fmt.Sprint("r", i), "a", 3, nil)
+			}
+			g.expect(16*time.Second, threeA...)
+			killed, first := g.owner(threeA[dead]), g.owner("a/0")
+			if dead == 0 {
+				first = g.owner("a/1")
+			}
+			vacant := func(after time.Duration, want ...int) {
+				t.Helper()
+				time.Sleep(after)
+				synctest.Wait()
+				for name, m := range g.members {
+					switch got := m.Vacant(); {
+					case m == first && !slices.Equal(got, want):
+						t.Errorf("without the owner of shard %d: vacant are %v, want %v", dead, got, want)
+					case m != first && got != nil:
+						t.Errorf("without the owner of shard %d: %s with shard %d reports %v", dead, name, m.assigned, got)
+					}
+				}
+			}
+			vacant(70 * time.Second)
+			close(killed.line.broken) // it can neither renew nor release its Lease
+			vacant(40 * time.Second)
+			vacant(30*time.Second, dead)
+			g.start("next", "a", 3, nil)
+			vacant(40 * time.Second)
+			close(first.line.broken)
+			vacant(20 * time.Second)
+		})
+	}
+}
+
 // A missing permission is reported once, although other requests succeed meanwhile, until it is granted.
 func TestPermissionForOneRequest(t *testing.T) {
 	var log bytes.Buffer

@@ -122,6 +122,19 @@ func (l *Lease) State() State {
 	return l.state
 }
 
+// Vacant returns the shards that no process has held for longer than it takes a live standby to serve them. Only the first of the owners
+// knows, and only while it can read the Leases.
+func (l *Lease) Vacant() (shards []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, since := range l.vacant {
+		if !since.IsZero() && l.problem == "" && time.Since(since) >= 2*l.opts.Duration {
+			shards = append(shards, i)
+		}
+	}
+	return shards
+}
+
 // changed returns the state if it has changed since the last call. mu is held.
 func (l *Lease) changed() *State {
 	if !l.machine.Read() {
