@@ -58,7 +58,7 @@ func (hs *Hooks) find(r request) (*hook.Hook, error) {
 			strings.Join(names[:min(5, len(names))], ", "))
 	}
 	return nil, refuse(http.StatusBadRequest, "there is no hook %q", r.name).
-		meant(r.name, all, "shell-operator hook list shows all hooks").as(unknownHook)
+		meant(r.name, all, "shell-operator hook list shows all hooks, status what removed ones have left").as(unknownHook)
 }
 
 // onHook is an answer about the hook that the request names.

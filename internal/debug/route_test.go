@@ -158,11 +158,11 @@ func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
 	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
-		"/hook/nope/why": {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks", Code: unknownHook},
+		"/hook/nope/why": {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks, status what removed ones have left", Code: unknownHook},
 		"/hook/Pod/a/x/why": {Text: `there is no hook "Pod/a/x"`, Code: unknownHook,
-			Next: "shell-operator hook list shows all hooks; shell-operator why --object Pod/a/x explains an object"},
-		"/hook/nope/snapshots":  {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks", Code: unknownHook},
-		"/hook/draft.sh: a/why": {Text: `there is no hook "draft.sh: a"`, Next: "shell-operator hook list shows all hooks", Code: unknownHook},
+			Next: "shell-operator hook list shows all hooks, status what removed ones have left; shell-operator why --object Pod/a/x explains an object"},
+		"/hook/nope/snapshots":  {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks, status what removed ones have left", Code: unknownHook},
+		"/hook/draft.sh: a/why": {Text: `there is no hook "draft.sh: a"`, Next: "shell-operator hook list shows all hooks, status what removed ones have left", Code: unknownHook},
 		"/run/1:2": {Text: `there is no run "1:2", or no longer`, Next: "shell-operator runs lists the known ones",
 			Code: "notFound"},
 		"/nope": {Text: "there is no /nope here", Next: "shell-operator raw --help lists all paths", Code: noRoute},
@@ -174,7 +174,7 @@ func TestErrorsTravelWhole(t *testing.T) {
 		}
 	}
 	if body := ask(api, "GET", "/hook/nope/snapshots", nil).
-		Body.String(); body != "there is no hook \"nope\": shell-operator hook list shows all hooks\n" {
+		Body.String(); body != "there is no hook \"nope\": shell-operator hook list shows all hooks, status what removed ones have left\n" {
 		t.Errorf("upstream's route: %q", body)
 	}
 	var other *Problem

@@ -30,9 +30,13 @@ webhook-exclude-users: webhooks.excludeUsers
 webhook-secret: fullnameOverride
 {{- end -}}
 
-{{/* Settings as variables. Numbers are written as JSON: YAML would have large ones as 1e+06. */}}
+{{/* Settings as variables, but for those in env. Numbers are written as JSON: YAML would have large ones as 1e+06. */}}
 {{- define "settings" -}}
 {{- $managed := fromYaml (include "managedSettings" .) }}
+{{- $own := list }}
+{{- range .Values.env }}
+{{- $own = append $own .name }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 {{- with get $managed $name }}
 {{- fail (printf "settings.%s has no effect in this chart: set %s" $name .) }}
@@ -46,6 +50,8 @@ webhook-secret: fullnameOverride
 {{- if kindIs "slice" $value }}
 {{- $value = join "," $value }}
 {{- end }}
+{{- if not (has $variable $own) }}
 - {name: {{ $variable }}, value: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}}
+{{- end }}
 {{- end }}
 {{- end -}}
