@@ -152,17 +152,19 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
+const allHooks = "shell-operator hook list shows all hooks, status what removed ones have left"
+
 // TestErrorsTravelWhole sends errors to the client: nothing is cut from texts with colons, and upstream's routes have text for other
 // clients.
 func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
 	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
-		"/hook/nope/why": {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks, status what removed ones have left", Code: unknownHook},
+		"/hook/nope/why": {Text: `there is no hook "nope"`, Next: allHooks, Code: unknownHook},
 		"/hook/Pod/a/x/why": {Text: `there is no hook "Pod/a/x"`, Code: unknownHook,
 			Next: "shell-operator hook list shows all hooks, status what removed ones have left; shell-operator why --object Pod/a/x explains an object"},
-		"/hook/nope/snapshots":  {Text: `there is no hook "nope"`, Next: "shell-operator hook list shows all hooks, status what removed ones have left", Code: unknownHook},
-		"/hook/draft.sh: a/why": {Text: `there is no hook "draft.sh: a"`, Next: "shell-operator hook list shows all hooks, status what removed ones have left", Code: unknownHook},
+		"/hook/nope/snapshots":  {Text: `there is no hook "nope"`, Next: allHooks, Code: unknownHook},
+		"/hook/draft.sh: a/why": {Text: `there is no hook "draft.sh: a"`, Next: allHooks, Code: unknownHook},
 		"/run/1:2": {Text: `there is no run "1:2", or no longer`, Next: "shell-operator runs lists the known ones",
 			Code: "notFound"},
 		"/nope": {Text: "there is no /nope here", Next: "shell-operator raw --help lists all paths", Code: noRoute},

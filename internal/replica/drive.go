@@ -140,10 +140,10 @@ func (d *driver) serve(ctx context.Context) {
 	}
 }
 
-// look reads the Leases of all shards once per Duration, until done is closed. Owners do that, because the usual reason for a shard without an
-// owner is that there are fewer replicas than shards, and then none of them is a standby. The first of the owners, by their shards, notes
-// what it sees. Each ends itself if leader election has a live holder, which has to wait for it and did not: one without the permission to
-// list, as leaders of other versions may be.
+// look reads the Leases of all shards once per Duration, until done is closed. Owners do that, because the usual reason for a shard without
+// an owner is that there are fewer replicas than shards, and then none of them is a standby. The first of the owners, by their shards,
+// notes what it sees. Each ends itself if leader election has a live holder, which has to wait for it and did not: one without the
+// permission to list, as leaders of other versions may be.
 func (d *driver) look(done <-chan struct{}, own int) {
 	ticker := time.NewTicker(d.opts.Duration)
 	defer ticker.Stop()
