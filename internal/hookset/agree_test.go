@@ -21,11 +21,13 @@ func TestKeyedQueuesAgree(t *testing.T) {
 		"e.sh": prints(`{configVersion: v1, onStartup: no}`, "", nil), // all problems are reported together
 	})
 	_, err := Load(t.Context(), o)
-	const want = `cannot load hooks: hook "b.sh": the configuration is not valid, 2 problems:
-  * kubernetes[0].queue (binding "named") declares queue "q" with no key, but kubernetes[1].queue (binding "orders") of hook "a.sh" with key "object" and concurrency 8: declare the same key and concurrency in all kubernetes bindings of a queue, or use another name
-  * kubernetes[1].queue (binding "other") declares queue "q" with key "namespace" and concurrency 8, but kubernetes[1].queue (binding "orders") of hook "a.sh" with key "object" and concurrency 8: declare the same key and concurrency in all kubernetes bindings of a queue, or use another name
+	const rest = `, but kubernetes[1].queue (binding "orders") of hook "a.sh" with key "object" and concurrency 8: ` +
+		"declare the same key and concurrency in all kubernetes bindings of a queue, or use another name"
+	want := `cannot load hooks: hook "b.sh": the configuration is not valid, 2 problems:
+  * kubernetes[0].queue (binding "named") declares queue "q" with no key` + rest + `
+  * kubernetes[1].queue (binding "other") declares queue "q" with key "namespace" and concurrency 8` + rest + `
 hook "c.sh": the configuration is not valid:
-  * kubernetes[0].queue (binding "fewer") declares queue "q" with key "object" and concurrency 1, but kubernetes[1].queue (binding "orders") of hook "a.sh" with key "object" and concurrency 8: declare the same key and concurrency in all kubernetes bindings of a queue, or use another name
+  * kubernetes[0].queue (binding "fewer") declares queue "q" with key "object" and concurrency 1` + rest + `
 hook "e.sh":`
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Fatalf("got\n%v\nwant\n%s", err, want)

@@ -23,8 +23,10 @@ var commands = []string{
 	"get pods -l app=web,tier=front -o jsonpath={.items[*].spec.containers[*].image}",
 	"get pods --field-selector=metadata.name=other -o name",
 	"get pods --field-selector=spec.color=red -o name",
-	"apply -f - < {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, template: {spec: {containers: [{name: a, image: a}]}}}}",
-	"apply -f - < {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 1, template: {spec: {containers: [{name: b, image: b}]}}}}",
+	"apply -f - < {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, " +
+		"spec: {replicas: 1, template: {spec: {containers: [{name: a, image: a}]}}}}",
+	"apply -f - < {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, " +
+		"spec: {replicas: 1, template: {spec: {containers: [{name: b, image: b}]}}}}",
 	"apply -f - < {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicase: 1}}",
 	"scale deployment d --replicas=3",
 	"get deployment d -o jsonpath={.spec.replicas}/{.spec.template.spec.containers[*].name}/{.metadata.generation}",

@@ -23,9 +23,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// rows are what TestEqual has not. They are requests to an empty namespace: a verb, a path and a body. APPLY, MERGE and JSON are the forms of PATCH; UID and VERSION are
-// those of the object that was answered last. testdata/requests.txt has the answers: of the server in memory, and, without a difference, of
-// a real one.
+// rows are what TestEqual has not. They are requests to an empty namespace: a verb, a path and a body. APPLY, MERGE and JSON are the forms
+// of PATCH; UID and VERSION stand for the uid and version of the object that was answered last. testdata/requests.txt has the answers: of
+// the server in memory, and, without a difference, of a real one.
 var rows = []struct {
 	name, difference string
 	requests         []string
