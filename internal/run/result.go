@@ -121,7 +121,7 @@ func (t *Task) limit() int {
 	return p.Limit
 }
 
-// shardVariables tell a hook that runs on every shard which one it is on.
+// shardVariables name the shard to a hook that runs on every one.
 func (r *Runner) shardVariables(h *hook.Hook) []string {
 	if r.opts.Shard == nil || h.Settings.ShardBy == shard.None {
 		return nil

@@ -85,7 +85,7 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// tracedExecutor traces processes, and tells them how to continue the trace.
+// tracedExecutor traces processes, and passes the trace on to them.
 type tracedExecutor struct {
 	Executor
 	tracer trace.Tracer
