@@ -498,6 +498,9 @@ func (w *finalizerWorld) do(s finalizerStep) {
 
 // finish checks what is left: while the hook is as it is, when it works again, and after what is parked has been retried.
 func (w *finalizerWorld) finish() []string {
+	if len(w.life.PausedHooks()) > 0 {
+		w.begin()
+	}
 	w.life.ResumeHook("h")
 	w.server.set(func() { w.server.outage = false })
 	time.Sleep(5 * time.Minute)
