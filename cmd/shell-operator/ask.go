@@ -92,12 +92,28 @@ func (a *asking) client() *debug.Client {
 
 // show prints the answer to a path without extension, and a query.
 func (a *asking) show(ctx context.Context, path, query string) error {
-	body, err := a.client().Get(ctx, path+"."+a.output+queryOf(query))
+	return a.raw(ctx, path+"."+a.output+queryOf(query))
+}
+
+// raw prints the answer to a path as it is.
+func (a *asking) raw(ctx context.Context, path string) error {
+	body, err := a.client().Get(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
 	return a.print(body)
+}
+
+// get returns the answer to a path.
+func (a *asking) get(ctx context.Context, path string) ([]byte, error) {
+	body, err := a.client().Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	answer, err := io.ReadAll(body)
+	return answer, cutOff(err)
 }
 
 func queryOf(query string) string {

@@ -57,14 +57,9 @@ func (l *listing) printTable(ctx context.Context) error {
 }
 
 func (l *listing) table(ctx context.Context) (t debug.Table, err error) {
-	body, err := l.client().Get(ctx, l.path+".json"+queryOf(l.query))
+	answer, err := l.get(ctx, l.path+".json"+queryOf(l.query))
 	if err != nil {
 		return t, err
-	}
-	defer body.Close()
-	answer, err := io.ReadAll(body)
-	if err != nil {
-		return t, cutOff(err)
 	}
 	return l.list.Table(answer)
 }

@@ -25,12 +25,7 @@ func newRawCommand(a *asking) *cobra.Command {
 			if len(args) == 1 {
 				path = args[0]
 			}
-			body, err := a.client().Get(cmd.Context(), path)
-			if err != nil {
-				return err
-			}
-			defer body.Close()
-			return a.print(body)
+			return a.raw(cmd.Context(), path)
 		},
 	}
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -30,7 +28,7 @@ By default the last failed run of each hook is recorded; "shell-operator hook re
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := a.recording(cmd.Context(), args[0])
+			text, err := a.get(cmd.Context(), "/run/"+debug.Name(args[0])+"/recording.json")
 			if err != nil {
 				return err
 			}
@@ -57,20 +55,6 @@ By default the last failed run of each hook is recorded; "shell-operator hook re
 			return err
 		},
 	}
-}
-
-// recording returns the recording of a run.
-func (a *asking) recording(ctx context.Context, run string) ([]byte, error) {
-	body, err := a.client().Get(ctx, "/run/"+debug.Name(run)+"/recording.json")
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return nil, cutOff(err)
-	}
-	return text, nil
 }
 
 // writeNew writes a file that only its user can read, and that does not exist.

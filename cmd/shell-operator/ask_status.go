@@ -74,8 +74,8 @@ func (u *unanswered) Unwrap() error { return u.error }
 func (a *asking) statusOf(ctx context.Context, address string) (s *debug.Status, answer []byte, err error) {
 	if address != "" {
 		answer, err = a.remoteStatus(ctx, address)
-	} else {
-		answer, err = a.localStatus(ctx)
+	} else if answer, err = a.get(ctx, "/status.json"); err != nil {
+		err = &unanswered{err}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -84,19 +84,6 @@ func (a *asking) statusOf(ctx context.Context, address string) (s *debug.Status,
 		return nil, nil, &unanswered{fmt.Errorf("the answer is no status of a shell-operator: %w", err)}
 	}
 	return s, answer, nil
-}
-
-func (a *asking) localStatus(ctx context.Context) ([]byte, error) {
-	body, err := a.client().Get(ctx, "/status.json")
-	if err != nil {
-		return nil, &unanswered{err}
-	}
-	defer body.Close()
-	answer, err := io.ReadAll(body)
-	if err != nil {
-		return nil, &unanswered{cutOff(err)}
-	}
-	return answer, nil
 }
 
 // remoteStatus returns the status of an operator by the port of its pages.
