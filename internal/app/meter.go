@@ -78,12 +78,11 @@ func (m *meter) SetHooks(hooks []*hook.Hook) {
 	}
 }
 
-// binding is nil when the binding has been removed: its last objects may still be on their way.
-func (m *meter) binding(h *hook.Hook, index int) *telemetry.Binding {
+// of measures a kubernetes binding, unless it has been removed: its last objects may still be on their way.
+func (m *meter) of(h *hook.Hook, index int, measure func(*telemetry.Binding)) {
 	if all := (*m.bindings.Load())[h]; index < len(all) {
-		return all[index]
+		measure(all[index])
 	}
-	return nil
 }
 
 // Count counts the requests of a client.
@@ -91,39 +90,26 @@ func (m *meter) Count(config *rest.Config, component string) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return m.Transport(component, next) })
 }
 
-// Objects receives the number of objects of a kubernetes binding.
+// Objects receives the number of objects of a kubernetes binding, Filtered the duration of a filter, Handled the time until a change was
+// queued, or found to be none. FilterFailed and KeyFailed count failures.
 func (m *meter) Objects(h *hook.Hook, index, n int) {
-	if b := m.binding(h, index); b != nil {
-		b.Objects(n)
-	}
+	m.of(h, index, func(b *telemetry.Binding) { b.Objects(n) })
 }
 
-// Filtered receives the duration of a filter.
 func (m *meter) Filtered(h *hook.Hook, index int, took time.Duration) {
-	if b := m.binding(h, index); b != nil {
-		b.Filtered(took)
-	}
+	m.of(h, index, func(b *telemetry.Binding) { b.Filtered(took) })
 }
 
-// FilterFailed counts a failure of a binding's filter.
-func (m *meter) FilterFailed(h *hook.Hook, index int, _ error) {
-	if b := m.binding(h, index); b != nil {
-		b.FilterFailed()
-	}
-}
-
-// KeyFailed counts a failure of a jq key.
-func (m *meter) KeyFailed(h *hook.Hook, index int, _ error) {
-	if b := m.binding(h, index); b != nil {
-		b.KeyFailed()
-	}
-}
-
-// Handled receives the time until a change was queued, or found to be none.
 func (m *meter) Handled(h *hook.Hook, index int, took time.Duration) {
-	if b := m.binding(h, index); b != nil {
-		b.Handled(took)
-	}
+	m.of(h, index, func(b *telemetry.Binding) { b.Handled(took) })
+}
+
+func (m *meter) FilterFailed(h *hook.Hook, index int, _ error) {
+	m.of(h, index, (*telemetry.Binding).FilterFailed)
+}
+
+func (m *meter) KeyFailed(h *hook.Hook, index int, _ error) {
+	m.of(h, index, (*telemetry.Binding).KeyFailed)
 }
 
 // Workers receives the number of workers of a hook, Started each start. Those of a hook that is gone end later than its series.
