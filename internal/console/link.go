@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
 // Operator is what the console asks of a running operator: the debug API. It connects by itself, again when it has to.
@@ -52,16 +54,6 @@ type lost struct {
 
 func (l *lost) Unwrap() error { return l.error }
 
-// fault is an error with the next step, which may be empty.
-type fault struct {
-	text, hint string
-	cause      error
-}
-
-func (f *fault) Error() string { return f.text }
-func (f *fault) Hint() string  { return f.hint }
-func (f *fault) Unwrap() error { return f.cause }
-
 func newLink(o *Options) *link {
 	return &link{operator: o.Operator, now: o.now, limit: cmp.Or(o.Timeout, answerLimit)}
 }
@@ -79,8 +71,8 @@ func (l *link) problemOf(path string, err error) error {
 		l.since = time.Time{}
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		err = &fault{fmt.Sprintf("it has not answered %s within %s", route, l.limit), "it is stopped or busy, or its API server is slow: check " +
-			"its CPU time and its log, or start the console with a longer --timeout", err}
+		err = &debug.Problem{Text: fmt.Sprintf("it has not answered %s within %s", route, l.limit),
+			Next: "it is stopped or busy, or its API server is slow: check its CPU time and its log, or start the console with a longer --timeout"}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
