@@ -67,25 +67,19 @@ func (f *fake) Queues(limit int) []Queue {
 	return all
 }
 
-func (f *fake) Queue(name string, limit int) (Queue, bool) {
+func (f *fake) Queue(name, text string, limit int) (Queue, bool) {
 	for _, q := range f.Queues(limit) {
 		if q.Name == name {
+			q.FirstLanes = slices.DeleteFunc(slices.Clone(q.FirstLanes), func(l Lane) bool { return !strings.Contains(l.Key, text) })
+			q.Matching = len(q.FirstLanes)
 			return q, true
 		}
 	}
 	return Queue{}, false
 }
 
-func (f *fake) Lanes(queue, text string, limit int) (q Queue, matching int, ok bool) {
-	q, ok = f.Queue(queue, -1)
-	q.FirstLanes = slices.DeleteFunc(slices.Clone(q.FirstLanes), func(l Lane) bool { return !strings.Contains(l.Key, text) })
-	matching = len(q.FirstLanes)
-	q.FirstLanes = q.FirstLanes[:min(limit, matching)]
-	return q, matching, ok
-}
-
 func (f *fake) Lane(queue, key string) (Lane, bool) {
-	q, _ := f.Queue(queue, -1)
+	q, _ := f.Queue(queue, "", -1)
 	for _, l := range q.FirstLanes {
 		if l.Key == key {
 			return l, true

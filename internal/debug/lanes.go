@@ -55,12 +55,12 @@ func (l *Lanes) Table() Table {
 }
 
 func (t *queueTopic) showLanes(r request, q Queue) (answer, error) {
-	q, matching, ok := t.queues.Lanes(q.Name, r.URL.Query().Get("key"), shownLanesOfQueue)
+	q, ok := t.queues.Queue(q.Name, r.URL.Query().Get("key"), shownLanesOfQueue)
 	if !ok { // it has ended
 		return answer{}, refuse(http.StatusBadRequest, "there is no queue %q any more", r.name).as(unknownQueue)
 	}
 	all := Lanes{Queue: q.Name, Keyed: q.Keyed, Concurrency: q.Concurrency, Paused: q.Paused, Tasks: q.Tasks, Count: q.Lanes,
-		Running: q.Running, Delayed: q.Delayed, Matching: matching, Lanes: append([]Lane{}, q.FirstLanes...)}
+		Running: q.Running, Delayed: q.Delayed, Matching: q.Matching, Lanes: append([]Lane{}, q.FirstLanes...)}
 	if !q.Keyed {
 		all.Count = min(1, q.Tasks)
 	}

@@ -36,6 +36,8 @@ type Queue struct {
 	Status      string `json:"-"`
 	Keyed       bool   `json:"-"`
 	Concurrency int    `json:"-"`
+	// Matching is the number of lanes whose keys contain the text of the request; without one, of all.
+	Matching int `json:"-"`
 	// FirstLanes are the first lanes: those in trouble come first. A FIFO queue with tasks is one, and FirstTasks are its first tasks.
 	FirstLanes []Lane `json:"-"`
 	FirstTasks []Task `json:"-"`
@@ -152,12 +154,12 @@ func (t *Task) named() string {
 
 // queueReader copies the states of queues; what it costs is what it shows.
 type queueReader interface {
-	// Queues are all queues, main first, each with at most limit tasks and lanes; Queue is one of them, Lane one lane that has tasks.
+	// Queues are all queues, main first, each with at most limit tasks and lanes.
 	Queues(limit int) []Queue
-	Queue(name string, limit int) (Queue, bool)
+	// Queue is one of them, with the lanes whose key contains a text, or else with those in trouble first.
+	Queue(name, text string, limit int) (Queue, bool)
+	// Lane is a lane that has tasks.
 	Lane(queue, key string) (Lane, bool)
-	// Lanes is a queue with at most limit lanes: those in trouble first, or those whose key contains a text, which matching counts.
-	Lanes(name, text string, limit int) (q Queue, matching int, ok bool)
 }
 
 // QueueSet reads a set of queues, and what is queued again later.
@@ -170,7 +172,7 @@ type QueueSet struct {
 func (r QueueSet) Queues(limit int) (all []Queue) {
 	due := r.Requeues()
 	for _, name := range r.Names(hook.MainQueue) {
-		if q, ok := r.Queue(name, limit); ok {
+		if q, ok := r.Queue(name, "", limit); ok {
 			q.Due = slices.DeleteFunc(slices.Clone(due), func(d pending.Due) bool { return d.Queue != name })
 			q.Requeues = requeues([]Queue{q}, nil)
 			all = append(all, q)
@@ -179,24 +181,13 @@ func (r QueueSet) Queues(limit int) (all []Queue) {
 	return all
 }
 
-// Queue copies one queue.
-func (r QueueSet) Queue(name string, limit int) (Queue, bool) {
-	q, _, ok := r.look(name, "", limit, limit)
-	return q, ok
-}
-
-// Lanes copies lanes of one queue.
-func (r QueueSet) Lanes(name, text string, limit int) (q Queue, matching int, ok bool) {
-	return r.look(name, text, limit, 1)
-}
-
-// look copies a queue with at most so many lanes and tasks. One that is paused may have had no task.
-func (r QueueSet) look(name, text string, lanes, tasks int) (q Queue, matching int, ok bool) {
-	ok = r.Look(name, text, lanes, func(s queue.State, l []queue.Lane) { q, matching = queueOf(s, l, tasks), s.Matching })
+// Queue copies one queue. One that is paused may have had no task.
+func (r QueueSet) Queue(name, text string, limit int) (q Queue, ok bool) {
+	ok = r.Look(name, text, limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
 	if !ok && slices.Contains(r.PausedQueues(), name) {
-		return Queue{Name: name, Paused: true, Status: "paused"}, 0, true
+		return Queue{Name: name, Paused: true, Status: "paused"}, true
 	}
-	return q, matching, ok
+	return q, ok
 }
 
 // Lane copies one lane.
@@ -207,7 +198,8 @@ func (r QueueSet) Lane(queueName, key string) (l Lane, ok bool) {
 
 func queueOf(s queue.State, lanes []queue.Lane, limit int) Queue {
 	q := Queue{Name: s.Name, Tasks: s.Length, Phase: s.Phase, For: since(s.Since), Failures: s.Failures,
-		RetryIn: history.Duration(s.Left), Paused: s.Paused, Status: s.Status(), Keyed: s.Keyed, Concurrency: s.Concurrency}
+		RetryIn: history.Duration(s.Left), Paused: s.Paused, Status: s.Status(), Keyed: s.Keyed, Concurrency: s.Concurrency,
+		Matching: s.Matching}
 	if q.Keyed {
 		q.Lanes, q.Running, q.Delayed = s.Lanes, s.Running, s.Delayed
 		q.Status = fmt.Sprintf("%d of at most %d runs in flight, %d of %d lanes delayed", s.Running, s.Concurrency, s.Delayed, s.Lanes)

@@ -108,7 +108,7 @@ type queueTopic struct {
 
 func (t *queueTopic) main(request) (answer, error) {
 	d := queueDump{Name: hook.MainQueue}
-	if q, ok := t.queues.Queue(hook.MainQueue, shownTasks); ok {
+	if q, ok := t.queues.Queue(hook.MainQueue, "", shownTasks); ok {
 		d = dumpOf(q)
 	}
 	return answer{value: d, text: d.text()}, nil
@@ -122,7 +122,7 @@ func (t *queueTopic) list(r request) (answer, error) {
 // onQueue is an answer about the queue that the request names, with at most so many tasks.
 func onQueue[A any](queues queueReader, limit int, about func(request, Queue) (A, error)) func(request) (A, error) {
 	return func(r request) (none A, err error) {
-		if q, ok := queues.Queue(r.name, limit); ok {
+		if q, ok := queues.Queue(r.name, "", limit); ok {
 			return about(r, q)
 		}
 		var all []string
@@ -143,7 +143,7 @@ func (t *queueTopic) lane(r request, q Queue) (Lane, error) {
 	if !q.Keyed {
 		return Lane{}, refuse(http.StatusBadRequest, "queue %q has no keys", q.Name).hint("leave --key out")
 	}
-	q, _ = t.queues.Queue(q.Name, shownTasks)
+	q, _ = t.queues.Queue(q.Name, "", shownTasks)
 	var keys []string
 	for _, l := range q.FirstLanes {
 		keys = append(keys, l.Key)
