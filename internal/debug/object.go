@@ -17,7 +17,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
-	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // objectReader reads what is known of one object. It sends no request.
@@ -143,23 +142,15 @@ type ObjectRequeue struct {
 	AwaitsRoom bool       `json:"awaitsRoom,omitempty"`
 }
 
-// ObjectSet is a set that an object is a part of.
+// ObjectSet is a set that an object is a part of, with the first of its Count members if the object owns it.
 type ObjectSet struct {
-	ID    string `json:"id"`
-	Name  string `json:"set"`
-	Hook  string `json:"hook"`
-	Owner bool   `json:"owner,omitempty"`
-	// Members are the first ones of the set that the object owns, of all that Count has.
-	Members []applyset.MemberState `json:"members,omitempty"`
-	Count   int                    `json:"memberCount,omitempty"`
-	// State is that of a member, Reason explains it.
-	State  applyset.State `json:"state,omitempty"`
-	Reason string         `json:"reason,omitempty"`
+	applyset.Part
+	Count int `json:"memberCount,omitempty"`
 }
 
 // Table are the members as rows.
 func (s *ObjectSet) Table() Table {
-	t := TableOf("objects of "+s.Name, s.Members, memberCells)
+	t := TableOf("objects of "+s.Set, s.Members, memberCells)
 	if more := s.Count - len(s.Members); more > 0 {
 		t.Rest = fmt.Sprintf("and %d more", more)
 	}
@@ -206,8 +197,8 @@ func (t *objectTopic) show(r request) (answer, error) {
 	now := time.Now()
 	kinds := t.bindingsOf(hooks, s)
 	for _, p := range t.objects.Parts(kinds[0], s.Namespace, s.Name) {
-		set := ObjectSet{ID: p.ID, Name: p.Set, Hook: p.Hook, Owner: p.Owner, State: p.State, Reason: history.Cut(p.Reason, shownError),
-			Members: p.Members[:min(shownMembers, len(p.Members))], Count: len(p.Members)}
+		set := ObjectSet{p, len(p.Members)}
+		set.Reason, set.Members = history.Cut(p.Reason, shownError), p.Members[:min(shownMembers, len(p.Members))]
 		s.Sets = append(s.Sets, set)
 	}
 	for _, run := range t.runs.All("") {
@@ -235,15 +226,7 @@ func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []st
 			}
 		}
 	}
-	slices.SortStableFunc(s.Bindings, func(a, b ObjectBinding) int {
-		switch {
-		case a.Sees == b.Sees:
-			return 0
-		case a.Sees:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(s.Bindings, func(a, b ObjectBinding) int { return rank(a.Sees) - rank(b.Sees) })
 	if kind, _, _ := strings.Cut(s.Kind, "."); !slices.Contains(kinds, kind) {
 		kinds = append(kinds, kind)
 	}
@@ -310,11 +293,7 @@ func (t *objectTopic) unknownKind(hooks []*hook.Hook, kind string) error {
 			kinds = append(kinds, h.Kubernetes[i].Kind)
 		}
 	}
-	err := refuse(http.StatusNotFound, "no binding is for the kind %q, and no set or run names the object", kind)
-	if nearest := spelling.Nearest(kind, kinds); nearest != "" {
-		return err.hint("did you mean %s?", nearest)
-	}
-	return err
+	return refuse(http.StatusNotFound, "no binding is for the kind %q, and no set or run names the object", kind).meant(kind, kinds, "")
 }
 
 func (s *ObjectState) text(now time.Time) string {
@@ -366,10 +345,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	case o.HasFinalizer:
 		line("it has the finalizer %s", o.Finalizer)
 	}
-	where := fmt.Sprintf("queue %q", o.Queue)
-	if o.Key != "" {
-		where += fmt.Sprintf(", key %q", o.Key)
-	}
+	where := laneText(o.Queue, o.Key)
 	switch {
 	case !o.Sees && o.Events == 0:
 	case o.Lane == nil:

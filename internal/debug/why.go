@@ -43,15 +43,7 @@ func (a *API) deciding(h *hook.Hook, at *Moment, troubles []Trouble) (all []Reas
 
 // explain is a pure function, so that every case has a row in a test. Runs are those of the hook, the latest first.
 func explain(hook string, reasons []Reason, runs []history.Run) Explanation {
-	slices.SortStableFunc(reasons, func(a, b Reason) int {
-		switch {
-		case a.Blocks == b.Blocks:
-			return 0
-		case a.Blocks:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(reasons, func(a, b Reason) int { return rank(a.Blocks) - rank(b.Blocks) })
 	e := Explanation{Hook: hook, Verdict: verdict(reasons), Reasons: reasons}
 	if len(runs) > 0 {
 		e.last, e.LastRun = &runs[0], runs[0].ID

@@ -25,6 +25,14 @@ func OneLine(text string) string {
 
 func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
 
+// rank sorts what is true first.
+func rank(is bool) int {
+	if is {
+		return 0
+	}
+	return 1
+}
+
 func times(n int) string {
 	if n == 1 {
 		return "once"

@@ -10,13 +10,15 @@ import (
 
 // Part is what an object is to a set: its owner, or a member.
 type Part struct {
-	Hook, Set, ID string
-	Owner         bool
-	// Members are those of the owner.
-	Members []MemberState
-	// State is that of a member, Reason explains it.
-	State  State
-	Reason string
+	ID    string `json:"id"`
+	Set   string `json:"set"`
+	Hook  string `json:"hook"`
+	Owner bool   `json:"owner,omitempty"`
+	// Members are set for the owner: all members of the set.
+	Members []MemberState `json:"members,omitempty"`
+	// State is set for a member, Reason explains it.
+	State  State  `json:"state,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Parts returns what an object is to the sets that were made complete since the start, by hook and id. It sends no request: a member is
