@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69745
-	testLines    = 64783
+	productLines = 69670
+	testLines    = 64777
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -21,11 +21,11 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3682,
+	"cmd/shell-operator":                 3659,
 	"docs":                               136,
-	"internal/app":                       2098,
-	"internal/console":                   1583,
-	"internal/debug":                     6213,
+	"internal/app":                       2084,
+	"internal/console":                   1575,
+	"internal/debug":                     6181,
 	"internal/debug/history":             770,
 	"internal/dev":                       2341,
 	"internal/dev/lint":                  530,
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1358,
 	"internal/effect":                    415,
 	"internal/effect/apply":              620,
-	"internal/effect/applyset":           3460,
+	"internal/effect/applyset":           3462,
 	"internal/effect/finalizer":          773,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1081,
