@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
-// addRouteCommands makes the commands of routes: below the parents that are there, those of topics, or new ones.
+// addRouteCommands makes the commands of routes: below the commands that are there, below those that topics name, or as new ones.
 func addRouteCommands(parents map[string]*cobra.Command, client func(name string) *asking) {
 	topics := app.Topics()
 	for _, t := range topics {
@@ -151,7 +151,7 @@ func wrongArguments(cmd *cobra.Command, is *debug.Command, n int) error {
 	return fmt.Errorf("%s takes %s, it got %d: see %s --help", cmd.CommandPath(), is.Takes, n, cmd.CommandPath())
 }
 
-// become makes a command that only has subcommands also that of a list: the noun alone lists. Listed reports that the list is a subcommand,
+// become makes a command that only has subcommands show a list, too: the noun alone lists. Listed reports that the list is a subcommand,
 // too.
 func become(parent, list *cobra.Command, listed bool) {
 	parent.Args, parent.PreRunE, parent.RunE = list.Args, list.PreRunE, list.RunE

@@ -14,7 +14,7 @@ import (
 
 const reference = "../../docs/reference/command-line.md"
 
-// TestReference keeps the table of flags in the documentation equal to that of the code.
+// TestReference keeps the table of flags in the documentation equal to the table in the code.
 func TestReference(t *testing.T) {
 	pages.Part{Page: reference, Name: "flags", Package: "./cmd/shell-operator"}.Check(t, flagsTable())
 }

@@ -43,7 +43,7 @@ func surroundings(o *Options, w *workspace.Workspace) (*kube.Cluster, error) {
 	}
 	own := slices.Clone(cl.Env)
 	if o.OwnHomes {
-		// A kubeconfig in the operator's home is not in those of hooks.
+		// A kubeconfig in the operator's home is not in the homes of hooks.
 		if !cl.Inside && !has(own, "KUBECONFIG") && !has(o.Env, "KUBECONFIG") {
 			own = append(own, "KUBECONFIG="+kube.DefaultKubeconfig())
 		}
@@ -156,7 +156,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	return op, nil
 }
 
-// bytesPerRun limits the context file of a run with several contexts: that of a single one may be larger. hookSeriesBytes is what the
+// bytesPerRun limits the context file of a run with several contexts: a single context may be larger. hookSeriesBytes is what the
 // metric series of a hook may take in memory.
 const (
 	bytesPerRun     = 32 << 20

@@ -19,7 +19,7 @@ type ElectionOptions struct {
 	Enabled bool
 	// Shards is the number of replicas that share the objects; 0 without shards. It excludes Enabled.
 	Shards int
-	// Lease is the name of the Lease, and those of shards begin with it. It is in the operator's own namespace.
+	// Lease is the name of the Lease, and the names of the Leases of shards begin with it. It is in the operator's own namespace.
 	Lease    string
 	Duration time.Duration
 }

@@ -59,7 +59,7 @@ func host(o Options) string {
 	return "shell-operator"
 }
 
-// leaderTransport sends requests as those of the leader, which a fence can hold back.
+// leaderTransport sends requests as the leader, which a fence can hold back.
 type leaderTransport struct {
 	next http.RoundTripper
 	op   *operator

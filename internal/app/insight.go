@@ -29,7 +29,7 @@ type DebugOptions struct {
 	debug.Place
 	// Address is "host:port" to serve it there too, or empty.
 	Address string
-	// Level is that of the log, which may be changed.
+	// Level is the level of the log, which may be changed.
 	Level *slog.LevelVar
 	// Served is called when the API accepts requests. It may be nil.
 	Served func()
@@ -202,7 +202,7 @@ func (i *insight) Workers(h *hook.Hook) (worker.State, bool) {
 	return i.op.workers.State(h.Name), !i.noWorkers
 }
 
-// pauses are those of the lifecycle. What a pause has held up is checked after it.
+// pauses are the pauses of the lifecycle. Members of sets that a pause has kept from restores are checked when it ends.
 type pauses struct {
 	*lifecycle.Lifecycle
 	op *operator

@@ -23,7 +23,7 @@ type Options struct {
 	Reloaded     func(error)
 	KeepTmpFiles bool
 	Cluster      kube.Options
-	// Installation names this operator among those of the cluster.
+	// Installation names this operator among all operators of the cluster.
 	Installation  kube.Installation
 	JQLibraryPath []string
 	// Env is the environment of the operator, HookEnv are names and patterns of what hooks inherit of it; none means all.

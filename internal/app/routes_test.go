@@ -7,7 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/pages"
 )
 
-// TestReference keeps the paths in the documentation equal to those of the code.
+// TestReference keeps the paths in the documentation equal to the routes in the code.
 func TestReference(t *testing.T) {
 	want := "\n| path | method | answer |\n|---|---|---|\n" + strings.Join(table(), "\n") + "\n\n"
 	pages.Part{Page: "../../docs/reference/debug-api.md", Name: "routes", Package: "./internal/app"}.Check(t, want)

@@ -77,7 +77,7 @@ func (op *operator) lost() []applyset.Set {
 	return nil
 }
 
-// fenced makes the requests of a command those of the leader.
+// fenced lets only the leader send the requests of a command.
 func (op *operator) fenced(ctx context.Context) context.Context {
 	if op.election == nil {
 		return ctx

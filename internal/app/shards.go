@@ -21,7 +21,7 @@ import (
 type shards struct {
 	// count is their number; 0 without shards.
 	count int
-	// division is that of the hooks that were loaded first: it is the same until the end.
+	// division is how the hooks that were loaded first divide the work: it is the same until the end.
 	division string
 	// own is the shard of this replica, from the time when taken is closed. Until then it waits for one. Taken is nil without shards.
 	own    atomic.Pointer[shard.Shard]

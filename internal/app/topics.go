@@ -12,7 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// Topics are those of an operator that is not there: they have routes and their commands, which answer nothing.
+// Topics are the topics without an operator: they have routes and their commands, which answer nothing.
 func Topics() []debug.Topic {
 	none := &insight{op: &operator{shards: &shards{}, effects: &apply.Effects{}, finalizers: &finalizer.Record{}},
 		logLevel: &debug.LogLevel{}}
@@ -68,7 +68,7 @@ func (i *insight) topics() []debug.Topic {
 	}
 }
 
-// troubles are those of the API server, the Lease and the spool.
+// troubles are the troubles of the API server, the Lease and the spool.
 func (op *operator) troubles() (all []debug.Trouble) {
 	if why := op.older.Load(); why != nil {
 		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: *why,
@@ -102,7 +102,7 @@ func (op *operator) hookSeries(set telemetry.Set) {
 	}
 }
 
-// countTroubles counts the troubles by kind and hook; the hook is empty for those of the operator.
+// countTroubles counts the troubles by kind and hook; the hook is empty for a trouble of the operator.
 func (i *insight) countTroubles(set telemetry.Set) {
 	type labels struct{ kind, hook string }
 	counts := map[labels]int{}

@@ -214,8 +214,8 @@ func (a *access) opening(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// own reports whether a Host is the address, or localhost with its port: a name that resolves to a loopback address is that of another
-// page.
+// own reports whether a Host is the address, or localhost with its port: another name that resolves to a loopback address belongs to
+// another page.
 func (a *access) own(host string) bool {
 	_, port, _ := net.SplitHostPort(a.host)
 	return host == a.host || host == net.JoinHostPort("localhost", port)
@@ -224,7 +224,7 @@ func (a *access) own(host string) bool {
 // cookie is the name of the cookie of a session.
 const cookie = "shell-operator-console"
 
-// signedIn answers requests with the cookie, those of the page that gets it, and those for files that this page needs.
+// signedIn answers requests with the cookie, and the page that gets it, with its files.
 func (a *access) signedIn(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, known := a.session(r.CookiesNamed(cookie)) // another server on this host may have set one of the name for all paths

@@ -241,7 +241,7 @@ func TestReusedToken(t *testing.T) {
 	}
 }
 
-// TestVendored: the files of htmx are those of its release.
+// TestVendored: the files of htmx are as it was released.
 func TestVendored(t *testing.T) {
 	for name, want := range map[string]string{
 		"htmx.min.js":   "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130", // htmx.org 4.0.1, dist/htmx.min.js

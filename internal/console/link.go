@@ -122,6 +122,6 @@ func read(into any) func(io.ReadCloser, error) error {
 		case errors.As(err, new(*json.SyntaxError)), errors.As(err, new(*json.UnmarshalTypeError)):
 			return fmt.Errorf("%w: %w", errAnswer, err)
 		}
-		return fmt.Errorf("its answer has no end: %w", err) // as that of an operator that ends
+		return fmt.Errorf("its answer has no end: %w", err) // such as the answer of an operator that ends
 	}
 }

@@ -94,14 +94,14 @@ func pagesOf(text string) []string {
 		"/runs/unknown", "/act/nonsense", "/objects/Order/shop/unknown"}
 }
 
-// elements are those of the templates.
+// elements are the elements of the templates.
 var elements = strings.Fields(`html head meta title link script body a header nav form label input div main h1 h2 h3 p strong small section
 	ul li ol table thead tbody tr th td span time code pre details summary mark footer button select option br noscript hx-partial`)
 
-// htmxAttributes are those of the templates.
+// htmxAttributes are the attributes for htmx in the templates.
 var htmxAttributes = strings.Fields("hx-sse:connect hx-swap hx-get hx-trigger hx-sync hx-target")
 
-// structure is the page as elements and attributes, without texts: that of hostile names is that of harmless ones.
+// structure is the page as elements and attributes, without texts: hostile names have the same structure as harmless ones.
 func structure(t *testing.T, page string) string {
 	t.Helper()
 	var b strings.Builder
@@ -366,7 +366,7 @@ func (b *browser) act(page string) string {
 	return b.request("POST", b.form(page), url.Values{}, nil).Body.String()
 }
 
-// messages are those of a stream of server-sent events.
+// messages are the messages in a stream of server-sent events.
 func messages(t *testing.T, b *browser, path string) (<-chan string, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

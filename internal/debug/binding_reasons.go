@@ -57,7 +57,7 @@ type facts struct {
 	progress Progress
 	// bindings are the states of the hook's kubernetes bindings.
 	bindings []watch.State
-	// nextTicks are those of its schedules; zero means unknown.
+	// nextTicks are the times of the next ticks of its schedules; zero means unknown.
 	nextTicks []time.Time
 	queues    []Queue
 	now       time.Time

@@ -141,7 +141,7 @@ func (l *LogLevel) list(request) (answer, error) {
 	return answer{value: []parameterDump{d}, text: text}, nil
 }
 
-// configSet changes a parameter. Its answer is that of upstream.
+// set changes a parameter. It answers as upstream does.
 func (l *LogLevel) set(r request) (answer, error) {
 	uid, err := actor(r)
 	if err != nil {

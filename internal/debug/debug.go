@@ -32,7 +32,7 @@ type Options struct {
 	// NotReady is why requests are not answered; empty if they are.
 	NotReady func() string
 	Version  string
-	// Cluster is the address of the API server, Instance the name of the installation. Role is that of the replica in an election, empty
+	// Cluster is the address of the API server, Instance the name of the installation. Role is the replica's role in an election, empty
 	// without one; it may be nil.
 	Cluster, Instance string
 	Role              func() string

@@ -112,14 +112,14 @@ func (o objects) Each(yield func(event.Object) bool) {
 	}
 }
 
-// fifo is a queue of tasks; the state of the first one is that of its lane.
+// fifo is a queue of tasks, which has the state of its only lane.
 func fifo(name, status string, l Lane, tasks ...Task) Queue {
 	l.Tasks, l.Task = len(tasks), tasks[0]
 	return Queue{Name: name, Tasks: l.Tasks, Status: status, Phase: l.Phase, For: l.For, Failures: l.Failures, RetryIn: l.RetryIn,
 		Head: l.Head(), FirstTasks: tasks, FirstLanes: []Lane{l}}
 }
 
-// theQueues are those of the specification's example.
+// theQueues are the queues of the specification's example.
 func theQueues() []Queue {
 	return []Queue{
 		fifo("main", "run first task", Lane{Phase: queue.Running},

@@ -25,7 +25,7 @@ type finalizerRecord interface {
 	Remove(ctx context.Context, name, instance string) (resources int, err error)
 }
 
-// FinalizersOptions are those of FinalizersTopic.
+// FinalizersOptions configure FinalizersTopic.
 type FinalizersOptions struct {
 	Hooks    *Hooks
 	Record   finalizerRecord
@@ -75,7 +75,7 @@ what it would do and which operator of the installation has claimed finalizers l
 // Finalizer is an entry of the record of finalizers.
 type Finalizer struct {
 	finalizer.Entry
-	// Own: the installation is that of this operator.
+	// Own: this operator belongs to the installation.
 	Own bool `json:"own"`
 	// Orphan: the hook or binding is gone. Objects is the number of objects that have the finalizer; it is known of orphans only.
 	Orphan  bool `json:"orphan"`

@@ -14,11 +14,11 @@ type Lanes struct {
 	Concurrency int  `json:"concurrency"`
 	Paused      bool `json:"paused,omitempty"`
 	Tasks       int  `json:"tasks"`
-	// Count is the number of all lanes with tasks. Of those of a keyed queue, Running run, and Delayed have failed and do not run.
+	// Count is the number of all lanes with tasks. In a keyed queue, Running of them run, and Delayed have failed and do not run.
 	Count   int `json:"count"`
 	Running int `json:"running"`
 	Delayed int `json:"delayed"`
-	// Matching is the number of those whose keys contain the text; without one that of all.
+	// Matching is the number of lanes whose keys contain the text; without a text it is Count.
 	Matching int    `json:"matching"`
 	Lanes    []Lane `json:"lanes"`
 }

@@ -41,7 +41,7 @@ type Sight struct {
 
 // InLane is what waits in a lane.
 type InLane struct {
-	// Lane is that of the next event of the object, a FIFO queue is one; it is missing if it has no task.
+	// Lane is the lane of the next event of the object, a FIFO queue is one; it is missing if it has no task.
 	Lane *Lane `json:"lane,omitempty"`
 	// Events of the object wait, the first of them behind Before tasks. Those of a task that runs do not count. AtLeast: not all were visited.
 	Events  int  `json:"events"`
@@ -92,7 +92,7 @@ func ObjectTopic(hooks *Hooks, objects objectReader, bindings bindingReader, run
 		About: "what is known of one object: `Order/shop/blue`, or `Namespace/shop` without a namespace"}}}
 }
 
-// objectPath is that of the route for KIND/NAMESPACE/NAME.
+// objectPath is the path of the route for KIND/NAMESPACE/NAME.
 const objectPath = "/object/*"
 
 // ObjectState is what is known of one object.
@@ -100,14 +100,14 @@ type ObjectState struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Deleting reports that it has a deletionTimestamp, Conditions are those of its status: if a binding keeps the whole object.
+	// Deleting reports that it has a deletionTimestamp, Conditions are in its status: if a binding keeps the whole object.
 	Deleting   bool               `json:"deleting,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Bindings are those for the kind, those that see the object first.
 	Bindings []ObjectBinding `json:"bindings"`
 	// Sets are those that were made complete since the start, and that it is a part of.
 	Sets []ObjectSet `json:"sets"`
-	// Runs are those of the history that name it, the latest first: in the first events of the run, or in its operations.
+	// Runs are the known runs that name it, the latest first: in the first events of the run, or in its operations.
 	Runs []history.Run `json:"runs"`
 }
 
@@ -116,10 +116,10 @@ type ObjectBinding struct {
 	Hook    string `json:"hook"`
 	Binding string `json:"binding"`
 	Sees    bool   `json:"sees"`
-	// State is that of the binding, Problem why the object is not seen, or gets no events.
+	// State is the state of the binding, Problem why the object is not seen, or gets no events.
 	State   string `json:"state"`
 	Problem string `json:"problem,omitempty"`
-	// Finalizer is that of the binding: the object has it, or awaits it.
+	// Finalizer is the finalizer of the binding: the object has it, or awaits it.
 	Finalizer       string `json:"finalizer,omitempty"`
 	HasFinalizer    bool   `json:"hasFinalizer,omitempty"`
 	AwaitsFinalizer bool   `json:"awaitsFinalizer,omitempty"`
@@ -213,7 +213,7 @@ func (t *objectTopic) show(r request) (answer, error) {
 	return answer{value: s, text: s.text(now)}, nil
 }
 
-// bindingsOf sets the bindings for the kind. It returns the names of the kind: that of the bindings first.
+// bindingsOf sets the bindings for the kind. It returns the names of the kind: first the name in the bindings.
 func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []string) {
 	for _, h := range hooks {
 		for i := range h.Kubernetes {

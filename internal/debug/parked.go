@@ -80,11 +80,11 @@ type ParkedTask struct {
 	// Bindings are distinct. About are the first contexts, in words.
 	Bindings []string `json:"bindings,omitempty"`
 	About    []string `json:"about,omitempty"`
-	// Contexts are those of the task, or of one object if the answer is about that.
+	// Contexts is the number of contexts of the task, or of one object if the answer is about an object.
 	Contexts int       `json:"contexts"`
 	Attempts int       `json:"attempts"`
 	Since    time.Time `json:"since"`
-	// Error is that of the last attempt, with the reason to give up. GaveUp reports that the hook did, before its last attempt.
+	// Error is the error of the last attempt, with the reason to give up. GaveUp reports that the hook did, before its last attempt.
 	Error  string `json:"error"`
 	GaveUp bool   `json:"gaveUp,omitempty"`
 }

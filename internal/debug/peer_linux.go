@@ -40,8 +40,8 @@ func credentialsOf(conn net.Conn) (credentials *unix.Ucred, err error) {
 }
 
 // hookRoots are the processes whose descendants may be hooks: this one. In a Pod also the first one, whose children processes become that
-// hooks have left behind: the operator, its parent, as tini, or with shareProcessNamespace that of the Pod, which has started none. Those
-// of kubectl exec have no parent there.
+// hooks have left behind: the operator, its parent, as tini, or with shareProcessNamespace the pause process, which has started none.
+// Processes of kubectl exec have no parent there.
 func hookRoots() []int {
 	return hookRootsOf(os.Getpid(), os.Getppid(), os.Getenv("KUBERNETES_SERVICE_HOST") != "")
 }

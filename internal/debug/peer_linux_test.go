@@ -73,7 +73,7 @@ func below1(t *testing.T, pid int) bool {
 	return pid == 1
 }
 
-// In a Pod, orphans are children of the first process: the operator, tini, or that of the Pod.
+// In a Pod, orphans are children of the first process: the operator, tini, or the pause process.
 func TestHookRoots(t *testing.T) {
 	for name, row := range map[string]struct {
 		pid, parent int

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestStreamsAreBounded: clients that open streams over the address do not get more than their share, and take none of those of the
-// socket.
+// TestStreamsAreBounded: clients that open streams over the address do not get more than their share, and take none from clients of
+// the socket.
 func TestStreamsAreBounded(t *testing.T) {
 	place := Place{Socket: filepath.Join(folder(t), "debug.socket"), Chosen: true}
 	o := operate(theOperator())

@@ -14,7 +14,7 @@ import (
 type queued struct {
 	hook   *hook.Hook
 	queues []Queue
-	// runs returns those of a hook, the latest first.
+	// runs returns the runs of a hook, the latest first.
 	runs    func(hook string) []history.Run
 	timeout time.Duration
 }
@@ -100,7 +100,7 @@ func (f *queued) running(q *Queue, r *Reason) {
 			continue
 		}
 		r.Text += ", run " + run.ID
-		if parts := run.Parts(); parts[len(parts)-1].Name == history.Applying { // time limits are those of the process
+		if parts := run.Parts(); parts[len(parts)-1].Name == history.Applying { // time limits end the process only
 			r.Text += "; the hook has ended, the operator applies its output"
 			return
 		}

@@ -17,15 +17,15 @@ import (
 type Queue struct {
 	Name  string `json:"name"`
 	Tasks int    `json:"tasks"`
-	// Phase is that of a FIFO queue's first task, and has lasted For. A keyed queue is Running if any lane runs.
+	// Phase is the phase of a FIFO queue's first task, and has lasted For. A keyed queue is Running if any lane runs.
 	Phase queue.Phase      `json:"phase"`
 	For   history.Duration `json:"for"`
 	// Head names the first task.
 	Head string `json:"head,omitempty"`
-	// Failures and RetryIn are those of the first task; in a keyed queue those of the lane that is retried next.
+	// Failures and RetryIn describe the first task; in a keyed queue the lane that is retried next.
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
-	// Lanes are those of a keyed queue; Running of them run, Delayed wait for their next attempt.
+	// Lanes is the number of lanes of a keyed queue; Running of them run, Delayed wait for their next attempt.
 	Lanes    int       `json:"lanes,omitempty"`
 	Running  int       `json:"running,omitempty"`
 	Delayed  int       `json:"delayed,omitempty"`
@@ -64,7 +64,7 @@ func (r *Requeues) String() string {
 	return what + " are delivered again, the next in " + r.Next.String()
 }
 
-// requeues are those of a hook, or of all hooks when it is nil; nil without any.
+// requeues are the requeues of a hook, or of all hooks when it is nil; nil without any.
 func requeues(queues []Queue, h *hook.Hook) (sum *Requeues) {
 	for _, q := range queues {
 		for _, d := range q.Due {
@@ -87,7 +87,7 @@ type Lane struct {
 	Tasks int              `json:"tasks"`
 	Phase queue.Phase      `json:"phase"`
 	For   history.Duration `json:"for"`
-	// Failures are those of the first task, with the beginning of the last error; RetryIn is the time until its next attempt.
+	// Failures is how often the first task has failed, Error the beginning of the last error; RetryIn is the time until its next attempt.
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
 	Error    string           `json:"error,omitempty"`
@@ -132,7 +132,7 @@ type Task struct {
 	Binding string `json:"binding,omitempty"`
 	// About is the description of dumps.
 	About string `json:"about,omitempty"`
-	// ID is that of the task among all since the start; empty for work of the operator itself.
+	// ID numbers the tasks since the start; empty for work of the operator itself.
 	ID string `json:"-"`
 }
 

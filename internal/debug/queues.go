@@ -22,7 +22,7 @@ type queueDump struct {
 type taskDump struct {
 	Index       int    `json:"index"`
 	Description string `json:"description"`
-	// Key is that of the lane, Tasks how many it has.
+	// Key is the key of the lane, Tasks how many tasks it has.
 	Key   string `json:"key,omitempty"`
 	Tasks int    `json:"tasks,omitempty"`
 }

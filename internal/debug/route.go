@@ -59,7 +59,7 @@ const (
 	failed       code = "failed"
 )
 
-// codes are those of errors without one of their own, by HTTP status.
+// codes are the codes of errors that set none, by HTTP status.
 var codes = map[int]code{
 	http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound",
 	http.StatusMethodNotAllowed: "methodNotAllowed",

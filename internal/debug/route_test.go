@@ -32,7 +32,7 @@ func ask(api http.Handler, method, target string, form url.Values) *httptest.Res
 	return res
 }
 
-// fromSocket makes requests those of a client of the socket.
+// fromSocket sends requests as a client of the socket.
 func fromSocket(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.ServeHTTP(w, r.WithContext(withCaller(r.Context(), client{uid: "1234"})))

@@ -67,7 +67,7 @@ func (k Kind) hidden(column string, value any) Cell {
 
 // Action is a route that changes something, with its form.
 type Action struct {
-	// Name is that of the route without the name in its path: "queue/retry". The form has it as "name".
+	// Name is the path of the route without the name in it: "queue/retry". The form has it as "name".
 	Name string
 	Form url.Values
 	// Ask is a field of the form that the person fills in; empty for none.
@@ -187,7 +187,7 @@ func (t *Table) Names() (names []string) {
 	return names
 }
 
-// List makes a Table of an answer in JSON. The command of the route is then also that of its noun, unless the path has a name: "parked" is
+// List makes a Table of an answer in JSON. The noun of the command alone then lists, too, unless the path has a name: "parked" is
 // "parked list".
 type List struct {
 	// Every is how often a watched list is read again. Only runs are pushed by the operator: states, delays and ages change without an event.

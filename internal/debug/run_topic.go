@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// recordings are those of runs.
+// recordings are the recordings of runs.
 type recordings interface {
 	// Read returns the recording of a run, as JSON, by the id of the run or of its task; nil if there is none.
 	Read(run string) ([]byte, error)

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
-// runCells are those of a run in a list.
+// runCells are the cells of a run in a list.
 func runCells(r *history.Run) []Cell {
 	return []Cell{
 		asRun.of("ID", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asTook.of("TOOK", r.Took),

@@ -14,7 +14,7 @@ type SentList struct {
 	Dropped int `json:"dropped"`
 }
 
-// sentCells are those of a kind of operations in a list.
+// sentCells are the cells of a kind of operations in a list.
 func sentCells(s *apply.Sent) []Cell {
 	return []Cell{asText.of("OPERATION", s.Operation), asText.of("RESOURCE", strings.TrimSuffix(s.Resource+"."+s.Group, ".")),
 		asText.of("NAMESPACE", s.Namespace), asText.of("VERBS", strings.Join(s.Verbs, ", ")), asAge.of("FIRST", s.First)}

@@ -37,7 +37,7 @@ type served struct {
 	socket bool
 }
 
-// addressConnections bounds those of the address.
+// addressConnections bounds the connections to the address.
 const addressConnections = 256
 
 // Listen takes the addresses; Run serves them.

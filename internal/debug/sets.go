@@ -28,14 +28,14 @@ type setStore interface {
 	Adopt(ctx context.Context, log *slog.Logger, id string, to applyset.Move) (newID string, moved int, err error)
 }
 
-// SetsOptions are those of SetsTopic. Those behind Log may be left out.
+// SetsOptions configure SetsTopic. The fields behind Log may be left out.
 type SetsOptions struct {
 	Hooks *Hooks
 	Sets  setStore
 	Log   *slog.Logger
 	// NoOperator: it is not known which hooks are active.
 	NoOperator bool
-	// Fence makes the requests of a context those of the leader. Ended receives the id of a set that was deleted or moved.
+	// Fence lets only the leader send the requests of a context. Ended receives the id of a set that was deleted or moved.
 	Fence func(context.Context) context.Context
 	Ended func(id string)
 	// Lost are the sets whose hook is gone, as of the last search.

@@ -9,7 +9,7 @@ import (
 
 // ShardStatus is the share of a replica in the work of several.
 type ShardStatus struct {
-	// Shard is that of this replica; nil for a standby.
+	// Shard is the shard of this replica; nil for a standby.
 	Shard    *int   `json:"shard"`
 	Shards   int    `json:"shards"`
 	Division string `json:"division"`

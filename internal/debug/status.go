@@ -32,7 +32,7 @@ type Status struct {
 	Shard  *ShardStatus `json:"shard,omitempty"`
 	Hooks  []HookStatus `json:"hooks"`
 	Queues []Queue      `json:"queues"`
-	// Requeues are those of all queues; nil without any.
+	// Requeues are the requeues in all queues; nil without any.
 	Requeues *Requeues   `json:"requeues,omitempty"`
 	Failures []runStatus `json:"failures"`
 	// Troubles are what does not work, and what is paused.
@@ -44,7 +44,7 @@ type HookStatus struct {
 	State    string          `json:"state"`
 	Bindings []bindingStatus `json:"bindings"`
 	Objects  int             `json:"objects"`
-	// Workers are those of a hook with settings.worker.
+	// Workers are set for a hook with settings.worker.
 	Workers []worker.Status `json:"workers,omitempty"`
 	Last    *runStatus      `json:"lastRun,omitempty"`
 }
@@ -256,7 +256,7 @@ func watchState(p Progress, b watch.State) string {
 	return "watching"
 }
 
-// States of bindings in trouble, which are also those of their hooks.
+// States of bindings in trouble, and of their hooks.
 const (
 	reviewsFail   = "reviews fail"
 	notRegistered = "not registered"

@@ -13,7 +13,7 @@ import (
 // Topic is a capability of an operator as its users see it: what it shows, what commands do, what it reports when it does not work. All
 // fields may be left out.
 type Topic struct {
-	// Name and About are those of the command whose subcommands call the routes; empty if there is none. Name may have further names behind
+	// Name and About describe the command whose subcommands call the routes; empty if there is none. Name may have further names behind
 	// it.
 	Name, About string
 	Routes      []Route
@@ -91,7 +91,7 @@ sets and finalizers, and the runs that name it.`,
 	}, a.lists()...)}}
 }
 
-// Troubles are those of all topics, by kind. It remembers when each was first reported.
+// Troubles are the troubles of all topics, by kind. It remembers when each was first reported.
 func (a *API) Troubles() (all []Trouble) {
 	for _, t := range *a.topics.Load() {
 		if t.Troubles != nil {
@@ -115,7 +115,7 @@ func (a *API) Troubles() (all []Trouble) {
 	return all
 }
 
-// reasons are those of all topics.
+// reasons are the reasons of all topics.
 func (a *API) reasons(of func(*Topic) []Reason) (all []Reason) {
 	for _, t := range *a.topics.Load() {
 		all = append(all, of(&t)...)
@@ -123,7 +123,7 @@ func (a *API) reasons(of func(*Topic) []Reason) (all []Reason) {
 	return all
 }
 
-// Paths are those of the routes for GET that do not stream.
+// Paths are the paths of the routes for GET that do not stream.
 func Paths(routes []Route) (all []string) {
 	for _, r := range routes {
 		if r.Method == http.MethodGet && r.stream == nil {

@@ -148,7 +148,7 @@ func inHook(hook, binding string) string {
 	return fmt.Sprintf("%s, binding %q", hook, binding)
 }
 
-// joined are troubles of which those of a hook with one cause, such as an API server that does not answer any binding, are one.
+// joined are the troubles, with one in place of several that a hook has by one cause, such as an API server that answers no binding.
 func joined(all []Trouble) (list []Trouble) {
 	type cause struct {
 		kind                TroubleKind

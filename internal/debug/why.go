@@ -41,7 +41,7 @@ func (a *API) deciding(h *hook.Hook, at *Moment, troubles []Trouble) (all []Reas
 	})...)
 }
 
-// explain is a pure function, so that every case has a row in a test. Runs are those of the hook, the latest first.
+// explain is a pure function, so that every case has a row in a test. Runs are the runs of the hook, the latest first.
 func explain(hook string, reasons []Reason, runs []history.Run) Explanation {
 	slices.SortStableFunc(reasons, func(a, b Reason) int { return rank(a.Blocks) - rank(b.Blocks) })
 	e := Explanation{Hook: hook, Verdict: verdict(reasons), Reasons: reasons}

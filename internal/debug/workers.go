@@ -10,7 +10,7 @@ import (
 
 // workerReader reads the workers of hooks.
 type workerReader interface {
-	// Workers returns those of a hook with settings.worker. They are not used if the operator starts a process for each run.
+	// Workers returns the workers of a hook with settings.worker. They are not used if the operator starts a process for each run.
 	Workers(h *hook.Hook) (state worker.State, used bool)
 }
 

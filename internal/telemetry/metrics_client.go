@@ -66,5 +66,5 @@ func pathTemplate(path string) string {
 	return strings.Join(parts[:min(len(parts), at+3)], "/")
 }
 
-// ofNamespaces are the subresources of namespaces: their paths look like those of resources in a namespace.
+// ofNamespaces are the subresources of namespaces: their paths look like paths of resources in a namespace.
 var ofNamespaces = map[string]bool{"status": true, "finalize": true}

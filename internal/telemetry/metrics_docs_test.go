@@ -11,7 +11,7 @@ import (
 
 const reference = "../../docs/reference/metrics.md"
 
-// TestReference keeps the table of metrics in the documentation equal to that of the code.
+// TestReference keeps the table of metrics in the documentation equal to the table in the code.
 func TestReference(t *testing.T) {
 	pages.Part{Page: reference, Name: "metrics", Package: "./internal/telemetry"}.Check(t, metricsTable())
 }

@@ -25,7 +25,7 @@ type Entry struct {
 	Kind Kind      `json:"kind"`
 	// Text is the reason of a run that began, a line that was printed, the outcome of a run that ended.
 	Text string `json:"text,omitempty"`
-	// Status is that of a run that ended.
+	// Status is set for a run that ended.
 	Status Status `json:"status,omitempty"`
 	Count  int    `json:"count,omitempty"`
 }

@@ -26,7 +26,7 @@ const (
 	maxWhy     = 10
 	maxPatches = 20
 	maxError   = 2 << 10
-	// overhead is the cost of a run beside its texts, whyOverhead that of a reason with its object.
+	// overhead is the cost of a run beside its texts, whyOverhead the cost of a reason with its object.
 	overhead    = 512
 	whyOverhead = 128
 )
@@ -74,7 +74,7 @@ type Record struct {
 	// last counts the objects of which it is the last one of its outcome.
 	last int
 
-	// mu guards what follows. It is taken after that of the History.
+	// mu guards the next fields. It is taken after the mutex of the History.
 	mu   sync.Mutex
 	run  Run
 	tail tail
@@ -233,7 +233,7 @@ func (h *History) drop(r *Record) {
 	}
 }
 
-// leave takes a run out of those of its hook.
+// leave removes a run from the runs of its hook.
 func (h *History) leave(r *Record) {
 	h.ended.Remove(r.ended)
 	name := r.run.Hook

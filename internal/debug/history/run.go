@@ -19,7 +19,7 @@ type Run struct {
 	// Task is task.id of the log.
 	Task string `json:"task"`
 	Hook string `json:"hook"`
-	// Queue is empty for runs that answer a request. Key is that of the lane of a keyed queue.
+	// Queue is empty for runs that answer a request. Key is the key of the lane in a keyed queue.
 	Queue   string `json:"queue,omitempty"`
 	Key     string `json:"key,omitempty"`
 	Binding string `json:"binding,omitempty"`
@@ -50,7 +50,7 @@ type Run struct {
 	Error string `json:"error,omitempty"`
 	// Answer is what the client of a review got: the verdict and its message.
 	Answer string `json:"answer,omitempty"`
-	// Message is that of the hook's result file.
+	// Message is the message in the hook's result file.
 	Message string `json:"message,omitempty"`
 	// Output is the end of the hook's output; OutputCut reports that there was more.
 	Output    string `json:"output,omitempty"`
@@ -83,7 +83,7 @@ const (
 	Applying PhaseName = "applying"
 )
 
-// Parts are the phases so far; those of a Run without Phases are made of its times.
+// Parts are the phases so far, which a Run without Phases makes of its times.
 func (r *Run) Parts() (all []Phase) {
 	if len(r.Phases) > 0 {
 		return r.Phases
@@ -153,7 +153,7 @@ type Outcome struct {
 	Worker string
 	Error  string
 	Answer string
-	// Message is that of the result file.
+	// Message is the message in the result file.
 	Message string
 	// Patches may be all of them; a few are kept.
 	Patches []run.Change
