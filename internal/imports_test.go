@@ -102,7 +102,7 @@ var directions = []struct {
 			"internal/telemetry/kubeevent", "internal/source/http", "internal/source/webhook/admission", "internal/source/webhook/conversion"},
 		"all effects of a run, of an operator and of package dev: it validates the files of runs, and returns responses to requests"},
 	{"internal/dev/lint", []string{"internal/hook", "internal/script"}, "findings about files; dev provides files and programs"},
-	{"internal/dev/rbac", []string{"internal/hook", "internal/shard", "internal/spelling"},
+	{"internal/dev/rbac", []string{"internal/hook", "internal/kube", "internal/shard", "internal/spelling"},
 		"from hooks to roles; dev provides the names of the cluster"},
 	{"internal/dev/memory", []string{"internal/kube", "internal/dev/rbac"},
 		"an API server for the operator's own client; rbac has the built-in kinds"},

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 )
 
@@ -93,7 +92,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 	}
 	done.Next = "shell-operator test " + inShell(filepath.Dir(fit.File))
 	if fit.Type == "conversion" && o.Kind == "" {
-		done.Kind = fit.Group + "/" + fit.Version + "/" + fit.Kind
+		done.Kind = fit.GroupVersion().String() + "/" + fit.Kind
 	}
 	if o.Reconcile {
 		done.Session = fit.session()
@@ -145,7 +144,7 @@ func nameFile(o *scaffold, l language) error {
 	if o.File == "" {
 		name := o.Type
 		if o.Type == "kubernetes" || o.Type == "reconcile" {
-			name = o.Plural
+			name = o.Plural()
 		}
 		o.File = filepath.Join("hooks", name+l.extension)
 	}
@@ -172,31 +171,16 @@ func nameKind(o *scaffold, kind string) error {
 	default:
 		kind = cmp.Or(kind, "Pod")
 	}
-	apiVersion, name := "", kind
-	if at := strings.LastIndexByte(kind, '/'); at >= 0 {
-		apiVersion, name = kind[:at], kind[at+1:]
-	}
-	for _, b := range memory.BuiltIns() {
-		gv := b.GroupVersion().String()
-		if b.Called(name) && (apiVersion == "" || apiVersion == gv) {
-			o.Group, o.Version, o.Kind, o.Plural, o.Namespaced = b.Group, b.Version, b.Kind, b.GroupVersionResource.Resource, b.Namespaced
-			break
-		}
-	}
-	if o.Kind == "" {
-		gv, err := schema.ParseGroupVersion(apiVersion)
-		if err != nil || len(validation.IsDNS1123Subdomain(gv.Group)) > 0 || len(validation.IsDNS1035Label(gv.Version)) > 0 ||
-			len(validation.IsDNS1035Label(strings.ToLower(name))) > 0 {
-			return fmt.Errorf("the kind %q is not built into Kubernetes: write GROUP/VERSION/KIND, for instance example.com/v1/Widget", kind)
-		}
-		known, err := rbac.Known(apiVersion, name)
-		if err != nil {
-			return err
-		}
-		o.Group, o.Version, o.Kind, o.Plural, o.Namespaced = gv.Group, gv.Version, name, known.Resource, true
-	} else if o.Type == "conversion" {
+	apiVersion, name := path.Split(kind)
+	found, guessed, err := rbac.Known(strings.TrimSuffix(apiVersion, "/"), name)
+	valid := len(validation.IsDNS1123Subdomain(found.Group)) == 0 && len(validation.IsDNS1035Label(found.Version)) == 0 &&
+		len(validation.IsDNS1035Label(strings.ToLower(name))) == 0
+	switch o.Resource = found; {
+	case guessed && !valid, err != nil:
+		return fmt.Errorf("the kind %q is not built into Kubernetes: write GROUP/VERSION/KIND, for instance example.com/v1/Widget", kind)
+	case !guessed && o.Type == "conversion":
 		return fmt.Errorf("only custom resources are converted, %s is built into Kubernetes", o.Kind)
-	} else if o.Type == "reconcile" {
+	case !guessed && o.Type == "reconcile":
 		return fmt.Errorf("--reconcile writes a CRD, and %s is built into Kubernetes: use --kind GROUP/VERSION/KIND", o.Kind)
 	}
 	return nil

@@ -95,7 +95,7 @@ func planRBAC(ctx context.Context, o Options, r *RBACOptions, dir string) (p pla
 	defer cancel()
 	p.tested.confirm(asking, finder)
 	p.roles, err = rbac.Plan(p.hooks,
-		func(apiVersion, kind string) (rbac.Kind, error) { return finder.find(asking, apiVersion, kind) }, r.plan(p.tested))
+		func(apiVersion, kind string) (kube.Resource, bool, error) { return finder.find(asking, apiVersion, kind) }, r.plan(p.tested))
 	p.notes = append(p.notes, finder.notes...)
 	return p, err
 }
@@ -184,16 +184,15 @@ func (f *kindFinder) connect(o kube.Options, dir string) error {
 	return nil
 }
 
-func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (rbac.Kind, error) {
+func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (found kube.Resource, guessed bool, err error) {
 	if f.resolver == nil {
 		return rbac.Known(apiVersion, kind)
 	}
-	found, err := f.resolver.Resolve(ctx, apiVersion, kind, "list", "watch")
-	var unknown *kube.UnknownKindError
+	found, err = f.resolver.Resolve(ctx, apiVersion, kind, "list", "watch")
 	switch {
 	case err == nil:
-		return rbac.Kind{Group: found.Group, Resource: found.Resource, Namespaced: found.Namespaced}, nil
-	case errors.As(err, &unknown):
+		return found, false, nil
+	case errors.As(err, new(*kube.UnknownKindError)):
 		f.notes = append(f.notes, err.Error())
 	default:
 		f.notes = append(f.notes, "kinds were not resolved by the cluster: "+err.Error())

@@ -11,6 +11,8 @@ import (
 	"text/template"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 //go:embed templates
@@ -47,9 +49,8 @@ type scaffold struct {
 	Type, Language string
 	// Worker lets workers serve its runs.
 	Worker bool
-	// Group, Version, Kind and Plural name the kind of the objects.
-	Group, Version, Kind, Plural string
-	Namespaced                   bool
+	// Resource is the kind of the objects.
+	kube.Resource
 }
 
 // scaffoldFile is a file to write.
@@ -57,6 +58,9 @@ type scaffoldFile struct {
 	Path, Text string
 	Executable bool
 }
+
+// Plural is for templates.
+func (o scaffold) Plural() string { return o.GroupVersionResource.Resource }
 
 func (o scaffold) stem() string {
 	return strings.TrimSuffix(filepath.Base(o.File), filepath.Ext(o.File))
@@ -129,11 +133,8 @@ const longestName = 63
 
 func (o scaffold) values(stem string) scaffoldValues {
 	v := scaffoldValues{
-		scaffold: o, APIVersion: o.Version, Stem: stem, Manifests: o.manifests(), OldVersion: "v1", Namespace: "-",
+		scaffold: o, APIVersion: o.GroupVersion().String(), Stem: stem, Manifests: o.manifests(), OldVersion: "v1", Namespace: "-",
 		Object: strings.ToLower(o.Kind),
-	}
-	if o.Group != "" {
-		v.APIVersion = o.Group + "/" + o.Version
 	}
 	if o.Version == "v1" {
 		v.OldVersion = "v1beta1"

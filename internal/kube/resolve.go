@@ -24,6 +24,13 @@ type Resource struct {
 	ShortNames string
 }
 
+// Called reports whether text is the kind, its plural or one of its short names.
+func (r *Resource) Called(text string) bool {
+	return text != "" && slices.ContainsFunc(append(strings.Split(r.ShortNames, ","), r.Kind, r.Resource), func(name string) bool {
+		return strings.EqualFold(name, text)
+	})
+}
+
 // Path returns the path of the collection in a namespace; for no namespace, and for resources without namespaces, that of
 // the whole cluster.
 func (r Resource) Path(namespace string) []string {

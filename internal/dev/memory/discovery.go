@@ -95,9 +95,9 @@ func (s *Server) resources(version schema.GroupVersion) *metav1.APIResourceList 
 		}
 		list.GroupVersion = version.String()
 		one := metav1.APIResource{
-			Name: k.GroupVersionResource.Resource, Kind: k.Kind, Namespaced: k.Namespaced, ShortNames: k.ShortNames,
-			SingularName: strings.ToLower(k.Kind),
-			Verbs:        metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Name: k.GroupVersionResource.Resource, Kind: k.Kind, Namespaced: k.Namespaced,
+			SingularName: strings.ToLower(k.Kind), ShortNames: strings.FieldsFunc(k.ShortNames, func(r rune) bool { return r == ',' }),
+			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		}
 		if strings.Contains(inAll, " "+one.Name+" ") {
 			one.Categories = []string{"all"}

@@ -45,18 +45,7 @@ func (k *Kind) generated() bool {
 func BuiltIns() []Kind {
 	var kinds []Kind
 	for _, b := range rbac.BuiltIns() {
-		version := "v1"
-		if b.Group == "autoscaling" {
-			version = "v2"
-		}
-		k := Kind{
-			Resource: kube.Resource{
-				GroupVersionResource: schema.GroupVersionResource{Group: b.Group, Version: version, Resource: b.Resource}, Kind: b.Name,
-				Namespaced: b.Namespaced,
-			},
-			ShortNames: b.Short, Scale: strings.Contains(withScale, " "+b.Resource+" "),
-			Selectable: selectable[schema.GroupResource{Group: b.Group, Resource: b.Resource}],
-		}
+		k := Kind{Resource: b, Scale: strings.Contains(withScale, " "+b.Resource+" "), Selectable: selectable[b.GroupResource()]}
 		t, known := builtIn(k)
 		_, hasStatus := patchMeta(t).field("status")
 		k.Status = hasStatus || !known // those without a schema are CRDs and APIServices
@@ -93,8 +82,9 @@ func CRDKinds(text []byte) (kinds []Kind) {
 		}
 		gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
 		k := Kind{
-			Resource:   kube.Resource{GroupVersionResource: gvr, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope != "Cluster"},
-			ShortNames: crd.Spec.Names.ShortNames, Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil, Custom: true,
+			Resource: kube.Resource{GroupVersionResource: gvr, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope != "Cluster",
+				ShortNames: strings.Join(crd.Spec.Names.ShortNames, ",")},
+			Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil, Custom: true,
 			schema: customType(v.Schema.OpenAPIV3Schema),
 		}
 		for _, field := range v.SelectableFields {

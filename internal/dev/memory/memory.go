@@ -39,19 +39,12 @@ import (
 // Kind is a kind that the server serves.
 type Kind struct {
 	kube.Resource
-	ShortNames []string
 	// Status and Scale report the subresources. A guessed kind has both. Custom: a CRD defines it.
 	Status, Scale, Guessed, Custom bool
 	// Selectable are the fields that field selectors may name, but for those that all kinds have.
 	Selectable []string
 	// schema is the type of a custom kind, if its CRD says more than that it is an object.
 	schema *typed.ParseableType
-}
-
-// Called reports whether text is the kind, its plural or one of its short names.
-func (k *Kind) Called(text string) bool {
-	return strings.EqualFold(text, k.Kind) || strings.EqualFold(text, k.GroupVersionResource.Resource) ||
-		slices.ContainsFunc(k.ShortNames, func(short string) bool { return strings.EqualFold(short, text) })
 }
 
 // Object is an object of the server.

@@ -1,7 +1,6 @@
 package rbac
 
 import (
-	"iter"
 	"slices"
 	"strings"
 )
@@ -9,15 +8,14 @@ import (
 // Permission is one for a verb, as the API server checks it. No name means all objects.
 type Permission struct{ Verb, Group, Resource, Namespace, Name string }
 
-// Permissions yields the permissions for a verb that are granted together by a rule.
-func (r Rule) Permissions(namespace, verb string) iter.Seq[Permission] {
-	return func(yield func(Permission) bool) {
+// Permissions returns the permissions for verbs of the rule.
+func (r Rule) Permissions(namespace string, verbs ...string) (all []Permission) {
+	for _, verb := range verbs {
 		for _, name := range orAll(r.Names) {
-			if !yield(Permission{verb, r.Group, r.Resource, namespace, name}) {
-				return
-			}
+			all = append(all, Permission{verb, r.Group, r.Resource, namespace, name})
 		}
 	}
+	return all
 }
 
 // GrantedRule is a rule of a Role in a cluster, or in a file.

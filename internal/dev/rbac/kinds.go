@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
@@ -54,13 +56,13 @@ func Advice(apiVersion, kind string) string {
 	builtInGroup := apiVersion == "" || gv.Group == "extensions"
 	for _, b := range BuiltIns() {
 		builtInGroup = builtInGroup || b.Group == gv.Group
-		switch fits := b.called(kind); {
+		switch fits := b.Called(kind); {
 		case fits && (apiVersion == "" || b.Group == gv.Group):
 			return ""
 		case fits:
 			groups = append(groups, strings.TrimPrefix(b.Group+"/v1", "/"))
-		case nearest == "" && spelling.Distance(strings.ToLower(kind), strings.ToLower(b.Name)) == 1:
-			nearest = b.Name
+		case nearest == "" && spelling.Distance(strings.ToLower(kind), strings.ToLower(b.Kind)) == 1:
+			nearest = b.Kind
 		}
 	}
 	switch {
@@ -77,48 +79,39 @@ func Advice(apiVersion, kind string) string {
 // errGroup is the error for a kind without a group to guess from.
 var errGroup = errors.New("add apiVersion to the binding, or use a cluster that serves this kind (--kube-config)")
 
-// Known finds kinds without a cluster: built-in ones by a table, others by the rule that a resource is the plural of its
-// kind.
-func Known(apiVersion, kind string) (Kind, error) {
+// Known is a Lookup without a cluster: it finds built-in kinds in a table, others by the rule that a resource is the plural of its kind.
+func Known(apiVersion, kind string) (found kube.Resource, guessed bool, err error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
-		return Kind{}, err
+		return found, false, err
 	}
 	for _, b := range BuiltIns() {
-		if (apiVersion == "" || gv.Group == b.Group) && b.called(kind) {
-			return b.Kind, nil
+		if (apiVersion == "" || gv.Group == b.Group) && b.Called(kind) {
+			b.Version = cmp.Or(gv.Version, b.Version)
+			return b, false, nil
 		}
 	}
 	if gv.Group == "" {
-		return Kind{}, fmt.Errorf("the kind %q is not built into Kubernetes, and its group is unknown: %w", kind, errGroup)
+		return found, false, fmt.Errorf("the kind %q is not built into Kubernetes, and its group is unknown: %w", kind, errGroup)
 	}
-	resource := strings.ToLower(kind)
-	// A plural is written in lower case; of a kind it is guessed.
-	if kind != resource || !strings.HasSuffix(kind, "s") {
-		plural, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
-		resource = plural.Resource
+	resource := gv.WithResource(kind) // a plural is written in lower case
+	if kind != strings.ToLower(kind) || !strings.HasSuffix(kind, "s") {
+		resource, _ = meta.UnsafeGuessKindToResource(gv.WithKind(kind))
 	}
-	return Kind{Group: gv.Group, Resource: resource, Namespaced: true, Guessed: true}, nil
-}
-
-// BuiltIn is a kind that every API server has.
-type BuiltIn struct {
-	Kind
-	// Name is the kind itself, Short its short names.
-	Name  string
-	Short []string
+	return kube.Resource{GroupVersionResource: resource, Kind: kind, Namespaced: true}, true, nil
 }
 
 // BuiltIns returns the table of built-in kinds.
-func BuiltIns() []BuiltIn {
-	all := make([]BuiltIn, len(builtIn))
+func BuiltIns() []kube.Resource {
+	all := make([]kube.Resource, len(builtIn))
 	for i, row := range builtIn {
 		row, clusterWide := strings.CutPrefix(row, "!")
 		parts := strings.Split(row, "/")
-		all[i] = BuiltIn{Kind: Kind{Group: parts[0], Resource: parts[1], Namespaced: !clusterWide}, Name: parts[2]}
-		if parts[3] != "" {
-			all[i].Short = strings.Split(parts[3], ",")
+		gvr := schema.GroupVersionResource{Group: parts[0], Version: "v1", Resource: parts[1]}
+		if gvr.Group == "autoscaling" {
+			gvr.Version = "v2"
 		}
+		all[i] = kube.Resource{GroupVersionResource: gvr, Kind: parts[2], Namespaced: !clusterWide, ShortNames: parts[3]}
 	}
 	return all
 }
@@ -127,15 +120,9 @@ func BuiltIns() []BuiltIn {
 func Plural(groups []string, text string) string {
 	for _, b := range BuiltIns() {
 		in := slices.Contains(groups, b.Group) || slices.Contains(groups, "*")
-		if in && strings.EqualFold(text, b.Name) && !strings.EqualFold(text, b.Resource) {
+		if in && strings.EqualFold(text, b.Kind) && !strings.EqualFold(text, b.Resource) {
 			return b.Resource
 		}
 	}
 	return ""
-}
-
-// called reports whether a text is the kind, its resource or a short name.
-func (b *BuiltIn) called(text string) bool {
-	same := func(name string) bool { return strings.EqualFold(text, name) }
-	return same(b.Resource) || same(b.Name) || slices.ContainsFunc(b.Short, same)
 }

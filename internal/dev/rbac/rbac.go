@@ -19,19 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
-// Kind is what the kind of a binding is to the API server.
-type Kind struct {
-	Group, Resource string
-	Namespaced      bool
-	// Guessed reports that no cluster confirmed the resource.
-	Guessed bool
-}
-
-// Lookup finds a kind by what a binding calls it.
-type Lookup func(apiVersion, kind string) (Kind, error)
+// Lookup finds the resource of a kind by what a binding calls it. It is guessed if no cluster has confirmed it.
+type Lookup func(apiVersion, kind string) (found kube.Resource, guessed bool, err error)
 
 // Options are names of what the operator itself uses.
 type Options struct {
@@ -165,12 +158,12 @@ func orAll(names []string) []string {
 
 // watches is what a kubernetes binding needs.
 func watches(h *hook.Hook, b *hook.Kubernetes, lookup Lookup) ([]need, error) {
-	kind, err := lookup(b.APIVersion, b.Kind)
+	kind, guessed, err := lookup(b.APIVersion, b.Kind)
 	if err != nil {
 		return nil, err
 	}
 	why := []string{fmt.Sprintf("%s, kubernetes %q", h.Name, b.Name)}
-	if kind.Guessed {
+	if guessed {
 		why = append(why, fmt.Sprintf("GUESSED from the kind %s: make sure that this is its resource", b.Kind))
 	}
 	var all []need

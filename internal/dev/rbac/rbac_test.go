@@ -26,12 +26,12 @@ func TestKnown(t *testing.T) {
 		{"", "Widget", "error: add apiVersion"},
 		{"v1", "Widget", "error: add apiVersion"},
 	} {
-		k, err := Known(test.apiVersion, test.kind)
+		k, guessed, err := Known(test.apiVersion, test.kind)
 		got := k.Group + "/" + k.Resource
 		switch {
 		case err != nil && strings.Contains(err.Error(), "add apiVersion"):
 			got = "error: add apiVersion"
-		case k.Guessed:
+		case guessed:
 			got += ", guessed"
 		case !k.Namespaced:
 			got += ", cluster"

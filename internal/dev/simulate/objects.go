@@ -81,13 +81,12 @@ func (s *simulation) learnKind(apiVersion, kind string, namespaced bool) error {
 	if gv.Group == "" {
 		return fmt.Errorf("the kind %q is not built into Kubernetes and has no group", kind)
 	}
-	known, err := rbac.Known(apiVersion, kind)
+	known, _, err := rbac.Known(apiVersion, kind)
 	if err != nil {
 		return err
 	}
-	s.server.Learn(memory.Kind{
-		Resource: kube.Resource{GroupVersionResource: gv.WithResource(known.Resource), Kind: kind, Namespaced: namespaced}, Guessed: true,
-	})
+	known.Kind, known.Namespaced = kind, namespaced
+	s.server.Learn(memory.Kind{Resource: known, Guessed: true})
 	return nil
 }
 

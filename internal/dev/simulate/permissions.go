@@ -180,20 +180,18 @@ func (p *permissions) checkBindings(h *hook.Hook, resolve func(apiVersion, kind 
 		k.Condition, k.Finalizer = "", "" // their requests are sent
 		watching.Kubernetes = append(watching.Kubernetes, k)
 	}
-	roles, err := rbac.Plan([]*hook.Hook{watching}, func(apiVersion, kind string) (rbac.Kind, error) {
+	roles, err := rbac.Plan([]*hook.Hook{watching}, func(apiVersion, kind string) (kube.Resource, bool, error) {
 		res, err := resolve(apiVersion, kind)
-		return rbac.Kind{Group: res.Group, Resource: res.Resource, Namespaced: res.Namespaced}, err
+		return res, false, err
 	}, rbac.Options{Namespace: "default"})
 	if err != nil {
 		return err
 	}
 	for _, r := range roles {
 		for _, rule := range r.Rules {
-			for _, verb := range []string{"list", "watch"} {
-				for one := range rule.Permissions(r.Namespace, verb) {
-					if !p.role.allows(one, false) {
-						p.miss(one)
-					}
+			for _, one := range rule.Permissions(r.Namespace, "list", "watch") {
+				if !p.role.allows(one, false) {
+					p.miss(one)
 				}
 			}
 		}
