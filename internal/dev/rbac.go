@@ -45,59 +45,44 @@ const discoveryPatience = 5 * time.Second
 // RBAC returns manifests with the least permissions for the bindings of the hooks, and for operations that are known. The notes name
 // uncertainties.
 func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, notes []string, err error) {
-	private, err := os.MkdirTemp("", "shell-operator-")
-	if err != nil {
-		return "", nil, fmt.Errorf("cannot make a temp directory: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
-	p, err := planRBAC(ctx, o, &r, private)
-	if err != nil {
-		return "", p.notes, err
-	}
-	return rbac.YAML(r.about(p.hooks, p.tested), p.roles, r.names()) + rbac.Configurations(p.hooks, r.plan(p.tested)), p.notes, nil
-}
-
-// planned are the roles of hooks.
-type planned struct {
-	hooks  []*hook.Hook
-	roles  []rbac.Role
-	tested *Tested
-	notes  []string
-}
-
-// planRBAC loads the hooks, runs their tests if that is wanted, and plans the roles. It writes files to dir.
-func planRBAC(ctx context.Context, o Options, r *RBACOptions, dir string) (p planned, err error) {
 	if o.HooksDir, err = filepath.Abs(o.HooksDir); err != nil {
-		return p, err
+		return "", nil, err
 	}
 	given := o
-	private, err := prepare(&o)
+	dir, err := prepare(&o)
 	if err != nil {
-		return p, err
+		return "", nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
-	if p.hooks, err = hookset.Load(ctx, discovery(o)); err != nil {
-		return p, err
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	hooks, err := hookset.Load(ctx, discovery(o))
+	if err != nil {
+		return "", nil, err
 	}
+	var tested *Tested
 	if len(r.Tests) > 0 {
-		if p.tested, err = runTests(ctx, given, p.hooks, r.Tests); err != nil {
-			return p, err
+		if tested, err = runTests(ctx, given, hooks, r.Tests); err != nil {
+			return "", nil, err
 		}
-		p.notes = p.tested.notes
+		notes = tested.notes
 	}
 	finder := &kindFinder{}
 	if !r.Offline {
 		if err := finder.connect(o.Cluster, dir); err != nil {
-			return p, err
+			return "", notes, err
 		}
 	}
 	asking, cancel := context.WithTimeout(ctx, discoveryPatience)
 	defer cancel()
-	p.tested.confirm(asking, finder)
-	p.roles, err = rbac.Plan(p.hooks,
-		func(apiVersion, kind string) (kube.Resource, bool, error) { return finder.find(asking, apiVersion, kind) }, r.plan(p.tested))
-	p.notes = append(p.notes, finder.notes...)
-	return p, err
+	tested.confirm(asking, finder)
+	plan := r.plan(tested)
+	roles, err := rbac.Plan(hooks, func(apiVersion, kind string) (kube.Resource, bool, error) {
+		return finder.find(asking, apiVersion, kind)
+	}, plan)
+	notes = append(notes, finder.notes...)
+	if err != nil {
+		return "", notes, err
+	}
+	return rbac.YAML(r.about(hooks, tested), roles, r.names()) + rbac.Configurations(hooks, plan), notes, nil
 }
 
 // about is the comment before the manifests.

@@ -48,7 +48,7 @@ func runTests(ctx context.Context, o Options, hooks []*hook.Hook, paths []string
 			others[path] = true
 		}
 	}
-	report, err := Test(ctx, o, TestOptions{Paths: paths, ownNamespace: ownNamespace, collect: collect})
+	report, err := Test(ctx, o, TestOptions{Paths: paths, Namespace: ownNamespace, collect: collect})
 	if err != nil {
 		return nil, fmt.Errorf("cannot run the cases for --from-tests: %w", err)
 	}

@@ -40,8 +40,6 @@ type TestOptions struct {
 
 	// collect, if set, is called with each case that has run. It may be called concurrently.
 	collect func(hookFile string, h *hook.Hook, result *simulate.Result)
-	// ownNamespace is Namespace for collect.
-	ownNamespace string
 }
 
 // TestReport is what came of all cases.
@@ -263,11 +261,10 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 		}
 	}
 	report.Seconds = time.Since(started).Seconds()
-	if err != nil {
-		report.Failures = []testfile.Failure{{Line: c.Line, Message: err.Error()}}
-		return report, testfile.Outcome{Case: c}
+	var actual *testfile.Actual
+	if err == nil {
+		actual, err = result.Actual()
 	}
-	actual, err := result.Actual()
 	if err != nil {
 		report.Failures = []testfile.Failure{{Line: c.Line, Message: err.Error()}}
 		return report, testfile.Outcome{Case: c}
@@ -327,7 +324,7 @@ func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File
 	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	return simulate.Run(ctx, h, c.Input, simulate.Options{
 		Filters: t.filters, Env: t.env, Timeout: defaultCaseTimeout, Workers: t.opts.Workers, ReadyTimeout: t.opts.ConfigTimeout, Dir: dir,
-		Namespace: cmp.Or(t.test.ownNamespace, t.test.Namespace), Role: t.role,
+		Namespace: t.test.Namespace, Role: t.role,
 	})
 }
 
