@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69670
+	productLines = 69591
 	testLines    = 64777
 )
 
@@ -27,11 +27,11 @@ var packageLines = map[string]int{
 	"internal/console":                   1575,
 	"internal/debug":                     6181,
 	"internal/debug/history":             770,
-	"internal/dev":                       2341,
+	"internal/dev":                       2307,
 	"internal/dev/lint":                  530,
-	"internal/dev/memory":                2390,
-	"internal/dev/rbac":                  636,
-	"internal/dev/simulate":              2051,
+	"internal/dev/memory":                2373,
+	"internal/dev/rbac":                  614,
+	"internal/dev/simulate":              2038,
 	"internal/dev/testfile":              1358,
 	"internal/effect":                    415,
 	"internal/effect/apply":              620,
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1531,
 	"internal/httpserver":                963,
 	"internal/jq":                        1561,
-	"internal/kube":                      1301,
+	"internal/kube":                      1308,
 	"internal/lifecycle":                 1837,
 	"internal/queue":                     1869,
 	"internal/replica":                   1065,
