@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -76,14 +75,4 @@ func (m *monitor) end() []*subscription {
 	clear(m.keys)
 	m.settleWaits()
 	return subs
-}
-
-// wait returns when the initial list is complete.
-func (m *monitor) wait(ctx context.Context) error {
-	select {
-	case <-m.filled:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -64,9 +64,7 @@ func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) e
 		close(m.gate.idle)
 		return errEnded
 	}
-	select {
-	case <-m.gate.settled:
-	case <-ctx.Done():
+	if !kube.Wait(ctx, 0, m.gate.settled) {
 		return ctx.Err()
 	}
 	if err := m.findLeft(ctx, res); err != nil && ctx.Err() == nil {

@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // ErrSetBack reports an API server whose state is older than what this process has received: etcd was restored from a backup. Its
@@ -61,10 +63,7 @@ func (s *stream) compare(ctx context.Context, newest uint64) {
 			s.setBack(fmt.Errorf("%w: a list of %s has version %s, and %d was received before", ErrSetBack, s.scope, list.ResourceVersion, newest))
 			return
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
+		kube.Wait(ctx, time.Second, nil)
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *stream) join(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subs = append(slices.Clone(s.subs), sub)
-	s.check()
+	kube.Wake(s.wake)
 }
 
 // leave removes a consumer and reports whether it was the last.
@@ -78,13 +78,6 @@ func (s *stream) leave(sub *subscription) (empty bool) {
 	defer s.mu.Unlock()
 	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
 	return len(s.subs) == 0
-}
-
-func (s *stream) check() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (s *stream) consumers() []*subscription {
@@ -211,10 +204,7 @@ func (s *stream) serveLate(ctx context.Context) {
 		subs := s.late()
 		if len(subs) == 0 {
 			delay = 0
-			select {
-			case <-s.wake:
-			case <-ctx.Done():
-			}
+			kube.Wait(ctx, 0, s.wake)
 			continue
 		}
 		if s.listFor(ctx, subs) == nil {
@@ -222,10 +212,7 @@ func (s *stream) serveLate(ctx context.Context) {
 			continue
 		}
 		delay = min(max(2*delay, 300*time.Millisecond), 8*time.Second)
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-		}
+		kube.Wait(ctx, delay, nil)
 	}
 }
 
@@ -443,7 +430,7 @@ func (f *feed) Replace(objects []any, text string) error {
 	defer f.mu.Unlock()
 	f.read, f.watching = version(text), true
 	f.newest = max(f.newest, f.read)
-	f.check()
+	kube.Wake(f.wake)
 	if f.scope.resync > 0 {
 		time.AfterFunc(f.scope.resync, f.relist)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; programs, needs and
@@ -135,7 +136,7 @@ func (s *subscription) leave() {
 func (s *subscription) deliver(ctx context.Context, from *stream, d delivery) {
 	if n := s.receive(ctx, from, d); n > 0 {
 		s.dropped(s, n)
-		from.check()
+		kube.Wake(from.wake)
 	}
 }
 

@@ -263,7 +263,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 	}
 	muted := w.place(m, nil)
 	w.follow(m, p)
-	if err := m.wait(ctx); err != nil {
+	if !kube.Wait(ctx, 0, m.filled) {
 		w.end(m)
 		return context.Cause(ctx)
 	}

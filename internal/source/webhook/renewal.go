@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/httpserver"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
@@ -82,7 +83,7 @@ func (r *Renewal) register(ctx context.Context, swapped func(gone []*inPlace), t
 	var registrars sync.WaitGroup
 	defer registrars.Wait()
 	registrars.Go(func() {
-		if r.ready != nil && !reached(ctx, r.ready) {
+		if r.ready != nil && !kube.Wait(ctx, 0, r.ready) {
 			return
 		}
 		var gone []*inPlace
@@ -92,16 +93,6 @@ func (r *Renewal) register(ctx context.Context, swapped func(gone []*inPlace), t
 		swapped(gone)
 	})
 	begin(ctx, &registrars, r.registrars, trouble)
-}
-
-// reached waits for a channel to be closed, and reports whether that happened before the end of ctx.
-func reached(ctx context.Context, c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // keep adds a certificate source to the parts.
