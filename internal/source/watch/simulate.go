@@ -207,45 +207,24 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 
 // Set adds an object, or replaces it. The JSON has its kind, version, name, uid and resource version.
 func (s *Simulation) Set(ctx context.Context, res kube.Resource, raw []byte) error {
-	key, o, err := s.object(res, raw)
-	if err != nil {
-		return err
-	}
-	s.objects[key] = o
-	return s.changed(ctx, key, o, func(b *simulatedBinding, reason string) (bool, error) {
-		if reason == "" {
-			return true, b.change(ctx, raw, false)
-		}
-		if b.monitor.tracks(objectKey(key.namespace, key.name)) {
-			return true, b.change(ctx, raw, true) // it matches no longer, which a watch reports as a deletion
-		}
-		return false, nil
-	})
+	return s.changed(ctx, res, raw, false)
 }
 
 // Remove removes an object; raw is its last state.
 func (s *Simulation) Remove(ctx context.Context, res kube.Resource, raw []byte) error {
-	key, o, err := s.object(res, raw)
-	if err != nil {
-		return err
-	}
-	delete(s.objects, key)
-	return s.changed(ctx, key, o, func(b *simulatedBinding, reason string) (bool, error) {
-		return reason == "", b.change(ctx, raw, true)
-	})
-}
-
-func (s *Simulation) object(res kube.Resource, raw []byte) (simulatedKey, *simulatedObject, error) {
-	o := &simulatedObject{raw: raw}
-	if err := json.Unmarshal(raw, &o.tree); err != nil {
-		return simulatedKey{}, nil, err
-	}
-	return simulatedKey{res.GroupResource(), o.Get("metadata.namespace"), o.Get("metadata.name")}, o, nil
+	return s.changed(ctx, res, raw, true)
 }
 
 // changed delivers a change to the bindings of the object's kind, and to those that select namespaces by label if it is one.
-func (s *Simulation) changed(ctx context.Context, key simulatedKey, o *simulatedObject,
-	deliver func(b *simulatedBinding, reason string) (bool, error)) error {
+func (s *Simulation) changed(ctx context.Context, res kube.Resource, raw []byte, deleted bool) error {
+	o := &simulatedObject{raw: raw}
+	if err := json.Unmarshal(raw, &o.tree); err != nil {
+		return err
+	}
+	key := simulatedKey{res.GroupResource(), o.Get("metadata.namespace"), o.Get("metadata.name")}
+	if s.objects[key] = o; deleted {
+		delete(s.objects, key)
+	}
 	for _, b := range s.order {
 		k := b.monitor.binding
 		if key.GroupResource == (schema.GroupResource{Resource: "namespaces"}) && k.Namespaces.ByLabels && b.resource.Namespaced {
@@ -257,11 +236,13 @@ func (s *Simulation) changed(ctx context.Context, key simulatedKey, o *simulated
 			continue
 		}
 		reason := s.excluded(b, key, o)
-		delivered, err := deliver(b, reason)
-		if err != nil {
-			return err
+		leaves := reason != "" && !deleted && b.monitor.tracks(objectKey(key.namespace, key.name)) // which a watch reports as a deletion
+		if reason == "" || deleted || leaves {
+			if err := b.change(ctx, raw, deleted || leaves); err != nil {
+				return err
+			}
 		}
-		if !delivered {
+		if reason != "" && !leaves {
 			s.opts.Excluded(b.monitor.hook, b.monitor.index, reason)
 		}
 	}
