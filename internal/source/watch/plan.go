@@ -164,12 +164,7 @@ func allowed(ctx context.Context, client rest.Interface, what authorization.Reso
 		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"},
 		Spec:     authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &what},
 	}
-	body, err := json.Marshal(review)
-	if err != nil {
-		return false, err
-	}
-	raw, err := kube.Send(ctx, client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
-		SetHeader("Content-Type", "application/json").Body(body))
+	raw, err := kube.SendJSON(ctx, client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"), review)
 	switch {
 	case refused(err):
 		return false, nil
