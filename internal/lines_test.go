@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69591
+	productLines = 69470
 	testLines    = 64777
 )
 
@@ -62,12 +62,12 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               768,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5801,
-	"internal/source/webhook":            1103,
-	"internal/source/webhook/admission":  1557,
+	"internal/source/watch":              5723,
+	"internal/source/webhook":            1094,
+	"internal/source/webhook/admission":  1525,
 	"internal/source/webhook/cert":       780,
-	"internal/source/webhook/conversion": 984,
-	"internal/source/webhook/keep":       222,
+	"internal/source/webhook/conversion": 957,
+	"internal/source/webhook/keep":       247,
 	"internal/spelling":                  40,
 	"internal/telemetry":                 1334,
 	"internal/telemetry/kubeevent":       487,

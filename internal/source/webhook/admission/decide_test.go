@@ -235,7 +235,7 @@ func TestAnotherCertManager(t *testing.T) {
 		k.started = older.keepers[i].started.Add(time.Second)
 		live := k.written(k.desired(nil, nil))
 		if !older.keepers[i].writtenLater(live) || older.keepers[i].pause(register, live) <= 0 {
-			t.Errorf("%s is overwritten", k.subject())
+			t.Errorf("%s is overwritten", k.Subject())
 		}
 	}
 }

@@ -37,7 +37,7 @@ type configuration = admissionregistration.MutatingWebhookConfiguration
 
 // desired returns the desired object. It keeps the metadata of other clients: the label names the creator.
 func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
-	want := &configuration{ObjectMeta: metav1.ObjectMeta{Name: k.name, Labels: map[string]string{managedByLabel: managedBy}}}
+	want := &configuration{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: map[string]string{managedByLabel: managedBy}}}
 	if live != nil {
 		want = live.DeepCopy()
 	}

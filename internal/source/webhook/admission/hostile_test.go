@@ -95,7 +95,7 @@ func TestTwoVersions(t *testing.T) {
 			}})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { r.keepers[0].object().Run(ctx); close(ended) }()
+			go func() { r.keepers[0].Object.Run(ctx); close(ended) }()
 			return func() { cancel(); <-ended }, log
 		}
 		check := func(when string, webhooks int, report string) {
@@ -148,7 +148,7 @@ func TestHostileWriter(t *testing.T) {
 			k := r.keepers[0]
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { k.object().Run(ctx); close(ended) }()
+			go func() { k.Object.Run(ctx); close(ended) }()
 			begun := time.Now()
 			for _, s := range steps {
 				time.Sleep(s.after)

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -21,14 +20,13 @@ const leaveFor = 5 * time.Minute
 
 // keeper keeps one object. The goroutine that runs it owns its fields.
 type keeper struct {
+	keep.Object
 	opts     *RegistrarOptions
 	kind     kind
-	name     string
 	webhooks []*webhook
 	// started is when this operator started: it identifies the newer of two operators. Version identifies what its hooks want.
 	started time.Time
 	version string
-	log     *slog.Logger
 
 	// last are the webhooks that the object had when it was as desired.
 	last []admissionregistration.MutatingWebhook
@@ -38,31 +36,24 @@ type keeper struct {
 	disputed bool
 }
 
-func newKeeper(o *RegistrarOptions, k kind, all []*webhook, started time.Time) *keeper {
-	keeper := &keeper{opts: o, kind: k, name: o.ConfigurationName + "-hooks", started: started}
-	keeper.log = o.Log.With("kind", k.name, "name", keeper.name)
+func newKeeper(o *RegistrarOptions, kind kind, all []*webhook, started time.Time) *keeper {
+	k := &keeper{opts: o, kind: kind, started: started}
+	var hooks []string
 	for _, w := range all {
-		if w.typ == k.typ {
-			keeper.webhooks = append(keeper.webhooks, w)
+		if w.typ == kind.typ {
+			k.webhooks, hooks = append(k.webhooks, w), append(hooks, w.hook.Name)
 		}
 	}
-	keeper.version = keeper.hash()
-	return keeper
-}
-
-// object is the object to keep.
-func (k *keeper) object() *keep.Object {
 	failed := "Cannot register webhooks. Will retry after delay."
 	if len(k.webhooks) == 0 {
 		failed = "Cannot remove webhooks that no hook has any more: with failure policy Fail they block requests. Will retry after delay."
 	}
-	return k.opts.Keep(keep.Object{
-		One: kube.One{Path: k.path(""), Name: k.name}, Reconcile: k.reconcile, Report: k.report, Explain: k.explain, Failed: failed, Log: k.log,
-	})
+	one := kube.One{Path: []string{"/apis", group, "v1", kind.resource}, Name: o.ConfigurationName + "-hooks"}
+	k.Object = o.Keep(keep.Object{One: one, Kind: kind.name, Reconcile: k.reconcile, Explain: k.explain, Failed: failed,
+		Log: o.Log.With("kind", kind.name, "name", one.Name)}, kind.typ.Kind(), slices.Compact(hooks))
+	k.version = k.hash()
+	return k
 }
-
-// subject names the object.
-func (k *keeper) subject() string { return k.kind.name + " " + k.name }
 
 // look reads the object, and reports the paths that it has.
 func (k *keeper) look(ctx context.Context) (*configuration, error) {
@@ -80,18 +71,8 @@ func (k *keeper) look(ctx context.Context) (*configuration, error) {
 			paths = append(paths, keep.PathOf(w.ClientConfig))
 		}
 	}
-	k.opts.Seen(k.subject(), paths, err != nil && len(paths) > 0)
+	k.opts.Seen(k.Subject(), paths, err != nil && len(paths) > 0)
 	return live, err
-}
-
-func (k *keeper) report(err error) {
-	var hooks []string
-	for _, w := range k.webhooks {
-		if !slices.Contains(hooks, w.hook.Name) {
-			hooks = append(hooks, w.hook.Name)
-		}
-	}
-	k.opts.Report(k.kind.typ.Kind(), hooks, k.subject(), err)
 }
 
 // sharedName asks for the cause of a dispute.
@@ -102,7 +83,7 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	live, err := k.look(ctx)
 	switch {
 	case apierrors.IsForbidden(err) && len(k.webhooks) == 0 && !k.left():
-		k.log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
+		k.Log.Debug("No permission to remove a configuration without bindings, if there is one", "error", k.explain(err).Error())
 		return keep.ErrDone
 	case err != nil:
 		return k.explain(err)
@@ -149,7 +130,7 @@ func (k *keeper) left() bool { left, _ := k.opts.Left.Load(k.kind.typ); return l
 // dispute leaves what another client has written for now. It logs that once.
 func (k *keeper) dispute(live *configuration, again time.Duration) error {
 	if !k.disputed {
-		k.log.Warn("Another client changes the webhook configuration: "+sharedName, "writer", writer(live), "delay", again.String())
+		k.Log.Warn("Another client changes the webhook configuration: "+sharedName, "writer", writer(live), "delay", again.String())
 	}
 	k.disputed = true
 	return &keep.Pending{Again: again, Reason: fmt.Sprintf(
@@ -197,7 +178,7 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 	case register:
 		again := live != nil && len(live.Webhooks) > 0
 		if again && !k.ours(live) {
-			k.log.Warn("The webhook configuration points to another operator and is taken over: " + sharedName)
+			k.Log.Warn("The webhook configuration points to another operator and is taken over: " + sharedName)
 		}
 		if err := k.put(ctx, live, want); err != nil {
 			return err
@@ -206,7 +187,7 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		if again {
 			done = "Webhooks are registered again, the configuration had changed"
 		}
-		k.log.Info(done, "count", len(want.Webhooks))
+		k.Log.Info(done, "count", len(want.Webhooks))
 	case remove:
 		err := k.delete(ctx, live)
 		if apierrors.IsForbidden(err) { // without webhooks it does no harm
@@ -215,14 +196,14 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		if err != nil {
 			return err
 		}
-		k.log.Info("The webhook configuration is removed")
+		k.Log.Info("The webhook configuration is removed")
 	case empty:
 		bare := live.DeepCopy()
 		bare.Webhooks = nil
 		if err := k.put(ctx, live, k.written(bare)); err != nil {
 			return err
 		}
-		k.log.Info("The webhook configuration is emptied")
+		k.Log.Info("The webhook configuration is emptied")
 	}
 	return nil
 }
@@ -240,13 +221,13 @@ func (k *keeper) remove(ctx context.Context) error {
 		case !ends:
 			return nil
 		case k.opts.DryRun:
-			k.log.Info("Dry run: the webhook configuration would be " + done)
+			k.Log.Info("Dry run: the webhook configuration would be " + done)
 			return nil
 		}
 		err = k.write(ctx, do, live, nil)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s %q stays behind: %w", k.kind.name, k.name, k.explain(err))
+		return fmt.Errorf("%s %q stays behind: %w", k.kind.name, k.Name, k.explain(err))
 	}
 	return nil
 }

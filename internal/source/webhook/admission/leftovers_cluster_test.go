@@ -23,7 +23,7 @@ func TestRestoredLeftovers(t *testing.T) {
 	time.Sleep(time.Second)
 	for _, k := range bare.keepers {
 		if live(t, c, k.kind, name) == nil {
-			t.Errorf("%s is removed again", k.subject())
+			t.Errorf("%s is removed again", k.Subject())
 		}
 	}
 	if n := strings.Count(log.String(), "is removed"); n != 2 {

@@ -13,29 +13,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// path is the path of the object, or of its collection.
-func (k *keeper) path(name string) []string {
-	path := []string{"/apis", group, "v1", k.kind.resource}
-	if name != "" {
-		path = append(path, name)
-	}
-	return path
-}
-
-// read returns the object, or nil if there is none. It lists, because that is what the RBAC of existing installations allows.
+// read returns the object, or nil if there is none.
 func (k *keeper) read(ctx context.Context) (*configuration, error) {
-	text, err := kube.Send(ctx, k.opts.Client.Get().AbsPath(k.path("")...).Param("fieldSelector", "metadata.name="+k.name).MaxRetries(0))
-	if err != nil {
+	text, err := k.List(ctx)
+	if err != nil || text == nil {
 		return nil, err
 	}
-	var list struct{ Items []configuration }
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", k.kind.resource, err)
+	live := &configuration{}
+	if err := json.Unmarshal(text, live); err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", k.Subject(), err)
 	}
-	if len(list.Items) == 0 {
-		return nil, nil
-	}
-	live := &list.Items[0]
 	// Items of lists have no type.
 	live.TypeMeta = metav1.TypeMeta{APIVersion: group + "/v1", Kind: k.kind.name}
 	return live, nil
@@ -43,9 +30,9 @@ func (k *keeper) read(ctx context.Context) (*configuration, error) {
 
 // put creates or updates the object, or does that as a dry run.
 func (k *keeper) put(ctx context.Context, live, want *configuration, dryRun ...string) error {
-	request := k.opts.Client.Put().AbsPath(k.path(k.name)...)
+	request := k.Client.Put().AbsPath(k.Path...).Suffix(k.Name)
 	if live == nil {
-		request = k.opts.Client.Post().AbsPath(k.path("")...)
+		request = k.Client.Post().AbsPath(k.Path...)
 	}
 	for _, value := range dryRun {
 		request.Param("dryRun", value)
@@ -59,7 +46,7 @@ func (k *keeper) put(ctx context.Context, live, want *configuration, dryRun ...s
 
 // delete deletes the object, unless it has changed since it was read.
 func (k *keeper) delete(ctx context.Context, live *configuration) error {
-	_, err := kube.SendJSON(ctx, k.opts.Client.Delete().AbsPath(k.path(k.name)...).MaxRetries(0), metav1.DeleteOptions{
+	_, err := kube.SendJSON(ctx, k.Client.Delete().AbsPath(k.Path...).Suffix(k.Name).MaxRetries(0), metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
 	})
@@ -78,15 +65,15 @@ func (k *keeper) explain(err error) error {
 	switch {
 	case errors.As(err, &creation) && apierrors.IsForbidden(err):
 		return fmt.Errorf("there is no %s %q, and no permission to create it: create it without webhooks, as 'shell-operator rbac' prints it, "+
-			"and the chart with webhooks.%s: %w", k.kind.name, k.name, k.kind.value, err)
+			"and the chart with webhooks.%s: %w", k.kind.name, k.Name, k.kind.value, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("no permission for %s: %s: %w", k.kind.resource, k.rule(), err)
 	}
-	return fmt.Errorf("cannot reconcile %s %q: %w", k.kind.name, k.name, err)
+	return fmt.Errorf("cannot reconcile %s %q: %w", k.kind.name, k.Name, err)
 }
 
 // rule is the RBAC rule that a keeper needs for its object.
 func (k *keeper) rule() string {
-	return kube.Grant("", kube.Rule{Group: group, Resource: k.kind.resource, Names: []string{k.name},
+	return kube.Grant("", kube.Rule{Group: group, Resource: k.kind.resource, Names: []string{k.Name},
 		Verbs: []string{"list", "watch", "update"}})
 }

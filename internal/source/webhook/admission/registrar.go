@@ -69,7 +69,7 @@ var ErrReplaced = errors.New("another registrar follows")
 func (r *Registrar) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, k := range r.keepers {
-		all.Go(func() { k.object().Run(ctx) })
+		all.Go(func() { k.Object.Run(ctx) })
 	}
 	all.Wait()
 	if r.opts.URL != "" && !r.opts.Inside && r.opts.Registers() && !errors.Is(context.Cause(ctx), ErrReplaced) {

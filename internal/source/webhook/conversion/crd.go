@@ -2,11 +2,8 @@ package conversion
 
 import (
 	"context"
-	"fmt"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,39 +15,25 @@ const (
 	fieldManager = "shell-operator"
 )
 
-// read returns the CRD, or nil if there is none. It lists, because that is what RBAC of most installations allows; a list of one name needs
-// no permission for others.
+// read returns the CRD, or nil if there is none.
 func (k *keeper) read(ctx context.Context) (definition []byte, err error) {
-	raw, err := kube.Send(ctx, k.opts.Client.Get().AbsPath(crdPath).Param("fieldSelector", "metadata.name="+k.name))
-	if apierrors.IsForbidden(err) {
-		if raw, err = k.get(ctx); apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return raw, err
+	if definition, err = k.List(ctx); !apierrors.IsForbidden(err) {
+		return definition, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Items []jsontext.Value `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list, lenient); err != nil {
-		return nil, fmt.Errorf("cannot decode the list of CRDs: %w", err)
-	}
-	if len(list.Items) == 0 {
+	if definition, err = k.get(ctx); apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return list.Items[0], nil
+	return definition, err
 }
 
 func (k *keeper) get(ctx context.Context) ([]byte, error) {
-	return kube.Send(ctx, k.opts.Client.Get().AbsPath(crdPath, k.name))
+	return kube.Send(ctx, k.Client.Get().AbsPath(crdPath, k.Name))
 }
 
 // write patches the CRD. Where RBAC allows only to get and update, as upstream needs, it updates; where not even that, it returns the error
 // of the patch.
 func (k *keeper) write(ctx context.Context, patch []byte) error {
-	_, err := kube.Send(ctx, k.opts.Client.Patch(types.MergePatchType).AbsPath(crdPath, k.name).
+	_, err := kube.Send(ctx, k.Client.Patch(types.MergePatchType).AbsPath(crdPath, k.Name).
 		Param("fieldManager", fieldManager).Body(patch))
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -62,7 +45,7 @@ func (k *keeper) write(ctx context.Context, patch []byte) error {
 	if whole, failed = jsonpatch.MergePatch(whole, patch); failed != nil {
 		return failed
 	}
-	_, failed = kube.Send(ctx, k.opts.Client.Put().AbsPath(crdPath, k.name).Param("fieldManager", fieldManager).Body(whole))
+	_, failed = kube.Send(ctx, k.Client.Put().AbsPath(crdPath, k.Name).Param("fieldManager", fieldManager).Body(whole))
 	if apierrors.IsForbidden(failed) {
 		return err
 	}

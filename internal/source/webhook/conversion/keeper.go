@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,10 +17,9 @@ import (
 
 // keeper keeps one CRD registered. The goroutine that runs it owns its fields.
 type keeper struct {
+	keep.Object
 	opts  *RegistrarOptions
-	name  string
 	steps []step
-	log   *slog.Logger
 
 	// applied is the last registration that the CRD had, nil if it did not exist since.
 	applied []byte
@@ -30,26 +29,17 @@ type keeper struct {
 	restored time.Time
 }
 
-// object is the CRD to keep.
-func (k *keeper) object() *keep.Object {
-	return k.opts.Keep(keep.Object{
-		One: kube.One{Path: []string{crdPath}, Name: k.name}, Reconcile: k.reconcile, Explain: k.explain, Log: k.log,
-		Failed: "Cannot point the CRD at the conversion hooks. Will retry after delay.", Report: k.report,
-	})
-}
-
-// subject names the CRD.
-func (k *keeper) subject() string { return "CustomResourceDefinition " + k.name }
-
-// report reports whether hooks convert the objects of the CRD.
-func (k *keeper) report(err error) {
+func newKeeper(o *RegistrarOptions, crd string, steps []step) *keeper {
+	k := &keeper{opts: o, steps: steps}
 	var hooks []string
-	for i, s := range k.steps {
-		if i == 0 || s.hook != k.steps[i-1].hook { // they are in the order of hooks
-			hooks = append(hooks, s.hook.Name)
-		}
+	for _, s := range steps {
+		hooks = append(hooks, s.hook.Name)
 	}
-	k.opts.Report(hook.OnConversion, hooks, k.subject(), err)
+	k.Object = o.Keep(keep.Object{
+		One: kube.One{Path: []string{crdPath}, Name: crd}, Kind: "CustomResourceDefinition", Reconcile: k.reconcile, Explain: k.explain,
+		Log: o.Log.With("crd", crd), Failed: "Cannot point the CRD at the conversion hooks. Will retry after delay.",
+	}, hook.OnConversion, slices.Compact(hooks))
+	return k
 }
 
 // look returns the CRD, or nil if there is none, and reports its path.
@@ -58,13 +48,13 @@ func (k *keeper) look(ctx context.Context) (definition []byte, err error) {
 	var paths []string
 	switch {
 	case apierrors.IsForbidden(err):
-		paths = []string{"/" + k.name}
+		paths = []string{"/" + k.Name}
 	case err != nil:
 		return nil, err
 	case definition != nil:
 		paths = []string{pathOf(definition)}
 	}
-	k.opts.Seen(k.subject(), paths, err != nil)
+	k.opts.Seen(k.Subject(), paths, err != nil)
 	return definition, err
 }
 
@@ -78,12 +68,12 @@ func (k *keeper) reconcile(ctx context.Context) error {
 		return nil
 	case found == nil:
 		if !k.absent {
-			k.log.Info("Waiting for the CRD of a conversion hook")
+			k.Log.Info("Waiting for the CRD of a conversion hook")
 		}
 		k.absent, k.applied = true, nil
 		return &keep.Pending{Reason: "it does not exist: its objects are converted as soon as it does"}
 	}
-	patch, err := registration(&k.opts.Target, k.name)
+	patch, err := registration(&k.opts.Target, k.Name)
 	if err != nil {
 		return err
 	}
@@ -103,12 +93,12 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	}
 	switch {
 	case k.applied == nil:
-		k.log.Info("The CRD leads to the conversion hooks now")
+		k.Log.Info("The CRD leads to the conversion hooks now")
 	case differs && restores:
 		k.restored = time.Now()
-		k.log.Warn("Another client changed spec.conversion of the CRD, which is restored")
+		k.Log.Warn("Another client changed spec.conversion of the CRD, which is restored")
 	case differs:
-		k.log.Info("The CRD has the new certificates for the conversion hooks")
+		k.Log.Info("The CRD has the new certificates for the conversion hooks")
 	}
 	k.absent, k.applied = false, patch
 	return nil
@@ -119,7 +109,7 @@ func (k *keeper) explain(err error) error {
 	err = httpserver.WithoutTokens(err)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("no permission for customresourcedefinitions: %s: %w", kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io",
-			Resource: "customresourcedefinitions", Names: []string{k.name}, Verbs: []string{"list", "watch", "patch"}}), err)
+			Resource: "customresourcedefinitions", Names: []string{k.Name}, Verbs: []string{"list", "watch", "patch"}}), err)
 	}
 	return fmt.Errorf("cannot reconcile the CRD: %w", err)
 }

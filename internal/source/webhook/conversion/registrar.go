@@ -27,7 +27,7 @@ func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{}
 	steps := stepsByCRD(o.Hooks)
 	for _, name := range slices.Sorted(maps.Keys(steps)) {
-		r.keepers = append(r.keepers, &keeper{opts: &o, name: name, steps: steps[name], log: o.Log.With("crd", name)})
+		r.keepers = append(r.keepers, newKeeper(&o, name, steps[name]))
 	}
 	return r
 }
@@ -37,7 +37,7 @@ func NewRegistrar(o RegistrarOptions) *Registrar {
 func (r *Registrar) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, k := range r.keepers {
-		all.Go(func() { k.object().Run(ctx) })
+		all.Go(func() { k.Object.Run(ctx) })
 	}
 	all.Wait()
 	return nil

@@ -9,7 +9,9 @@ package keep
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -35,9 +37,11 @@ var retryDelays = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second,
 // RetryDelay is the time before the next attempt after so many failed ones, at least one.
 func RetryDelay(failed int) time.Duration { return retryDelays[min(failed, len(retryDelays))-1] }
 
-// Object is an object of the cluster. All but Changes and Every are required.
+// Object is an object of the cluster. All but Kind, Changes and Every are required.
 type Object struct {
 	kube.One
+	// Kind is the kind of the object, as Subject names it.
+	Kind string
 	// Reconcile reads the object, and writes it if it is not as desired. It returns nil, a *Pending, ErrDone, or why it has failed.
 	Reconcile func(context.Context) error
 	// Report receives what Reconcile has returned, and nil at the end of Run.
@@ -64,6 +68,26 @@ func (p *Pending) Error() string { return p.Reason }
 
 // ErrDone ends Run.
 var ErrDone = errors.New("the object need not be kept any more")
+
+// Subject names the object.
+func (o *Object) Subject() string { return o.Kind + " " + o.Name }
+
+// List returns the object, or nil if there is none. It lists, because that is what the RBAC of most installations allows; a list of one name
+// needs no permission for others.
+func (o *Object) List(ctx context.Context) ([]byte, error) {
+	text, err := kube.Send(ctx, o.Client.Get().AbsPath(o.Path...).Param("fieldSelector", "metadata.name="+o.Name).MaxRetries(0))
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Items []json.RawMessage }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("cannot read a list of %s: %w", o.Kind, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return list.Items[0], nil
+}
 
 // Run keeps the object until ctx ends.
 func (o *Object) Run(ctx context.Context) {

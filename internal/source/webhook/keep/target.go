@@ -77,8 +77,9 @@ func PathOf(c admissionregistration.WebhookClientConfig) string {
 	return ""
 }
 
-// Keep completes an object that leads to the target.
-func (t *Target) Keep(o Object) *Object {
+// Keep completes an object that leads to the target, for bindings of a kind of these hooks.
+func (t *Target) Keep(o Object, kind hook.Kind, hooks []string) Object {
 	o.Client, o.Changes = t.Client, append(t.Changes[:len(t.Changes):len(t.Changes)], t.begins)
-	return &o
+	o.Report = func(err error) { t.Report(kind, hooks, o.Subject(), err) }
+	return o
 }
