@@ -24,7 +24,7 @@ func TestDefaultRolesOpenNothing(t *testing.T) {
 	token := func(args ...string) string {
 		return "Bearer " + strings.TrimSpace(c.Kubectl(t, append([]string{"-n", namespace, "create", "token", "default"}, args...)...))
 	}
-	// status is that of a request: 200 if the hook would run.
+	// status returns the status of a request: 200 if the hook would run.
 	status := func(authorization, path string) int {
 		a := NewAccess(client, slog.New(slog.DiscardHandler)) // without a cache
 		user, err := a.identify(t.Context(), authorization)

@@ -24,7 +24,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// authority is a fake of the API server: the token "jane" is that of the user jane, in the group ops, and so on.
+// authority is a fake of the API server: the user jane, in the group janes, has the token "jane", and so on.
 // Permissions are in rights, as "user verb path".
 type authority struct {
 	mu sync.Mutex

@@ -42,7 +42,7 @@ func (b *bindingSet) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return event.NoObjects{}
 }
 
-// Whole returns all objects of a binding that requests need: those of other shards, too.
+// Whole returns all objects of a binding that requests need, with the objects of other shards.
 func (b *bindingSet) Whole(h *hook.Hook, index int) event.Snapshot {
 	if m := b.monitor(h, index); m != nil {
 		return m.whole()

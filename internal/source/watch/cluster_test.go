@@ -26,7 +26,7 @@ type observer struct {
 	t      *testing.T
 	ctx    context.Context
 	events chan event.Event
-	// lines are those of the log.
+	// lines are the records of the log.
 	lines chan string
 
 	enabling sync.WaitGroup

@@ -41,8 +41,8 @@ type division struct {
 	rests bool
 	// own are the objects that belong to the shard, stream those that the binding has.
 	own, stream part
-	// Of the objects that the binding has, runs of the hook have those of snapshot in their snapshots, and get those of events in events and
-	// in the Synchronization.
+	// snapshot are the objects in the snapshots of runs of the hook, events the objects in its events and its Synchronization. The binding
+	// may have others, for requests.
 	snapshot, events part
 }
 

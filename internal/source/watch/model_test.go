@@ -162,7 +162,7 @@ func (m *model) step(t *rapid.T) (command string, want []string) {
 	return kind + " " + b.name, want
 }
 
-// order is that of namespace and name.
+// order sorts by namespace and name.
 func order(objects map[string]modelObject) []string {
 	return slices.SortedFunc(maps.Keys(objects), func(a, b string) int {
 		split := func(key string) []string {

@@ -748,7 +748,7 @@ func (s *snapshot) Len() int {
 
 func (s *snapshot) Own() event.Snapshot {
 	own := *s
-	if s.events != everything { // whose objects are a part of those of the snapshot
+	if s.events != everything { // a part of the snapshot
 		own.part = s.events
 	}
 	return &own

@@ -294,7 +294,7 @@ func TestOptionalKindAndPauses(t *testing.T) {
 	})
 }
 
-// A standby follows the kind without events, and reports it like the leader; its Synchronization is that of the time when it leads.
+// A standby follows the kind without events, and reports it like the leader; its Synchronization has the objects of the time when it leads.
 func TestOptionalKindOfAStandby(t *testing.T) {
 	for _, leads := range []served{installed, missing} {
 		playOptional(t, func(o *optionalStage) {

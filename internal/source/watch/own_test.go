@@ -63,8 +63,8 @@ func (o *owned) set(version string) {
 }
 
 // Two clients change one object, with and without effect, while the watch is late, and skips versions. Each change of the other client is
-// in an event: that of its version, or of the next one that the watch delivers. Those of the hook are in none if the watch skips nothing,
-// and the generation that it has seen is that of the last event. (Each version has a generation of the same number.)
+// in an event: of its version, or of the next one that the watch delivers. No change of the hook is in an event if the watch skips nothing,
+// and the hook has seen the generation of the last event. (Each version has a generation of the same number.)
 func TestTwoWriters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		live, delivered := 1, map[int]bool{1: true} // versions

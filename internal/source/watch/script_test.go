@@ -94,7 +94,7 @@ type stage struct {
 	stops    map[string]context.CancelFunc
 	version  int
 	happened []string
-	// order is that of the bindings.
+	// order has the bindings as they were declared.
 	order []*staged
 }
 

@@ -54,7 +54,7 @@ type revision struct {
 	deleted bool
 }
 
-// uidText is that of no other object, also after versions were used twice.
+// uidText is a uid that no other object has, also after versions were used twice.
 func (r revision) uidText() string {
 	if r.made == 0 {
 		return strconv.Itoa(r.uid)
@@ -135,7 +135,7 @@ func (s *server) json(version int) string {
 		namespace, r.uidText(), s.text(version))
 }
 
-// key returns the namespace and name of an object: that of a/b is a.
+// key returns the namespace and name of an object: a and b for a/b.
 func (r revision) key() (namespace, name string) {
 	if namespace, name, ok := strings.Cut(r.name, "/"); ok {
 		return namespace, name

@@ -45,7 +45,7 @@ func (e *eye) answered(_ *subscription, verb string, err error) {
 	}
 }
 
-// silentMonitor is that of a binding whose events nothing receives.
+// silentMonitor returns the monitor of a binding whose events nothing receives.
 func silentMonitor(k hook.Kubernetes) *monitor {
 	return newMonitor(&hook.Hook{Kubernetes: []hook.Kubernetes{k}}, 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 }

@@ -57,7 +57,7 @@ type subscription struct {
 	gone atomic.Bool
 	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
 	ended bool
-	// slowUntil is the Unix time in nanoseconds until which the filter does not run beside those of other consumers.
+	// slowUntil is the Unix time in nanoseconds until which the filter does not run beside the filters of other consumers.
 	slowUntil atomic.Int64
 
 	mu sync.Mutex
@@ -68,8 +68,8 @@ type subscription struct {
 	queue         []delivery
 	// bytes is the size of the changes in the queue.
 	bytes int
-	// floor is the version of the list that was delivered, which contains all changes up to there, until the watch has passed it. It is
-	// that of the last change when changes were dropped. An older list is not delivered.
+	// floor is the version of the list that was delivered, which contains all changes up to there, until the watch has passed it. When
+	// changes were dropped, it is the version of the last one. An older list is not delivered.
 	floor uint64
 
 	// applied is the version up to which the consumer has processed everything, written are changes by the hook after that, by key. The

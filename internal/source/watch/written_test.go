@@ -339,7 +339,7 @@ func TestAnswerOfTheLastFinalizer(t *testing.T) {
 	}
 }
 
-// The fields of metadata alone are those of the manifest that was sent.
+// The fields that an answer with nothing but metadata lacks come from the manifest that was sent.
 func TestAnswerOfMetadata(t *testing.T) {
 	o := readAnswer(effect.Answered{Kind: "Secret", Sent: []byte(`{"metadata":{"name":"a"},"type":"x"}`),
 		Text: []byte(`{"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n","resourceVersion":"3"}}`)})

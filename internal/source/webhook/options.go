@@ -32,7 +32,7 @@ type WebhookOptions struct {
 	NoRegistration bool
 	// ClientNames are the accepted names of client certificates; empty accepts every certificate of the client CA.
 	ClientNames []string
-	// BodyBudget is how many bytes the bodies of all reviews may have together, and a quarter of it those of HTTP hooks; 0 means the default.
+	// BodyBudget limits the bytes of all bodies of reviews together, and a quarter of it the bodies for HTTP hooks; 0 means the default.
 	BodyBudget int
 	// Parallel limits the reviews in flight; 0 means the default.
 	Parallel int

@@ -55,7 +55,7 @@ type Options struct {
 	DryRun bool
 	Log    *slog.Logger
 
-	// intake bounds the requests of the API server, httpIntake those of HTTP clients: they decide how fast they send.
+	// intake bounds the requests of the API server, httpIntake the requests of HTTP clients, which decide how fast they send.
 	intake, httpIntake *httpserver.Intake
 }
 

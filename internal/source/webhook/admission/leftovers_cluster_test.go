@@ -8,8 +8,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// An operator without webhooks removes those of another one that shares its Service and its configuration name once, and not again at once
-// whenever they return.
+// An operator without webhooks removes the webhooks of another one that shares its Service and its configuration name once, and not again
+// immediately when they return.
 func TestRestoredLeftovers(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)

@@ -86,7 +86,7 @@ func TestHooksThatWait(t *testing.T) {
 }
 
 // Replicas, in any order of their steps, register what is ready with one of them, and come to rest: a leader and a standby, or owners of
-// shards, of which only that of shard 0 has run what a hook without shardBy does at the start.
+// shards, of which only the owner of shard 0 has run a hook without shardBy at the start.
 func TestReplicasThatWait(t *testing.T) {
 	now := time.Now().UTC()
 	names := []string{"a.sh", "b.sh", "c.sh"}

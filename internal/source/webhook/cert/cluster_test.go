@@ -191,7 +191,7 @@ func TestFewPermissions(t *testing.T) {
 	}
 }
 
-// Without any permission the certificates are those of the process, and one warning names the missing permission.
+// Without any permission each process creates certificates of its own, and one warning names the missing permission.
 func TestNoPermission(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
