@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -41,110 +42,77 @@ func (s *settings) check() error {
 	s.validating.FilesGiven = s.validating.Cert != "/validating-certs/tls.crt"
 	s.conversion.FilesGiven = s.conversion.Cert != "/conversion-certs/tls.crt"
 	var errs []error
-	wrong := func(flag, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("configuration error: %s "+format, append([]any{s.named(flag)}, args...)...))
-	}
-	if s.HooksDir == "" {
-		wrong("hooks-dir", "is empty: name the directory of the hooks")
-	}
-	if !slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)) {
-		wrong("log-type", "%q: use text, json or color", s.logType)
-	}
-	if level := strings.ToLower(s.logLevel); level != "warning" && !slices.Contains(telemetry.LevelNames(), level) {
-		wrong("log-level", "%q: use one of %s", s.logLevel, strings.Join(telemetry.LevelNames(), ", "))
-	}
-	for _, port := range [][2]string{
-		{"listen-port", s.listenPort}, {"validating-webhook-listen-port", s.validating.port},
-		{"conversion-webhook-listen-port", s.conversion.port},
-		{"http-listen-port", s.httpPort},
-	} {
-		if n, err := strconv.Atoi(port[1]); err != nil || n < 0 || n > 65535 {
-			wrong(port[0], "%q: use a number from 0 to 65535", port[1])
+	must := func(hold bool, flag, format string, args ...any) {
+		if !hold {
+			errs = append(errs, fmt.Errorf("configuration error: %s "+format, append([]any{s.named(flag)}, args...)...))
 		}
 	}
-	for _, base := range [][2]string{
-		{"validating-webhook-url", s.validating.URL}, {"conversion-webhook-url", s.conversion.URL},
-	} {
-		if u, err := url.Parse(base[1]); base[1] != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
-			u.Fragment != "" || u.User != nil) {
-			wrong(base[0], "%q: it looks like https://host:port or https://host:port/path", base[1])
-		}
+	oneOf := func(flag, value, use string, words ...string) {
+		must(slices.Contains(words, value), flag, "%q: use %s", value, use)
 	}
-	if c := s.Webhooks.CertManager; c != "" && !certificateName.MatchString(c) {
-		wrong("webhook-cert-manager", "%q: write a Certificate as namespace/name", c)
+	port := func(flag, value string) {
+		n, err := strconv.Atoi(value)
+		must(err == nil && n >= 0 && n <= 65535, flag, "%q: use a number from 0 to 65535", value)
 	}
-	if i := s.Installation.Name; i != "" && (len(i) > 100 || !instanceName.MatchString(i)) {
-		wrong("instance", "%q: use letters, digits, dots, dashes and underscores, at most 100", i)
+	base := func(flag, value string) {
+		u, err := url.Parse(value)
+		must(value == "" || err == nil && u.Scheme == "https" && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil,
+			flag, "%q: it looks like https://host:port or https://host:port/path", value)
 	}
+	above := func(flag string, value int) { must(value > 0, flag, "%d: it must be above 0", value) }
+	lasts := func(flag string, value time.Duration) { must(value > 0, flag, "%s: it must be above 0", value) }
+	limit := func(flag string, value int) {
+		must(value >= 0, flag, "cannot be negative; 0 means no limit, or the default")
+	}
+
+	must(s.HooksDir != "", "hooks-dir", "is empty: name the directory of the hooks")
+	must(slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)), "log-type", "%q: use text, json or color", s.logType)
+	levels, level := telemetry.LevelNames(), strings.ToLower(s.logLevel)
+	must(level == "warning" || slices.Contains(levels, level), "log-level", "%q: use one of %s", s.logLevel, strings.Join(levels, ", "))
+	port("listen-port", s.listenPort)
+	port("validating-webhook-listen-port", s.validating.port)
+	port("conversion-webhook-listen-port", s.conversion.port)
+	port("http-listen-port", s.httpPort)
+	base("validating-webhook-url", s.validating.URL)
+	base("conversion-webhook-url", s.conversion.URL)
+	manager, instance := s.Webhooks.CertManager, s.Installation.Name
+	must(manager == "" || certificateName.MatchString(manager), "webhook-cert-manager", "%q: write a Certificate as namespace/name", manager)
+	must(instance == "" || len(instance) <= 100 && instanceName.MatchString(instance),
+		"instance", "%q: use letters, digits, dots, dashes and underscores, at most 100", instance)
 	for _, name := range s.Webhooks.ExcludeNamespaces {
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong("webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
-		}
+		must(len(validation.IsDNS1123Label(name)) == 0, "webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
 	}
-	if (s.HTTP.Cert == "") != (s.HTTP.Key == "") {
-		wrong("http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
-	}
-	for _, c := range []struct {
-		flag, value, use string
-		words            []string
-	}{
-		{"v0-existing-objects", s.v0Existing, "add or skip", []string{"add", "skip"}},
-		{"kubectl", s.Kubectl, "auto or process", []string{kubectl.Auto, kubectl.Process}},
-		{"hook-home", s.hookHome, "one of " + strings.Join(homes, ", "), homes},
-		{"record", string(s.Record), "one of " + strings.Join(recordModes, ", "), recordModes},
-		{"validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail or Ignore", []string{"Fail", "Ignore"}},
-	} {
-		if !slices.Contains(c.words, c.value) {
-			wrong(c.flag, "%q: use %s", c.value, c.use)
-		}
-	}
-	if l := s.Election.Lease; len(l) > maxLease || len(validation.IsDNS1123Subdomain(l)) > 0 {
-		wrong("leader-election-lease", "%q: use at most %d lower-case letters, digits, dashes and dots, with a letter or a digit at both ends", l,
-			maxLease)
-	}
-	switch n := s.Election.Shards; {
-	case n < 1 || n > shard.Max:
-		wrong("shards", "%d: use a number from 1 to %d", n, shard.Max)
-	case n > 1 && s.Election.Enabled:
-		wrong("shards", "excludes %s: set one of them", s.named("leader-election"))
-	}
-	for _, n := range []struct {
-		flag  string
-		value any
-		above bool
-	}{
-		{"body-budget", s.Webhooks.BodyBudget, s.Webhooks.BodyBudget > 0}, {"config-timeout", s.ConfigTimeout, s.ConfigTimeout > 0},
-		{"shutdown-timeout", s.ShutdownTimeout, s.ShutdownTimeout > 0},
-		{"max-parked", s.MaxParked, s.MaxParked > 0}, {"http-parallel", s.HTTP.Parallel, s.HTTP.Parallel > 0},
-		{"http-body-limit", s.HTTP.BodyLimit, s.HTTP.BodyLimit > 0},
-	} {
-		if !n.above {
-			wrong(n.flag, "%v: it must be above 0", n.value)
-		}
-	}
-	if s.RetryMin <= 0 || s.RetryMax < s.RetryMin {
-		wrong("retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second", s.RetryMin,
-			s.named("retry-max-delay"), s.RetryMax)
-	}
-	for _, n := range []struct {
-		flag     string
-		negative bool
-	}{
-		{"hook-timeout", s.HookTimeout < 0}, {"max-runs", s.MaxRuns < 0}, {"spool-limit", s.SpoolLimit < 0},
-		{"object-patcher-kube-client-timeout", s.Patches.Timeout < 0},
-		{"webhook-parallel", s.Webhooks.Parallel < 0},
-	} {
-		if n.negative {
-			wrong(n.flag, "cannot be negative; 0 means no limit, or the default")
-		}
-	}
-	if strings.ContainsFunc(s.Tracing.Token, func(r rune) bool { return r < ' ' || r > '~' }) {
-		wrong("tracing-otlp-auth-token", "must have visible ASCII characters only: does it end with a line end?")
-	}
+	must((s.HTTP.Cert == "") == (s.HTTP.Key == ""), "http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
+	oneOf("v0-existing-objects", s.v0Existing, "add or skip", "add", "skip")
+	oneOf("kubectl", s.Kubectl, "auto or process", kubectl.Auto, kubectl.Process)
+	oneOf("hook-home", s.hookHome, "one of "+strings.Join(homes, ", "), homes...)
+	oneOf("record", string(s.Record), "one of "+strings.Join(recordModes, ", "), recordModes...)
+	oneOf("validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail or Ignore", "Fail", "Ignore")
+	must(len(s.Election.Lease) <= maxLease && len(validation.IsDNS1123Subdomain(s.Election.Lease)) == 0, "leader-election-lease",
+		"%q: use at most %d lower-case letters, digits, dashes and dots, with a letter or a digit at both ends", s.Election.Lease, maxLease)
+	n := s.Election.Shards
+	must(n >= 1 && n <= shard.Max, "shards", "%d: use a number from 1 to %d", n, shard.Max)
+	must(n <= 1 || n > shard.Max || !s.Election.Enabled, "shards", "excludes %s: set one of them", s.named("leader-election"))
+	above("body-budget", s.Webhooks.BodyBudget)
+	lasts("config-timeout", s.ConfigTimeout)
+	lasts("shutdown-timeout", s.ShutdownTimeout)
+	above("max-parked", s.MaxParked)
+	above("http-parallel", s.HTTP.Parallel)
+	above("http-body-limit", s.HTTP.BodyLimit)
+	must(s.RetryMin > 0 && s.RetryMax >= s.RetryMin, "retry-min-delay", "%s and %s %s: the first must be above 0 and not above the second",
+		s.RetryMin, s.named("retry-max-delay"), s.RetryMax)
+	limit("hook-timeout", int(s.HookTimeout))
+	limit("max-runs", s.MaxRuns)
+	limit("spool-limit", s.SpoolLimit)
+	limit("object-patcher-kube-client-timeout", int(s.Patches.Timeout))
+	limit("webhook-parallel", s.Webhooks.Parallel)
+	hidden := func(r rune) bool { return r < ' ' || r > '~' }
+	must(!strings.ContainsFunc(s.Tracing.Token, hidden), "tracing-otlp-auth-token",
+		"must have visible ASCII characters only: does it end with a line end?")
 	for _, pattern := range s.HookEnv {
-		if _, err := path.Match(strings.TrimPrefix(pattern, "!"), ""); err != nil || pattern == "" || pattern == "!" {
-			wrong("hook-env", "%q is neither a name nor a glob: write for instance PATH, APP_* or !*_TOKEN", pattern)
-		}
+		_, err := path.Match(strings.TrimPrefix(pattern, "!"), "")
+		must(err == nil && pattern != "" && pattern != "!", "hook-env",
+			"%q is neither a name nor a glob: write for instance PATH, APP_* or !*_TOKEN", pattern)
 	}
 	return errors.Join(errs...)
 }
