@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"strconv"
 
 	"github.com/spf13/cobra"
-
-	"github.com/shell-operator/shell-operator/internal/debug"
 )
 
 func newTailCommand(a *asking) *cobra.Command {
@@ -26,11 +26,11 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal()
 			defer stop()
-			path, whom := "/tail", "all hooks"
+			query, whom := url.Values{"last": {strconv.Itoa(last)}}, "all hooks"
 			if len(args) == 1 {
-				path, whom = "/hook/"+debug.Name(args[0])+"/tail", args[0]
+				query["hook"], whom = args, args[0]
 			}
-			body, err := a.client().Get(ctx, path+"."+a.output+queryOf(fmt.Sprintf("last=%d", last)))
+			body, err := a.client().Get(ctx, "/tail."+a.output+queryOf(query.Encode()))
 			if err == nil {
 				defer body.Close()
 				fmt.Fprintf(cmd.ErrOrStderr(), "following %s, until Ctrl-C\n", whom)

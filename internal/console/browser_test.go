@@ -48,7 +48,7 @@ func TestLatePageInABrowser(t *testing.T) {
 func TestRunEndsInABrowser(t *testing.T) {
 	b, f, _ := started(t)
 	everywhere(f, "4")
-	f.set("/hook/a.sh/runs.json", []any{})
+	f.set("/run/list.json?hook=a.sh", []any{})
 	f.set("/run/1-1.json", map[string]any{"id": "1-1", "hook": "a.sh", "status": "running", "output": "first line\n"})
 	f.mu.Lock()
 	f.next = map[string]any{"/run/1-1.json": map[string]any{"id": "1-1", "hook": "a.sh", "status": "succeeded", "exit": "exit status 0"}}

@@ -41,7 +41,7 @@ func (c *Console) hook(r *http.Request) (page, error) {
 		return t.Kind == debug.IsPaused && slices.Contains(t.Hooks, d.Name)
 	})
 	var err error
-	if d.RunsProblem, err = c.part(r, "/hook/"+segments(d.Name)+"/runs.json", &runs); err != nil {
+	if d.RunsProblem, err = c.part(r, "/run/list.json"+queryOf("hook", d.Name), &runs); err != nil {
 		return p, err
 	}
 	if d.SentProblem, err = c.part(r, "/operation/list.json", &sent); err != nil {

@@ -90,10 +90,7 @@ func (c *Console) streamLive(w http.ResponseWriter, r *http.Request) {
 	s.seen, _ = time.Parse(time.RFC3339Nano, r.Header.Get("Last-Event-ID"))
 	q := r.URL.Query()
 	d := liveData{Hook: q.Get("hook"), Outcome: q.Get("outcome"), Text: q.Get("text")}
-	path := "/tail.json?last=50"
-	if d.Hook != "" {
-		path = "/hook/" + segments(d.Hook) + path
-	}
+	path := "/tail.json" + queryOf("last", "50", "hook", d.Hook)
 	for wait := time.Second; ; {
 		body, err := c.link.stream(r.Context(), path)
 		if s.send(c.lostText(err)) != nil {

@@ -52,7 +52,7 @@ func everywhere(f *fake, text string) {
 	escaped := segments(text)
 	f.set("/hook/"+escaped+"/why.json", map[string]any{"hook": text, "verdict": "blocked", "lastRun": text,
 		"reasons": []any{map[string]any{"kind": "queue", "blocks": true, "text": text, "hint": text}}})
-	f.set("/hook/"+escaped+"/runs.json", []any{run})
+	f.set("/run/list.json"+queryOf("hook", text), []any{run})
 	f.set("/run/list.json?all=true", []any{run})
 	f.set("/operation/list.json", map[string]any{"operations": []any{map[string]any{"hook": text, "operation": "MergePatch", "namespace": text,
 		"group": text, "resource": text, "verbs": []string{"patch"}, "first": at}}})
@@ -300,9 +300,9 @@ func TestMissingRoutes(t *testing.T) {
 	b, f, _ := started(t)
 	everywhere(f, "blue")
 	f.set("/queue/blue/lanes.json", nil)
-	f.set("/hook/blue/runs.json", nil)
+	f.set("/run/list.json?hook=blue", nil)
 	has(t, b.get("/queues/blue"), "there is no /queue/blue/lanes", "Pause…")
-	has(t, b.get("/hooks/blue"), "there is no /hook/blue/runs", "Bindings")
+	has(t, b.get("/hooks/blue"), "there is no /run/list", "Bindings")
 	// Without phases, they are made of the times of the run.
 	f.set("/run/7.json", map[string]any{"id": "7", "hook": "blue", "queue": "main", "waited": 1, "took": 2, "status": "succeeded"})
 	has(t, b.get("/runs/7"), "waiting</th>", "process</th>", "no previous run is known")
@@ -459,7 +459,7 @@ func TestRunInProgress(t *testing.T) {
 	b, f, _ := started(t)
 	run := map[string]any{"id": "2-1", "hook": "a.sh", "status": "running", "output": "first line\n"}
 	f.set("/run/2-1.json", run)
-	f.set("/hook/a.sh/runs.json?all=true", []any{run, map[string]any{"id": "1-1"}})
+	f.set("/run/list.json?all=true&hook=a.sh", []any{run, map[string]any{"id": "1-1"}})
 	const polled = `hx-trigger="every 2s"`
 	has(t, b.get("/runs/2-1"), polled, "first line", "previous 1-1")
 	f.set("/run/2-1.json", &refusal{text: "hooks are still being loaded"})

@@ -39,7 +39,7 @@ func (c *Console) run(r *http.Request) (page, error) {
 	}
 	p.Title = "Run " + plain(d.ID) + " of " + plain(d.Hook)
 	var runs []history.Run
-	if _, err := c.part(r, "/hook/"+segments(d.Hook)+"/runs.json?all=true", &runs); err != nil {
+	if _, err := c.part(r, "/run/list.json"+queryOf("hook", d.Hook, "all", "true"), &runs); err != nil {
 		return p, err
 	}
 	if i := slices.IndexFunc(runs, func(other history.Run) bool { return other.ID == d.ID }); i >= 0 {

@@ -72,9 +72,9 @@ func onHook[A any](hooks *Hooks, about func(request, *hook.Hook) (A, error)) fun
 	}
 }
 
-// optional is the name of the hook that a request names; empty if the route names none.
-func (hs *Hooks) optional(r request) (string, error) {
-	if r.name == "" {
+// inQuery is the name of the hook in the query of a request; empty if there is none.
+func (hs *Hooks) inQuery(r request) (string, error) {
+	if r.name = r.URL.Query().Get("hook"); r.name == "" {
 		return "", nil
 	}
 	h, err := hs.find(r)

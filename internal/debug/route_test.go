@@ -134,7 +134,7 @@ func TestWhileHooksAreLoaded(t *testing.T) {
 
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{"/", "/hook/a/b.sh/snapshots.json", "/hook//why", "/run/1-1", "/hook/%2F%/why", "/hook/list.yaml.json", "//",
-		"/hook/%zz/runs"} {
+		"/hook/%zz/why"} {
 		f.Add(path)
 	}
 	o := operate(theOperator())

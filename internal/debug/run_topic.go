@@ -30,7 +30,6 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 	return Topic{
 		Name: "runs history", About: "Show the last runs: cause, time, duration, outcome",
 		Routes: []Route{
-			{Method: "GET", Path: "/hook/*/runs", About: "the last runs of a hook, as below", show: t.list},
 			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, " +
 				"`all=true` also the last failed and the last successful one of each object", show: t.list, Command: &Command{
 				Use: "runs [HOOK]", Short: "List the last runs: cause, time, duration, outcome", Args: [][]string{{}, {"hook"}},
@@ -67,19 +66,15 @@ recordings together are bounded: the oldest are removed. Nothing is recorded wit
 					Example: "  shell-operator hook record pods.sh --for 10m",
 					Flags:   []Flag{{Name: "for", Field: "for", Default: "10m", Usage: "how long"}},
 				}},
-			{Method: "GET", Path: "/hook/*/tail", About: "runs of the hook as they happen, as below", stream: t.tail},
-			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects; `?last=50` begins " +
-				"with the ends of the last runs", stream: t.tail},
+			{Method: "GET", Path: "/tail", About: "runs of all hooks as they happen, until the client disconnects: `?hook=` of one; " +
+				"`last=50` begins with the ends of the last runs", stream: t.tail},
 		},
 	}
 }
 
 func (t *runTopic) list(r request) (answer, error) {
 	query := r.URL.Query()
-	if r.name == "" {
-		r.name = query.Get("hook")
-	}
-	name, err := t.hooks.optional(r)
+	name, err := t.hooks.inQuery(r)
 	if err != nil {
 		return answer{}, err
 	}

@@ -319,7 +319,7 @@ func TestTail(t *testing.T) {
 	all, _ := follow("/tail")
 	asJSON, _ := follow("/tail.json")
 	asYAML, _ := follow("/tail.yaml")
-	one, hangUp := follow("/hook/big.py/tail")
+	one, hangUp := follow("/tail?hook=big.py")
 	record(o.history, "1", "tidy.sh", history.Succeeded, "swept")
 	record(o.history, "2", "big.py", history.Failed, "boom")
 	expect := func(s *bufio.Scanner, parts ...string) {
@@ -343,7 +343,7 @@ func TestTail(t *testing.T) {
 	if all.Scan() {
 		t.Errorf("after the end: %q", all.Text())
 	}
-	if _, err := client.Get(t.Context(), "/hook/nope/tail"); err == nil {
+	if _, err := client.Get(t.Context(), "/tail?hook=nope"); err == nil {
 		t.Error("a tail without a hook")
 	}
 }

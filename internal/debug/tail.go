@@ -14,7 +14,7 @@ import (
 
 // tail streams entries until the client disconnects or the server ends.
 func (t *runTopic) tail(w http.ResponseWriter, r request) error {
-	name, err := t.hooks.optional(r)
+	name, err := t.hooks.inQuery(r)
 	if err != nil {
 		return err
 	}
