@@ -65,7 +65,6 @@ func (h *History) Follow(hook string, last int) *Follower {
 		f.put(e)
 	}
 	h.followers[f] = true
-	h.following.Add(1)
 	return f
 }
 
@@ -73,10 +72,7 @@ func (h *History) Follow(hook string, last int) *Follower {
 func (f *Follower) Close() {
 	f.history.mu.Lock()
 	defer f.history.mu.Unlock()
-	if f.history.followers[f] {
-		delete(f.history.followers, f)
-		f.history.following.Add(-1)
-	}
+	delete(f.history.followers, f)
 }
 
 // More is ready when Take has something to return.
@@ -104,11 +100,11 @@ func (h *History) publish(e Entry) {
 }
 
 func (h *History) line(r *Record, line []byte) {
-	if h.following.Load() == 0 {
-		return // without a follower, a line costs nothing
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.followers) == 0 {
+		return // without a copy of the line
+	}
 	h.publish(Entry{Time: time.Now(), Hook: r.run.Hook, Run: r.run.ID, Kind: Printed, Text: string(line[:min(len(line), maxLine)])})
 }
 

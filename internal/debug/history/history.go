@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/run"
@@ -36,8 +35,6 @@ type History struct {
 	// perHook is how many ended runs of a hook are kept, bytes is the size of all ended runs together, output how much of a run's
 	// output is kept.
 	perHook, bytes, output int
-	// following is the number of followers.
-	following atomic.Int32
 
 	mu sync.Mutex
 	// hooks are the runs by hook, oldest first, including running ones.
