@@ -136,7 +136,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 	defer op.store.Close()
 	defer func() { err = errors.Join(err, op.recorder.Close()) }()
 	// The pages are there before the hooks, which may take long, and until everything else has ended.
-	defer op.insight.close()
+	defer op.insight.logLevel.Close()
 	var endDebug func()
 	err = o.Watchdog.Step("opening the debug socket", func() (err error) { endDebug, err = op.insight.serve(o); return err })
 	if err != nil {

@@ -81,9 +81,6 @@ func (i *insight) built() {
 	i.ready.Store(true)
 }
 
-// close ends what has been set for a while.
-func (i *insight) close() { i.logLevel.Close() }
-
 // serve serves the debug API until the returned function is called.
 func (i *insight) serve(o Options) (end func(), err error) {
 	server, err := debug.Listen(debug.ServerOptions{

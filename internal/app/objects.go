@@ -10,19 +10,18 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // objects is what the stages know of one object.
-type objects struct{ op *operator }
-
-// IsKind reports whether a binding is for a kind.
-func (o objects) IsKind(h *hook.Hook, index int, kind string) bool {
-	return o.op.watcher.IsKind(h, index, kind)
+type objects struct {
+	*watch.Watcher
+	op *operator
 }
 
 // Sight is what a binding knows of an object, and what waits for it there.
 func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Sight {
-	is := o.op.watcher.Sight(h, index, namespace, name)
+	is := o.Watcher.Sight(h, index, namespace, name)
 	ev := event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Modified, Key: is.Key,
 		Object: event.Object{Namespace: namespace, Name: name}}
 	s := debug.Sight{JSON: is.JSON, Elsewhere: o.op.shards.elsewhereOf(is.Shard)}

@@ -57,7 +57,7 @@ func (i *insight) topics() []debug.Topic {
 		debug.ReloadTopic(op.health.Rejected, i.names),
 		debug.HooksTopic(i.hooks, i, op.life),
 		debug.RunsTopic(i.hooks, i.history, op.recorder),
-		debug.ObjectTopic(i.hooks, objects{op}, i, i.history),
+		debug.ObjectTopic(i.hooks, objects{op.watcher, op}, i, i.history),
 		debug.WorkersTopic(i.hooks, i),
 		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, i.history),
 		debug.OperationsTopic(i.op.effects.Sent),
