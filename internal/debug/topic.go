@@ -115,14 +115,6 @@ func (a *API) Troubles() (all []Trouble) {
 	return all
 }
 
-// reasons are the reasons of all topics.
-func (a *API) reasons(of func(*Topic) []Reason) (all []Reason) {
-	for _, t := range *a.topics.Load() {
-		all = append(all, of(&t)...)
-	}
-	return all
-}
-
 // Paths are the paths of the routes for GET that do not stream.
 func Paths(routes []Route) (all []string) {
 	for _, r := range routes {

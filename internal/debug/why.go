@@ -21,7 +21,12 @@ func (a *API) why(r request) (answer, error) {
 	}
 	now := time.Now()
 	at := &Moment{Time: now, tasks: shownTasks}
-	reasons := append(a.deciding(h, at, a.Troubles()), a.reasons(func(t *Topic) []Reason { return t.notes(h, now) })...)
+	reasons := a.deciding(h, at, a.Troubles())
+	for _, t := range *a.topics.Load() {
+		if t.Notes != nil {
+			reasons = append(reasons, t.Notes(h, now)...)
+		}
+	}
 	e := explain(h.Name, reasons, a.o.History.Runs(h.Name))
 	return answer{value: e, text: e.text(now)}, nil
 }
@@ -33,12 +38,12 @@ func (a *API) deciding(h *hook.Hook, at *Moment, troubles []Trouble) (all []Reas
 			all = append(all, t.reason(h))
 		}
 	}
-	return append(all, a.reasons(func(t *Topic) []Reason {
-		if t.Reasons == nil {
-			return nil
+	for _, t := range *a.topics.Load() {
+		if t.Reasons != nil {
+			all = append(all, t.Reasons(h, at)...)
 		}
-		return t.Reasons(h, at)
-	})...)
+	}
+	return all
 }
 
 // explain is a pure function, so that every case has a row in a test. Runs are the runs of the hook, the latest first.
@@ -49,13 +54,6 @@ func explain(hook string, reasons []Reason, runs []history.Run) Explanation {
 		e.last, e.LastRun = &runs[0], runs[0].ID
 	}
 	return e
-}
-
-func (t *Topic) notes(h *hook.Hook, now time.Time) []Reason {
-	if t.Notes == nil {
-		return nil
-	}
-	return t.Notes(h, now)
 }
 
 // blocked are the verdicts of blocking reasons: the first one that is there counts. Others are IsBlocked.
