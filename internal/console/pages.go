@@ -71,7 +71,7 @@ func (c *Console) routes() http.Handler {
 func (c *Console) parse() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"patience": func() int64 { return (c.link.limit + time.Second).Milliseconds() }, // of a page that waits for the operator
-		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": count, "lasts": history.Duration.String,
+		"base":     func() string { return c.access.base }, "text": plain, "mark": mark, "count": debug.Count, "lasts": history.Duration.String,
 		"lower": strings.ToLower,
 		"brief": debug.OneLine, "filled": func(t debug.Table) debug.Table { return t.Filled(c.o.now()) },
 		"ago": func(t time.Time) string { return ago(c.o.now().Sub(t)) },

@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -84,14 +83,6 @@ func Quote(word string) string {
 
 // ago is a coarse age.
 func ago(d time.Duration) string { return duration.HumanDuration(d) + " ago" }
-
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
 
 // mark is a sign before a state, so that pages can be read without colour.
 func mark(state string) string {

@@ -163,7 +163,7 @@ func filterFails(k *hook.Kubernetes, b watch.State) Reason {
 	}
 	return Reason{
 		InFilter, k.Modified && b.FilterFails == all,
-		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, count(all, "object"), OneLine(b.FilterError),
+		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, Count(all, "object"), OneLine(b.FilterError),
 			consequence),
 		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
 	}
@@ -196,10 +196,10 @@ func (f *facts) listening() (reasons []Reason) {
 	}
 	if reviews > 0 {
 		reasons = append(reasons,
-			Reason{InReviews, false, count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
+			Reason{InReviews, false, Count(reviews, "webhook binding") + ": it runs for each request of the API server", ""})
 	}
 	if requests > 0 {
-		reasons = append(reasons, Reason{ByRequests, false, count(requests, "HTTP binding") + ": it runs for each request of a client", ""})
+		reasons = append(reasons, Reason{ByRequests, false, Count(requests, "HTTP binding") + ": it runs for each request of a client", ""})
 	}
 	if f.hook.OnStartup != nil && all == 1 {
 		reasons = append(reasons, Reason{ByNoBindings, false, event.Startup.String() + " is its only binding: it runs once per start", ""})
@@ -208,7 +208,7 @@ func (f *facts) listening() (reasons []Reason) {
 }
 
 func sees(k *hook.Kubernetes, objects int) string {
-	text := fmt.Sprintf("binding %q sees %s of kind %s", k.Name, count(objects, "object"), k.Kind)
+	text := fmt.Sprintf("binding %q sees %s of kind %s", k.Name, Count(objects, "object"), k.Kind)
 	wanted := strings.Join(wire.EventsOf(k), ", ")
 	switch {
 	case wanted == "":
@@ -229,7 +229,7 @@ func (f *facts) finalizing() (reasons []Reason) {
 		text := fmt.Sprintf("binding %q: the deletion of %s goes on, next step in %s", f.hook.Kubernetes[i].Name,
 			strings.TrimPrefix(next.Namespace+"/"+next.Name, "/"), max(0, all[0].Due.Sub(f.now)).Round(time.Second))
 		if more := len(all) - 1; more > 0 {
-			text += fmt.Sprintf(", and that of %s", count(more, "more object"))
+			text += fmt.Sprintf(", and that of %s", Count(more, "more object"))
 		}
 		reasons = append(reasons, Reason{InFinalizer, false, text, ""})
 	}
@@ -249,7 +249,7 @@ func bindingTroubles(name string, k *hook.Kubernetes, b watch.State) (all []Trou
 	if b.FilterFails > 0 {
 		r := filterFails(k, b)
 		// The error of a filter may quote objects: why has it.
-		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, count(b.Objects.Len(), "object")),
+		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, Count(b.Objects.Len(), "object")),
 			"shell-operator why "+name+"; "+r.Hint
 		all = append(all, in)
 	}

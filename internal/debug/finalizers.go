@@ -85,7 +85,7 @@ type Finalizer struct {
 func (f *Finalizer) cells() []Cell {
 	problem := ""
 	if f.Orphan {
-		problem = "orphaned with " + count(f.Objects, "object")
+		problem = "orphaned with " + Count(f.Objects, "object")
 	}
 	return []Cell{asText.of("FINALIZER", f.Finalizer), asText.of("RESOURCE", f.Resource), asHook.of("HOOK", f.Hook),
 		asText.of("BINDING", f.Binding), asText.of("INSTALLATION", f.Instance), asFault.of("PROBLEM", problem),
@@ -146,7 +146,7 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 	}
 	if by = cmp.Or(by, "an operator without a name"); !r.dryRun && form.Get("yes") != "true" {
 		return acted{}, refuse(http.StatusConflict, "the finalizer %s would be removed from all objects of %s, without a run of its hook; "+
-			"the installation %s was claimed last by %s", name, count(n, "resource"), instance, by).
+			"the installation %s was claimed last by %s", name, Count(n, "resource"), instance, by).
 			hint("use --yes if no operator has the hook")
 	}
 	if !r.dryRun {
@@ -155,7 +155,7 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 		}
 	}
 	return done(n, "the finalizer %s of installation %s is removed from all objects of %s; it was claimed last by %s", name, instance,
-		count(n, "resource"), by), nil
+		Count(n, "resource"), by), nil
 }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {
@@ -169,7 +169,7 @@ func (t *finalizerTopic) troubles() (all []Trouble) {
 	for _, f := range t.o.Record.Orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),
 			Problem: fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted",
-				count(f.Objects, "object"), f.Resource, f.Finalizer),
+				Count(f.Objects, "object"), f.Resource, f.Finalizer),
 			Hint: removeOrphan + f.Finalizer})
 	}
 	return all

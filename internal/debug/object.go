@@ -311,7 +311,7 @@ func (s *ObjectState) text(now time.Time) string {
 	for _, set := range s.Sets {
 		what := fmt.Sprintf("member, %s", set.State)
 		if set.Owner {
-			what = "owner of " + count(set.Count, "object")
+			what = "owner of " + Count(set.Count, "object")
 		}
 		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(OneLine(set.Reason)))
 	}
@@ -351,15 +351,15 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	case o.Lane == nil:
 		line("%s: nothing waits", where)
 	default:
-		text := where + ": " + count(o.Events, "event") + " of it"
+		text := where + ": " + Count(o.Events, "event") + " of it"
 		if o.AtLeast {
-			text = where + ": at least " + count(o.Events, "event") + " of it"
+			text = where + ": at least " + Count(o.Events, "event") + " of it"
 		}
 		switch {
 		case o.Events == 0:
-			text += fmt.Sprintf(" among %s", count(o.Lane.Tasks, "task"))
+			text += fmt.Sprintf(" among %s", Count(o.Lane.Tasks, "task"))
 		case o.Before > 0:
-			text += fmt.Sprintf(", behind %s", count(o.Before, "task"))
+			text += fmt.Sprintf(", behind %s", Count(o.Before, "task"))
 		}
 		line("%s; %s", text, o.Lane.Text())
 	}

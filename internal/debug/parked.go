@@ -139,7 +139,7 @@ func (p *ParkedTask) text(now time.Time) string {
 		end = "the hook gave up after"
 	}
 	return fmt.Sprintf("parked task %s  %s, %s: %s of %s, %s %s, %s ago: %s", p.ID, p.Hook, laneText(p.Queue, p.Key),
-		count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
+		Count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, Count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
 }
 
 // laneText names a lane.
@@ -241,7 +241,7 @@ func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
 func (t parkedTopic) troubles() (all []Trouble) {
 	for h, n := range t.LostParked() {
 		all = append(all, Trouble{Kind: InParked, Hooks: []string{h.Name}, Subject: h.Name,
-			Problem: fmt.Sprintf("--max-parked has dropped %s since its last successful run", count(n, "parked context")),
+			Problem: fmt.Sprintf("--max-parked has dropped %s since its last successful run", Count(n, "parked context")),
 			Hint:    "its log records name them; hook trigger runs a binding for all its objects"})
 	}
 	slices.SortFunc(all, func(a, b Trouble) int { return cmp.Compare(a.Subject, b.Subject) })
@@ -257,7 +257,7 @@ func (t parkedTopic) troubles() (all []Trouble) {
 	}
 	for _, at := range places {
 		all = append(all, Trouble{Kind: InParked, Hooks: []string{at.hook}, Subject: fmt.Sprintf("%s, queue %q", at.hook, at.queue),
-			Problem: count(tasks[at], "task") + " parked after the last attempt", Hint: "shell-operator parked list",
+			Problem: Count(tasks[at], "task") + " parked after the last attempt", Hint: "shell-operator parked list",
 			Queue: at.queue, Since: since[at]})
 	}
 	return all

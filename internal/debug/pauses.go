@@ -60,7 +60,7 @@ func (t *pauses) troubles() (all []Trouble) {
 	}
 	for _, q := range t.queues.Queues(0) {
 		if q.Paused {
-			all = append(all, Trouble{Kind: IsPaused, Subject: fmt.Sprintf("queue %q", q.Name), Problem: "is paused with " + count(q.Tasks, "task"),
+			all = append(all, Trouble{Kind: IsPaused, Subject: fmt.Sprintf("queue %q", q.Name), Problem: "is paused with " + Count(q.Tasks, "task"),
 				Hint: "shell-operator queue resume " + q.Name, Notice: true, Queue: q.Name})
 		}
 	}
@@ -88,7 +88,7 @@ func (t *pauses) resumeQueue(r request, q Queue) (acted, error) {
 	if !r.dryRun {
 		t.do.ResumeQueue(q.Name)
 	}
-	return done(1, "queue %q is resumed with %s", q.Name, count(q.Tasks, "task")), nil
+	return done(1, "queue %q is resumed with %s", q.Name, Count(q.Tasks, "task")), nil
 }
 
 func (t *pauses) pauseHook(r request, h *hook.Hook) (acted, error) {

@@ -39,11 +39,11 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 	}
 	if running > 0 {
 		reasons = append(reasons,
-			Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, count(running, "run"), q.Concurrency), ""})
+			Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, Count(running, "run"), q.Concurrency), ""})
 	}
 	if waiting > 0 {
 		reasons = append(reasons, Reason{InQueue, false,
-			fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, count(waiting, "lane"), max(q.Lanes, len(q.FirstLanes))), ""})
+			fmt.Sprintf("queue %q: %s wait for a free place, of %d in all", q.Name, Count(waiting, "lane"), max(q.Lanes, len(q.FirstLanes))), ""})
 	}
 	return reasons
 }

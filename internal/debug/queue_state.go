@@ -54,9 +54,9 @@ type Requeues struct {
 
 // String is a sentence.
 func (r *Requeues) String() string {
-	what := count(r.Events, "object")
+	what := Count(r.Events, "object")
 	if r.Objects < r.Events {
-		what = count(r.Events, "event")
+		what = Count(r.Events, "event")
 	}
 	if r.Events == 1 {
 		return what + " is delivered again in " + r.Next.String()

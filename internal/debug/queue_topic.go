@@ -172,7 +172,7 @@ func (t *queueTopic) retry(r request, q Queue) (acted, error) {
 	if n == 0 {
 		return done(0, "queue %q: no task waits for its next attempt", q.Name), nil
 	}
-	return done(n, "queue %q: the next attempt of %s begins now", q.Name, count(n, "task")), nil
+	return done(n, "queue %q: the next attempt of %s begins now", q.Name, Count(n, "task")), nil
 }
 
 func (t *queueTopic) skip(r request, q Queue) (acted, error) {

@@ -113,7 +113,7 @@ func (d queueDump) text() string {
 	for _, t := range d.Tasks {
 		lane := ""
 		if t.Tasks > 0 {
-			lane = fmt.Sprintf("key %q, %s: ", t.Key, count(t.Tasks, "task"))
+			lane = fmt.Sprintf("key %q, %s: ", t.Key, Count(t.Tasks, "task"))
 		}
 		fmt.Fprintf(&b, "%2d. %s%s\n", t.Index, lane, OneLine(t.Description))
 	}
@@ -148,15 +148,15 @@ func (d queuesDump) text() string {
 	case s.Main == 0:
 		fmt.Fprintf(&b, "- '%s' queue: empty.\n", hook.MainQueue)
 	default:
-		fmt.Fprintf(&b, "- '%s' queue: %s.\n", hook.MainQueue, count(s.Main, "task"))
+		fmt.Fprintf(&b, "- '%s' queue: %s.\n", hook.MainQueue, Count(s.Main, "task"))
 	}
 	if n := s.Others.Active + s.Others.Empty; n > 0 {
-		fmt.Fprintf(&b, "- %s (%d active, %d empty): %s.\n", count(n, "other queue"), s.Others.Active, s.Others.Empty,
-			count(s.Others.Tasks, "task"))
+		fmt.Fprintf(&b, "- %s (%d active, %d empty): %s.\n", Count(n, "other queue"), s.Others.Active, s.Others.Empty,
+			Count(s.Others.Tasks, "task"))
 	}
 	if s.Total == 0 {
 		return b.String() + "- no tasks to handle.\n"
 	}
-	fmt.Fprintf(&b, "- total %s to handle.\n", count(s.Total, "task"))
+	fmt.Fprintf(&b, "- total %s to handle.\n", Count(s.Total, "task"))
 	return b.String()
 }

@@ -279,9 +279,9 @@ func (t *setTopic) remove(r request) (acted, error) {
 			}
 			t.o.Ended(s.ID)
 		}
-		line := fmt.Sprintf("set %s is deleted with %s", s.ID, count(deleted, "object"))
+		line := fmt.Sprintf("set %s is deleted with %s", s.ID, Count(deleted, "object"))
 		if released > 0 {
-			line += fmt.Sprintf("; %s released and kept", count(released, "object"))
+			line += fmt.Sprintf("; %s released and kept", Count(released, "object"))
 		}
 		lines = append(lines, line)
 	}
@@ -329,7 +329,7 @@ func (t *setTopic) adopt(r request) (acted, error) {
 			t.o.Ended(s.ID)
 		}
 		lines = append(lines, fmt.Sprintf("set %s is moved to %s, set %q of hook %q, with %s", s.ID, id, to.Name, to.Hook,
-			count(moved, "object")))
+			Count(moved, "object")))
 	}
 	return done(len(lines), "%s", strings.Join(lines, "\n")), nil
 }
@@ -360,7 +360,7 @@ func (l *lostSets) text() string {
 	if more := len(l.ids) - shownLost; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("its hook is gone, and %s of objects left: %s", count(len(l.ids), "set"), text)
+	return fmt.Sprintf("its hook is gone, and %s of objects left: %s", Count(len(l.ids), "set"), text)
 }
 
 func (t *setTopic) troubles() (all []Trouble) {

@@ -167,7 +167,7 @@ func (s *Status) Verdict() string {
 	case s.NotReady != "":
 		n++
 	}
-	return count(n, "problem")
+	return Count(n, "problem")
 }
 
 // shownProblems limits the lists of the text form, which fits a screen.
@@ -214,7 +214,7 @@ func (s *Status) Text(now time.Time) string {
 		waiting += q.Tasks
 		phases[cmp.Or(string(q.Phase), "idle")]++
 	}
-	fmt.Fprintf(&b, "queues: %d%s, %s\n", len(s.Queues), tallies(phases), count(waiting, "task"))
+	fmt.Fprintf(&b, "queues: %d%s, %s\n", len(s.Queues), tallies(phases), Count(waiting, "task"))
 	if s.Requeues != nil {
 		fmt.Fprintln(&b, s.Requeues)
 	}

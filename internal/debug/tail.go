@@ -73,7 +73,7 @@ func writeEntry(w http.ResponseWriter, f format, e history.Entry) error {
 	var err error
 	switch e.Kind {
 	case history.Lost:
-		_, err = fmt.Fprintf(w, "%s … %s lost: they came faster than they were read\n", at, count(e.Count, "line"))
+		_, err = fmt.Fprintf(w, "%s … %s lost: they came faster than they were read\n", at, Count(e.Count, "line"))
 	case history.Printed:
 		_, err = fmt.Fprintf(w, "%s %s %s | %s\n", at, e.Hook, e.Run, e.Text)
 	default:

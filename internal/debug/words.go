@@ -8,11 +8,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 )
 
-func count(n int, what string) string {
+// Count is a number with its noun.
+func Count(n int, noun string) string {
 	if n != 1 {
-		what += "s"
+		noun += "s"
 	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // lineLimit is the length of the largest OneLine.

@@ -70,7 +70,7 @@ func describeProblem(p worker.Problem, now time.Time) (text, hint string) {
 	if p.Failed == 1 {
 		have = "has"
 	}
-	return fmt.Sprintf("%s %s %s failed, %s: %s", count(p.Failed, "start"), of, have, next, OneLine(p.Cause)), "the log has what it printed"
+	return fmt.Sprintf("%s %s %s failed, %s: %s", Count(p.Failed, "start"), of, have, next, OneLine(p.Cause)), "the log has what it printed"
 }
 
 // tallyWorkers counts workers by their states; empty without any.
