@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69470
+	productLines = 69401
 	testLines    = 64777
 )
 
@@ -21,12 +21,12 @@ const slack = 40
 
 // packageLines are the lines of each package that the program links, without tests.
 var packageLines = map[string]int{
-	"cmd/shell-operator":                 3659,
+	"cmd/shell-operator":                 3627,
 	"docs":                               136,
-	"internal/app":                       2084,
-	"internal/console":                   1575,
-	"internal/debug":                     6181,
-	"internal/debug/history":             770,
+	"internal/app":                       2080,
+	"internal/console":                   1563,
+	"internal/debug":                     6167,
+	"internal/debug/history":             763,
 	"internal/dev":                       2307,
 	"internal/dev/lint":                  530,
 	"internal/dev/memory":                2373,
