@@ -233,7 +233,7 @@ func (i *insight) begin(b run.Begun) run.Record {
 type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
-	outcome := history.Outcome{Status: history.Succeeded, Took: report.Wall, Exit: report.Exit(), Answer: report.Response,
+	outcome := history.Outcome{Status: history.Succeeded, Took: history.Duration(report.Wall), Exit: report.Exit(), Answer: report.Response,
 		Message: report.Result.Message, Patches: slices.Clone(report.Changes), Kubectl: report.Kubectl}
 	switch {
 	case report.Interrupted:

@@ -221,6 +221,6 @@ func record(h *history.History, task, hook string, status history.Status, output
 	if status.Bad() {
 		exit, err = "exit status 1", hook+" FAILED: "+output
 	}
-	r.End(history.Outcome{Status: status, Took: 1500 * time.Millisecond, Exit: exit, Error: err,
+	r.End(history.Outcome{Status: status, Took: history.Duration(1500 * time.Millisecond), Exit: exit, Error: err,
 		Patches: []run.Change{{Operation: "MergePatch", Kind: "Pod/status", Namespace: "a", Name: "x"}}})
 }

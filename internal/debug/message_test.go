@@ -11,7 +11,8 @@ import (
 // The message of a result file follows how the run ended, on one line.
 func TestMessageOfARun(t *testing.T) {
 	now := time.Now()
-	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Message: "2 of 3\nare ready"}
+	r := history.Run{ID: "7-1", Hook: "h", Started: now,
+		Outcome: history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Message: "2 of 3\nare ready"}}
 	e := Explanation{last: &r}
 	runs := listed(t, listOf("runs", 0, runCells), []history.Run{r})
 	for name, text := range map[string]string{"runs": runs, "why": e.text(now)} {
@@ -46,10 +47,11 @@ func TestOwnChangesOfARun(t *testing.T) {
 // What the client of a review got follows how the run ended: without it each denial looks like a success.
 func TestVerdictOfARun(t *testing.T) {
 	now := time.Now()
-	r := history.Run{ID: "7-1", Hook: "h", Started: now, Status: history.Succeeded, Exit: "exit status 0", Answer: "denied: not\ntoday"}
+	r := history.Run{ID: "7-1", Hook: "h", Started: now,
+		Outcome: history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Answer: "denied: not\ntoday"}}
 	e := Explanation{last: &r}
 	runs := listed(t, listOf("runs", 0, runCells), []history.Run{r})
-	for name, text := range map[string]string{"runs": runs, "why": e.text(now), "tail": r.Outcome()} {
+	for name, text := range map[string]string{"runs": runs, "why": e.text(now), "tail": r.Summary()} {
 		if !strings.Contains(text, "exit status 0, denied: not today") {
 			t.Errorf("%s shows\n%s", name, text)
 		}

@@ -83,7 +83,7 @@ type Record struct {
 func (r *Record) endEntry() Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Entry{Time: r.end, Hook: r.run.Hook, Run: r.run.ID, Kind: Ended, Text: r.run.Outcome() + r.run.operations(), Status: r.run.Status}
+	return Entry{Time: r.end, Hook: r.run.Hook, Run: r.run.ID, Kind: Ended, Text: r.run.Summary() + r.run.operations(), Status: r.run.Status}
 }
 
 // Begin adds a run that begins. It sets Status and Started, and ID if it is empty.
@@ -131,9 +131,8 @@ func (r *Record) End(o Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r.mu.Lock()
-	r.run.Status, r.run.Took, r.run.Exit = o.Status, Duration(o.Took), o.Exit
-	r.run.Worker = o.Worker
-	r.run.Error, r.run.Answer, r.run.Message = Cut(o.Error, maxError), Cut(o.Answer, maxError), o.Message
+	r.run.Outcome = o
+	r.run.Error, r.run.Answer = Cut(o.Error, maxError), Cut(o.Answer, maxError)
 	if len(o.Patches) > maxPatches { // those that failed are kept, and those with warnings
 		failed := func(c run.Change) int { return strings.Count(c.Outcome, run.Failed) }
 		slices.SortStableFunc(o.Patches, func(a, b run.Change) int {
@@ -141,7 +140,6 @@ func (r *Record) End(o Outcome) {
 		})
 	}
 	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
-	r.run.Kubectl = o.Kubectl
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail, r.end = tail{}, time.Now()
 	r.size = r.run.cost()

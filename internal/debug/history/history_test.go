@@ -23,7 +23,7 @@ func one(h *History, hook string, task int, status Status, output ...string) {
 	if status.Bad() {
 		exit = "exit status 1"
 	}
-	r.End(Outcome{Status: status, Took: time.Second, Exit: exit})
+	r.End(Outcome{Status: status, Took: Duration(time.Second), Exit: exit})
 }
 
 func ids(runs []Run) string {

@@ -29,12 +29,10 @@ type Run struct {
 	Why     []string `json:"why"`
 	Events  int      `json:"events"`
 	Attempt int      `json:"attempt"`
-	Status  Status   `json:"status"`
 
 	Started time.Time `json:"started"`
-	// Waited is the time in the queue, Took the time of the run so far.
+	// Waited is the time in the queue.
 	Waited Duration `json:"waited"`
-	Took   Duration `json:"took"`
 	// OwnWrites is the part of Waited for what earlier runs have written to be in the snapshots. Lacking is what they lack nevertheless.
 	OwnWrites Duration `json:"ownWrites,omitempty"`
 	Lacking   string   `json:"lacking,omitempty"`
@@ -43,23 +41,13 @@ type Run struct {
 	// processed is when the process had ended, since the start; 0 if it has not.
 	processed Duration
 
-	// Worker is the worker that has served the run, in words; empty without one.
-	Worker string `json:"worker,omitempty"`
-	// Exit is how the process ended: "exit status 0", "signal: killed", or another end of the run.
-	Exit  string `json:"exit,omitempty"`
-	Error string `json:"error,omitempty"`
-	// Answer is what the client of a review got: the verdict and its message.
-	Answer string `json:"answer,omitempty"`
-	// Message is the message in the hook's result file.
-	Message string `json:"message,omitempty"`
+	// Outcome of a run that has not ended has its Status and Took only.
+	Outcome
 	// Output is the end of the hook's output; OutputCut reports that there was more.
 	Output    string `json:"output,omitempty"`
 	OutputCut bool   `json:"outputCut,omitempty"`
-	// Patches are the first operations of the hook, PatchCount is the number of all.
-	Patches    []run.Change `json:"patches,omitempty"`
-	PatchCount int          `json:"patchCount,omitempty"`
-	// Kubectl are the calls of kubectl, if hooks call the trimmed one.
-	Kubectl []kubectl.Calls `json:"kubectl,omitempty"`
+	// PatchCount is the number of all operations, of which Patches has the first ones.
+	PatchCount int `json:"patchCount,omitempty"`
 }
 
 // Phase is a part of a run. The last one of a run that has not ended lasts.
@@ -147,17 +135,22 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Status Status
-	Took   time.Duration
-	Exit   string
-	Worker string
-	Error  string
-	Answer string
-	// Message is the message in the result file.
-	Message string
-	// Patches may be all of them; a few are kept.
-	Patches []run.Change
-	Kubectl []kubectl.Calls
+	Status Status `json:"status"`
+	// Took is the time of the run so far.
+	Took Duration `json:"took"`
+	// Worker is the worker that has served the run, in words; empty without one.
+	Worker string `json:"worker,omitempty"`
+	// Exit is how the process ended: "exit status 0", "signal: killed", or another end of the run.
+	Exit  string `json:"exit,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Answer is what the client of a review got: the verdict and its message.
+	Answer string `json:"answer,omitempty"`
+	// Message is the message in the hook's result file.
+	Message string `json:"message,omitempty"`
+	// Patches are the operations of the hook; a few are kept.
+	Patches []run.Change `json:"patches,omitempty"`
+	// Kubectl are the calls of kubectl, if hooks call the trimmed one.
+	Kubectl []kubectl.Calls `json:"kubectl,omitempty"`
 }
 
 // Reason is Why on one line.
@@ -169,8 +162,8 @@ func (r *Run) Reason() string {
 	return text
 }
 
-// Outcome is the end of a run on one line, with the verdict of a review and without what the hook printed.
-func (r *Run) Outcome() string {
+// Summary is the end of a run on one line, with the verdict of a review and without what the hook printed.
+func (r *Run) Summary() string {
 	if r.Status == Running {
 		return "running for " + r.Took.String()
 	}
