@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69392
-	testLines    = 64779
+	productLines = 69388
+	testLines    = 64776
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2080,
 	"internal/console":                   1563,
-	"internal/debug":                     6167,
+	"internal/debug":                     6163,
 	"internal/debug/history":             754,
 	"internal/dev":                       2307,
 	"internal/dev/lint":                  530,

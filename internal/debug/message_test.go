@@ -10,12 +10,11 @@ import (
 
 // The message of a result file follows how the run ended, on one line.
 func TestMessageOfARun(t *testing.T) {
-	now := time.Now()
-	r := history.Run{ID: "7-1", Hook: "h", Started: now,
+	r := history.Run{ID: "7-1", Hook: "h", Started: time.Now(),
 		Outcome: history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Message: "2 of 3\nare ready"}}
 	e := Explanation{last: &r}
 	runs := listed(t, listOf("runs", 0, runCells), []history.Run{r})
-	for name, text := range map[string]string{"runs": runs, "why": e.text(now)} {
+	for name, text := range map[string]string{"runs": runs, "why": e.text(time.Now())} {
 		if !strings.Contains(text, "exit status 0: 2 of 3 are ready") {
 			t.Errorf("%s shows\n%s", name, text)
 		}
@@ -46,12 +45,11 @@ func TestOwnChangesOfARun(t *testing.T) {
 
 // What the client of a review got follows how the run ended: without it each denial looks like a success.
 func TestVerdictOfARun(t *testing.T) {
-	now := time.Now()
-	r := history.Run{ID: "7-1", Hook: "h", Started: now,
+	r := history.Run{ID: "7-1", Hook: "h", Started: time.Now(),
 		Outcome: history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Answer: "denied: not\ntoday"}}
 	e := Explanation{last: &r}
 	runs := listed(t, listOf("runs", 0, runCells), []history.Run{r})
-	for name, text := range map[string]string{"runs": runs, "why": e.text(now), "tail": r.Summary()} {
+	for name, text := range map[string]string{"runs": runs, "why": e.text(time.Now()), "tail": r.Summary()} {
 		if !strings.Contains(text, "exit status 0, denied: not today") {
 			t.Errorf("%s shows\n%s", name, text)
 		}

@@ -72,7 +72,6 @@ func TestObject(t *testing.T) {
 		o.history.Begin(history.Run{Task: "30", Hook: "tidy.sh", Attempt: 1, Events: 1, Why: []string{"tick"}}).
 			End(history.Outcome{Status: history.Succeeded, Exit: "exit status 0", Patches: []run.Change{
 				{Operation: "MergePatch", Kind: "order/status", Namespace: "eu", Name: "o-17"}}})
-		o.do.fake = f
 		api := o.api()
 		got := ask(api, "GET", "/object/order/eu/o-17", nil).Body.String()
 		want := `order eu/o-17

@@ -114,22 +114,13 @@ func (a *API) statusAt(now time.Time) Status {
 	d.Queues = append(d.Queues, at.of(o.Queues)...)
 	d.Requeues = requeues(d.Queues, nil)
 	for _, h := range hooks {
-		s := HookStatus{Name: h.Name, Last: last[h.Name], Bindings: []bindingStatus{}}
-		p := o.Bindings.Progress(h)
-		s.State = string(verdict(a.deciding(h, at, d.Troubles)))
-		if h.OnStartup != nil {
-			s.Bindings = append(s.Bindings,
-				bindingStatus{Type: "onStartup", Name: "onStartup", State: map[bool]string{true: "done", false: "waiting"}[p.StartedUp]})
+		s := HookStatus{Name: h.Name, State: string(verdict(a.deciding(h, at, d.Troubles))), Last: last[h.Name],
+			Bindings: o.bindingsOf(h, d.Troubles)}
+		for _, b := range s.Bindings {
+			if b.Objects != nil {
+				s.Objects += *b.Objects
+			}
 		}
-		for i := range h.Kubernetes {
-			b := o.Bindings.Binding(h, i)
-			k := &h.Kubernetes[i]
-			n := b.Objects.Len()
-			s.Objects += n
-			s.Bindings = append(s.Bindings, bindingStatus{Type: "kubernetes", Name: k.Name, About: k.Kind, Queue: k.Queue, Objects: &n,
-				State: watchState(p, b)})
-		}
-		s.Bindings = append(s.Bindings, otherBindings(h, p, d.Troubles)...)
 		if h.Settings.Worker != nil {
 			state, _ := o.Workers.Workers(h)
 			s.Workers = state.Workers
@@ -263,15 +254,20 @@ const (
 	watchFailing  = "watch failing"
 )
 
-func otherBindings(h *hook.Hook, p Progress, troubles []Trouble) (list []bindingStatus) {
-	scheduled := map[bool]string{true: "scheduled", false: "not enabled"}[p.Ticking]
+// bindingsOf are the bindings of a hook with their states.
+func (o *Options) bindingsOf(h *hook.Hook, troubles []Trouble) (list []bindingStatus) {
+	p := o.Bindings.Progress(h)
 	for a, b := range h.Bindings() {
 		status := bindingStatus{Type: string(a.Kind), Name: b.Name, Queue: b.Queue, About: strings.Join(h.About(a), ", "), State: "serving"}
 		switch a.Kind {
-		case hook.OnStart, hook.OnKubernetes:
-			continue
+		case hook.OnStart:
+			status.State = map[bool]string{true: "done", false: "waiting"}[p.StartedUp]
 		case hook.OnSchedule:
-			status.State = scheduled
+			status.State = map[bool]string{true: "scheduled", false: "not enabled"}[p.Ticking]
+		case hook.OnKubernetes:
+			is := o.Bindings.Binding(h, a.Index)
+			n := is.Objects.Len()
+			status.Objects, status.State = &n, watchState(p, is)
 		}
 		for i := range troubles {
 			switch t := &troubles[i]; {
