@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -337,40 +338,33 @@ func (t *setTopic) adopt(r request) (acted, error) {
 // shownLost limits the ids in one text.
 const shownLost = 5
 
-// lostSets are those that a hook has left.
-type lostSets struct {
-	hook string
-	ids  []string
-}
-
-func (t *setTopic) lost() (all []lostSets) {
+// lost are the ids of the sets whose hook is gone, by hook.
+func (t *setTopic) lost() map[string][]string {
+	ids := map[string][]string{}
 	for _, s := range t.o.Lost() {
-		i := slices.IndexFunc(all, func(l lostSets) bool { return l.hook == s.Hook })
-		if i < 0 {
-			i, all = len(all), append(all, lostSets{hook: s.Hook})
-		}
-		all[i].ids = append(all[i].ids, s.ID)
+		ids[s.Hook] = append(ids[s.Hook], s.ID)
 	}
-	return all
+	return ids
 }
 
-// text names the sets, the first ones of many.
-func (l *lostSets) text() string {
-	text := strings.Join(l.ids[:min(len(l.ids), shownLost)], ", ")
-	if more := len(l.ids) - shownLost; more > 0 {
+// lostText names sets whose hook is gone, the first ones of many.
+func lostText(ids []string) string {
+	text := strings.Join(ids[:min(len(ids), shownLost)], ", ")
+	if more := len(ids) - shownLost; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("its hook is gone, and %s of objects left: %s", Count(len(l.ids), "set"), text)
+	return fmt.Sprintf("its hook is gone, and %s of objects left: %s", Count(len(ids), "set"), text)
 }
 
 func (t *setTopic) troubles() (all []Trouble) {
-	for _, l := range t.lost() {
-		subject := l.hook
-		if !hook.IsName(l.hook) {
-			subject = strconv.Quote(l.hook)
+	lost := t.lost()
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		subject := name
+		if !hook.IsName(name) {
+			subject = strconv.Quote(name)
 		}
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{l.hook}, Subject: subject, Problem: l.text(),
-			Hint: "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(l.hook)})
+		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lostText(lost[name]),
+			Hint: "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)})
 	}
 	for _, c := range t.o.Contested() {
 		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c),
@@ -393,11 +387,11 @@ func contested(c *applyset.Contested) string {
 // measure counts the sets of each hook that is gone. A text that is no name of a hook is no label.
 func (t *setTopic) measure(set telemetry.Set) {
 	invalid := 0
-	for _, l := range t.lost() {
-		if hook.IsName(l.hook) {
-			set(len(l.ids), l.hook)
+	for name, ids := range t.lost() {
+		if hook.IsName(name) {
+			set(len(ids), name)
 		} else {
-			invalid += len(l.ids)
+			invalid += len(ids)
 		}
 	}
 	if invalid > 0 {
