@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69388
+	productLines = 69382
 	testLines    = 64776
 )
 
@@ -25,7 +25,7 @@ var packageLines = map[string]int{
 	"docs":                               136,
 	"internal/app":                       2080,
 	"internal/console":                   1563,
-	"internal/debug":                     6163,
+	"internal/debug":                     6157,
 	"internal/debug/history":             754,
 	"internal/dev":                       2307,
 	"internal/dev/lint":                  530,
