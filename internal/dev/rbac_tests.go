@@ -68,7 +68,7 @@ func runTests(ctx context.Context, o Options, hooks []*hook.Hook, paths []string
 	// Cases run concurrently.
 	slices.SortFunc(t.uses, func(a, b rbac.Use) int {
 		return cmp.Or(cmp.Compare(a.Why, b.Why), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource),
-			slices.Compare(a.Verbs, b.Verbs), cmp.Compare(a.Note, b.Note))
+			slices.Compare(a.Verbs, b.Verbs))
 	})
 	return t, nil
 }
@@ -103,9 +103,8 @@ func (t *Tested) add(h, tested *hook.Hook, r *simulate.Result) {
 func usesOf(h, tested *hook.Hook, r *simulate.Result, one apply.Sent) (uses []rbac.Use) {
 	use := rbac.Use{Group: one.Group, Resource: one.Resource, Verbs: one.Verbs,
 		Why: fmt.Sprintf("%s, operation %s of its test cases", h.Name, one.Operation)}
-	if resource, _, _ := strings.Cut(one.Resource, "/"); r.Guessed(one.Group, resource) {
-		use.Guessed = true
-	}
+	resource, _, _ := strings.Cut(one.Resource, "/")
+	use.Guessed = r.Guessed(one.Group, resource)
 	if one.Namespace == "" {
 		return []rbac.Use{use}
 	}
@@ -114,7 +113,7 @@ func usesOf(h, tested *hook.Hook, r *simulate.Result, one apply.Sent) (uses []rb
 		uses = append(uses, use)
 	}
 	if len(uses) == 0 {
-		use.Note = "in all namespaces, because no binding of the hook names those of the objects"
+		use.Why += ", in all namespaces, because no binding of the hook names those of the objects"
 		uses = append(uses, use)
 	}
 	return uses

@@ -2,7 +2,6 @@ package rbac
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,9 +75,6 @@ func Advice(apiVersion, kind string) string {
 	return ""
 }
 
-// errGroup is the error for a kind without a group to guess from.
-var errGroup = errors.New("add apiVersion to the binding, or use a cluster that serves this kind (--kube-config)")
-
 // Known is a Lookup without a cluster: it finds built-in kinds in a table, others by the rule that a resource is the plural of its kind.
 func Known(apiVersion, kind string) (found kube.Resource, guessed bool, err error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -92,7 +88,8 @@ func Known(apiVersion, kind string) (found kube.Resource, guessed bool, err erro
 		}
 	}
 	if gv.Group == "" {
-		return found, false, fmt.Errorf("the kind %q is not built into Kubernetes, and its group is unknown: %w", kind, errGroup)
+		return found, false, fmt.Errorf("the kind %q is not built into Kubernetes, and its group is unknown: add apiVersion to the binding, "+
+			"or use a cluster that serves this kind (--kube-config)", kind)
 	}
 	resource := gv.WithResource(kind) // a plural is written in lower case
 	if kind != strings.ToLower(kind) || !strings.HasSuffix(kind, "s") {

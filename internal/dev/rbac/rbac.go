@@ -50,22 +50,18 @@ type Options struct {
 type Use struct {
 	Namespace, Group, Resource string
 	Verbs                      []string
-	// Why is the reason, Note what is to be known of the rule; it may be empty.
-	Why, Note string
+	// Why is the reason, and what is to be known of the rule.
+	Why string
 	// Guessed: no cluster and no CRD has confirmed the resource.
 	Guessed bool
 }
 
 // reasons are the comments of the rule.
 func (u *Use) reasons() []string {
-	why := []string{u.Why}
-	if u.Note != "" {
-		why[0] += ", " + u.Note
-	}
 	if u.Guessed {
-		why = append(why, "GUESSED from a kind: make sure that this is its resource")
+		return []string{u.Why, "GUESSED from a kind: make sure that this is its resource"}
 	}
-	return why
+	return []string{u.Why}
 }
 
 // Role is a Role, or a ClusterRole if it has no namespace.
@@ -99,6 +95,7 @@ const watching = "get list watch"
 func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	var all []need
 	var errs []error
+	finalizes := false
 	for _, h := range hooks {
 		syncs := o.Syncs != nil && o.Syncs(h)
 		if syncs {
@@ -112,6 +109,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 				continue
 			}
 			all = append(all, watched...)
+			finalizes = finalizes || b.Finalizer != ""
 			if o.Events && !b.AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
 				all = append(all, events(h, b)...)
 			}
@@ -123,7 +121,12 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	all = slices.Concat(all, webhooks(hooks, o), record(hooks, o))
+	all = append(all, webhooks(hooks, o)...)
+	if finalizes {
+		const why = "record of the finalizers of bindings"
+		all = append(all, need{o.Namespace, "", "configmaps", "shell-operator-finalizers", "get watch patch delete", []string{why}},
+			need{o.Namespace, "", "configmaps", "", "create", []string{why + "; creating cannot be limited to a name"}})
+	}
 	switch {
 	case o.Shards > 0:
 		why := []string{"shards; keep these names while there are replicas with a larger number of shards"}
@@ -224,22 +227,6 @@ func events(h *hook.Hook, b *hook.Kubernetes) (all []need) {
 	return all
 }
 
-// record is what the record of finalizers needs.
-func record(hooks []*hook.Hook, o Options) []need {
-	for _, h := range hooks {
-		for _, k := range h.Kubernetes {
-			if k.Finalizer != "" {
-				const why = "record of the finalizers of bindings"
-				return []need{
-					{o.Namespace, "", "configmaps", "shell-operator-finalizers", "get watch patch delete", []string{why}},
-					{o.Namespace, "", "configmaps", "", "create", []string{why + "; creating cannot be limited to a name"}},
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // names are those that a binding is limited to. The API server checks them, because the operator requests one name at a
 // time.
 func names(b *hook.Kubernetes) []string {
@@ -254,26 +241,21 @@ func names(b *hook.Kubernetes) []string {
 // webhooks is what the registration of webhook bindings needs.
 func webhooks(hooks []*hook.Hook, o Options) (all []need) {
 	const registration = "admissionregistration.k8s.io"
-	admission := func(h *hook.Hook, binding, resource, name string) {
-		why := fmt.Sprintf("%s, %s %q", h.Name, binding, name)
-		all = append(all,
-			need{"", registration, resource, o.Configuration, "list watch update", []string{why}})
-	}
-	served := false
 	for _, h := range hooks {
-		for _, b := range h.Validating {
-			admission(h, "kubernetesValidating", "validatingwebhookconfigurations", b.Name)
+		for a, b := range h.Bindings() {
+			why := []string{fmt.Sprintf("%s, %s %q", h.Name, a.Kind, b.Name)}
+			switch a.Kind {
+			case hook.OnValidating:
+				all = append(all, need{"", registration, "validatingwebhookconfigurations", o.Configuration, "list watch update", why})
+			case hook.OnMutating:
+				all = append(all, need{"", registration, "mutatingwebhookconfigurations", o.Configuration, "list watch update", why})
+			case hook.OnConversion:
+				crd := h.Conversions[a.Index].CRDName
+				all = append(all, need{"", "apiextensions.k8s.io", "customresourcedefinitions", crd, "list watch patch", why})
+			}
 		}
-		for _, b := range h.Mutating {
-			admission(h, "kubernetesMutating", "mutatingwebhookconfigurations", b.Name)
-		}
-		for _, b := range h.Conversions {
-			why := fmt.Sprintf("%s, kubernetesCustomResourceConversion %q", h.Name, b.Name)
-			all = append(all, need{"", "apiextensions.k8s.io", "customresourcedefinitions", b.CRDName, "list watch patch", []string{why}})
-		}
-		served = served || h.Count(func(k hook.Kind) bool { return k.Caller() == hook.OnValidating.Caller() }) > 0
 	}
-	if served {
+	if len(all) > 0 {
 		const why = "certificates of webhooks; not needed when you mount files"
 		all = append(all,
 			need{o.Namespace, "", "secrets", o.Secret, "get watch patch", []string{why}},
