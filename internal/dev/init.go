@@ -41,9 +41,8 @@ type Initialized struct {
 	Session []string
 }
 
-// InitBindings are the types of bindings, InitLanguages the languages that Init knows.
-func InitBindings() []string  { return slices.Clone(bindingTypes) }
-func InitLanguages() []string { return languageNames() }
+// InitBindings returns the types of bindings that Init knows.
+func InitBindings() []string { return slices.Clone(bindingTypes) }
 
 // Init writes a hook and its test file. Nothing is overwritten: if one of them exists, none is written.
 func Init(o InitOptions) (done Initialized, err error) {

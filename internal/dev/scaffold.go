@@ -164,8 +164,8 @@ func inYAML(words ...string) string {
 	return strconv.Quote(text)
 }
 
-// languageNames are for messages.
-func languageNames() (names []string) {
+// InitLanguages returns the languages that Init knows.
+func InitLanguages() (names []string) {
 	for _, l := range languages {
 		names = append(names, l.name)
 	}
@@ -181,11 +181,11 @@ func languageNamed(name, file string) (language, error) {
 		}
 	}
 	if name != "" {
-		return language{}, fmt.Errorf("there is no language %q: use one of %s", name, strings.Join(languageNames(), ", "))
+		return language{}, fmt.Errorf("there is no language %q: use one of %s", name, strings.Join(InitLanguages(), ", "))
 	}
 	if extension != "" && !slices.Contains(notHooks, extension) {
 		return language{}, fmt.Errorf("the extension %s is of no language: name one with --lang, of %s", extension,
-			strings.Join(languageNames(), ", "))
+			strings.Join(InitLanguages(), ", "))
 	}
 	return languages[0], nil
 }
