@@ -20,8 +20,6 @@ type Trial struct {
 	Contexts []byte
 	// Attempt counts the runs of the task; 0 means 1.
 	Attempt int
-	// Stdout and Stderr receive the lines that the hook prints, on the goroutine that called Try.
-	Stdout, Stderr func(line []byte)
 }
 
 // Try runs a hook once, exactly as for a task, but returns the outputs, even if the hook failed, instead of applying
@@ -40,7 +38,6 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 		f.WriteHeads(wire.HeadsOf(t.Contexts))
 	}
 	in := r.invocation(t.Hook, f)
-	in.Stdout, in.Stderr = t.Stdout, t.Stderr
 	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
 	in.Vars = append(in.Vars, r.shardVariables(t.Hook)...)
 	in.Worker = r.worker(t.Hook, 0, "1", f)

@@ -82,7 +82,7 @@ func (s *simulation) replay(ctx context.Context) error {
 	s.result.Notes = append(s.result.Notes, unknownBindings(s.hook, s.heads)...)
 	for i := range max(1, s.in.Attempts) {
 		out, result, err := s.runner.Try(ctx, run.Trial{
-			Hook: s.hook, Contexts: s.contexts, Attempt: s.result.Recording.FirstAttempt() + i, Stdout: discardLine, Stderr: discardLine,
+			Hook: s.hook, Contexts: s.contexts, Attempt: s.result.Recording.FirstAttempt() + i,
 		})
 		s.result.Usage = result.Usage
 		if invalid := s.readResult(out, resultRules(s.hook, s.heads, err != nil)); err == nil {
@@ -163,8 +163,6 @@ func resultRules(h *hook.Hook, heads []wire.ContextHead, failed bool) wire.Resul
 	}
 	return r
 }
-
-func discardLine([]byte) {}
 
 // unknownBindings are notes about contexts for bindings that a hook does not have.
 func unknownBindings(h *hook.Hook, heads []wire.ContextHead) (notes []string) {
