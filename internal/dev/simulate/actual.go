@@ -17,7 +17,7 @@ func (r *Result) Actual() (*testfile.Actual, error) {
 	a := &testfile.Actual{
 		Exit:    r.Exit,
 		Present: func(ref string) bool { _, err := find(r.server, ref); return err == nil },
-		Object:  r.expectedObject, Missing: r.missingObject,
+		Object:  r.expectedObject,
 	}
 	if r.Err != nil {
 		a.Error = r.Err.Error()
@@ -70,35 +70,8 @@ func expectedHTTP(h *wire.HTTP) map[string]any {
 	return tree
 }
 
-// missingObject explains why expectedObject has returned none.
-func (r *Result) missingObject(expected map[string]any) string {
-	at, known := r.expectedPlace(expected)
-	if !known {
-		return fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it",
-			at.Kind.Kind, at.Name)
-	}
-	return missing(r.server, at)
-}
-
-// expectedObject returns the object of the cluster for an expected one.
-func (r *Result) expectedObject(expected map[string]any) any {
-	at, known := r.expectedPlace(expected)
-	if !known {
-		return nil
-	}
-	o, found := r.server.Get(at)
-	if !found {
-		return nil
-	}
-	tree, err := testfile.Tree(o.JSON)
-	if err != nil {
-		return err.Error()
-	}
-	return tree
-}
-
-// expectedPlace returns where an expected object would be.
-func (r *Result) expectedPlace(expected map[string]any) (at memory.Object, known bool) {
+// expectedObject returns the object of the cluster for an expected one, or why there is none.
+func (r *Result) expectedObject(expected map[string]any) (object any, why string) {
 	kind, _ := expected["kind"].(string)
 	metadata, _ := expected["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
@@ -106,12 +79,20 @@ func (r *Result) expectedPlace(expected map[string]any) (at memory.Object, known
 	apiVersion, _ := expected["apiVersion"].(string)
 	k, known := r.server.Resolve(apiVersion, kind)
 	if !known {
-		k.Kind = kind
+		return nil, fmt.Sprintf("there is no %s %s, and the kind is unknown: no object has it, and no CRD among the objects defines it",
+			kind, name)
 	}
+	at := memory.Object{Kind: k, Name: name}
 	if k.Namespaced {
-		namespace = cmp.Or(namespace, "default")
-	} else {
-		namespace = ""
+		at.Namespace = cmp.Or(namespace, "default")
 	}
-	return memory.Object{Kind: k, Namespace: namespace, Name: name}, known
+	o, found := r.server.Get(at)
+	if !found {
+		return nil, missing(r.server, at)
+	}
+	tree, err := testfile.Tree(o.JSON)
+	if err != nil {
+		return err.Error(), ""
+	}
+	return tree, ""
 }

@@ -135,9 +135,7 @@ func (m *matcher) below(path, key string) string {
 	return path + "/" + key
 }
 
-// project reduces an actual value to the fields that are expected. What matches is shown as expected.
-func (m *matcher) project(expected, actual any) any { return m.reduce(expected, actual, "") }
-
+// reduce reduces an actual value to the fields that are expected. What matches is shown as expected.
 func (m *matcher) reduce(expected, actual any, path string) any {
 	if m.same(expected, actual, path) && !m.exact {
 		return expected

@@ -87,10 +87,9 @@ type Actual struct {
 	Values map[string]any
 	// Failed is the error of a run, other than the last one, that had no further attempt.
 	Failed string
-	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; nil if there is none.
-	Object func(expected map[string]any) any
-	// Missing explains that Object has none, with its full name and similar ones.
-	Missing func(expected map[string]any) string
+	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; or nil, and why there is none,
+	// with the full name and similar ones.
+	Object func(expected map[string]any) (object any, missing string)
 	// Present reports whether the object of a reference exists.
 	Present func(ref string) bool
 }
@@ -164,30 +163,27 @@ func (e *Expect) compare(x Expected, a *Actual) (failures []Failure) {
 		}
 	default:
 		if x.Key == "after" {
-			var missing []Failure
-			if expected, actual, missing = a.missing(x, expected.([]any), actual.([]any)); len(missing) > 0 {
-				failures = missing
-			}
+			expected, actual, failures = a.after(x)
 		}
 		m := e.matcher(x.Key)
 		if m.match(expected, actual) {
 			break
 		}
-		fail(x.Key+" is different", diff(render(expected), render(m.project(expected, actual)))...)
+		fail(x.Key+" is different", diff(render(expected), render(m.reduce(expected, actual, "")))...)
 	}
 	return failures
 }
 
-// missing splits what after expects: the objects that exist, and a failure for each other one.
-func (a *Actual) missing(x Expected, expected, actual []any) (wanted, there []any, failures []Failure) {
+// after splits what after expects: the objects that exist, and a failure for each other one.
+func (a *Actual) after(x Expected) (wanted, there []any, failures []Failure) {
 	wanted, there = []any{}, []any{}
-	for i, object := range expected {
-		if actual[i] == nil {
-			failures = append(failures, Failure{Line: x.Line, Message: a.Missing(object.(map[string]any)),
-				Path: fmt.Sprintf("expect.%s[%d]", x.Key, i), Expected: object})
+	for i, object := range x.Value.([]any) {
+		is, missing := a.Object(object.(map[string]any))
+		if is == nil {
+			failures = append(failures, Failure{Line: x.Line, Message: missing, Path: fmt.Sprintf("expect.after[%d]", i), Expected: object})
 			continue
 		}
-		wanted, there = append(wanted, object), append(there, actual[i])
+		wanted, there = append(wanted, object), append(there, is)
 	}
 	return wanted, there, failures
 }
@@ -204,7 +200,7 @@ func printed(lines []any) []string {
 	return shown
 }
 
-// of returns the actual value of a key. after has the objects that are expected.
+// of returns the actual value of a key, except for after.
 func (a *Actual) of(x Expected) any {
 	switch x.Key {
 	case "exit":
@@ -213,12 +209,6 @@ func (a *Actual) of(x Expected) any {
 		return a.Error
 	case "http":
 		return a.http(x.Value)
-	case "after":
-		list := []any{}
-		for _, object := range x.Value.([]any) {
-			list = append(list, a.Object(object.(map[string]any)))
-		}
-		return list
 	}
 	return a.Values[x.Key]
 }

@@ -114,8 +114,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var outcomes []Outcome
 		actual := &Actual{Values: map[string]any{"runs": int64(1), "stdout": []any{}, "stderr": []any{}},
-			Present: func(string) bool { return false }, Object: func(map[string]any) any { return nil },
-			Missing: func(map[string]any) string { return "" }}
+			Present: func(string) bool { return false }, Object: func(map[string]any) (any, string) { return nil, "" }}
 		for _, c := range file.Cases {
 			outcomes = append(outcomes, Outcome{c, actual})
 		}
