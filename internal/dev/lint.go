@@ -11,8 +11,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
@@ -200,12 +201,10 @@ func (l *linter) read() {
 // all checks all entries concurrently: the time goes to the config calls.
 func (l *linter) all(ctx context.Context, entries []hookset.Entry) []linted {
 	results := make([]linted, len(entries))
-	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
-	var checks sync.WaitGroup
+	var checks errgroup.Group
+	checks.SetLimit(2 * runtime.GOMAXPROCS(0))
 	for i, e := range entries {
-		slots <- struct{}{}
-		checks.Go(func() {
-			defer func() { <-slots }()
+		checks.Go(func() error {
 			switch {
 			case e.Skipped == nil:
 				results[i] = l.hook(ctx, e.File)
@@ -214,9 +213,10 @@ func (l *linter) all(ctx context.Context, entries []hookset.Entry) []linted {
 			default:
 				results[i] = l.file(ctx, e)
 			}
+			return nil
 		})
 	}
-	checks.Wait()
+	_ = checks.Wait()
 	return results
 }
 
@@ -297,7 +297,7 @@ func (l *linter) library(ctx context.Context, e hookset.Entry) (found []lint.Fin
 // open reads the file of an entry. An error is a finding.
 func (l *linter) open(r *linted, path, name string) (s script.Source, err error) {
 	if r.source, err = l.source(path, name); err != nil {
-		r.findings = []lint.Finding{unreadable(r.source.Path, err)}
+		r.add(lint.Error, "cannot read it: "+err.Error(), "")
 	}
 	return r.source, err
 }
@@ -308,10 +308,6 @@ func (l *linter) source(path, name string) (script.Source, error) {
 	}
 	text, err := os.ReadFile(path)
 	return script.Source{Path: l.show(name), Text: text}, err
-}
-
-func unreadable(path string, err error) lint.Finding {
-	return lint.Finding{Path: path, Level: lint.Error, Message: "cannot read it: " + err.Error()}
 }
 
 func (l *linter) syntax(ctx context.Context, s script.Source, file string) []lint.Finding {
