@@ -55,7 +55,7 @@ type dashboard struct {
 }
 
 // TestMetricsExist: each metric of the alerts and the dashboard is in the reference of metrics, with the labels that are selected, or is
-// one of the process; all expressions parse, and those of the dashboard select the operators that are chosen at its top.
+// one of the process; all expressions parse, and the dashboard's select the operators that are chosen at its top.
 func TestMetricsExist(t *testing.T) {
 	var alerts struct {
 		Groups []struct {

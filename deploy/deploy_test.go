@@ -1,5 +1,5 @@
 // Package deploy tests what is delivered: the chart is rendered and applied to a real API server, the plain manifests equal
-// those of the chart, actionlint accepts the workflows, and scripts/release.sh refuses an incomplete release. The images with
+// what the chart renders, actionlint accepts the workflows, and scripts/release.sh refuses an incomplete release. The images with
 // a shell are built and used in the workflow ci, by make test-image.
 package deploy
 

@@ -15,7 +15,7 @@ import (
 //go:embed testdata/header.yaml
 var plainHeader string
 
-// plainServices are those of webhooks, with the names that the operator expects by default.
+// plainServices are the Services for webhooks, with the names that the operator expects by default.
 //
 //go:embed testdata/services.yaml
 var plainServices string

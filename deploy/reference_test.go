@@ -16,7 +16,7 @@ import (
 )
 
 // TestReference keeps what is derived from values.yaml equal to it: the table of values in two pages, and the descriptions in
-// the schema. The settings in the schema are those of the flags' reference.
+// the schema. The settings in the schema equal the flags' reference.
 func TestReference(t *testing.T) {
 	var values, schema yaml.Node
 	decode(t, read(t, "chart/values.yaml"), &values)

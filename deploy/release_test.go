@@ -16,7 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestRelease runs scripts/release.sh without PUBLISH=1 on files that stand for those of a release.
+// TestRelease runs scripts/release.sh without PUBLISH=1 on files that stand for the files of a release.
 func TestRelease(t *testing.T) {
 	for _, row := range []struct {
 		name, version string

@@ -54,7 +54,7 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestOneGo: all programs and images are built with one version of Go, that of the toolchain lines.
+// TestOneGo: all programs and images are built with one version of Go, which the toolchain lines name.
 func TestOneGo(t *testing.T) {
 	versions := map[string]string{}
 	for _, file := range []string{"go.mod", "kubectl/go.mod", "tools/go.mod", "tools/hugo/go.mod",

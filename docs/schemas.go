@@ -7,7 +7,7 @@ import (
 )
 
 // HookSchema and TestSchema are the JSON Schemas of the configuration of hooks and of test files; OperationSchema, ContextSchema and
-// ResultSchema those of one operation, of one binding context and of the result file of a run.
+// ResultSchema describe one operation, one binding context and the result file of a run.
 var (
 	//go:embed reference/hook-configuration.schema.json
 	HookSchema []byte

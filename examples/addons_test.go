@@ -55,7 +55,7 @@ func (e *example) zoned(name, zone string) {
 		"create", "-f", "-")
 }
 
-// values are those of each release.
+// values returns the values of each release.
 func (e *example) values() string {
 	e.t.Helper()
 	return strings.TrimSpace(e.kubectl("get", "helmreleases", "-o",

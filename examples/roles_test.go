@@ -81,7 +81,7 @@ func (e *example) installGenerated() {
 	}
 	roles := e.applyGenerated("--hooks-dir", filepath.Join(e.name, "hooks"), "--validating-webhook-configuration-name", e.namespace)
 	e.cluster.UntilRoles(e.t, "system:serviceaccount:"+e.namespace+":"+e.name, e.namespace, roles)
-	e.kubectl("label", "namespace", e.namespace, "example.com/"+e.name+"=enabled") // that of webhooks
+	e.kubectl("label", "namespace", e.namespace, "example.com/"+e.name+"=enabled") // which webhooks select
 	e.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 }
 

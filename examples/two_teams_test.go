@@ -68,7 +68,7 @@ echo '{operation: Delete, apiVersion: v1, kind: ConfigMap, namespace: `+shop+`, 
 	teamsRegister(t, cluster, shop)
 }
 
-// TestTeamsPage compares the values and the policy of the page with those of the example.
+// TestTeamsPage compares the values and the policy of the page with the values and the policy of the example.
 func TestTeamsPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/how-to/give-a-team-its-own-hooks.md")
 	if err != nil {
@@ -120,7 +120,7 @@ type team struct {
 	env   []string
 }
 
-// variables are those of the Deployment that matter outside of a Pod.
+// variables matches the variables in the Deployment that matter outside of a Pod.
 var variables = regexp.MustCompile(`(?m)^ +- \{name: (\w+), value: "?([^"}]+)"?\}$`)
 
 // install applies what helm install does for a team, in its namespace.

@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69382
-	testLines    = 64776
+	productLines = 69319
+	testLines    = 64775
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,12 +27,12 @@ var packageLines = map[string]int{
 	"internal/console":                   1563,
 	"internal/debug":                     6157,
 	"internal/debug/history":             754,
-	"internal/dev":                       2307,
+	"internal/dev":                       2301,
 	"internal/dev/lint":                  530,
 	"internal/dev/memory":                2373,
-	"internal/dev/rbac":                  614,
-	"internal/dev/simulate":              2038,
-	"internal/dev/testfile":              1358,
+	"internal/dev/rbac":                  593,
+	"internal/dev/simulate":              2017,
+	"internal/dev/testfile":              1346,
 	"internal/effect":                    415,
 	"internal/effect/apply":              620,
 	"internal/effect/applyset":           3462,
@@ -50,7 +50,7 @@ var packageLines = map[string]int{
 	"internal/queue":                     1869,
 	"internal/replica":                   1065,
 	"internal/replica/ownership":         633,
-	"internal/run":                       2801,
+	"internal/run":                       2798,
 	"internal/run/kubectl":               209,
 	"internal/run/pending":               863,
 	"internal/run/process":               1635,

@@ -35,7 +35,7 @@ type InitOptions struct {
 // Initialized is what Init has written.
 type Initialized struct {
 	Paths []string
-	// Next is the next command, Missing a program that it needs and that is not installed. Kind is that of a conversion, if none was named.
+	// Next is the next command, Missing a program that it needs and that is not installed. Kind is the kind of a conversion, if Init chose it.
 	Next, Missing, Kind string
 	// Session are the commands that run a hook for a custom resource: dev in a terminal, the others, which need its KUBECONFIG, in another.
 	Session []string

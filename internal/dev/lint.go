@@ -359,8 +359,8 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 	return r
 }
 
-// resources finds kinds in the rules of webhooks, where resources belong: the API server accepts them, and they match nothing. Paths are
-// those of the configuration.
+// resources finds kinds in the rules of webhooks, where resources belong: the API server accepts them, and they match nothing. The Path of
+// a finding is the place in the configuration.
 func resources(h *hook.Hook) (found []lint.Finding) {
 	for place, b := range lint.Webhooks(h) {
 		for i, rule := range b.Rules {

@@ -66,7 +66,7 @@ func (o scaffold) stem() string {
 	return strings.TrimSuffix(filepath.Base(o.File), filepath.Ext(o.File))
 }
 
-// manifests is the directory of what kubectl applies, from that of the hook: beside it, unless that is the working directory.
+// manifests is the directory of what kubectl applies, relative to the directory of the hook: beside it, or in it if it is the working one.
 func (o scaffold) manifests() string {
 	if filepath.Dir(o.File) == "." {
 		return "manifests"

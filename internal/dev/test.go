@@ -34,8 +34,8 @@ type TestOptions struct {
 	Run *regexp.Regexp
 	// Update writes the results of cases into their empty expectations.
 	Update bool
-	// Role is a file of Roles that the simulated cluster grants; empty means that everything is allowed. Namespace is that of the operator;
-	// empty means "default".
+	// Role is a file of Roles that the simulated cluster grants; empty means that everything is allowed. Namespace is the namespace of the
+	// operator; empty means "default".
 	Role, Namespace string
 
 	// collect, if set, is called with each case that has run. It may be called concurrently.

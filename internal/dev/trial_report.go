@@ -37,7 +37,7 @@ type TrialReplay struct {
 	// Run is the id of the recorded run, Exit how it ended.
 	Run  string `json:"run"`
 	Exit string `json:"exit"`
-	// Differences are the lines of both results, without the output: with "- " those of the recorded one, with "+ " those of this one.
+	// Differences are the lines of both results, without the output: "- " begins lines of the recorded result, "+ " lines of this one.
 	Differences []string `json:"differences"`
 }
 

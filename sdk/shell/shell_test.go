@@ -72,8 +72,8 @@ func headsCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// jqs returns folders to put first into PATH: that of gojq, which the tests always have, and that of the jq which is
-// installed here, if one is. With -short there is only one of them.
+// jqs returns folders to put first into PATH: one with gojq, which the tests always have, and one with the jq that is
+// installed here, if there is one. With -short there is only one of them.
 func jqs(t testing.TB) map[string]string {
 	found := map[string]string{}
 	if path, err := exec.LookPath("jq"); err == nil {

@@ -27,7 +27,7 @@ import (
 var (
 	// all selects all plans.
 	all = os.Getenv("ADVERSARY") != ""
-	// one selects the plans whose names have it in them: web-app/ those of a workload, /F/ those of a pattern.
+	// one selects the plans whose names contain it: web-app/ for a workload, /F/ for a pattern.
 	one = os.Getenv("CASE")
 	// program is another one than the operator of this tree.
 	program = os.Getenv("ADVERSARY_PROGRAM")

@@ -26,8 +26,8 @@ type property struct {
 	XKubernetesValidations      []any `json:"x-kubernetes-validations"`
 }
 
-// chains are the plans of pattern E: five changes of one property in a row, one of which is invalid. The end is that of a fresh start with
-// the last object.
+// chains are the plans of pattern E: five changes of one property in a row, one of which is invalid. They end as a fresh start with the
+// last object does.
 func chains(t *testing.T, load *workload) (all []*plan) {
 	t.Helper()
 	if load.CRDs == "" || load.Plain && program != "" {

@@ -15,7 +15,7 @@ import (
 
 // request is one to the API server, as an adversary sees it.
 type request struct {
-	// verb is that of RBAC, or "apply" for a server-side apply.
+	// verb is a verb of RBAC, or "apply" for a server-side apply.
 	verb                                           string
 	group, version, resource, namespace, name, sub string
 	query                                          url.Values

@@ -25,7 +25,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// patience is for a state that takes a moment: an operator starts, a Lease runs out. It is that of a busy machine.
+// patience is for a state that takes a moment: an operator starts, a Lease runs out. It suffices on a busy machine.
 const patience = 30 * time.Second
 
 // collected is for objects whose owner is gone: the garbage collector looks for new kinds each 30 s.

@@ -252,7 +252,7 @@ func (d *late) read(_ *replica, q *request, rw http.ResponseWriter, req *http.Re
 	next.ServeHTTP(rw, req)
 }
 
-// slow delays the events of watches after the first write: each, or those of a moment.
+// slow delays the events of watches after the first write: each event, or the events of a moment.
 type slow struct {
 	nothing
 	by    time.Duration

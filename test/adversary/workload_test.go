@@ -21,7 +21,7 @@ type workload struct {
 	name string
 	// Hooks is the directory of the hooks, from the top of the repository.
 	Hooks string
-	// CRDs is a file with those of the workload.
+	// CRDs is a file with the CRDs of the workload.
 	CRDs string
 	// Replicas is the number of operators.
 	Replicas int
@@ -51,11 +51,11 @@ type step struct {
 	Object map[string]any
 	// Status makes a patch one of the status.
 	Status bool
-	// Cancels is set where this change cancels that of the step before.
+	// Cancels is set where this change cancels the change of the step before.
 	Cancels bool
 	// Answer makes the request a dry run, until its answer, an object or a refusal, has this text.
 	Answer string
-	// Method, Path, Body and Replica are those of a request to an HTTP hook.
+	// Method, Path, Body and Replica describe a request to an HTTP hook.
 	Method, Path, Body string
 	Replica            int
 	Shard              string

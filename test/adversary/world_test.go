@@ -29,7 +29,7 @@ type world struct {
 	cluster     *testenv.Cluster
 	client      dynamic.Interface
 	disturbance disturbance
-	// reference is that of the undisturbed run; nil while that is made.
+	// reference has what the undisturbed run left; nil during that run.
 	reference *reference
 
 	// namespace is called NS in plans, in the script, and in states; words has the words of the script and their meaning here.
@@ -44,7 +44,7 @@ type world struct {
 	shop  *shop
 	mysql *test.MysqlServer
 
-	// made are the states of a reference; differs is how the last state that was read differs from that of the reference.
+	// made are the states of a reference; differs is how the last state that was read differs from the last state of the reference.
 	made    []state
 	differs string
 

@@ -243,8 +243,8 @@ func (w *setWorld) stray() {
 }
 
 // Requests, commands and strangers change one set beside each other, while replicas are killed and stopped: the last answered Sync is what
-// the cluster has, and nothing is there without a record. With shards, a request may change the sets of another shard; those of a hook
-// without shardBy belong to shard 0.
+// the cluster has, and nothing is there without a record. With shards, a request may change the sets of another shard; the sets of
+// a hook without shardBy belong to shard 0.
 func TestSetsByRequests(t *testing.T) {
 	t.Run("leader", func(t *testing.T) {
 		setsByRequests(t, "sets-by-requests", &setWorld{args: []string{"--leader-election"},

@@ -35,7 +35,7 @@ func (w *world) workersOf(hook string) (pids []int) {
 	for _, field := range strings.Fields(string(text)) {
 		pid, err := strconv.Atoi(field)
 		w.must(err)
-		// The name is that of the file of the hook: another process may have the pid by now.
+		// A worker has the name of the file of its hook: another process may have the pid by now.
 		stat, err := os.ReadFile(filepath.Join("/proc", field, "stat"))
 		if err == nil && strings.HasPrefix(string(stat), field+" ("+hook+") ") && !strings.HasPrefix(string(stat), field+" ("+hook+") Z") {
 			pids = append(pids, pid)

@@ -15,7 +15,7 @@ import (
 // varying are parts of the output of dev that differ from run to run: the address, directories, times and numbers of runs.
 var varying = regexp.MustCompile(`https://[\w.:]+|hooks in \S+|/\S+/debug\.socket|\d\d:\d\d:\d\d\.\d{3}|\b\d+-\d+\b|\d+(\.\d+)?m?s\b`)
 
-// TestReadmeDev compares the output of dev that README shows with that of a session: each line comes, in this order.
+// TestReadmeDev compares the output of dev that README shows with the output of a session: each line comes, in this order.
 func TestReadmeDev(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(test.Root(), "README.md"))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package console opens the console of a running operator: its pages as HTML in all tests, and in a real browser in those of
+// Package console opens the console of a running operator: its pages as HTML in all tests, and in a real browser in the tests of
 // make test-browser.
 package console
 

@@ -96,8 +96,8 @@ func TestLeasePermissions(t *testing.T) {
 	}
 }
 
-// The Leases of shards have names that a Role can list: owners of one division follow those of another one, and other leaders of the
-// namespace are safe.
+// The Leases of shards have names that a Role can list: owners of one division follow owners of another one, and other leaders of
+// the namespace are safe.
 func TestShardLeasePermissions(t *testing.T) {
 	cluster := testenv.Shared(t)
 	namespace := cluster.Namespace(t)

@@ -77,7 +77,7 @@ func (a *asker) ask(t *testing.T, line string) string {
 	return "$ shell-operator " + line + "\n" + a.normalize(text) + "\n"
 }
 
-// sorted sorts runs by their names: those of different queues begin in any order.
+// sorted sorts runs by their names: runs of different queues begin in any order.
 func sorted(line, text string) string {
 	if !strings.HasPrefix(line, "runs") || strings.Contains(line, "show") {
 		return text

@@ -36,7 +36,7 @@ func TestOptionalKind(t *testing.T) {
 		t.Helper()
 		kubectl("patch", "configmap", "owner", "--type=merge", "-p", fmt.Sprintf(`{"data": {"touched": "%d"}}`, to))
 	}
-	// children are those of the set, with their uids.
+	// children returns the objects of the set, with their uids.
 	children := func() string {
 		t.Helper()
 		var all []string

@@ -20,7 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// config is that of all hooks: objects to work for, and the objects that the hook writes. Of the latter only snapshots are read.
+// config is the configuration of all hooks: they watch objects to work for, and read snapshots of the objects that they write.
 const config = `configVersion: v1
 settings: {contextsPerRun: 1}
 kubernetes:
@@ -44,7 +44,7 @@ OWN=$(echo "$results" | sed -n 's/^own-//p')
 // behavior is a hook that goes wrong if a snapshot lacks what an earlier run has written.
 type behavior struct {
 	name string
-	// kind, selector and filter are those of the objects that it writes, queue that of its runs.
+	// kind, selector and filter are for the objects that it writes; queue is the queue of its runs.
 	kind, selector, filter, queue string
 	script                        string
 	// prepare makes objects before, check compares what is there after so many runs for so many objects.

@@ -165,8 +165,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Line "what hooks cannot do": with --hook-home=own a hook keeps its HOME between its runs and over a reload, until it is removed. A
-// kubeconfig in the operator's HOME is that of hooks.
+// Line "what hooks cannot do": with --hook-home=own a hook keeps its HOME between its runs and over a reload, until it is removed. Hooks
+// get a kubeconfig from the operator's HOME.
 func TestOwnHomes(t *testing.T) {
 	cluster := testenv.Shared(t)
 	o := newOrdinary(t, cluster)

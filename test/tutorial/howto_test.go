@@ -18,7 +18,7 @@ import (
 // world is what pages are followed in.
 type world struct {
 	cluster *testenv.Cluster
-	// server is the address of the API server, receiver that of a receiver of traces.
+	// server and receiver are the addresses of the API server and of a receiver of traces.
 	server, receiver string
 }
 

@@ -1,4 +1,4 @@
-// Package tutorial follows pages as a reader would, those of docs and the READMEs of the examples: it types the commands of the
+// Package tutorial follows the pages of docs and the READMEs of the examples as a reader would: it types the commands of the
 // page and compares what comes. No block of any page may be left over: TestEverySnippet.
 //
 // Blocks that are marked sh are typed, in order. Blocks without a word are what has to come: from the commands right before them, or else

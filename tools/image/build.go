@@ -21,7 +21,7 @@ import (
 type options struct {
 	version, revision string
 	time              time.Time
-	// licenses is the file with those of the libraries.
+	// licenses is the file with the licenses of the libraries.
 	licenses string
 	binaries []binary
 }
@@ -91,7 +91,7 @@ func imageOf(o options, file string, platform *v1.Platform) (v1.Image, error) {
 	return mutate.ConfigFile(image, config(o, image, platform))
 }
 
-// config is what a container runtime starts. Paths and variables are those of the image with a shell.
+// config is what a container runtime starts. Paths and variables equal the paths and variables of the image with a shell.
 func config(o options, image v1.Image, platform *v1.Platform) *v1.ConfigFile {
 	c, _ := image.ConfigFile() // it is in memory
 	c = c.DeepCopy()

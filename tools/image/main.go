@@ -96,7 +96,7 @@ func pushCommand(args []string, stdout io.Writer) error {
 	return push(args[0], args[1], stdout)
 }
 
-// push pushes the index of a layout under the reference, and the SBOMs by their digests. The credentials are those of
+// push pushes the index of a layout under the reference, and the SBOMs by their digests. The credentials come from
 // docker login.
 func push(dir, reference string, stdout io.Writer) error {
 	ref, err := name.ParseReference(reference)

@@ -72,7 +72,7 @@ func serve(dir, port, password string) error {
 				return // the client has received the error
 			}
 			for !client.Closed() {
-				// The client receives errors of its statements. Errors that arrive here are those of the connection.
+				// The client receives errors of its statements. Errors that arrive here are about the connection.
 				if client.HandleCommand() != nil {
 					return
 				}

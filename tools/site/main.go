@@ -110,7 +110,7 @@ func (b build) run() error {
 	return nil
 }
 
-// version builds the site of one version: that of the work tree, or of a tag.
+// version builds the site of one version: of the work tree, or of a tag.
 func (b build) version(work, version string, versions []string) error {
 	root := b.root
 	if version != development {

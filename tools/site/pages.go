@@ -132,7 +132,7 @@ type site struct {
 	byFile                map[string]page
 	// static are files that pages show or link.
 	static map[string]bool
-	// markdown: links are those of the pages in Markdown, relative; otherwise those of Hugo, from the root.
+	// markdown: links are relative, as pages in Markdown have them; otherwise they begin at the root, as for Hugo.
 	markdown bool
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 var (
-	// patching has the kind that a script patches: in a document, by the shell library or by that of Python.
+	// patching has the kind that a script patches: in a document, by the shell library or by the Python library.
 	patching = regexp.MustCompile(`(?:operation["']?\s*[:=]\s*["']?(?:MergePatch|JSONPatch|JQPatch)\b[^}]{0,200}?\bkind["']?\s*[:=]\s*["']?` +
 		`|kubernetes::patch\s+(?:-n\s+\S+\s+)?["']?|(?:merge|json|jq)_patch\(\s*["'])(\w+)`)
-	// conditional is in a line by which a hook may decide whether it patches, never in that of the config call.
+	// conditional is in a line by which a hook may decide whether it patches; the line of the config call does not count.
 	conditional = regexp.MustCompile(`\b(?:if|elif|case|select|test|unless)\b|&&|\|\||\[\[`)
 	configCall  = regexp.MustCompile(`^\s*#|--config|__name__`)
 )

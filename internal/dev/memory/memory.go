@@ -4,7 +4,7 @@
 //   - Objects get a uid, a resource version and a generation as from an API server. Writes that change nothing are no changes.
 //   - Create, get, list, update, all patches and delete return the statuses of an API server, as far as they do not depend on admission or
 //     permissions, and metadata is validated. Unknown and mistyped fields of built-in kinds are rejected, as with fieldValidation=Strict.
-//   - Objects, managers and watch events of ConfigMaps, Secrets, Leases, Namespaces and custom resources are those of an API server.
+//   - Objects, managers and watch events of ConfigMaps, Secrets, Leases, Namespaces and custom resources equal what an API server sends.
 //   - Fields have managers; only answers to requests show managedFields. Finalizers keep a deleted object, status is a subresource where
 //     the kind has one.
 //   - Changes are reported in order. Identical requests lead to identical objects: uids and times are not random, unless the

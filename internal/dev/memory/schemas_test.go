@@ -21,7 +21,7 @@ import (
 
 var unstable = regexp.MustCompile(`\.v[0-9]+(alpha|beta)[0-9]+\.`)
 
-// TestSchemas compares the packed schemas with those of client-go; -update packs them.
+// TestSchemas compares the packed schemas with the schemas in client-go; -update packs them.
 func TestSchemas(t *testing.T) {
 	parser, err := typed.NewParser(schemasOfClientGo(t))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // packed are the schemas of built-in kinds in their stable versions, which client-go has for server-side apply. TestSchemas compares and
-// writes them: linked, those of client-go would add 21 MB to the program and 15 MB to the memory of an operator.
+// writes them: the schemas in client-go would, if they were linked, add 21 MB to the program and 15 MB to the memory of an operator.
 //
 //go:embed schemas.gob.gz
 var packed []byte

@@ -36,7 +36,7 @@ func (s *simulation) create(manifests []testfile.Manifest) error {
 	return nil
 }
 
-// learn serves the kinds of manifests: those of CRDs among them, and guessed ones.
+// learn serves the kinds that CRDs among the manifests define, and guesses the other kinds of the manifests.
 func (s *simulation) learn(manifests ...testfile.Manifest) error {
 	for _, m := range manifests {
 		s.server.Learn(memory.CRDKinds(m.Text)...)

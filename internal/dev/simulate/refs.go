@@ -37,7 +37,7 @@ func findAmong(objects []memory.Object, ref string) (found memory.Object, err er
 	return found, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(all))
 }
 
-// missing explains that there is no such object, with those of its name in other namespaces, or else others of its kind.
+// missing explains that there is no such object, with objects of its name in other namespaces, or else others of its kind.
 func missing(s *memory.Server, o memory.Object) string {
 	similar := slices.DeleteFunc(s.Objects(), func(other memory.Object) bool {
 		return other.Kind.GroupResource() != o.Kind.GroupResource()

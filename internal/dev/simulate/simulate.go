@@ -2,7 +2,7 @@
 // deliver them, and effects change the cluster, which is in memory. Or it runs a hook with given binding contexts, without a cluster.
 //
 // Callers may rely on this:
-//   - Order, merging, requests and responses are those of the operator, by its own code.
+//   - Events are ordered and merged, and requests sent and answered, by the code of the operator.
 //   - The same input gives the same result, as far as the hook does.
 //
 // Non-goals: controllers, and waiting for them.
@@ -83,7 +83,7 @@ type Options struct {
 	// Line receives output, Started the binding contexts of each run. Both may be nil.
 	Line    func(stream, line string)
 	Started func(contexts []byte)
-	// Namespace is that of the operator; empty means "default". Role is what it may do in the simulated cluster; nil means everything.
+	// Namespace is the namespace of the operator; empty means "default". Role has its permissions; nil means that it has all.
 	Namespace string
 	Role      *Role
 	// CheckOnly: operations are checked, and not applied.
@@ -104,7 +104,7 @@ type Result struct {
 	Admission  *wire.Admission
 	Conversion *effect.ConversionAnswer
 	HTTP       *wire.HTTP
-	// Failed is the error of a run that was followed by another run, exhausted that of one without a further attempt.
+	// Failed is the error of a run without a further attempt, if another run followed; until one does, the error is in exhausted.
 	Failed    error
 	exhausted error
 	// Excluded are the reasons why changes were no events.
@@ -190,7 +190,7 @@ func (t *simulatedTask) Run(ctx context.Context) error {
 	return nil
 }
 
-// Run runs a hook for an input. Errors are those of the input; what the hook does is in the result, which is nil if nothing was started.
+// Run runs a hook for an input. An error is about the input; the result has what the hook did, and is nil if nothing was started.
 func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Result, error) {
 	s := &simulation{Options: o, in: in, hook: h}
 	if err := s.readFrom(); err != nil {

@@ -153,7 +153,7 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// A key without a value takes that of the file away, so it needs no trigger.
+// A key without a value in a case removes the value that the file sets, so the key needs no trigger.
 func TestEmptyKeysOfCases(t *testing.T) {
 	f, problems := Parse("pods_test.yaml", []byte(`hook: pods.sh
 as: ann

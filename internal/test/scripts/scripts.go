@@ -46,7 +46,7 @@ printf 'run '
 cat "$BINDING_CONTEXT_PATH"
 `}
 
-// Options are those of the scripts of one package.
+// Options configure the scripts of one package.
 type Options struct {
 	// Dir has the scripts. Files are scripts if it is empty.
 	Dir   string
@@ -59,7 +59,7 @@ type Options struct {
 	Setup func(w *World, e *testscript.Env) error
 	// Condition reports whether a condition of a script holds.
 	Condition func(name string) (bool, error)
-	// Commands are more than those of this package.
+	// Commands are added to the commands of this package.
 	Commands map[string]Command
 }
 

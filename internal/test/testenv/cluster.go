@@ -41,7 +41,7 @@ import (
 
 // Cluster is a running control plane.
 type Cluster struct {
-	// Dir holds its files. Kubeconfig is that of an administrator, UserKubeconfig that of "alice", who has no
+	// Dir holds its files. Kubeconfig is for an administrator, UserKubeconfig for "alice", who has no
 	// permission until RBAC grants one.
 	Dir, Kubeconfig, UserKubeconfig string
 }

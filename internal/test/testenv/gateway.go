@@ -37,9 +37,9 @@ type Gateway struct {
 	trouble Trouble
 	random  *rand.Rand
 	changes []Change
-	// refused and broken count the answers that were not those of the API server, or not whole.
+	// refused counts requests that the gateway has answered itself, broken answers of the API server that were cut off.
 	refused, broken int
-	// watches are those of refused that were watches.
+	// watches counts the refused requests that were watches.
 	watches int
 	// more is closed and replaced whenever there are more of these.
 	more chan struct{}

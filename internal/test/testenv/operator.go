@@ -95,7 +95,7 @@ type OperatorOptions struct {
 	// Kubeconfig is the cluster to work on.
 	Kubeconfig string
 	Args       []string
-	// Env is added to that of the test.
+	// Env is added to the environment of the test.
 	Env []string
 	// Binary is another program than the one of the working tree.
 	Binary string
@@ -116,7 +116,7 @@ type Operator struct {
 	// Started is when the process was started.
 	Started time.Time
 	status  int
-	// Socket is that of its debug API.
+	// Socket is the path of the socket of its debug API.
 	Socket string
 	ignore func(line string) bool
 	// Errors is what was printed to stderr, complete when the process has ended.

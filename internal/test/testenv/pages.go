@@ -9,7 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// Address is that of the operator's own pages, as "http://host:port".
+// Address returns the address of the operator's own pages, as "http://host:port".
 func (op *Operator) Address() string {
 	op.t.Helper()
 	at := op.UntilLog("base http server started")
