@@ -11,12 +11,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
-	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
@@ -118,13 +116,10 @@ func Lint(ctx context.Context, o Options, options LintOptions) (report LintRepor
 // noDirectory is why a path leads to no directory; empty if it leads to one.
 func noDirectory(path string) string {
 	info, err := os.Stat(path)
-	known := new(fs.PathError)
-	switch {
-	case errors.As(err, &known):
-		return "cannot open the hooks directory: " + known.Err.Error()
-	case err != nil:
-		return err.Error()
-	case !info.IsDir():
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return "cannot open the hooks directory: " + failed.Err.Error()
+	}
+	if !info.IsDir() {
 		return "it is not a directory"
 	}
 	return ""
@@ -344,48 +339,11 @@ func (l *linter) hook(ctx context.Context, f hookset.File) (r linted) {
 		}
 		r.findings = append(r.findings, found)
 	}
-	r.addPlaced(lint.Unselective(h)...)
-	r.addPlaced(lint.NeverReviewed(h)...)
 	if text := lastLines(r.answer.Stderr, 3); text != "" {
 		r.add(lint.Note, "the call with --config succeeded, but wrote to stderr: "+text, "has a command failed? set -e ends the script then")
 	}
-	for i, k := range h.Kubernetes {
-		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
-			r.addPlaced(lint.Finding{Path: fmt.Sprintf("kubernetes[%d].kind", i), Level: lint.Warning,
-				Message: fmt.Sprintf("binding %q: %s", k.Name, advice)})
-		}
-	}
-	r.addPlaced(slices.Concat(resources(h), intervals(h))...)
+	r.addPlaced(lint.Configuration(h)...)
 	return r
-}
-
-// resources finds kinds in the rules of webhooks, where resources belong: the API server accepts them, and they match nothing. The Path of
-// a finding is the place in the configuration.
-func resources(h *hook.Hook) (found []lint.Finding) {
-	for place, b := range lint.Webhooks(h) {
-		for i, rule := range b.Rules {
-			for j, resource := range rule.Resources {
-				if plural := rbac.Plural(rule.APIGroups, resource); plural != "" {
-					found = append(found, lint.Finding{Path: fmt.Sprintf("%s.rules[%d].resources[%d]", place, i, j), Level: lint.Warning,
-						Message: fmt.Sprintf("binding %q: %q is a kind, not a resource, and matches nothing", b.Name, resource), Hint: "write " + plural})
-				}
-			}
-		}
-	}
-	return found
-}
-
-// intervals finds intervals that are shorter than a second, or no whole seconds.
-func intervals(h *hook.Hook) (found []lint.Finding) {
-	for i, b := range h.Schedules {
-		text, is := strings.CutPrefix(b.Crontab, "@every ")
-		d, err := time.ParseDuration(strings.TrimSpace(text))
-		if whole := max(time.Second, d.Truncate(time.Second)); is && err == nil && whole != d {
-			found = append(found, lint.Finding{Path: fmt.Sprintf("schedule[%d].crontab", i), Level: lint.Warning,
-				Message: fmt.Sprintf("%q means every %s: intervals are whole seconds", b.Crontab, whole), Hint: "write @every " + whole.String()})
-		}
-	}
-	return found
 }
 
 func (r *linted) addWarnings() {

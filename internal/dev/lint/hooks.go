@@ -2,10 +2,11 @@ package lint
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
@@ -36,32 +37,28 @@ func Duplicates(hooks []*hook.Hook) map[string][]Finding {
 	return found
 }
 
-// Webhooks yields the admission bindings of a hook with their places in the configuration.
-func Webhooks(h *hook.Hook) iter.Seq2[string, *hook.Admission] {
-	return func(yield func(string, *hook.Admission) bool) {
-		for i := range h.Mutating {
-			if !yield(fmt.Sprintf("kubernetesMutating[%d]", i), &h.Mutating[i]) {
-				return
-			}
-		}
-		for i := range h.Validating {
-			if !yield(fmt.Sprintf("kubernetesValidating[%d]", i), &h.Validating[i]) {
-				return
-			}
+// Configuration finds likely mistakes in a valid configuration. The Path of a finding is the place in the configuration.
+func Configuration(h *hook.Hook) (found []Finding) {
+	add := func(place, hint, format string, args ...any) {
+		found = append(found, Finding{Path: place, Level: Warning, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	for i, b := range h.Mutating {
+		review(fmt.Sprintf("kubernetesMutating[%d].rules", i), b, add)
+	}
+	for i, b := range h.Validating {
+		review(fmt.Sprintf("kubernetesValidating[%d].rules", i), b, add)
+	}
+	for i, k := range h.Kubernetes {
+		if advice := rbac.Advice(k.APIVersion, k.Kind); advice != "" {
+			add(fmt.Sprintf("kubernetes[%d].kind", i), "", "binding %q: %s", k.Name, advice)
 		}
 	}
-}
-
-// Unselective finds bindings that stop the cluster while their hook fails: of kinds of Kubernetes, without any selector, and not to be
-// ignored. The Path of a finding is the place in the configuration.
-func Unselective(h *hook.Hook) (found []Finding) {
-	for place, b := range Webhooks(h) {
-		selects := b.NamespaceLabels != nil || b.ObjectLabels != nil || len(b.MatchConditions) > 0
-		if b.FailurePolicy != "Ignore" && !selects && slices.ContainsFunc(b.Rules, builtIn) {
-			found = append(found, Finding{Path: place + ".rules", Level: Warning,
-				Message: fmt.Sprintf("binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, "+
-					"kube-system included", b.Name),
-				Hint: "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore"})
+	for i, b := range h.Schedules {
+		text, is := strings.CutPrefix(b.Crontab, "@every ")
+		d, err := time.ParseDuration(strings.TrimSpace(text))
+		if whole := max(time.Second, d.Truncate(time.Second)); is && err == nil && whole != d {
+			add(fmt.Sprintf("schedule[%d].crontab", i), "write @every "+whole.String(), "%q means every %s: intervals are whole seconds", b.Crontab,
+				whole)
 		}
 	}
 	return found
@@ -73,20 +70,26 @@ var neverReviewed = map[string][]string{
 	"authorization.k8s.io":  {"subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"},
 }
 
-// NeverReviewed finds rules for such resources. The Path of a finding is the place in the configuration.
-func NeverReviewed(h *hook.Hook) (found []Finding) {
-	for place, b := range Webhooks(h) {
-		for i, r := range b.Rules {
-			for j, resource := range r.Resources {
-				if slices.ContainsFunc(r.APIGroups, func(group string) bool { return slices.Contains(neverReviewed[group], resource) }) {
-					found = append(found, Finding{Path: fmt.Sprintf("%s.rules[%d].resources[%d]", place, i, j), Level: Warning,
-						Message: fmt.Sprintf("binding %q: from Kubernetes 1.37 on no webhook is called for %s", b.Name, resource),
-						Hint:    "remove the resource"})
-				}
+// review finds rules that stop the cluster while their hook fails, for kinds of Kubernetes without any selector, and rules that match
+// nothing, because they have kinds where resources belong, which the API server accepts.
+func review(place string, b hook.Admission, add func(place, hint, format string, args ...any)) {
+	selects := b.NamespaceLabels != nil || b.ObjectLabels != nil || len(b.MatchConditions) > 0
+	if b.FailurePolicy != "Ignore" && !selects && slices.ContainsFunc(b.Rules, builtIn) {
+		add(place, "add namespace.labelSelector, labelSelector or matchConditions, or failurePolicy: Ignore",
+			"binding %q reviews all namespaces, and with failurePolicy Fail a hook that does not answer blocks them all, kube-system included",
+			b.Name)
+	}
+	for i, r := range b.Rules {
+		for j, resource := range r.Resources {
+			at := fmt.Sprintf("%s[%d].resources[%d]", place, i, j)
+			if slices.ContainsFunc(r.APIGroups, func(group string) bool { return slices.Contains(neverReviewed[group], resource) }) {
+				add(at, "remove the resource", "binding %q: from Kubernetes 1.37 on no webhook is called for %s", b.Name, resource)
+			}
+			if plural := rbac.Plural(r.APIGroups, resource); plural != "" {
+				add(at, "write "+plural, "binding %q: %q is a kind, not a resource, and matches nothing", b.Name, resource)
 			}
 		}
 	}
-	return found
 }
 
 // builtIn reports whether a rule matches kinds of Kubernetes.
