@@ -30,7 +30,7 @@ func newServer() *server { return &server{memory.New(memory.Options{Kinds: memor
 
 // lease returns a Lease, which is empty if there is none.
 func (s *server) lease(name string) *coordinationv1.Lease {
-	kind, _ := s.ResolveResource(leases)
+	kind, _ := s.Resolve("coordination.k8s.io/v1", "Lease")
 	o, _ := s.Get(memory.Object{Kind: kind, Namespace: "n", Name: name})
 	lease := &coordinationv1.Lease{}
 	_ = json.Unmarshal(o.JSON, lease)

@@ -133,25 +133,19 @@ func (s *Server) Resolve(apiVersion, name string) (Kind, bool) {
 }
 
 func (s *Server) resolve(apiVersion, name string) (Kind, bool) {
-	return s.kind(func(k *Kind) bool {
-		return k.Called(name) && (apiVersion == "" || apiVersion == k.GroupVersion().String())
-	})
-}
-
-// ResolveResource returns the kind of a resource, in any version.
-func (s *Server) ResolveResource(of schema.GroupResource) (Kind, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kind(func(k *Kind) bool { return k.GroupResource() == of })
-}
-
-func (s *Server) kind(is func(*Kind) bool) (Kind, bool) {
-	for i := range s.kinds {
-		if is(&s.kinds[i]) {
-			return s.kinds[i], true
+	for _, k := range s.kinds {
+		if k.Called(name) && (apiVersion == "" || apiVersion == k.GroupVersion().String()) {
+			return k, true
 		}
 	}
 	return Kind{}, false
+}
+
+// Guessed reports whether the kind of a resource was guessed.
+func (s *Server) Guessed(resource schema.GroupResource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.kinds, func(k Kind) bool { return k.Guessed && k.GroupResource() == resource })
 }
 
 // Learn serves kinds, unless there is one with the same name in the same version.

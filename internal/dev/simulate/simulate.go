@@ -130,8 +130,7 @@ type Result struct {
 
 // Guessed reports whether only the kind of a resource was known, and no CRD.
 func (r *Result) Guessed(group, resource string) bool {
-	k, _ := r.server.ResolveResource(schema.GroupResource{Group: group, Resource: resource})
-	return k.Guessed
+	return r.server.Guessed(schema.GroupResource{Group: group, Resource: resource})
 }
 
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
