@@ -70,24 +70,20 @@ func Init(o InitOptions) (done Initialized, err error) {
 		return done, err
 	}
 	for _, f := range files {
-		if _, err := os.Lstat(f.Path); err == nil {
-			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", f.Path)
+		if _, err := os.Lstat(f.path); err == nil {
+			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", f.path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return done, fmt.Errorf("nothing is written: %w", err)
 		}
 	}
 	for _, f := range files {
-		mode := os.FileMode(0o644)
-		if f.Executable {
-			mode = 0o755
-		}
-		if err := create(f.Path, []byte(f.Text), mode); err != nil {
+		if err := create(f.path, []byte(f.text), f.mode); err != nil {
 			for _, path := range done.Paths { // with them, a second attempt would be rejected
 				_ = os.Remove(path)
 			}
 			return Initialized{}, fmt.Errorf("nothing is written: %w", err)
 		}
-		done.Paths = append(done.Paths, f.Path)
+		done.Paths = append(done.Paths, f.path)
 	}
 	done.Next = "shell-operator test " + inShell(filepath.Dir(fit.File))
 	if fit.Type == "conversion" && o.Kind == "" {

@@ -20,8 +20,6 @@ import (
 
 // RBACOptions configure RBAC.
 type RBACOptions struct {
-	// Name is the name of all roles, ServiceAccount the operator's account.
-	Name, ServiceAccount string
 	// Options are about the operator: an empty Namespace means "default". RBAC sets what is about hooks.
 	rbac.Options
 	// Offline uses no cluster, even if there is one.
@@ -82,7 +80,7 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	if err != nil {
 		return "", notes, err
 	}
-	return rbac.YAML(r.about(hooks, tested), roles, r.names()) + rbac.Configurations(hooks, plan), notes, nil
+	return rbac.YAML(r.about(hooks, tested), roles, plan) + rbac.Configurations(hooks, plan), notes, nil
 }
 
 // about is the comment before the manifests.
@@ -131,10 +129,6 @@ func (r *RBACOptions) plan(t *Tested) rbac.Options {
 		o.Tested = func(h *hook.Hook) bool { return t.covered[h.Name] }
 	}
 	return o
-}
-
-func (r *RBACOptions) names() rbac.Names {
-	return rbac.Names{Role: r.Name, ServiceAccount: r.ServiceAccount, Namespace: cmp.Or(r.Namespace, "default")}
 }
 
 // syncCalls are how scripts return sets of objects.

@@ -10,7 +10,7 @@ import (
 
 // TestFromRuns prints a Role in each namespace for as many operations as an operator keeps, and a comment about further ones.
 func TestFromRuns(t *testing.T) {
-	r := RBACOptions{Name: "hooks", ServiceAccount: "operator", FromRuns: &Sent{Dropped: 7}}
+	r := RBACOptions{Options: rbac.Options{Name: "hooks", ServiceAccount: "operator"}, FromRuns: &Sent{Dropped: 7}}
 	for i := range 10_000 {
 		r.FromRuns.Uses = append(r.FromRuns.Uses, rbac.Use{Namespace: fmt.Sprintf("shop-%d", i%100), Resource: fmt.Sprintf("things-%d", i/100),
 			Verbs: []string{"create"}, Why: "a.sh, operation Create"})
@@ -19,7 +19,7 @@ func TestFromRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := rbac.YAML(r.about(nil, nil), roles, r.names())
+	text := rbac.YAML(r.about(nil, nil), roles, r.plan(nil))
 	for part, want := range map[string]int{
 		"kind: Role\nmetadata": 100, "kind: ClusterRole\nmetadata": 0, "# a.sh, operation Create\n": 10_000,
 		"# INCOMPLETE: the operator keeps 10000 kinds of operations, 7 operations of others were sent.\n": 1,

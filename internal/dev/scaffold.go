@@ -3,6 +3,7 @@ package dev
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -55,8 +56,8 @@ type scaffold struct {
 
 // scaffoldFile is a file to write.
 type scaffoldFile struct {
-	Path, Text string
-	Executable bool
+	path, text string
+	mode       fs.FileMode
 }
 
 // Plural is for templates.
@@ -93,14 +94,14 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 	var files []scaffoldFile
 	for _, part := range []struct {
 		name, path, before string
-		executable         bool
+		mode               fs.FileMode
 	}{
-		{o.Language, o.File, "", true},
-		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", false},
-		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", false},
-		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", false},
-		{"crd", filepath.Join(dir, o.manifests(), stem+"-crd.yaml"), "", false},
-		{"role", filepath.Join(dir, o.manifests(), stem+"-rbac.yaml"), "", false},
+		{o.Language, o.File, "", 0o755},
+		{"test", filepath.Join(dir, stem+"_test.yaml"), "# yaml-language-server: $schema=" + schemaURL + "\n", 0o644},
+		{"fixture", filepath.Join(dir, "fixtures", stem+".yaml"), "", 0o644},
+		{"namespace", filepath.Join(dir, "fixtures", stem+"-namespace.yaml"), "", 0o644},
+		{"crd", filepath.Join(dir, o.manifests(), stem+"-crd.yaml"), "", 0o644},
+		{"role", filepath.Join(dir, o.manifests(), stem+"-rbac.yaml"), "", 0o644},
 	} {
 		if all.Lookup(part.name) == nil || part.name == "namespace" && !o.Namespaced {
 			if part.name == o.Language {
@@ -113,7 +114,7 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 		if err := all.ExecuteTemplate(&b, part.name, o.values(stem)); err != nil {
 			return nil, err
 		}
-		files = append(files, scaffoldFile{part.path, b.String(), part.executable})
+		files = append(files, scaffoldFile{part.path, b.String(), part.mode})
 	}
 	return files, nil
 }

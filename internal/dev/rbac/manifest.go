@@ -9,23 +9,15 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// Names are names in the manifests.
-type Names struct {
-	// Role is the name of all roles and bindings.
-	Role string
-	// ServiceAccount and Namespace belong to the operator.
-	ServiceAccount, Namespace string
-}
-
 // YAML writes the roles and their bindings for kubectl apply, after a comment. Comments name the reason of each rule.
-func YAML(about string, roles []Role, n Names) string {
+func YAML(about string, roles []Role, o Options) string {
 	var b strings.Builder
 	b.WriteString("# " + strings.ReplaceAll(about, "\n", "\n# ") + "\n")
 	if len(roles) == 0 {
 		b.WriteString("# The hooks have no bindings that need permissions.\n")
 	}
 	for _, r := range roles {
-		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n", r.kind(), quoted(n.Role))
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n", r.kind(), quoted(o.Name))
 		r.writeNamespace(&b)
 		b.WriteString("rules:\n")
 		for _, rule := range r.Rules {
@@ -38,10 +30,10 @@ func YAML(about string, roles []Role, n Names) string {
 			}
 			fmt.Fprintf(&b, "  verbs: [%s]\n", quoted(rule.Verbs...))
 		}
-		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s\n", r.kind(), quoted(n.Role))
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s\n", r.kind(), quoted(o.Name))
 		r.writeNamespace(&b)
-		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", r.kind(), quoted(n.Role))
-		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", quoted(n.ServiceAccount), quoted(n.Namespace))
+		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", r.kind(), quoted(o.Name))
+		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", quoted(o.ServiceAccount), quoted(o.Namespace))
 	}
 	return b.String()
 }

@@ -26,10 +26,10 @@ import (
 // Lookup finds the resource of a kind by what a binding calls it. It is guessed if no cluster has confirmed it.
 type Lookup func(apiVersion, kind string) (found kube.Resource, guessed bool, err error)
 
-// Options are names of what the operator itself uses.
+// Options are the names of the roles, what the operator itself uses, and what its hooks do.
 type Options struct {
-	// Namespace is the operator's namespace.
-	Namespace string
+	// Name is the name of all roles and their bindings. ServiceAccount and Namespace belong to the operator.
+	Name, ServiceAccount, Namespace string
 	// Configuration is the name of the webhook configurations, Secret the name of the Secret with their certificates.
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means that there is none.
