@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69319
-	testLines    = 64775
+	productLines = 69256
+	testLines    = 64776
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,11 +27,11 @@ var packageLines = map[string]int{
 	"internal/console":                   1563,
 	"internal/debug":                     6157,
 	"internal/debug/history":             754,
-	"internal/dev":                       2301,
-	"internal/dev/lint":                  530,
-	"internal/dev/memory":                2373,
-	"internal/dev/rbac":                  593,
-	"internal/dev/simulate":              2017,
+	"internal/dev":                       2250,
+	"internal/dev/lint":                  533,
+	"internal/dev/memory":                2367,
+	"internal/dev/rbac":                  585,
+	"internal/dev/simulate":              2016,
 	"internal/dev/testfile":              1346,
 	"internal/effect":                    415,
 	"internal/effect/apply":              620,
