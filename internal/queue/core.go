@@ -123,14 +123,7 @@ func (c *core) replace(now time.Duration, l *lane, r Replacer) {
 		t := l.tasks.at(i).Task
 		empty, done := r.Replace(t)
 		if empty {
-			c.forget(l, t)
-			l.tasks.removeAt(i)
-			if i < l.priority || i == l.priority && l.busy {
-				l.priority--
-			}
-			if i <= l.revived {
-				l.revived--
-			}
+			c.forget(l, l.remove(i))
 			c.length--
 			if i == 0 && l.tasks.len() > 0 { // another task is the head
 				c.settle(now, l)
@@ -581,33 +574,24 @@ func (c *core) edit(now time.Duration, keep func(Task) bool) {
 // sift drops the tasks of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
 func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 	var kept deque
-	priority, revived, headLeft, dropped := l.priority, l.revived, false, false
+	headLeft := false
 	for i := range l.tasks.len() {
 		e := l.tasks.at(i)
 		if i == 0 && l.phase == Running || keep(e.Task) {
 			kept.push(e)
 			continue
 		}
-		if dropped = true; i <= l.revived {
-			revived--
-		}
-		switch {
-		case i == 0:
-			headLeft = true
-			if !l.busy && priority > 0 {
-				priority--
-			}
-		case i < l.priority || i == l.priority && l.busy:
-			priority--
+		l.uncount(kept.len())
+		if i == 0 {
+			headLeft, l.busy = true, false
 		}
 		c.forget(l, e.Task)
 		c.length--
 	}
-	if dropped {
-		l.tasks, l.priority, l.revived = kept, priority, revived
+	if kept.len() < l.tasks.len() {
+		l.tasks = kept
 	}
 	if headLeft {
-		l.busy = false
 		c.settle(now, l)
 	}
 }

@@ -84,10 +84,18 @@ func (l *lane) forget(t Task) {
 func (l *lane) remove(i int) Task {
 	t := l.tasks.at(i).Task
 	l.tasks.removeAt(i)
-	if i > 0 || !l.busy {
-		l.priority = max(0, l.priority-1)
-	}
+	l.uncount(i)
 	return t
+}
+
+// uncount adapts priority and revived to the removal of the task at i.
+func (l *lane) uncount(i int) {
+	if i > 0 && i <= l.revived {
+		l.revived--
+	}
+	if i < l.priority && (i > 0 || !l.busy) || i == l.priority && i > 0 && l.busy {
+		l.priority--
+	}
 }
 
 // behindRevived returns the index behind the busy head and what was revived during its run.

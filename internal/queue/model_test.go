@@ -78,6 +78,20 @@ func TestAgainstModel(t *testing.T) {
 	})
 }
 
+// What a task that has replaced the head of its lane leaves to another one stays behind it.
+func TestSplitAfterReplacedHead(t *testing.T) {
+	all := []step{{kind: "pause"}, {kind: "wait"}, {kind: "add", hook: "x"}, {kind: "replace", hook: "x"}, {kind: "add", hook: "x"},
+		{kind: "pause"}, {kind: "halve"}, {kind: "finish"}}
+	for i := range all {
+		all[i].queue = "main"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if got, want := play(t, all), playModel(all); !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
 const modelDelay = time.Minute
 
 // play returns what each lane runs and holds after each step, with a Set.
