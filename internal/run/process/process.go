@@ -18,7 +18,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -33,15 +32,11 @@ type Options struct {
 	Kill context.Context
 }
 
-// Executor runs processes. Its only state is an open /dev/null.
+// Executor runs processes.
 type Executor struct {
 	opts Options
 	// endOf is replaced in tests.
 	endOf func(pid int) (*signal, error)
-
-	mu sync.Mutex
-	// null is nil until it has been opened.
-	null *os.File
 }
 
 // New returns an Executor.
@@ -140,12 +135,13 @@ func (in Invocation) limited(ctx context.Context) (context.Context, *TimeoutErro
 // fork starts the process with files from descriptor 1. It retries ETXTBSY: a file that has just been written may still be open for writing
 // in a child that another run is forking.
 func (e *Executor) fork(in Invocation, files []uintptr) (pid int, err error) {
-	devNull, err := e.devNull()
+	stdin, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
+	defer stdin.Close()
 	attr := &syscall.ProcAttr{
-		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{devNull.Fd()}, files...),
+		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{stdin.Fd()}, files...),
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	argv := append([]string{in.Path}, in.Args...)
@@ -160,20 +156,6 @@ func (e *Executor) fork(in Invocation, files []uintptr) (pid int, err error) {
 		}
 		time.Sleep(time.Millisecond << try)
 	}
-}
-
-// devNull is stdin of processes.
-func (e *Executor) devNull() (*os.File, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.null != nil {
-		return e.null, nil
-	}
-	f, err := os.Open(os.DevNull)
-	if err == nil {
-		e.null = f
-	}
-	return f, err
 }
 
 // endEarly ends a process group and reports true, unless the process has already ended.
