@@ -543,8 +543,8 @@ func (w *finalizerWorld) finish() []string {
 			}
 		}
 	}
-	if _, n := p.Left(); n > 0 {
-		w.fault("%d requeues are left", n)
+	if at, left := p.Next(); left {
+		w.fault("a requeue at %s is left", at)
 	}
 	return w.faults
 }

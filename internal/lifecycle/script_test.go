@@ -355,7 +355,10 @@ func (w *world) do(words []string) {
 		}
 	case "requeues":
 		if at, ok := w.life.o.Runner.Pending().Next(); ok {
-			_, requeues := w.life.o.Runner.Pending().Left()
+			requeues := 0
+			for _, due := range w.life.o.Runner.Pending().Due() {
+				requeues += due.Events
+			}
 			w.record("%d requeues, the next one at %s", requeues, at.Sub(w.began))
 		} else {
 			w.record("no requeues")

@@ -33,9 +33,7 @@ type Ledger struct {
 	rows map[Subject]*row
 	// contexts are all parked ones; the oldest come first.
 	contexts *list.List
-	// tasks and ids have the same tasks.
-	tasks map[lane]*parked
-	ids   map[string]*parked
+	tasks    map[lane]*parked
 	// lost counts the contexts of a hook that the limit has dropped since its last success.
 	lost map[*hook.Hook]int
 	// requeues come in the order of their times, and after them those that wait for room. number counts the requeues.
@@ -84,7 +82,7 @@ func New(limit int, dropped func(ev event.Event, why Reason)) *Ledger {
 	}
 	return &Ledger{
 		limit: limit, dropped: dropped, changed: make(chan struct{}, 1), rows: map[Subject]*row{}, contexts: list.New(),
-		tasks: map[lane]*parked{}, ids: map[string]*parked{}, lost: map[*hook.Hook]int{},
+		tasks: map[lane]*parked{}, lost: map[*hook.Hook]int{},
 		requeues: btree.NewBTreeGOptions((*requeue).before, btree.Options{NoLocks: true}),
 	}
 }
@@ -208,13 +206,6 @@ func (l *Ledger) EndBinding(h *hook.Hook, index int) {
 		}
 	}
 	l.cancel(func(q *requeue) bool { return q.event.Of(h, index) })
-}
-
-// Left counts the parked contexts and the requeues.
-func (l *Ledger) Left() (parked, requeues int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.contexts.Len(), l.requeues.Len()
 }
 
 // movable reports whether the key of an event's object may change.

@@ -83,12 +83,9 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 	task := l.tasks[at]
 	if task == nil {
 		task = &parked{lane: at, contexts: list.New()}
-		l.tasks[at], l.ids[t.ID] = task, task
-	} else if at := task.task.ID; precedes(t.ID, at) { // it was parked before, and is again
-		delete(l.ids, at)
-		l.ids[t.ID] = task
-	} else {
-		t.ID = at
+		l.tasks[at] = task
+	} else if !precedes(t.ID, task.task.ID) { // otherwise it was parked before, and is again
+		t.ID = task.task.ID
 	}
 	task.task = t
 	for ev := range events {
@@ -211,7 +208,6 @@ func (l *Ledger) remove(c *context) {
 	}
 	if c.task.contexts.Remove(c.inTask); c.task.contexts.Len() == 0 {
 		delete(l.tasks, c.task.lane)
-		delete(l.ids, c.task.task.ID)
 	}
 	l.signal()
 }
@@ -242,15 +238,17 @@ func (l *Ledger) Drop(id string, events int) (ParkedTask, bool) {
 func (l *Ledger) removeTask(id string, events int, do func(*context)) (ParkedTask, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	task := l.ids[id]
-	if task == nil {
-		return ParkedTask{}, false
+	for first := range each(l.contexts) { // in the order of Parked
+		if first.task.task.ID != id {
+			continue
+		}
+		t := first.task.describe(events)
+		for c := range each(first.task.contexts) {
+			do(c)
+		}
+		return t, true
 	}
-	t := task.describe(events)
-	for c := range each(task.contexts) {
-		do(c)
-	}
-	return t, true
+	return ParkedTask{}, false
 }
 
 // Parked returns the parked tasks, the oldest first, with at most so many of their events.

@@ -354,7 +354,7 @@ func checkLedger(t *rapid.T) {
 		}
 		slices.SortFunc(requeues, func(a, b due) int { return a.at.Compare(b.at) })
 		at, ok := l.Next()
-		if p, r := l.Left(); p != len(parked) || r != len(requeues) || dropped != wantDropped || len(counts) > 0 || l.Lost()[hooks[0]] != lost ||
+		if p, r := l.contexts.Len(), l.requeues.Len(); p != len(parked) || r != len(requeues) || dropped != wantDropped || len(counts) > 0 || l.Lost()[hooks[0]] != lost ||
 			ok != (len(requeues) > 0 && !requeues[0].awaits) || ok && !at.Equal(requeues[0].at) {
 			t.Fatalf("%d contexts, %d requeues, %d dropped, want %d, %d, %d; missing tasks: %v", p, r, dropped, len(parked), len(requeues),
 				wantDropped, counts)
@@ -435,7 +435,7 @@ func BenchmarkDropAll(b *testing.B) {
 				for i := range tasks {
 					p.Drop(fmt.Sprint(i), 0)
 				}
-				if n, _ := p.Left(); n > 0 {
+				if p.contexts.Len() > 0 {
 					b.Fatal("contexts are left")
 				}
 			}
