@@ -43,8 +43,8 @@ type Options struct {
 type Recorder struct {
 	opts  Options
 	limit int64
-	// writing has a place for the run that is being recorded.
-	writing chan struct{}
+	// writing is held while a run is recorded.
+	writing sync.Mutex
 
 	mu sync.Mutex // guards what follows
 	// kept are in the order in which the runs ended, size is the sum of their sizes.
@@ -79,7 +79,7 @@ func New(o Options) (*Recorder, error) {
 	if err := os.Mkdir(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory of the recordings: %w", err)
 	}
-	return &Recorder{opts: o, limit: maxBytes, writing: make(chan struct{}, 1), until: map[string]time.Time{}}, nil
+	return &Recorder{opts: o, limit: maxBytes, until: map[string]time.Time{}}, nil
 }
 
 // Close removes all recordings.
@@ -87,8 +87,8 @@ func (r *Recorder) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.writing <- struct{}{} // the last one is written
-	defer func() { <-r.writing }()
+	r.writing.Lock() // the last one is written
+	defer r.writing.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept, r.size = nil, 0
@@ -160,15 +160,11 @@ type Run struct {
 func (r *Recorder) Keep(run Run) {
 	_, always := r.mode(run.Hook)
 	if always {
-		r.writing <- struct{}{}
-	} else {
-		select {
-		case r.writing <- struct{}{}:
-		default:
-			return
-		}
+		r.writing.Lock()
+	} else if !r.writing.TryLock() {
+		return
 	}
-	defer func() { <-r.writing }()
+	defer r.writing.Unlock()
 	if err := r.keep(&file{hook: run.Hook.Name, run: run.ID, last: !always}, run); err != nil {
 		r.opts.Log.Warn("A run is not recorded", "hook", run.Hook.Name, "run", run.ID, "error", err.Error())
 	}
@@ -227,14 +223,10 @@ func (r *Recorder) keep(f *file, run Run) error {
 // open makes the file of a recording, and sets its path.
 func (r *Recorder) open(f *file) (*os.File, error) {
 	f.path = filepath.Join(r.opts.Dir, f.run+".json")
-	create := func() (*os.File, error) { return os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) }
-	to, err := create()
-	if errors.Is(err, os.ErrNotExist) { // a cleaner of temporary files has removed the directory
-		if err = os.MkdirAll(r.opts.Dir, 0o700); err == nil {
-			to, err = create()
-		}
+	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil { // a cleaner of temporary files may have removed it
+		return nil, err
 	}
-	return to, err
+	return os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
 func ignoreMissing(err error) error {

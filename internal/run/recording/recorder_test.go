@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,22 +182,22 @@ func TestRecorder(t *testing.T) {
 
 // One recording is written at a time, so that one of them is in memory.
 func TestOneRecordingAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newRecorder(t, Options{})
-		defer k.Close()
-		k.writing <- struct{}{} // a run that is being recorded
-		path := filepath.Join(t.TempDir(), "contexts")
-		if err := os.WriteFile(path, []byte(someContexts), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		k.Keep(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-0", Contexts: path})
-		go k.Keep(Run{Hook: &hook.Hook{Name: "all.sh", Settings: hook.Settings{Record: hook.RecordAll}}, ID: "1-1", Contexts: path})
-		synctest.Wait()
-		k.want("")
-		<-k.writing
-		synctest.Wait()
-		k.want("1-1")
+	k := newRecorder(t, Options{})
+	defer k.Close()
+	k.writing.Lock() // a run that is being recorded
+	path := filepath.Join(t.TempDir(), "contexts")
+	if err := os.WriteFile(path, []byte(someContexts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.Keep(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-0", Contexts: path})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		k.Keep(Run{Hook: &hook.Hook{Name: "all.sh", Settings: hook.Settings{Record: hook.RecordAll}}, ID: "1-1", Contexts: path})
 	})
+	k.want("")
+	k.writing.Unlock()
+	waiting.Wait()
+	k.want("1-1")
 }
 
 // A worker may print in one run what it had in another one.
