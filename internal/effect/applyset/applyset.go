@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
@@ -87,20 +86,16 @@ type Applier struct {
 
 // applied is the last successful apply of an object.
 type applied struct {
+	// sighting is the object in the answer. Fields are what the set owns in it.
+	sighting
 	manifest []byte
-	uid      types.UID
-	// fieldsHash and fields are what the set owns, version is that of the object.
-	fieldsHash, fields string
-	version            uint64
-	// kept: the object has the annotation that keeps it.
-	kept bool
+	fields   string
 	// unwanted: the last Sync has dropped the object, and failed before it was pruned. It is not restored.
 	unwanted bool
 }
 
 func (n *names) applied(manifest []byte, answer *live) applied {
-	a := applied{manifest: manifest, uid: answer.UID, fieldsHash: n.fieldsHash(answer), version: versionOf(answer.ResourceVersion),
-		kept: isKept(answer.Annotations)}
+	a := applied{sighting: n.sighting(answer), manifest: manifest}
 	if at := entryOf(answer, n.manager); at >= 0 && answer.ManagedFields[at].FieldsV1 != nil {
 		a.fields = answer.ManagedFields[at].FieldsV1.GetRawString()
 	}

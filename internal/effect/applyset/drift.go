@@ -105,8 +105,8 @@ func (s *session) delivered(o *wanted, version uint64) bool {
 	return version > 0 && f.reached >= version
 }
 
-// stateOf returns what is known of a set, or nil.
-func (a *Applier) stateOf(id string) *setState {
+// known returns what is known of a set, or nil.
+func (a *Applier) known(id string) *setState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.sets[id]
@@ -114,7 +114,7 @@ func (a *Applier) stateOf(id string) *setState {
 
 // changed compares a member with what was applied. Its label need not be that of the set any more: then only the name shows whose it is.
 func (a *Applier) changed(r ref, o *live) {
-	if s := a.stateOf(o.Labels[partOfLabel]); s != nil && a.observe(s, r, o) {
+	if s := a.known(o.Labels[partOfLabel]); s != nil && a.observe(s, r, o) {
 		return
 	}
 	for _, s := range a.states() {
@@ -153,26 +153,20 @@ func (a *Applier) observe(s *setState, r ref, o *live) (known bool) {
 // was made.
 func (a *Applier) listed(at scope, present map[ref]*live, version string) {
 	for r, o := range present {
-		if s := a.stateOf(o.Labels[partOfLabel]); s != nil {
-			a.observe(s, r, o)
-		}
+		a.changed(r, o)
 	}
 	for _, s := range a.states() {
 		s.mu.Lock()
-		var members []ref
+		var gone []ref
 		for r, last := range s.applied {
-			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= versionOf(version) {
-				members = append(members, r)
+			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= versionOf(version) &&
+				present[r] == nil {
+				gone = append(gone, r)
 			}
 		}
 		s.mu.Unlock()
-		for _, r := range members {
-			switch o := present[r]; {
-			case o == nil:
-				a.observe(s, r, absent("", version))
-			case o.Labels[partOfLabel] != s.id:
-				a.observe(s, r, o)
-			}
+		for _, r := range gone {
+			a.observe(s, r, absent("", version))
 		}
 	}
 }
@@ -397,35 +391,31 @@ func (c *restoration) restores() *restores {
 
 // may decides whether a member is restored now.
 func (c *restoration) may(current *live) error {
+	by := c.takenBy(current)
 	c.state.mu.Lock()
 	r := c.restores()
-	stopped := r.stopped
-	c.state.mu.Unlock()
-	if stopped {
-		return errStopped
-	}
-	if by := c.takenBy(current); by != "" {
-		note := fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by)
-		c.state.mu.Lock()
-		r.stopped, r.note = true, note
-		c.state.mu.Unlock()
-		c.warn("ObjectNotRestored", note)
-		return errStopped
-	}
-	c.state.mu.Lock()
-	delay, before := r.delay(c.opts.Now()), r.note
-	if delay > 0 {
+	stopped, delay, before := r.stopped, r.delay(c.opts.Now()), r.note
+	switch {
+	case stopped:
+	case by != "":
+		r.stopped, r.note = true, fmt.Sprintf("%s is not restored until the next run, because %s has applied its fields", c.ref, by)
+	case delay > 0:
 		r.note = fmt.Sprintf("%s is changed repeatedly, by %s", c.ref, changers(current, c.manager))
 	}
 	note := r.note
 	c.state.mu.Unlock()
-	if delay <= 0 {
+	switch {
+	case stopped:
+	case by != "":
+		c.warn("ObjectNotRestored", note)
+	case delay <= 0:
 		return nil
+	default:
+		if note != before {
+			c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s: the next restore follows in %s", note, delay.Round(time.Second)))
+		}
+		c.drifted.AddAfter(c.item, delay)
 	}
-	if note != before {
-		c.warn("ObjectRestoredTooOften", fmt.Sprintf("%s: the next restore follows in %s", note, delay.Round(time.Second)))
-	}
-	c.drifted.AddAfter(c.item, delay)
 	return errStopped
 }
 

@@ -134,9 +134,6 @@ func (s *session) manifest(o *wanted) []byte {
 // manifestStart begins all manifests: the metadata comes first.
 const manifestStart = `{"metadata":{`
 
-// withUID adds the uid of an existing object to a manifest.
-func withUID(manifest []byte, uid types.UID) []byte { return pinned(manifest, uid, "") }
-
 // pinned adds the uid of an existing object to a manifest, and a version if it may be in no other. It decodes nothing: after a restart that
 // was a fifth of a Sync's CPU time.
 func pinned(manifest []byte, uid types.UID, version string) []byte {
@@ -314,7 +311,7 @@ func (s *session) update(ctx context.Context, o *wanted, current *live) error {
 	_, _, err := s.send(ctx, o, current.UID, s.set.Force)
 	if isOwned(err) && known {
 		// Another client has taken fields that this process has applied: they are taken back, and only they.
-		if _, _, err := s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(last.manifest, current.UID), true); err != nil {
+		if _, _, err := s.patchApply(ctx, o.resource, o.namespace, o.name, pinned(last.manifest, current.UID, ""), true); err != nil {
 			return err
 		}
 		_, _, err = s.send(ctx, o, current.UID, s.set.Force)
@@ -349,16 +346,15 @@ func (s *session) adopt(ctx context.Context, o *wanted, current *live) error {
 // send applies an object and stores what came of it. An empty uid is that of an object that does not exist.
 func (s *session) send(ctx context.Context, o *wanted, uid types.UID, force bool) (answer *live, created bool, err error) {
 	manifest := s.manifest(o)
-	body, version := withUID(manifest, uid), ""
+	version := ""
 	var written func(before, after string)
 	if !s.opts.DryRun {
 		_, written = effect.Own(ctx, o.resource.Group, o.resource.Resource, o.namespace, o.name)
 	}
 	if written != nil && uid != "" {
-		version = o.version // an answer without effect must not be that of another change
-		body = pinned(manifest, uid, version)
+		version = o.version // an answer without effect must not belong to another change
 	}
-	answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, body, force)
+	answer, created, err = s.patchApply(ctx, o.resource, o.namespace, o.name, pinned(manifest, uid, version), force)
 	if written != nil && err == nil {
 		written(version, answer.ResourceVersion)
 	} else if written != nil {
@@ -369,7 +365,7 @@ func (s *session) send(ctx context.Context, o *wanted, uid types.UID, force bool
 		o.kept = !o.kept
 		if again := s.manifest(o); !bytes.Equal(again, manifest) {
 			manifest = again
-			answer, _, err = s.patchApply(ctx, o.resource, o.namespace, o.name, withUID(manifest, answer.UID), force)
+			answer, _, err = s.patchApply(ctx, o.resource, o.namespace, o.name, pinned(manifest, answer.UID, ""), force)
 		}
 	}
 	if err == nil && ours && !s.opts.DryRun {

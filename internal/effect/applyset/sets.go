@@ -170,10 +170,7 @@ func (a *Applier) Show(ctx context.Context, log *slog.Logger, id string) ([]Memb
 	if err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	s.state = a.sets[s.id]
-	a.mu.Unlock()
-	if s.state == nil {
+	if s.state = a.known(s.id); s.state == nil {
 		s.state = &setState{}
 	}
 	_, err = s.read(ctx)

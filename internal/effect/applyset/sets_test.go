@@ -65,11 +65,11 @@ func TestStates(t *testing.T) {
 			{Manager: "kubectl"}}}}
 		s.members[at(kind, name)] = member
 		if name != "unknown" {
-			known[at(kind, name)] = applied{uid: "1", fieldsHash: s.fieldsHash(member)}
+			known[at(kind, name)] = applied{sighting: s.sighting(member)}
 		}
 	}
-	known[at("ConfigMap", "changed")] = applied{uid: "1", fieldsHash: "other"}
-	known[at("ConfigMap", "recreated")] = applied{uid: "2"}
+	known[at("ConfigMap", "changed")] = applied{sighting: sighting{uid: "1", fieldsHash: "other"}}
+	known[at("ConfigMap", "recreated")] = applied{sighting: sighting{uid: "2"}}
 	known[at("ConfigMap", "gone")] = applied{}
 	failed[at("ConfigMap", "foreign")] = errors.New("it exists")
 	failed[at("Late", "x")] = fmt.Errorf("objects: %w", &kube.UnknownKindError{Kind: "Late"})

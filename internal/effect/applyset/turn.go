@@ -44,13 +44,15 @@ func newState(n names) *setState {
 	return &setState{names: n, turn: make(chan struct{}, 1), applied: map[ref]applied{}, places: places{}, postponed: map[ref]bool{}}
 }
 
-// sighting is an object as a watch has delivered it.
+// sighting is an object as a watch has delivered it, or a response had it.
 type sighting struct {
 	// uid is empty for an object that is gone, or has lost its label.
-	uid        types.UID
+	uid types.UID
+	// fieldsHash identifies the fields that the set owns.
 	fieldsHash string
 	version    uint64
-	kept       bool
+	// kept: the object has the annotation that keeps it.
+	kept bool
 }
 
 func (n *names) sighting(o *live) sighting {
