@@ -175,12 +175,6 @@ func (c *configMap) claim(instance, operator string) {
 	}
 }
 
-// empty makes it superfluous.
-func (c *configMap) empty() {
-	clear(c.Data)
-	clear(c.Annotations)
-}
-
 // entries returns the entries, or why they cannot be read.
 func (c *configMap) entries() ([]Entry, error) {
 	if f := c.Annotations[formatAnnotation]; f != format && (f != "" || len(c.Data) > 0) {
@@ -212,7 +206,11 @@ func (r *Record) path(namespace string, name ...string) []string {
 }
 
 // read returns nil if there is no record.
-func (r *Record) read(ctx context.Context, namespace string) (*configMap, error) {
+func (r *Record) read(ctx context.Context) (*configMap, error) {
+	namespace, err := r.o.Namespace()
+	if err != nil {
+		return nil, err
+	}
 	text, err := kube.Send(ctx, r.o.Client.Get().AbsPath(r.path(namespace, RecordName)...))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -242,7 +240,11 @@ func explain(namespace string, err error) error {
 const attempts = 5
 
 // edit lets change change the record, or make it. A record without entries and annotations is deleted.
-func (r *Record) edit(ctx context.Context, namespace string, change func(*configMap) error) error {
+func (r *Record) edit(ctx context.Context, change func(*configMap) error) error {
+	namespace, err := r.o.Namespace()
+	if err != nil {
+		return err
+	}
 	select {
 	case r.writing <- struct{}{}:
 		defer func() { <-r.writing }()
@@ -250,7 +252,7 @@ func (r *Record) edit(ctx context.Context, namespace string, change func(*config
 		return ctx.Err()
 	}
 	for attempt := 1; ; attempt++ {
-		now, err := r.read(ctx, namespace)
+		now, err := r.read(ctx)
 		if err != nil {
 			return err
 		}
@@ -295,8 +297,7 @@ func (r *Record) write(ctx context.Context, namespace string, now, next *configM
 
 // Claim records that a binding has its finalizer on a resource.
 func (r *Record) Claim(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error {
-	namespace, err := r.o.Namespace()
-	if err != nil {
+	if _, err := r.o.Namespace(); err != nil {
 		return fmt.Errorf("a finalizer needs the namespace of its record: %w", err)
 	}
 	b := &h.Kubernetes[index]
@@ -308,7 +309,7 @@ func (r *Record) Claim(ctx context.Context, h *hook.Hook, index int, res kube.Re
 		return err
 	}
 	r.following.Do(func() { close(r.follow) })
-	err = r.edit(ctx, namespace, func(now *configMap) error { return r.claimed(now, e) })
+	err := r.edit(ctx, func(now *configMap) error { return r.claimed(now, e) })
 	if err == nil {
 		r.mu.Lock()
 		r.written = true
@@ -389,12 +390,12 @@ func (r *Record) Run(ctx context.Context) {
 	one := kube.One{Client: r.o.Client, Path: r.path(namespace), Name: RecordName}
 	warned := false
 	kube.WatchOne(ctx, kube.Backoff{}, func(ctx context.Context) error {
-		return one.Watch(ctx, func() { r.verify(ctx, namespace) }, func(deleted bool, text []byte) {
+		return one.Watch(ctx, func() { r.verify(ctx) }, func(deleted bool, text []byte) {
 			if deleted {
-				r.verify(ctx, namespace)
+				r.verify(ctx)
 			} else if now, err := decode(text); err == nil {
 				r.seen(now)
-				r.compare(ctx, namespace, now)
+				r.compare(ctx, now)
 			}
 		})
 	}, func(err error) {
@@ -407,11 +408,11 @@ func (r *Record) Run(ctx context.Context) {
 }
 
 // verify halts if the record is gone. What was gone before this process has written an entry does not count.
-func (r *Record) verify(ctx context.Context, namespace string) {
+func (r *Record) verify(ctx context.Context) {
 	r.mu.Lock()
 	written := r.written
 	r.mu.Unlock()
-	if now, err := r.read(ctx, namespace); written && err == nil && now == nil {
+	if now, err := r.read(ctx); written && err == nil && now == nil {
 		r.seen(nil)
 	}
 }
@@ -448,7 +449,7 @@ func (r *Record) seen(now *configMap) {
 
 // compare reports whether another operator of the installation has claimed since this one did. A watch can lag behind the claim of this
 // one, so a difference is read again.
-func (r *Record) compare(ctx context.Context, namespace string, now *configMap) {
+func (r *Record) compare(ctx context.Context, now *configMap) {
 	r.mu.Lock()
 	written := r.written
 	r.mu.Unlock()
@@ -463,7 +464,7 @@ func (r *Record) compare(ctx context.Context, namespace string, now *configMap) 
 	}
 	if other() != "" {
 		var err error
-		if now, err = r.read(ctx, namespace); err != nil || now == nil {
+		if now, err = r.read(ctx); err != nil || now == nil {
 			return
 		}
 	}
@@ -491,11 +492,7 @@ func (r *Record) Other() string {
 
 // Claimer is the operator of an installation that claimed last; empty if it is not known.
 func (r *Record) Claimer(ctx context.Context, instance string) (string, error) {
-	namespace, err := r.o.Namespace()
-	if err != nil {
-		return "", err
-	}
-	now, err := r.read(ctx, namespace)
+	now, err := r.read(ctx)
 	if err != nil || now == nil {
 		return "", err
 	}
@@ -504,11 +501,7 @@ func (r *Record) Claimer(ctx context.Context, instance string) (string, error) {
 
 // List returns the entries of all installations.
 func (r *Record) List(ctx context.Context) ([]Entry, error) {
-	namespace, err := r.o.Namespace()
-	if err != nil {
-		return nil, err
-	}
-	now, err := r.read(ctx, namespace)
+	now, err := r.read(ctx)
 	if err != nil || now == nil {
 		return nil, err
 	}

@@ -155,11 +155,7 @@ func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.F
 
 // forget removes entries and the mark of the installation, and with the last entry the record.
 func (r *Record) forget(ctx context.Context, entries []Entry) error {
-	namespace, err := r.o.Namespace()
-	if err != nil {
-		return err
-	}
-	return r.edit(ctx, namespace, func(now *configMap) error {
+	return r.edit(ctx, func(now *configMap) error {
 		if !now.exists() {
 			return nil
 		}
@@ -178,7 +174,8 @@ func (r *Record) forget(ctx context.Context, entries []Entry) error {
 			r.written = false
 		}
 		if len(now.Data) == 0 && len(now.marked()) == 0 {
-			now.empty()
+			clear(now.Data)
+			clear(now.Annotations)
 		}
 		return nil
 	})
@@ -214,13 +211,9 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 // Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries. Operators of the
 // installation that are running stop adding them. A dry run only logs what would be removed.
 func Uninstall(ctx context.Context, o Options, dryRun bool) error {
-	namespace, err := o.Namespace()
-	if err != nil {
-		return err
-	}
 	r := New(o)
 	var own []Entry
-	err = r.edit(ctx, namespace, func(now *configMap) error {
+	err := r.edit(ctx, func(now *configMap) error {
 		all, err := now.entries()
 		own = slices.DeleteFunc(all, func(e Entry) bool { return e.Instance != o.Instance })
 		if marked := now.marked(); !dryRun && len(own) > 0 && !slices.Contains(marked, o.Instance) {
