@@ -118,6 +118,13 @@ func New(o Options) (*Effects, error) {
 	if o.Shard == nil {
 		o.Shard = func() shard.Shard { return shard.Shard{} }
 	}
+	record := func(hook string, p *effect.Patch) {
+		o.Events.Record(hook, kubeevent.Event{
+			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
+				UID: types.UID(p.Event.UID)},
+			Type: p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
+		})
+	}
 	resolver := kube.NewResolver(client)
 	resolver.Simulated = o.Simulated
 	of := applyset.Options{
@@ -125,24 +132,14 @@ func New(o Options) (*Effects, error) {
 		Log: o.Log, Now: o.Now, Active: o.Restores.Active, Differs: o.Restores.Differs,
 		Warned: func(log *slog.Logger, hook, about, text string) { patch.LogWarning(log, about, text); o.Warned(hook) },
 		Warn: func(hook string, about effect.Owner, reason, note string) {
-			o.Events.Record(hook, kubeevent.Event{
-				Regarding: kubeevent.Reference{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
-					UID: types.UID(about.UID)},
-				Type: "Warning", Reason: reason, Action: "RestoreObject", Note: note,
-			})
+			record(hook, &effect.Patch{APIVersion: about.APIVersion, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name,
+				Event: &effect.Event{UID: about.UID, Type: "Warning", Reason: reason, Action: "RestoreObject", Note: note}})
 		},
 	}
 	if o.Restores.Watch != nil {
 		if of.Watch, err = kube.NewClient(o.Restores.Watch); err != nil {
 			return nil, fmt.Errorf("cannot make a client for watches of sets: %w", err)
 		}
-	}
-	record := func(hook string, p *effect.Patch) {
-		o.Events.Record(hook, kubeevent.Event{
-			Regarding: kubeevent.Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name,
-				UID: types.UID(p.Event.UID)},
-			Type: p.Event.Type, Reason: p.Event.Reason, Action: p.Event.Action, Note: p.Event.Note,
-		})
 	}
 	sets := applyset.New(of)
 	return &Effects{
