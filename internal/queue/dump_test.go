@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -50,10 +51,20 @@ func (plain) Initial() bool                  { return false }
 // funcTask is a task that is always ready, absorbs nothing and does what the function does.
 type funcTask struct {
 	plain
-	run func(context.Context) error
+	owner string
+	run   func(context.Context) error
 }
 
 func funcTaskOf(run func(context.Context) error) *funcTask { return &funcTask{run: run} }
 
 func (f *funcTask) Run(ctx context.Context) error { return f.run(ctx) }
+func (f *funcTask) Owner() string                 { return f.owner }
 func (*funcTask) String() string                  { return "func" }
+
+// failing is a task that fails, waiting one that runs until its context ends.
+func failing() *funcTask {
+	return funcTaskOf(func(context.Context) error { return errors.New("fails") })
+}
+func waiting() *funcTask {
+	return funcTaskOf(func(ctx context.Context) error { <-ctx.Done(); return nil })
+}

@@ -36,9 +36,11 @@ func TestFindAgainstModel(t *testing.T) {
 			var running sync.WaitGroup
 			running.Go(func() { _ = set.Run(stop, stop) })
 			for i := range rapid.IntRange(0, 40).Draw(rt, "tasks") {
-				fails := rapid.IntRange(0, 9).Draw(rt, "fails") > 0
-				set.Add("q", fmt.Sprintf("%s/o-%d", rapid.SampledFrom([]string{"eu", "us"}).Draw(rt, "where"), i%20),
-					&lanesTask{fails: fails})
+				task := waiting()
+				if rapid.IntRange(0, 9).Draw(rt, "fails") > 0 {
+					task = failing()
+				}
+				set.Add("q", fmt.Sprintf("%s/o-%d", rapid.SampledFrom([]string{"eu", "us"}).Draw(rt, "where"), i%20), task)
 				synctest.Wait()
 			}
 			synctest.Wait()

@@ -52,23 +52,6 @@ func wrongCounters(set *Set) string {
 	return ""
 }
 
-// lanesTask fails if fails is set.
-type lanesTask struct {
-	plain
-	owner string
-	fails bool
-}
-
-func (l *lanesTask) String() string { return "task" }
-func (l *lanesTask) Owner() string  { return l.owner }
-func (l *lanesTask) Run(ctx context.Context) error {
-	if l.fails {
-		return errors.New("fails")
-	}
-	<-ctx.Done()
-	return nil
-}
-
 // manyLanes is a queue with as many lanes that wait for their next attempt as such that wait for their turn. Eight run.
 func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
 	set = NewSet(Options{Backoff: func(int) time.Duration { return time.Hour }})
@@ -76,13 +59,13 @@ func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
 	done := make(chan error)
 	go func() { done <- set.Run(stop, stop) }()
 	for i := range lanes / 2 {
-		set.Add("q", fmt.Sprint("fails", i), &lanesTask{fails: true})
+		set.Add("q", fmt.Sprint("fails", i), failing())
 	}
 	for delayed := 0; delayed < lanes/2; runtime.Gosched() {
 		set.Look("q", "", 0, func(s State, _ []Lane) { delayed = s.Delayed })
 	}
 	for i := range lanes / 2 {
-		set.Add("q", fmt.Sprint("waits", i), &lanesTask{})
+		set.Add("q", fmt.Sprint("waits", i), waiting())
 	}
 	return set, func() { <-done }
 }
@@ -105,17 +88,6 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// ownedTask is a task of an owner that runs a function.
-type ownedTask struct {
-	plain
-	owner string
-	run   func() error
-}
-
-func (o *ownedTask) String() string            { return o.owner }
-func (o *ownedTask) Owner() string             { return o.owner }
-func (o *ownedTask) Run(context.Context) error { return o.run() }
-
 // An owner fails as long as one of its lanes does, whatever runs well beside it.
 func TestFailingWhileAnotherLaneRunsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +97,7 @@ func TestFailingWhileAnotherLaneRunsWell(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- set.Run(stop, stop) }()
 		attempts, seen := 0, map[string]bool{}
-		set.Add("q", "a", &ownedTask{owner: "h", run: func() error {
+		set.Add("q", "a", &funcTask{owner: "h", run: func(context.Context) error {
 			if attempts++; attempts == 1 {
 				return errors.New("fails")
 			}
@@ -133,9 +105,15 @@ func TestFailingWhileAnotherLaneRunsWell(t *testing.T) {
 			return nil
 		}})
 		synctest.Wait()
-		set.Add("q", "b", &ownedTask{owner: "h", run: func() error { seen["another lane"] = set.Failing("q", "h", "b"); return nil }})
+		set.Add("q", "b", &funcTask{owner: "h", run: func(context.Context) error {
+			seen["another lane"] = set.Failing("q", "h", "b")
+			return nil
+		}})
 		synctest.Wait()
-		set.Add("q", "c", &ownedTask{owner: "other", run: func() error { seen["another owner"] = set.Failing("q", "other", "c"); return nil }})
+		set.Add("q", "c", &funcTask{owner: "other", run: func(context.Context) error {
+			seen["another owner"] = set.Failing("q", "other", "c")
+			return nil
+		}})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		want := map[string]bool{"its own last attempt": false, "another lane": true, "another owner": false}
