@@ -349,7 +349,11 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 	case a.Op == ownership.Delete && a.Lease.Holder != d.identity && err == nil:
 		d.log.Info("A Lease of another division without a holder is deleted", "of", a.Lease.Name)
 	case a.Lease.Holder == d.identity && (a.Op == ownership.Clear || a.Op == ownership.Delete):
-		d.reportRelease(a, err, failed)
+		if failed {
+			d.log.Warn("Cannot give the Lease back, the next replica waits until it runs out", "error", d.explain(err).Error())
+		} else if err == nil {
+			d.log.Info("The Lease is given back", "of", a.Lease.Name)
+		}
 		return
 	case d.serving != nil && isClosed(d.serving.done),
 		failed && errors.Is(ctx.Err(), context.Canceled) && d.phase == ownership.Standby && !taking:
@@ -369,15 +373,6 @@ func (d *driver) report(ctx context.Context, a ownership.Action, err error, took
 		d.denied = ownership.Wait
 	}
 	d.complain(err)
-}
-
-func (d *driver) reportRelease(a ownership.Action, err error, failed bool) {
-	switch {
-	case failed:
-		d.log.Warn("Cannot give the Lease back, the next replica waits until it runs out", "error", d.explain(err).Error())
-	case err == nil:
-		d.log.Info("The Lease is given back", "of", a.Lease.Name)
-	}
 }
 
 // follow watches the Leases of all shards, or the one of this replica, until the next call, or the end. Events may be late, so they only

@@ -34,8 +34,10 @@ type Set struct {
 // SetOwner is the owner of a set. A version is not part of its identity.
 type SetOwner struct{ Group, Kind, Namespace, Name string }
 
+func (o SetOwner) groupKind() schema.GroupKind { return schema.GroupKind{Group: o.Group, Kind: o.Kind} }
+
 func (o SetOwner) String() string {
-	return schema.GroupKind{Group: o.Group, Kind: o.Kind}.String() + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+	return o.groupKind().String() + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
 // MemberState is an object of a set.
@@ -134,7 +136,7 @@ func (a *Applier) find(ctx context.Context, log *slog.Logger, id string) (*sessi
 		needs: func(string, ...kube.Rule) {}, log: log.With("hook", set.Hook, "set", set.Name),
 	}
 	if o := set.Owner; o != nil {
-		res, err := a.opts.Resolver.ResolveGroup(ctx, schema.GroupKind{Group: o.Group, Kind: o.Kind})
+		res, err := a.opts.Resolver.ResolveGroup(ctx, o.groupKind())
 		switch {
 		case errors.As(err, new(*kube.UnknownKindError)): // its CRD is deleted, and the owner with it
 			res = kube.Resource{GroupVersionResource: schema.GroupVersionResource{Group: o.Group}, Kind: o.Kind, Namespaced: o.Namespace != ""}

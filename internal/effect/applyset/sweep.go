@@ -22,10 +22,9 @@ func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	for i := range sets {
 		if o := sets[i].Owner; o != nil && sets[i].Problem == "" {
-			kind := schema.GroupKind{Group: o.Group, Kind: o.Kind}
-			if _, known := present[kind]; !known {
-				found, err := a.owners(ctx, kind)
-				present[kind], errs = found, append(errs, err)
+			if _, known := present[o.groupKind()]; !known {
+				found, err := a.owners(ctx, o.groupKind())
+				present[o.groupKind()], errs = found, append(errs, err)
 			}
 		}
 	}
@@ -34,7 +33,7 @@ func (a *Applier) Sweep(ctx context.Context, log *slog.Logger) error {
 		if s.Owner == nil || s.Problem != "" {
 			return
 		}
-		if owners := present[schema.GroupKind{Group: s.Owner.Group, Kind: s.Owner.Kind}]; owners == nil || owners[*s.Owner] {
+		if owners := present[s.Owner.groupKind()]; owners == nil || owners[*s.Owner] {
 			return
 		}
 		if err := a.sweep(ctx, log, s); err != nil && !errors.Is(err, errAbsent) && ctx.Err() == nil {
