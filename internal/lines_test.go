@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69256
-	testLines    = 64774
+	productLines = 69170
+	testLines    = 64783
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -34,9 +34,9 @@ var packageLines = map[string]int{
 	"internal/dev/simulate":              2016,
 	"internal/dev/testfile":              1346,
 	"internal/effect":                    415,
-	"internal/effect/apply":              620,
-	"internal/effect/applyset":           3462,
-	"internal/effect/finalizer":          773,
+	"internal/effect/apply":              617,
+	"internal/effect/applyset":           3443,
+	"internal/effect/finalizer":          759,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1081,
 	"internal/event":                     744,
@@ -47,14 +47,14 @@ var packageLines = map[string]int{
 	"internal/jq":                        1561,
 	"internal/kube":                      1308,
 	"internal/lifecycle":                 1837,
-	"internal/queue":                     1869,
-	"internal/replica":                   1065,
+	"internal/queue":                     1861,
+	"internal/replica":                   1060,
 	"internal/replica/ownership":         633,
 	"internal/run":                       2798,
 	"internal/run/kubectl":               209,
-	"internal/run/pending":               863,
-	"internal/run/process":               1635,
-	"internal/run/recording":             724,
+	"internal/run/pending":               852,
+	"internal/run/process":               1617,
+	"internal/run/recording":             716,
 	"internal/run/worker":                759,
 	"internal/run/workspace":             986,
 	"internal/schema":                    280,
