@@ -354,8 +354,8 @@ func checkLedger(t *rapid.T) {
 		}
 		slices.SortFunc(requeues, func(a, b due) int { return a.at.Compare(b.at) })
 		at, ok := l.Next()
-		if p, r := l.contexts.Len(), l.requeues.Len(); p != len(parked) || r != len(requeues) || dropped != wantDropped || len(counts) > 0 || l.Lost()[hooks[0]] != lost ||
-			ok != (len(requeues) > 0 && !requeues[0].awaits) || ok && !at.Equal(requeues[0].at) {
+		if p, r := l.contexts.Len(), l.requeues.Len(); p != len(parked) || r != len(requeues) || dropped != wantDropped ||
+			len(counts) > 0 || l.Lost()[hooks[0]] != lost || ok != (len(requeues) > 0 && !requeues[0].awaits) || ok && !at.Equal(requeues[0].at) {
 			t.Fatalf("%d contexts, %d requeues, %d dropped, want %d, %d, %d; missing tasks: %v", p, r, dropped, len(parked), len(requeues),
 				wantDropped, counts)
 		}
