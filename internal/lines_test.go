@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69170
+	productLines = 69180
 	testLines    = 64783
 )
 
@@ -31,7 +31,7 @@ var packageLines = map[string]int{
 	"internal/dev/lint":                  533,
 	"internal/dev/memory":                2367,
 	"internal/dev/rbac":                  585,
-	"internal/dev/simulate":              2016,
+	"internal/dev/simulate":              2026,
 	"internal/dev/testfile":              1346,
 	"internal/effect":                    415,
 	"internal/effect/apply":              617,

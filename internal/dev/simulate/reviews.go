@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -29,15 +29,25 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
+// response is what a handler of the operator answers.
+type response struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) WriteHeader(status int)      { r.status = status }
+func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }
+
 // ask sends a request to a handler of the operator.
-func ask(ctx context.Context, handler http.Handler, method, url string, header http.Header,
-	body []byte) (*httptest.ResponseRecorder, error) {
+func ask(ctx context.Context, handler http.Handler, method, url string, header http.Header, body []byte) (*response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header, r.RemoteAddr = header, "127.0.0.1:1"
-	w := httptest.NewRecorder()
+	w := &response{status: http.StatusOK, header: http.Header{}}
 	handler.ServeHTTP(w, r)
 	return w, ctx.Err()
 }
@@ -47,14 +57,14 @@ type transport struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	w, served := httptest.NewRecorder(), r.Clone(r.Context())
+	w := &response{status: http.StatusOK, header: http.Header{}}
+	served := r.Clone(r.Context())
 	if r.Body == nil {
 		served.Body = http.NoBody
 	}
 	t.handler.ServeHTTP(w, served)
-	answer := w.Result()
-	answer.Request = r
-	return answer, served.Body.Close()
+	return &http.Response{StatusCode: w.status, Status: fmt.Sprint(w.status, " ", http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1, Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r}, served.Body.Close()
 }
 
 var jsonBody = http.Header{"Content-Type": {"application/json"}}
@@ -241,8 +251,8 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || w.Code != http.StatusOK || review.Response == nil {
-		return false, fmt.Errorf("the review was rejected with status %d: %s", w.Code, w.Body.Bytes())
+	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK || review.Response == nil {
+		return false, fmt.Errorf("the review was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
 	verdict.Allowed, s.result.Admission = r.Allowed, verdict
@@ -311,8 +321,8 @@ func (s *simulation) convert(ctx context.Context) error {
 			Result           struct{ Status, Message string }
 		}
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || w.Code != http.StatusOK {
-		return fmt.Errorf("the conversion was rejected with status %d: %s", w.Code, w.Body.Bytes())
+	if err := json.Unmarshal(w.body.Bytes(), &review); err != nil || w.status != http.StatusOK {
+		return fmt.Errorf("the conversion was rejected with status %d: %s", w.status, w.body.Bytes())
 	}
 	r := review.Response
 	s.result.Conversion = &effect.ConversionAnswer{Objects: r.ConvertedObjects, Failure: r.Result.Message}
@@ -347,10 +357,10 @@ func (s *simulation) request(ctx context.Context) error {
 		return err
 	}
 	if s.result.Runs == 0 {
-		s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.Code,
-			strings.TrimSpace(w.Body.String())))
+		s.result.Excluded = append(s.result.Excluded, fmt.Sprintf("the operator answers itself with status %d: %s", w.status,
+			strings.TrimSpace(w.body.String())))
 	}
-	w.Header().Del("X-Content-Type-Options")
-	s.result.HTTP = wire.FormatHTTP(effect.HTTPAnswer{Status: w.Code, Headers: w.Header(), Body: w.Body.Bytes()})
+	w.header.Del("X-Content-Type-Options")
+	s.result.HTTP = wire.FormatHTTP(effect.HTTPAnswer{Status: w.status, Headers: w.header, Body: w.body.Bytes()})
 	return nil
 }
