@@ -4,7 +4,7 @@ import "context"
 
 // Answered is what the API server has answered to a request of a run that changed an object.
 type Answered struct {
-	// Group, Resource and Kind are those of the request, whatever its version.
+	// Group, Resource and Kind name the kind that the request addresses, in any version.
 	Group, Resource, Kind string
 	Namespace, Name       string
 	// Text is the object, or its metadata only, or the Status of a deletion. Sent is the manifest, if there is one and Text lacks it.
@@ -15,7 +15,7 @@ type Answered struct {
 
 // Write is a change by a run in the eyes of a stream of objects.
 type Write struct {
-	// Stream delivers the change. Version is that of the object; 0 means that it is gone, and Stream is its resource.
+	// Stream delivers the change. Version is the object's resource version; 0 means that it is gone, and Stream is its resource.
 	Stream               string
 	Namespace, Name, UID string
 	Version              uint64
@@ -31,14 +31,14 @@ func WithAnswers(ctx context.Context, receive func(Answered)) context.Context {
 
 // Known is what a hook's bindings have of an object.
 type Known struct {
-	// Version is that of the object, with all changes by the hook; empty for none.
+	// Version is the object's resource version after all changes by the hook; empty for none.
 	Version string
-	// Generation is one that the hook has seen, or will see in an event: from it to that of Version, all changes are the hook's own.
+	// Generation is one that the hook has seen, or will see in an event: all changes after it, up to Version, are the hook's own.
 	Generation int64
 }
 
 // Owned prepares a request that changes an object, of which the hook's bindings have what is known. Written, which is nil if no binding
-// distinguishes own changes, receives the version that the request was sent on and that of its answer, or empty ones.
+// distinguishes own changes, receives the version that the request was sent on and the version in its answer, or empty ones.
 type Owned func(group, resource, namespace, name string) (known Known, written func(before, after string))
 
 type owned struct{}

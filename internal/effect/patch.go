@@ -27,7 +27,7 @@ const (
 	// SetCondition replaces one condition in the status of the object, RecordEvent publishes an Event about it.
 	SetCondition
 	RecordEvent
-	// Sync makes a set of objects complete: it applies those of the set and prunes the others.
+	// Sync makes a set of objects complete: it applies the objects in the set and prunes the others.
 	Sync
 )
 
@@ -109,11 +109,11 @@ type Patch struct {
 	Body []byte
 	// Filter is the jq program of a JQPatch. It compiles.
 	Filter string
-	// Condition is that of a SetCondition, whose Subresource is "status".
+	// Condition is what a SetCondition sets; its Subresource is "status".
 	Condition *Condition
-	// Event is that of a RecordEvent. The object is what it regards.
+	// Event is what a RecordEvent publishes. The object is what it regards.
 	Event *Event
-	// Set is that of a Sync, and nil for the other operations.
+	// Set is what a Sync makes complete, and nil for the other operations.
 	Set *ObjectSet
 
 	// Read, if set, reads the patch again, with what is sent: Object, Body, Filter and the objects of a Set are empty here.
@@ -160,7 +160,7 @@ func (p *Patch) Size() int {
 type Condition struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
-	// ObservedGeneration is that of the object which the hook has seen; 0 means that of the object when it is changed.
+	// ObservedGeneration is the generation that the hook has seen; 0 means to determine it when the object is changed.
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	LastTransitionTime string `json:"lastTransitionTime"`
 	Reason             string `json:"reason"`
@@ -169,7 +169,7 @@ type Condition struct {
 
 // Event is a Kubernetes Event about an object.
 type Event struct {
-	// UID is that of the object; empty means to read it.
+	// UID is the uid of the object; empty means to read it.
 	UID string
 	// Type is Normal or Warning.
 	Type, Reason, Action string

@@ -12,7 +12,7 @@ const MaxSetName = 40
 // dnsLabel is the name of a DNS label.
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// IsSetName reports whether a set may have a name: it is a part of that of its parent.
+// IsSetName reports whether a set may have a name: it is a part of the parent's name.
 func IsSetName(name string) bool { return len(name) <= MaxSetName && dnsLabel.MatchString(name) }
 
 // ObjectSet is a complete list of objects: those that are not in it are pruned.
@@ -28,7 +28,7 @@ type ObjectSet struct {
 	Restore bool
 	// Finalizers are those that bindings of the hook add to their objects, so that a run can prune before an owner is gone.
 	Finalizers []string
-	// PruneKinds are those of KeptKinds that are pruned nevertheless.
+	// PruneKinds are the KeptKinds that are pruned nevertheless.
 	PruneKinds []string
 }
 

@@ -11,7 +11,7 @@ import (
 type dumped struct {
 	State
 	lanes []dumpedLane
-	// Tasks are those of all lanes.
+	// Tasks are the tasks of all lanes.
 	Tasks []string
 }
 

@@ -158,7 +158,7 @@ func (l *Lease) rules() *ownership.Config {
 	return c
 }
 
-// Selector is that of the Leases of all shards.
+// Selector returns the label selector for the Leases of all shards.
 func (l *Lease) Selector() string { return ShardsLabel + "=" + l.opts.Name }
 
 // complain logs an error when it begins or changes, and its end.

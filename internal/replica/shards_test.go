@@ -260,7 +260,7 @@ func TestOneDivision(t *testing.T) {
 }
 
 // With fewer replicas than shards there is no standby, and the first of the owners reports the shards without one, whose process was
-// killed, too. It may be that of any shard.
+// killed, too. The test kills the owner of each shard in turn.
 func TestVacantWithoutStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// many is a snapshot of objects that lie anywhere in memory, as those of bindings do.
+// many is a snapshot of objects that lie anywhere in memory, as the objects of bindings do.
 type many []event.Object
 
 func (m many) Len() int { return len(m) }

@@ -103,7 +103,7 @@ func (t *Task) unlock() {
 	}
 }
 
-// finalized yields the events whose success removes a finalizer, but for those of kept objects.
+// finalized yields the events whose success removes a finalizer, except events of kept objects.
 func (t *Task) finalized(kept map[string]bool) iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		for ev := range t.Events() {

@@ -82,7 +82,7 @@ func (f *fakeWrites) progress(index int, version uint64) {
 	})
 }
 
-// ownStage is a runner with a hook with two bindings. Its first schedule includes the snapshot of the first, its second those of both.
+// ownStage is a runner with a hook with two bindings. Its first schedule includes the snapshot of the first, its second both snapshots.
 type ownStage struct {
 	*Runner
 	fake *fakeWrites
@@ -232,7 +232,7 @@ func TestOwnWritesOfRevived(t *testing.T) {
 	})
 }
 
-// Requeued events and revived tasks contain objects of their binding, others those of included snapshots.
+// Requeued events and revived tasks contain objects of their binding, other tasks objects of included snapshots.
 func TestShownBindings(t *testing.T) {
 	s := newOwnStage()
 	change := func(watch event.Watch) *Task {

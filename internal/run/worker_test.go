@@ -18,7 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
-// noting is a worker that notes its home and that of each run, whether a file of the operator is as it was, and how large the contexts are.
+// noting is a worker that notes its own home and each run's, whether a file of the operator is as it was, and how large the contexts are.
 // A run spoils the file.
 const noting = `#!/usr/bin/env bash
 prepared="$(cat "$FILE") $HOME"
@@ -39,7 +39,7 @@ while :; do
 done
 `
 
-// What holds for a process holds for a worker: the hook has a home of its own, a protected file, such as those of the shell library, is
+// What holds for a process holds for a worker: the hook has a home of its own, a protected file, such as one of the shell library, is
 // restored before a start, and contexts that exceed the bound go to several runs.
 func TestRunsOfWorkers(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/browser"
 )
 
-// address is that of a page of the newest version.
+// address returns the URL of a page of the newest version.
 func address(page string) string {
 	return "file://" + filepath.Join(test.Root(), "bin", "site", "main", page)
 }

@@ -42,7 +42,7 @@ func parseAnswer[Answer any](kind string, text []byte, parse func([]byte) (Answe
 }
 
 // Check checks the response to a review, if the run is for one, as the handler of its binding does. The response to an HTTP request may be
-// empty. Head is that of the run's first context.
+// empty. Head is the head of the run's first context.
 func (a *Answers) Check(h *hook.Hook, head wire.ContextHead) error {
 	if head.Type == event.Conversion {
 		for i, b := range h.Conversions {

@@ -65,7 +65,7 @@ type Options struct {
 	DeleteTimeout time.Duration
 	// Now is the clock of conditions; nil means time.Now.
 	Now func() time.Time
-	// Client is that of Settings, possibly with more around it. Simulated: it reaches no API server.
+	// Client is what Settings.Client returns, possibly wrapped. Simulated: it reaches no API server.
 	Client    *rest.Config
 	Simulated bool
 	Filters   *jq.Compiler
@@ -73,7 +73,7 @@ type Options struct {
 	RestartCounters bool
 	// MaxBytes is the maximum of what the series of a hook take in memory; 0 means no limit.
 	MaxBytes int
-	// Shard, if set, returns that of this replica, which decides what sets a run may have.
+	// Shard, if set, returns the shard of this replica, which decides what sets a run may have.
 	Shard func() shard.Shard
 	// Warned, if set, is called for each warning of the API server to a request for a hook.
 	Warned func(hook string)
@@ -158,7 +158,7 @@ func (e *Effects) Restore(ctx context.Context) { e.sets.Run(ctx) }
 // Sent returns what Applier.Sent of package patch does.
 func (e *Effects) Sent() (all []Sent, dropped int) { return e.patches.Sent() }
 
-// Sent is that of package patch.
+// Sent is a kind of operations that the operator has sent.
 type Sent = patch.Sent
 
 // Sets are the sets of objects.

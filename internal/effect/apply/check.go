@@ -32,7 +32,7 @@ func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Requests, err
 	return w, nil
 }
 
-// operations reads those of a run.
+// operations reads the operations that a run has written.
 func operations(out run.Outputs, filters *jq.Compiler) ([]effect.Patch, error) {
 	if out.Large != nil {
 		return wire.ReadPatches(out.Large, filters)

@@ -8,7 +8,7 @@
 //   - Where members may be is recorded in the parent before they are created. So after a crash at any request, the next successful Sync
 //     leaves exactly the wanted set.
 //   - Nothing is pruned unless all objects were applied, and all recorded places were listed.
-//   - Syncs of one set do not overlap in a process. Of those of several processes the last one that succeeds is what the cluster has: each
+//   - Syncs of one set do not overlap in a process. If several processes sync it, the cluster has the result of the last success: each
 //     counts itself in the parent first, and begins again if another one has done so since.
 //   - While Run runs, members that other clients change are applied again, with back-off. A watch ends with the last set that has members
 //     there.
@@ -44,7 +44,7 @@ type Options struct {
 	Resolver *kube.Resolver
 	// Instance distinguishes installations, Namespace is the operator's.
 	Instance, Namespace string
-	// Version is that of the operator.
+	// Version is the version of the operator.
 	Version string
 	// DryRun makes the API server check everything and change nothing.
 	DryRun bool
@@ -52,7 +52,7 @@ type Options struct {
 	Now func() time.Time
 
 	// Watch is a client without time limits that watches members. If it is nil, changes of members are corrected by Syncs only; otherwise Run
-	// is called. Log is that of restores.
+	// is called. Log receives the records of restores.
 	Watch rest.Interface
 	Log   *slog.Logger
 	// Active reports whether a hook runs. Differs is called for each member that differs from what was applied, Warn reports what is not

@@ -142,7 +142,7 @@ var withControllers = []string{"foreign", "kept", "permissions"}
 //	sync [hook=NAME] [instance=NAME] [as=alice] [dry] [finalizer]   syncs the set
 //	sets                                       lists the sets of the last sync's operator; want is the list
 //	error                                      a part of the error that the last sync returned; it must return none otherwise
-//	requests                                   those of the last sync
+//	requests                                   the requests of the last sync
 //	log                                        a part of the log of the last sync's operator; absent: what is not in it
 //	allowed USER VERB RESOURCE                 waits until a Role is effective
 //	restart                                    all that the processes know is lost

@@ -54,7 +54,7 @@ func killStride() int {
 	return 2
 }
 
-// configMaps returns the ConfigMaps of a namespace by name, without those of the control plane and of sets.
+// configMaps returns the ConfigMaps of a namespace by name, without kube-root-ca.crt and the parents of sets.
 func configMaps(t testing.TB, client rest.Interface, namespace string) map[string]metav1.PartialObjectMetadata {
 	t.Helper()
 	text, err := kube.Send(t.Context(), client.Get().AbsPath("/api/v1/namespaces", namespace, "configmaps"))

@@ -112,7 +112,7 @@ func (a *Applier) known(id string) *setState {
 	return a.sets[id]
 }
 
-// changed compares a member with what was applied. Its label need not be that of the set any more: then only the name shows whose it is.
+// changed compares a member with what was applied. If another client has changed its label, only the name shows whose it is.
 func (a *Applier) changed(r ref, o *live) {
 	if s := a.known(o.Labels[partOfLabel]); s != nil && a.observe(s, r, o) {
 		return
@@ -379,7 +379,7 @@ func (c *restoration) ownerEnds(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// restores are those of the member. It requires state.mu.
+// restores returns the restores of the member. It requires state.mu.
 func (c *restoration) restores() *restores {
 	r := c.state.restores[c.ref]
 	if r == nil {

@@ -34,7 +34,7 @@ type scope struct {
 func (s scope) kind() schema.GroupKind { return schema.GroupKind{Group: s.Group, Kind: s.Kind} }
 
 // follower is the watch of a scope. It keeps no objects: each one is compared with what was applied. It is no watch of client-go/metadata,
-// which receives managed fields as protobuf: their text differs from that of the answers to applies, in JSON, where values have <, > or &.
+// which receives managed fields as protobuf: their text differs from the JSON in answers to applies where values have <, > or &.
 type follower struct {
 	*Applier
 	scope
@@ -160,7 +160,7 @@ func (f *follower) run(ctx context.Context) {
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // refused has reported what goes wrong
 }
 
-// refused ends a watch that is not permitted. One of all namespaces is replaced by those of single ones.
+// refused ends a watch that is not permitted. A watch of all namespaces is replaced by one for each namespace.
 func (f *follower) refused() {
 	f.Applier.mu.Lock()
 	if f.followers[f.scope] != f { // it has ended

@@ -80,5 +80,5 @@ func TestNothingIsLeftOfNamespaces(t *testing.T) {
 		return sets == 0 && watches == 0
 	})
 	t.Logf("nothing is kept after %s", time.Since(began).Round(time.Second))
-	await(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= goroutines+20 }) // those of idle connections
+	await(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= goroutines+20 }) // idle connections have some
 }

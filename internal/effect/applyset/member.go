@@ -62,7 +62,7 @@ func (n *names) fieldsHash(o *live) string {
 
 // created reports whether the set's apply has created the member, rather than changed an object that another client had created before. It
 // is asked about members of a short time only: an object that was adopted is not created by us either. Times have no fractions of a second,
-// so a controller's first change may have that of the creation; unlike a creator, it owns neither fields of the set nor what they are in:
+// so a controller's first change may have the creation's time; unlike a creator, it owns neither fields of the set nor what they are in:
 // both objects were complete, so they have the fields that the kind requires.
 func (n *names) created(o *live) bool {
 	entry := entryOf(o, n.manager)
@@ -82,7 +82,7 @@ func (n *names) created(o *live) bool {
 	return true
 }
 
-// meets reports whether an apply that should have created an object has met that of another process of this installation, or an earlier one
+// meets reports whether an apply that should have created an object has met one by another process of this installation, or an earlier one
 // of this process whose response was lost, rather than another client's. An apply that creates an object, unlike an update, need not own a
 // field of another one: so no other client may have applied more than metadata, which controllers add.
 func (n *names) meets(answer *live) bool {

@@ -19,7 +19,7 @@ import (
 
 // Move is a move of a set to another hook or name. The owner stays.
 type Move struct {
-	// Hook and Name are those of the set afterwards.
+	// Hook and Name are the hook and the name that the set gets.
 	Hook, Name string
 	// Join allows that this set has members already.
 	Join bool

@@ -35,17 +35,17 @@ const (
 	pruneAnnotation = "shell-operator/prune"
 )
 
-// format is that of the annotations on the parent.
+// format is the number of the format of the annotations on the parent.
 const format = "1"
 
 // isKept reports whether an object is never deleted.
 func isKept(annotations map[string]string) bool { return annotations[pruneAnnotation] == "disabled" }
 
-// names are those of a set.
+// names identify a set and its objects in the cluster.
 type names struct {
 	// manager is the field manager of the hook's sets.
 	manager string
-	// namespace and parent are those of the parent ConfigMap, id is in the labels of parent and members.
+	// namespace and parent are namespace and name of the parent ConfigMap, id is in the labels of parent and members.
 	namespace, parent, id string
 	// set and owner identify the set in the annotations of the parent; owner may be empty.
 	set, owner string

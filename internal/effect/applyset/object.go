@@ -58,7 +58,7 @@ type wanted struct {
 	labels      map[string]string
 	annotations map[string]string
 	references  []metav1.OwnerReference
-	// version is that of the existing object.
+	// version is the resource version of the existing object.
 	version string
 	// kept: the existing object has the annotation that keeps it.
 	kept bool
@@ -220,7 +220,7 @@ func (s *session) decide(ctx context.Context, o *wanted) error {
 	}
 }
 
-// isRelabelled reports whether a member has lost its label, or has that of another set, since this process has applied it: that is drift.
+// isRelabelled reports whether a member has lost its label, or has another set's, since this process has applied it: that is drift.
 // After a move by a command nothing is known of what was applied.
 func (s *session) isRelabelled(r ref, current *live) bool {
 	s.state.mu.Lock()
@@ -343,7 +343,7 @@ func (s *session) adopt(ctx context.Context, o *wanted, current *live) error {
 	return ownedHint(err)
 }
 
-// send applies an object and stores what came of it. An empty uid is that of an object that does not exist.
+// send applies an object and stores what came of it. An empty uid means that the object does not exist.
 func (s *session) send(ctx context.Context, o *wanted, uid types.UID, force bool) (answer *live, created bool, err error) {
 	manifest := s.manifest(o)
 	version := ""

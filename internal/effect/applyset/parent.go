@@ -20,7 +20,7 @@ import (
 // maxPlaces bounds the size of the parent and the number of lists of a Sync.
 const maxPlaces = 2000
 
-// places are the namespaces of members by kind; that of a kind without namespaces is "".
+// places are the namespaces of members by kind; a kind without namespaces has the namespace "".
 type places map[schema.GroupKind][]string
 
 func (p places) add(r ref) {
@@ -61,7 +61,7 @@ func (p places) namespaces(without string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// number is that of kinds and namespaces.
+// number counts kinds and namespaces.
 func (p places) number() int { return len(p) + len(p.namespaces("")) }
 
 func (p places) kinds() []string {

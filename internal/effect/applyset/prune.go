@@ -114,7 +114,7 @@ type step struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// labelPath is that of the label of members in a JSON patch.
+// labelPath is the path of the label of members in a JSON patch.
 var labelPath = "/metadata/labels/" + strings.ReplaceAll(partOfLabel, "/", "~1")
 
 // testsOf are the tests that an object is still the one that was read.

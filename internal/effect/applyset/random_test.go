@@ -31,7 +31,7 @@ type randomSets struct {
 	cluster *testenv.Cluster
 	client  rest.Interface
 	random  *rand.Rand
-	// own is the namespace of the operator, common that of all sets.
+	// own is the namespace of the operator, common the namespace that all sets share.
 	own, common string
 	process     *restorer
 	minutes     atomic.Int64
@@ -106,7 +106,7 @@ func (o *randomOwner) place(w *randomSets, name string) string {
 	return o.namespace
 }
 
-// names are those of all members that an owner may have.
+// names returns the names of all members that an owner may have.
 func (o *randomOwner) names() []string {
 	return []string{"a", "b", "c", "d", "common-" + o.namespace}
 }
@@ -375,7 +375,7 @@ func TestRandomSets(t *testing.T) {
 	w := &randomSets{t: t, cluster: cluster, client: testenv.Client(t, cluster.Config(t)), random: rand.New(rand.NewPCG(seed, 0)), own: own,
 		common: common, foreign: map[[2]string][2]string{}, ended: map[string]string{}}
 	start := func() {
-		// Time is that of a day in which no restore is delayed.
+		// Each reading of the clock is two hours later, so no restore is delayed.
 		w.process = newRestorerAt(t, cluster, own, func() time.Time {
 			return time.Unix(0, 0).Add(time.Duration(w.minutes.Add(120)) * time.Minute)
 		})

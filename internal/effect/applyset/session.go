@@ -41,12 +41,12 @@ type session struct {
 
 	objects []*wanted
 	wanted  map[ref]bool
-	// resources are those of kinds that are recorded or wanted.
+	// resources are the API resources of kinds that are recorded or wanted.
 	resources map[schema.GroupKind]kube.Resource
 	members   map[ref]*live
 	// incomplete are reasons not to prune.
 	incomplete []error
-	// adopts is the id of the set whose members become those of this one.
+	// adopts is the id of the set whose members move to this one.
 	adopts string
 	// deleted and released count members that were pruned.
 	deleted, released atomic.Int64
@@ -520,7 +520,7 @@ func (s *session) plan(ctx context.Context) error {
 	return joined(errs)
 }
 
-// memberNamespace is that of members without a namespace.
+// memberNamespace returns the namespace for members that name none.
 func (s *session) memberNamespace() string {
 	if s.set.Owner != nil && s.set.Owner.Namespace != "" {
 		return s.set.Owner.Namespace

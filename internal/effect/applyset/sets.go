@@ -63,7 +63,7 @@ const (
 	Unknown State = "unknown"
 )
 
-// stateOf is that of an object that could not be applied.
+// stateOf returns the state of an object that could not be applied.
 func stateOf(err error) State {
 	if errors.As(err, new(*kube.UnknownKindError)) {
 		return WaitingForCRD
@@ -71,7 +71,7 @@ func stateOf(err error) State {
 	return Rejected
 }
 
-// parse returns the set of a parent; false for those of other installations and other programs.
+// parse returns the set of a parent; false for parents of other installations and other programs.
 func (a *Applier) parse(p *live) (Set, bool) {
 	path, own := strings.CutPrefix(p.Annotations[setAnnotation], a.opts.Instance+"/")
 	at := strings.LastIndexByte(path, '/')

@@ -13,7 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// A parent is found again by what it says, and only if its names are those of this set: copies and parents of other installations are left
+// A parent is recognized by its annotations if its name and its label follow from them: copies and parents of other installations are left
 // alone.
 func TestParse(t *testing.T) {
 	a := New(Options{Instance: "ops.lease", Namespace: "ops"})

@@ -18,7 +18,7 @@ type setState struct {
 
 	mu      sync.Mutex
 	applied map[ref]applied
-	// places are those of the last Sync: the parent may be deleted.
+	// places are where the last Sync left members: the parent may be deleted.
 	places places
 	// last identifies the last change of the set by this process, if it is that in the parent. Otherwise nothing else here counts.
 	last string

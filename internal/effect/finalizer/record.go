@@ -55,13 +55,13 @@ type Entry struct {
 	Resource   string `json:"resource"`
 	Kind       string `json:"kind"`
 	Namespaced bool   `json:"namespaced"`
-	// Namespaces are those of the binding, and of its earlier versions; empty means all.
+	// Namespaces are the namespaces of the binding and of its earlier versions; empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
 	Hook       string   `json:"hook"`
 	Binding    string   `json:"binding"`
 }
 
-// key is that of the entry in the record. Neither a group nor a resource has an underscore, and the domain of a finalizer has none.
+// key returns the entry's key in the record. Neither a group nor a resource has an underscore, and the domain of a finalizer has none.
 func (e *Entry) key() string {
 	group, _, grouped := strings.Cut(e.APIVersion, "/")
 	if !grouped {
@@ -83,11 +83,11 @@ func (e *Entry) resource() kube.Resource {
 // Options of a Record. Client, Namespace, Instance and Log are required.
 type Options struct {
 	Client rest.Interface
-	// Namespace returns that of the operator.
+	// Namespace returns the namespace of the operator.
 	Namespace func() (string, error)
 	// Instance is the installation.
 	Instance string
-	// Operator names this operator among those of the installation: all replicas with a Lease, or a process. Empty claims nothing.
+	// Operator distinguishes operators of the installation: all replicas with a Lease, or a process. Empty claims nothing.
 	Operator string
 	Log      *slog.Logger
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.

@@ -40,7 +40,7 @@ func (l *log) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// options are those of a Record in a new namespace of an API server in memory.
+// options returns Options for a Record in a new namespace of an API server in memory.
 func options(t *testing.T) (Options, *log, *testenv.Cluster) {
 	t.Helper()
 	testenv.Require(t) // for kubectl

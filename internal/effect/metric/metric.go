@@ -8,7 +8,7 @@
 //   - A series is its name and its labels; the last group that wrote it owns it. A label with an empty value is the
 //     same as no label.
 //   - Gauges are removed when their group is written without them. Counters and histograms of a hook's own group stay and
-//     accumulate, those of a named group as long as each run names them.
+//     accumulate, in a named group as long as each run names them.
 //
 // Operations must be valid as package effect defines it. Metrics do not survive a restart.
 package metric
@@ -53,7 +53,7 @@ type Store struct {
 // usage is what a hook has.
 type usage struct {
 	series int
-	// bytes are those of its series, families and label names, approximately. The families of which it has written the first operation stay.
+	// bytes are what its series, families and label names take, approximately. The families of which it has written the first operation stay.
 	bytes int
 }
 

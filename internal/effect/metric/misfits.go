@@ -8,7 +8,7 @@ type misfit struct {
 	skipped       int
 }
 
-// misfits are those of one run. Each metric gets one log record.
+// misfits are the skipped operations of one run. Each metric gets one log record.
 type misfits []misfit
 
 // maxMisfits limits the records of a run. The last one counts all other metrics, too.

@@ -17,7 +17,7 @@ const hookLabel = "hook"
 // family is all series with one name.
 type family struct {
 	name string
-	// action is that of the first operation. It determines the type.
+	// action is the action of the first operation. It determines the type.
 	action effect.MetricAction
 	// buckets are the upper bounds of a histogram, ascending, without duplicates.
 	buckets []float64
@@ -71,7 +71,7 @@ type series struct {
 	// written is the count of the last Apply that wrote the series.
 	written uint64
 
-	// value is that of a counter or gauge, the sum of a histogram.
+	// value is the value of a counter or gauge, the sum of a histogram.
 	value float64
 	// counts are the values in each bucket, not cumulative; count is their number.
 	counts []uint64
@@ -94,7 +94,7 @@ const (
 	familyBytes = 1 << 10
 	shareBytes  = 512
 	seriesBytes = 512
-	// labelBytes are those of a label of a series, without its name and value.
+	// labelBytes is the size of a label of a series, without its name and value.
 	labelBytes = 160
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// The generation that a hook has seen is that of its context, and behind it changes by the hook only.
+// A hook has seen the generation in its context, and the current one if all changes since are its own.
 func TestObservedGeneration(t *testing.T) {
 	live := conditioned{}
 	live.Metadata.UID, live.Metadata.Generation, live.Metadata.ResourceVersion = "u", 4, "9"

@@ -34,7 +34,7 @@ import (
 // fieldManager is our name in metadata.managedFields.
 const fieldManager = "shell-operator"
 
-// parallel is the maximum number of requests in flight, parallelSets that of sets that are made complete at the same time. Each of these
+// parallel is the maximum number of requests in flight, parallelSets the maximum number of sets in flight. Each of these
 // has several requests in flight.
 const parallel, parallelSets = 32, 8
 
@@ -65,7 +65,7 @@ type Run struct {
 	Hook string
 	// Identify returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.
 	Identify func(group, kind, namespace, name string) (uid string, generation int64)
-	// Follow is set for conditions that are not those of the hook. It is called before the object is read; known is the object, or nil.
+	// Follow is set for conditions that the operator sets by itself. It is called before the object is read; known is the object, or nil.
 	// Written is called with the resource versions before and after the change, or empty ones without a change. Objects that are being deleted
 	// are left alone.
 	Follow func(p *effect.Patch) (known []byte, written func(before, after string))

@@ -146,7 +146,7 @@ func (r *request) replace(ctx context.Context, req *rest.Request, before func() 
 	return err
 }
 
-// pinned sends a request for the version that a binding has, so that its answer is that of an own change. It reports false if the
+// pinned sends a request for the version that a binding has, so that its answer belongs to an own change. It reports false if the
 // API server has rejected it, or there is no such version.
 func (r *request) pinned(ctx context.Context, body []byte, send func(body []byte) *rest.Request) (done bool, err error) {
 	known, written := r.own(ctx)

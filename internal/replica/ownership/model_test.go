@@ -11,7 +11,7 @@ import (
 // The model is three processes, an API server with Leases, and the requests between them. A step is anything that can happen next; nothing
 // has to happen soon, so that each process may be slow or stopped at any point.
 
-// The Leases of the model: divisions of two shards, of which some or all names are equal, and that of leader election.
+// The Leases of the model: divisions of two shards, of which some or all names are equal, and the Lease of leader election.
 var (
 	divisions = [][]string{{"0", "1"}, {"1", "2"}, {"elected"}, {"0", "1"}}
 	names     = []string{"a", "b", "", "c"}

@@ -47,7 +47,7 @@ func Dirs() []string {
 	return []string{filepath.Join(filepath.Dir(executable), "kubectl-trimmed"), installed}
 }
 
-// Environments returns the environments of runs by mode; that of the empty mode is the one of the default. The error is why they
+// Environments returns the environments of runs by mode; the empty mode has the environment of the default. The error is why they
 // are all equal.
 func Environments(env []string, byDefault string, dirs ...string) (map[string][]string, error) {
 	trimmed, err := environment(env, dirs)

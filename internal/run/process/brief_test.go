@@ -2,7 +2,7 @@ package process
 
 import "testing"
 
-// The error of a Python hook is its exception, that of others the last lines; the rest is in the output.
+// The error of a Python hook is its exception, the error of another hook its last lines; the rest is in the output.
 func TestBrief(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    run()\n"
 	for text, want := range map[string]string{

@@ -25,7 +25,7 @@ type LineLogger struct {
 	open    brackets
 	// parsed is the size at which the text was last found to be the beginning of an object.
 	parsed int
-	// inTraceback reports that the pending lines are those of a Python traceback instead.
+	// inTraceback reports that the pending lines belong to a Python traceback instead.
 	inTraceback bool
 }
 

@@ -56,7 +56,7 @@ func (r repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestLinesAgainstSplit compares lines with those of strings.Split, however the text is cut into reads.
+// TestLinesAgainstSplit compares lines with what strings.Split returns, however the text is cut into reads.
 func TestLinesAgainstSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		long := rapid.SampledFrom([]string{strings.Repeat("c", 4095), strings.Repeat("d", 9000)})

@@ -12,7 +12,7 @@ import (
 // tick is the unit of times in /proc/PID/stat.
 const tick = 10 * time.Millisecond
 
-// usageOf reads from /proc/PID/stat what a process has used with the children that it has waited for, MaxRSS being that of now.
+// usageOf reads from /proc/PID/stat what a process has used with the children that it has waited for. MaxRSS is its current resident set.
 func usageOf(pid int) (u Usage) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -103,8 +103,8 @@ var (
 	hidden = regexp.MustCompile(`(?i)secret|\\[xu\r\n]|!!?binary`)
 )
 
-// mayBeOnSecrets reports whether the text of operations may have some on Secrets that are in no form: those of a file that is not valid,
-// those that a later one replaces, and what is in keys that the operation does not have.
+// mayBeOnSecrets reports whether the text of operations may have some on Secrets that are in no form: operations in an invalid file,
+// operations that a later one replaces, and what is in keys that the operation does not have.
 func mayBeOnSecrets(text []byte, valid bool) bool {
 	return kindSecret.Match(text) || !valid && hidden.Match(text)
 }

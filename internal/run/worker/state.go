@@ -25,7 +25,7 @@ type Status struct {
 	Phase string `json:"state"`
 	// PID is 0 until its process has been started.
 	PID int `json:"pid,omitempty"`
-	// Client reports that clients wait for its runs, those of reviews and HTTP requests.
+	// Client reports that clients wait for its runs: it serves reviews and HTTP requests.
 	Client  bool      `json:"requests,omitempty"`
 	Started time.Time `json:"started"`
 	// Runs counts the runs that it has served.

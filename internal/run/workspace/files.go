@@ -28,7 +28,7 @@ type Files struct {
 	large *os.File
 }
 
-// The names of files beside those of Outputs.
+// The names of files that are not Outputs.
 const (
 	contextsName = "binding-context.json"
 	// headsName names the heads of the contexts, for the shell library, which finds them by it. Most runs have none.

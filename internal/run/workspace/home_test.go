@@ -20,7 +20,7 @@ func homeOf(t *testing.T, w *Workspace, hook string) string {
 	return strings.TrimPrefix(env[0], "HOME=")
 }
 
-// A home directory is that of one hook, for its config calls and its runs, and is kept between them; Leave removes it, whatever the hook
+// A home directory belongs to one hook, for its config calls and its runs, and is kept between them; Leave removes it, whatever the hook
 // has done to its modes, and Close the rest.
 func TestHomes(t *testing.T) {
 	w := open(t, Options{Homes: true, RunDir: t.TempDir()})

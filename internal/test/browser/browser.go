@@ -86,7 +86,7 @@ func (b *Tab) WithoutScripts() {
 	b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 }
 
-// Colours sets the scheme that pages are asked for: light, dark, or empty for that of the browser.
+// Colours sets the scheme that pages are asked for: light, dark, or empty for the browser's own scheme.
 func (b *Tab) Colours(scheme string) {
 	b.t.Helper()
 	params := emulation.SetEmulatedMediaParams{}
@@ -151,7 +151,7 @@ func (b *Tab) Says(text string) {
 	b.Until(fmt.Sprintf("document.readyState === 'complete' && document.body.innerText.includes(%q)", text))
 }
 
-// Text is that of the page. It is there without JavaScript, too.
+// Text returns the text of the page. It is there without JavaScript, too.
 func (b *Tab) Text() string { b.t.Helper(); return Value[string](b, "document.body?.innerText ?? ''") }
 
 // Keys presses keys one after the other.
