@@ -40,7 +40,7 @@ var directions = []struct {
 		"internal/effect/apply",
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/source/watch", "internal/source/webhook",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
-	{"internal/console", []string{"internal/debug", "internal/debug/history", "internal/effect"},
+	{"internal/console", []string{"internal/debug", "internal/debug/history", "internal/effect", "internal/httpserver"},
 		"pages for a person, of the answers of debug; only its command imports it, and gives it the API"},
 	{"internal/telemetry", []string{"internal/telemetry/logonce"}, "the logger is created before all else"},
 	{"internal/telemetry/logonce", nil, "suppresses repeated records of any package"},

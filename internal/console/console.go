@@ -12,7 +12,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
 // Options of a console.
@@ -48,9 +48,6 @@ type Console struct {
 	access    *access
 	link      *link
 	templates *template.Template
-	// ctx ends with the console.
-	ctx  context.Context
-	stop context.CancelFunc
 }
 
 // Listen takes the address; Run serves it.
@@ -63,7 +60,6 @@ func Listen(o Options) (*Console, error) {
 		return nil, err
 	}
 	c := &Console{o: o, listener: listener, access: newAccess(listener.Addr().String(), o.now)}
-	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.link = newLink(&c.o)
 	c.templates = c.parse()
 	return c, nil
@@ -77,26 +73,12 @@ func (c *Console) Address(page string) string {
 // Run serves until the context ends. Streams end then; other requests have a second.
 func (c *Console) Run(ctx context.Context) error {
 	defer c.access.close()
-	defer c.stop()
 	server := &http.Server{
 		Handler: c.access.guard(c.routes()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
-		BaseContext: func(net.Listener) context.Context { return c.ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(c.listener) }()
-	select {
-	case err := <-served:
+	if err := httpserver.Serve(ctx, server, c.listener, time.Second); err != nil {
 		return fmt.Errorf("the console has ended: %w", err)
-	case <-ctx.Done():
-	}
-	c.stop() // streams end
-	grace, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if server.Shutdown(grace) != nil {
-		_ = server.Close()
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
 	}
 	return nil
 }

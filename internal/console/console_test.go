@@ -182,7 +182,7 @@ func listening(t *testing.T) (*browser, *fake, *clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.stop(); _ = c.listener.Close() })
+	t.Cleanup(func() { _ = c.listener.Close() })
 	b := &browser{t: t, console: c, handler: c.access.guard(c.routes())}
 	res := b.request("POST", "/open", url.Values{"token": {tokenOf(t, c.Address(""))}}, nil)
 	if len(res.Result().Cookies()) != 1 {

@@ -2,7 +2,6 @@ package debug
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -126,22 +125,9 @@ func (s *Server) Run(ctx context.Context) {
 			server.WriteTimeout = unread
 			httpserver.BoundConnections(server, addressConnections, s.log)
 		}
-		ended := make(chan struct{})
 		serving.Go(func() {
-			defer close(ended)
-			if err := server.Serve(one.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := httpserver.Serve(ctx, server, one.listener, time.Second); err != nil {
 				s.log.Error("The debug API is no longer served", "address", one.listener.Addr().String(), "error", err.Error())
-			}
-		})
-		serving.Go(func() {
-			select {
-			case <-ctx.Done():
-			case <-ended:
-			}
-			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			if server.Shutdown(grace) != nil {
-				_ = server.Close()
 			}
 		})
 	}

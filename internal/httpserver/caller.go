@@ -3,7 +3,6 @@ package httpserver
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"net/http"
 	"regexp"
 	"slices"
@@ -89,13 +88,11 @@ func (o *Options) known(r *http.Request, token string) bool {
 	if o.ClientCAs == nil {
 		return o.Knows(r.URL.Path, token)
 	}
-	return len(r.TLS.PeerCertificates) > 0 && named(r.TLS.PeerCertificates[0], o.ClientNames)
-}
-
-// named reports whether a certificate has one of the names, as its common name or as a DNS name. Without names every
-// certificate is accepted.
-func named(c *x509.Certificate, names []string) bool {
-	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
+	if len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	c := r.TLS.PeerCertificates[0]
+	return len(o.ClientNames) == 0 || slices.ContainsFunc(o.ClientNames, func(name string) bool {
 		return c.Subject.CommonName == name || slices.Contains(c.DNSNames, name)
 	})
 }

@@ -15,7 +15,7 @@ import (
 // maxConnections bounds the connections of a server: each holds buffers, whatever its client does.
 const maxConnections = 1000
 
-// connections are those of a server, the oldest first. One above the limit closes another one of a client that is not known: the oldest
+// connections are the open connections of a server, the oldest first. One above the limit closes one of an unknown client: the oldest
 // that is in no request, or else the oldest.
 type connections struct {
 	limit int
@@ -66,7 +66,8 @@ func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, entry)
 }
 
-// victim returns the connection that is closed for the newest one; nil if there are not too many, or all others are those of known clients.
+// victim returns the connection that is closed for the newest one; nil if there are not too many, or known
+// clients have all others.
 func (c *connections) victim() *connection {
 	if len(c.all) <= c.limit {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// Above the limit, the oldest connection is closed, those in a request last, and those of known clients never.
+// Above the limit, the oldest connection is closed, one in a request last, and one of a known client never.
 func TestConnectionsAreBounded(t *testing.T) {
 	log := &test.Text{}
 	c := newConnections(3, slog.New(slog.NewTextHandler(log, nil)))

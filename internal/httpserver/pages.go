@@ -15,7 +15,7 @@ type PagesOptions struct {
 	Address string
 	// Home serves / and its assets below /status/.
 	Home http.Handler
-	// Metrics serves the operator's own metrics, HookMetrics those of hooks.
+	// Metrics serves the operator's own metrics, HookMetrics the metrics that hooks write.
 	Metrics, HookMetrics http.Handler
 	// Ready returns why the operator is not ready, or nil, and notes that do not affect readiness.
 	Ready func() (notes []string, err error)

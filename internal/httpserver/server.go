@@ -6,7 +6,7 @@
 //   - A server with a Component passes on reviews only, logs each request after its response, and answers probes at /healthz itself.
 //   - With Knows or client CAs only known clients are served, and probes; others get 404, before their body is read. Handlers and logs
 //     never get the token of a path.
-//   - The connections of a server are bounded, and those of known clients are not closed for others.
+//   - The connections of a server are bounded. One of a known client is not closed for others.
 //   - Intake bounds the memory of all request bodies, and Limits the requests of each hook: excess ones are refused immediately.
 //   - Answer is the one way of a request to its hook and back: read, run, answered exactly once and in time.
 //   - The operator's own pages are read-only and show nothing secret.
@@ -104,28 +104,29 @@ func (s *Server) Close() error { return s.listener.Close() }
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Run serves until ctx ends.
-func (s *Server) Run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) error { return Serve(ctx, s.server, s.listener, s.grace) }
+
+// Serve serves until ctx ends, and then gives requests a grace period.
+func Serve(ctx context.Context, s *http.Server, listener net.Listener, grace time.Duration) error {
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
-		if s.server.Shutdown(grace) != nil {
-			_ = s.server.Close()
+		if s.Shutdown(limited) != nil {
+			_ = s.Close()
 		}
 	})
-	err := s.serve()
+	var err error
+	if s.TLSConfig != nil {
+		err = s.ServeTLS(listener, "", "")
+	} else {
+		err = s.Serve(listener)
+	}
 	if stop() {
-		_ = s.server.Close()
+		_ = s.Close()
 		return err // it has not been stopped
 	}
 	<-stopped
 	return nil
-}
-
-func (s *Server) serve() error {
-	if s.server.TLSConfig != nil {
-		return s.server.ServeTLS(s.listener, "", "")
-	}
-	return s.server.Serve(s.listener)
 }
