@@ -88,9 +88,16 @@ func (h *Hook) About(a Address) []string {
 
 // Bindings yields all bindings, kind by kind.
 func (h *Hook) Bindings() iter.Seq2[Address, Bound] {
+	counts := map[Kind]int{
+		OnSchedule: len(h.Schedules), OnKubernetes: len(h.Kubernetes), OnValidating: len(h.Validating), OnMutating: len(h.Mutating),
+		OnConversion: len(h.Conversions), OnHTTP: len(h.HTTP),
+	}
+	if h.OnStartup != nil {
+		counts[OnStart] = 1
+	}
 	return func(yield func(Address, Bound) bool) {
 		for _, kind := range Kinds() {
-			for i := range h.len(kind) {
+			for i := range counts[kind] {
 				if a := (Address{kind, i}); !yield(a, h.At(a)) {
 					return
 				}
@@ -102,28 +109,6 @@ func (h *Hook) Bindings() iter.Seq2[Address, Bound] {
 // Kinds are all kinds, in the order of Bindings.
 func Kinds() []Kind {
 	return []Kind{OnStart, OnSchedule, OnKubernetes, OnValidating, OnMutating, OnConversion, OnHTTP}
-}
-
-// len is the number of bindings of a kind.
-func (h *Hook) len(k Kind) int {
-	switch k {
-	case OnSchedule:
-		return len(h.Schedules)
-	case OnKubernetes:
-		return len(h.Kubernetes)
-	case OnValidating:
-		return len(h.Validating)
-	case OnMutating:
-		return len(h.Mutating)
-	case OnConversion:
-		return len(h.Conversions)
-	case OnHTTP:
-		return len(h.HTTP)
-	}
-	if h.OnStartup == nil {
-		return 0
-	}
-	return 1
 }
 
 // Count returns the number of bindings that fit.
