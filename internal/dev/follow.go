@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -31,7 +32,7 @@ func FollowTests(ctx context.Context, o Options, report func(TestReport, error))
 		Directories: func() map[string]bool { return hookset.Directories(o.HooksDir) },
 		Changed: func() time.Duration {
 			now := hookset.Look(o.HooksDir)
-			if len(before.Differences(now)) > 0 {
+			if !maps.Equal(before, now) {
 				test()
 			}
 			before = now

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -149,7 +150,7 @@ func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 		if err != nil {
 			break
 		}
-		changed := set.Found.Differences(Look(o.Dir))
+		changed := slices.Concat(set.Found.Differences(Look(o.Dir)))
 		if len(changed) == 0 {
 			break
 		}

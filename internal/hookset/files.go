@@ -45,14 +45,8 @@ func markOf(path string) (string, error) {
 	return fmt.Sprintln(target, info.Mode(), info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Differences returns the files in which the two differ, hooks first.
-func (f Files) Differences(now Files) []string {
-	others, hooks := f.differences(now)
-	return append(hooks, others...)
-}
-
-// differences are the files in which the two differ, in order: those that are no hooks, and those that are.
-func (f Files) differences(now Files) (others, hooks []string) {
+// Differences returns the files in which the two differ, in order.
+func (f Files) Differences(now Files) (hooks, others []string) {
 	differ := func(path string, a, b fileState) {
 		switch {
 		case a == b:
@@ -70,7 +64,7 @@ func (f Files) differences(now Files) (others, hooks []string) {
 			differ(path, fileState{}, state)
 		}
 	}
-	slices.Sort(others)
 	slices.Sort(hooks)
-	return others, hooks
+	slices.Sort(others)
+	return hooks, others
 }

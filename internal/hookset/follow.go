@@ -42,8 +42,8 @@ func Follow(ctx context.Context, f Following) error {
 		Directories: func() map[string]bool { return Directories(f.Dir) },
 		Changed: func() time.Duration {
 			now := Look(f.Dir)
-			others, hooks := f.Found.differences(now)
-			if len(others)+len(hooks) == 0 {
+			hooks, others := f.Found.Differences(now)
+			if len(hooks)+len(others) == 0 {
 				return 0
 			}
 			if len(hooks) == 0 {

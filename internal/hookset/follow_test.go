@@ -108,8 +108,8 @@ func TestFollow(t *testing.T) {
 	if err := errors.Join(write(".hidden")(), write("lib/__pycache__/x.pyc")()); err != nil {
 		t.Fatal(err)
 	}
-	if others, hooks := before.differences(Look(dir)); len(others)+len(hooks) > 0 {
-		t.Errorf("hidden files count as changes: %q, %v", others, hooks)
+	if hooks, others := before.Differences(Look(dir)); len(hooks)+len(others) > 0 {
+		t.Errorf("hidden files count as changes: %q, %q", hooks, others)
 	}
 	cancel()
 	if err := <-ended; err != nil || logged.String() != "" {
