@@ -16,7 +16,7 @@ import (
 
 // document names a kind of text in violations.
 type document struct {
-	// name is that of the text, key one that it can have, hint how to write it.
+	// name names the text in a sentence, key is one that it can have, hint is how to write it.
 	name, key, hint string
 }
 
@@ -28,10 +28,8 @@ var (
 // decode reads a mapping, which a text of comments only is, too.
 func (p *parser) decode(output []byte) (map[string]any, bool) {
 	if len(bytes.TrimSpace(output)) == 0 {
-		p.violations = append(p.violations, Violation{
-			Problem: "it printed nothing", Hint: `print a configuration that begins with "configVersion: v1" to stdout when the first ` +
-				`argument is --config`,
-		})
+		p.violation("", "it printed nothing",
+			`print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`)
 		return nil, false
 	}
 	value, ok := p.decodeValue(output)
@@ -44,11 +42,8 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	case nil:
 		return map[string]any{}, true
 	default:
-		p.violations = append(p.violations, Violation{
-			Problem: fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key,
-				withArticle(jq.TypeOf(value))),
-			Hint: p.document.hint,
-		})
+		p.violation("", fmt.Sprintf("%s must be an object with keys such as %s, not %s", p.document.name, p.document.key,
+			withArticle(jq.TypeOf(value))), p.document.hint)
 		return nil, false
 	}
 }
@@ -56,22 +51,19 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 // decodeValue reads the first YAML document by the rules of YAML 1.1, as Kubernetes does.
 func (p *parser) decodeValue(output []byte) (any, bool) {
 	if err := checkAliasesIn(output); err != nil {
-		p.violations = append(p.violations, Violation{Problem: p.document.name + " " + err.Error()})
+		p.violation("", p.document.name+" "+err.Error(), "")
 		return nil, false
 	}
 	text, err := sigsyaml.YAMLToJSON(output)
 	if err != nil {
-		p.violations = append(p.violations, Violation{
-			Problem: p.document.name + " is neither YAML nor JSON: " + strings.TrimPrefix(err.Error(), "yaml: "),
-			Hint:    p.document.hint,
-		})
+		p.violation("", p.document.name+" is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), p.document.hint)
 		return nil, false
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var value any
 	if err := dec.Decode(&value); err != nil {
-		p.violations = append(p.violations, Violation{Problem: p.document.name + " cannot be read as JSON: " + err.Error()})
+		p.violation("", p.document.name+" cannot be read as JSON: "+err.Error(), "")
 		return nil, false
 	}
 	p.warnAboutText(output)

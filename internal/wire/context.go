@@ -50,11 +50,7 @@ func writeContexts(w output, form hook.ContextForm, contexts iter.Seq[Context], 
 		out.raw(separator)
 		separator = ","
 		before()
-		if form == hook.NameContexts {
-			out.names(&c)
-		} else {
-			out.full(&c)
-		}
+		out.context(form, &c)
 		after()
 	}
 	out.raw("]\n")
@@ -67,12 +63,7 @@ func writeContexts(w output, form hook.ContextForm, contexts iter.Seq[Context], 
 // ContextSize is the number of bytes that WriteContexts writes for a context. It reads no payload.
 func ContextSize(form hook.ContextForm, c Context) int {
 	size := &counting{}
-	out := &contextWriter{w: size}
-	if form == hook.NameContexts {
-		out.names(&c)
-	} else {
-		out.full(&c)
-	}
+	(&contextWriter{w: size}).context(form, &c)
 	return size.n
 }
 
@@ -126,12 +117,20 @@ func (o *contextWriter) payload(name string, p event.Payload) {
 	o.w.share(text)
 }
 
+func (o *contextWriter) context(form hook.ContextForm, c *Context) {
+	if form == hook.NameContexts {
+		o.names(c)
+	} else {
+		o.full(c)
+	}
+}
+
 // names writes a context of version 0.
 func (o *contextWriter) names(c *Context) {
 	o.raw(`{"binding":`)
 	o.quoted(c.Event.Binding().Name)
 	if c.Event.Type == event.Change {
-		o.field("resourceEvent", legacyWatch(c.Event.Watch))
+		o.field("resourceEvent", legacyWatch[c.Event.Watch])
 		o.field("resourceNamespace", c.Event.Object.Namespace)
 		o.field("resourceKind", c.Event.Object.Kind)
 		o.field("resourceName", c.Event.Object.Name)
@@ -139,16 +138,7 @@ func (o *contextWriter) names(c *Context) {
 	o.raw("}")
 }
 
-func legacyWatch(w event.Watch) string {
-	switch w {
-	case event.Added:
-		return "add"
-	case event.Modified:
-		return "update"
-	default:
-		return "delete"
-	}
-}
+var legacyWatch = map[event.Watch]string{event.Added: "add", event.Modified: "update", event.Deleted: "delete"}
 
 func (o *contextWriter) full(c *Context) {
 	binding := c.Event.Binding()

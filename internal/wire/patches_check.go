@@ -88,7 +88,7 @@ func (p *patchParser) patch(number int, d *patchDocument) effect.Patch {
 		if out.Subresource != "" && out.Operation != effect.Create && out.Operation != effect.ServerSideApply {
 			p.wrong(number, "subresource", "is not possible with "+name, "use Create or Apply")
 		}
-		p.manifest(&out, d.Object)
+		p.manifest(&out, "object", d.Object)
 		return out
 	case out.Operation == effect.RecordEvent:
 		p.event(&out, d)

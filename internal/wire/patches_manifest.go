@@ -13,14 +13,12 @@ import (
 // serverSet are the metadata that only the API server sets. Objects from snapshots have them.
 var serverSet = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"}
 
-func (p *patchParser) manifest(out *effect.Patch, raw json.RawMessage) {
-	if raw, ok := p.part(out.Number, "object", raw); ok {
-		p.manifestAt(out, "object", raw)
+// manifest reads a manifest at a path of the document.
+func (p *patchParser) manifest(out *effect.Patch, at string, raw json.RawMessage) {
+	raw, ok := p.part(out.Number, at, raw)
+	if !ok {
+		return
 	}
-}
-
-// manifestAt reads a manifest at a path of the document.
-func (p *patchParser) manifestAt(out *effect.Patch, at string, raw json.RawMessage) {
 	raw, err := sendable(raw)
 	switch {
 	case errors.Is(err, errMetadata):

@@ -125,13 +125,9 @@ func (p *patchParser) pruneKinds(number int, s *effect.ObjectSet, raw json.RawMe
 
 // member reads a manifest of a set.
 func (p *patchParser) member(number int, at string, raw json.RawMessage) (effect.Member, bool) {
-	raw, ok := p.part(number, at, raw)
-	if !ok {
-		return effect.Member{}, false
-	}
 	before := len(p.violations)
 	one := effect.Patch{Operation: effect.Sync, Number: number}
-	p.manifestAt(&one, at, raw)
+	p.manifest(&one, at, raw)
 	if strings.HasSuffix(one.Kind, "List") && member(one.Object, "items") != nil {
 		p.wrong(number, at, "is a list of objects", "write its items into objects")
 	}

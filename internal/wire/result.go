@@ -44,7 +44,7 @@ func ParseResult(text []byte, rules ResultRules) (effect.Result, error) {
 	case len(bytes.TrimSpace(text)) == 0:
 		return r, nil
 	case len(text) > maxResult:
-		p.violations = []Violation{{Problem: fmt.Sprintf("it has more than %d bytes", maxResult), Hint: "write one short mapping"}}
+		p.violation("", fmt.Sprintf("it has more than %d bytes", maxResult), "write one short mapping")
 	default:
 		if fields, ok := p.decode(text); ok {
 			p.tree = fields
