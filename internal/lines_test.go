@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69180
+	productLines = 69097
 	testLines    = 64783
 )
 
@@ -24,10 +24,10 @@ var packageLines = map[string]int{
 	"cmd/shell-operator":                 3627,
 	"docs":                               136,
 	"internal/app":                       2080,
-	"internal/console":                   1563,
-	"internal/debug":                     6157,
+	"internal/console":                   1545,
+	"internal/debug":                     6143,
 	"internal/debug/history":             754,
-	"internal/dev":                       2250,
+	"internal/dev":                       2251,
 	"internal/dev/lint":                  533,
 	"internal/dev/memory":                2367,
 	"internal/dev/rbac":                  585,
@@ -41,11 +41,11 @@ var packageLines = map[string]int{
 	"internal/effect/patch":              1081,
 	"internal/event":                     744,
 	"internal/filewatch":                 104,
-	"internal/hook":                      648,
-	"internal/hookset":                   1531,
-	"internal/httpserver":                963,
+	"internal/hook":                      633,
+	"internal/hookset":                   1526,
+	"internal/httpserver":                962,
 	"internal/jq":                        1561,
-	"internal/kube":                      1308,
+	"internal/kube":                      1301,
 	"internal/lifecycle":                 1837,
 	"internal/queue":                     1861,
 	"internal/replica":                   1060,
@@ -72,7 +72,7 @@ var packageLines = map[string]int{
 	"internal/telemetry":                 1334,
 	"internal/telemetry/kubeevent":       487,
 	"internal/telemetry/logonce":         72,
-	"internal/wire":                      4461,
+	"internal/wire":                      4437,
 	"sdk":                                67,
 }
 

@@ -36,7 +36,7 @@ type Allow struct {
 // AccessPrefix begins the paths about which RBAC is asked instead of those that default ClusterRoles of Kubernetes grant to every client.
 const AccessPrefix = "/hooks.shell-operator"
 
-// AccessPath is the path of the nonResourceURL that allows a request: that of the request, or with AccessPrefix if a default ClusterRole
+// AccessPath is the path of the nonResourceURL that allows a request: its path, or with AccessPrefix if a default ClusterRole
 // grants that to all users or all ServiceAccounts: system:discovery, system:public-info-viewer, system:service-account-issuer-discovery.
 func AccessPath(path string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")

@@ -28,7 +28,7 @@ type Set struct {
 
 // Change is the difference between the active hooks and a Set.
 type Change struct {
-	// Hooks are those of the set in order. A hook whose configuration is equal is the active value.
+	// Hooks are the hooks of the set in order. A hook whose configuration is equal is the active value.
 	Hooks []*hook.Hook
 	// New are the hooks of the set that are not active, Old the active ones that are not in the set. A hook with another
 	// configuration is in both.
@@ -132,7 +132,7 @@ func (s *Store) Close() { s.removals.Wait() }
 // attempts bounds how often the directory is copied again because a file changed while it was copied.
 const attempts = 3
 
-// Load copies the hooks directory and loads the hooks from the copy, so that their configurations are those of the files
+// Load copies the hooks directory and loads the hooks from the copy, so that their configurations come from the files
 // that they run from. Call Use or Drop with the result.
 func (s *Store) Load(ctx context.Context, o Options) (set *Set, err error) {
 	set = &Set{files: &copied{}}

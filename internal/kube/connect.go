@@ -81,8 +81,8 @@ func DefaultKubeconfig() string {
 	return strings.Join(clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence(), string(filepath.ListSeparator))
 }
 
-// OwnNamespace returns the namespace of the operator's own objects: the given one, that of the kubeconfig's context, or that
-// of the Pod.
+// OwnNamespace returns the namespace of the operator's own objects: the given one, or the namespace of the
+// kubeconfig's context, or of the Pod.
 func (c *Cluster) OwnNamespace(given string) (string, error) {
 	switch {
 	case given != "":

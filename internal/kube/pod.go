@@ -9,7 +9,7 @@ type Pod struct{ Namespace, Name string }
 func (c *Cluster) OwnPod(name, namespace string) Pod {
 	p := Pod{Name: name}
 	if c.Inside {
-		namespace = "" // the given one is that of Services, which may be another one
+		namespace = "" // the Services may be in another namespace
 		if p.Name == "" {
 			p.Name, _ = os.Hostname()
 		}

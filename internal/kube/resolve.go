@@ -31,7 +31,7 @@ func (r *Resource) Called(text string) bool {
 	})
 }
 
-// Path returns the path of the collection in a namespace; for no namespace, and for resources without namespaces, that of
+// Path returns the path of the collection in a namespace; for no namespace, and for resources without namespaces, in
 // the whole cluster.
 func (r Resource) Path(namespace string) []string {
 	path := []string{"/apis", r.Group, r.Version}

@@ -34,7 +34,7 @@ func (p *parser) v1(root *schema.Schema) {
 	p.link()
 }
 
-// each appends what parse makes of each item of a list. An invalid one becomes a zero value, so that indexes are those of the text.
+// each appends what parse makes of each item of a list. An invalid one becomes a zero value, so that the indexes stay.
 func each[C, B any](p *parser, key string, list []C, into *[]B, parse func(at string, c *C) B) {
 	for i := range list {
 		*into = append(*into, *new(B))

@@ -57,7 +57,7 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// TestWriteContextsAndHeads: the heads that are collected while contexts are written are those of the file.
+// TestWriteContextsAndHeads: the heads that are collected while contexts are written equal the heads of the file.
 func TestWriteContextsAndHeads(t *testing.T) {
 	h := &hook.Hook{
 		Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "every\nhour", Group: ""}}, {Binding: hook.Binding{Name: "é", Group: "g"}}},

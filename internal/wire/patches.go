@@ -109,7 +109,7 @@ func unreadable(text []byte, jsonErr, yamlErr error) Violation {
 type patchDocument struct {
 	Operation
 	number int
-	// unknown are keys without a meaning, mistyped those of a Condition or an Event whose values are no texts: other operations ignore them.
+	// unknown are keys without a meaning. mistyped are keys that only a Condition or an Event has, with values that are no texts.
 	unknown, mistyped []string
 }
 

@@ -19,7 +19,7 @@ type Operation struct {
 	MergePatch  json.RawMessage `json:"mergePatch,omitempty"`
 	JSONPatch   json.RawMessage `json:"jsonPatch,omitempty"`
 	JQFilter    string          `json:"jqFilter,omitempty"`
-	// Regarding, Type, Reason, Action and Note are those of an Event; Type, Status, Reason and Message those of a Condition.
+	// An Event has Regarding, Type, Reason, Action and Note; a Condition has Type, Status, Reason and Message.
 	Regarding json.RawMessage `json:"regarding,omitempty"`
 	Type      string          `json:"type,omitempty"`
 	Status    string          `json:"status,omitempty"`
@@ -27,7 +27,7 @@ type Operation struct {
 	Message   string          `json:"message,omitempty"`
 	Action    string          `json:"action,omitempty"`
 	Note      string          `json:"note,omitempty"`
-	// The rest, but for the last two, is that of a Sync, Force also that of an Apply. Objects of an empty set are an empty list.
+	// A Sync has the rest, but for the last two; an Apply has Force. Objects of an empty set are an empty list.
 	Set        string          `json:"set,omitempty"`
 	Owner      json.RawMessage `json:"owner,omitempty"`
 	Objects    json.RawMessage `json:"objects,omitempty"`

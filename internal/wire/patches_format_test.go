@@ -50,7 +50,7 @@ func compact(t *testing.T, p effect.Patch) effect.Patch {
 	return p
 }
 
-// Every operation of the other tests is that of its form.
+// The form of each operation of the other tests parses to the operation.
 func TestFormatPatch(t *testing.T) {
 	files, err := filepath.Glob("testdata/patches/*.txtar")
 	if err != nil {
