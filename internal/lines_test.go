@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69097
+	productLines = 69104
 	testLines    = 64783
 )
 
@@ -45,7 +45,7 @@ var packageLines = map[string]int{
 	"internal/hookset":                   1526,
 	"internal/httpserver":                962,
 	"internal/jq":                        1561,
-	"internal/kube":                      1301,
+	"internal/kube":                      1308,
 	"internal/lifecycle":                 1837,
 	"internal/queue":                     1861,
 	"internal/replica":                   1060,
