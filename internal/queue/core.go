@@ -15,7 +15,7 @@ import (
 //	         slot, token             success
 //	ready ────────────────► running ─────────► (next task) ready, or no lane
 //	  ▲  │ no token            │ failure, or not begun
-//	  │  └──────► at a gate ───┤
+//	  │  └──────► throttled ───┤
 //	  └─ sleeping, blocked ◄───┘
 type core struct {
 	opts *Options
@@ -30,8 +30,8 @@ type core struct {
 	sleeping laneHeap
 	// blocked are the lanes whose run has not begun, because the task waits for a signal.
 	blocked laneHeap
-	// gates are the owners whose tokens lanes wait for.
-	gates map[string]*gate
+	// throttles have the lanes that wait for a token, by the owner whose rate limit it is.
+	throttles map[string]*throttle
 	// running are the lanes with a run in flight, in the order in which these began. Each lane with tasks is here, or in one of these heaps.
 	running []*lane
 	// length counts the tasks, failed those that have failed, whether they run again or not.
@@ -44,8 +44,8 @@ type core struct {
 	paused bool
 }
 
-// gate has the lanes that wait for a token of their owner, in the order in which they became ready. It has one reservation, for the first.
-type gate struct {
+// throttle has the lanes that wait for a token of their owner, in the order in which they became ready. The first has a reservation.
+type throttle struct {
 	lanes  laneHeap
 	at     time.Duration
 	cancel func()
@@ -260,24 +260,24 @@ func (c *core) enter(now time.Duration, l *lane, p Phase) {
 	}
 }
 
-// leave takes a lane out of its heap. A gate without lanes gives its reservation back.
+// leave takes a lane out of its heap. A throttle without lanes gives its reservation back.
 func (c *core) leave(l *lane) {
 	h := l.in
 	if h == nil {
 		return
 	}
 	h.remove(l)
-	for owner, g := range c.gates {
-		if h == &g.lanes && h.Len() == 0 {
-			g.giveBack()
-			delete(c.gates, owner)
+	for owner, t := range c.throttles {
+		if h == &t.lanes && h.Len() == 0 {
+			t.giveBack()
+			delete(c.throttles, owner)
 		}
 	}
 }
 
-func (g *gate) giveBack() {
-	if g.cancel != nil {
-		g.cancel()
+func (t *throttle) giveBack() {
+	if t.cancel != nil {
+		t.cancel()
 	}
 }
 
@@ -289,7 +289,7 @@ func (c *core) next(now time.Duration, slot func() bool) *lane {
 		switch {
 		case l == nil:
 			return nil
-		case !c.admit(now, l): // it waits at a gate
+		case !c.admit(now, l): // it is throttled
 		case !slot():
 			c.queue(l)
 			return nil
@@ -306,21 +306,21 @@ func (c *core) ripen(now time.Duration) {
 	for c.sleeping.Len() > 0 && c.sleeping.min().due <= now {
 		c.settle(now, c.sleeping.min())
 	}
-	for owner, g := range c.gates {
-		for g.at <= now && g.lanes.Len() > 0 {
-			l := g.lanes.pop()
-			if l.token = g.cancel; l.token == nil {
+	for owner, t := range c.throttles {
+		for t.at <= now && t.lanes.Len() > 0 {
+			l := t.lanes.pop()
+			if l.token = t.cancel; l.token == nil {
 				l.token = func() {}
 			}
 			c.queue(l)
-			if g.cancel = nil; g.lanes.Len() > 0 {
+			if t.cancel = nil; t.lanes.Len() > 0 {
 				var wait time.Duration
-				wait, g.cancel = g.lanes.min().head().Ready()
-				g.at = now + wait
+				wait, t.cancel = t.lanes.min().head().Ready()
+				t.at = now + wait
 			}
 		}
-		if g.lanes.Len() == 0 {
-			delete(c.gates, owner)
+		if t.lanes.Len() == 0 {
+			delete(c.throttles, owner)
 		}
 	}
 }
@@ -336,28 +336,28 @@ func (c *core) pick() *lane {
 	return nil
 }
 
-// admit reports whether the head has the token that it needs. Otherwise the lane waits at a gate.
+// admit reports whether the head has the token that it needs. Otherwise the lane is throttled.
 func (c *core) admit(now time.Duration, l *lane) bool {
 	if l.token != nil {
 		return true
 	}
 	owner := l.head().Owner()
-	g := c.gates[owner]
-	if g == nil {
+	t := c.throttles[owner]
+	if t == nil {
 		wait, cancel := l.head().Ready()
 		if wait <= 0 {
 			l.token = cancel
 			return true
 		}
-		if c.gates == nil {
-			c.gates = map[string]*gate{}
+		if c.throttles == nil {
+			c.throttles = map[string]*throttle{}
 		}
-		g = &gate{at: now + wait, cancel: cancel}
-		c.gates[owner] = g
+		t = &throttle{at: now + wait, cancel: cancel}
+		c.throttles[owner] = t
 	}
 	l.take()
 	c.enter(now, l, Waiting)
-	g.lanes.push(l)
+	t.lanes.push(l)
 	return false
 }
 
@@ -519,9 +519,9 @@ func (c *core) wake() (at time.Duration, ok bool) {
 	if c.sleeping.Len() > 0 {
 		at, ok = c.sleeping.min().due, true
 	}
-	for _, g := range c.gates {
-		if !ok || g.at < at {
-			at, ok = g.at, true
+	for _, t := range c.throttles {
+		if !ok || t.at < at {
+			at, ok = t.at, true
 		}
 	}
 	return at, ok
@@ -654,8 +654,8 @@ func (c *core) waiting() iter.Seq[*laneHeap] {
 		if !yield(&c.changes) || !yield(&c.initial) || !yield(&c.blocked) {
 			return
 		}
-		for _, g := range c.gates {
-			if !yield(&g.lanes) {
+		for _, t := range c.throttles {
+			if !yield(&t.lanes) {
 				return
 			}
 		}
