@@ -22,8 +22,8 @@ const (
 
 // Policy is the effective policy of a binding. Its values are comparable: tasks with a Given policy join if the policies are equal.
 type Policy struct {
-	// Given reports that the binding or its hook has a retry. Without one only the delays apply, those of the operator, and Limit
-	// and Exhausted are those of allowFailure.
+	// Given reports that the binding or its hook has a retry. Without one only the delays of the operator apply, and allowFailure
+	// decides Limit and Exhausted.
 	Given              bool
 	MinDelay, MaxDelay time.Duration
 	// Limit is the number of attempts; 0 means no limit.

@@ -73,7 +73,7 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 // mostStored is the limit of etcd for an object, unless it is configured.
 const mostStored = 1536 << 10
 
-// oversized returns the binding with whose conditions those of a kind are beyond the limit. Stored are the bytes of the hooks before.
+// oversized returns the binding with which the conditions of its kind exceed the limit. Stored are the bytes of the hooks before.
 func oversized(h *hook.Hook, stored map[hook.Kind]int) (found []wire.Violation) {
 	for a, b := range h.Bindings() {
 		var conditions []hook.MatchCondition

@@ -18,7 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// testdata/messages.txt has messages of the API server (1.36), and what is left of each. Values begin with M4RKER; those of webhooks,
+// testdata/messages.txt has messages of the API server (1.36), and what is left of each. Values begin with M4RKER; the values of webhooks,
 // policies and rules are kept.
 func TestRedactMessages(t *testing.T) {
 	const file = "testdata/messages.txt"
