@@ -12,7 +12,7 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69104
+	productLines = 69110
 	testLines    = 64783
 )
 
@@ -35,7 +35,7 @@ var packageLines = map[string]int{
 	"internal/dev/testfile":              1346,
 	"internal/effect":                    415,
 	"internal/effect/apply":              617,
-	"internal/effect/applyset":           3443,
+	"internal/effect/applyset":           3449,
 	"internal/effect/finalizer":          759,
 	"internal/effect/metric":             536,
 	"internal/effect/patch":              1081,

@@ -153,20 +153,26 @@ func (a *Applier) observe(s *setState, r ref, o *live) (known bool) {
 // was made.
 func (a *Applier) listed(at scope, present map[ref]*live, version string) {
 	for r, o := range present {
-		a.changed(r, o)
+		if s := a.known(o.Labels[partOfLabel]); s != nil {
+			a.observe(s, r, o)
+		}
 	}
 	for _, s := range a.states() {
 		s.mu.Lock()
-		var gone []ref
+		var members []ref
 		for r, last := range s.applied {
-			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= versionOf(version) &&
-				present[r] == nil {
-				gone = append(gone, r)
+			if r.GroupKind == at.kind() && (at.namespace == "" || at.namespace == r.namespace) && last.version <= versionOf(version) {
+				members = append(members, r)
 			}
 		}
 		s.mu.Unlock()
-		for _, r := range gone {
-			a.observe(s, r, absent("", version))
+		for _, r := range members {
+			switch o := present[r]; {
+			case o == nil:
+				a.observe(s, r, absent("", version))
+			case o.Labels[partOfLabel] != s.id:
+				a.observe(s, r, o)
+			}
 		}
 	}
 }
