@@ -135,13 +135,13 @@ func (in Invocation) limited(ctx context.Context) (context.Context, *TimeoutErro
 // fork starts the process with files from descriptor 1. It retries ETXTBSY: a file that has just been written may still be open for writing
 // in a child that another run is forking.
 func (e *Executor) fork(in Invocation, files []uintptr) (pid int, err error) {
-	stdin, err := os.Open(os.DevNull)
+	stdin, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, fmt.Errorf("%s FAILED: %w", in.Hook, err)
+		return 0, fmt.Errorf("%s FAILED: open %s: %w", in.Hook, os.DevNull, err)
 	}
-	defer stdin.Close()
+	defer func() { _ = syscall.Close(stdin) }()
 	attr := &syscall.ProcAttr{
-		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{stdin.Fd()}, files...),
+		Dir: in.Dir, Env: slices.Concat(in.Env, in.Vars), Files: append([]uintptr{uintptr(stdin)}, files...),
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
 	argv := append([]string{in.Path}, in.Args...)
