@@ -176,7 +176,7 @@ func (c *core) revive(now time.Duration, key string, tasks []Task) {
 		if l.busy {
 			l.priority++
 		}
-		l.busy = false
+		l.busy, l.revived = false, 0
 	}
 	if l.phase != Running {
 		c.forgive(l)
@@ -583,7 +583,7 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 		}
 		l.uncount(kept.len())
 		if i == 0 {
-			headLeft, l.busy = true, false
+			headLeft, l.busy, l.revived = true, false, 0
 		}
 		c.forget(l, e.Task)
 		c.length--

@@ -16,7 +16,7 @@ type lane struct {
 	began time.Duration
 	// priority counts the tasks that were put before others: those at the front, a busy head not included.
 	priority int
-	// revived counts the tasks that came by revive during the run of the head. They are directly behind it.
+	// revived counts the tasks that came by revive during the run of the head. They are directly behind it while it is busy.
 	revived int
 	// failed are the tasks that have failed, nearly always none or the head.
 	failed []failed

@@ -21,6 +21,10 @@ func wrongCounters(set *Set) string {
 		failing := map[string]int{}
 		for l := range c.all() {
 			lanes++
+			if l.revived > 0 && (!l.busy || l.revived >= l.tasks.len()) {
+				q.mu.Unlock()
+				return fmt.Sprintf("%d revived behind a head that is not busy, of %d tasks", l.revived, l.tasks.len())
+			}
 			failed += len(l.failed)
 			for _, f := range l.failed {
 				failing[f.task.Owner()]++

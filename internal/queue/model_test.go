@@ -22,8 +22,8 @@ import (
 type step struct {
 	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive"
 	// (hook and another one), "finish", "fail" or "giveup" (the task that runs), "block" (the task that runs has not begun) and "signal"
-	// (the lane), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook), "wait" (until all delays are over), or toggles a pause of the
-	// queue.
+	// (the lane), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook), "wait" (until all delays are over), "stop" (all
+	// runs, which begin again), or toggles a pause of the queue.
 	kind, queue, key, hook, other string
 }
 
@@ -92,6 +92,41 @@ func TestSplitAfterReplacedHead(t *testing.T) {
 	})
 }
 
+// TestStops: counters and the order of lanes stay right when runs are stopped at any time and start again, as those of a replica that
+// loses the Lease.
+func TestStops(t *testing.T) {
+	if err := flag.Set("rapid.checks", seeds()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(t *testing.T, all []step) (wrong string) {
+		synctest.Test(t, func(t *testing.T) {
+			for i, text := range play(t, all) {
+				if !strings.HasSuffix(text, "]") && wrong == "" {
+					wrong = fmt.Sprintf("%v: %s", all[:i+1], text)
+				}
+			}
+		})
+		return wrong
+	}
+	all := []step{{kind: "add", hook: "x"}, {kind: "revive", hook: "-"}, {kind: "pause"}, {kind: "stop"}, {kind: "drop", hook: "x"},
+		{kind: "pause"}}
+	for i := range all {
+		all[i].queue = "main"
+	}
+	if wrong := check(t, all); wrong != "" {
+		t.Error(wrong)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		all := steps.Draw(rt, "steps")
+		for _, i := range rapid.SliceOf(rapid.IntRange(0, len(all)-1)).Draw(rt, "stops") {
+			all[i].kind = "stop"
+		}
+		if wrong := check(t, all); wrong != "" {
+			rt.Fatal(wrong)
+		}
+	})
+}
+
 const modelDelay = time.Minute
 
 // play returns what each lane runs and holds after each step, with a Set.
@@ -103,9 +138,13 @@ func play(t *testing.T, steps []step) []string {
 		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, fmt.Sprint(f.Task)) },
 	})
 	set.Keep(map[string]Shape{"main": {}, "side": {Keyed: true, Concurrency: 2}})
-	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- set.Run(stop, stop) }()
+	run := func() context.CancelFunc {
+		stop, cancel := context.WithCancel(t.Context())
+		go func() { ended <- set.Run(stop, stop) }()
+		return cancel
+	}
+	cancel := run()
 	defer func() {
 		cancel()
 		<-ended
@@ -151,6 +190,10 @@ func play(t *testing.T, steps []step) []string {
 			set.Repeat(func(head Task) bool { return head.(*gatedTask).hook == s.hook })
 		case s.kind == "wait":
 			time.Sleep(modelDelay)
+		case s.kind == "stop":
+			cancel()
+			<-ended
+			cancel = run()
 		case s.kind == "pause":
 			if paused[s.queue] = !paused[s.queue]; paused[s.queue] {
 				set.Pause(s.queue)
