@@ -170,8 +170,11 @@ func nameKind(o *scaffold, kind string) error {
 	found, guessed, err := rbac.Known(strings.TrimSuffix(apiVersion, "/"), name)
 	valid := len(validation.IsDNS1123Subdomain(found.Group)) == 0 && len(validation.IsDNS1035Label(found.Version)) == 0 &&
 		len(validation.IsDNS1035Label(strings.ToLower(name))) == 0
+	if found.Group == "" { // a table has it: v1 is its only version, and "core" or a namespace is none
+		valid = found.Version == "v1"
+	}
 	switch o.Resource = found; {
-	case guessed && !valid, err != nil:
+	case err != nil, !valid:
 		return fmt.Errorf("the kind %q is not built into Kubernetes: write GROUP/VERSION/KIND, for instance example.com/v1/Widget", kind)
 	case !guessed && o.Type == "conversion":
 		return fmt.Errorf("only custom resources are converted, %s is built into Kubernetes", o.Kind)

@@ -166,7 +166,8 @@ func all(t *testing.T, bindings []string, options func(dir, binding string) Init
 func TestInitRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, kind := range []string{
-		"example.com/v1/", "example.com/v1/a b", "Example_com/v1/Widget", "example.com/1/Widget", "v1/Widget", "a/b/c/d",
+		"example.com/v1/", "example.com/v1/a b", "Example_com/v1/Widget", "example.com/1/Widget", "v1/Widget", "a/b/c/d", "core/Pod", "v2/Pod",
+		"apps/V1/Deployment", "apps/ v1/Deployment",
 	} {
 		if _, err := Init(InitOptions{File: filepath.Join(dir, "refused.sh"), Kind: kind}); err == nil {
 			t.Errorf("%q is accepted", kind)
