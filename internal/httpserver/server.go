@@ -106,16 +106,19 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error { return Serve(ctx, s.server, s.listener, s.grace) }
 
-// Serve serves until ctx ends, and then gives requests a grace period.
+// Serve serves until ctx ends, or the listener fails, and then gives requests a grace period.
 func Serve(ctx context.Context, s *http.Server, listener net.Listener, grace time.Duration) error {
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
+	end := func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 		if s.Shutdown(limited) != nil {
 			_ = s.Close()
 		}
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		end()
 	})
 	var err error
 	if s.TLSConfig != nil {
@@ -124,7 +127,7 @@ func Serve(ctx context.Context, s *http.Server, listener net.Listener, grace tim
 		err = s.Serve(listener)
 	}
 	if stop() {
-		_ = s.Close()
+		end()
 		return err // it has not been stopped
 	}
 	<-stopped
