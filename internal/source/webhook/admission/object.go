@@ -15,7 +15,7 @@ import (
 
 // read returns the object, or nil if there is none.
 func (k *keeper) read(ctx context.Context) (*configuration, error) {
-	text, err := k.List(ctx, 0)
+	text, err := k.List(ctx)
 	if err != nil || text == nil {
 		return nil, err
 	}

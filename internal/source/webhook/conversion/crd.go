@@ -15,12 +15,9 @@ const (
 	fieldManager = "shell-operator"
 )
 
-// retries are as many as those of other requests: Look reads once.
-const retries = 10
-
 // read returns the CRD, or nil if there is none.
 func (k *keeper) read(ctx context.Context) (definition []byte, err error) {
-	if definition, err = k.List(ctx, retries); !apierrors.IsForbidden(err) {
+	if definition, err = k.List(ctx); !apierrors.IsForbidden(err) {
 		return definition, err
 	}
 	if definition, err = k.get(ctx); apierrors.IsNotFound(err) {

@@ -73,9 +73,9 @@ var ErrDone = errors.New("the object need not be kept any more")
 func (o *Object) Subject() string { return o.Kind + " " + o.Name }
 
 // List returns the object, or nil if there is none. It lists, because that is what the RBAC of most installations allows; a list of one
-// name needs no permission for others. The request is sent again so many times where the API server asks for that, such as with 429.
-func (o *Object) List(ctx context.Context, retries int) ([]byte, error) {
-	text, err := kube.Send(ctx, o.Client.Get().AbsPath(o.Path...).Param("fieldSelector", "metadata.name="+o.Name).MaxRetries(retries))
+// name needs no permission for others.
+func (o *Object) List(ctx context.Context) ([]byte, error) {
+	text, err := kube.Send(ctx, o.Client.Get().AbsPath(o.Path...).Param("fieldSelector", "metadata.name="+o.Name))
 	if err != nil {
 		return nil, err
 	}
