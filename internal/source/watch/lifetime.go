@@ -3,8 +3,7 @@ package watch
 import (
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
 // lifetime is what bindings with a finalizer or conditions, or that ignore own changes, read of an object. It is nil for an object
@@ -18,19 +17,48 @@ type lifetime struct {
 
 // readLifetime reads the object's JSON, which scan has found valid.
 func readLifetime(raw []byte) *lifetime {
-	var o struct {
-		Metadata struct {
-			DeletionTimestamp string         `json:"deletionTimestamp"`
-			Generation        jsontext.Value `json:"generation"`
-			Finalizers        []string       `json:"finalizers"`
-		} `json:"metadata"`
+	l := &lifetime{}
+	w := jq.Walk(raw)
+	w.Enter('{')
+	for name := w.Member(); name != nil; name = w.Member() {
+		if string(name) != `"metadata"` || !w.Enter('{') {
+			w.Skip()
+			continue
+		}
+		for key := w.Member(); key != nil; key = w.Member() {
+			switch string(key) {
+			case `"deletionTimestamp"`:
+				at, err := text(&w)
+				l.terminating = err == nil && len(at) > 0
+			case `"generation"`:
+				l.generation = string(w.Value())
+			case `"finalizers"`:
+				l.finalizers = texts(&w)
+			default:
+				w.Skip()
+			}
+		}
 	}
-	_ = json.Unmarshal(raw, &o, lenient...)
-	l := lifetime{o.Metadata.DeletionTimestamp != "", string(o.Metadata.Generation), o.Metadata.Finalizers}
 	if !l.terminating && len(l.finalizers) == 0 && l.generation == "" {
 		return nil
 	}
-	return &l
+	return l
+}
+
+// texts reads a list of strings; null is an empty one.
+func texts(w *jq.Walker) (list []string) {
+	if !w.Enter('[') {
+		w.Skip()
+		return nil
+	}
+	for w.Element() {
+		item, err := text(w)
+		if err != nil {
+			return nil
+		}
+		list = append(list, string(item))
+	}
+	return list
 }
 
 func (o *object) terminating() bool { return o.lifetime != nil && o.lifetime.terminating }
