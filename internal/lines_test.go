@@ -12,8 +12,8 @@ import (
 // The sums of lines: of the packages that the program links, and of all files of tests. A change may lower them. One that
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
-	productLines = 69110
-	testLines    = 64783
+	productLines = 69144
+	testLines    = 64938
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.
@@ -27,7 +27,7 @@ var packageLines = map[string]int{
 	"internal/console":                   1545,
 	"internal/debug":                     6143,
 	"internal/debug/history":             754,
-	"internal/dev":                       2251,
+	"internal/dev":                       2254,
 	"internal/dev/lint":                  533,
 	"internal/dev/memory":                2367,
 	"internal/dev/rbac":                  585,
@@ -43,7 +43,7 @@ var packageLines = map[string]int{
 	"internal/filewatch":                 104,
 	"internal/hook":                      633,
 	"internal/hookset":                   1526,
-	"internal/httpserver":                962,
+	"internal/httpserver":                965,
 	"internal/jq":                        1561,
 	"internal/kube":                      1308,
 	"internal/lifecycle":                 1837,
@@ -62,7 +62,7 @@ var packageLines = map[string]int{
 	"internal/shard":                     145,
 	"internal/source/http":               768,
 	"internal/source/schedule":           350,
-	"internal/source/watch":              5723,
+	"internal/source/watch":              5751,
 	"internal/source/webhook":            1094,
 	"internal/source/webhook/admission":  1525,
 	"internal/source/webhook/cert":       780,
