@@ -92,8 +92,7 @@ func TestSplitAfterReplacedHead(t *testing.T) {
 	})
 }
 
-// TestStops: counters and the order of lanes stay right when runs are stopped at any time and start again, as those of a replica that
-// loses the Lease.
+// TestStops: counters and the order of lanes stay right when runs are stopped at any time and start again.
 func TestStops(t *testing.T) {
 	if err := flag.Set("rapid.checks", seeds()); err != nil {
 		t.Fatal(err)
