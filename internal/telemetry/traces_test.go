@@ -68,6 +68,7 @@ func TestEncryptedByDefault(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	tracing.Close(ctx)
+	log.Until(t, "Traces cannot be sent", 1) // after Close, else it is in the log of the next test
 	if receiver.Authorization() != "" {
 		t.Error("the token was sent in the clear")
 	}
@@ -102,6 +103,7 @@ func TestReceiverUnreachable(t *testing.T) {
 	if took := time.Since(started); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
+	log.Until(t, "Traces cannot be sent", 1)
 	if !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("there is no warning: %q", log.String())
 	}
