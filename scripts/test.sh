@@ -70,7 +70,7 @@ calls+=($!)
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...) || status=1
 (cd kubectl && go test -count=1 ./...) || status=1
-TESTOPERATOR=$racing go test "${flags[@]}" -p $((processors + 1)) "$@" ./internal/source/... ./internal/effect/... $others || status=1
+TESTOPERATOR=$racing go test "${flags[@]}" -p $((processors + 2)) "$@" ./internal/source/... ./internal/effect/... $others || status=1
 for call in "${calls[@]}"; do
 	wait "$call" || status=1
 done

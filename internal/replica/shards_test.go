@@ -425,7 +425,7 @@ func TestLeaderBesideShards(t *testing.T) {
 // Replicas come, go, die and lose their lines at random: leaders, or owners of two divisions beside leaders, or Leases are deleted.
 // None serves what another one serves (see enter), and in the end all is served.
 func TestAtMostOne(t *testing.T) {
-	seeds := uint64(4)
+	seeds := uint64(3) // one of each kind
 	if test.Long() {
 		seeds = 500
 	}

@@ -558,7 +558,7 @@ func TestEqual(t *testing.T) {
 		}
 	}
 	c.Kubectl(t, "wait", "--for=condition=Established", "crd/gizmos.memory.example.com", "crd/widgets.memory.example.com")
-	many := 100
+	many := 60
 	if test.Long() {
 		many = 10_000
 	}
