@@ -196,10 +196,14 @@ func (w *world) checkEffects() {
 	all := maps.Clone(is)
 	maps.Copy(all, wanted)
 	for key := range all {
-		if object, created := strings.CutSuffix(key, " was created"); created && strings.Contains(object, "/shell-operator-") {
+		object, created := strings.CutSuffix(key, " was created")
+		switch record := strings.Contains(object, "/shell-operator-"); {
+		case record && created:
 			// The record of a set whose first member is refused goes until the next attempt.
 			again := min(is[key]-wanted[key], is[object+" was deleted"]-wanted[object+" was deleted"])
 			more[key], more[object+" was deleted"] = more[key]+max(0, again), more[object+" was deleted"]+max(0, again)
+		case record: // It goes after its owner, if the operator runs for a minute.
+			more[key], fewer[key] = more[key]+1, fewer[key]+1
 		}
 	}
 	for key := range all {

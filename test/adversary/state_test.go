@@ -58,6 +58,11 @@ func (w *world) state() (state, error) {
 			}
 		}
 	}
+	// The operator deletes the record of a set without an owner a minute after its start, and then every hour.
+	owners := map[string]bool{"": true}
+	for _, o := range objects {
+		owners[strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), o.GetNamespace(), o.GetName()}, "/")] = true
+	}
 	words := []string{}
 	uids := map[string]string{}
 	for i, o := range objects {
@@ -70,6 +75,9 @@ func (w *world) state() (state, error) {
 	names := strings.NewReplacer(append(words, w.namespace, "NS")...)
 	s := state{}
 	for i, o := range objects {
+		if setParent.MatchString(o.GetName()) && !owners[o.GetAnnotations()["shell-operator/owner"]] {
+			continue
+		}
 		key := kinds[i] + " " + o.GetNamespace() + "/" + o.GetName()
 		text, err := json.MarshalIndent(normal(&o), "", " ")
 		if err != nil {
