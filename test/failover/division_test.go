@@ -23,7 +23,7 @@ func TestBrokenHookKeepsTheDivision(t *testing.T) {
 	start := func(name string) *testenv.Operator {
 		return testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
 			Args: []string{"--namespace", namespace, "--kubernetes-events=false", "--shards", "2", "--watch-hooks",
-				"--leader-election-lease-duration", "5s"}})
+				"--leader-election-lease-duration", "10s"}})
 	}
 	stays, ends := start("stays"), start("ends")
 	served := ends.UntilLog(serves).Fields

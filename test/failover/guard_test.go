@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
@@ -64,21 +66,23 @@ func TestGuardedThroughRestarts(t *testing.T) {
 	}
 	guarded()
 	ctx, end := context.WithCancel(t.Context())
-	var asking sync.WaitGroup
-	asking.Go(func() {
+	var asking, requests errgroup.Group
+	requests.SetLimit(16) // a slow machine gets fewer than 50 a second
+	asking.Go(func() error {
 		every := time.NewTicker(20 * time.Millisecond)
 		defer every.Stop()
 		for {
 			select {
 			case <-every.C:
-				asking.Go(func() {
+				requests.TryGo(func() error {
 					got := ask(ctx)
 					mu.Lock()
 					defer mu.Unlock()
 					answers[got]++
+					return nil
 				})
 			case <-ctx.Done():
-				return
+				return requests.Wait()
 			}
 		}
 	})
@@ -97,7 +101,7 @@ func TestGuardedThroughRestarts(t *testing.T) {
 		guarded()
 	}
 	end()
-	asking.Wait()
+	_ = asking.Wait()
 	t.Log(answers)
 	if answers["admitted"] > 0 || answers["guarded"] == 0 {
 		t.Errorf("of the requests %v", answers)
