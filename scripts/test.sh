@@ -61,6 +61,12 @@ packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}
 unraced=$(grep -E "$plain" <<<"$packages")
 others=$(grep -Ev "$plain" <<<"$packages")
 
+# All is compiled before the first test runs: on a new machine, compilers would leave tests and their control plane no time for minutes.
+compile() { go list -export -deps -test "$@" >/dev/null; }
+compile $unraced
+compile ${race:-} $others
+for module in tools kubectl; do (cd "$module" && compile ./...); done
+
 status=0
 # Three calls concurrently: none of them alone keeps the processors busy.
 go test "${flags[@]}" -p $((processors + 1)) ${LONG:+"$@"} ./test/security ./test/conformance ./test/tutorial ./examples $(grep -Ev "$concurrency" <<<"$unraced") &
@@ -70,7 +76,7 @@ calls+=($!)
 # Without the race detector, for which all libraries of the tools would be compiled again.
 (cd tools && go test -count=1 ./...) || status=1
 (cd kubectl && go test -count=1 ./...) || status=1
-TESTOPERATOR=$racing go test "${flags[@]}" -p $((processors + 2)) "$@" ./internal/source/... ./internal/effect/... $others || status=1
+TESTOPERATOR=$racing go test "${flags[@]}" -p $((processors + 1)) "$@" ./internal/source/... ./internal/effect/... $others || status=1
 for call in "${calls[@]}"; do
 	wait "$call" || status=1
 done
