@@ -203,7 +203,7 @@ func TestTextsUnderStream(t *testing.T) {
 			s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
 			counts := s.check(op, version(versions))
 			for n := range versions + 1 {
-				if counts[version(n)] < 10 {
+				if counts[version(n)] < 2 { // of a slow one only those of the Synchronizations
 					t.Errorf("version %d received %d contexts", n, counts[version(n)])
 				}
 			}
