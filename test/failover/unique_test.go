@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"runtime"
@@ -16,7 +17,8 @@ import (
 )
 
 // The patch of spec.conversion makes the API server end the watches of the kind: snapshots are current all the same. Two objects that the
-// hook must not admit together are created directly after all is registered; with LONG=1 50 times, beside busy processors.
+// hook must not admit together are created directly after all is registered, the second when other clients have seen the first; with LONG=1
+// 50 times, beside busy processors.
 func TestUniqueThroughStarts(t *testing.T) {
 	cluster := testenv.Shared(t)
 	ns, hooks := cluster.Namespace(t), t.TempDir()
@@ -43,6 +45,22 @@ func TestUniqueThroughStarts(t *testing.T) {
 		}
 		_, err := kube.Send(t.Context(), request)
 		return err
+	}
+	// watched waits until a new watch has an object: on a busy machine the operator's has it a little after the answer to its creation.
+	watched := func(name string) {
+		for late := time.Now().Add(test.Patience); time.Now().Before(late); { // a change of the CRD ends the watch
+			stream, err := client.Get().AbsPath(fmt.Sprintf(group, ns)).Param("watch", "1").Param("resourceVersion", "0").Stream(t.Context())
+			if err != nil {
+				continue
+			}
+			defer stream.Close()
+			for lines := bufio.NewScanner(stream); lines.Scan(); {
+				if strings.Contains(lines.Text(), fmt.Sprintf(`"name":%q`, name)) {
+					return
+				}
+			}
+		}
+		t.Fatalf("no watch has %s", name)
 	}
 	rounds := 1
 	if test.Long() {
@@ -79,6 +97,7 @@ func TestUniqueThroughStarts(t *testing.T) {
 		if err := create("first", fmt.Sprint(round)); err != nil {
 			t.Fatal(err)
 		}
+		watched("first")
 		switch err := create("second", fmt.Sprint(round)); {
 		case err == nil:
 			duplicates++
