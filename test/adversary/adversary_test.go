@@ -130,10 +130,8 @@ func wanted(load *workload) bool {
 // short are the plans of make test.
 var short = []string{
 	"web-app/A/kill-before/patch,configmaps,NS/shell-operator-app-of-first,1",
-	"web-app/A/kill-after/delete,services,NS/first,1",
 	"web-app/B/9,patch,webapps",
 	"web-app/C1/restart/delete,services,NS/first,1",
-	"own-writes/D/200ms",
 	"web-app/E/port,0",
 	"web-app/F/429-403/delete,services,NS/first,1",
 }
