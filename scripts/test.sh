@@ -18,6 +18,21 @@ if [[ " $* " == *' -race '* ]]; then
 else
 	echo 'there is no C compiler: the tests run without the race detector' >&2
 fi
+# Tests that start programs and observe them, those of formats and of tools for authors, and those of code without goroutines have no race
+# detector. The operator has it where they are about its concurrency. make long has it everywhere.
+plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|jq|script|wire|hook|shard|spelling|replica/ownership|run/kubectl)|internal$)(/|$)'
+concurrency='/test/(chaos|failover|outage|reload)$'
+# The tests of the benchmarks are part of make long.
+except='/bench(/|$)'
+if [[ ${LONG:-} ]]; then except='^$'; fi
+packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$except")
+unraced=$(grep -E "$plain" <<<"$packages")
+others=$(grep -Ev "$plain" <<<"$packages")
+
+# All is compiled before the first test runs: on a new machine, compilers would leave tests and their control plane no time for minutes.
+compile() { go list -export -deps -test "$@" >/dev/null; }
+(compile $unraced && cd tools && compile ./... && cd ../kubectl && compile ./...) &
+compiled=$!
 # Built once, instead of by each test program: as users have it, and with the race detector, with which it takes more than twice the CPU time.
 export TESTRELEASED=$dir/shell-operator TESTOPERATOR=$dir/shell-operator
 CGO_ENABLED=0 go build -ldflags='-s -w' -o "$TESTRELEASED" ./cmd/shell-operator &
@@ -29,7 +44,9 @@ if [[ $race ]]; then
 	go build -race -ldflags='-s -w' -o "$racing" ./cmd/shell-operator
 	ln -s "$PWD/bin/kubectl-trimmed" "$dir/race/kubectl-trimmed"
 fi
+compile $race $others
 wait "$released"
+wait "$compiled"
 # Beside the operator, where it searches the trimmed kubectl.
 ln -s "$PWD/bin/kubectl-trimmed" "$dir/kubectl-trimmed"
 
@@ -46,26 +63,10 @@ export GORACE=${GORACE:-atexit_sleep_ms=0}
 export GOGC=${GOGC:-400}
 processors=$(getconf _NPROCESSORS_ONLN)
 flags=(-exec 'env -u GOGC' -vet=off '-ldflags=-s -w' -p "$processors" -parallel $((processors * 2)) -timeout 30m -count=1)
-# Tests that start programs and observe them, those of formats and of tools for authors, and those of code without goroutines have no race
-# detector. The operator has it where they are about its concurrency. make long has it everywhere.
-plain='/(cmd|deploy|docs|examples|sdk|test|internal/(dev|jq|script|wire|hook|shard|spelling|replica/ownership|run/kubectl)|internal$)(/|$)'
-concurrency='/test/(chaos|failover|outage|reload)$'
-# The tests of the benchmarks are part of make long.
-except='/bench(/|$)'
 if [[ ${LONG:-} ]]; then
 	flags+=(-timeout 4h)
-	except='^$'
 	TESTOPERATOR=$racing
 fi
-packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -Ev "$except")
-unraced=$(grep -E "$plain" <<<"$packages")
-others=$(grep -Ev "$plain" <<<"$packages")
-
-# All is compiled before the first test runs: on a new machine, compilers would leave tests and their control plane no time for minutes.
-compile() { go list -export -deps -test "$@" >/dev/null; }
-compile $unraced
-compile ${race:-} $others
-for module in tools kubectl; do (cd "$module" && compile ./...); done
 
 status=0
 # Three calls concurrently: none of them alone keeps the processors busy.
