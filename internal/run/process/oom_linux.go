@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // runsScore is the score of runs: 500 more than the operator has, whose score is set before it starts.
@@ -16,12 +18,10 @@ var runsScore = sync.OnceValue(func() []byte {
 })
 
 // preferForOOM makes the kernel end a process and its children, rather than the operator, where memory is short: with the operator all
-// hooks end. A process may always raise the score. Errors mean that it is as before, or has ended.
+// hooks end. A process may always raise the score. Errors mean that it is as before, or has ended. No os.File: it would be polled.
 func preferForOOM(pid int) {
-	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), os.O_WRONLY, 0)
-	if err != nil {
-		return
+	if f, err := unix.Open(fmt.Sprintf("/proc/%d/oom_score_adj", pid), unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+		_, _ = unix.Write(f, runsScore())
+		_ = unix.Close(f)
 	}
-	_, _ = f.Write(runsScore())
-	_ = f.Close()
 }
