@@ -13,7 +13,7 @@ import (
 // raises a number adds a line to "Growth" in SCOPE.md: what grew, for whom, by how much.
 const (
 	productLines = 69144
-	testLines    = 64974
+	testLines    = 64970
 )
 
 // slack is how far a number may be above what it bounds, before it has to be lowered.

@@ -82,13 +82,12 @@ func (s *stream) end() {
 	s.writing.Wait()
 }
 
-// more waits until the stream has made so many objects, and hooks have received them.
-func (s *stream) more(op *testenv.Operator, n int) {
+// ten waits until a version has received ten contexts.
+func (s *stream) ten(op *testenv.Operator, version string) {
 	s.t.Helper()
-	s.mu.Lock()
-	last := fmt.Sprintf("o-%d", s.objects+n-1)
-	s.mu.Unlock()
-	s.untilTold(op, last)
+	op.Until("ten contexts of "+version, func(records []testenv.Record) bool {
+		return strings.Count("\n"+strings.Join(received(records), "\n"), "\nhook "+version+"-") >= 10
+	})
 }
 
 func (s *stream) untilTold(op *testenv.Operator, name string) {
@@ -194,16 +193,16 @@ func TestTextsUnderStream(t *testing.T) {
 			until(op, t, "hook v0-v0: maps Synchronization", "hook v0-v0: of-v0 Synchronization")
 			s := newStream(t, cluster, d.ns, false)
 			for n := 1; n <= versions; n++ {
-				s.more(op, 10)
+				s.ten(op, version(n-1))
 				change(d, n)
 				reloaded(op, n)
 			}
-			s.more(op, 10)
+			s.ten(op, version(versions))
 			s.end()
 			s.untilTold(op, fmt.Sprintf("o-%d", s.objects-1))
 			counts := s.check(op, version(versions))
 			for n := range versions + 1 {
-				if counts[version(n)] < 2 { // of a slow one only those of the Synchronizations
+				if counts[version(n)] < 10 {
 					t.Errorf("version %d received %d contexts", n, counts[version(n)])
 				}
 			}
