@@ -601,7 +601,7 @@ func (q *modelQueue) block(l *modelLane) {
 	}
 }
 
-// giveWay ends a run of the first task, which goes behind the tasks that were revived since it began. It reports whether it stays the first.
+// giveWay ends a run of the first task, which goes behind the tasks revived since it began. It reports whether it stays the first.
 func (q *modelQueue) giveWay(l *modelLane) (stays bool) {
 	head := l.tasks[0]
 	l.tasks, head.first = l.tasks[1:], true

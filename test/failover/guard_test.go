@@ -66,9 +66,10 @@ func TestGuardedThroughRestarts(t *testing.T) {
 	}
 	guarded()
 	ctx, end := context.WithCancel(t.Context())
-	var asking, requests errgroup.Group
+	var asking sync.WaitGroup
+	var requests errgroup.Group
 	requests.SetLimit(16) // a slow machine gets fewer than 50 a second
-	asking.Go(func() error {
+	asking.Go(func() {
 		every := time.NewTicker(20 * time.Millisecond)
 		defer every.Stop()
 		for {
@@ -82,7 +83,8 @@ func TestGuardedThroughRestarts(t *testing.T) {
 					return nil
 				})
 			case <-ctx.Done():
-				return requests.Wait()
+				_ = requests.Wait()
+				return
 			}
 		}
 	})
@@ -101,7 +103,7 @@ func TestGuardedThroughRestarts(t *testing.T) {
 		guarded()
 	}
 	end()
-	_ = asking.Wait()
+	asking.Wait()
 	t.Log(answers)
 	if answers["admitted"] > 0 || answers["guarded"] == 0 {
 		t.Errorf("of the requests %v", answers)

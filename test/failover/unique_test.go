@@ -50,12 +50,9 @@ func TestUniqueThroughStarts(t *testing.T) {
 	watched := func(name string) {
 		for late := time.Now().Add(test.Patience); time.Now().Before(late); { // a change of the CRD ends the watch
 			stream, err := client.Get().AbsPath(fmt.Sprintf(group, ns)).Param("watch", "1").Param("resourceVersion", "0").Stream(t.Context())
-			if err != nil {
-				continue
-			}
-			defer stream.Close()
-			for lines := bufio.NewScanner(stream); lines.Scan(); {
+			for lines := bufio.NewScanner(stream); err == nil && lines.Scan(); {
 				if strings.Contains(lines.Text(), fmt.Sprintf(`"name":%q`, name)) {
+					_ = stream.Close()
 					return
 				}
 			}
