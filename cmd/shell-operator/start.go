@@ -53,8 +53,8 @@ func newStartCommand(s *settings, stdout io.Writer) *cobra.Command {
 
 After the first signal running hooks finish within --shutdown-timeout; the second signal kills them immediately.
 
-Exit codes: 0 after a clean stop; 1 after an error at the start, if hooks had to be killed, if the
-Lease was lost, or if the API server was set back to a backup; 128+n after a second signal n.`,
+Exit codes: 0 after a clean stop; 1 after an error at the start, if hooks had to be killed, or if the
+Lease was lost; 128+n after a second signal n.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return start(s, stdout) },
 	}, append(slices.Clone(mainSettings), "hook-timeout", "shutdown-timeout", "namespace", "dry-run")...)

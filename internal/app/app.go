@@ -83,9 +83,6 @@ type operator struct {
 	shards *shards
 	// divided ends the operator when a reload has divided the work in another way. It is set before the hooks can change.
 	divided context.CancelCauseFunc
-	// began is when the stages began. older is why this process ends: an ErrSetBack.
-	began time.Time
-	older atomic.Pointer[string]
 }
 
 // Run runs the operator until ctx ends, and then for at most the shutdown timeout.
@@ -169,7 +166,7 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout time.Duration, dog *lifecycle.Watchdog) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	op.divided, op.began = fail, time.Now()
+	op.divided = fail
 	// Runs outlive ctx: a hook that is running may finish.
 	runs, endRuns := context.WithCancel(kill)
 	defer endRuns()
@@ -196,8 +193,6 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	_ = dog.Step("workers of hooks", func() error { op.workers.Close(); return nil })
 	var broken *webhook.Error
 	switch {
-	case errors.Is(context.Cause(ctx), watch.ErrSetBack):
-		err = context.Cause(ctx)
 	case errors.As(context.Cause(ctx), &broken):
 		err = broken
 	case err == nil && runs.Err() != nil:
@@ -205,21 +200,6 @@ func (op *operator) serve(ctx, kill context.Context, killNow func(), timeout tim
 	}
 	op.log.Info("shutdown done", "phase", "shutdown")
 	return err
-}
-
-// leastAge is the age at which a process ends because the API server was set back. One that answers with two states does not make a loop
-// of starts.
-const leastAge = 10 * time.Minute
-
-// setBack ends the operator: each resource version that it remembers names something else. The next process remembers none.
-func (op *operator) setBack(err error) {
-	why := err.Error()
-	if !op.older.CompareAndSwap(nil, &why) {
-		return
-	}
-	wait := max(0, leastAge-time.Since(op.began))
-	op.log.Error("The API server was set back, the operator ends", "error", why, "in", wait.Round(time.Second).String())
-	time.AfterFunc(wait, func() { op.divided(err) })
 }
 
 // lastEvents is the time for Events of the last runs.

@@ -70,10 +70,6 @@ func (i *insight) topics() []debug.Topic {
 
 // troubles are the troubles of the API server, the Lease and the spool.
 func (op *operator) troubles() (all []debug.Trouble) {
-	if why := op.older.Load(); why != nil {
-		all = append(all, debug.Trouble{Kind: debug.InAPI, Subject: "the API server", Problem: *why,
-			Hint: "the operator ends when it has run for 10 minutes, and begins with new lists; restart it to have that now"})
-	}
 	if op.election != nil {
 		if text := op.election.Problem(); text != "" {
 			all = append(all, debug.Trouble{Kind: debug.InLease, Subject: "the Lease", Problem: text})

@@ -35,7 +35,6 @@ type TroubleKind string
 
 const (
 	InReload       TroubleKind = "reload"
-	InAPI          TroubleKind = "api"
 	InLease        TroubleKind = "lease"
 	InSpool        TroubleKind = "spool"
 	InRegistration TroubleKind = "registration"
@@ -52,7 +51,7 @@ const (
 
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
-	InReload, InAPI, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
+	InReload, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
 	InParked, InQueue, IsPaused,
 }
 

@@ -171,7 +171,7 @@ func TestJoined(t *testing.T) {
 	all := []Trouble{
 		on("a", `a, binding "x"`, "refused"), on("a", `a, binding "y"`, "refused"), on("a", `a, binding "z"`, "other"),
 		on("b", "b", "refused"), on("a", `a, binding "v"`, "refused"),
-		{Kind: InAPI, Subject: "the search", Problem: "refused"}, {Kind: InAPI, Subject: "the Lease", Problem: "refused"},
+		{Kind: InSpool, Subject: "the search", Problem: "refused"}, {Kind: InSpool, Subject: "the Lease", Problem: "refused"},
 		{Kind: IsPaused, Hooks: []string{"a"}, Subject: "hook a", Problem: "is paused", Notice: true},
 		{Kind: IsPaused, Hooks: []string{"a"}, Subject: "queue a", Problem: "is paused", Notice: true},
 	}

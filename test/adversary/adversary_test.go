@@ -1,5 +1,5 @@
 // Package adversary disturbs an operator at each place where that may matter: it kills the process between two writes, hides states, lets
-// watches lag behind reads, sets the API server back, and refuses writes.
+// watches lag behind reads, and refuses writes.
 //
 // A workload, a file of testdata, has hooks and a script of changes. It runs undisturbed first: the writes of the operator, and the states
 // in which it came to rest, are the reference. Then each plan disturbs one place of that reference, and has to reach the same states.
@@ -74,34 +74,21 @@ func TestAdversary(t *testing.T) {
 	plans, distinct := choose(plans, seed)
 	report := &report{plans: plans, distinct: distinct, ran: map[*plan]string{}}
 	waiting := slices.Clone(plans)
-	// next returns the first plan that waits, for the first of four workers the first one with a control plane of its own. (t.Parallel has no
-	// order.)
-	next := func(worker int) *plan {
+	// next returns the first plan that waits. (t.Parallel has no order.)
+	next := func() (p *plan) {
 		mu.Lock()
 		defer mu.Unlock()
-		at := slices.IndexFunc(waiting, func(p *plan) bool { return p.alone == (worker == 0) })
-		if at < 0 && worker == 0 {
-			at = min(0, len(waiting)-1)
+		if len(waiting) > 0 && time.Since(began) <= limit {
+			p, waiting = waiting[0], waiting[1:]
 		}
-		if at < 0 || time.Since(began) > limit {
-			return nil
-		}
-		defer func() { waiting = slices.Delete(waiting, at, at+1) }()
-		return waiting[at]
+		return p
 	}
 	t.Run("plans", func(t *testing.T) {
-		own := sync.OnceValue(func() *testenv.Cluster { return testenv.Own(t) })
 		var workers sync.WaitGroup
-		for worker := range 4 {
+		for range 4 {
 			workers.Go(func() {
-				for p := next(worker); p != nil; p = next(worker) {
-					t.Run(p.name, func(t *testing.T) {
-						on := cluster
-						if p.alone {
-							on = own()
-						}
-						report.add(p, p.run(t, on))
-					})
+				for p := next(); p != nil; p = next() {
+					t.Run(p.name, func(t *testing.T) { report.add(p, p.run(t, cluster)) })
 				}
 			})
 		}
@@ -131,7 +118,7 @@ func wanted(load *workload) bool {
 var short = []string{
 	"web-app/A/kill-before/patch,configmaps,NS/shell-operator-app-of-first,1",
 	"web-app/B/9,patch,webapps",
-	"web-app/C1/restart/delete,services,NS/first,1",
+	"web-app/C/restart/delete,services,NS/first,1",
 	"web-app/E/port,0",
 	"web-app/F/429-403/delete,services,NS/first,1",
 }

@@ -30,8 +30,6 @@ type plan struct {
 	disturbance func() disturbance
 	// fresh makes the reference, if it is not the one of the workload.
 	fresh *workload
-	// alone: the plan breaks the control plane, so it has another one.
-	alone bool
 	// check finds what differs beside the states.
 	check func(*world)
 }
@@ -101,10 +99,10 @@ func (r *reference) refusals(w write) (all []*plan) {
 	return all
 }
 
-// lateViews are the plans of patterns C1 and C2.
+// lateViews are the plans of pattern C.
 func (r *reference) lateViews(w write) (all []*plan) {
 	for _, how := range []string{"restart", "interrupt", "back"} {
-		p := r.plan("C1", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
+		p := r.plan("C", how+"/"+w.place.String(), how+" "+w.class(), func() disturbance {
 			return &late{at: w.place, how: how, present: make(chan struct{})}
 		})
 		if r.load.Plain { // a hook deletes, by what it has seen
@@ -112,12 +110,7 @@ func (r *reference) lateViews(w write) (all []*plan) {
 		}
 		all = append(all, p)
 	}
-	if r.load.steps[w.step].Do == "start" { // it is made again after the restore
-		return all
-	}
-	p := r.plan("C2", w.place.String(), w.class(), func() disturbance { return &setBack{atPlace: atPlace{at: w.place}, step: w.step} })
-	p.alone, p.check = true, func(*world) {} // what was written is made again
-	return append(all, p)
+	return all
 }
 
 // class is the same for writes that are alike.

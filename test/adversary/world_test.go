@@ -88,8 +88,8 @@ type write struct {
 	effect string
 	fields string
 	hooks  bool
-	// step is the last step of the script that had begun, settled the number of times that it had settled.
-	step, settled int
+	// settled is the number of times that the script had settled.
+	settled int
 }
 
 // replica is one process of an operator.
@@ -100,8 +100,6 @@ type replica struct {
 	gateway *testenv.Gateway
 	// dead: the process was killed. What its hooks still send is broken off: in a container they have ended with it.
 	dead atomic.Bool
-	// watches is the number of watches that are open.
-	watches atomic.Int32
 	// expected is true if the process may end.
 	expected atomic.Bool
 }
@@ -215,10 +213,6 @@ func (r *replica) serve(rw http.ResponseWriter, req *http.Request, next http.Han
 	if r.dead.Load() {
 		panic(http.ErrAbortHandler)
 	}
-	if ok && q.verb == "watch" {
-		r.watches.Add(1)
-		defer r.watches.Add(-1)
-	}
 	switch {
 	case !ok:
 		next.ServeHTTP(rw, req)
@@ -252,7 +246,7 @@ func (w *world) write(r *replica, q *request, send func() *answer) *answer {
 		w.passed[p.key()]++
 		w.touched[schema.GroupVersionResource{Group: w.scriptGroup(q.group), Version: q.version, Resource: q.resource}] = true
 		at := len(w.writes)
-		w.writes = append(w.writes, write{place: p, fields: q.fields(), hooks: q.hooks, step: w.step, settled: w.settled})
+		w.writes = append(w.writes, write{place: p, fields: q.fields(), hooks: q.hooks, settled: w.settled})
 		w.mu.Unlock()
 		a := send()
 		w.mu.Lock()

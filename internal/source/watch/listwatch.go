@@ -89,7 +89,6 @@ func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (w
 	if err != nil {
 		return nil, err
 	}
-	f.reconnected(f.ctx)
 	return newEventStream(body, f.newDigester(ctx, f.reading), func(err error, first bool) {
 		if ctx.Err() != nil {
 			return

@@ -46,18 +46,12 @@ type stream struct {
 	watching bool
 	// read is the newest version that the reflector has read.
 	read uint64
-	// newest is the newest version that was ever delivered. lost: since the last watch was established, a request had a connection error.
-	newest uint64
-	lost   bool
-	// setBack receives an ErrSetBack.
-	setBack func(error)
 	// watched is closed when a watch has been answered since the last list, or a request cannot succeed for lack of a permission or the kind.
 	watched chan struct{}
 }
 
 func newStream(client rest.Interface, sc scope) *stream {
 	s := &stream{scope: sc, client: client, meter: NoMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{})}
-	s.setBack = func(error) {}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -159,9 +153,6 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
-		s.disconnected(err)
-	}
 	if err != nil && verb == "watch" {
 		s.meter.WatchFailed(reasonOf(err))
 	}
@@ -175,7 +166,6 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 
 // broke counts an established watch that failed. The reflector watches or lists again.
 func (s *stream) broke(err error) {
-	s.disconnected(err)
 	s.meter.WatchFailed(reasonOf(err))
 }
 
@@ -381,7 +371,6 @@ func (f *feed) Delete(obj any) error { return f.changed(obj, true) }
 
 func (f *feed) changed(obj any, deleted bool) error {
 	if a, ok := obj.(*arrival); ok && f.ctx.Err() == nil {
-		f.reached(a.version)
 		f.changedTo = a.version
 		for i, sub := range a.subs {
 			if sub.wants(a.object) {
@@ -397,19 +386,12 @@ func (f *feed) changed(obj any, deleted bool) error {
 // UpdateResourceVersion is called after each change and for bookmarks, also in place of objects of other shards.
 func (f *feed) UpdateResourceVersion(text string) {
 	v := version(text)
-	f.reached(v)
 	if v == 0 || v == f.changedTo || f.ctx.Err() != nil {
 		return
 	}
 	for _, sub := range f.consumers() {
 		sub.bookmark(f.ctx, f.stream, v)
 	}
-}
-
-func (f *feed) reached(v uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.newest = max(f.newest, v)
 }
 
 // Replace delivers a complete list.
@@ -429,7 +411,6 @@ func (f *feed) Replace(objects []any, text string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.read, f.watching = version(text), true
-	f.newest = max(f.newest, f.read)
 	kube.Wake(f.wake)
 	if f.scope.resync > 0 {
 		time.AfterFunc(f.scope.resync, f.relist)

@@ -95,8 +95,6 @@ type Options struct {
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
-	// SetBack, if set, receives an ErrSetBack, from several streams.
-	SetBack func(error)
 	// Installed, if set, receives that the kind of an optional binding has come, with its initial list, or that it is gone, after the events
 	// about its objects. It may block.
 	Installed func(h *hook.Hook, index int, is bool)
@@ -418,9 +416,6 @@ func (w *Watcher) join(sub *subscription) {
 	if !ok {
 		s = newStream(w.client, sub.scope)
 		s.meter = w.opts.Meter
-		if w.opts.SetBack != nil {
-			s.setBack = w.opts.SetBack
-		}
 		w.streams[sub.scope] = s
 	}
 	sub.stream = s
