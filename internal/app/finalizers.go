@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,22 +29,12 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, 
 	op.finalizers = finalizer.New(finalizer.Options{
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
 		Instance: cl.Instance(o.Installation), Log: o.Log,
-		Operator: operatorName(cl, o),
-		Halted:   func(reason string, than uint64) { op.watcher.Halt(reason, than) },
+		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) },
 	})
 	if o.Patches.DryRun {
 		return nil, nil
 	}
 	return client, nil
-}
-
-// operatorName distinguishes the operators of one installation. Replicas that share a Lease are one.
-func operatorName(cl *kube.Cluster, o Options) string {
-	if o.Election.replicas() {
-		namespace, _ := cl.OwnNamespace(o.Installation.Namespace)
-		return "lease " + namespace + "/" + o.Election.Lease
-	}
-	return "process " + host(o) + "/" + rand.Text()[:8]
 }
 
 // host is the name of the Pod or of the machine.

@@ -80,8 +80,6 @@ func (f *fakeActions) DropParked(ids ...string) []string  { f.note("drop parked 
 type fakeRecord struct{ *fakeActions }
 
 func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error) { return f.entries, nil }
-func (f fakeRecord) Other() string                                   { return f.other }
-func (f fakeRecord) Claimer(context.Context, string) (string, error) { return "process pod/2", nil }
 func (f fakeRecord) Orphans() []finalizer.Orphan                     { return f.orphans }
 func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
 	f.note("remove %s of %s", name, instance)

@@ -42,9 +42,7 @@ type fake struct {
 	dropped  map[*hook.Hook]int
 	entries  []finalizer.Entry
 	orphans  []finalizer.Orphan
-	// other is the operator that has claimed finalizers after this one.
-	other string
-	sets  []applyset.Set
+	sets     []applyset.Set
 	// lost are the sets whose hook is gone.
 	lost      []applyset.Set
 	members   []applyset.MemberState

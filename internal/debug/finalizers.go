@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,10 +16,6 @@ type finalizerRecord interface {
 	List(context.Context) ([]finalizer.Entry, error)
 	// Orphans are the finalizers whose hook or binding is gone, as of the last search.
 	Orphans() []finalizer.Orphan
-	// Other is another operator with the same instance name that has claimed since this one did; empty if none has.
-	Other() string
-	// Claimer is the operator of an installation that claimed last; empty if it is not known.
-	Claimer(ctx context.Context, instance string) (string, error)
 	// Remove removes a finalizer of an installation from all objects, and returns of how many resources.
 	Remove(ctx context.Context, name, instance string) (resources int, err error)
 }
@@ -54,8 +49,8 @@ hook or binding any more: their objects cannot be deleted.`,
 				Command: &Command{
 					Use: "finalizers remove NAME", Short: "Remove a finalizer from all objects",
 					Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
-of an active hook is not removed. --yes confirms that no hook will clean up after its objects; without it, the command names
-what it would do and which operator of the installation has claimed finalizers last: it may run, and have the hook.`,
+of an active hook is not removed. --yes confirms that no hook will clean up after its objects, also none of another operator
+of the installation; without it, the command names what it would do.`,
 					Example: "  shell-operator finalizers remove example.com/database --yes",
 					Args:    [][]string{{"name"}}, Takes: "the name of a finalizer",
 					Flags: []Flag{{Name: "instance", Field: "instance",
@@ -140,13 +135,9 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 		return acted{}, refuse(http.StatusBadRequest, "the record has no finalizer %q of that installation", name).
 			hint("shell-operator finalizers list shows all")
 	}
-	by, err := t.o.Record.Claimer(r.Context(), instance)
-	if err != nil {
-		return acted{}, err
-	}
-	if by = cmp.Or(by, "an operator without a name"); !r.dryRun && form.Get("yes") != "true" {
-		return acted{}, refuse(http.StatusConflict, "the finalizer %s would be removed from all objects of %s, without a run of its hook; "+
-			"the installation %s was claimed last by %s", name, Count(n, "resource"), instance, by).
+	if !r.dryRun && form.Get("yes") != "true" {
+		return acted{}, refuse(http.StatusConflict, "the finalizer %s of installation %s would be removed from all objects of %s, without a run "+
+			"of its hook", name, instance, Count(n, "resource")).
 			hint("use --yes if no operator has the hook")
 	}
 	if !r.dryRun {
@@ -154,17 +145,12 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 			return acted{}, conflict("", err)
 		}
 	}
-	return done(n, "the finalizer %s of installation %s is removed from all objects of %s; it was claimed last by %s", name, instance,
-		Count(n, "resource"), by), nil
+	return done(n, "the finalizer %s of installation %s is removed from all objects of %s", name, instance, Count(n, "resource")), nil
 }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {
 	if problem := t.o.SearchProblem(); problem != "" {
 		all = append(all, Trouble{Kind: InFinalizer, Subject: "the search for finalizers and sets without a hook", Problem: OneLine(problem)})
-	}
-	if other := t.o.Record.Other(); other != "" {
-		all = append(all, Trouble{Kind: InFinalizer, Subject: fmt.Sprintf("the instance name %q", t.o.Instance),
-			Problem: "another operator has claimed finalizers with it: " + other, Hint: finalizer.SeparateInstances})
 	}
 	for _, f := range t.o.Record.Orphans() {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),

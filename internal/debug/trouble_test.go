@@ -49,7 +49,6 @@ func TestTroubles(t *testing.T) {
 		{"parked", func(f *fake) {
 			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
 		}},
-		{"another operator", func(f *fake) { f.other = "process pod/2" }},
 		{"orphan", func(f *fake) {
 			f.orphans = []finalizer.Orphan{{Entry: finalizer.Entry{Finalizer: "x/y", Hook: "gone.sh", Resource: "pods"}, Objects: 1}}
 		}},

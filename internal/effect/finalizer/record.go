@@ -4,8 +4,6 @@
 //   - An entry is written before its finalizer is added to the first object. The search for orphans removes neither finalizers nor entries.
 //   - A record of another format is neither changed nor followed.
 //   - Entries of other installations are changed only by Remove, on request.
-//   - Each operator writes its name into the record with its first entry. An operator reports when another one with its instance name has
-//     done so since: nothing more depends on it.
 //   - Uninstall marks the record first. A running operator that reads the mark adds no finalizer from then on.
 //
 // The record is a ConfigMap in the operator's namespace, so that finalizers of hooks that are gone can be found and removed.
@@ -42,9 +40,7 @@ const (
 	format           = "1"
 	// markAnnotation has the installations whose finalizers are being removed, with commas.
 	markAnnotation = "shell-operator/uninstalling"
-	// claimAnnotation has the operator that claimed last, by installation, as JSON.
-	claimAnnotation = "shell-operator/claimed-by"
-	managedLabel    = "app.kubernetes.io/managed-by"
+	managedLabel   = "app.kubernetes.io/managed-by"
 )
 
 // Entry is a finalizer of a binding on a resource.
@@ -87,8 +83,6 @@ type Options struct {
 	Namespace func() (string, error)
 	// Instance is the installation.
 	Instance string
-	// Operator distinguishes operators of the installation: all replicas with a Lease, or a process. Empty claims nothing.
-	Operator string
 	Log      *slog.Logger
 	// Halted receives why no finalizer may be added any more. Objects with a larger version than the given one may have got it in vain.
 	Halted func(reason string, than uint64)
@@ -109,8 +103,6 @@ type Record struct {
 	// written is set once the record has an entry of this process.
 	written bool
 	halted  bool
-	// other is the operator that has claimed since; empty if none has.
-	other   string
 	orphans []Orphan
 }
 
@@ -150,28 +142,6 @@ func (c *configMap) marked() []string {
 func (c *configMap) mark(instances []string) {
 	if c.Annotations[markAnnotation] = strings.Join(instances, ","); len(instances) == 0 {
 		delete(c.Annotations, markAnnotation)
-	}
-}
-
-// claims are the operators that claimed last, by installation.
-func (c *configMap) claims() map[string]string {
-	all := map[string]string{}
-	_ = json.Unmarshal([]byte(c.Annotations[claimAnnotation]), &all) // edited by hand it is as none
-	return all
-}
-
-// claim sets the operator that claimed last; empty removes it.
-func (c *configMap) claim(instance, operator string) {
-	all := c.claims()
-	if all[instance] == operator {
-		return
-	}
-	if all[instance] = operator; operator == "" {
-		delete(all, instance)
-	}
-	text, _ := json.Marshal(all, json.Deterministic(true)) // strings
-	if c.Annotations[claimAnnotation] = string(text); len(all) == 0 {
-		delete(c.Annotations, claimAnnotation)
 	}
 }
 
@@ -330,7 +300,7 @@ func (r *Record) own(key string, by owner) error {
 	return nil
 }
 
-// claimed adds an entry to the record, the first one with the name of the operator.
+// claimed adds an entry to the record.
 func (r *Record) claimed(now *configMap, e Entry) error {
 	r.mu.Lock()
 	written := r.written
@@ -362,9 +332,6 @@ func (r *Record) claimed(now *configMap, e Entry) error {
 	if err != nil {
 		return err
 	}
-	if !written && r.o.Operator != "" {
-		now.claim(r.o.Instance, r.o.Operator)
-	}
 	now.Data[e.key()] = string(text)
 	now.Labels[managedLabel], now.Annotations[formatAnnotation] = "shell-operator", format
 	return nil
@@ -395,7 +362,6 @@ func (r *Record) Run(ctx context.Context) {
 				r.verify(ctx)
 			} else if now, err := decode(text); err == nil {
 				r.seen(now)
-				r.compare(ctx, now)
 			}
 		})
 	}, func(err error) {
@@ -445,58 +411,6 @@ func (r *Record) seen(now *configMap) {
 		r.o.Halted(reason, than) // first: the log reports what is so
 		r.o.Log.Error("Bindings with a finalizer deliver nothing any more", "reason", reason)
 	}
-}
-
-// compare reports whether another operator of the installation has claimed since this one did. A watch can lag behind the claim of this
-// one, so a difference is read again.
-func (r *Record) compare(ctx context.Context, now *configMap) {
-	r.mu.Lock()
-	written := r.written
-	r.mu.Unlock()
-	other := func() string {
-		if by := now.claims()[r.o.Instance]; by != r.o.Operator {
-			return by
-		}
-		return ""
-	}
-	if !written {
-		return
-	}
-	if other() != "" {
-		var err error
-		if now, err = r.read(ctx); err != nil || now == nil {
-			return
-		}
-	}
-	by := other()
-	r.mu.Lock()
-	before := r.other
-	r.other = by
-	r.mu.Unlock()
-	if by != "" && by != before {
-		r.o.Log.Warn("Another operator has claimed finalizers with the same instance name", "instance", r.o.Instance, "operator", by,
-			"hint", SeparateInstances)
-	}
-}
-
-// SeparateInstances is the hint for two operators with one instance name.
-const SeparateInstances = "set --instance for one of them, or --leader-election or --shards if they are replicas; " +
-	"if the other one has ended, restart this one"
-
-// Other is the operator with the same instance name that has claimed finalizers since this one did; empty if none has.
-func (r *Record) Other() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.other
-}
-
-// Claimer is the operator of an installation that claimed last; empty if it is not known.
-func (r *Record) Claimer(ctx context.Context, instance string) (string, error) {
-	now, err := r.read(ctx)
-	if err != nil || now == nil {
-		return "", err
-	}
-	return now.claims()[instance], nil
 }
 
 // List returns the entries of all installations.

@@ -2,19 +2,16 @@ package finalizer
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
-	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -84,56 +81,5 @@ func TestOrphansAreLoggedOnce(t *testing.T) {
 	}
 	if all, err := r.List(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("the entries are %v, %v", all, err)
-	}
-}
-
-// An operator with finalizers reports another one that claims later with its instance name, and not itself: neither an earlier process, nor
-// a replica with its Lease, nor another installation.
-func TestAnotherOperatorClaims(t *testing.T) {
-	for name, c := range map[string]struct {
-		instance, second string
-		reported         bool
-	}{
-		"a process":            {"ns.operator", "process b/1", true},
-		"a replica":            {"ns.operator", "process a/1", false},
-		"another installation": {"ns.other", "process b/1", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o, logged, _ := options(t)
-			start := func(instance, operator, finalizer string) *Record {
-				o.Instance, o.Operator = instance, operator
-				r := New(o)
-				ctx, end := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() { r.Run(ctx) })
-				t.Cleanup(func() { end(); running.Wait() })
-				claim(t, r, finalizer)
-				return r
-			}
-			until := func(r *Record, other string) {
-				t.Helper()
-				for deadline := time.Now().Add(test.Patience); r.Other() != other; time.Sleep(time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("it reports %q, not %q", r.Other(), other)
-					}
-				}
-			}
-			start("ns.operator", "process earlier/1", "example.com/a")
-			first := start("ns.operator", "process a/1", "example.com/a")
-			start(c.instance, c.second, "example.com/b")
-			if by, err := first.Claimer(t.Context(), c.instance); by != c.second || err != nil {
-				t.Errorf("%q claimed last, %v", by, err)
-			}
-			if c.reported {
-				until(first, c.second)
-			}
-			start("ns.operator", "process last/1", "example.com/c") // what came before is seen when this one is reported
-			until(first, "process last/1")
-			// The earlier process may report the first one.
-			if logged.count(`operator="process b/1"`) > 0 != c.reported || logged.count(`operator="process a/1"`) > 1 {
-				t.Errorf("reported is %s", logged.text.String())
-			}
-		})
 	}
 }

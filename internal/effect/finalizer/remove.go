@@ -170,7 +170,6 @@ func (r *Record) forget(ctx context.Context, entries []Entry) error {
 			return err
 		}
 		if !slices.ContainsFunc(left, func(e Entry) bool { return e.Instance == r.o.Instance }) {
-			now.claim(r.o.Instance, "")
 			r.written = false
 		}
 		if len(now.Data) == 0 && len(now.marked()) == 0 {
