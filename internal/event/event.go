@@ -51,19 +51,9 @@ type Event struct {
 	Key string
 	// KeyValue is the value of which Key is a hash; empty if it is none.
 	KeyValue string
-	// Revived is set in events of parked tasks that are queued again.
-	Revived Revived
+	// Retried marks the event that replaces parked ones. Its object is read at the start of each attempt.
+	Retried bool
 }
-
-// Revived is how far an event of a parked task that is queued again has come.
-type Revived uint8
-
-const (
-	_ Revived = iota
-	// Queued: no attempt has begun since. Begun: one has.
-	Queued
-	Begun
-)
 
 // Watch is the kind of a change.
 type Watch int
@@ -142,6 +132,11 @@ func (e *Event) Queue() string {
 		return hook.MainQueue
 	}
 	return e.Hook.At(e.Address()).Queue
+}
+
+// Refreshed reports whether each attempt reads the object: the event is not of one moment.
+func (e *Event) Refreshed() bool {
+	return (e.Retried || e.Watch == Requeued) && e.Type == Change && e.Binding().Group == ""
 }
 
 // AllowFailure reports whether a run for this event may fail without a retry.

@@ -28,7 +28,7 @@ type record struct {
 	index          int32
 	typ, watch     uint8
 	initial        bool
-	revived        Revived
+	retried        bool
 }
 
 // origin has the key and the uid, too: for most events both are empty and take nothing here.
@@ -38,7 +38,7 @@ func recordOf(ev *Event) record {
 	o := &ev.Object
 	return record{
 		full: o.Full, filtered: o.Filtered, origin: unique.Make(origin{o.Namespace, o.Kind, ev.Key, o.UID}), name: unique.Make(o.Name),
-		index: int32(ev.Index), typ: uint8(ev.Type), watch: uint8(ev.Watch), initial: ev.Initial, revived: ev.Revived,
+		index: int32(ev.Index), typ: uint8(ev.Type), watch: uint8(ev.Watch), initial: ev.Initial, retried: ev.Retried,
 	}
 }
 
@@ -46,7 +46,7 @@ func (r *record) event(h *hook.Hook) Event {
 	where := r.origin.Value()
 	return Event{
 		Type: Type(r.typ), Hook: h, Index: int(r.index), Watch: Watch(r.watch), Initial: r.initial, Key: where.key,
-		Revived: r.revived,
+		Retried: r.retried,
 		Object:  Object{Namespace: where.namespace, Name: r.name.Value(), Kind: where.kind, Full: r.full, Filtered: r.filtered, UID: where.uid},
 	}
 }

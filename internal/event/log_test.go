@@ -23,7 +23,7 @@ var anyEvents = rapid.Custom(func(t *rapid.T) Event {
 	return Event{
 		Type: Type(rapid.IntRange(int(Startup), int(HTTP)).Draw(t, "type")), Index: rapid.SampledFrom([]int{0, 1, 200}).Draw(t, "index"),
 		Watch: Watch(rapid.IntRange(0, int(Deleted)).Draw(t, "watch")), Initial: rapid.Bool().Draw(t, "initial"),
-		Revived: Revived(rapid.IntRange(0, int(Begun)).Draw(t, "revived")),
+		Retried: rapid.Bool().Draw(t, "retried"),
 		Key:     rapid.SampledFrom([]string{"", "k"}).Draw(t, "key"),
 		Object: Object{
 			Namespace: rapid.SampledFrom([]string{"", "default", "shop"}).Draw(t, "namespace"),

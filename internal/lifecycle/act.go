@@ -84,29 +84,22 @@ func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
 // LostParked counts the contexts of each hook that --max-parked has dropped since its last success.
 func (l *Lifecycle) LostParked() map[*hook.Hook]int { return l.o.Runner.Pending().Lost() }
 
-// RetryParked puts the contexts of parked tasks, in order, before those that wait in their lanes. Their attempts begin at 0. It returns the
-// ids of those that there were. A context of which a later one succeeds before its run is dropped.
+// RetryParked queues an event for each subject of parked tasks, and returns the ids of those that there were.
 func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
-	type lane struct{ queue, key string }
-	var lanes []lane
-	tasks := map[lane][]queue.Task{}
 	for _, id := range ids {
-		p, ok := l.o.Runner.Pending().Revive(id)
+		p, ok := l.o.Runner.Pending().Retry(id)
 		if !ok {
 			continue
 		}
 		retried = append(retried, id)
-		at := lane{p.Queue, p.Key}
-		if tasks[at] == nil {
-			lanes = append(lanes, at)
-		}
-		for _, t := range l.o.Runner.Revive(p) {
-			tasks[at] = append(tasks[at], Task{t})
-		}
 		l.o.Log.Info("Parked task retried on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
-	}
-	for _, at := range lanes { // in one step each: the first task may start immediately
-		l.o.Queues.Revive(at.queue, at.key, tasks[at]...)
+		for _, ev := range p.Events {
+			if ev.Watch != event.Deleting {
+				l.deliver(ev)
+			} else if ev, ok := l.o.Runner.Deletion(&ev); ok {
+				l.deliver(ev)
+			}
+		}
 	}
 	return retried
 }

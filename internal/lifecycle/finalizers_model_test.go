@@ -334,7 +334,7 @@ func (w *finalizerWorld) begin() {
 	clear(w.ended)
 }
 
-// retryAll revives what is parked, and returns false if nothing is. A Synchronization has the queue main, so that one of a slow hook may
+// retryAll retries what is parked, and returns false if nothing is. A Synchronization has the queue main, so that one of a slow hook may
 // end after the Deleted of an object in its list.
 func (w *finalizerWorld) retryAll() (any bool) {
 	w.mu.Lock()

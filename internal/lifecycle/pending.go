@@ -80,14 +80,14 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 	}
 }
 
-// deliver queues a requeue that is due, unless its object is gone or is being deleted. A deletion comes from the watcher, with the object
-// of this moment.
+// deliver queues a requeue that is due, or a retried event, unless its object is gone or is being deleted. A requeued deletion comes from the
+// watcher, with the object of this moment.
 func (l *Lifecycle) deliver(ev event.Event) {
-	if ev.Object.UID != "" {
+	if ev.Object.UID != "" && !ev.Retried {
 		l.o.Objects.DeliverDeletion(ev)
 		return
 	}
-	if ev.Type == event.Change && ev.Binding().Group == "" {
+	if ev.Refreshed() && ev.Watch != event.Deleted {
 		now, ok := l.o.Objects.Object(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 		if !ok {
 			return

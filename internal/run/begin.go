@@ -54,41 +54,35 @@ func (a *attempt) logMerge(m *extra) {
 	m.merged, m.dropped = 0, 0
 }
 
-// refresh reads the objects of requeues. One that is gone or is being deleted leaves the task; so do other changes of it that may come
-// after its Deleting, because they were parked: the hook would make again what it has cleaned up. At the first attempt with parked events,
-// those leave of which a later one has succeeded meanwhile.
+// refresh reads the objects of requeues and of retried events. One that is gone or is being deleted leaves the task, and so does a retried
+// Deleted of an object that the binding has again.
 func (t *Task) refresh() {
-	m := t.readExtra()
-	if !m.requeued && m.parked == "" {
+	if !t.readExtra().refreshed {
 		return
 	}
 	var events event.Log
 	for ev := range t.Events() {
-		if ev.Revived == event.Queued {
-			if t.runner.opts.Pending.Begin(&ev, m.parkedRun) {
-				continue
-			}
-			ev.Revived = event.Begun
-		}
-		if requeue := ev.Watch == event.Requeued; ev.Type == event.Change && ev.Binding().Group == "" &&
-			(requeue || m.parked != "" && precedesDeleting(&ev)) {
-			now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, ev.Object.Namespace, ev.Object.Name)
-			if !ok {
-				t.runner.opts.Pending.Leave(&ev, true)
-				continue
-			}
-			if requeue {
-				ev.Object = now.Object
-			}
+		if !t.current(&ev) {
+			t.runner.opts.Pending.Leave(&ev, true)
+			continue
 		}
 		events.Add(ev)
 	}
 	t.events = events
 }
 
-// precedesDeleting reports whether an event must not be delivered after the Deleting of its object.
-func precedesDeleting(ev *event.Event) bool {
-	return ev.Hook.Kubernetes[ev.Index].Finalizer != "" && (ev.Watch == event.Added || ev.Watch == event.Modified)
+// current reads the object of an event if an attempt has to do so, and reports whether the event is to be delivered.
+func (t *Task) current(ev *event.Event) bool {
+	o := ev.Object
+	switch {
+	case !ev.Refreshed():
+		return true
+	case ev.Watch == event.Deleted:
+		return !t.runner.opts.Objects.Has(t.Hook(), ev.Index, o.Namespace, o.Name)
+	}
+	now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, o.Namespace, o.Name)
+	ev.Object = now.Object
+	return ok
 }
 
 // beginList is called before a run gets its contexts. The returned function ends the run.

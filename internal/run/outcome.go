@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,8 +151,8 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
 	displaced := p.Park(pending.ParkedTask{
-		ID: cmp.Or(m.parked, t.ID()), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
-		GaveUp: GaveUp(err) != "", Since: time.Now(), Run: m.parkedRun,
+		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
+		GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
 	for _, ev := range displaced {
 		t.runner.awaitRoom(&ev)
@@ -165,41 +164,34 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	return true
 }
 
-// awaitRoom delivers a deletion again when there is room among the parked contexts. If the object has left the selectors since its
-// Deleting, Deleted has followed, or does so now.
+// awaitRoom delivers a deletion again when there is room among the parked contexts.
 func (r *Runner) awaitRoom(ev *event.Event) {
-	o, watch := ev.Object, ev.Watch
-	if watch == event.Deleting {
-		switch kept, again := r.opts.Finalizers.Keep(*ev); {
-		case again:
-		case kept || ev.Hook.Kubernetes[ev.Index].Deleted:
-			return
-		default:
-			watch = event.Deleted
-		}
+	again, ok := r.Deletion(ev)
+	if !ok {
+		return
 	}
-	r.opts.Pending.AwaitRoom(event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: watch, Object: event.Object{
-		Namespace: o.Namespace, Name: o.Name, Kind: o.Kind, UID: o.UID,
-	}}, time.Now())
+	r.opts.Pending.AwaitRoom(again, time.Now())
 	if r.hooks.removed(ev.Hook) { // and what waits for it has been dropped in between
 		r.opts.Pending.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
 	}
 }
 
-// Revive returns tasks for the contexts of a parked task, in order.
-func (r *Runner) Revive(p pending.ParkedTask) (tasks []*Task) {
-	for _, ev := range p.Events {
-		next := r.Task(ev)
-		if ev.Type == event.Synchronization { // its bindings were unlocked when it was parked
-			next.ensureExtra().unlocks = nil
-		}
-		m := next.ensureExtra()
-		m.queue, m.keyValue, m.parked, m.parkedRun = p.Queue, p.KeyValue, p.ID, p.Run
-		if last := len(tasks) - 1; last < 0 || !tasks[last].Absorb(next) {
-			tasks = append(tasks, next)
+// Deletion returns a deletion that the watcher is to deliver again. If the object has left the selectors since its Deleting, that is Deleted,
+// or nothing if Deleted has followed.
+func (r *Runner) Deletion(ev *event.Event) (again event.Event, ok bool) {
+	o, watch := ev.Object, ev.Watch
+	if watch == event.Deleting {
+		switch kept, again := r.opts.Finalizers.Keep(*ev); {
+		case again:
+		case kept || ev.Hook.Kubernetes[ev.Index].Deleted:
+			return event.Event{}, false
+		default:
+			watch = event.Deleted
 		}
 	}
-	return tasks
+	return event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: watch, Object: event.Object{
+		Namespace: o.Namespace, Name: o.Name, Kind: o.Kind, UID: o.UID,
+	}}, true
 }
 
 // succeed settles the events of a successful run: their requeues, what was parked before of them, and the previous versions.

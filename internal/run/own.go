@@ -68,15 +68,9 @@ type ownWrites struct {
 
 // hookWrites are the changes by the runs of one hook.
 type hookWrites struct {
-	lanes map[laneOf]*laneWrites
+	lanes map[laneOf]writes
 	// late are the bindings, by index, for which a run has waited in vain, with all writes since. No run waits for them until they show these.
 	late map[int]writes
-}
-
-// laneWrites are the changes by the runs of one lane, the last of them at a time.
-type laneWrites struct {
-	writes
-	last time.Time
 }
 
 // laneOf identifies the lane of a task.
@@ -141,18 +135,17 @@ func (o *ownWrites) note(by Writes, t *Task, more []effect.Write) {
 		if o.of == nil {
 			o.of = map[string]*hookWrites{}
 		}
-		of = &hookWrites{lanes: map[laneOf]*laneWrites{}, late: map[int]writes{}}
+		of = &hookWrites{lanes: map[laneOf]writes{}, late: map[int]writes{}}
 		o.of[t.Hook().Name] = of
 	}
 	lane := of.lanes[t.lane()]
 	if lane == nil {
 		if n := len(of.lanes); n > 0 && n%sweepEvery == 0 {
-			maps.DeleteFunc(of.lanes, func(_ laneOf, w *laneWrites) bool { return !lacksAny(by, t.Hook(), w.writes) })
+			maps.DeleteFunc(of.lanes, func(_ laneOf, w writes) bool { return !lacksAny(by, t.Hook(), w) })
 		}
-		lane = &laneWrites{writes: writes{}}
+		lane = writes{}
 		of.lanes[t.lane()] = lane
 	}
-	lane.last = time.Now()
 	lane.add(slices.Values(more))
 	for index, all := range of.late {
 		if of.isLate(by, t.Hook(), index) {
@@ -200,12 +193,12 @@ func (r *Runner) awaitWrites(t *Task) error {
 		return nil
 	}
 	lane := of.lanes[t.lane()]
-	lacking := of.lacking(r.opts.Writes, t, lane.writes)
+	lacking := of.lacking(r.opts.Writes, t, lane)
 	if len(lacking) == 0 {
-		if !lacksAny(r.opts.Writes, t.Hook(), lane.writes) {
+		if !lacksAny(r.opts.Writes, t.Hook(), lane) {
 			delete(of.lanes, t.lane())
 		}
-	} else if m.own == nil || lane.last.After(m.own.since) { // by a parked task, which was revived before this one
+	} else if m.own == nil {
 		m.own = &ownWait{since: time.Now()}
 	}
 	if m.own == nil {
@@ -221,7 +214,7 @@ func (r *Runner) awaitWrites(t *Task) error {
 	for _, l := range lacking {
 		all := writes{}
 		for _, w := range of.lanes {
-			all.add(maps.Values(w.writes))
+			all.add(maps.Values(w))
 		}
 		of.late[l.index] = all
 		m.own.lacking = l.write.Stream + ": " + l.write.Namespace + "/" + l.write.Name
@@ -264,7 +257,7 @@ func (t *Task) shows() map[int]bool {
 	}
 	last := event.Event{Index: -1}
 	for ev := range t.Events() {
-		if ev.Type.Kind() == hook.OnKubernetes && (ev.Type == event.Synchronization || ev.Watch == event.Requeued || m.parked != "") {
+		if ev.Type == event.Synchronization || ev.Refreshed() {
 			all[ev.Index] = true
 		}
 		if ev.Type == last.Type && ev.Index == last.Index {

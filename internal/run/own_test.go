@@ -213,33 +213,13 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 	})
 }
 
-// A parked task that is revived runs before a task that waits. What it writes is waited for as long as what was written before.
-func TestOwnWritesOfRevived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newOwnStage()
-		s.write("a", effect.Write{Stream: "0", Version: 1})
-		waits := s.task(0, "a")
-		if s.awaitWrites(waits) == nil {
-			t.Error("the first write is not waited for")
-		}
-		time.Sleep(2 * ownBound) // in a pause of the queue
-		s.fake.progress(0, 1)
-		s.write("a", effect.Write{Stream: "0", Version: 2})
-		time.AfterFunc(time.Second, func() { s.fake.progress(0, 2) })
-		if got := s.begin(waits); got != time.Second || s.late > 0 {
-			t.Errorf("it waited for %s, %d waits were in vain", got, s.late)
-		}
-	})
-}
-
-// Requeued events and revived tasks contain objects of their binding, other tasks objects of included snapshots.
+// Requeued and retried events contain objects of their binding, other tasks objects of included snapshots.
 func TestShownBindings(t *testing.T) {
 	s := newOwnStage()
 	change := func(watch event.Watch) *Task {
 		return s.Task(event.Event{Type: event.Change, Hook: s.hook, Index: 1, Watch: watch})
 	}
-	revived := change(event.Modified)
-	revived.ensureExtra().parked = "7"
+	retried := s.Task(event.Event{Type: event.Change, Hook: s.hook, Index: 1, Watch: event.Modified, Retried: true})
 	for _, row := range []struct {
 		name string
 		task *Task
@@ -247,7 +227,7 @@ func TestShownBindings(t *testing.T) {
 	}{
 		{"an event", change(event.Modified), map[int]bool{}},
 		{"a requeue", change(event.Requeued), map[int]bool{1: true}},
-		{"a revived event", revived, map[int]bool{1: true}},
+		{"a retried event", retried, map[int]bool{1: true}},
 		{"a tick", s.task(1, ""), map[int]bool{0: true, 1: true}},
 		{"a Synchronization", s.Task(event.Event{Type: event.Synchronization, Hook: s.hook, Index: 1}), map[int]bool{1: true}},
 	} {
@@ -283,7 +263,7 @@ func TestOwnWritesAreForgotten(t *testing.T) {
 	for i := range 10_000 {
 		s.write("a", effect.Write{Stream: "0", UID: fmt.Sprint(i), Name: "99999"})
 	}
-	if n := len(s.own.of["h"].lanes[laneOf{"", "a"}].writes); n > maxGone+1 {
+	if n := len(s.own.of["h"].lanes[laneOf{"", "a"}]); n > maxGone+1 {
 		t.Errorf("%d deletions are remembered", n)
 	}
 	if s.Rejected([]string{"h"}); len(s.own.of) != 0 {

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"strconv"
@@ -51,12 +50,8 @@ type extra struct {
 	unlocks []int
 	// retried is true if a merged task must not lose its events when the run fails.
 	retried bool
-	// requeued is true if a requeue is among the events: its object is read at the start of each attempt.
-	requeued bool
-	// parked is the id of the parked task that events come from; empty if none was parked. The task keeps it when it is parked again.
-	parked string
-	// parkedRun is the last run of those events before they were parked.
-	parkedRun uint64
+	// refreshed is true if a requeue or a retried event is among the events: its object is read at the start of each attempt.
+	refreshed bool
 	// most is the number of events up to which the task absorbs others, if it is not 0. Rest is what its run has left.
 	most int
 	rest *Task
@@ -93,9 +88,11 @@ type extra struct {
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
 	r.startEventTrace(t, &ev)
+	if ev.Refreshed() {
+		t.ensureExtra().refreshed = true
+	}
 	if ev.Watch == event.Requeued {
-		m := t.ensureExtra()
-		m.requeued, m.queue = true, ev.Queue() // not the queue of the first Synchronization
+		t.ensureExtra().queue = ev.Queue() // not the queue of the first Synchronization
 	} else if ev.Type == event.Synchronization {
 		t.ensureExtra().unlocks = []int{ev.Index}
 		if ev.Hook.Kubernetes[ev.Index].Initial != hook.InitialList {
@@ -222,8 +219,7 @@ func (t *Task) Absorb(next *Task) bool {
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
-	m.requeued, m.parked = m.requeued || behind.requeued, cmp.Or(m.parked, behind.parked)
-	m.parkedRun = max(m.parkedRun, behind.parkedRun)
+	m.refreshed = m.refreshed || behind.refreshed
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)

@@ -64,9 +64,7 @@ func SubjectOf(ev *event.Event) Subject {
 // row is the deferred work of a subject. An empty one is removed.
 type row struct {
 	// parked are the contexts; nil if there are none.
-	parked *list.List
-	// revived is about contexts that Revive has returned and Begin has not got.
-	revived  *revival
+	parked   *list.List
 	requeue  *requeue
 	previous *version
 	// events is how many wait in the lane of the key.
@@ -97,7 +95,7 @@ func (l *Ledger) row(s Subject) *row {
 
 // put keeps a row that has changed.
 func (l *Ledger) put(s Subject, r *row) {
-	if r.parked == nil && r.revived == nil && r.requeue == nil && r.previous == nil && r.events == 0 {
+	if r.parked == nil && r.requeue == nil && r.previous == nil && r.events == 0 {
 		delete(l.rows, s)
 	} else {
 		l.rows[s] = r
@@ -189,7 +187,7 @@ func (l *Ledger) Retain(keep func(*hook.Hook) bool) {
 	for s, r := range l.rows {
 		if !keep(s.hook) {
 			l.unqueue(r)
-			r.revived, r.previous = nil, nil
+			r.previous = nil
 			l.put(s, r)
 		}
 	}

@@ -12,13 +12,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// revival is a subject of contexts that are queued again. Superseded is the last run of a later one that has succeeded, deletion that which
-// supersedes Deleting, too.
-type revival struct {
-	contexts             int
-	superseded, deletion uint64
-}
-
 // lane identifies a parked task.
 type lane struct {
 	hook       *hook.Hook
@@ -58,8 +51,6 @@ type ParkedTask struct {
 	GaveUp bool
 	// Events are the contexts, in order; at most as many as Parked was asked for.
 	Events []event.Event
-	// Run is the last run of contexts that Revive has returned. It stays theirs if they are parked again.
-	Run uint64
 }
 
 // Reason is why a parked context was dropped.
@@ -73,8 +64,7 @@ const (
 	KindGone   Reason = "the kind of the optional binding is not installed any more"
 )
 
-// Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the earlier ID of
-// both: what was parked before precedes what came meanwhile.
+// Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the ID of those.
 // It returns what the limit has displaced although nothing else removes a finalizer.
 func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	l.mu.Lock()
@@ -84,7 +74,7 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 	if task == nil {
 		task = &parked{lane: at, contexts: list.New()}
 		l.tasks[at] = task
-	} else if !precedes(t.ID, task.task.ID) { // otherwise it was parked before, and is again
+	} else {
 		t.ID = task.task.ID
 	}
 	task.task = t
@@ -96,16 +86,6 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 		}
 		c.inAll, c.inTask, c.inSubject = l.contexts.PushBack(c), task.contexts.PushBack(c), c.row.parked.PushBack(c)
 		l.put(s, c.row)
-		if ev.Revived == 0 {
-			continue
-		}
-		c.event.Revived, c.run = 0, t.Run
-		for later := range each(task.contexts) {
-			if later.run > c.run {
-				task.contexts.MoveBefore(c.inTask, later.inTask)
-				break
-			}
-		}
 	}
 	for l.limit > 0 && l.contexts.Len() > l.limit {
 		oldest := l.contexts.Front().Value.(*context)
@@ -117,11 +97,6 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 		}
 	}
 	return displaced
-}
-
-// precedes compares the ids of tasks, which are ascending numbers.
-func precedes(id, other string) bool {
-	return cmp.Or(cmp.Compare(len(id), len(other)), cmp.Compare(id, other)) < 0
 }
 
 // each yields the contexts of a list, which may be removed meanwhile.
@@ -140,41 +115,14 @@ func each(l *list.List) iter.Seq[*context] {
 	}
 }
 
-// supersede drops the contexts of a row whose last run began before the run-th, which has succeeded with the event: now or, if Revive has
-// returned them, when they begin. A Deleting stays until its object is gone: nothing else removes the finalizer. An event that was parked
-// itself is not later than others.
+// supersede drops the contexts of a row whose last run began before the run-th, which has succeeded with the event. A Deleting stays until
+// its object is gone: nothing else removes the finalizer.
 func (l *Ledger) supersede(r *row, ev *event.Event, run uint64) {
-	if ev.Revived != 0 {
-		return
-	}
 	for c := range each(r.parked) {
 		if c.run < run && (c.event.Watch != event.Deleting || endsDeleting(ev.Watch)) {
 			l.drop(c, Superseded)
 		}
 	}
-	if r := r.revived; r != nil {
-		if r.superseded = max(r.superseded, run); endsDeleting(ev.Watch) {
-			r.deletion = max(r.deletion, run)
-		}
-	}
-}
-
-// Begin is called once for each event that Revive has returned, before its first attempt, with the run of its task. It reports whether the
-// event was dropped instead, because a later one has succeeded meanwhile.
-func (l *Ledger) Begin(ev *event.Event, run uint64) (superseded bool) {
-	l.edit(SubjectOf(ev), func(r *row) {
-		of := r.revived
-		if of == nil { // its hook has been removed
-			return
-		}
-		if of.contexts--; of.contexts == 0 {
-			r.revived = nil
-		}
-		if superseded = run < of.superseded && (ev.Watch != event.Deleting || run < of.deletion); superseded {
-			l.lose(r, ev, Superseded)
-		}
-	})
-	return superseded
 }
 
 // Lost counts the contexts of each hook that the limit has dropped since its last success.
@@ -190,18 +138,11 @@ func endsDeleting(w event.Watch) bool {
 }
 
 func (l *Ledger) drop(c *context, why Reason) {
-	l.remove(c)
-	l.lose(c.row, &c.event, why)
-	l.put(SubjectOf(&c.event), c.row)
+	l.remove(c, why == Superseded) // then the later run has replaced it
+	l.dropped(c.event, why)
 }
 
-// lose is called for an event of a row that is not delivered any more.
-func (l *Ledger) lose(r *row, ev *event.Event, why Reason) {
-	l.leave(r, ev, why == Superseded) // then the later run has replaced it
-	l.dropped(*ev, why)
-}
-
-func (l *Ledger) remove(c *context) {
+func (l *Ledger) remove(c *context, replaced bool) {
 	l.contexts.Remove(c.inAll)
 	if c.row.parked.Remove(c.inSubject); c.row.parked.Len() == 0 {
 		c.row.parked = nil
@@ -209,25 +150,56 @@ func (l *Ledger) remove(c *context) {
 	if c.task.contexts.Remove(c.inTask); c.task.contexts.Len() == 0 {
 		delete(l.tasks, c.task.lane)
 	}
+	l.leave(c.row, &c.event, replaced)
+	l.put(SubjectOf(&c.event), c.row)
 	l.signal()
 }
 
-// Revive removes a parked task and returns it with all its events, to be queued again.
-func (l *Ledger) Revive(id string) (ParkedTask, bool) {
-	var last uint64
-	t, ok := l.removeTask(id, -1, func(c *context) {
-		if c.row.revived == nil {
-			c.row.revived = &revival{}
+// Retry removes a parked task and returns it, with all its contexts in Contexts, and in Events one for each subject, to be queued again, in
+// the order of their first contexts.
+func (l *Ledger) Retry(id string) (ParkedTask, bool) {
+	t, ok := l.removeTask(id, -1, func(c *context) { l.remove(c, true) })
+	at := map[Subject]int{}
+	var events []event.Event
+	for _, ev := range t.Events {
+		s := SubjectOf(&ev)
+		if i, known := at[s]; known {
+			events[i] = later(events[i], ev)
+		} else {
+			at[s] = len(events)
+			events = append(events, ev)
 		}
-		c.row.revived.contexts++
-		last = max(last, c.run)
-		l.remove(c)
-	})
-	t.Run = last
-	for i := range t.Events {
-		t.Events[i].Revived = event.Queued
+	}
+	t.Events = nil
+	for _, ev := range events {
+		t.Events = append(t.Events, t.again(ev))
 	}
 	return t, ok
+}
+
+// later returns the event that replaces two of a subject, of which next is the later one: Added precedes Modified, and only Deleted, or the
+// Added of an object that was created again, follows Deleting.
+func later(ev, next event.Event) event.Event {
+	stays := next.Watch == event.Requeued || next.Watch == event.Modified && (ev.Watch == event.Added || ev.Watch == event.Deleting)
+	if stays && ev.Binding().Group == "" {
+		return ev
+	}
+	return next
+}
+
+// again is an event of the task as it is delivered again. The object is read then, but for Deleted.
+func (t *ParkedTask) again(ev event.Event) event.Event {
+	o := ev.Object
+	ev.Retried, ev.Initial = true, false
+	switch {
+	case ev.Type == event.Synchronization: // its bindings were unlocked when it was parked
+		ev.Watch = event.Requeued
+	case ev.Watch == event.Deleted:
+		ev.Key = cmp.Or(t.KeyValue, t.Key)
+	default:
+		ev.Object = event.Object{Namespace: o.Namespace, Name: o.Name, Kind: o.Kind, UID: o.UID}
+	}
+	return ev
 }
 
 // Drop drops a parked task, and returns it as Parked does.

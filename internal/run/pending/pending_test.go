@@ -1,13 +1,11 @@
 package pending
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +56,24 @@ func subjectText(ev event.Event) string {
 	return fmt.Sprint(ev.Hook.Name, ev.Type, ev.Type == event.Synchronization, ev.Object.Name)
 }
 
+// lastOf is the watch of the event that replaces others of a subject, in order.
+func lastOf(watches string, group bool) string {
+	all := strings.Fields(watches)
+	if group {
+		return all[len(all)-1]
+	}
+	if i := strings.LastIndex(watches, " Deleted "); i >= 0 {
+		return lastOf(watches[i+len(" Deleted"):], false)
+	}
+	if i := strings.LastIndex(watches, " Deleting "); i >= 0 && !strings.Contains(watches[i:], " Added") && all[len(all)-1] == "Modified" {
+		return "Deleting"
+	}
+	if strings.Contains(watches, " Added") && all[len(all)-1] == "Modified" {
+		return "Added"
+	}
+	return all[len(all)-1]
+}
+
 // TestLedgerAgainstModel compares a Ledger with plain lists.
 func TestLedgerAgainstModel(t *testing.T) {
 	rapid.Check(t, checkLedger)
@@ -68,18 +84,6 @@ func checkLedger(t *rapid.T) {
 		id, lane string
 		run      uint64
 		event    event.Event
-	}
-	// retriedTask is one that was revived, to be parked again.
-	type retriedTask struct {
-		number int
-		lane   string
-		run    uint64
-	}
-	// revivedContext has not begun.
-	type revivedContext struct {
-		event                event.Event
-		run                  uint64
-		superseded, deletion uint64
 	}
 	type due struct {
 		event  event.Event
@@ -97,8 +101,6 @@ func checkLedger(t *rapid.T) {
 	dropped, wantDropped, lost := 0, 0, 0
 	l := New(limit, func(event.Event, Reason) { dropped++ })
 	var (
-		retried  []retriedTask
-		revived  []revivedContext
 		parked   []parkedContext
 		requeues []due
 		lists    []listInFlight
@@ -143,34 +145,19 @@ func checkLedger(t *rapid.T) {
 		s := subjectText(ev)
 		about := func(d due) bool { return subjectText(d.event) == s }
 		after := time.Duration(rapid.IntRange(0, 20).Draw(t, "after")) * 1000
-		switch rapid.SampledFrom([]string{"park", "park", "park", "again", "done", "done", "done", "drop", "revive", "revive", "begin", "begin",
-			"remove", "success", "requeue", "await", "await", "take", "cancel", "gone", "enter", "enter", "leave", "list", "listed", "end"}).
+		switch rapid.SampledFrom([]string{"park", "park", "park", "park", "done", "done", "done", "drop", "retry", "retry", "remove",
+			"success", "requeue", "await", "await", "take", "cancel", "gone", "enter", "enter", "leave", "list", "listed", "end"}).
 			Draw(t, "step") {
-		case "park", "again":
+		case "park":
 			all := rapid.SliceOfN(anyEvent(hooks[:1]), 1, 3).Draw(t, "events")
 			key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
-			number, before := step, run
-			if len(retried) > 0 && rapid.Bool().Draw(t, "again") {
-				of := rapid.SampledFrom(retried).Draw(t, "retried")
-				number, key, before = of.number, of.lane, of.run
-				for i := range all {
-					all[i].Revived = event.Begun
-				}
-			}
-			l.Park(ParkedTask{ID: fmt.Sprint(number), Hook: hooks[0], Queue: "q", Key: key, Run: before}, run, slices.Values(all))
-			for _, c := range parked {
-				if earlier, _ := strconv.Atoi(c.id); c.lane == key {
-					number = min(number, earlier)
-				}
-			}
-			for i := range parked {
-				if parked[i].lane == key {
-					parked[i].id = fmt.Sprint(number)
-				}
+			id := fmt.Sprint(step)
+			l.Park(ParkedTask{ID: id, Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(all))
+			if i := slices.IndexFunc(parked, func(c parkedContext) bool { return c.lane == key }); i >= 0 {
+				id = parked[i].id
 			}
 			for _, ev := range all {
-				ev.Revived = 0
-				parked = append(parked, parkedContext{fmt.Sprint(number), key, before, ev})
+				parked = append(parked, parkedContext{id, key, run, ev})
 			}
 			beyond := parked[:max(0, len(parked)-limit)]
 			parked = parked[len(beyond):]
@@ -191,13 +178,6 @@ func checkLedger(t *rapid.T) {
 			drop(true, func(c parkedContext) bool {
 				return subjectText(c.event) == s && c.run < run && (ends || c.event.Watch != event.Deleting)
 			})
-			for i := range revived {
-				if w := &revived[i]; subjectText(w.event) == s {
-					if w.superseded = max(w.superseded, run); ends {
-						w.deletion = max(w.deletion, run)
-					}
-				}
-			}
 			cancel(func(d due) bool {
 				return about(d) || ev.Type == event.Synchronization && ev.Index == 0 && d.event.Hook == ev.Hook && d.event.Type == event.Change &&
 					d.event.Index == 0 && d.run < run && !d.awaits
@@ -214,48 +194,38 @@ func checkLedger(t *rapid.T) {
 		case "success":
 			l.Succeeded(hooks[0])
 			lost = 0
-		case "begin":
-			if len(revived) == 0 {
-				break
-			}
-			i := rapid.IntRange(0, len(revived)-1).Draw(t, "which")
-			w := revived[i]
-			revived = slices.Delete(revived, i, i+1)
-			outdated := w.superseded > w.run && w.event.Watch != event.Deleting || w.deletion > w.run
-			if outdated {
-				wantDropped++
-				leave(w.event, true)
-			}
-			if got := l.Begin(&w.event, w.run); got != outdated {
-				t.Fatalf("%+v: superseded %t, want %t", w, got, outdated)
-			}
 		case "drop":
 			id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
 			l.Drop(id, 0)
 			drop(false, func(c parkedContext) bool { return c.id == id })
-		case "revive":
-			number := rapid.IntRange(0, step).Draw(t, "id")
-			id := fmt.Sprint(number)
-			taken, found := l.Revive(id)
-			var contexts []parkedContext
-			for _, c := range parked {
-				if c.id == id {
-					contexts = append(contexts, c)
+		case "retry":
+			id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
+			taken, _ := l.Retry(id)
+			words := map[string]string{}
+			var order, want, got []string
+			parked = slices.DeleteFunc(parked, func(c parkedContext) bool {
+				s := subjectText(c.event)
+				if c.id != id {
+					return false
 				}
+				if words[s] == "" {
+					order = append(order, s)
+				}
+				leave(c.event, true)
+				if c.event.Type == event.Synchronization {
+					c.event.Watch = event.Requeued
+				}
+				words[s] += " " + c.event.Watch.String()
+				return true
+			})
+			for _, s := range order {
+				want = append(want, s+" "+lastOf(words[s], strings.HasSuffix(s, "group")))
 			}
-			parked = slices.DeleteFunc(parked, func(c parkedContext) bool { return c.id == id })
-			slices.SortStableFunc(contexts, func(a, b parkedContext) int { return cmp.Compare(a.run, b.run) })
-			var all []event.Event
-			for _, c := range contexts {
-				c.event.Revived = event.Queued
-				all = append(all, c.event)
-				revived = append(revived, revivedContext{event: c.event, run: contexts[len(contexts)-1].run})
+			for _, ev := range taken.Events {
+				got = append(got, subjectText(ev)+" "+ev.Watch.String())
 			}
-			if found {
-				retried = append(retried, retriedTask{number, taken.Key, taken.Run})
-			}
-			if !slices.Equal(taken.Events, all) {
-				t.Fatalf("revived %v, want %v", taken.Events, all)
+			if !slices.Equal(got, want) {
+				t.Fatalf("retried %q, want %q", got, want)
 			}
 		case "requeue":
 			l.Requeue(ev, now.Add(after), run)
@@ -331,7 +301,6 @@ func checkLedger(t *rapid.T) {
 		case "remove":
 			l.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
 			drop(false, func(c parkedContext) bool { return c.event.Hook == ev.Hook })
-			revived = slices.DeleteFunc(revived, func(w revivedContext) bool { return w.event.Hook == ev.Hook })
 			cancel(func(d due) bool { return d.event.Hook == ev.Hook })
 			maps.DeleteFunc(previous, func(s, _ string) bool { return strings.HasPrefix(s, ev.Hook.Name) })
 			lists = nil // of hooks that are removed nothing is kept
@@ -383,6 +352,47 @@ func checkLedger(t *rapid.T) {
 	for _, r := range l.rows {
 		if r.events == 0 {
 			t.Fatalf("left: %+v", *r)
+		}
+	}
+}
+
+// TestRetry: the parked contexts of a subject are retried as one event, which reads the object later, but for Deleted.
+func TestRetry(t *testing.T) {
+	h := testHooks()[0]
+	watches := map[string]event.Watch{"Added": event.Added, "Modified": event.Modified, "Deleted": event.Deleted, "Deleting": event.Deleting,
+		"Requeued": event.Requeued}
+	for parked, want := range map[string]string{
+		"Added": "Added", "Modified": "Modified", "Requeued": "Requeued", "Deleting": "Deleting",
+		"Deleted":                         "Deleted k object",
+		"Added Modified Modified":         "Added",
+		"Modified Requeued":               "Modified",
+		"Added Modified Deleted":          "Deleted k object",
+		"Deleted Added Modified":          "Added",
+		"Deleted Modified":                "Modified",
+		"Modified Deleting":               "Deleting",
+		"Deleting Modified Requeued":      "Deleting",
+		"Added Deleting Deleted":          "Deleted k object",
+		"Added Deleting Added Modified":   "Added",
+		"Modified Deleted Added Deleting": "Deleting",
+	} {
+		l := New(0, nil)
+		var events []event.Event
+		for _, w := range strings.Fields(parked) {
+			events = append(events, event.Event{Type: event.Change, Hook: h, Watch: watches[w], Initial: true, Object: event.Object{
+				Name: "a", Kind: "Order", Full: event.Memory("{}")}})
+		}
+		l.Park(ParkedTask{ID: "1", Hook: h, Queue: "q", Key: "k"}, 1, slices.Values(events))
+		task, _ := l.Retry("1")
+		if len(task.Events) != 1 || task.Contexts != len(events) {
+			t.Fatalf("%s: %d events for %d contexts", parked, len(task.Events), task.Contexts)
+		}
+		ev := task.Events[0]
+		got := strings.TrimSpace(ev.Watch.String() + " " + ev.Key)
+		if ev.Object.Full != nil {
+			got += " object"
+		}
+		if got != want || !ev.Retried || ev.Initial || ev.Object.Kind != "Order" {
+			t.Errorf("%s is retried as %q, want %q: %+v", parked, got, want, ev)
 		}
 	}
 }
