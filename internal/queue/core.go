@@ -143,8 +143,8 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 		c.countFailed(rest, 1)
 		l.failed = append(l.failed, failed{rest, f.failures, f.last})
 	}
-	l.tasks.insert(l.behindRevived(), entry{rest, now})
-	l.priority++
+	l.tasks.insert(1, entry{rest, now})
+	l.front++
 }
 
 // addFirst puts a task before those that wait in its lane, but behind the head if it is busy, and behind those that came by addFirst
@@ -152,36 +152,9 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 func (c *core) addFirst(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	c.length++
-	at := l.priority
-	if l.busy {
-		at++
-	}
-	l.tasks.insert(at, entry{t, now})
-	l.priority++
+	l.tasks.insert(l.front, entry{t, now})
+	l.front++
 	c.added(now, l)
-}
-
-// revive puts tasks, in order, before all others of their lane, but behind a running one, and starts their attempts from the beginning.
-func (c *core) revive(now time.Duration, key string, tasks []Task) {
-	l := c.open(key)
-	c.length += len(tasks)
-	for _, t := range slices.Backward(tasks) { // each goes before those behind it
-		l.priority++
-		if l.phase == Running {
-			l.revived++
-			l.tasks.insert(1, entry{t, now})
-			continue
-		}
-		l.tasks.insert(0, entry{t, now})
-		if l.busy {
-			l.priority++
-		}
-		l.busy, l.revived = false, 0
-	}
-	if l.phase != Running {
-		c.forgive(l)
-		c.settle(now, l)
-	}
 }
 
 // forget removes the record of a task's failures.
@@ -190,14 +163,6 @@ func (c *core) forget(l *lane, t Task) {
 		l.forget(t)
 		c.countFailed(t, -1)
 	}
-}
-
-// forgive removes the records of all failures of a lane.
-func (c *core) forgive(l *lane) {
-	for _, f := range l.failed {
-		c.countFailed(f.task, -1)
-	}
-	l.failed = nil
 }
 
 func (c *core) countFailed(t Task, n int) {
@@ -239,7 +204,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy, l.priority, l.revived = false, 0, 0
+	l.busy = false
 	if l.key != "" {
 		delete(c.lanes, l.key)
 	}
@@ -363,10 +328,7 @@ func (c *core) admit(now time.Duration, l *lane) bool {
 
 // take marks the head as busy.
 func (l *lane) take() {
-	if !l.busy {
-		l.busy = true
-		l.priority = max(0, l.priority-1)
-	}
+	l.busy, l.front = true, max(1, l.front)
 }
 
 // begin makes the head absorb its neighbours, and run.
@@ -410,7 +372,7 @@ func (c *core) done(now time.Duration, l *lane) {
 func (c *core) drop(now time.Duration, l *lane) Task {
 	t := l.remove(0)
 	c.forget(l, t)
-	l.busy, l.revived = false, 0
+	l.busy = false
 	c.length--
 	c.settle(now, l)
 	return t
@@ -459,43 +421,22 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 	return time.Duration(min(grown, float64(p.MaxDelay)) * (0.9 + 0.2*o.Random()))
 }
 
-// sleep delays the next attempt of the head. Tasks that were revived during its run go before it.
+// sleep delays the next attempt of the head.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	c.stop(l)
 	l.tasks.setSince(0, now)
-	if c.giveWay(now, l) {
-		return
-	}
 	c.seq++
 	l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
 	c.enter(now, l, Sleeping)
 	c.sleeping.push(l)
 }
 
-// giveWay moves the head behind the tasks that were revived during its run, if there are any.
-func (c *core) giveWay(now time.Duration, l *lane) bool {
-	head, behind := l.tasks.at(0), l.behindRevived()
-	if l.revived = 0; behind <= 1 {
-		return false
-	}
-	l.tasks.insert(behind, head)
-	l.tasks.removeAt(0)
-	l.priority++
-	l.busy = false
-	c.forgive(l)
-	c.settle(now, l)
-	return true
-}
-
 // block lets a run that has not begun wait for a signal. The lane keeps the token.
 func (c *core) block(now time.Duration, l *lane, until <-chan struct{}) {
 	token := l.token
 	c.stop(l)
-	if l.token = token; c.giveWay(now, l) {
-		return
-	}
 	c.seq++
-	l.until, l.seq = until, c.seq
+	l.token, l.until, l.seq = token, until, c.seq
 	c.enter(now, l, Waiting)
 	c.blocked.push(l)
 }
@@ -581,9 +522,11 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 			kept.push(e)
 			continue
 		}
-		l.uncount(kept.len())
+		if kept.len() < l.front {
+			l.front--
+		}
 		if i == 0 {
-			headLeft, l.busy, l.revived = true, false, 0
+			headLeft, l.busy = true, false
 		}
 		c.forget(l, e.Task)
 		c.length--

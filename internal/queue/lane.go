@@ -14,10 +14,8 @@ type lane struct {
 	busy  bool
 	phase Phase
 	began time.Duration
-	// priority counts the tasks that were put before others: those at the front, a busy head not included.
-	priority int
-	// revived counts the tasks that came by revive during the run of the head. They are directly behind it while it is busy.
-	revived int
+	// front counts the tasks before the place of the next one that comes by addFirst: a busy head, and those that were put before others.
+	front int
 	// failed are the tasks that have failed, nearly always none or the head.
 	failed []failed
 	// delay is the time between the head's last failure and its next attempt, which is due, while it sleeps.
@@ -84,26 +82,10 @@ func (l *lane) forget(t Task) {
 func (l *lane) remove(i int) Task {
 	t := l.tasks.at(i).Task
 	l.tasks.removeAt(i)
-	l.uncount(i)
+	if i < l.front {
+		l.front--
+	}
 	return t
-}
-
-// uncount adapts priority and revived to the removal of the task at i.
-func (l *lane) uncount(i int) {
-	if i > 0 && i <= l.revived {
-		l.revived--
-	}
-	if i < l.priority && (i > 0 || !l.busy) || i == l.priority && i > 0 && l.busy {
-		l.priority--
-	}
-}
-
-// behindRevived returns the index behind the busy head and what was revived during its run.
-func (l *lane) behindRevived() int {
-	if l.busy {
-		return 1 + l.revived
-	}
-	return l.revived
 }
 
 // initial reports whether all tasks hold initial objects only. The newest task is the likeliest one to hold a change.

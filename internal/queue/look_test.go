@@ -21,9 +21,9 @@ func wrongCounters(set *Set) string {
 		failing := map[string]int{}
 		for l := range c.all() {
 			lanes++
-			if l.revived > 0 && (!l.busy || l.revived >= l.tasks.len()) {
+			if l.front > l.tasks.len() {
 				q.mu.Unlock()
-				return fmt.Sprintf("%d revived behind a head that is not busy, of %d tasks", l.revived, l.tasks.len())
+				return fmt.Sprintf("%d of %d tasks are at the front", l.front, l.tasks.len())
 			}
 			failed += len(l.failed)
 			for _, f := range l.failed {

@@ -20,24 +20,23 @@ import (
 
 // step is one thing that happens in TestAgainstModel.
 type step struct {
-	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs), "revive"
-	// (hook and another one), "finish", "fail" or "giveup" (the task that runs), "block" (the task that runs has not begun) and "signal"
+	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs),
+	// "finish", "fail" or "giveup" (the task that runs), "block" (the task that runs has not begun) and "signal"
 	// (the lane), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook), "wait" (until all delays are over), "stop" (all
 	// runs, which begin again), or toggles a pause of the queue.
-	kind, queue, key, hook, other string
+	kind, queue, key, hook string
 }
 
 // steps draw hooks and lanes of a FIFO queue and of one with two runs in flight.
 var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	s := step{
 		kind: rapid.SampledFrom([]string{
-			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "revive", "revive", "finish", "finish", "finish", "fail",
+			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "finish", "finish", "finish", "fail",
 			"fail", "giveup", "block", "block", "signal", "skip", "drop", "retry", "repeat", "wait", "wait", "pause",
 		}).Draw(t, "kind"),
 		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
 		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
 		hook:  rapid.SampledFrom([]string{"x", "y", "-"}).Draw(t, "hook"), // "-" absorbs nothing; "y" has three attempts
-		other: rapid.SampledFrom([]string{"", "x", "-", "-"}).Draw(t, "other"),
 	}
 	if s.queue == "main" {
 		s.key = ""
@@ -107,14 +106,6 @@ func TestStops(t *testing.T) {
 		})
 		return wrong
 	}
-	all := []step{{kind: "add", hook: "x"}, {kind: "revive", hook: "-"}, {kind: "pause"}, {kind: "stop"}, {kind: "drop", hook: "x"},
-		{kind: "pause"}}
-	for i := range all {
-		all[i].queue = "main"
-	}
-	if wrong := check(t, all); wrong != "" {
-		t.Error(wrong)
-	}
 	rapid.Check(t, func(rt *rapid.T) {
 		all := steps.Draw(rt, "steps")
 		for _, i := range rapid.SliceOf(rapid.IntRange(0, len(all)-1)).Draw(rt, "stops") {
@@ -163,10 +154,6 @@ func play(t *testing.T, steps []step) []string {
 			gates.task(s.queue, s.key).halve()
 		case s.kind == "first":
 			set.AddFirst(s.queue, s.key, task)
-		case s.kind == "revive" && s.other != "":
-			set.Revive(s.queue, s.key, task, &gatedTask{queue: s.queue, hook: s.other, events: []int{-i}, gates: gates})
-		case s.kind == "revive":
-			set.Revive(s.queue, s.key, task)
 		case s.kind == "finish" && gate != nil:
 			gate <- nil
 		case s.kind == "fail" && gate != nil:
@@ -369,13 +356,6 @@ func playModel(steps []step) (seen []string) {
 		case "add", "first":
 			q.lanes[s.key] = l
 			q.add(l, t, s.kind)
-		case "revive":
-			q.lanes[s.key] = l
-			if s.other != "" {
-				q.revive(l, t, &modelTask{hook: s.other, events: []int{-i}})
-			} else {
-				q.revive(l, t)
-			}
 		case "finish":
 			if l.runs {
 				q.split(l)
@@ -454,8 +434,8 @@ type modelTask struct {
 	hook     string
 	events   []int
 	failures int
-	// first is true for a task that goes before others that are added first; revived for one that came so during a run.
-	first, revived bool
+	// first is true for a task that goes before others that are added first.
+	first bool
 	// rest is what the run has left, and most the number of events from then on.
 	rest *modelTask
 	most int
@@ -530,56 +510,22 @@ func (t *modelTask) halve() {
 	}
 }
 
-// split puts what the run has left behind the first task and what was revived meanwhile.
+// split puts what the run has left behind the first task.
 func (q *modelQueue) split(l *modelLane) {
 	head := l.tasks[0]
-	rest := head.rest
-	if head.rest = nil; rest == nil {
-		return
+	if head.rest != nil {
+		l.tasks = slices.Insert(l.tasks, 1, head.rest)
 	}
-	at := 1
-	for i, t := range l.tasks {
-		if t.revived {
-			at = i + 1
-		}
-	}
-	l.tasks = slices.Insert(l.tasks, at, rest)
-}
-
-// revive puts tasks before those that wait. None starts before all of them are in the lane.
-func (q *modelQueue) revive(l *modelLane, tasks ...*modelTask) {
-	for _, t := range tasks {
-		t.first, t.revived = true, l.runs
-	}
-	if l.runs {
-		l.tasks = slices.Insert(l.tasks, 1, tasks...)
-		return
-	}
-	if len(l.tasks) > 0 {
-		l.tasks[0].first = l.tasks[0].first || l.taken
-	}
-	l.tasks, l.taken = append(tasks, l.tasks...), false
-	l.forgive()
-	q.ready(l)
-}
-
-// forgive starts all attempts from the beginning, and ends what revive began.
-func (l *modelLane) forgive() {
-	for _, t := range l.tasks {
-		t.failures, t.revived = 0, false
-	}
+	head.rest = nil
 }
 
 // leave removes the first task.
 func (q *modelQueue) leave(l *modelLane) {
 	l.tasks, l.taken = l.tasks[1:], false
-	for _, t := range l.tasks {
-		t.revived = false
-	}
 	q.ready(l)
 }
 
-// fail ends a run of the first task. Tasks that were revived since it began go before it.
+// fail ends a run of the first task.
 func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 	q.split(l)
 	head := l.tasks[0]
@@ -589,35 +535,14 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 		q.leave(l)
 		return
 	}
-	if q.giveWay(l) {
-		l.sleeps = true
-	}
+	q.ready(l)
+	l.sleeps = true
 }
 
 // block lets the first task, whose run has not begun, wait for a signal.
 func (q *modelQueue) block(l *modelLane) {
-	if q.giveWay(l) {
-		l.blocked = true
-	}
-}
-
-// giveWay ends a run of the first task, which goes behind the tasks revived since it began. It reports whether it stays the first.
-func (q *modelQueue) giveWay(l *modelLane) (stays bool) {
-	head := l.tasks[0]
-	l.tasks, head.first = l.tasks[1:], true
-	at := 0 // behind what was revived
-	for i, t := range l.tasks {
-		if t.revived {
-			at = i + 1
-		}
-	}
-	l.tasks = slices.Insert(l.tasks, at, head)
-	if at > 0 {
-		l.forgive()
-	}
-	l.taken = at == 0
 	q.ready(l)
-	return l.taken
+	l.blocked = true
 }
 
 // extract removes the tasks of a hook, but not one that runs.

@@ -29,7 +29,6 @@ import (
 //
 //	add QUEUE TASK        append a task
 //	addfirst QUEUE TASK   put a task before those that wait
-//	revive QUEUE TASK     put a task before all others, with new attempts
 //	width QUEUE N         it may have so many runs in flight
 //	slots N               so many runs may be in flight in all queues together
 //	takes TASK 3s         its runs take that long
@@ -182,8 +181,6 @@ func (w *world) do(words []string) {
 			w.set.Add(queue, key, &scriptTask{w, args[0], args[1:2]})
 		case "addfirst":
 			w.set.AddFirst(queue, key, &scriptTask{w, args[0], args[1:2]})
-		case "revive":
-			w.set.Revive(queue, key, &scriptTask{w, args[0], args[1:2]})
 		case "width":
 			width, _ := strconv.Atoi(args[1])
 			w.shapes[queue] = Shape{Keyed: true, Concurrency: width}

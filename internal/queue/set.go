@@ -234,12 +234,6 @@ func (s *Set) AddFirst(name, key string, t Task) {
 	s.change(name, func(q *queue, now time.Duration) { q.core.addFirst(now, key, t) })
 }
 
-// Revive puts tasks, in order and in one step, before everything in a lane, but behind the one that is running. It ends the delay of the
-// lane, and its attempts begin at 0.
-func (s *Set) Revive(name, key string, tasks ...Task) {
-	s.change(name, func(q *queue, now time.Duration) { q.core.revive(now, key, tasks) })
-}
-
 // change changes a queue, which it makes if there is none.
 func (s *Set) change(name string, do func(*queue, time.Duration)) {
 	for {
