@@ -55,8 +55,8 @@ func ParkedTopic(parked parker, names telemetry.Names) Topic {
 				act:   t.each("is queued again", t.RetryParked), Command: &Command{
 					Use: "parked retry [ID]...", Short: "Queue parked tasks again", Many: "id", Flags: which, Check: chosenParked,
 					Example: "  shell-operator parked retry 4 17\n  shell-operator parked retry --hook orders.sh --queue orders --dry-run",
-					Long: `Queue parked tasks again: those with these ids, those of a hook, of a queue or of both, or all. Each object gets one event behind
-those that wait in its lane, with its current state and all attempts. A Synchronization is replaced by a new one.`,
+					Long: `Queue parked tasks again: those with these ids, those of a hook, of a queue or of both, or all. Each object gets one event
+behind those that wait in its lane, with its current state and all attempts. A Synchronization is replaced by a new one.`,
 				}},
 			{Method: "POST", Path: "/parked/drop", About: "drop parked tasks: form fields as above",
 				act: t.each("is dropped; the log has its contexts", t.DropParked), Command: &Command{
