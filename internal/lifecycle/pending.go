@@ -80,8 +80,8 @@ func (l *Lifecycle) requeue(ctx context.Context) {
 	}
 }
 
-// deliver queues a requeue that is due, or a retried event, unless its object is gone or is being deleted. A requeued deletion comes from the
-// watcher, with the object of this moment.
+// deliver queues a requeue that is due, or a retried event, unless its object is gone or is being deleted. A requeued deletion comes from
+// the watcher, with the object of this moment.
 func (l *Lifecycle) deliver(ev event.Event) {
 	if ev.Object.UID != "" && !ev.Retried {
 		l.o.Objects.DeliverDeletion(ev)

@@ -176,8 +176,8 @@ func (r *Runner) awaitRoom(ev *event.Event) {
 	}
 }
 
-// Deletion returns a deletion that the watcher is to deliver again. If the object has left the selectors since its Deleting, that is Deleted,
-// or nothing if Deleted has followed.
+// Deletion returns a deletion that the watcher is to deliver again. If the object has left the selectors since its Deleting, that is
+// Deleted, or nothing if Deleted has followed.
 func (r *Runner) Deletion(ev *event.Event) (again event.Event, ok bool) {
 	o, watch := ev.Object, ev.Watch
 	if watch == event.Deleting {
