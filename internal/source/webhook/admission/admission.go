@@ -90,8 +90,8 @@ func (noMeter) AdmissionReviewed(string, string, string, time.Duration) {}
 
 // Handler answers admission reviews. It is safe for concurrent use.
 type Handler struct {
-	opts     Options
-	webhooks map[string]*webhook // by path
+	opts   Options
+	routes routes
 	*httpserver.Limits
 	// unknownPaths limits the records about paths without a binding: any client can send such requests.
 	unknownPaths *rate.Limiter
@@ -104,6 +104,6 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{opts: o, webhooks: byPath(all), Limits: o.Limits,
+	return &Handler{opts: o, routes: newRoutes(all), Limits: o.Limits,
 		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3)}, nil
 }

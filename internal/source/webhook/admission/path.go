@@ -46,6 +46,12 @@ func hookPath(name string) string {
 	return strings.TrimPrefix(strings.Join(segments, "/")+"-"+hex.EncodeToString(hash[:4]), "-")
 }
 
+// byName returns the path without the hook.
+func byName(path string) string {
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(path, root), "/")
+	return root + kind + "/" + rest[strings.LastIndex(rest, "/")+1:]
+}
+
 var (
 	capital    = regexp.MustCompile(`[A-Z]`)
 	legacyText = regexp.MustCompile(`[^a-z0-9/-]`)

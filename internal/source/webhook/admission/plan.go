@@ -85,24 +85,26 @@ func findConflicts(all []*webhook) (found []*Conflict) {
 	return found
 }
 
-// byPath is the routing table. It has upstream's paths, too, where they are unique: during a migration, the API server may
-// still call them.
-func byPath(all []*webhook) map[string]*webhook {
-	routes, legacy := map[string]*webhook{}, map[string][]*webhook{}
+// routes leads paths to webhooks: by kind and name, which end the path, because the hook of a registered path may have been renamed or have
+// given the binding to another one; and by upstream's path where that is unique, which the API server may call during a migration.
+type routes map[string]*webhook
+
+func newRoutes(all []*webhook) routes {
+	r := routes{}
 	for _, w := range all {
-		old := legacyPath(w.binding.Name)
-		legacy[old] = append(legacy[old], w)
-	}
-	for path, candidates := range legacy {
-		if len(candidates) == 1 {
-			routes[path] = candidates[0]
+		old := byName(legacyPath(w.binding.Name))
+		_, taken := r[old]
+		if r[old] = w; taken {
+			r[old] = nil
 		}
 	}
 	for _, w := range all {
-		routes[w.path] = w
+		r[byName(w.path)] = w
 	}
-	return routes
+	return r
 }
+
+func (r routes) find(path string) *webhook { return r[byName(path)] }
 
 // Conflicts are those between hooks.
 func Conflicts(hooks []*hook.Hook) []*Conflict {

@@ -22,13 +22,13 @@ var _ http.Handler = (*Handler)(nil)
 
 // Answers reports whether the handler has a hook for a request, and whether that is ready.
 func (h *Handler) Answers(r *http.Request) (known, ready bool) {
-	w := h.webhooks[r.URL.Path]
+	w := h.routes.find(r.URL.Path)
 	return w != nil, w != nil && h.opts.Ready(w.hook)
 }
 
 // ServeHTTP answers a review, at the path of its binding; see pathOf. Statuses other than 200 make the API server apply the failure policy.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	hook := h.webhooks[r.URL.Path]
+	hook := h.routes.find(r.URL.Path)
 	if hook == nil {
 		if h.unknownPaths.Allow() {
 			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, "+
