@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -59,6 +61,23 @@ func TestRenewalOnStandby(t *testing.T) {
 	test.Receive(t, retired, "end of the previous handlers")
 	if s.admission.handler.now == before {
 		t.Error("the previous handler still answers")
+	}
+}
+
+// Only the leader registers, by a Service as by a URL.
+func TestOnlyTheLeaderRegisters(t *testing.T) {
+	leading := make(chan struct{})
+	w := &Servers{o: Options{Leading: leading}}
+	targets := []keep.Target{w.target(&served{url: "https://127.0.0.1:1"}), w.target(&served{service: types.NamespacedName{Name: "a"}})}
+	for _, want := range []bool{false, true} {
+		for _, target := range targets {
+			if got := target.Registers(); got != want {
+				t.Errorf("%q%s registers: %t, want %t", target.URL, target.Service, got, want)
+			}
+		}
+		if !want {
+			close(leading)
+		}
 	}
 }
 

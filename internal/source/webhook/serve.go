@@ -38,7 +38,8 @@ type Options struct {
 	// Ready reports whether a hook can answer. ReadyChanged returns a channel that is closed when that changes.
 	Ready        func(*hook.Hook) bool
 	ReadyChanged func() <-chan struct{}
-	// Leading is closed when this replica is the leader. Only the leader registers a URL, which belongs to one replica.
+	// Leading is closed when this replica is the leader, or there is none. Only the leader registers: a replica with other hooks, or another
+	// URL, would overwrite what it has registered.
 	Leading <-chan struct{}
 	// Reviews runs hooks for the API server, Requests for HTTP clients.
 	Reviews interface {

@@ -19,7 +19,7 @@ func (w *Servers) removeLeftovers(ctx context.Context) error {
 	r, err := admission.NewRegistrar(admission.RegistrarOptions{
 		ConfigurationName: w.o.Webhooks.ConfigurationName, Inside: true, Left: &w.registrations.left,
 		Target: keep.Target{
-			Client: w.client, Service: types.NamespacedName{Namespace: at.namespace, Name: w.o.Webhooks.Admission.ServiceName},
+			Client: w.client, Leading: w.o.Leading, Service: types.NamespacedName{Namespace: at.namespace, Name: w.o.Webhooks.Admission.ServiceName},
 			Bundle: func() []byte { return nil }, Seen: func(string, []string, bool) {}, Report: w.registrations.report, Log: w.o.Log,
 		},
 	})

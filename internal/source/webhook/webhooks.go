@@ -40,9 +40,9 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 
 // target is what leads to a server.
 func (w *Servers) target(s *served) keep.Target {
-	t := keep.Target{
-		Client: w.client, Service: s.service, URL: s.url, Ready: w.o.Ready, Bundle: s.certificates.Bundle, Token: s.paths.Token,
-		CertManager: w.o.Webhooks.CertManager, Log: w.o.Log,
+	return keep.Target{
+		Client: w.client, Service: s.service, URL: s.url, Leading: w.o.Leading, Ready: w.o.Ready, Bundle: s.certificates.Bundle,
+		Token: s.paths.Token, CertManager: w.o.Webhooks.CertManager, Log: w.o.Log,
 		Changes: []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, w.o.ReadyChanged},
 		Seen: func(object string, paths []string, open bool) {
 			if !open || w.pathFile == nil { // where paths have the secret of a file, none is served without it
@@ -53,10 +53,6 @@ func (w *Servers) target(s *served) keep.Target {
 			w.registrations.report(kind, hooks, object, s.unprotected(object, err))
 		},
 	}
-	if s.url != "" { // only the leader registers the address of one replica, or replicas would overwrite each other forever
-		t.Leading = w.o.Leading
-	}
-	return t
 }
 
 func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
