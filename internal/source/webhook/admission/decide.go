@@ -1,7 +1,7 @@
 package admission
 
 import (
-	"time"
+	"strconv"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,11 +44,30 @@ func created(live *configuration) bool { return live.Labels[managedByLabel] == m
 
 // writtenLater reports whether an operator with other hooks that started after this one wrote the object.
 func (k *keeper) writtenLater(live *configuration) bool {
-	if live == nil {
-		return false
+	return numberOf(live) > k.number && live.Annotations[versionAnnotation] != k.version
+}
+
+// numberOf returns the number of the operator that wrote the object; 0 for none.
+func numberOf(live *configuration) (number int) {
+	if live != nil {
+		number, _ = strconv.Atoi(live.Annotations[startedAnnotation])
 	}
-	started, err := time.Parse(time.RFC3339Nano, live.Annotations[startedAnnotation])
-	return err == nil && started.After(k.started) && live.Annotations[versionAnnotation] != k.version
+	return number
+}
+
+// next returns the number to write: each operator raises it by one at its first write. It is never lowered.
+func (k *keeper) next(live *configuration) int {
+	if n := numberOf(live); k.raised || n > k.number {
+		return max(n, k.number)
+	}
+	return k.number + 1
+}
+
+// wrote notes that an object has been replaced.
+func (k *keeper) wrote(live *configuration) {
+	if !k.raised && numberOf(live) <= k.number {
+		k.raised, k.number = true, k.number+1
+	}
 }
 
 // changed reports whether webhooks that were in the object are missing in it, or different. Another replica may have added others.

@@ -3,8 +3,8 @@ package admission
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -96,8 +96,7 @@ func TestConfigurations(t *testing.T) {
 	r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), DefaultFailurePolicy: "Ignore", Target: keep.Target{Service: svc}})
 	var got []*configuration
 	for _, k := range r.keepers {
-		k.started = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-		got = append(got, k.written(k.desired(nil, []byte("CA"))))
+		got = append(got, k.written(nil, k.desired(nil, []byte("CA"))))
 	}
 	byURL, _ := newRegistrar(t, RegistrarOptions{Hooks: full()[1:],
 		Target: keep.Target{URL: "https://127.0.0.1:9680", CertManager: "ns/cert"}})
@@ -110,30 +109,28 @@ func TestConfigurations(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	now := time.Now().UTC()
+	const now, old, newer = 3, 2, 4
 	mine, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), Target: keep.Target{Service: svc}})
 	k := mine.keepers[0]
-	k.started = now
+	k.number, k.raised = now, true
 	without, _ := newRegistrar(t, RegistrarOptions{Target: keep.Target{Service: svc}})
 	none := without.keepers[0]
-	none.started = now
+	none.number = now
 	starting, _ := newRegistrar(t, RegistrarOptions{Hooks: full(),
 		Target: keep.Target{Service: svc, Ready: func(*hook.Hook) bool { return false }}})
 	awaiting := starting.keepers[0]
-	awaiting.started = now
+	awaiting.number = now
 	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(),
 		Target: keep.Target{Service: types.NamespacedName{Name: "svc", Namespace: "other"}}})
-	as := func(k *keeper, started time.Time, change func(*configuration)) *configuration {
-		k.started = started
-		c := k.written(k.desired(nil, nil))
-		k.started = now
+	as := func(k *keeper, number int, change func(*configuration)) *configuration {
+		c := k.written(nil, k.desired(nil, nil))
+		c.Annotations[startedAnnotation] = strconv.Itoa(number)
 		if change != nil {
 			change(c)
 		}
 		return c
 	}
 	edited := func(c *configuration) { c.Webhooks = c.Webhooks[1:] }
-	old, newer := now.Add(-time.Hour), now.Add(time.Hour)
 	for _, row := range []struct {
 		name   string
 		keeper *keeper
@@ -232,8 +229,7 @@ func TestAnotherCertManager(t *testing.T) {
 	o.CertManager = "ns/cert"
 	newer, _ := newRegistrar(t, o)
 	for i, k := range newer.keepers {
-		k.started = older.keepers[i].started.Add(time.Second)
-		live := k.written(k.desired(nil, nil))
+		live := k.written(nil, k.desired(nil, nil))
 		if !older.keepers[i].writtenLater(live) || older.keepers[i].pause(register, live) <= 0 {
 			t.Errorf("%s is overwritten", k.Subject())
 		}

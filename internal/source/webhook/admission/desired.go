@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +24,7 @@ const (
 
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "shell-operator"
-	// startedAnnotation is when the operator that wrote the object started.
+	// startedAnnotation is the number of the operator that wrote the object: the one that started later has a higher one.
 	startedAnnotation = "shell-operator.io/started"
 	// versionAnnotation identifies the webhooks of all its hooks. Replicas with the same ones add to the object what is ready with them.
 	versionAnnotation = "shell-operator.io/webhooks"
@@ -107,8 +106,8 @@ func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook)
 
 // written adds which operator writes the object. That is not part of the comparison: operators that want the same do not overwrite each
 // other.
-func (k *keeper) written(want *configuration) *configuration {
-	metav1.SetMetaDataAnnotation(&want.ObjectMeta, startedAnnotation, k.started.Format(time.RFC3339Nano))
+func (k *keeper) written(live, want *configuration) *configuration {
+	metav1.SetMetaDataAnnotation(&want.ObjectMeta, startedAnnotation, strconv.Itoa(k.next(live)))
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, versionAnnotation, k.version)
 	return want
 }

@@ -24,9 +24,13 @@ type keeper struct {
 	opts     *RegistrarOptions
 	kind     kind
 	webhooks []*webhook
-	// started is when this operator started: it identifies the newer of two operators. Version identifies what its hooks want.
-	started time.Time
+	// version identifies what its hooks want.
 	version string
+	// began is when this operator began to register. Number is what the object had then, and one more when raised: when this operator has
+	// written it, and no other one meanwhile.
+	began  time.Time
+	number int
+	raised bool
 
 	// last are the webhooks that the object had when it was as desired.
 	last []admissionregistration.MutatingWebhook
@@ -36,8 +40,8 @@ type keeper struct {
 	disputed bool
 }
 
-func newKeeper(o *RegistrarOptions, kind kind, all []*webhook, started time.Time) *keeper {
-	k := &keeper{opts: o, kind: kind, started: started}
+func newKeeper(o *RegistrarOptions, kind kind, all []*webhook) *keeper {
+	k := &keeper{opts: o, kind: kind}
 	var hooks []string
 	for _, w := range all {
 		if w.typ == kind.typ {
@@ -90,6 +94,7 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	case !k.opts.Registers():
 		return nil
 	}
+	k.begin(live)
 	k.note(live)
 	want := k.desired(live, k.bundle(live))
 	do := k.decide(live, want)
@@ -101,14 +106,22 @@ func (k *keeper) reconcile(ctx context.Context) error {
 		return k.dispute(live, again)
 	}
 	overwrites := do != register || changed(k.last, live)
-	if err := k.write(ctx, do, live, k.written(want)); err != nil {
+	if err := k.write(ctx, do, live, k.written(live, want)); err != nil {
 		return k.explain(err)
 	}
+	k.wrote(live)
 	k.adopt(want)
 	if overwrites {
 		k.restored = time.Now()
 	}
 	return nil
+}
+
+// begin notes the number of the object when this operator begins to register.
+func (k *keeper) begin(live *configuration) {
+	if k.began.IsZero() {
+		k.began, k.number = time.Now(), numberOf(live)
+	}
 }
 
 // adopt notes that an object is as desired.
@@ -200,7 +213,7 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 	case empty:
 		bare := live.DeepCopy()
 		bare.Webhooks = nil
-		if err := k.put(ctx, live, k.written(bare)); err != nil {
+		if err := k.put(ctx, live, k.written(live, bare)); err != nil {
 			return err
 		}
 		k.Log.Info("The webhook configuration is emptied")
@@ -215,6 +228,7 @@ func (k *keeper) remove(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
+		k.begin(live)
 		do := k.decide(live, nil)
 		done, ends := map[action]string{remove: "removed", empty: "emptied"}[do]
 		switch {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -19,7 +18,7 @@ type replica struct {
 	ready map[string]bool
 }
 
-func newReplica(t *testing.T, started time.Time, names ...string) *replica {
+func newReplica(t *testing.T, names ...string) *replica {
 	r := &replica{ready: map[string]bool{}}
 	var hooks []*hook.Hook
 	for _, name := range names {
@@ -29,21 +28,22 @@ func newReplica(t *testing.T, started time.Time, names ...string) *replica {
 	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Target: keep.Target{Service: svc,
 		Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool { return r.ready[h.Name] }}})
 	r.keeper = registrar.keepers[0]
-	r.started = started
 	return r
 }
 
 // step does once what reconcile does with an object in memory, and reports whether that has changed it.
 func (r *replica) step(live **configuration) bool {
-	want := r.desired(*live, nil)
+	r.begin(*live)
+	before, want := *live, r.desired(*live, nil)
 	switch do := r.decide(*live, want); {
 	case do == leave, r.writtenLater(*live): // for a while
 		return false
 	case do == remove:
 		*live = nil
 	default:
-		*live = r.written(want)
+		*live = r.written(*live, want)
 	}
+	r.wrote(before)
 	return true
 }
 
@@ -59,8 +59,7 @@ func webhooksOf(live *configuration) string {
 
 // A hook that waits holds up no other one, and keeps the webhook that it has.
 func TestHooksThatWait(t *testing.T) {
-	now := time.Now().UTC()
-	r := newReplica(t, now, "a.sh", "b.sh")
+	r := newReplica(t, "a.sh", "b.sh")
 	var live *configuration
 	check := func(want string, changed bool) {
 		t.Helper()
@@ -74,26 +73,59 @@ func TestHooksThatWait(t *testing.T) {
 	check("b", false)
 	r.ready["a.sh"] = true
 	check("a b", true)
-	r = newReplica(t, now.Add(time.Minute), "b.sh", "c.sh", "d.sh") // after a restart with other hooks
+	r = newReplica(t, "b.sh", "c.sh", "d.sh") // after a restart with other hooks
 	r.ready["c.sh"] = true
 	check("b c", true)
 	check("b c", false)
-	r = newReplica(t, now.Add(time.Hour), "d.sh")
+	r = newReplica(t, "d.sh")
 	check("", true)
 	if live == nil {
 		t.Error("the object is deleted, although a hook will need it, and the operator may lack the permission to create it")
 	}
 }
 
+// The operator that began last has the highest number, without a clock, and whether an earlier one has written or not; with its number it
+// keeps what it writes.
+func TestNumbers(t *testing.T) {
+	var live *configuration
+	begin := func(name string) *replica {
+		r := newReplica(t, name)
+		r.ready[name] = true
+		r.begin(live)
+		return r
+	}
+	check := func(r *replica, changed bool, number int) {
+		t.Helper()
+		if got := r.step(&live); got != changed || numberOf(live) != number {
+			t.Errorf("%s: got %t and number %d, want %t and %d", r.webhooks[0].hook.Name, got, numberOf(live), changed, number)
+		}
+	}
+	first := begin("a.sh")
+	check(first, true, 1)
+	equal := begin("a.sh")
+	check(equal, false, 1)
+	last := begin("b.sh")
+	check(last, true, 2)
+	check(first, false, 2)
+	check(equal, false, 2)
+	live.Webhooks = nil // by another client
+	check(last, true, 2)
+	again := begin("a.sh")
+	check(again, true, 3)
+	check(last, false, 3)
+	check(equal, false, 3) // it is as desired
+	live = nil
+	check(again, true, 3)
+}
+
 // Replicas, in any order of their steps, register what is ready with one of them, and come to rest: a leader and a standby, or owners of
 // shards, of which only the owner of shard 0 has run a hook without shardBy at the start.
 func TestReplicasThatWait(t *testing.T) {
-	now := time.Now().UTC()
 	names := []string{"a.sh", "b.sh", "c.sh"}
 	rapid.Check(t, func(rt *rapid.T) {
 		var all []*replica
-		for i := range rapid.IntRange(2, 4).Draw(rt, "replicas") {
-			all = append(all, newReplica(t, now.Add(time.Duration(i)*time.Second), names...))
+		for range rapid.IntRange(2, 4).Draw(rt, "replicas") {
+			all = append(all, newReplica(t, names...))
 		}
 		var live *configuration
 		var log []string

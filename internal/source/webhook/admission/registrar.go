@@ -54,9 +54,8 @@ func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
 		return nil, err
 	}
 	r := &Registrar{opts: o}
-	started := time.Now().UTC()
 	for _, k := range []kind{validating, mutating} {
-		r.keepers = append(r.keepers, newKeeper(&r.opts, k, all, started))
+		r.keepers = append(r.keepers, newKeeper(&r.opts, k, all))
 	}
 	return r, nil
 }
