@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,11 +13,13 @@ import (
 
 // Health is the state behind /readyz: whether the operator answers correctly, and what it is waiting for.
 //
-//   - A hook answers reviews, conversions and HTTP requests when its onStartup run has succeeded and the snapshots that they include are
-//     filled. A snapshot whose kind or permission is missing is empty, as upstream: a policy must not be off. It holds up no other hook.
-//   - The operator is ready when each of these hooks answers, or waits because something is in trouble: the API server does not answer,
-//     or an onStartup run fails. Other hooks that wait are notes.
-//   - A ready operator stays ready, and a hook that answers does so: a hook that is added later does not take the others out of service.
+//   - A binding answers reviews, conversions or HTTP requests when the onStartup run of its hook has succeeded and the snapshots that it
+//     includes are filled. A snapshot whose kind or permission is missing is empty, as upstream: a policy must not be off. It holds up no
+//     other binding.
+//   - A conversion does not wait for a list that needs conversions by a hook of this operator.
+//   - The operator is ready when each of these bindings answers, or waits for such a list, or because something is in trouble: the API
+//     server does not answer, or an onStartup run fails. Other hooks that wait are notes.
+//   - A ready operator stays ready, and a binding that answers does so: a hook that is added later does not take the others out of service.
 //   - What is missing is read when it is reported, so a permission that has been granted is no longer named.
 //   - All methods may be called concurrently.
 type Health struct {
@@ -34,13 +37,19 @@ type Health struct {
 	standby bool
 	// rejected are the causes of the last reload that failed, by hook.
 	rejected map[string]string
-	// answering are the serving hooks that can answer, also of earlier sets. changed is closed when there are more.
-	answering map[*hook.Hook]bool
+	// answering are the bindings that can answer, also of earlier sets. changed is closed when there are more.
+	answering map[caller]bool
 	changed   chan struct{}
 	// settled reports that the operator has been ready.
 	settled bool
 	// all is closed when no serving hook waits.
 	all chan struct{}
+}
+
+// caller is a binding that answers requests.
+type caller struct {
+	hook *hook.Hook
+	hook.Address
 }
 
 // progress is what an active hook waits for.
@@ -49,8 +58,9 @@ type progress struct {
 	held string
 	// enabling: its kubernetes bindings are not all enabled yet. starting: it serves, and its onStartup run has not succeeded.
 	enabling, starting bool
-	// filling are the kubernetes bindings that requests include and whose initial lists are on their way.
-	filling map[int]bool
+	// filling are the kubernetes bindings that requests include and whose initial lists are on their way, with their resources, such as
+	// "crontabs.example.com", as far as these are known.
+	filling map[int]string
 	// failing: its onStartup run fails. Hooks that start later wait for it.
 	failing bool
 }
@@ -58,7 +68,7 @@ type progress struct {
 // NewHealth returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
 func NewHealth(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, answering: map[*hook.Hook]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
+	return &Health{missing: missing, answering: map[caller]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
 }
 
 const (
@@ -73,10 +83,10 @@ func (s *Health) Expect(hooks []*hook.Hook) {
 	active := map[*hook.Hook]*progress{}
 	for _, h := range hooks {
 		if active[h] = s.active[h]; active[h] == nil {
-			active[h] = &progress{enabling: len(h.Kubernetes) > 0, starting: h.OnStartup != nil && serves(h), filling: map[int]bool{}}
+			active[h] = &progress{enabling: len(h.Kubernetes) > 0, starting: h.OnStartup != nil && serves(h), filling: map[int]string{}}
 			for i := range h.Kubernetes {
 				if h.Answering(i) {
-					active[h].filling[i] = true
+					active[h].filling[i] = ""
 				}
 			}
 		}
@@ -114,6 +124,15 @@ func (s *Health) Started(h *hook.Hook) {
 // StartupFailed records that the onStartup run of a hook has failed, and is retried.
 func (s *Health) StartupFailed(h *hook.Hook) { s.record(h, func(p *progress) { p.failing = true }) }
 
+// Listing records the resource of a kubernetes binding, whose initial list begins.
+func (s *Health) Listing(h *hook.Hook, index int, resource string) {
+	s.record(h, func(p *progress) {
+		if _, is := p.filling[index]; is {
+			p.filling[index] = resource
+		}
+	})
+}
+
 // Answerable records that requests do not wait for a kubernetes binding any more: it is enabled, or it cannot be.
 func (s *Health) Answerable(h *hook.Hook, index int) {
 	s.record(h, func(p *progress) { delete(p.filling, index) })
@@ -136,14 +155,14 @@ func (s *Health) Answering() <-chan struct{} {
 	return s.all
 }
 
-// Answers reports whether a hook can answer requests.
-func (s *Health) Answers(h *hook.Hook) bool {
+// Answers reports whether a binding can answer requests.
+func (s *Health) Answers(h *hook.Hook, a hook.Address) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answering[h]
+	return s.answering[caller{h, a}]
 }
 
-// Changed is closed when more hooks can answer.
+// Changed is closed when more bindings can answer.
 func (s *Health) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +173,7 @@ func (s *Health) Changed() <-chan struct{} {
 func (s *Health) Forget(h *hook.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.answering, h)
+	maps.DeleteFunc(s.answering, func(c caller, _ bool) bool { return c.hook == h })
 }
 
 // Reloaded sets the causes, by hook, for which the last reload was rejected; none means that it succeeded.
@@ -171,16 +190,18 @@ func (s *Health) Rejected() map[string]string {
 	return s.rejected
 }
 
-// check notes the hooks that can answer, and closes all when no serving hook waits.
+// check notes the bindings that can answer, and closes all when no serving hook waits.
 func (s *Health) check() {
 	waiting, more := false, false
 	for h, p := range s.active {
-		switch {
-		case !serves(h) || s.answering[h]:
-		case len(p.filling) > 0 || p.starting && !s.standby:
-			waiting = true
-		default:
-			s.answering[h], more = true, true
+		for a, b := range h.Bindings() {
+			switch c := (caller{h, a}); {
+			case a.Kind.Caller() == "" || s.answering[c]:
+			case p.starting && !s.standby || s.fills(p, b.Includes, a.Kind == hook.OnConversion):
+				waiting = true
+			default:
+				s.answering[c], more = true, true
+			}
 		}
 	}
 	if more {
@@ -196,6 +217,25 @@ func (s *Health) check() {
 		s.settled = true
 		close(s.all)
 	}
+}
+
+// fills reports whether the initial list of a kubernetes binding is on its way, without those that need conversions by a hook if
+// independent.
+func (s *Health) fills(p *progress, indexes []int, independent bool) bool {
+	return slices.ContainsFunc(indexes, func(index int) bool {
+		resource, filling := p.filling[index]
+		return filling && !(independent && s.converts(resource))
+	})
+}
+
+// converts reports whether a hook converts a resource.
+func (s *Health) converts(resource string) bool {
+	for h := range s.active {
+		if slices.ContainsFunc(h.Conversions, func(c hook.Conversion) bool { return c.CRDName == resource }) {
+			return true
+		}
+	}
+	return false
 }
 
 // SetRole sets a note about leadership, and whether this replica is a standby.
@@ -233,8 +273,8 @@ func (s *Health) Ready() (notes []string, err error) {
 	begin, failing := 0, false
 	enabling := map[*hook.Hook]bool{} // and whether it counts in begin for that
 	for h, p := range s.active {
-		starting := p.starting && !s.standby
-		if starting || len(p.filling) > 0 {
+		starting, fills := p.starting && !s.standby, s.fills(p, slices.Collect(maps.Keys(p.filling)), true)
+		if starting || fills {
 			begin++
 		}
 		failing = failing || p.failing
@@ -244,7 +284,7 @@ func (s *Health) Ready() (notes []string, err error) {
 		case starting:
 			notes = append(notes, waitingNote(h, isStarting))
 		case p.enabling:
-			enabling[h] = len(p.filling) > 0
+			enabling[h] = fills
 		}
 	}
 	role, settled := s.role, s.settled

@@ -90,7 +90,7 @@ func TestAnswersWithoutWhatIsMissing(t *testing.T) {
 	s.Expect([]*hook.Hook{h})
 	s.Answerable(h, 1)
 	s.Answerable(h, 0) // its kind is missing
-	if s.Answers(h) {
+	if answers(s, h) {
 		t.Error("it answers while the list of binding 2 is on its way")
 	}
 	if _, err := s.Ready(); err == nil {
@@ -115,14 +115,14 @@ func TestHookByHook(t *testing.T) {
 	s := NewHealth(func(*hook.Hook) []string { return missing })
 	changed := s.Changed()
 	s.Expect([]*hook.Hook{plain, waits, starts, behind})
-	expect := func(ready bool, answers ...*hook.Hook) {
+	expect := func(ready bool, answering ...*hook.Hook) {
 		t.Helper()
 		if _, err := s.Ready(); (err == nil) != ready {
 			t.Errorf("error %v", err)
 		}
 		for _, h := range []*hook.Hook{plain, waits, starts, behind} {
-			if s.Answers(h) != slices.Contains(answers, h) {
-				t.Errorf("%s answers: %t", h.Name, s.Answers(h))
+			if answers(s, h) != slices.Contains(answering, h) {
+				t.Errorf("%s answers: %t", h.Name, answers(s, h))
 			}
 		}
 	}
@@ -143,10 +143,72 @@ func TestHookByHook(t *testing.T) {
 	next := including("waits.sh")
 	s.Expect([]*hook.Hook{plain, next})
 	expect(true, plain, waits, behind) // those that leave, too
-	if s.Answers(next) {
+	if answers(s, next) {
 		t.Error("the next version answers before it is enabled")
 	}
-	if s.Forget(waits); s.Answers(waits) {
+	if s.Forget(waits); answers(s, waits) {
 		t.Error("a hook that is gone answers")
 	}
+}
+
+// answers reports whether a hook answers requests, with all bindings that get any.
+func answers(s *Health, h *hook.Hook) bool { return serves(h) && len(waitingOf(s, h)) == 0 }
+
+// waitingOf are the names of the bindings of a hook that do not answer yet.
+func waitingOf(s *Health, h *hook.Hook) (names []string) {
+	for a, b := range h.Bindings() {
+		if a.Kind.Caller() != "" && !s.Answers(h, a) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// Readiness is of a binding: each waits for the snapshots that it includes, a conversion not for lists that need conversions of this operator.
+func TestBindingByBinding(t *testing.T) {
+	one := 1
+	binding := func(name string, includes ...int) hook.Binding { return hook.Binding{Name: name, Includes: includes} }
+	const things, gadgets, maps = 0, 1, 2
+	h := &hook.Hook{Name: "a.sh", OnStartup: &one, Kubernetes: make([]hook.Kubernetes, 3),
+		Validating: []hook.Admission{{Binding: binding("reviews things", things)}, {Binding: binding("reviews")}},
+		Conversions: []hook.Conversion{{Binding: binding("converts"), CRDName: "things.example.com"},
+			{Binding: binding("converts with both", things, gadgets), CRDName: "things.example.com"},
+			{Binding: binding("converts with maps", things, maps), CRDName: "things.example.com"}},
+		HTTP: []hook.HTTP{{Binding: binding("serves gadgets", gadgets)}, {Binding: binding("serves")}},
+	}
+	other := &hook.Hook{Name: "b.sh", Conversions: []hook.Conversion{{CRDName: "gadgets.example.com"}}}
+	var missing []string
+	s := NewHealth(func(*hook.Hook) []string { return missing })
+	s.Expect([]*hook.Hook{h, other})
+	expect := func(ready bool, waiting ...string) {
+		t.Helper()
+		if _, err := s.Ready(); (err == nil) != ready {
+			t.Errorf("error %v", err)
+		}
+		if got := waitingOf(s, h); !slices.Equal(got, waiting) {
+			t.Errorf("%q wait", got)
+		}
+	}
+	expect(false, "reviews things", "reviews", "converts", "converts with both", "converts with maps", "serves gadgets", "serves")
+	s.Started(h)
+	expect(false, "reviews things", "converts with both", "converts with maps", "serves gadgets")
+	s.Listing(h, gadgets, "gadgets.example.com")
+	s.Listing(h, maps, "configmaps")
+	changed := s.Changed()
+	s.Listing(h, things, "things.example.com")
+	<-changed
+	expect(false, "reviews things", "converts with maps", "serves gadgets")
+	s.Answerable(h, maps)
+	expect(true, "reviews things", "serves gadgets") // inside a cluster, the Service leads to ready Pods only
+	select {
+	case <-s.Answering():
+		t.Error("all answer")
+	default:
+	}
+	s.Answerable(h, gadgets)
+	s.Listing(h, gadgets, "gadgets.example.com") // after the end of its wait
+	expect(true, "reviews things")
+	s.Enabled(h)
+	expect(true)
+	<-s.Answering()
 }

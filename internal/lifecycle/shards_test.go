@@ -97,8 +97,8 @@ func TestHooksOfAShard(t *testing.T) {
 				if why := health.Waiting(plain); why != "" {
 					t.Errorf("the hook that only runs need waits: %s", why)
 				}
-				if !l.StartupDone() || !health.Answers(single) || !health.Answers(divided) {
-					t.Errorf("startup done %t, answers %t %t", l.StartupDone(), health.Answers(single), health.Answers(divided))
+				if !l.StartupDone() || !answers(health, single) || !answers(health, divided) {
+					t.Errorf("startup done %t, answers %t %t", l.StartupDone(), answers(health, single), answers(health, divided))
 				}
 				cancel()
 				synctest.Wait()

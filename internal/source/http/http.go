@@ -48,8 +48,8 @@ var (
 type Options struct {
 	Hooks  []*hook.Hook
 	Runner Runner
-	// Ready reports whether a hook can answer; nil means that all can.
-	Ready func(*hook.Hook) bool
+	// Ready reports whether a binding can answer; nil means that all can.
+	Ready func(*hook.Hook, hook.Address) bool
 	// Access authenticates and authorizes clients; nil trusts every client, for loopback.
 	Access *Access
 	// As is the user of every request when there is no Access, for tests of hooks: only "allow" of the binding restricts it.
@@ -63,7 +63,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	if o.Ready == nil {
-		o.Ready = func(*hook.Hook) bool { return true }
+		o.Ready = func(*hook.Hook, hook.Address) bool { return true }
 	}
 	o.Limits = cmp.Or(o.Limits, httpserver.NewIntake(0).Limits(16, 32))
 	o.BodyLimit = cmp.Or(o.BodyLimit, 1<<20)

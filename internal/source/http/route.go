@@ -19,6 +19,8 @@ type route struct {
 	timeout time.Duration
 }
 
+func (r *route) address() hook.Address { return hook.Address{Kind: hook.OnHTTP, Index: r.index} }
+
 // table has the routes by precedence.
 type table []*route
 

@@ -42,7 +42,7 @@ func (h *Handler) Answers(r *http.Request) (known, ready bool) {
 		return false, false
 	}
 	to, _ := h.routes.find(r.Method, segments)
-	return to != nil, to != nil && h.opts.Ready(to.hook)
+	return to != nil, to != nil && h.opts.Ready(to.hook, to.address())
 }
 
 // call is one request.
@@ -88,7 +88,7 @@ func (c *call) answer() error {
 			return err
 		}
 	}
-	if !c.opts.Ready(to.hook) {
+	if !c.opts.Ready(to.hook, to.address()) {
 		return httpserver.Refuse(http.StatusServiceUnavailable, "the hook is starting: try again later")
 	}
 	httpserver.Answer(c.w, c.r, httpserver.Call[effect.HTTPAnswer]{

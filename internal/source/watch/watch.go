@@ -98,6 +98,8 @@ type Options struct {
 	// Installed, if set, receives that the kind of an optional binding has come, with its initial list, or that it is gone, after the events
 	// about its objects. It may block.
 	Installed func(h *hook.Hook, index int, is bool)
+	// Listing, if set, receives the resource of a binding, such as "crontabs.example.com", before its initial list.
+	Listing func(h *hook.Hook, index int, resource string)
 }
 
 // Watcher watches for all kubernetes bindings of all hooks.
@@ -137,6 +139,9 @@ func New(opts Options) (*Watcher, error) {
 	}
 	if opts.Installed == nil {
 		opts.Installed = func(*hook.Hook, int, bool) {}
+	}
+	if opts.Listing == nil {
+		opts.Listing = func(*hook.Hook, int, string) {}
 	}
 	own := shard.Shard{}
 	if opts.Shards > 0 {
@@ -247,6 +252,7 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 			return err
 		}
 		m.setResource(res)
+		w.opts.Listing(h, index, res.GroupResource().String())
 		p, err = w.plan(ctx, m, res)
 		return err
 	})

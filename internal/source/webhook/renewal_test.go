@@ -44,7 +44,7 @@ func TestRenewalOnStandby(t *testing.T) {
 	}}
 	s, err := New(t.Context(), Options{
 		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: hooks, Leading: make(chan struct{}),
-		Ready: func(*hook.Hook) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
+		Ready: func(*hook.Hook, hook.Address) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
 		Log:      slog.New(slog.DiscardHandler),
 		Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0"}, ConfigurationName: "x", FailurePolicy: "Fail"},
 	})
@@ -98,7 +98,7 @@ func TestRejectedSet(t *testing.T) {
 	options := func(expression string) Options {
 		return Options{
 			Cluster: &kube.Cluster{Config: c.Config(t)}, Hooks: hooks(expression), Leading: leading, Log: slog.New(slog.DiscardHandler),
-			Ready: func(*hook.Hook) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
+			Ready: func(*hook.Hook, hook.Address) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
 			Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0", Cert: "/no/such/file"}, ConfigurationName: namespace},
 		}
 	}

@@ -35,8 +35,8 @@ type Options struct {
 	Ports httpserver.Ports
 	// Hooks are the first set.
 	Hooks []*hook.Hook
-	// Ready reports whether a hook can answer. ReadyChanged returns a channel that is closed when that changes.
-	Ready        func(*hook.Hook) bool
+	// Ready reports whether a binding can answer. ReadyChanged returns a channel that is closed when that changes.
+	Ready        func(*hook.Hook, hook.Address) bool
 	ReadyChanged func() <-chan struct{}
 	// Leading is closed when this replica is the leader, or there is none. Only the leader registers: a replica with other hooks, or another
 	// URL, would overwrite what it has registered.

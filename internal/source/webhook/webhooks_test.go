@@ -32,7 +32,7 @@ func TestWebhooksInside(t *testing.T) {
 	}}
 	w, err := New(t.Context(), Options{
 		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Hooks: hooks, Log: log,
-		Ready: func(*hook.Hook) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
+		Ready: func(*hook.Hook, hook.Address) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
 		Webhooks: WebhookOptions{
 			Admission:         WebhookServer{ListenAddress: "127.0.0.1:0", ServiceName: "admission-svc", Cert: "/no/such/file"},
 			Conversion:        WebhookServer{ServiceName: "conversion-svc"},

@@ -62,8 +62,8 @@ type Meter interface {
 // Options of a Handler. Runner and Log are required.
 type Options struct {
 	Hooks []*hook.Hook
-	// Ready reports whether a hook can answer; nil means that all can. Reviews for others get 503: the failure policy decides.
-	Ready  func(*hook.Hook) bool
+	// Ready reports whether a binding can answer; nil means that all can. Reviews for others get 503: the failure policy decides.
+	Ready  func(*hook.Hook, hook.Address) bool
 	Runner Runner
 	Meter  Meter
 	Log    *slog.Logger
@@ -77,7 +77,7 @@ type Options struct {
 func (o *Options) setDefaults() {
 	o.Limits = cmp.Or(o.Limits, httpserver.NewIntake(0).Limits(16, 256))
 	if o.Ready == nil {
-		o.Ready = func(*hook.Hook) bool { return true }
+		o.Ready = func(*hook.Hook, hook.Address) bool { return true }
 	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}

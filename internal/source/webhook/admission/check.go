@@ -21,7 +21,7 @@ func (k *keeper) check(ctx context.Context) error {
 		return nil
 	}
 	all, options := *k, *k.opts
-	options.Ready = func(*hook.Hook) bool { return true }
+	options.Ready = func(*hook.Hook, hook.Address) bool { return true }
 	all.opts = &options
 	want := all.desired(live, k.bundle(live))
 	err = k.put(ctx, live, want, "All")

@@ -61,7 +61,7 @@ func quietFull() []*hook.Hook {
 // complete adds that all hooks are ready, and functions without an effect.
 func complete(o RegistrarOptions) RegistrarOptions {
 	if o.Ready == nil {
-		o.Ready = func(*hook.Hook) bool { return true }
+		o.Ready = func(*hook.Hook, hook.Address) bool { return true }
 	}
 	if o.Seen == nil {
 		o.Seen = func(string, []string, bool) {}
@@ -117,7 +117,7 @@ func TestDecide(t *testing.T) {
 	none := without.keepers[0]
 	none.number = now
 	starting, _ := newRegistrar(t, RegistrarOptions{Hooks: full(),
-		Target: keep.Target{Service: svc, Ready: func(*hook.Hook) bool { return false }}})
+		Target: keep.Target{Service: svc, Ready: func(*hook.Hook, hook.Address) bool { return false }}})
 	awaiting := starting.keepers[0]
 	awaiting.number = now
 	elsewhere, _ := newRegistrar(t, RegistrarOptions{Hooks: full(),

@@ -63,25 +63,22 @@ func (k *keeper) bundle(live *configuration) []byte {
 	return nil
 }
 
-// merge returns the webhooks of the hooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of
+// merge returns the webhooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of
 // hooks that are not in the files are omitted.
 func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregistration.MutatingWebhook) {
 	names := map[string]bool{}
 	for _, w := range k.webhooks {
-		if k.opts.Ready(w.hook) {
+		if k.opts.Ready(w.hook, w.address()) {
 			names[w.binding.Name] = true
 		}
 	}
 	for _, h := range k.opts.Hooks {
-		if k.opts.Ready(h) {
-			for _, w := range k.webhooks {
-				if w.hook == h {
-					all = append(all, k.register(w, bundle))
-				}
+		for _, w := range k.webhooks {
+			if w.hook == h && k.opts.Ready(h, w.address()) {
+				all = append(all, k.register(w, bundle))
 			}
-			continue
 		}
-		if live == nil {
+		if live == nil || !k.opts.Waits(h) {
 			continue
 		}
 		for _, w := range live.Webhooks {

@@ -25,6 +25,8 @@ type webhook struct {
 	policy string
 }
 
+func (w *webhook) address() hook.Address { return hook.Address{Kind: w.typ.Kind(), Index: w.index} }
+
 // plan returns the webhooks of all hooks in the order of the hooks, validating ones first.
 func plan(hooks []*hook.Hook, defaultPolicy string) ([]*webhook, error) {
 	defaultPolicy = cmp.Or(defaultPolicy, policyFail)

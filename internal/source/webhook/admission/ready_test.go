@@ -26,7 +26,7 @@ func newReplica(t *testing.T, names ...string) *replica {
 			&hook.Hook{Name: name, Validating: []hook.Admission{{Binding: hook.Binding{Name: strings.TrimSuffix(name, ".sh") + ".acme.dev"}}}})
 	}
 	registrar, _ := newRegistrar(t, RegistrarOptions{Hooks: hooks, Target: keep.Target{Service: svc,
-		Token: func(string) string { return "token" }, Ready: func(h *hook.Hook) bool { return r.ready[h.Name] }}})
+		Token: func(string) string { return "token" }, Ready: func(h *hook.Hook, _ hook.Address) bool { return r.ready[h.Name] }}})
 	r.keeper = registrar.keepers[0]
 	return r
 }

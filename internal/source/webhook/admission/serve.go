@@ -23,7 +23,7 @@ var _ http.Handler = (*Handler)(nil)
 // Answers reports whether the handler has a hook for a request, and whether that is ready.
 func (h *Handler) Answers(r *http.Request) (known, ready bool) {
 	w := h.routes.find(r.URL.Path)
-	return w != nil, w != nil && h.opts.Ready(w.hook)
+	return w != nil, w != nil && h.opts.Ready(w.hook, w.address())
 }
 
 // ServeHTTP answers a review, at the path of its binding; see pathOf. Statuses other than 200 make the API server apply the failure policy.
@@ -37,7 +37,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("no hook found for %q", httpserver.HideTokens(r.URL.Path)), http.StatusNotFound)
 		return
 	}
-	if !h.opts.Ready(hook.hook) {
+	if !h.opts.Ready(hook.hook, hook.address()) {
 		h.opts.Meter.AdmissionReviewed(hook.hook.Name, hook.binding.Name, ResultFailed, 0)
 		http.Error(w, fmt.Sprintf("hook %q is not ready yet", hook.hook.Name), http.StatusServiceUnavailable)
 		return

@@ -33,8 +33,8 @@ type Meter interface {
 type Options struct {
 	// Hooks in their order: of equally short paths, the first declared one is used.
 	Hooks []*hook.Hook
-	// Ready reports whether a hook can answer; nil means that all can.
-	Ready  func(*hook.Hook) bool
+	// Ready reports whether a binding can answer; nil means that all can.
+	Ready  func(*hook.Hook, hook.Address) bool
 	Runner Runner
 	Meter  Meter
 	// Limits are by CRD; nil means some.
@@ -48,7 +48,7 @@ func (o *Options) setDefaults() {
 	o.Limits = cmp.Or(o.Limits, httpserver.NewIntake(0).Limits(4, 100))
 	o.MaxBytes = cmp.Or(o.MaxBytes, 100<<20)
 	if o.Ready == nil {
-		o.Ready = func(*hook.Hook) bool { return true }
+		o.Ready = func(*hook.Hook, hook.Address) bool { return true }
 	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}
@@ -78,7 +78,7 @@ func NewHandler(o Options) *Handler {
 		logged: logonce.Dedup{Every: time.Minute}}
 }
 
-// Answers reports whether the handler has hooks for the CRD of a request, and whether they are all ready.
+// Answers reports whether the handler has hooks for the CRD of a request, and whether their conversions of it are all ready.
 func (h *Handler) Answers(r *http.Request) (known, ready bool) {
 	steps, known := h.steps[strings.TrimPrefix(r.URL.Path, "/")]
 	return known, known && waiting(steps, h.opts.Ready) == nil

@@ -34,7 +34,7 @@ func (e *edited) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // complete adds that all hooks are ready, and functions without an effect.
 func complete(t keep.Target) keep.Target {
-	t.Ready, t.Seen = func(*hook.Hook) bool { return true }, func(string, []string, bool) {}
+	t.Ready, t.Seen = func(*hook.Hook, hook.Address) bool { return true }, func(string, []string, bool) {}
 	t.Report = func(hook.Kind, []string, string, error) {}
 	return t
 }

@@ -31,10 +31,10 @@ func stepsByCRD(hooks []*hook.Hook) map[string][]step {
 	return all
 }
 
-// waiting returns a hook of the steps that is not ready, or nil.
-func waiting(steps []step, ready func(*hook.Hook) bool) *hook.Hook {
+// waiting returns the hook of a step that is not ready, or nil.
+func waiting(steps []step, ready func(*hook.Hook, hook.Address) bool) *hook.Hook {
 	for _, s := range steps {
-		if !ready(s.hook) {
+		if !ready(s.hook, hook.Address{Kind: hook.OnConversion, Index: s.index}) {
 			return s.hook
 		}
 	}

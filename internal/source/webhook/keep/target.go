@@ -20,8 +20,8 @@ type Target struct {
 	// Service leads to the server inside a cluster, by port 443. URL is the base URL of the server elsewhere, without a slash at its end.
 	Service types.NamespacedName
 	URL     string
-	// Ready reports whether a hook can answer. What is registered for others stays as it is.
-	Ready func(*hook.Hook) bool
+	// Ready reports whether a binding can answer. What is registered for others stays as it is.
+	Ready func(*hook.Hook, hook.Address) bool
 	// Bundle returns the PEM of the CAs that the API server must trust; empty means its own ones.
 	Bundle func() []byte
 	// CertManager is a Certificate of cert-manager, as "namespace/name". Then cert-manager injects the CAs, and Bundle is not used.
@@ -38,6 +38,16 @@ type Target struct {
 	// Report receives why the bindings of hooks are not registered in an object, after each attempt; nil if they are, and at the end.
 	Report func(kind hook.Kind, hooks []string, object string, err error)
 	Log    *slog.Logger
+}
+
+// Waits reports whether a binding of a hook that answers requests is not ready.
+func (t *Target) Waits(h *hook.Hook) bool {
+	for a := range h.Bindings() {
+		if a.Kind.Caller() != "" && !t.Ready(h, a) {
+			return true
+		}
+	}
+	return false
 }
 
 // Registers reports whether this process registers.
