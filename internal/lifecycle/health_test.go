@@ -81,7 +81,7 @@ func including(name string) *hook.Hook {
 		Validating: []hook.Admission{{Binding: hook.Binding{Includes: []int{0}}}}}
 }
 
-// A hook answers as soon as each snapshot that its requests include is filled or cannot be. Its other bindings are waited for by its runs only.
+// A hook answers as soon as each snapshot that its requests include is filled or cannot be. Only its runs wait for its other bindings.
 func TestAnswersWithoutWhatIsMissing(t *testing.T) {
 	s := NewHealth(func(*hook.Hook) []string { return nil })
 	h := including("a.sh")
@@ -164,7 +164,7 @@ func waitingOf(s *Health, h *hook.Hook) (names []string) {
 	return names
 }
 
-// Readiness is of a binding: each waits for the snapshots that it includes, a conversion not for lists that need conversions of this operator.
+// Each binding waits for the snapshots that it includes, a conversion not for lists that need conversions by hooks of this operator.
 func TestBindingByBinding(t *testing.T) {
 	one := 1
 	binding := func(name string, includes ...int) hook.Binding { return hook.Binding{Name: name, Includes: includes} }

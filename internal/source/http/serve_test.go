@@ -145,7 +145,8 @@ func TestOutcomes(t *testing.T) {
 // No hook runs before snapshots are filled.
 func TestNotReady(t *testing.T) {
 	ready := map[string]bool{"b.sh": true}
-	handler, _ := newHandler(t, Options{Runner: echoes, Ready: func(h *hook.Hook, _ hook.Address) bool { return ready[h.Name] }}, "a.sh GET /a\nb.sh GET /b")
+	isReady := func(h *hook.Hook, _ hook.Address) bool { return ready[h.Name] }
+	handler, _ := newHandler(t, Options{Runner: echoes, Ready: isReady}, "a.sh GET /a\nb.sh GET /b")
 	if w := ask(t.Context(), handler, "GET", "/b", ""); w.Code != 200 {
 		t.Errorf("got %d from a hook that is ready", w.Code)
 	}
