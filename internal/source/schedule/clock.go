@@ -5,7 +5,7 @@
 //   - The first activation is counted from the registration. After a gap (a suspended machine, a clock that
 //     was set forward) an entry fires once, not for every activation that was missed. When the clock was set back by
 //     more than a minute, entries count from the new time; by less, they wait until it has caught up, and fire once.
-//   - On days when clocks change, an entry whose hour is skipped fires an hour later, one whose hour comes twice fires twice.
+//   - When clocks change, an entry whose time is skipped fires later by as much as is skipped, one whose time comes twice fires twice.
 //   - One goroutine waits for the next activation. Without entries nothing wakes.
 package schedule
 

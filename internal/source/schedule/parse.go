@@ -3,16 +3,15 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/netresearch/go-cron"
 )
 
 // Schedule computes when a crontab is due.
 type Schedule interface {
-	// Next returns the first activation after t, or the zero time if there is none within five years.
+	// Next returns the first activation after t, or the zero time if there is none until the end of the fifth year after it.
 	Next(t time.Time) time.Time
 }
 
@@ -23,7 +22,7 @@ type field struct {
 	names    []string // of min, min+1, …; nil when there are only numbers
 }
 
-var fields = []field{
+var fields = [...]field{
 	{name: "second", min: 0, max: 59},
 	{name: "minute", min: 0, max: 59},
 	{name: "hour", min: 0, max: 23},
@@ -32,8 +31,10 @@ var fields = []field{
 	{name: "day of week", min: 0, max: 6, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-var descriptors = map[string]bool{
-	"@yearly": true, "@annually": true, "@monthly": true, "@weekly": true, "@daily": true, "@midnight": true, "@hourly": true,
+// descriptors are the names of crontabs with seconds.
+var descriptors = map[string]string{
+	"@yearly": "0 0 0 1 1 *", "@annually": "0 0 0 1 1 *", "@monthly": "0 0 0 1 * *", "@weekly": "0 0 0 * * 0",
+	"@daily": "0 0 0 * * *", "@midnight": "0 0 0 * * *", "@hourly": "0 0 * * * *",
 }
 
 // Parse reads a crontab of five or six fields, a descriptor such as @hourly, or "@every <duration>". A time zone may
@@ -55,11 +56,11 @@ func Parse(text string) (Schedule, error) {
 	case strings.HasPrefix(spec, "@every "):
 		return every(strings.TrimPrefix(spec, "@every "))
 	case strings.HasPrefix(spec, "@"):
-		if !descriptors[spec] {
+		if descriptors[spec] == "" {
 			return nil, fmt.Errorf("unknown descriptor %q: use @yearly, @monthly, @weekly, @daily, @hourly or \"@every <duration>\"; "+
 				"to run at start use onStartup", spec)
 		}
-		return compile(spec, location)
+		spec = descriptors[spec]
 	}
 	columns := strings.Fields(spec)
 	if len(columns) == 5 {
@@ -68,94 +69,80 @@ func Parse(text string) (Schedule, error) {
 	if len(columns) != 6 {
 		return nil, fmt.Errorf("found %d fields in %q: a crontab has five, or six with seconds first", len(columns), spec)
 	}
+	c := &calendar{location: location}
 	for i, column := range columns {
-		if err := fields[i].check(column); err != nil {
-			return nil, err
+		if err := c.set(i, column); err != nil {
+			return nil, fmt.Errorf("field %q (%s): %w", column, fields[i].name, err)
 		}
 	}
-	return compile(strings.Join(columns, " "), location)
+	return c, nil
 }
 
-// compile passes validated text to the library that computes calendars.
-func compile(spec string, location *time.Location) (Schedule, error) {
-	parser, err :=
-		cron.TryNewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := parser.Parse(spec)
-	if err != nil {
-		return nil, err
-	}
-	schedule, ok := parsed.(*cron.SpecSchedule)
-	if !ok {
-		return nil, fmt.Errorf("crontab %q is not made of fields", spec)
-	}
-	if columns := strings.Fields(spec); len(columns) == 6 {
-		markStar(&schedule.Dom, columns[3])
-		markStar(&schedule.Dow, columns[5])
-	}
-	schedule.Location = location
-	return schedule, nil
-}
-
-// markStar makes a day field with a star, even one with a step, count as unrestricted: then the other day
-// field decides alone with it. The library's bit for that is the highest one.
-func markStar(bits *uint64, column string) {
-	if strings.ContainsAny(column, "*?") {
-		*bits |= 1 << 63
-	}
-}
-
-func (f field) check(column string) error {
+// set parses the column of fields[i]. Empty elements of a list are ignored.
+func (c *calendar) set(i int, column string) error {
 	for part := range strings.SplitSeq(column, ",") {
-		if err := f.checkPart(part); err != nil {
-			return fmt.Errorf("field %q (%s): %w", column, f.name, err)
+		if part == "" {
+			continue
+		}
+		low, high, step, err := fields[i].parse(part)
+		if err != nil {
+			return err
+		}
+		for v := low; v <= high; v++ {
+			if (v-low)%step == 0 {
+				c.values[i] |= 1 << v
+			}
 		}
 	}
+	if c.values[i] == 0 {
+		return errors.New("the list has no value")
+	}
+	c.bothDays = c.bothDays || (i == dayOfMonth || i == dayOfWeek) && strings.ContainsAny(column, "*?")
 	return nil
 }
 
-func (f field) checkPart(part string) error {
-	span, step, hasStep := strings.Cut(part, "/")
+// parse returns the range of an element of a list, and its step, which may be larger than the range.
+func (f field) parse(part string) (low, high, step int, err error) {
+	span, steps, hasStep := strings.Cut(part, "/")
+	step = 1
 	if hasStep {
-		n, err := strconv.Atoi(step)
+		step, err = strconv.Atoi(steps)
 		switch {
-		case err != nil || n < 0:
-			return fmt.Errorf("the step %q is not a number", step)
-		case n == 0:
-			return errors.New("the step is 0: use 1 or more")
+		case err != nil || step < 0:
+			return 0, 0, 0, fmt.Errorf("the step %q is not a number", steps)
+		case step == 0:
+			return 0, 0, 0, errors.New("the step is 0: use 1 or more")
 		}
 	}
 	if span == "*" || span == "?" {
-		return nil
+		return f.min, f.max, step, nil
 	}
 	from, to, isRange := strings.Cut(span, "-")
-	low, err := f.value(from)
-	if err != nil {
-		return err
+	if low, err = f.value(from); err != nil {
+		return 0, 0, 0, err
 	}
-	if !isRange {
-		return nil
-	}
-	high, err := f.value(to)
-	if err != nil {
-		return err
+	switch {
+	case isRange:
+		if high, err = f.value(to); err != nil {
+			return 0, 0, 0, err
+		}
+	case hasStep:
+		high = f.max
+	default:
+		high = low
 	}
 	if high < low {
-		return fmt.Errorf("the range %q is reversed", span)
+		return 0, 0, 0, fmt.Errorf("the range %q is reversed", span)
 	}
-	return nil
+	return low, high, step, nil
 }
 
 func (f field) value(text string) (int, error) {
-	for i, name := range f.names {
-		if strings.EqualFold(text, name) {
-			return f.min + i, nil
-		}
+	if i := slices.Index(f.names, strings.ToLower(text)); i >= 0 {
+		return f.min + i, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || strings.HasPrefix(text, "+") {
+	if err != nil {
 		return 0, fmt.Errorf("%q is not a number or a name from this field", text)
 	}
 	if n < f.min || n > f.max {
@@ -177,7 +164,7 @@ func every(text string) (Schedule, error) {
 	return interval(max(time.Second, d.Truncate(time.Second))), nil
 }
 
-// interval is due again and again after the same time. Wall clocks that are set do not matter to it.
+// interval is due again and again after the same time, on whole seconds. Wall clocks that are set do not matter to it.
 type interval time.Duration
 
-func (i interval) Next(t time.Time) time.Time { return t.Add(time.Duration(i)) }
+func (i interval) Next(t time.Time) time.Time { return t.Add(time.Duration(i)).Truncate(time.Second) }
