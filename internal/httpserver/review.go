@@ -16,6 +16,14 @@ func TimeLimit(r *http.Request, byDefault time.Duration) time.Duration {
 	return timeout - min(timeout/10, time.Second)
 }
 
+// Elsewhere answers a review for a hook that another replica may have. The API server repeats the request after a second, within its
+// timeout, on another connection, which may lead there.
+func Elsewhere(w http.ResponseWriter, text string) {
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Connection", "close")
+	http.Error(w, text, http.StatusServiceUnavailable)
+}
+
 // onlyReviews passes on what can be a review, a POST of JSON.
 func onlyReviews(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -259,6 +259,9 @@ func (m *Metrics) AdmissionReviewed(hook, binding, result string, took time.Dura
 	m.observe("admission_review_duration_seconds", took, hook, binding)
 }
 
+// UnknownPath counts a review at a path that no hook of this replica has.
+func (m *Metrics) UnknownPath(server string) { m.add("webhook_unknown_paths_total", 1, server) }
+
 // ConversionReviewed counts a conversion review, like AdmissionReviewed.
 func (m *Metrics) ConversionReviewed(crd, result string, took time.Duration) {
 	for _, r := range []string{"converted", "refused", "failed"} {

@@ -145,6 +145,9 @@ var definitions = []definition{
 	{name: "conversion_review_duration_seconds", typ: histogram, labels: []string{"crd"}, buckets: apiBuckets,
 		help: "Time from the request of the API server to the response."},
 
+	{name: "webhook_unknown_paths_total", typ: counter, labels: []string{"server"},
+		help: "Reviews for hooks that another replica may have, by server: admission or conversion. The API server repeats them."},
+
 	{name: "hook_metric_series", typ: gauge, scraped: true, labels: hookLabels,
 		help: "Current series of a hook on /metrics/hooks."},
 

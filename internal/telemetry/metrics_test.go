@@ -93,6 +93,7 @@ func busy(t *testing.T, registry prometheus.Registerer, prefix string) *Metrics 
 	first.Handled(30 * time.Millisecond)
 	m.WatchFailed("expired")
 	m.AdmissionReviewed("a.sh", "deny.example.com", "denied", time.Millisecond)
+	m.UnknownPath("admission")
 	m.ConversionReviewed("widgets.acme.dev", "converted", time.Millisecond)
 	request(t, m, answer(http.StatusOK), "https://10.0.0.1/api/v1/namespaces/shop/pods/web-1")
 	request(t, m, answer(0), "https://10.0.0.1/api/v1/pods?watch=1&resourceVersion=77")

@@ -57,6 +57,8 @@ type Meter interface {
 	// AdmissionReviewed is called for each review of a known binding with its result, except for those whose client has
 	// disconnected.
 	AdmissionReviewed(hook, binding, result string, took time.Duration)
+	// UnknownPath counts a review for a hook that another replica may have.
+	UnknownPath(server string)
 }
 
 // Options of a Handler. Runner and Log are required.
@@ -87,6 +89,7 @@ func (o *Options) setDefaults() {
 type noMeter struct{}
 
 func (noMeter) AdmissionReviewed(string, string, string, time.Duration) {}
+func (noMeter) UnknownPath(string)                                      {}
 
 // Handler answers admission reviews. It is safe for concurrent use.
 type Handler struct {

@@ -45,7 +45,7 @@ func TestRegisteredToken(t *testing.T) {
 		}
 	}
 	handler, log := newHandler(t, Options{Runner: &noted{}}, "validating a.sh a.acme.dev")
-	if status, text := post(t.Context(), handler, "/hooks/other/"+secret, minimal); status != 404 ||
+	if status, text := post(t.Context(), handler, "/hooks/other/"+secret, minimal); status != 503 ||
 		strings.Contains(text+log.String(), secret) {
 		t.Errorf("%d %s %s", status, text, log)
 	}

@@ -113,7 +113,7 @@ func ask(t *testing.T, o Options, text string) string {
 func show(t *testing.T, response *http.Response, body []byte) string {
 	var out bytes.Buffer
 	fmt.Fprintln(&out, response.StatusCode, http.StatusText(response.StatusCode))
-	for _, name := range []string{"Allow", "Content-Type"} {
+	for _, name := range []string{"Allow", "Content-Type", "Retry-After", "Connection"} {
 		if v := response.Header.Get(name); v != "" {
 			fmt.Fprintf(&out, "%s: %s\n", name, v)
 		}

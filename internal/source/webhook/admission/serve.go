@@ -34,7 +34,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.opts.Log.Warn("No hook reviews requests for this path: is a webhook configuration of another operator, or of an earlier version, "+
 				"still there?", "path", httpserver.HideTokens(r.URL.Path))
 		}
-		http.Error(w, fmt.Sprintf("no hook found for %q", httpserver.HideTokens(r.URL.Path)), http.StatusNotFound)
+		h.opts.Meter.UnknownPath("admission")
+		httpserver.Elsewhere(w, fmt.Sprintf("no hook found for %q", httpserver.HideTokens(r.URL.Path)))
 		return
 	}
 	if !h.opts.Ready(hook.hook, hook.address()) {

@@ -27,6 +27,8 @@ type Meter interface {
 	// ConversionReviewed is called for each review of a known CRD with its result, except for those whose client has
 	// disconnected.
 	ConversionReviewed(crd, result string, took time.Duration)
+	// UnknownPath counts a review of a CRD whose hooks another replica may have.
+	UnknownPath(server string)
 }
 
 // Options of a Handler. Hooks, Runner and Log are required.
@@ -58,6 +60,7 @@ func (o *Options) setDefaults() {
 type noMeter struct{}
 
 func (noMeter) ConversionReviewed(string, string, time.Duration) {}
+func (noMeter) UnknownPath(string)                               {}
 
 // Handler answers reviews at /<name of the CRD>.
 type Handler struct {
@@ -89,8 +92,8 @@ func (h *Handler) Answers(r *http.Request) (known, ready bool) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	crd := strings.TrimPrefix(r.URL.Path, "/")
 	if h.steps[crd] == nil {
-		// Any client can send any name; that is not worth a record each.
-		http.Error(w, "no hook converts this", http.StatusNotFound)
+		h.opts.Meter.UnknownPath("conversion")
+		httpserver.Elsewhere(w, "no hook converts this")
 		return
 	}
 	c := &conversion{Handler: h, crd: crd, steps: h.steps[crd], start: time.Now(), w: w, review: &review{Request: &request{}}}

@@ -34,7 +34,7 @@ func TestUnknownCRDIsNotRead(t *testing.T) {
 	r.Body = unread{t}
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	if h.ServeHTTP(w, r); w.Code != http.StatusNotFound {
+	if h.ServeHTTP(w, r); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
