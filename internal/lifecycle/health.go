@@ -14,8 +14,8 @@ import (
 // Health is the state behind /readyz: whether the operator answers correctly, and what it is waiting for.
 //
 //   - A binding answers reviews, conversions or HTTP requests when the onStartup run of its hook has succeeded and the snapshots that it
-//     includes are filled. A snapshot whose kind or permission is missing is empty, as upstream: a policy must not be off. It holds up no
-//     other binding.
+//     includes are filled. A snapshot whose kind or permission is missing, or whose list fails for 5 s, is as it is, as upstream: a policy
+//     must not be off. It holds up no other binding.
 //   - A conversion does not wait for a list that needs conversions by a hook of this operator.
 //   - The operator is ready when each of these bindings answers, or waits for such a list, or because something is in trouble: the API
 //     server does not answer, or an onStartup run fails. Other hooks that wait are notes.
@@ -133,7 +133,7 @@ func (s *Health) Listing(h *hook.Hook, index int, resource string) {
 	})
 }
 
-// Answerable records that requests do not wait for a kubernetes binding any more: it is enabled, or it cannot be.
+// Answerable records that requests no longer wait for a kubernetes binding: it is enabled, or it cannot be.
 func (s *Health) Answerable(h *hook.Hook, index int) {
 	s.record(h, func(p *progress) { delete(p.filling, index) })
 }

@@ -46,7 +46,7 @@ type Watcher interface {
 	Lead()
 }
 
-// missing is an error of Enable that says which kind, or which permission, is missing: only a change of the cluster ends it.
+// missing is an error of Enable for which requests do not wait: a kind or a permission is missing, or the API server answers with errors.
 type missing interface {
 	error
 	Missing() (kind bool)

@@ -1,8 +1,11 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +99,117 @@ func TestRequestsWaitForTheWatch(t *testing.T) {
 				}
 				if len(lists) != held+1 {
 					t.Errorf("%d lists", len(lists))
+				}
+			})
+		})
+	}
+}
+
+// faulty is an API server whose answers to lists, or else to discovery, change with time.
+type faulty struct {
+	*server
+	discovery bool
+	faults    []fault
+	began     time.Time
+}
+
+// fault is what happens to a list until a time: it is answered with a status, it cannot be sent, or its body takes some time.
+type fault struct {
+	until  time.Duration
+	status int
+	url    bool
+	body   time.Duration
+}
+
+func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
+	if isList := strings.Contains(r.URL.Path, "configmaps"); isList == f.discovery || r.URL.Query().Get("watch") != "" {
+		return f.server.RoundTrip(r)
+	}
+	for _, now := range f.faults {
+		switch {
+		case time.Since(f.began) >= now.until:
+			continue
+		case now.status != 0:
+			answer := respond(now.status, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, now.status))
+			if now.status == http.StatusTooManyRequests {
+				answer.Header.Set("Retry-After", "1")
+			}
+			return answer, nil
+		case now.url:
+			return nil, &url.Error{Op: "Get", URL: r.URL.String(), Err: errors.New("connection refused")}
+		}
+		answer, err := f.server.RoundTrip(r)
+		answer.Body = &slow{answer.Body, now.body}
+		return answer, err
+	}
+	return f.server.RoundTrip(r)
+}
+
+// slow is the body of a response that arrives late.
+type slow struct {
+	io.ReadCloser
+	takes time.Duration
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	time.Sleep(s.takes)
+	s.takes = 0
+	return s.ReadCloser.Read(p)
+}
+
+// Requests do not wait for a list, or for what comes before it, that the API server answers with errors for 5 s. They wait for a list in
+// progress, and for an API server that cannot be reached.
+func TestRequestsDoNotWaitForErrors(t *testing.T) {
+	const second = time.Second
+	for _, test := range []struct {
+		name      string
+		discovery bool
+		faults    []fault
+		missing   time.Duration // when requests do not wait any longer, give or take a fifth; 0: they wait
+		filled    time.Duration // when the list is complete, give or take the back-off
+	}{
+		{"no error", false, nil, 0, 0},
+		{"a slow list", false, []fault{{until: second, body: 20 * second}}, 0, 20 * second},
+		{"a short error", false, []fault{{until: 3 * second, status: 500}}, 0, 3 * second},
+		{"an error, then a slow list", false,
+			[]fault{{until: 3 * second, status: 500}, {until: 9 * second, body: 20 * second}}, 0, 23 * second},
+		{"internal error", false, []fault{{until: 60 * second, status: 500}}, 5 * second, 60 * second},
+		{"service unavailable", false, []fault{{until: 60 * second, status: 503}}, 5 * second, 60 * second},
+		{"gateway timeout", false, []fault{{until: 60 * second, status: 504}}, 5 * second, 60 * second},
+		{"unauthorized", false, []fault{{until: 60 * second, status: 401}}, 5 * second, 60 * second},
+		{"another error", false, []fault{{until: 60 * second, status: 418}}, 5 * second, 60 * second},
+		{"too many requests, with the retries of client-go", false, []fault{{until: 60 * second, status: 429}}, 15 * second, 60 * second},
+		{"forbidden", false, []fault{{until: 60 * second, status: 403}}, time.Millisecond, 60 * second},
+		{"discovery", true, []fault{{until: 60 * second, status: 503}}, 5 * second, 60 * second},
+		{"unreachable", false, []fault{{until: 60 * second, url: true}}, 0, 60 * second},
+		{"unreachable, then an error", false,
+			[]fault{{until: 30 * second, url: true}, {until: 90 * second, status: 500}}, 40 * second, 90 * second},
+		{"an error, then unreachable", false, []fault{{until: 3 * second, status: 500}, {until: 60 * second, url: true}}, 0, 60 * second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := &faulty{server: newServer(1), discovery: test.discovery, faults: test.faults}
+			followThrough(t, f.server, f, func(w *Watcher, seen *witness) {
+				h := bindings("reviews", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n")})
+				f.began = time.Now()
+				var missing, filled time.Duration
+				if err := w.Enable(seen.t.Context(), h, func(_ int, err error) {
+					switch now := time.Since(f.began); {
+					case err == nil:
+						filled = now
+					case missing == 0 && errors.As(err, new(*missingError)):
+						missing = now + 1 // it may be immediately
+						if len(w.Troubles(h, 0)) != 1 {
+							t.Error("there is no trouble")
+						}
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if missing < test.missing*8/10-time.Millisecond || missing > test.missing*12/10 {
+					t.Errorf("requests do not wait after %s", missing)
+				}
+				if filled < test.filled || filled > test.filled+13*second {
+					t.Errorf("the list is complete after %s", filled)
 				}
 			})
 		})

@@ -49,7 +49,8 @@ const (
 	expired troubleKind = "expired"
 )
 
-// missingError reports that the API server does not serve a kind, or that a permission is missing.
+// missingError reports that the API server does not serve a kind, that a permission is missing, or that requests have waited for
+// longestRefusal.
 type missingError struct {
 	kind troubleKind
 	text string
@@ -57,7 +58,7 @@ type missingError struct {
 
 func (e *missingError) Error() string { return e.text }
 
-// Missing reports whether a kind is missing, rather than a permission.
+// Missing reports whether a kind is missing.
 func (e *missingError) Missing() (kind bool) { return e.kind == notServed }
 
 func kindOfTrouble(err error) troubleKind {

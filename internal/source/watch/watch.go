@@ -30,6 +30,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -172,10 +173,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete, and the watches of those that requests
-// include have been answered. It reports each new reason for the delay of one, an error with the method Missing if only a change of the
-// cluster ends it, retries until ctx ends, and reports nil when nothing delays it any more. Events are held until Unlock or Announce. It
-// may be called again: with shards it starts those that this replica needs by then, and it replaces muted ones, whose snapshots stay until
-// the new list is complete.
+// include have been answered. It reports each new reason for the delay of one, retries until ctx ends, and reports nil when nothing delays
+// it any more. An error has the method Missing if only a change of the cluster ends the delay, or if requests have waited for
+// longestRefusal. Events are held until Unlock or Announce. It may be called again: with shards it starts those that this replica needs by
+// then, and it replaces muted ones, whose snapshots stay until the new list is complete.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -184,7 +185,9 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index in
 			continue
 		}
 		enabling.Go(func() {
-			if errs[i] = w.enable(ctx, h, i, func(err error) { report(i, err) }); errs[i] == nil {
+			filling, filled := context.WithCancel(ctx)
+			errs[i] = w.enable(ctx, h, i, w.patient(filling, h, i, report))
+			if filled(); errs[i] == nil {
 				if h.Answering(i) {
 					w.awaitWatches(ctx, h, i)
 				}
@@ -194,6 +197,32 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index in
 	}
 	enabling.Wait()
 	return errors.Join(errs...)
+}
+
+// longestRefusal bounds the wait of requests for a list that the API server answers with errors.
+const longestRefusal = 5 * time.Second
+
+// patient returns a function that reports errors of a binding until ctx ends, and the last one again when the API server has answered with
+// errors for longestRefusal. Requests wait for a list in progress, and for an API server that cannot be reached: it sends none.
+func (w *Watcher) patient(ctx context.Context, h *hook.Hook, index int, report func(index int, err error)) (stuck func(error)) {
+	var refusal atomic.Pointer[missingError]
+	var once sync.Once
+	return func(err error) {
+		report(index, err)
+		if kindOfTrouble(err) == unreachable {
+			refusal.Store(nil)
+			return
+		}
+		refusal.Store(&missingError{otherTrouble, fmt.Sprintf("requests do not wait for the list after %s: %v", longestRefusal, err)})
+		if errors.As(err, new(*missingError)) {
+			return
+		}
+		time.AfterFunc(longestRefusal, func() {
+			if last := refusal.Load(); last != nil && ctx.Err() == nil && len(w.Troubles(h, index)) > 0 {
+				once.Do(func() { report(index, last) })
+			}
+		})
+	}
 }
 
 // longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
