@@ -23,7 +23,7 @@ func newUninstallCommand(s *settings, stdout io.Writer) *cobra.Command {
 		Short:   "Remove the webhook configurations and finalizers of an operator",
 		Long: `Remove the validating and mutating webhook configurations that an operator has registered, so that the API
 server no longer calls an operator that is gone, and the finalizers that it has added, so that objects can be deleted
-without it. No hook runs for objects that are deleted afterwards.
+without it. No hook runs for objects that are deleted afterwards. Kinds that cannot be listed are printed; the status is 1 then.
 
 Pass the flags of the operator's start. For an operator in a Pod, run the command there or pass --namespace; outside a
 Pod, configurations of this name that were registered by URL are removed. Configurations of other addresses are kept,

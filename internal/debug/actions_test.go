@@ -81,9 +81,9 @@ type fakeRecord struct{ *fakeActions }
 
 func (f fakeRecord) List(context.Context) ([]finalizer.Entry, error) { return f.entries, nil }
 func (f fakeRecord) Orphans() []finalizer.Orphan                     { return f.orphans }
-func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, error) {
+func (f fakeRecord) Remove(_ context.Context, name, instance string) (int, int, error) {
 	f.note("remove %s of %s", name, instance)
-	return 1, nil
+	return 1, 3 * strings.Count(name, "active"), nil
 }
 
 // fakeSets are sets of objects.

@@ -16,8 +16,9 @@ type finalizerRecord interface {
 	List(context.Context) ([]finalizer.Entry, error)
 	// Orphans are the finalizers whose hook or binding is gone, as of the last search.
 	Orphans() []finalizer.Orphan
-	// Remove removes a finalizer of an installation from all objects, and returns of how many resources.
-	Remove(ctx context.Context, name, instance string) (resources int, err error)
+	// Remove removes a finalizer of an installation from its objects. It returns the number of resources, and that of objects that keep the
+	// finalizer, because other clients have added it.
+	Remove(ctx context.Context, name, instance string) (resources, foreign int, err error)
 }
 
 // FinalizersOptions configure FinalizersTopic.
@@ -48,9 +49,9 @@ hook or binding any more: their objects cannot be deleted.`,
 				About: "remove a finalizer from all objects: form fields `name`, `yes=true` and optionally `instance`", act: t.remove,
 				Command: &Command{
 					Use: "finalizers remove NAME", Short: "Remove a finalizer from all objects",
-					Long: `Remove a finalizer from all objects: one whose hook is gone, or with --instance that of another installation. A finalizer
-of an active hook is not removed. --yes confirms that no hook will clean up after its objects, also none of another operator
-of the installation; without it, the command names what it would do.`,
+					Long: `Remove a finalizer from all objects to which the operator has added it: one whose hook is gone, or with --instance that
+of another installation. A finalizer of an active hook is not removed. --yes confirms that no hook will clean up after its
+objects, also none of another operator of the installation; without it, the command names what it would do.`,
 					Example: "  shell-operator finalizers remove example.com/database --yes",
 					Args:    [][]string{{"name"}}, Takes: "the name of a finalizer",
 					Flags: []Flag{{Name: "instance", Field: "instance",
@@ -140,12 +141,17 @@ func (t *finalizerTopic) remove(r request) (acted, error) {
 			"of its hook", name, instance, Count(n, "resource")).
 			hint("use --yes if no operator has the hook")
 	}
+	kept := ""
 	if !r.dryRun {
-		if n, err = t.o.Record.Remove(r.Context(), name, instance); err != nil {
+		foreign := 0
+		if n, foreign, err = t.o.Record.Remove(r.Context(), name, instance); err != nil {
 			return acted{}, conflict("", err)
 		}
+		if foreign > 0 {
+			kept = "; other clients have added it to " + Count(foreign, "object") + ", which keep it"
+		}
 	}
-	return done(n, "the finalizer %s of installation %s is removed from all objects of %s", name, instance, Count(n, "resource")), nil
+	return done(n, "the finalizer %s of installation %s is removed from all objects of %s%s", name, instance, Count(n, "resource"), kept), nil
 }
 
 func (t *finalizerTopic) troubles() (all []Trouble) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,24 @@ type Finalized struct {
 	// Adders are the field managers that added the finalizer of a list by an update; nil for an object without managedFields. The API server
 	// keeps none for one that was created with nothing but a name, and never applied.
 	Adders []string
+}
+
+// unknownManagers are the field managers that the API server names where it no longer has the one that made a change: it merges the oldest
+// of more than ten, and the first apply of an object without managedFields merges all before it.
+var unknownManagers = []string{"ancient-changes", "before-first-apply"}
+
+// AddedBy reports whether an installation, of which manager is the field manager, has added the finalizer to the object. Where the API
+// server does not have the manager, it has if it adds the finalizer to objects of these namespaces; none means all.
+func (o *Finalized) AddedBy(manager string, namespaces []string) bool {
+	switch {
+	case slices.Contains(o.Adders, manager):
+		return true
+	case slices.ContainsFunc(o.Adders, func(m string) bool { return strings.HasPrefix(m, FieldManager("")) }): // another installation
+		return false
+	case o.Adders != nil && !slices.ContainsFunc(unknownManagers, func(m string) bool { return slices.Contains(o.Adders, m) }):
+		return false
+	}
+	return len(namespaces) == 0 || o.Namespace == "" || slices.Contains(namespaces, o.Namespace)
 }
 
 func (o *Finalized) path() []string { return append(o.Resource.Path(o.Namespace), o.Name) }

@@ -65,7 +65,7 @@ func TestOrphansAreLoggedOnce(t *testing.T) {
 	for _, step := range []struct{ objects, logged int }{{2, 1}, {2, 1}, {1, 2}, {1, 2}, {0, 2}, {1, 3}} {
 		for ; exist < step.objects; exist++ {
 			cluster.KubectlInput(t, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: o-%d, finalizers: [example.com/f]}}`, exist),
-				"-n", namespace, "create", "-f", "-")
+				"-n", namespace, "create", "--field-manager", kube.FieldManager(o.Instance), "-f", "-")
 		}
 		for ; exist > step.objects; exist-- {
 			cluster.Kubectl(t, "-n", namespace, "patch", "configmap", fmt.Sprint("o-", exist-1), "--type=merge", "-p",

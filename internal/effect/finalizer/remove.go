@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -47,7 +48,7 @@ func (r *Record) CheckOrphans(ctx context.Context, hooks []*hook.Hook) error {
 		if e.Instance != r.o.Instance || r.active(e, hooks) {
 			continue
 		}
-		objects, err := r.find(ctx, e)
+		objects, _, err := r.find(ctx, e)
 		if err != nil {
 			errs = append(errs, err)
 		} else if len(objects) > 0 {
@@ -91,28 +92,26 @@ func (r *Record) active(e Entry, hooks []*hook.Hook) bool {
 	return false
 }
 
-// find returns the objects with the finalizer of an entry, but for those to which another installation has added it; none if the kind is
-// not served any more.
-func (r *Record) find(ctx context.Context, e Entry) ([]kube.Finalized, error) {
+// find returns the objects to which the installation of an entry has added its finalizer, and the number of those to which other clients
+// have; none if the API server does not serve the kind.
+func (r *Record) find(ctx context.Context, e Entry) (objects []kube.Finalized, foreign int, err error) {
 	res := e.resource()
-	objects, err := kube.WithFinalizer(ctx, r.o.Client, res, e.Namespaces, e.Finalizer)
+	objects, err = kube.WithFinalizer(ctx, r.o.Client, res, e.Namespaces, e.Finalizer)
 	if apierrors.IsNotFound(err) { // the version, at least
-		var unknown *kube.UnknownKindError
-		res, err = kube.NewResolver(r.o.Client).Resolve(ctx, "", e.Resource, "list", "patch")
-		if errors.As(err, &unknown) || err == nil && res.Group != e.resource().Group {
-			return nil, nil
+		res, err = kube.NewResolver(r.o.Client).ResolveGroup(ctx, schema.GroupKind{Group: res.Group, Kind: e.Kind})
+		if errors.As(err, new(*kube.UnknownKindError)) {
+			return nil, 0, nil
 		}
 		if err == nil {
 			objects, err = kube.WithFinalizer(ctx, r.o.Client, res, e.Namespaces, e.Finalizer)
 		}
 	}
 	if err = withRule(res, err); err != nil {
-		return nil, fmt.Errorf("cannot find the objects with the finalizer %s: %w", e.Finalizer, err)
+		return nil, 0, fmt.Errorf("cannot list %s to find the objects with the finalizer %s: %w", e.Resource, e.Finalizer, err)
 	}
-	return slices.DeleteFunc(objects, func(o kube.Finalized) bool {
-		return !slices.Contains(o.Adders, kube.FieldManager(e.Instance)) &&
-			slices.ContainsFunc(o.Adders, func(manager string) bool { return strings.HasPrefix(manager, kube.FieldManager("")) })
-	}), nil
+	all := len(objects)
+	objects = slices.DeleteFunc(objects, func(o kube.Finalized) bool { return !o.AddedBy(kube.FieldManager(e.Instance), e.Namespaces) })
+	return objects, all - len(objects), nil
 }
 
 // withRule names the rule that is missing, if it is the permission.
@@ -120,18 +119,19 @@ func withRule(res kube.Resource, err error) error {
 	return kube.Explain(err, "", kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"list", "get", "patch"}})
 }
 
-// strip removes the finalizer of an entry from all objects.
-func (r *Record) strip(ctx context.Context, e Entry) error {
+// strip removes the finalizer of an entry from the objects to which its installation has added it. It returns the number of objects that
+// keep the finalizer, because other clients have added it.
+func (r *Record) strip(ctx context.Context, e Entry) (foreign int, err error) {
 	for range rounds {
-		objects, err := r.find(ctx, e)
+		objects, foreign, err := r.find(ctx, e)
 		if err != nil || len(objects) == 0 {
-			return err
+			return foreign, err
 		}
 		if err := r.stripObjects(ctx, e.Finalizer, objects); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return fmt.Errorf("objects of %s keep getting the finalizer %s: is an operator running?", e.Resource, e.Finalizer)
+	return 0, fmt.Errorf("objects of %s keep getting the finalizer %s: is an operator running?", e.Resource, e.Finalizer)
 }
 
 func (r *Record) stripObjects(ctx context.Context, name string, objects []kube.Finalized) error {
@@ -180,18 +180,20 @@ func (r *Record) forget(ctx context.Context, entries []Entry) error {
 	})
 }
 
-// Remove removes a finalizer of an installation from all objects, and its entries. It returns how many entries there were.
-func (r *Record) Remove(ctx context.Context, name, instance string) (removed int, err error) {
+// Remove removes a finalizer of an installation from its objects, and its entries. It returns the number of entries, and that of objects
+// that keep the finalizer, because other clients have added it.
+func (r *Record) Remove(ctx context.Context, name, instance string) (removed, foreign int, err error) {
 	all, err := r.List(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var done []Entry
 	for _, e := range all {
 		if e.Finalizer != name || e.Instance != instance {
 			continue
 		}
-		if err = r.strip(ctx, e); err != nil {
+		n, failed := r.strip(ctx, e)
+		if foreign, err = foreign+n, failed; err != nil {
 			break
 		}
 		r.o.Log.Warn("Finalizer removed from all objects on request", "finalizer", name, "resource", e.Resource, "instance", instance)
@@ -204,11 +206,12 @@ func (r *Record) Remove(ctx context.Context, name, instance string) (removed int
 		})
 		r.mu.Unlock()
 	}
-	return len(done), errors.Join(err, r.forget(ctx, done))
+	return len(done), foreign, errors.Join(err, r.forget(ctx, done))
 }
 
-// Uninstall marks the record, and removes the finalizers of the installation from all objects, then its entries. Operators of the
-// installation that are running stop adding them. A dry run only logs what would be removed.
+// Uninstall marks the record, and removes the finalizers of the installation from its objects, then its entries. Operators of the
+// installation that are running stop adding them. A resource that fails does not hold up others; mark and entries then stay. A dry run
+// only logs what would be removed.
 func Uninstall(ctx context.Context, o Options, dryRun bool) error {
 	r := New(o)
 	var own []Entry
@@ -227,23 +230,24 @@ func Uninstall(ctx context.Context, o Options, dryRun bool) error {
 	if err != nil || len(own) == 0 {
 		return err
 	}
+	var errs []error
 	for _, e := range own {
+		of, foreign := o.Log.With("finalizer", e.Finalizer, "resource", e.Resource), 0
 		if dryRun {
-			objects, err := r.find(ctx, e)
-			if err != nil {
-				return err
+			var objects []kube.Finalized
+			if objects, foreign, err = r.find(ctx, e); err == nil {
+				of.Info("Dry run: a finalizer would be removed from all objects", "objects", len(objects))
 			}
-			o.Log.Info("Dry run: a finalizer would be removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource,
-				"objects", len(objects))
-			continue
+		} else if foreign, err = r.strip(ctx, e); err == nil {
+			of.Info("Finalizer removed from all objects")
 		}
-		if err := r.strip(ctx, e); err != nil {
-			return err
+		if foreign > 0 {
+			of.Warn("Objects keep a finalizer that other clients have added", "objects", foreign)
 		}
-		o.Log.Info("Finalizer removed from all objects", "finalizer", e.Finalizer, "resource", e.Resource)
+		errs = append(errs, err)
 	}
-	if dryRun {
-		return nil
+	if err := errors.Join(errs...); err != nil || dryRun {
+		return err
 	}
 	return r.forget(ctx, own)
 }

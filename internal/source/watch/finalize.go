@@ -117,7 +117,7 @@ func (m *monitor) findLeft(ctx context.Context, res kube.Resource) (err error) {
 	var failed error // one object does not hold up others
 	own := m.divided().own
 	for _, o := range found {
-		if !m.hasAdded(o) || !own.has(&object{uid: o.UID, namespace: o.Namespace, name: o.Name}) || m.isKnown(o.UID) {
+		if !o.AddedBy(g.manager, b.Namespaces.Names) || !own.has(&object{uid: o.UID, namespace: o.Namespace, name: o.Name}) || m.isKnown(o.UID) {
 			continue
 		}
 		if err := m.readLeft(ctx, o, false); err != nil && failed == nil {
@@ -125,15 +125,6 @@ func (m *monitor) findLeft(ctx context.Context, res kube.Resource) (err error) {
 		}
 	}
 	return failed
-}
-
-// hasAdded reports whether this installation has added the finalizer. Without managedFields any object in the binding's namespaces counts.
-func (m *monitor) hasAdded(o kube.Finalized) bool {
-	if o.Adders != nil {
-		return slices.Contains(o.Adders, m.gate.manager)
-	}
-	names := m.binding.Namespaces.Names
-	return len(names) == 0 || o.Namespace == "" || slices.Contains(names, o.Namespace)
 }
 
 // readLeft delivers an object with the finalizer as Deleted, if the binding does not have it. Not again, it has not had it either.
