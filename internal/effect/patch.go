@@ -37,13 +37,13 @@ type traits struct {
 	word string
 	// object reports that the operation has a manifest, deletes that it removes the object.
 	object, deletes bool
-	// verbs are what RBAC has to allow for it.
+	// verbs are what RBAC has to allow for it; the "get" of CreateIfNotExists only helps where a request to create is rejected.
 	verbs []string
 }
 
 var operations = map[Operation]traits{
 	Create:             {word: "Create", object: true, verbs: []string{"create"}},
-	CreateIfNotExists:  {word: "CreateIfNotExists", object: true, verbs: []string{"create"}},
+	CreateIfNotExists:  {word: "CreateIfNotExists", object: true, verbs: []string{"create", "get"}},
 	CreateOrUpdate:     {word: "CreateOrUpdate", object: true, verbs: []string{"create", "get", "update"}},
 	ServerSideApply:    {word: "Apply", object: true, verbs: []string{"create", "patch"}},
 	Delete:             {word: "Delete", deletes: true, verbs: []string{"delete", "get"}},

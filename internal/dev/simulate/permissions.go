@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/rbac"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -109,7 +110,9 @@ func (p *permissions) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || p.role.allows(asked, false) {
 		return p.next.RoundTrip(r)
 	}
-	p.miss(asked)
+	if !kube.IsOptional(r.Context()) {
+		p.miss(asked)
+	}
 	where := "at the cluster scope"
 	if asked.Namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", asked.Namespace)
@@ -206,6 +209,9 @@ func (p *permissions) denied(sent []apply.Sent) []rbac.Permission {
 	}
 	for _, one := range sent {
 		for _, verb := range one.Verbs {
+			if verb == "get" && one.Operation == effect.CreateIfNotExists.String() { // it is optional
+				continue
+			}
 			needed := rbac.Permission{Verb: verb, Group: one.Group, Resource: one.Resource, Namespace: one.Namespace}
 			if !p.role.allows(needed, true) {
 				p.miss(needed)

@@ -59,10 +59,8 @@ func (r *request) do(ctx context.Context) error {
 	case effect.Create:
 		return r.create(ctx)
 	case effect.CreateIfNotExists:
-		if err := r.create(ctx); !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		return nil
+		_, _, err := r.createUnlessExists(ctx)
+		return err
 	case effect.CreateOrUpdate:
 		return r.createOrUpdate(ctx)
 	case effect.ServerSideApply:
@@ -222,27 +220,56 @@ func (r *request) retry(do func() error) error {
 	}
 }
 
+// createUnlessExists reports whether the object exists, with its metadata if they were read. An API server may check quotas, ports,
+// policies and permissions before the name, so that any rejection may be about an object that exists.
+func (r *request) createUnlessExists(ctx context.Context) (exists bool, live *metav1.PartialObjectMetadata, err error) {
+	err = r.create(ctx)
+	status := apierrors.APIStatus(nil)
+	if r.patch.Name == "" || !errors.As(err, &status) { // a generated name that is taken belongs to another object
+		return false, nil, err
+	}
+	switch status.Status().Code {
+	case http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity:
+		if apierrors.IsAlreadyExists(err) {
+			return true, nil, nil
+		}
+		if live, failed := r.read(kube.Optional(ctx)); failed == nil && live.DeletionTimestamp == nil {
+			return true, live, nil
+		}
+	}
+	return false, nil, err
+}
+
+// read returns the metadata of the object.
+func (r *request) read(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+	text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).SetHeader("Accept", metadataOnly))
+	if err != nil {
+		return nil, err
+	}
+	live := &metav1.PartialObjectMetadata{}
+	return live, json.Unmarshal(text, live)
+}
+
 // createOrUpdate replaces an object that exists: fields that are not in the manifest are removed.
 func (r *request) createOrUpdate(ctx context.Context) error {
-	// A generated name that is taken belongs to another object.
-	if err := r.create(ctx); !apierrors.IsAlreadyExists(err) || r.patch.Name == "" {
+	exists, live, err := r.createUnlessExists(ctx)
+	if !exists {
 		return err
 	}
 	return r.retry(func() error {
-		var live metav1.PartialObjectMetadata
-		text, err := kube.Send(ctx, r.Client.Get().AbsPath(r.object("")...).SetHeader("Accept", metadataOnly))
-		if err != nil {
-			return err
+		if live == nil {
+			if live, err = r.read(ctx); err != nil {
+				return err
+			}
 		}
-		if err := json.Unmarshal(text, &live); err != nil {
-			return err
-		}
-		body, err := withResourceVersion(r.patch.Object, live.ResourceVersion)
+		version := live.ResourceVersion
+		live = nil // another attempt reads it again
+		body, err := withResourceVersion(r.patch.Object, version)
 		if err != nil {
 			return err
 		}
 		return r.replace(ctx, r.to(r.Client.Put(), r.object("")).SetHeader("Content-Type", "application/json").Body(body),
-			func() string { return live.ResourceVersion })
+			func() string { return version })
 	})
 }
 
