@@ -2,6 +2,7 @@ package docs
 
 import (
 	_ "embed"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -18,7 +19,18 @@ type Error struct {
 	Cause, Fix string
 }
 
-var linked = regexp.MustCompile(`\[([^][]*)\]\([^)]*\)`)
+var linked = regexp.MustCompile(`\[([^][]*)\]\(([^)]*)\)`)
+
+// unlink replaces links by their texts, followed by the file of a link to another page.
+func unlink(text string) string {
+	return linked.ReplaceAllStringFunc(text, func(link string) string {
+		m := linked.FindStringSubmatch(link)
+		if page, _, _ := strings.Cut(path.Base(m[2]), "#"); strings.HasSuffix(page, ".md") && !strings.Contains(m[1], page) {
+			return m[1] + " (" + page + ")"
+		}
+		return m[1]
+	})
+}
 
 // Errors returns the rows of the page.
 var Errors = sync.OnceValue(func() (all []Error) {
@@ -27,7 +39,7 @@ var Errors = sync.OnceValue(func() (all []Error) {
 		if !strings.HasPrefix(line, "| ") || len(cells) != 4 || cells[3] == "code" {
 			continue
 		}
-		e := Error{Code: cells[3], Cause: linked.ReplaceAllString(cells[1], "$1"), Fix: linked.ReplaceAllString(cells[2], "$1")}
+		e := Error{Code: cells[3], Cause: unlink(cells[1]), Fix: unlink(cells[2])}
 		for i, quote := range strings.Split(cells[0], "`") {
 			if i%2 == 1 {
 				e.Messages = append(e.Messages, quote)
