@@ -38,8 +38,8 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic
 					{Name: "failed", Field: "failed", Default: "false", Usage: "failed runs only"},
 				},
 				Long: `List the last runs of all hooks or of one, the latest first: their cause, start, duration and outcome. The operator
-remembers the last 20 runs of each hook, and the last failed one for longer; of each object the last failed and the last successful one,
-which "why --object" shows, and --failed lists the failed ones of.
+remembers the last 20 runs of each hook, and the last failed one for longer. For each object it keeps the last failed and the last
+successful run: see "why --object". --failed lists the failed ones.
 
 The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
 				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  " +
