@@ -32,8 +32,8 @@ var (
 	blank     = regexp.MustCompile(`\n{3,}`)
 )
 
-// Page returns a page as text for a terminal: without comments, with the file of each link to another page. With a word, only the paragraphs and rows that
-// have it, below their headings, and the sections whose headings have it; upper and lower case are equal.
+// Page returns a page as text for a terminal: without comments, with the file of each link to another page. With a word, only the
+// paragraphs and rows that have it, below their headings, and the sections whose headings have it; upper and lower case are equal.
 func Page(name, word string) string {
 	text, _ := Pages.ReadFile("reference/" + name)
 	page := blank.ReplaceAllString(unlink(commented.ReplaceAllString(string(text), "")), "\n\n")
