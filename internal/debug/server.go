@@ -113,7 +113,7 @@ func (s *Server) Run(ctx context.Context) {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for _, one := range s.served {
-		server := &http.Server{
+		listener, server := one.listener, &http.Server{
 			Handler: httpserver.Harden(one.handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 			MaxHeaderBytes: httpserver.MaxHeaderBytes,
 			ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -123,10 +123,10 @@ func (s *Server) Run(ctx context.Context) {
 			server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return withCaller(ctx, peer(conn)) }
 		} else {
 			server.WriteTimeout = unread
-			httpserver.BoundConnections(server, addressConnections, s.log)
+			listener = httpserver.NewConnections(addressConnections, s.log).Bound(server, listener)
 		}
 		serving.Go(func() {
-			if err := httpserver.Serve(ctx, server, one.listener, time.Second); err != nil {
+			if err := httpserver.Serve(ctx, server, listener, time.Second); err != nil {
 				s.log.Error("The debug API is no longer served", "address", one.listener.Addr().String(), "error", err.Error())
 			}
 		})

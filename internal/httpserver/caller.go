@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"regexp"
 	"slices"
@@ -52,7 +51,7 @@ const lastSecond = time.Second
 
 // admit passes on requests of known clients: those that know a registered path, or have a certificate of a configured CA. Neither the log
 // nor a handler gets a token. Others are not found, before their body is read. Probes need not be known, and are answered here.
-func (o *Options) admit(next http.Handler, report func(context.Context)) http.Handler {
+func (o *Options) admit(next http.Handler) http.Handler {
 	if o.Knows == nil && o.ClientCAs == nil {
 		return next
 	}
@@ -64,9 +63,9 @@ func (o *Options) admit(next http.Handler, report func(context.Context)) http.Ha
 			r.RequestURI = r.URL.RequestURI()
 		}
 		switch {
-		case r.URL.Path == "/healthz" && token == "":
+		case r.URL.Path == "/healthz" && token == "" && r.ContentLength == 0:
 		case o.known(r, strings.TrimPrefix(token, "/")):
-			report(r.Context())
+			MarkKnown(r.Context())
 			next.ServeHTTP(w, r)
 		default:
 			if suppressed, due := strangers.Due("", ""); due {

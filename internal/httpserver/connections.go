@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -12,12 +13,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
-// maxConnections bounds the connections of a server: each holds buffers, whatever its client does.
-const maxConnections = 1000
-
-// connections are the open connections of a server, the oldest first. One above the limit closes one of an unknown client: the oldest
-// that is in no request, or else the oldest.
-type connections struct {
+// Connections are the open connections of a server, or of several, the oldest first. Each holds buffers, whatever its client does, so one
+// of an unknown client above the limit closes another one: the oldest that is in no request, or else the oldest.
+type Connections struct {
 	limit int
 	log   *slog.Logger
 	// logged suppresses the records of further closed ones.
@@ -28,26 +26,28 @@ type connections struct {
 }
 
 type connection struct {
+	of   *Connections
 	conn net.Conn
 	// active: it is in a request. known: a known client has sent one.
 	active, known bool
 }
 
-func newConnections(limit int, log *slog.Logger) *connections {
-	return &connections{limit: limit, log: log, logged: logonce.Dedup{Every: time.Minute}}
+// NewConnections returns Connections for limit unknown clients.
+func NewConnections(limit int, log *slog.Logger) *Connections {
+	return &Connections{limit: limit, log: log, logged: logonce.Dedup{Every: time.Minute}}
 }
 
-// BoundConnections closes a connection of a server above a limit, as New does; before it serves.
-func BoundConnections(s *http.Server, limit int, log *slog.Logger) {
-	open := newConnections(limit, log)
-	s.ConnContext, s.ConnState = open.enter, open.changed
+// Bound bounds the connections of a server, and the memory of each. The server serves the returned listener, with TLS if it has a config.
+func (c *Connections) Bound(s *http.Server, l net.Listener) net.Listener {
+	s.ConnContext, s.ConnState = c.enter, c.changed
+	return bounded{l, s.TLSConfig}
 }
 
 type connectionKey struct{}
 
 // enter adds a new connection, and returns the context of its requests.
-func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context {
-	entry := &connection{conn: conn}
+func (c *Connections) enter(ctx context.Context, conn net.Conn) context.Context {
+	entry := &connection{of: c, conn: conn}
 	c.mu.Lock()
 	c.all = append(c.all, entry)
 	victim := c.victim()
@@ -66,31 +66,34 @@ func (c *connections) enter(ctx context.Context, conn net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, entry)
 }
 
-// victim returns the connection that is closed for the newest one; nil if there are not too many, or known
-// clients have all others.
-func (c *connections) victim() *connection {
-	if len(c.all) <= c.limit {
-		return nil
-	}
-	var oldest *connection
+// victim returns the connection that is closed for the newest one; nil if unknown clients have not too many.
+func (c *Connections) victim() *connection {
+	var unknown int
+	var idle, oldest *connection
 	for _, entry := range c.all[:len(c.all)-1] {
-		switch {
-		case entry.known:
-		case !entry.active:
-			return entry
-		case oldest == nil:
-			oldest = entry
+		if entry.known {
+			continue
+		}
+		unknown, oldest = unknown+1, cmp.Or(oldest, entry)
+		if !entry.active {
+			idle = cmp.Or(idle, entry)
 		}
 	}
-	return oldest
+	if unknown < c.limit {
+		return nil
+	}
+	return cmp.Or(idle, oldest)
 }
 
-func (c *connections) remove(conn net.Conn) {
+func (c *Connections) remove(conn net.Conn) {
 	c.all = slices.DeleteFunc(c.all, func(e *connection) bool { return e.conn == conn })
 }
 
 // changed is the ConnState of the server.
-func (c *connections) changed(conn net.Conn, state http.ConnState) {
+func (c *Connections) changed(conn net.Conn, state http.ConnState) {
+	if b, ok := conn.(interface{ reads(header bool) }); ok && (state == http.StateActive || state == http.StateIdle) {
+		b.reads(state == http.StateIdle)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if state == http.StateClosed || state == http.StateHijacked {
@@ -104,11 +107,11 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// markKnown keeps the connection of a request from being closed for others.
-func (c *connections) markKnown(ctx context.Context) {
+// MarkKnown keeps the connection of a request from being closed for others.
+func MarkKnown(ctx context.Context) {
 	if entry, ok := ctx.Value(connectionKey{}).(*connection); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		entry.of.mu.Lock()
+		defer entry.of.mu.Unlock()
 		entry.known = true
 	}
 }

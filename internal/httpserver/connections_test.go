@@ -14,10 +14,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// Above the limit, the oldest connection is closed, one in a request last, and one of a known client never.
+// Above the limit, the oldest connection is closed, one in a request last, and one of a known client never: it does not count.
 func TestConnectionsAreBounded(t *testing.T) {
 	log := &test.Text{}
-	c := newConnections(3, slog.New(slog.NewTextHandler(log, nil)))
+	c := NewConnections(2, slog.New(slog.NewTextHandler(log, nil)))
 	contexts := map[net.Conn]context.Context{}
 	dial := func() net.Conn {
 		conn, client := net.Pipe()
@@ -35,7 +35,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	known := dial()
-	c.markKnown(contexts[known])
+	MarkKnown(contexts[known])
 	slow, silent := dial(), dial()
 	c.changed(slow, http.StateActive)
 	second := dial()
@@ -44,12 +44,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 	third := dial()
 	closed("the oldest one, while all others are in requests or known", slow)
 	c.changed(second, http.StateIdle)
-	c.markKnown(contexts[third])
+	MarkKnown(contexts[third])
 	fourth := dial()
-	closed("the oldest of a client that is not known", second)
-	c.markKnown(contexts[fourth])
+	if !open(second) {
+		t.Error("a connection of a known client counts")
+	}
 	fifth := dial()
-	if len(c.all) != 4 || !open(known) || !open(fifth) {
+	closed("the oldest of a client that is not known", second)
+	if len(c.all) != 4 || !open(known) || !open(third) || !open(fourth) || !open(fifth) {
 		t.Error("the connection of a known client was closed")
 	}
 	c.changed(known, http.StateClosed)

@@ -2,12 +2,12 @@ package httpserver
 
 import "net/http"
 
-// MaxHeaderBytes leaves room for tokens and cookies, and bounds the memory of many connections.
+// MaxHeaderBytes bounds headers of programs on this machine, and of clients of HTTP hooks: it leaves room for tokens and cookies.
 const MaxHeaderBytes = 64 << 10
 
 // Harden closes an HTTP/1.1 connection after a chunked request, against request smuggling: a request with both a length
 // and chunks is read as chunks, but a proxy in front may have used the length, and then what follows on the connection
-// belongs to another client. HTTP/2 frames requests in one way only and is left alone.
+// belongs to another client.
 func Harden(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {

@@ -6,7 +6,7 @@
 //   - A server with a Component passes on reviews only, logs each request after its response, and answers probes at /healthz itself.
 //   - With Knows or client CAs only known clients are served, and probes; others get 404, before their body is read. Handlers and logs
 //     never get the token of a path.
-//   - The connections of a server are bounded. One of a known client is not closed for others.
+//   - The connections of clients that are not known are bounded, and the memory that each can take before its request is known.
 //   - Intake bounds the memory of all request bodies, and Limits the requests of each hook: excess ones are refused immediately.
 //   - Answer is the one way of a request to its hook and back: read, run, answered exactly once and in time.
 //   - The operator's own pages are read-only and show nothing secret.
@@ -46,6 +46,10 @@ type Options struct {
 	ReadTimeout, WriteTimeout time.Duration
 	// Component names a server of reviews in its request log; empty is for other servers.
 	Component string
+	// MaxHeaderBytes bounds the header of a request, beside the 4 KiB that net/http adds; 0 means 8 KiB.
+	MaxHeaderBytes int
+	// Connections of several servers are bounded together; nil means 250 of this one.
+	Connections *Connections
 	// Ports may have the address; empty binds it.
 	Ports Ports
 	// Hint ends the error of an address that cannot be bound; empty means "choose another address".
@@ -55,6 +59,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, 8<<10)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 30*time.Second)
 	o.Hint = cmp.Or(o.Hint, "choose another address")
 }
@@ -85,16 +90,15 @@ func New(o Options) (*Server, error) {
 	if o.Component != "" {
 		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
 	}
-	open := newConnections(maxConnections, o.Log)
-	handler = o.admit(handler, open.markKnown)
-	return &Server{listener: listener, grace: o.Grace, server: &http.Server{
-		Handler: Harden(handler), TLSConfig: config,
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
-		// Bodies that wait for their turn are buffered per stream, outside of every budget.
-		HTTP2:       &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10},
-		ConnContext: open.enter, ConnState: open.changed,
-		MaxHeaderBytes: MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}}, nil
+	if o.Connections == nil {
+		o.Connections = NewConnections(250, o.Log)
+	}
+	server := &http.Server{
+		Handler: Harden(o.admit(handler)), TLSConfig: config,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
+		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	return &Server{listener: o.Connections.Bound(server, listener), server: server, grace: o.Grace}, nil
 }
 
 // Close releases the address of a server whose Run is not called.
@@ -120,13 +124,7 @@ func Serve(ctx context.Context, s *http.Server, listener net.Listener, grace tim
 		defer close(stopped)
 		end()
 	})
-	var err error
-	if s.TLSConfig != nil {
-		err = s.ServeTLS(listener, "", "")
-	} else {
-		err = s.Serve(listener)
-	}
-	if stop() {
+	if err := s.Serve(listener); stop() {
 		end()
 		return err // it has not been stopped
 	}

@@ -115,7 +115,9 @@ func (c *call) identify() error {
 		return c.checkLocal()
 	}
 	var err error
-	c.user, err = c.opts.Access.identify(c.r.Context(), c.r.Header.Get("Authorization"))
+	if c.user, err = c.opts.Access.identify(c.r.Context(), c.r.Header.Get("Authorization")); err == nil {
+		httpserver.MarkKnown(c.r.Context())
+	}
 	return err
 }
 
@@ -154,6 +156,7 @@ func (c *call) reject(err error) {
 	switch r.Status {
 	case http.StatusUnauthorized:
 		c.w.Header().Set("WWW-Authenticate", `Bearer realm="shell-operator"`)
+		c.w.Header().Set("Connection", "close")
 	case http.StatusServiceUnavailable:
 		c.w.Header().Set("Retry-After", "1")
 	}

@@ -65,7 +65,7 @@ func (w *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
 		return nil, err
 	}
 	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Ports: o.Ports, Handler: &served.handler,
-		Certificate: certificate, Log: o.Log})
+		Certificate: certificate, Log: o.Log, MaxHeaderBytes: httpserver.MaxHeaderBytes})
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,8 @@ type Options struct {
 
 	// intake bounds the requests of the API server, httpIntake the requests of HTTP clients, which decide how fast they send.
 	intake, httpIntake *httpserver.Intake
+	// connections are those of both servers of webhooks: each concurrent review of an API server has one.
+	connections *httpserver.Connections
 }
 
 // needed is what hooks have needed so far. It stays then.
@@ -91,6 +93,7 @@ type Servers struct {
 func New(ctx context.Context, o Options) (*Servers, error) {
 	budget := int64(cmp.Or(max(0, o.Webhooks.BodyBudget), 64<<20))
 	o.intake, o.httpIntake = httpserver.NewIntake(budget), httpserver.NewIntake((budget+3)/4)
+	o.connections = httpserver.NewConnections(1000, o.Log)
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {
 		return nil, err

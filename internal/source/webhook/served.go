@@ -54,7 +54,7 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
 		Address: server.ListenAddress, Ports: o.Ports, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
-		Component: component, Log: o.Log,
+		Component: component, Log: o.Log, MaxHeaderBytes: 2 << 10, Connections: o.connections,
 		Certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) },
 		Knows:       s.knows,
 	})
