@@ -118,7 +118,7 @@ var directions = []struct {
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
 		"internal/hookset", "internal/filewatch", "internal/script", "internal/run", "internal/run/", "internal/effect/apply",
 		"internal/dev/", "internal/shard",
-		"internal/source/webhook/admission", "internal/source/webhook/cert",
+		"internal/source/webhook/admission", "internal/source/webhook/cert", "internal/httpserver",
 	}, "hooks are called, run and checked as the operator does"},
 	{"internal/lifecycle", []string{"internal/hook", "internal/event", "internal/shard", "internal/hookset", "internal/queue", "internal/run",
 		"internal/run/pending", "internal/source/schedule"}, "hooks start and end in all stages; those that need the API server are interfaces"},

@@ -10,11 +10,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
+	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
 )
 
@@ -34,12 +37,14 @@ func (o ControlPlane) inMemory(ctx context.Context, do func(context.Context) err
 		return errors.Join(fmt.Errorf("cannot write the kubeconfig of the API server in memory: %w", err), listener.Close())
 	}
 	server := &http.Server{
+		MaxHeaderBytes: 8 << 10, ReadHeaderTimeout: 10 * time.Second,
 		Handler:   authenticated("Bearer "+token, memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})),
 		TLSConfig: &tls.Config{GetCertificate: source.Certificate, MinVersion: tls.VersionTLS13},
 		ErrorLog:  log.New(io.Discard, "", 0), // clients that break off
 	}
+	listener = httpserver.NewConnections(100, slog.New(slog.DiscardHandler)).Bound(server, listener)
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	go func() { ended <- server.Serve(listener) }()
 	defer func() {
 		err = errors.Join(err, server.Close()) // watches do not end by themselves
 		<-ended
@@ -70,6 +75,7 @@ func authenticated(token string, next http.Handler) http.Handler {
 				http.StatusUnauthorized)
 			return
 		}
+		httpserver.MarkKnown(r.Context())
 		next.ServeHTTP(w, r)
 	})
 }

@@ -1,14 +1,24 @@
 package dev_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // TestInMemory: a second server has a port of its own, the kubeconfig is all that a server writes, and one that cannot be written ends it.
@@ -28,6 +38,10 @@ func TestInMemory(t *testing.T) {
 	if files, _ := os.ReadDir(first); err != nil || len(files) != 1 || string(one) == string(other) {
 		t.Errorf("%v, %v\n%s\n%s", err, files, one, other)
 	}
+	third := t.TempDir()
+	if err := run(third, func() { stranger(t, third) }); err != nil {
+		t.Error(err)
+	}
 	full := t.TempDir()
 	if err := os.Symlink("/dev/full", full+"/kubeconfig"); err != nil {
 		t.Fatal(err)
@@ -35,5 +49,31 @@ func TestInMemory(t *testing.T) {
 	err = run(full, func() { t.Error("it runs without its kubeconfig") })
 	if !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "cannot write the kubeconfig of the API server in memory: ") {
 		t.Error(err)
+	}
+}
+
+// stranger sends headers without the token of a kubeconfig: the memory that they take is bounded.
+func stranger(t *testing.T, dir string) {
+	config, err := clientcmd.LoadFromFile(filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := url.Parse(config.Clusters["testcluster"].Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", address.Host, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(test.Patience))
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("a:\r\n", 200))
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = res.Body.Close(); res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Error(res.Status)
 	}
 }
