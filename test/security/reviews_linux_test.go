@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,4 +94,25 @@ func TestForgedReviews(t *testing.T) {
 	if strings.Contains(metrics+op.Page("/metrics")+op.Page("/"), token[1:33]) {
 		t.Error("a page has the token")
 	}
+}
+
+// Line "reviews": as many as an API server has in flight are answered, if they begin at the same moment.
+func TestReviewsBeginTogether(t *testing.T) {
+	number := 300
+	if test.Long() {
+		number = 600
+	}
+	_, cluster, ns, _ := reviewing(t, "", nil)
+	client := testenv.Client(t, cluster.Config(t))
+	var all sync.WaitGroup
+	for range number {
+		all.Go(func() {
+			err := client.Post().AbsPath("/api/v1/namespaces", ns, "configmaps").SetHeader("Content-Type", "application/json").
+				Body([]byte(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "together-"}}`)).Do(t.Context()).Error()
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -55,11 +55,14 @@ func (w *Servers) target(s *served) keep.Target {
 	}
 }
 
+// inFlight is how many requests an API server has in flight at most, by default: all of them may wait for a hook.
+const inFlight = 600
+
 func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
-		Limits:               o.intake.Limits(cmp.Or(o.Webhooks.Parallel, 16), 256), // the API server has some 600 in flight at most
+		Limits:               o.intake.Limits(cmp.Or(o.Webhooks.Parallel, 16), inFlight),
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
 	})
 	if err != nil {
@@ -89,7 +92,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
-		Limits: o.intake.Limits(cmp.Or(o.Webhooks.Parallel, max(4, 2*runtime.GOMAXPROCS(0))), 100),
+		Limits: o.intake.Limits(cmp.Or(o.Webhooks.Parallel, max(4, 2*runtime.GOMAXPROCS(0))), inFlight),
 	})
 	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
 	if err != nil {
