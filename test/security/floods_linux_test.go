@@ -44,11 +44,14 @@ func peak(t *testing.T, pid int) int {
 }
 
 // reviewing starts an operator whose hook reviews ConfigMaps of a namespace, and returns the URL as any client can guess it.
-func reviewing(t *testing.T, script string, more map[string]string) (op *testenv.Operator, cluster *testenv.Cluster, ns string, target *url.URL) {
+func reviewing(t *testing.T, script string, more map[string]string) (
+	op *testenv.Operator, cluster *testenv.Cluster, ns string, target *url.URL,
+) {
 	t.Helper()
 	cluster = testenv.Shared(t)
 	ns = cluster.Namespace(t)
-	all := map[string]string{"review.sh": testenv.Testdata(t, "validating.sh", "NAMESPACE", ns, "Ignore", "Fail") + script}
+	config := testenv.Testdata(t, "validating.sh", "NAMESPACE", ns, `"Ignore"`, `"Fail", "timeoutSeconds": 30`)
+	all := map[string]string{"review.sh": config + script}
 	maps.Copy(all, more)
 	op = testenv.Start(t, testenv.OperatorOptions{
 		HooksDir:   testenv.Hooks(t, all),
@@ -101,15 +104,49 @@ func announce(t *testing.T, address, path string) int {
 	return res.StatusCode
 }
 
+// headers has a begun request with headers of distinct names and values of so many bytes, without an end.
+func headers(number, size int) []byte {
+	text := []byte("POST / HTTP/1.1\r\nHost: x\r\n")
+	for i := range number {
+		text = fmt.Appendf(text, "%x:%s\r\n", i, strings.Repeat("v", size))
+	}
+	return text
+}
+
+// hold opens connections and keeps them until the end of the test, with the text that each sends. The server may close them.
+func hold(t *testing.T, number int, at *port, text []byte) {
+	t.Helper()
+	var opening sync.WaitGroup
+	var next atomic.Int64
+	for range 20 {
+		opening.Go(func() {
+			for next.Add(1) <= int64(number) {
+				conn, err := net.Dial("tcp", at.address)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				_ = conn.SetDeadline(time.Now().Add(test.Patience))
+				if at.secure {
+					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+				}
+				_, _ = conn.Write(text)
+			}
+		})
+	}
+	opening.Wait()
+}
+
 // Line "strangers": clients that do not know a registered path are not found, whatever they announce, on both ports. Meanwhile, and while
-// others keep all connections of a port busy without a request, the reviews of the API server are answered. Neither the memory nor the log
-// grows.
+// others keep all connections of all ports busy, with the headers that take the most memory, the reviews of the API server are answered.
+// Neither the memory nor the log grows.
 func TestStrangers(t *testing.T) {
 	const crd = "things.example.com"
 	op, cluster, ns, target := reviewing(t, "", map[string]string{"convert.sh": `#!/bin/sh
 if [ "$1" = --config ]; then echo '{configVersion: v1, kubernetesCustomResourceConversion: [{name: c, crdName: ` + crd +
 		`, conversions: [{fromVersion: v1, toVersion: v2}]}]}'; exit; fi
-`})
+`, "serve.sh": serving})
 	converting := target
 	for _, r := range op.Records() {
 		if at, err := url.Parse(r.Fields["url"]); err == nil && r.Has("webhook server started") && at.Host != target.Host {
@@ -155,6 +192,18 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, kubernetesCustomResourceC
 		defer conn.Close()
 	}
 	review("during")
+	for _, p := range []struct {
+		*port
+		most, size int
+	}{
+		{&port{address: "127.0.0.1:" + op.UntilLog("base http server started").Fields["port"]}, 300, 110},
+		{&port{address: target.Host, secure: true}, 600, 50}, {&port{address: converting.Host, secure: true}, 600, 50},
+		{&port{address: op.UntilLog("HTTP hooks are served").Fields["address"]}, 300, 600},
+	} {
+		hold(t, p.most, p.port, headers(10_000, 0))
+		hold(t, p.most, p.port, headers(95, p.size))
+		review("headers-" + strings.ReplaceAll(p.address, ":", "-"))
+	}
 	t.Logf("peak %d MiB, log %d KiB", peak(t, op.Pid())>>20, len(op.Log())>>10)
 	strangers := 0
 	for _, r := range op.Records() {
@@ -165,7 +214,7 @@ if [ "$1" = --config ]; then echo '{configVersion: v1, kubernetesCustomResourceC
 	if most := 2 * (1 + int(time.Since(op.Started)/time.Minute)); strangers == 0 || strangers > most {
 		t.Errorf("%d records about %d strangers, want one a minute for each port", strangers, number)
 	}
-	if after := peak(t, op.Pid()); after > enough {
+	if after := peak(t, op.Pid()); after > 160<<20 {
 		t.Errorf("the peak is %d MiB", after>>20)
 	}
 }

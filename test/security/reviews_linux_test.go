@@ -22,8 +22,10 @@ func forge(t *testing.T, url, namespace, name string) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
-	res, err := client.Post(url, "application/json", strings.NewReader(fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
-  "kind": {"version": "v1", "kind": "Secret"}, "resource": {"version": "v1", "resource": "secrets"}, "namespace": %q, "name": %q, "userInfo": {"username": "system:admin"}}}`, namespace, name)))
+	review := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
+  "kind": {"version": "v1", "kind": "Secret"}, "resource": {"version": "v1", "resource": "secrets"}, "namespace": %q, "name": %q,
+  "userInfo": {"username": "system:admin"}}}`, namespace, name)
+	res, err := client.Post(url, "application/json", strings.NewReader(review))
 	if err != nil {
 		t.Fatal(err)
 	}
