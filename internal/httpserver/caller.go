@@ -33,19 +33,6 @@ func HideTokensOfObject(text []byte) []byte {
 	return objectToken.ReplaceAll(text, []byte("/…"))
 }
 
-// WithoutTokens removes tokens from the text of an error.
-func WithoutTokens(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &hiddenError{err}
-}
-
-type hiddenError struct{ err error }
-
-func (e *hiddenError) Error() string { return HideTokens(e.err.Error()) }
-func (e *hiddenError) Unwrap() error { return e.err }
-
 // lastSecond is how long the rest of a rejected body may take: a client that has sent it gets its response.
 const lastSecond = time.Second
 

@@ -77,7 +77,7 @@ func (r redactor) response(body []byte) []byte {
 	}
 	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" { // of a proxy, or of the HTTP server before Kubernetes is reached
 		if text := strings.TrimSpace(string(body)); known.MatchString(text) {
-			return []byte(text)
+			return []byte(cut(text))
 		}
 		return []byte("its text is not shown, because it may quote values")
 	}
@@ -183,14 +183,29 @@ func (r redactor) message(text string) (string, bool) {
 	case strings.HasSuffix(text, ": field is immutable"):
 		return "field is immutable", true
 	case known.MatchString(text):
-		return cut(text), true
+		return cut(listKey.ReplaceAllStringFunc(text, func(key string) string {
+			if strings.HasPrefix(text, "Apply failed") && !harmless.MatchString(key) {
+				return "[…]"
+			}
+			return key
+		})), true
 	}
 	return "", false
 }
 
-// cut shortens a text to maxMessage bytes.
+// listKey is an entry of a list in the path of a field, by its index or by values; harmless is one that has no values but a name.
+var (
+	listKey  = regexp.MustCompile(`\[([^]"]|"(\\.|[^"\\])*")*\]`)
+	harmless = regexp.MustCompile(`^\[(name="[^"]*"|\d+)\]$`)
+)
+
+// token is the secret at the end of the path of a webhook, of this operator or of another one, also when it is cut off.
+var token = regexp.MustCompile(`/[0-9a-f]{32,64}\b`)
+
+// cut removes tokens from a text, and shortens it to maxMessage bytes. No text of the API server is kept without it.
 func cut(text string) string {
 	const dots = "…"
+	text = token.ReplaceAllString(text, "/…")
 	if len(text) <= maxMessage {
 		return text
 	}

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -60,7 +59,6 @@ func (e *creationError) Unwrap() error { return e.error }
 
 // explain adds the missing RBAC rule to an error.
 func (k *keeper) explain(err error) error {
-	err = httpserver.WithoutTokens(err)
 	var creation *creationError
 	switch {
 	case errors.As(err, &creation) && apierrors.IsForbidden(err):

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
@@ -106,7 +105,6 @@ func (k *keeper) reconcile(ctx context.Context) error {
 
 // explain adds the missing RBAC rule to an error.
 func (k *keeper) explain(err error) error {
-	err = httpserver.WithoutTokens(err)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("no permission for customresourcedefinitions: %s: %w", kube.Grant("", kube.Rule{Group: "apiextensions.k8s.io",
 			Resource: "customresourcedefinitions", Names: []string{k.Name}, Verbs: []string{"list", "watch", "patch"}}), err)
