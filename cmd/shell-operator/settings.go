@@ -189,7 +189,7 @@ func (s *settings) groups() []settingGroup {
 		}},
 		{"Webhooks", slices.Concat([]setting{
 			{flag: "webhook-secret", bind: text(&s.Webhooks.SecretName, "shell-operator-webhook"),
-				usage: "Secret of the certificates that the operator issues, and of the secret of webhook paths"},
+				usage: "Secret of the CA of webhook certificates, and of the secret of webhook paths"},
 			{flag: "webhook-path-secret-file", bind: text(&s.Webhooks.PathSecretFile, ""),
 				usage: "file with the secret of webhook paths, for registrations that others write; default: it is in the Secret"},
 			{flag: "webhook-cert-manager", bind: text(&s.Webhooks.CertManager, ""),

@@ -279,7 +279,7 @@ fi`)
 	})
 	load("renewal of certificate files", func() {
 		ca.write(t, files)
-		first.log.Until(t, "Webhook certificate was reloaded", 2)
+		first.log.Until(t, "The webhook certificate was reloaded", 2)
 	})
 	load("renewal of the Secret", func() {
 		path := func() string {

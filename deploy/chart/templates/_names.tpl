@@ -23,7 +23,7 @@ another name, because Helm does not adopt objects. */}}
 {{ include "clusterName" . }}-admission
 {{- end -}}
 
-{{/* The Secret of webhook paths, and of certificates that the operator issues. */}}
+{{/* The Secret of webhook paths, and of the CA of certificates that the operator issues. */}}
 {{- define "webhookSecret" -}}
 {{ include "name" . }}-webhook{{ if ne .Values.webhooks.certificates.from "Operator" }}-paths{{ end }}
 {{- end -}}

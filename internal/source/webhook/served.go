@@ -86,14 +86,14 @@ func (w *Servers) certificatesFor(ctx context.Context, r *Renewal, server Webhoo
 	o := w.o
 	if o.Webhooks.CertManager != "" {
 		// Its Secret need not have a CA, which the operator does not use.
-		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, Log: o.Log})
+		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, For: "webhook", Log: o.Log})
 		if err != nil {
 			err = fmt.Errorf("with --webhook-cert-manager the certificates are those of cert-manager: %w", err)
 		}
 		return r.keep(source, err)
 	}
 	if server.hasFiles() {
-		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, Log: o.Log})
+		source, err = cert.Files(cert.FilesOptions{Cert: server.Cert, Key: server.Key, CA: server.CA, For: "webhook", Log: o.Log})
 		return r.keep(source, err)
 	}
 	if s.url != "" {
@@ -142,7 +142,7 @@ func (w *Servers) inSecret(ctx context.Context, r *Renewal, namespace string) (*
 		}
 	}
 	var err error
-	w.shared, err = r.keep(cert.Managed(ctx, cert.ManagedOptions{
+	w.shared, err = r.keep(cert.InSecret(ctx, cert.SecretOptions{
 		Client: w.client, Namespace: namespace, SecretName: w.o.Webhooks.SecretName, Names: names, Log: w.o.Log,
 	}))
 	return w.shared, err

@@ -14,16 +14,16 @@ func TestClientCAs(t *testing.T) {
 	var paths []string
 	var all []*x509.Certificate
 	for _, name := range []string{"first.crt", "second.crt"} {
-		s := made(t, now)
-		paths, all = append(paths, filepath.Join(dir, name)), append(all, s.serving.Leaf)
-		writeFile(t, paths[len(paths)-1], s.bundle())
+		ca := made(t, now).ca.Leaf
+		paths, all = append(paths, filepath.Join(dir, name)), append(all, ca)
+		writeFile(t, paths[len(paths)-1], pemOf(ca))
 	}
 	pool, err := ClientCAs(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, leaf := range append(all, made(t, now).serving.Leaf) {
-		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool})
+	for i, ca := range append(all, made(t, now).ca.Leaf) {
+		_, err := ca.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		if signed := i < len(paths); (err == nil) != signed {
 			t.Errorf("certificate %d: %v", i, err)
 		}

@@ -28,28 +28,28 @@ func client(t *testing.T, kubeconfig, user string) rest.Interface {
 	return testenv.Client(t, config)
 }
 
-// replica is a Managed Source in a namespace. Edits come after the defaults of the tests.
-func replica(t *testing.T, c *testenv.Cluster, ns string, edits ...func(*ManagedOptions)) (*Source, *recorder) {
+// replica is an InSecret Source in a namespace. Edits come after the defaults of the tests.
+func replica(t *testing.T, c *testenv.Cluster, ns string, edits ...func(*SecretOptions)) (*Source, *recorder) {
 	t.Helper()
 	log, lines := record(t)
-	o := ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
+	o := SecretOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
 		Names: []string{"hooks." + ns + ".svc"}, Log: log}
 	for _, edit := range edits {
 		edit(&o)
 	}
-	s, err := Managed(t.Context(), o)
+	s, err := InSecret(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, lines
 }
 
-func as(client rest.Interface) func(*ManagedOptions) {
-	return func(o *ManagedOptions) { o.Client = client }
+func as(client rest.Interface) func(*SecretOptions) {
+	return func(o *SecretOptions) { o.Client = client }
 }
 
-// inSecret is what is under a key of the Secret.
-func inSecret(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
+// keyOf is what is under a key of the Secret.
+func keyOf(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
 	t.Helper()
 	text, err := base64.StdEncoding.DecodeString(c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o",
 		`jsonpath={.data.`+strings.ReplaceAll(key, ".", `\.`)+`}`))
@@ -59,7 +59,7 @@ func inSecret(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
 	return text
 }
 
-// Replicas that start concurrently end with one CA and one certificate.
+// Replicas that start concurrently end with one CA, and each has a certificate for its name.
 func TestReplicasStartConcurrently(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
@@ -71,15 +71,15 @@ func TestReplicasStartConcurrently(t *testing.T) {
 	}
 	starting.Wait()
 	for _, s := range sources {
-		if !slices.Equal(s.Bundle(), sources[0].Bundle()) || !leaf(t, s).Equal(leaf(t, sources[0])) || s.Token("/a") != sources[0].Token("/a") {
+		if !slices.Equal(s.Bundle(), sources[0].Bundle()) || s.Token("/a") != sources[0].Token("/a") {
 			t.Error("the replicas differ")
 		}
 		trusts(t, s.Bundle(), leaf(t, s), "hooks."+ns+".svc", time.Now())
 	}
-	if !slices.Equal(inSecret(t, c, ns, bundleKey), sources[0].Bundle()) {
+	if !slices.Equal(keyOf(t, c, ns, caKey), sources[0].Bundle()) {
 		t.Error("the Secret holds something else")
 	}
-	if got := c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", "jsonpath={.type} {.metadata.labels}"); got != `kubernetes.io/tls `+
+	if got := c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", "jsonpath={.type} {.metadata.labels}"); got != `Opaque `+
 		`{"shell-operator/webhook-certificates":"managed"}` {
 		t.Errorf("the Secret is %s", got)
 	}
@@ -90,8 +90,8 @@ func TestSecretOfPathsOnly(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
-	a, _ := replica(t, c, ns, func(o *ManagedOptions) { o.Names = nil })
-	if got := inSecret(t, c, ns, pathKey); len(got) != 64 || a.Bundle() != nil || len(inSecret(t, c, ns, servingKey)) > 0 {
+	a, _ := replica(t, c, ns, func(o *SecretOptions) { o.Names = nil })
+	if got := keyOf(t, c, ns, pathKey); len(got) != 64 || a.Bundle() != nil || len(keyOf(t, c, ns, caKey)) > 0 {
 		t.Errorf("the secret has %d bytes, the bundle is %q", len(got), a.Bundle())
 	}
 	b, _ := replica(t, c, ns)
@@ -120,7 +120,7 @@ func TestForeignSecret(t *testing.T) {
 	ns := c.Namespace(t)
 	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName, "--from-literal=password=x")
 	log, _ := record(t)
-	_, err := Managed(t.Context(), ManagedOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
+	_, err := InSecret(t.Context(), SecretOptions{Client: client(t, c.Kubeconfig, ""), Namespace: ns, SecretName: secretName,
 		Names: []string{"a"}, Log: log})
 	if err == nil || !strings.Contains(err.Error(), `Secret "`+secretName+`" in namespace "`+ns+
 		`" was not created by the operator and is not changed: choose another name`) {
@@ -137,7 +137,7 @@ func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s},
   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
 `, ns, rules, user), "apply", "-f", "-")
-	m := &managed{ManagedOptions: ManagedOptions{Client: client(t, c.Kubeconfig, user), Namespace: ns, SecretName: secretName}}
+	m := &inSecret{SecretOptions: SecretOptions{Client: client(t, c.Kubeconfig, user), Namespace: ns, SecretName: secretName}}
 	for deadline := time.Now().Add(test.Patience); time.Now().Before(deadline); {
 		// The API server does not report when a Role is active, so this polls.
 		if _, err := m.read(t.Context()); !apierrors.IsForbidden(err) {
@@ -157,12 +157,11 @@ func TestRuleIsEnough(t *testing.T) {
 	allow(t, c, user, ns, strings.ReplaceAll(rules, "} and {", "}, {"))
 	a, lines := replica(t, c, ns, as(client(t, c.Kubeconfig, user)))
 	run(t, a)
-	b, _ := replica(t, c, ns, func(o *ManagedOptions) { o.Names = []string{"another-name"} })
 	before := a.Bundle()
 	c.Kubectl(t, "-n", ns, "patch", "secret", secretName, "--type=json", "-p", `[{"op": "remove", "path": "/data/ca.key"}]`)
 	becomes(t, a, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
-	if !slices.Equal(inSecret(t, c, ns, servingKey), pemOf(leaf(t, a))) || leaf(t, a).Equal(leaf(t, b)) {
-		t.Error("the Secret has another certificate than the replica that may write it")
+	if !slices.Equal(keyOf(t, c, ns, caKey), a.Bundle()) {
+		t.Error("the Secret has another CA than the replica that may write it")
 	}
 	c.Kubectl(t, "-n", ns, "delete", "secret", secretName)
 	c.Kubectl(t, "-n", ns, "wait", "--for=create", "--timeout="+test.Patience.String(), "secret/"+secretName)
@@ -181,7 +180,7 @@ func TestFewPermissions(t *testing.T) {
 	c.Kubectl(t, "-n", ns, "create", "secret", "generic", secretName)
 	allow(t, c, user, ns, `{apiGroups: [""], resources: ["secrets"], resourceNames: [`+secretName+`], verbs: ["get", "patch"]}`)
 	a, lines := replica(t, c, ns, as(client(t, c.Kubeconfig, user)))
-	if !slices.Equal(inSecret(t, c, ns, bundleKey), a.Bundle()) {
+	if !slices.Equal(keyOf(t, c, ns, caKey), a.Bundle()) {
 		t.Error("the Secret was not filled")
 	}
 	run(t, a)
@@ -216,12 +215,12 @@ func TestOutage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), test.Patience)
 	defer cancel()
 	log, lines := record(t)
-	o := ManagedOptions{Client: client(t, kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log}
+	o := SecretOptions{Client: client(t, kubeconfig, ""), Namespace: ns, SecretName: secretName, Names: []string{"a"}, Log: log}
 	made := make(chan error)
 	var s *Source
 	go func() {
 		var err error
-		s, err = Managed(ctx, o)
+		s, err = InSecret(ctx, o)
 		made <- err
 	}()
 	lines.says("have to wait for the API server")

@@ -10,113 +10,107 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/shell-operator/shell-operator/internal/filewatch"
 )
 
-// FilesOptions of a Files Source. Cert and Key are required.
+// FilesOptions of a Files Source. All but CA are required.
 type FilesOptions struct {
 	// Paths of PEM files. Without CA the Bundle is empty.
 	Cert, Key, CA string
-	// For names the purpose of the certificate in messages; empty means "Webhook".
+	// For names the purpose of the certificate in messages: "webhook".
 	For string
 	Log *slog.Logger
 }
 
-// Files returns a Source that reads files, and reloads them when they change. Invalid files are logged, and the previous
-// ones stay in use.
+// Files returns a Source that reads files. Certificates that clients will reject are logged.
 func Files(o FilesOptions) (*Source, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	paths := []string{o.Cert, o.Key}
+	if o.CA != "" {
+		paths = append(paths, o.CA)
 	}
-	f := &files{opts: o, what: o.For}
-	if o.For == "" {
-		f.opts.For, f.what, f.otherwise = "Webhook", "webhook", ", or set no certificate files to have the operator create certificates"
-	}
-	f.changed, f.rotate = make(chan struct{}), f.run
-	if _, err := f.load(); err != nil {
-		return nil, err
-	}
-	f.warn()
-	return &f.Source, nil
+	return inFiles(o.Log, paths, "The "+o.For+" certificate cannot be reloaded, the last one stays in use", func(s *Source) error {
+		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+		var ca []byte
+		if err == nil && o.CA != "" {
+			ca, err = os.ReadFile(o.CA)
+		}
+		before := s.now()
+		switch {
+		case errors.As(err, new(*fs.PathError)):
+			return fmt.Errorf("cannot read the %s certificate: %w: mount the Secret there", o.For, err)
+		case err != nil:
+			return fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", o.For,
+				o.Cert, o.Key, err)
+		case o.CA != "" && !x509.NewCertPool().AppendCertsFromPEM(ca):
+			return fmt.Errorf("the webhook CA file %q contains no PEM certificate: it must have the CA that signed %q", o.CA, o.Cert)
+		case before.certificate != nil && before.certificate.Leaf.Equal(pair.Leaf) && bytes.Equal(before.bundle, ca):
+			return nil
+		}
+		s.show(shown{certificate: &pair, bundle: ca})
+		if before.certificate != nil {
+			o.Log.Info("The "+o.For+" certificate was reloaded", "file", o.Cert, "certificateExpires", pair.Leaf.NotAfter)
+		}
+		if err := verify(&pair, ca); err != nil {
+			o.Log.Warn("The "+o.For+" certificate is not valid, clients will reject it: replace one of the files", "file", o.Cert, "ca", o.CA,
+				"error", err.Error())
+		}
+		return nil
+	})
 }
 
-type files struct {
-	Source
-	opts FilesOptions
-	// what is For inside a sentence, otherwise is the alternative to files.
-	what, otherwise string
-
-	// The constructor owns these fields, and then Run.
-
-	// leaf and ca are what the files had.
-	leaf *x509.Certificate
-	ca   []byte
-	// failure is the last logged error, empty while the files are valid.
-	failure string
-}
-
-// run is Source.Run.
-func (f *files) run(ctx context.Context) error {
-	paths := []string{f.opts.Cert, f.opts.Key}
-	if f.opts.CA != "" {
-		paths = append(paths, f.opts.CA)
-	}
-	return followFiles(ctx, f.opts.Log, paths, f.reload)
-}
-
-func (f *files) reload() {
-	changed, err := f.load()
-	switch {
-	case err != nil && f.failure != err.Error(): // the files change one after the other, which may report the same error several times
-		f.failure = err.Error()
-		f.opts.Log.Error(f.opts.For+" certificate cannot be reloaded, the last one stays in use", "error", f.failure)
-	case changed:
-		f.opts.Log.Info(f.opts.For+" certificate was reloaded", "file", f.opts.Cert, "certificateExpires", f.leaf.NotAfter)
-		f.warn()
-	}
-}
-
-// load shows what is in the files, and reports whether that is new.
-func (f *files) load() (changed bool, err error) {
-	pair, err := tls.LoadX509KeyPair(f.opts.Cert, f.opts.Key)
-	var ca []byte
-	if err == nil && f.opts.CA != "" {
-		ca, err = os.ReadFile(f.opts.CA)
-	}
-	switch {
-	case errors.As(err, new(*fs.PathError)):
-		return false, fmt.Errorf("cannot read the %s certificate: %w: mount the Secret there%s", f.what, err, f.otherwise)
-	case err != nil:
-		return false, fmt.Errorf("cannot use the %s certificate %q with the private key %q: both must be PEM and belong together: %w", f.what,
-			f.opts.Cert, f.opts.Key, err)
-	case f.opts.CA != "" && !x509.NewCertPool().AppendCertsFromPEM(ca):
-		return false, fmt.Errorf("the webhook CA file %q contains no PEM certificate: it must have the CA that signed %q", f.opts.CA, f.opts.Cert)
-	case f.failure == "" && f.leaf != nil && f.leaf.Equal(pair.Leaf) && bytes.Equal(f.ca, ca):
-		return false, nil
-	}
-	f.failure, f.leaf, f.ca = "", pair.Leaf, ca
-	f.show(&pair, ca, [2]string{})
-	return true, nil
-}
-
-// warn logs certificates that clients will reject.
-func (f *files) warn() {
-	if !validAt(f.leaf, time.Now()) {
-		f.opts.Log.Warn(f.opts.For+" certificate is not valid now, clients will reject it: replace the file", "file", f.opts.Cert,
-			"from", f.leaf.NotBefore, "until", f.leaf.NotAfter)
-		return
-	}
+// verify checks a certificate as clients do, without its names; the life alone if there is no CA.
+func verify(pair *tls.Certificate, ca []byte) error {
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(f.ca) {
-		return
+	if !roots.AppendCertsFromPEM(ca) {
+		roots.AddCert(pair.Leaf)
 	}
-	for _, der := range f.now().certificate.Certificate[1:] {
+	for _, der := range pair.Certificate[1:] {
 		if c, err := x509.ParseCertificate(der); err == nil {
 			intermediates.AddCert(c)
 		}
 	}
-	if _, err := f.leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates}); err != nil {
-		f.opts.Log.Warn(f.opts.For+" certificate is not signed by the CA, clients will reject it: replace one of the files",
-			"file", f.opts.Cert, "ca", f.opts.CA, "error", err.Error())
+	_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err
+}
+
+// inFiles returns a Source that calls load now, and whenever files may have changed. Later errors are logged as failed, each once: files
+// change one after the other.
+func inFiles(log *slog.Logger, paths []string, failed string, load func(*Source) error) (s *Source, err error) {
+	last := ""
+	s = newSource(nil, func(ctx context.Context) error {
+		return filewatch.Follow(ctx, filewatch.Options{
+			Directories: func() map[string]bool { return directories(paths) },
+			Changed: func() time.Duration {
+				text := ""
+				if err := load(s); err != nil {
+					text = err.Error()
+				}
+				if text != "" && text != last {
+					log.Error(failed, "error", text)
+				}
+				last = text
+				return 0
+			},
+			Degraded: func(err error) {
+				log.Warn("Changes of webhook certificate files are noticed within a minute only", "error", err.Error())
+			},
+		})
+	})
+	return s, load(s)
+}
+
+// directories returns the directories of the files, before and after following symbolic links.
+func directories(paths []string) map[string]bool {
+	dirs := map[string]bool{}
+	for _, path := range paths {
+		dirs[filepath.Dir(path)] = true
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			dirs[filepath.Dir(real)] = true
+		}
 	}
+	return dirs
 }

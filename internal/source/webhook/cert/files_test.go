@@ -2,6 +2,7 @@ package cert
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +15,22 @@ type brought struct{ cert, key, ca []byte }
 
 func newPair(t *testing.T) brought {
 	t.Helper()
-	data, err := made(t, time.Now()).encode()
+	return pairOf(t, time.Now())
+}
+
+// pairOf is a pair that was made at a time.
+func pairOf(t *testing.T, at time.Time) brought {
+	t.Helper()
+	by := made(t, at)
+	c, err := makeServing(at, by.ca, []string{"a"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return brought{data[servingKey], data[servingPrivateKey], data[bundleKey]}
+	key, err := pemOfKey(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brought{pemOf(c.Leaf), key, pemOf(by.ca.Leaf)}
 }
 
 func (p brought) write(t *testing.T, dir string) {
@@ -36,7 +48,8 @@ func writeFile(t *testing.T, path string, text []byte) {
 }
 
 func filesIn(dir string) FilesOptions {
-	return FilesOptions{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
+	return FilesOptions{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt"),
+		For: "webhook", Log: slog.New(slog.DiscardHandler)}
 }
 
 // shows waits until a Source has the bundle of a pair, and then its certificate.
@@ -107,17 +120,18 @@ func TestFilesWarn(t *testing.T) {
 	if _, err := Files(o); err != nil {
 		t.Fatal(err)
 	}
-	lines.says("is not signed by the CA")
+	lines.says("signed by unknown authority")
 
-	old, err := made(t, time.Now().Add(-100*day)).encode()
-	if err != nil {
-		t.Fatal(err)
+	pairOf(t, time.Now().Add(-100*day)).write(t, dir)
+	for _, o.CA = range []string{o.CA, ""} {
+		if _, err := Files(o); err != nil {
+			t.Fatal(err)
+		}
 	}
-	brought{old[servingKey], old[servingPrivateKey], old[bundleKey]}.write(t, dir)
-	if _, err := Files(o); err != nil {
-		t.Fatal(err)
+	lines.says("has expired")
+	if n := lines.count(slog.LevelWarn); n != 3 {
+		t.Errorf("%d warnings", n)
 	}
-	lines.says("is not valid now")
 }
 
 func TestFilesErrors(t *testing.T) {

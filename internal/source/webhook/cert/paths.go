@@ -1,7 +1,6 @@
 package cert
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,11 +32,9 @@ func token(secret, path string) string {
 // shortestSecret bounds what can be guessed.
 const shortestSecret = 32
 
-// PathsOfFile returns a Source of paths only, whose secret is the first line of a file, and the one before its second line. It re-reads the
-// file when that changes.
+// PathsOfFile returns a Source of paths only, whose secret is the first line of a file, and the one before its second line.
 func PathsOfFile(path string, log *slog.Logger) (*Source, error) {
-	s := &Source{shown: shown{changed: make(chan struct{})}}
-	load := func() error {
+	return inFiles(log, []string{path}, "The secret of webhook paths cannot be re-read, the last one stays in use", func(s *Source) error {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return fmt.Errorf("cannot read the secret of webhook paths: %w", err)
@@ -47,15 +44,7 @@ func PathsOfFile(path string, log *slog.Logger) (*Source, error) {
 			return fmt.Errorf("the secret of webhook paths in %q has less than %d characters: write one, as by openssl rand -hex 32", path,
 				shortestSecret)
 		}
-		s.show(nil, nil, [2]string{lines[0], lines[1]})
+		s.show(shown{secrets: [2]string{lines[0], lines[1]}})
 		return nil
-	}
-	s.rotate = func(ctx context.Context) error {
-		return followFiles(ctx, log, []string{path}, func() {
-			if err := load(); err != nil {
-				log.Warn("The secret of webhook paths cannot be re-read, the last one stays in use", "error", err.Error())
-			}
-		})
-	}
-	return s, load()
+	})
 }

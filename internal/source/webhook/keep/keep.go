@@ -37,7 +37,7 @@ var retryDelays = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second,
 // RetryDelay is the time before the next attempt after so many failed ones, at least one.
 func RetryDelay(failed int) time.Duration { return retryDelays[min(failed, len(retryDelays))-1] }
 
-// Object is an object of the cluster. All but Kind, Changes and Every are required.
+// Object is an object of the cluster. All but Kind and Changes are required.
 type Object struct {
 	kube.One
 	// Kind is the kind of the object, as Subject names it.
@@ -50,8 +50,6 @@ type Object struct {
 	Explain func(error) error
 	// Changes return channels that are closed when what is desired may have changed; nil for never.
 	Changes []func() <-chan struct{}
-	// Every is how often the object is reconciled at least; 0 means never.
-	Every time.Duration
 	// Failed is the message of the record of a failed attempt.
 	Failed string
 	Log    *slog.Logger
@@ -113,8 +111,7 @@ func (o *Object) Run(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, ErrDone) {
 			return
 		}
-		again := o.Every
-		pending := (*Pending)(nil)
+		again, pending := time.Duration(0), (*Pending)(nil)
 		switch {
 		case err == nil, errors.As(err, &pending):
 			failures = 0

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,42 +94,11 @@ func (s *store) source(t *testing.T, names ...string) (*Source, *recorder) {
 		t.Fatal(err)
 	}
 	log, lines := record(t)
-	source, err := Managed(t.Context(), ManagedOptions{Client: client, Namespace: "ns", SecretName: "tls", Names: names, Log: log})
+	source, err := InSecret(t.Context(), SecretOptions{Client: client, Namespace: "ns", SecretName: "tls", Names: names, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return source, lines
-}
-
-// A replica that cannot write takes what others wrote.
-func TestCannotWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		other, _ := s.source(t, "a")
-		s.rejects = []int{403, 403}
-		k, lines := s.source(t, "b")
-		if !leaf(t, k).Equal(leaf(t, other)) {
-			t.Error("it does not show what there is")
-		}
-		run(t, k)
-		synctest.Wait()
-		lines.says("cannot be kept fresh")
-	})
-}
-
-// Replicas that want different names do not take the certificate from each other.
-func TestDifferentNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		a, _ := s.source(t, "a", "10.0.0.1")
-		b, _ := s.source(t, "b")
-		run(t, a)
-		run(t, b)
-		time.Sleep(time.Hour)
-		if got := strings.Join(namesOf(leaf(t, a)), " "); got != "a b 10.0.0.1" || s.writes != 2 {
-			t.Errorf("names are %q after %d writes", got, s.writes)
-		}
-	})
 }
 
 // Another client deletes, damages and edits the Secret at any time, and the API server rejects writes: when that ceases the replicas agree
@@ -139,9 +107,8 @@ func TestHostileWriter(t *testing.T) {
 	edits := map[string]func(map[string][]byte){
 		"nothing":      func(map[string][]byte) {},
 		"empties":      func(data map[string][]byte) { clear(data) },
-		"damages":      func(data map[string][]byte) { data[bundleKey] = []byte("garbage") },
-		"removes key":  func(data map[string][]byte) { delete(data, authorityKeyKey) },
-		"removes pair": func(data map[string][]byte) { delete(data, servingKey); delete(data, servingPrivateKey) },
+		"damages":      func(data map[string][]byte) { data[caKey] = []byte("garbage") },
+		"removes key":  func(data map[string][]byte) { delete(data, caPrivateKey) },
 		"moves secret": func(data map[string][]byte) { data[previousPathKey] = data[pathKey]; delete(data, pathKey) },
 	}
 	if !test.Long() { // each life makes keys, which takes long with the race detector
@@ -184,12 +151,11 @@ func TestHostileWriter(t *testing.T) {
 			live := s.send(http.MethodGet, nil)
 			there := decode(live.Data)
 			for _, source := range sources {
-				if there.serving == nil || !leaf(t, source).Equal(there.serving.Leaf) || !slices.Equal(source.Bundle(), there.bundle()) ||
-					source.Token("/a") != token(there.secrets[0], "/a") {
+				if there.ca == nil || !slices.Equal(source.Bundle(), pemOf(there.ca.Leaf)) || source.Token("/a") != token(there.secrets[0], "/a") {
 					t.Fatalf("the Secret has %v", slices.Sorted(maps.Keys(live.Data)))
 				}
+				trusts(t, source.Bundle(), leaf(t, source), "a", time.Now())
 			}
-			trusts(t, there.bundle(), there.serving.Leaf, "a", time.Now())
 			if most := 1 + 4*len(steps); s.writes > most {
 				t.Errorf("%d writes, at most %d", s.writes, most)
 			}
@@ -214,9 +180,8 @@ func TestTokens(t *testing.T) {
 			t.Error("a token is valid for its path only")
 		}
 		before := leaf(t, one)
-		time.Sleep(46 * day)
 		run(t, one)
-		synctest.Wait()
+		time.Sleep(46 * day)
 		if leaf(t, one).Equal(before) || one.Token("/a") != first {
 			t.Error("the token changes with the certificate, or that does not change")
 		}
@@ -255,19 +220,4 @@ func TestInMemoryStaysFresh(t *testing.T) {
 			t.Errorf("%d certificates in two years", len(certificates))
 		}
 	})
-}
-
-func TestOptions(t *testing.T) {
-	for _, row := range []struct {
-		o    ManagedOptions
-		want string
-	}{
-		{ManagedOptions{}, "need the namespace"},
-		{ManagedOptions{Names: []string{"a", ""}}, "none of them empty"},
-		{ManagedOptions{Names: []string{"a"}, Namespace: "ns"}, "the name of a Secret"},
-	} {
-		if _, err := Managed(t.Context(), row.o); err == nil || !strings.Contains(err.Error(), row.want) {
-			t.Errorf("%+v: error %v, want %q", row.o, err, row.want)
-		}
-	}
 }
