@@ -143,8 +143,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: fenced{op.workers}, Workers: workers,
-		Snapshots: op.watcher, Objects: op.watcher, Writes: op.watcher, WritesLate: op.meter.WritesLate, Finalizers: op.watcher,
-		Effects: effects, Workspace: files, Log: o.Log,
+		Snapshots: op.watcher, Await: op.watcher.Await, Objects: op.watcher, Writes: op.watcher, WritesLate: op.meter.WritesLate,
+		Finalizers: op.watcher,
+		Effects:    effects, Workspace: files, Log: o.Log,
 		Env: o.Env, KubectlEnv: environments,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
@@ -234,7 +235,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Ports: ports, Hooks: first.Hooks,
-		Ready: op.health.Answers, ReadyChanged: op.health.Changed,
+		Ready: op.health.Answers, ReadyChanged: op.health.Changed, Converted: op.watcher.Rewatch,
 		Leading: op.once,
 		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},
 		Meter: op.meter, Log: o.Log,

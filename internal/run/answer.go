@@ -54,6 +54,12 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	if err != nil && ctx.Err() == nil {
 		err = ErrRate
 	}
+	// A conversion does not wait: a watch may need it.
+	if r.opts.Await != nil && err == nil && review.Type != event.Conversion {
+		for _, index := range review.Binding().Includes {
+			r.opts.Await(ctx, t.Hook(), index)
+		}
+	}
 	if err == nil {
 		err = t.Run(ctx)
 	}

@@ -103,7 +103,9 @@ type Effects interface {
 type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
-	Objects   Objects
+	// Await, if set, returns when a request may get the snapshot of a binding.
+	Await   func(ctx context.Context, h *hook.Hook, index int)
+	Objects Objects
 	// Writes, if set, makes runs wait for what earlier runs of their lanes have written. WritesLate receives the hook of one that has waited
 	// in vain.
 	Writes     Writes

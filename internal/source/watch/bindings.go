@@ -1,10 +1,16 @@
 package watch
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // address identifies a kubernetes binding.
@@ -48,6 +54,31 @@ func (b *bindingSet) Whole(h *hook.Hook, index int) event.Snapshot {
 		return m.whole()
 	}
 	return event.NoObjects{}
+}
+
+// Await returns when a request may get the objects of a binding. Until its watch has been answered, they come from a list, and may be older
+// than the request.
+func (b *bindingSet) Await(ctx context.Context, h *hook.Hook, index int) {
+	m := b.monitor(h, index)
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	subs := slices.Collect(maps.Keys(m.subs))
+	m.mu.Unlock()
+	for _, sub := range subs {
+		b.mu.Lock()
+		s := sub.stream
+		b.mu.Unlock()
+		if s == nil {
+			continue
+		}
+		read, held := s.awaitWatch(ctx)
+		_, shown := b.Processed(h, index, slices.Values([]effect.Write{{Stream: sub.selection, Version: read}}))
+		if left := time.Until(held); shown != nil && left > 0 {
+			kube.Wait(ctx, left, shown())
+		}
+	}
 }
 
 // Synchronize returns the objects of a binding and drops the events held so far: they led to these objects.

@@ -381,7 +381,8 @@ func (m *monitor) put(sub *subscription, e digested) {
 		return
 	}
 	switch {
-	case had && old.object.uid == e.object.uid && old.object.resourceVersion == e.object.resourceVersion:
+	case had && old.object.uid == e.object.uid && old.object.resourceVersion == e.object.resourceVersion &&
+		!(sub.recast && old.object.json != nil && !bytes.Equal(old.object.json, e.object.json)):
 		e.object = old.object // other bindings share its bytes
 	case !m.binding.KeepFullObjects && e.object.json != nil:
 		slim := *e.object // or the bytes would stay when the binding that needs them is disabled
@@ -435,7 +436,7 @@ func (m *monitor) put(sub *subscription, e digested) {
 func (m *monitor) same(a, b item) bool {
 	switch now := b.object; {
 	case m.program == nil:
-		return a.object.resourceVersion == now.resourceVersion
+		return a.object.resourceVersion == now.resourceVersion && (a.object == now || !b.from.recast)
 	case !bytes.Equal(a.filtered, b.filtered) || m.gate != nil && a.object.terminating() != now.terminating():
 		return false
 	default:

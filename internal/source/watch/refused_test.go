@@ -49,13 +49,14 @@ func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.server.RoundTrip(r)
 }
 
-// A binding that requests include is reported when its watch has been answered, not when its list has: what changes while the API server
-// holds the watch is not seen. A list follows immediately if the answer is an error; more of them have the back-off.
+// A request gets the objects of a binding when its watch has been answered, not when its list has: what changes while the API server holds
+// the watch is not seen. A list follows immediately if the answer is an error; more of them have the back-off. Requests wait again after a
+// change of how the kind is served, but not for later lists.
 func TestRequestsWaitForTheWatch(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		server   holding
-		from, to time.Duration // when the binding is reported
+		from, to time.Duration // how long requests wait
 	}{
 		{name: "answered immediately", to: 100 * time.Millisecond},
 		{name: "held once", server: holding{holds: 1}, from: time.Second, to: 1100 * time.Millisecond},
@@ -69,26 +70,32 @@ func TestRequestsWaitForTheWatch(t *testing.T) {
 			held := s.holds
 			followThrough(t, s.server, &s, func(w *Watcher, seen *witness) {
 				h := bindings("reviews", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n")})
-				h.Validating = []hook.Admission{{Binding: hook.Binding{Includes: []int{0}}}}
-				began := time.Now()
-				var reported []time.Duration
-				if err := w.Enable(seen.t.Context(), h, func(_ int, err error) {
-					if err == nil {
-						reported = append(reported, time.Since(began))
+				await := func(from, to time.Duration) {
+					t.Helper()
+					began := time.Now()
+					if w.Await(seen.t.Context(), h, 0); time.Since(began) < from || time.Since(began) > to {
+						t.Errorf("requests wait for %s", time.Since(began))
 					}
-				}); err != nil {
-					t.Fatal(err)
 				}
-				if len(reported) != 1 || reported[0] < test.from || reported[0] > test.to {
-					t.Errorf("the binding is reported after %s", fmt.Sprint(reported))
-				}
+				seen.enable(w, h)
+				await(test.from, test.to)
 				time.Sleep(10 * time.Second)
+				s.mu.Lock()
+				lists := s.lists
+				s.holds = held
+				s.mu.Unlock()
+				w.Rewatch("secrets")
+				await(0, 0)
+				if w.Rewatch("configmaps"); s.forbids {
+					test.to = longestWatch // the back-off
+				}
+				await(test.from, test.to)
+				s.compact()
+				time.Sleep(10 * time.Second)
+				await(0, 0)
 				if held == 0 {
 					return
 				}
-				s.mu.Lock()
-				lists := s.lists
-				s.mu.Unlock()
 				if n := w.Snapshot(h, 0).Len(); n != 2 {
 					t.Errorf("the snapshot has %d objects", n)
 				}

@@ -47,11 +47,18 @@ type stream struct {
 	// read is the newest version that the reflector has read.
 	read uint64
 	// watched is closed when a watch has been answered since the last list, or a request cannot succeed for lack of a permission or the kind.
+	// Requests wait for that until held: after the first list, and when the operator has changed how the kind is served.
 	watched chan struct{}
+	held    time.Time
+	// relist ends the list or the watch of the reflector, which then lists again.
+	relist context.CancelFunc
 }
 
+// longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
+const longestWatch = 5 * time.Second
+
 func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, meter: NoMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{})}
+	s := &stream{scope: sc, client: client, meter: NoMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{}), relist: func() {}}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -98,12 +105,14 @@ func (s *stream) run(ctx context.Context) {
 	fruitless := 0 // watches in a row
 	_ = backoff.DelayWithReset(clock.RealClock{}, backoffReset).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		for again := true; again; {
-			var round context.Context
-			round, f.relist = context.WithCancel(ctx)
+			round, end := context.WithCancel(ctx)
+			f.mu.Lock()
+			f.relist = end
+			f.mu.Unlock()
 			// The feed has reported what goes wrong.
 			_ = r.ListAndWatchWithContext(klog.NewContext(round, logr.Discard()))
 			resync := round.Err() != nil
-			f.relist()
+			end()
 			// While the API server replaces what serves a kind, whenever its CRD changes, it ends watches, or answers one after a second, with an
 			// error. The reflector takes both for failures, and snapshots would be as old as its back-off.
 			if fruitless++; !f.fruitless.Load() {
@@ -125,27 +134,48 @@ const (
 // backoffReset is how long the reflector has to work until the back-off begins again, as in client-go.
 const backoffReset = 2 * time.Minute
 
-// settle ends the wait for the watch. Without a permission or the kind there will be none.
-func (s *stream) settle() {
+// settle ends the wait for the watch, unless ctx, of a request, has ended. Without a permission or the kind there will be none.
+func (s *stream) settle(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-s.watched:
 	default:
-		close(s.watched)
+		if ctx.Err() == nil {
+			close(s.watched)
+		}
 	}
 }
 
-// awaitWatch returns when a watch has been answered.
-func (s *stream) awaitWatch(ctx context.Context) {
-	s.mu.Lock()
-	watched := s.watched
-	s.mu.Unlock()
+// unsettle begins a wait for the watch. It requires mu.
+func (s *stream) unsettle() {
 	select {
-	case <-watched:
-	case <-s.stopc.Done():
-	case <-ctx.Done():
+	case <-s.watched:
+		s.watched = make(chan struct{})
+	default:
 	}
+}
+
+// hold makes the reflector list and watch again, and requests wait for that watch.
+func (s *stream) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsettle()
+	s.held = time.Now().Add(longestWatch)
+	s.relist()
+}
+
+// awaitWatch returns when requests no longer wait for a watch, with the version that has been read, and until when they wait for its
+// objects.
+func (s *stream) awaitWatch(ctx context.Context) (read uint64, held time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if watched, left := s.watched, time.Until(s.held); left > 0 {
+		s.mu.Unlock()
+		kube.Wait(ctx, left, watched)
+		s.mu.Lock()
+	}
+	return s.read, s.held
 }
 
 // answered reports the outcome of a request that was not cancelled; nil is success.
@@ -157,7 +187,7 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 		s.meter.WatchFailed(reasonOf(err))
 	}
 	if kind := kindOfTrouble(err); verb == "watch" && kind == noTrouble || kind == forbidden || kind == notServed {
-		s.settle()
+		s.settle(ctx)
 	}
 	for _, sub := range subs {
 		sub.answered(sub, verb, err)
@@ -331,8 +361,8 @@ type feed struct {
 	// listed are the consumers of the list that the reflector makes. changedTo is the version of the last change.
 	listed    []*subscription
 	changedTo uint64
-	// relist ends the watch, so that the reflector lists again.
-	relist context.CancelFunc
+	// recast: the objects of the list may differ from those with the same version, because the API server now serves them differently.
+	recast bool
 	// fruitless: the last watch has brought nothing but an error or an end.
 	fruitless atomic.Bool
 }
@@ -347,11 +377,8 @@ func (f *feed) listing() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watching = false
-	select {
-	case <-f.watched:
-		f.watched = make(chan struct{})
-	default:
-	}
+	f.recast = f.recast || time.Now().Before(f.held)
+	f.unsettle()
 }
 
 // serving returns the consumers of the list, when its response arrives. Bindings that are enabled together join before that, so one list
@@ -406,11 +433,15 @@ func (f *feed) Replace(objects []any, text string) error {
 		}
 	}
 	for i, sub := range f.listed {
-		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, version: version(text), index: i})
+		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, version: version(text), index: i, recast: f.recast})
 	}
+	f.recast = false
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.read, f.watching = version(text), true
+	if f.held.IsZero() {
+		f.held = time.Now().Add(longestWatch)
+	}
 	kube.Wake(f.wake)
 	if f.scope.resync > 0 {
 		time.AfterFunc(f.scope.resync, f.relist)

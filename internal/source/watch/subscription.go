@@ -72,6 +72,9 @@ type subscription struct {
 	// changes were dropped, it is the version of the last one. An older list is not delivered.
 	floor uint64
 
+	// recast is that of the delivery in progress.
+	recast bool
+
 	// applied is the version up to which the consumer has processed everything, written are changes by the hook after that, by key. The
 	// monitor's mu guards them.
 	applied uint64
@@ -87,6 +90,8 @@ type delivery struct {
 	version uint64
 	// index is the consumer's place among the results of the arrivals.
 	index int
+	// recast: the objects of the list may differ from those with the same version.
+	recast bool
 }
 
 // A queue has at most so many changes, and so many bytes of them. When a consumer is too slow for that, they are dropped, and it waits for
@@ -243,6 +248,7 @@ func (s *subscription) drain(ctx context.Context) {
 }
 
 func (s *subscription) apply(ctx context.Context, d delivery) {
+	s.recast = d.recast
 	switch {
 	case d.isDeletion:
 		s.remove(s, d.changed.object)

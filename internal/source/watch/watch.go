@@ -27,8 +27,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,11 +170,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete, and the watches of those that requests
-// include have been answered. It reports each new reason for the delay of one, retries until ctx ends, and reports nil when nothing delays
-// it any more. An error has the method Missing if only a change of the cluster ends the delay, or if requests have waited for
-// longestRefusal. Events are held until Unlock or Announce. It may be called again: with shards it starts those that this replica needs by
-// then, and it replaces muted ones, whose snapshots stay until the new list is complete.
+// Enable starts the kubernetes bindings of a hook and returns when their initial lists are complete. It reports each new reason for the
+// delay of one, retries until ctx ends, and reports nil when nothing delays it. An error has the method Missing if only a change of the
+// cluster ends the delay, or if requests have waited for longestRefusal. Events are held until Unlock or Announce. It may be called again:
+// with shards it starts those that this replica needs by then, and it replaces muted ones, whose snapshots stay until the new list is
+// complete.
 func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index int, err error)) error {
 	errs := make([]error, len(h.Kubernetes))
 	var enabling sync.WaitGroup
@@ -188,9 +186,6 @@ func (w *Watcher) Enable(ctx context.Context, h *hook.Hook, report func(index in
 			filling, filled := context.WithCancel(ctx)
 			errs[i] = w.enable(ctx, h, i, w.patient(filling, h, i, report))
 			if filled(); errs[i] == nil {
-				if h.Answering(i) {
-					w.awaitWatches(ctx, h, i)
-				}
 				report(i, nil)
 			}
 		})
@@ -225,27 +220,14 @@ func (w *Watcher) patient(ctx context.Context, h *hook.Hook, index int, report f
 	}
 }
 
-// longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
-const longestWatch = 5 * time.Second
-
-// awaitWatches returns when the watches of a binding have been answered. Until then its snapshot comes from a list, and may be older than a
-// request that a hook answers by it.
-func (w *Watcher) awaitWatches(ctx context.Context, h *hook.Hook, index int) {
-	m := w.monitor(h, index)
-	if m == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, longestWatch)
-	defer cancel()
-	m.mu.Lock()
-	subs := slices.Collect(maps.Keys(m.subs))
-	m.mu.Unlock()
-	for _, sub := range subs {
-		w.mu.Lock()
-		s := sub.stream
-		w.mu.Unlock()
-		if s != nil {
-			s.awaitWatch(ctx)
+// Rewatch lists and watches the objects of a resource again, such as "crontabs.example.com", after the operator has changed how the API
+// server serves it, which ends watches and may answer the next one a second later.
+func (w *Watcher) Rewatch(resource string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for sc, s := range w.streams {
+		if sc.GroupResource().String() == resource {
+			s.hold()
 		}
 	}
 }

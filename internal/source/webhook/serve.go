@@ -38,6 +38,8 @@ type Options struct {
 	// Ready reports whether a binding can answer. ReadyChanged returns a channel that is closed when that changes.
 	Ready        func(*hook.Hook, hook.Address) bool
 	ReadyChanged func() <-chan struct{}
+	// Converted receives a CRD whose spec.conversion this process has changed.
+	Converted func(crd string)
 	// Leading is closed when this replica is the leader, or there is none. Only the leader registers: a replica with other hooks, or another
 	// URL, would overwrite what it has registered.
 	Leading <-chan struct{}

@@ -98,7 +98,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{Target: w.target(s), Hooks: hooks})
+	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{Target: w.target(s), Hooks: hooks, Converted: o.Converted})
 	registrar.Look(ctx)
 	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})

@@ -69,7 +69,7 @@ func (e *env) register(edits ...func(*rest.Config)) {
 	for _, edit := range edits {
 		edit(config)
 	}
-	r := NewRegistrar(RegistrarOptions{Hooks: hooks(e.crd, "v1beta1>v1 v1>v1beta1"), Target: complete(keep.Target{
+	r := NewRegistrar(RegistrarOptions{Hooks: hooks(e.crd, "v1beta1>v1 v1>v1beta1"), Converted: func(string) {}, Target: complete(keep.Target{
 		Client: testenv.Client(e.t, config), URL: e.url, Bundle: e.currentBundle, Log: slog.New(slog.NewTextHandler(&e.log, nil)),
 		Changes: []func() <-chan struct{}{func() <-chan struct{} {
 			e.mu.Lock()

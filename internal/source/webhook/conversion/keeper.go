@@ -89,6 +89,7 @@ func (k *keeper) reconcile(ctx context.Context) error {
 		if err := k.write(ctx, patch); err != nil {
 			return k.explain(err)
 		}
+		k.opts.Converted(k.Name)
 	}
 	switch {
 	case k.applied == nil:

@@ -47,8 +47,9 @@ func TestDispute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := NewRegistrar(RegistrarOptions{Hooks: hooks(widgets, "v1>v2"), Target: complete(keep.Target{Client: client,
-			URL: "https://127.0.0.1:1", Bundle: func() []byte { return []byte("ca") }, Log: slog.New(slog.DiscardHandler)})})
+		r := NewRegistrar(RegistrarOptions{Hooks: hooks(widgets, "v1>v2"), Converted: func(string) {},
+			Target: complete(keep.Target{Client: client,
+				URL: "https://127.0.0.1:1", Bundle: func() []byte { return []byte("ca") }, Log: slog.New(slog.DiscardHandler)})})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {

@@ -17,6 +17,8 @@ type RegistrarOptions struct {
 	// Target is the Handler's server.
 	keep.Target
 	Hooks []*hook.Hook
+	// Converted receives a CRD whose spec.conversion has changed: the API server ends the watches of the kind.
+	Converted func(crd string)
 }
 
 // Registrar reconciles spec.conversion of CRDs.
