@@ -3,6 +3,7 @@
 //
 // Callers may rely on this:
 //   - Only this package knows the JSON and YAML of hooks, and versions v0 and v1. Its results are typed and valid.
+//   - A text that begins with { or [ and is valid JSON is read as JSON, in all places that accept YAML, too.
 //   - All errors of a configuration are reported together, each with its path and a hint.
 //   - Objects are copied into contexts byte by byte, never decoded.
 //

@@ -3,13 +3,10 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
@@ -48,13 +45,25 @@ func (p *parser) decode(output []byte) (map[string]any, bool) {
 	}
 }
 
-// decodeValue reads the first YAML document by the rules of YAML 1.1, as Kubernetes does.
+// decodeValue reads the first document, and warns about what is lost: duplicate keys and further documents.
 func (p *parser) decodeValue(output []byte) (any, bool) {
-	if err := checkAliasesIn(output); err != nil {
-		p.violation("", p.document.name+" "+err.Error(), "")
-		return nil, false
+	var docs []*yaml.Node
+	var syntax error
+	for doc, err := range Documents(output) {
+		if syntax = err; err != nil {
+			break
+		}
+		if docs = append(docs, doc); len(docs) == 2 {
+			break
+		}
 	}
-	text, err := sigsyaml.YAMLToJSON(output)
+	if len(docs) > 0 {
+		if err := checkAliases(docs[0]); err != nil {
+			p.violation("", p.document.name+" "+err.Error(), "")
+			return nil, false
+		}
+	}
+	text, err := FirstAsJSON(output)
 	if err != nil {
 		p.violation("", p.document.name+" is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), p.document.hint)
 		return nil, false
@@ -66,23 +75,15 @@ func (p *parser) decodeValue(output []byte) (any, bool) {
 		p.violation("", p.document.name+" cannot be read as JSON: "+err.Error(), "")
 		return nil, false
 	}
-	p.warnAboutText(output)
-	return value, true
-}
-
-// warnAboutText checks what is lost by decoding: duplicate keys and further documents.
-func (p *parser) warnAboutText(output []byte) {
-	dec := yaml.NewDecoder(bytes.NewReader(output))
-	var first, next yaml.Node
-	if err := dec.Decode(&first); err != nil {
-		return // empty, or a text that only the other decoder accepts
+	if len(docs) > 0 { // otherwise it is empty, or a text that only the other decoder accepts
+		p.warnAboutDuplicates(docs[0], "")
 	}
-	p.warnAboutDuplicates(&first, "")
-	if err := dec.Decode(&next); err == nil && !isEmpty(&next) {
-		p.warn("", "only the first YAML document is read, the one that begins in line %d is ignored", next.Line)
-	} else if err != nil && !errors.Is(err, io.EOF) {
+	if len(docs) > 1 && !isEmpty(docs[1]) {
+		p.warn("", "only the first YAML document is read, the one that begins in line %d is ignored", docs[1].Line)
+	} else if len(docs) == 1 && syntax != nil {
 		p.warn("", "only the first YAML document is read, what follows it is ignored")
 	}
+	return value, true
 }
 
 // isEmpty reports whether nothing follows the "---" of a document.

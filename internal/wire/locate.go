@@ -17,31 +17,23 @@ func Locate(output []byte, path, problem string) (line, column int) {
 		line, _ = strconv.Atoi(m[1])
 		return line, 1
 	}
-	doc, ok := firstDocument(output)
-	if !ok {
+	doc, err := FirstDocument(output)
+	if err != nil {
 		return 0, 0
 	}
-	key, _, _ := NodeAt(doc, path)
+	key, _, _ := NodeAt(doc.Content[0], path)
 	return key.Line, key.Column
-}
-
-func firstDocument(output []byte) (*yaml.Node, bool) {
-	var doc yaml.Node
-	if yaml.Unmarshal(output, &doc) != nil || len(doc.Content) == 0 {
-		return nil, false
-	}
-	return doc.Content[0], true
 }
 
 // inOrder sorts violations by their place in a text.
 func inOrder(output []byte, violations []Violation) {
-	doc, ok := firstDocument(output)
-	if !ok || len(violations) < 2 {
+	doc, err := FirstDocument(output)
+	if err != nil || len(violations) < 2 {
 		return
 	}
 	place := map[string]*yaml.Node{}
 	for _, v := range violations {
-		place[v.Path], _, _ = NodeAt(doc, v.Path)
+		place[v.Path], _, _ = NodeAt(doc.Content[0], v.Path)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {
 		return cmp.Or(place[a.Path].Line-place[b.Path].Line, place[a.Path].Column-place[b.Path].Column)

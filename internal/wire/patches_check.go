@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -130,15 +129,15 @@ func (p *patchParser) part(number int, field string, raw json.RawMessage) (json.
 		p.wrong(number, field, err.Error(), "")
 		return nil, false
 	}
-	var node yaml.Node
-	if err := yaml.NewDecoder(strings.NewReader(text)).Decode(&node); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty")
-		}
+	node, err := FirstDocument([]byte(text))
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
 		p.wrong(number, field, "is a string that is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 		return nil, false
 	}
-	converted, err := YAMLToJSON(&node)
+	converted, err := YAMLToJSON(node)
 	if err != nil {
 		p.wrong(number, field, err.Error(), "")
 	}

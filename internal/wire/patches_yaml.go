@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -17,22 +16,18 @@ func eachYAMLDocument(text []byte, do func(*patchDocument)) error {
 	if onlyComments(text) {
 		return nil // rather than one empty document
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	for number := 1; ; number++ {
-		var node yaml.Node
-		err := dec.Decode(&node)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
+	number := 0
+	for node, err := range Documents(text) {
+		if number++; err != nil {
 			return fmt.Errorf("document %d: %s", number, strings.TrimPrefix(err.Error(), "yaml: "))
 		}
-		d, err := yamlDocument(&node)
+		d, err := yamlDocument(node)
 		if err != nil {
 			return fmt.Errorf("document %d, %w", number, err)
 		}
 		do(d)
 	}
+	return nil
 }
 
 func onlyComments(text []byte) bool {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
@@ -18,15 +17,6 @@ func checkAliases(node *yaml.Node) error {
 		return fmt.Errorf("has aliases that expand to more than %d bytes: write the values instead", maxAliased)
 	}
 	return nil
-}
-
-// checkAliasesIn checks the first document of a text. Syntax errors are reported elsewhere.
-func checkAliasesIn(text []byte) error {
-	var node yaml.Node
-	if !bytes.ContainsRune(text, '*') || yaml.NewDecoder(bytes.NewReader(text)).Decode(&node) != nil {
-		return nil
-	}
-	return checkAliases(&node)
 }
 
 // aliases measures the expansion of the aliases of a tree.
