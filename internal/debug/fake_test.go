@@ -141,7 +141,7 @@ func theOperator() *fake {
 		hooks: []*hook.Hook{
 			{Name: "shop/watch.sh", Path: "/hooks/shop/watch.sh", Kubernetes: []hook.Kubernetes{pods, cms},
 				Settings: hook.Settings{MinInterval: 5 * time.Second, Burst: 2}},
-			{Name: "big.py", Path: "/hooks/big.py",
+			{Name: "big.py", Path: "/hooks/big.py", Printed: []byte(`{"kubernetes": [{"kind": "ConfigMap", "name": "\ud83d\ude80\/"}]}`),
 				Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "cms"}, Queue: "slow", Kind: "ConfigMap", Added: true}}},
 			{Name: "tidy.sh", Path: "/hooks/tidy.sh", OnStartup: &one, Printed: []byte("# at night\nschedule:\n- crontab: 0 3 * * *\n"),
 				Schedules: []hook.Schedule{{Binding: hook.Binding{Name: "every-night", Group: "nightly"}, Crontab: "0 3 * * *", Queue: "main"}}},

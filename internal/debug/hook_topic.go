@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // triggerer runs bindings on request.
@@ -77,7 +76,7 @@ func (t *hookTopic) snapshots(_ request, h *hook.Hook) (answer, error) {
 }
 
 func (t *hookTopic) config(_ request, h *hook.Hook) (answer, error) {
-	value, err := yaml.YAMLToJSON(h.Printed)
+	value, err := wire.FirstAsJSON(h.Printed)
 	return answer{value: json.RawMessage(value), text: string(h.Printed)}, err
 }
 

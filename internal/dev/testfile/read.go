@@ -1,10 +1,8 @@
 package testfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -85,13 +83,7 @@ func value(n *yaml.Node) (any, error) {
 
 // Manifests returns the objects of a file as JSON: its documents, and the items of lists.
 func Manifests(text []byte) (objects [][]byte, err error) {
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var n yaml.Node
-		err := d.Decode(&n)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
+	for n, err := range wire.Documents(text) {
 		if err != nil {
 			return nil, plain(err)
 		}
@@ -106,6 +98,7 @@ func Manifests(text []byte) (objects [][]byte, err error) {
 			return nil, err
 		}
 	}
+	return objects, nil
 }
 
 func appendObjects(objects [][]byte, line int, tree any) ([][]byte, error) {

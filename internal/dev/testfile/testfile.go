@@ -8,7 +8,9 @@ package testfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -48,17 +50,14 @@ type Case struct {
 func Parse(path string, text []byte) (*File, []Failure) {
 	f := &File{Path: path, text: text}
 	r := &reader{dir: filepath.Dir(path)}
-	var doc yaml.Node
-	err := yaml.Unmarshal(text, &doc)
-	if err == nil && len(doc.Content) == 0 {
+	doc, err := wire.FirstDocument(text)
+	if errors.Is(err, io.EOF) {
 		return f, []Failure{{Line: 1, Column: 1, Message: "cases must be a list with at least one case", Hint: "the file is empty"}}
-	}
-	if err == nil {
-		r.root = doc.Content[0]
-		r.duplicates(r.root, "")
 	}
 	var asJSON []byte
 	if err == nil {
+		r.root = doc.Content[0]
+		r.duplicates(r.root, "")
 		asJSON, err = wire.YAMLToJSON(r.root)
 	}
 	if err != nil {
