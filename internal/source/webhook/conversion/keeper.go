@@ -24,9 +24,13 @@ type keeper struct {
 	applied []byte
 	// absent reports that its absence has been logged.
 	absent bool
-	// restored is when a change of another client was overwritten.
+	// restored is when a change of another client was overwritten, for the restores-th time without calm between them.
 	restored time.Time
+	restores int
 }
+
+// calm is how long no other client changes spec.conversion until such a change is restored immediately again.
+const calm = 10 * time.Minute
 
 func newKeeper(o *RegistrarOptions, crd string, steps []step) *keeper {
 	k := &keeper{opts: o, steps: steps}
@@ -82,7 +86,10 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	}
 	restores := bytes.Equal(k.applied, patch)
 	if differs {
-		if again := time.Until(k.restored.Add(keep.RestoreEvery)); restores && again > 0 {
+		if time.Since(k.restored) >= calm {
+			k.restores = 0
+		}
+		if again := time.Until(k.restored.Add(keep.RetryDelay(max(k.restores, 1)))); restores && k.restores > 0 && again > 0 {
 			return &keep.Pending{Again: again, Reason: fmt.Sprintf("another client has changed spec.conversion, the next write of this operator "+
 				"follows in %s", again.Round(time.Second))}
 		}
@@ -95,7 +102,7 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	case k.applied == nil:
 		k.Log.Info("The CRD leads to the conversion hooks now")
 	case differs && restores:
-		k.restored = time.Now()
+		k.restored, k.restores = time.Now(), k.restores+1
 		k.Log.Warn("Another client changed spec.conversion of the CRD, which is restored")
 	case differs:
 		k.Log.Info("The CRD has the new certificates for the conversion hooks")
