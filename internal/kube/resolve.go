@@ -123,15 +123,16 @@ func (r *Resolver) Resolve(ctx context.Context, apiVersion, kind string, verbs .
 // ResolveGroup returns the resource of a kind of a group, in the version that the API server prefers. An
 // *UnknownKindError means that the API server does not serve the kind; any other error that this is not known.
 func (r *Resolver) ResolveGroup(ctx context.Context, kind schema.GroupKind) (Resource, error) {
-	res, err := r.searchGroup(ctx, kind)
+	res, err := r.FindGroup(ctx, kind)
 	if err == nil {
 		return res, nil
 	}
 	r.Forget()
-	return r.searchGroup(ctx, kind)
+	return r.FindGroup(ctx, kind)
 }
 
-func (r *Resolver) searchGroup(ctx context.Context, kind schema.GroupKind) (Resource, error) {
+// FindGroup is ResolveGroup without a second attempt: it reads what is not cached.
+func (r *Resolver) FindGroup(ctx context.Context, kind schema.GroupKind) (Resource, error) {
 	versions, err := r.preferred(ctx)
 	if err != nil {
 		return Resource{}, err
