@@ -104,8 +104,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
 		Standby: op.election != nil, Changes: changes, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim,
-		Installed: func(h *hook.Hook, index int, is bool) { op.life.Installed(h, index, is) },
-		Listing:   op.health.Listing,
+		Listing: op.health.Listing,
 	})
 	if err != nil {
 		return nil, err

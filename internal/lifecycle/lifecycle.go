@@ -60,8 +60,6 @@ type Objects interface {
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	// DeliverDeletion delivers the Deleting or Deleted of an object again whose finalizer was kept.
 	DeliverDeletion(event.Event)
-	// Installed is false for an optional binding whose kind is not installed; see Lifecycle.Installed.
-	Installed(h *hook.Hook, index int) bool
 }
 
 // Meter measures hooks.
@@ -164,8 +162,6 @@ type life struct {
 
 	// stopped is set when the hook has been retired or paused.
 	stopped bool
-	// absent are the optional bindings whose initial lists were not queued, because their kinds are not installed.
-	absent map[int]bool
 	// running is set while a run of a stopped hook has not ended, since then; answering until no request is at the hook.
 	running, answering bool
 	since              time.Time
@@ -321,7 +317,7 @@ func (l *Lifecycle) add(all, fresh []*hook.Hook) {
 		lives[x.hook] = x
 	}
 	for _, h := range fresh {
-		x := &life{hook: h, absent: map[int]bool{}}
+		x := &life{hook: h}
 		x.ctx, x.end = context.WithCancel(l.ctx)
 		lives[h] = x
 	}

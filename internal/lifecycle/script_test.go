@@ -30,7 +30,7 @@ import (
 // The first block declares hooks and calls "start". Commands are:
 //
 //	binding HOOK/NAME [OPTION=VALUE...]   a kubernetes binding: queue, key, width, group, limit, min, max, exhausted, allow, perrun,
-//	                                       finalizer, optional
+//	                                       finalizer
 //	schedule HOOK/NAME [OPTION=VALUE...]  a schedule binding
 //	retry HOOK [OPTION=VALUE...]          the hook's own policy: limit, min, max, exhausted
 //	start [parked=N] [runs=N]             begin, with these bounds
@@ -38,7 +38,6 @@ import (
 //	added|modified|deleted HOOK/NAME a/x  a change of it
 //	deleting HOOK/NAME a/x                it is being deleted, and has the finalizer
 //	sync HOOK/NAME                        a Synchronization is next in its queue
-//	installed|missing HOOK/NAME           the kind of an optional binding has come, or is gone
 //	tick HOOK/NAME                        a schedule is due
 //	ok RUN [RESULT]                       the run succeeds, having written a result file
 //	bad RUN [RESULT]                      the run fails
@@ -206,7 +205,7 @@ func (w *world) declare(kind, name string, o options) {
 		h.Kubernetes = append(h.Kubernetes, hook.Kubernetes{
 			Binding: b, Queue: queue, Lanes: hook.Lanes{Key: hook.Key(o["key"]), Concurrency: o.number("width")}, AllowFailure: allow,
 			Retry:                  o.retry(),
-			WaitForSynchronization: true, Added: true, Modified: true, Deleted: true, Finalizer: o["finalizer"], Optional: o["optional"] != "",
+			WaitForSynchronization: true, Added: true, Modified: true, Deleted: true, Finalizer: o["finalizer"],
 		})
 		h.Settings.ContextsPerRun = max(h.Settings.ContextsPerRun, o.number("perrun"))
 	case "schedule":
@@ -248,11 +247,7 @@ func (w *world) start(o options) {
 		},
 	}}
 	for _, h := range w.order {
-		x := &life{hook: h, state: Ticking, end: func() {}, absent: map[int]bool{}}
-		for i, k := range h.Kubernetes {
-			x.absent[i] = k.Optional
-		}
-		w.life.lives = append(w.life.lives, x)
+		w.life.lives = append(w.life.lives, &life{hook: h, state: Ticking, end: func() {}})
 	}
 	w.life.lanes = hook.LanesOf(w.order)
 	w.life.o.Runner.Add(w.order)
@@ -320,10 +315,6 @@ func (w *world) do(words []string) {
 		h, a := w.find(args[0])
 		task, key := w.life.task(event.Event{Type: event.Synchronization, Hook: h, Index: a.Index})
 		w.life.o.Queues.AddFirst(task.Queue(), key, task)
-	case "installed", "missing":
-		h, a := w.find(args[0])
-		go w.life.Installed(h, a.Index, command == "installed")
-		(<-w.life.inbox)()
 	case "tick":
 		h, a := w.find(args[0])
 		w.life.Queue(event.Event{Type: event.Tick, Hook: h, Index: a.Index})

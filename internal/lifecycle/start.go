@@ -245,13 +245,8 @@ func (l *Lifecycle) release() {
 
 func (l *Lifecycle) queueTasks(x *life) {
 	h := x.hook
-	clear(x.absent)
 	for i := range h.Kubernetes {
-		if h.Kubernetes[i].Optional && !l.o.Objects.Installed(h, i) {
-			x.absent[i] = true
-			continue
-		}
-		l.queueInitial(h, i, false)
+		l.queueInitial(h, i)
 	}
 	if len(h.Schedules) > 0 {
 		ctx := x.ctx
@@ -260,38 +255,16 @@ func (l *Lifecycle) queueTasks(x *life) {
 	}
 }
 
-// Installed records that the kind of an optional binding has come, or that it is gone, for a Watcher.
-func (l *Lifecycle) Installed(h *hook.Hook, index int, is bool) {
-	l.post(l.ctx, func() {
-		for _, x := range l.lives {
-			switch {
-			case x.hook != h || x.state != Released && x.state != Ticking:
-			case !is:
-				x.absent[index] = true
-				l.o.Runner.Pending().EndBinding(h, index)
-			case x.absent[index]: // otherwise queueTasks has queued it
-				delete(x.absent, index)
-				l.queueInitial(h, index, true)
-			}
-		}
-	})
-}
-
-// queueInitial queues the initial list of a binding. Late means that the start of the hook does not wait for it.
-func (l *Lifecycle) queueInitial(h *hook.Hook, i int, late bool) {
+func (l *Lifecycle) queueInitial(h *hook.Hook, i int) {
 	switch k := &h.Kubernetes[i]; {
-	case k.Initial == hook.InitialEvents && (late || !k.WaitForSynchronization):
+	case k.Initial == hook.InitialEvents && !k.WaitForSynchronization:
 		l.work.Go(func() { l.o.Objects.Announce(h, i) }) // it can write many objects to the disk
-		return
 	case k.Initial == hook.InitialEvents:
 		l.o.Queues.AddFirst(hook.MainQueue, "", &stepTask{"AnnounceObjects:" + h.Name, h, func() { l.o.Objects.Announce(h, i) }})
-		return
+	default:
+		t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
+		l.o.Queues.AddFirst(t.Queue(), key, t)
 	}
-	t, key := l.task(event.Event{Type: event.Synchronization, Hook: h, Index: i})
-	if late {
-		t.In(h.Kubernetes[i].Queue)
-	}
-	l.o.Queues.AddFirst(t.Queue(), key, t)
 }
 
 func (l *Lifecycle) enableSchedules(x *life) {

@@ -23,9 +23,6 @@ func (s *simulation) trigger(ctx context.Context) error {
 	}
 	if !in.Triggered() {
 		for i := range s.hook.Kubernetes {
-			if !s.watched.Installed(s.hook, i) {
-				continue
-			}
 			if s.hook.Kubernetes[i].Initial == hook.InitialEvents {
 				s.listening = true
 				s.watched.Announce(s.hook, i)

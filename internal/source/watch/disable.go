@@ -70,6 +70,7 @@ func (m *monitor) end() []*subscription {
 	if m.gate != nil && m.gate.todo != nil {
 		m.gate.todo.ShutDown()
 	}
+	m.stop()
 	m.held, m.phase = event.Log{}, ended
 	clear(m.subs)
 	clear(m.keys)

@@ -89,9 +89,6 @@ func (w *Watcher) isMissing(h *hook.Hook, index int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := address{h, index}
-	if known := w.absent[a]; known != nil && known.Err() == nil {
-		return false
-	}
 	return (w.monitors[a] == nil || w.monitors[a].replaceable()) && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
 }
 

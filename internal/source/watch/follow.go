@@ -27,7 +27,7 @@ func (f *follower) replace(sub *subscription, entries []digested) {
 	selected := map[string]bool{}
 	for _, e := range entries {
 		selected[e.object.name] = true
-		f.add(e.object.name)
+		f.add(sub, e.object.name)
 	}
 	for namespace := range f.subs {
 		if !selected[namespace] {
@@ -38,8 +38,8 @@ func (f *follower) replace(sub *subscription, entries []digested) {
 	f.monitor.update(func() { f.monitor.arrived(sub) })
 }
 
-func (f *follower) change(_ *subscription, e digested) { f.add(e.object.name) }
-func (f *follower) remove(_ *subscription, o *object)  { f.drop(o.name) }
+func (f *follower) change(sub *subscription, e digested) { f.add(sub, e.object.name) }
+func (f *follower) remove(_ *subscription, o *object)    { f.drop(o.name) }
 
 func (f *follower) answered(sub *subscription, verb string, err error) {
 	f.monitor.answered(sub, verb, err)
@@ -49,18 +49,17 @@ func (f *follower) processed(*subscription, uint64, bool) {}
 
 func (f *follower) dropped(sub *subscription, changes int) { f.monitor.dropped(sub, changes) }
 
-func (f *follower) add(namespace string) {
+func (f *follower) add(sub *subscription, namespace string) {
 	if f.subs[namespace] != nil {
 		return
 	}
 	scopes := narrow(f.base, []string{namespace}, f.monitor.binding.Names)
-	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, plan{scopes: scopes}, true)
+	f.subs[namespace] = f.watcher.subscribe(f.monitor, f.monitor, plan{scopes: scopes}, sub, !f.monitor.binding.Optional)
 }
 
 func (f *follower) drop(namespace string) {
 	for _, sub := range f.subs[namespace] {
-		f.monitor.abandon(sub)
-		f.watcher.leave(sub)
+		f.watcher.abandon(f.monitor, sub)
 	}
 	delete(f.subs, namespace)
 }

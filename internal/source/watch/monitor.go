@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -63,9 +65,12 @@ type monitor struct {
 	// filled is closed when the initial list is complete.
 	filled chan struct{}
 
-	// Of an optional binding: vanished ends the wait for its initial list, doubt is called when its kind is not served.
-	vanished context.CancelCauseFunc
-	doubt    func()
+	// life ends when the binding is disabled. doubted, of capacity 1, receives that the kind of an optional binding may have gone, or come;
+	// wrote: the operator has changed an object of it.
+	life    context.Context
+	stop    context.CancelFunc
+	doubted chan struct{}
+	wrote   atomic.Bool
 
 	// order serializes changes of the set together with the events that they make. It is locked before mu, and held while the sink stores
 	// an event: a slow disk must not delay snapshots.
@@ -149,7 +154,9 @@ type item struct {
 var _ consumer = (*monitor)(nil)
 
 func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logger) *monitor {
+	life, stop := context.WithCancel(context.Background())
 	return &monitor{
+		life: life, stop: stop, doubted: make(chan struct{}, 1),
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
 		awaited:  map[*subscription]bool{},
@@ -225,15 +232,27 @@ func (m *monitor) filterFailed(o *object, problem string) {
 	}
 }
 
-// expect awaits a list of sub. It returns false if the binding was disabled.
+// expect awaits a list of sub. It returns false if the binding was disabled, or its parent abandoned.
 func (m *monitor) expect(sub *subscription) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.phase == ended {
+	if m.phase == ended || sub.parent != nil && !m.subs[sub.parent] {
 		return false
 	}
 	m.subs[sub], m.awaited[sub] = true, true
 	return true
+}
+
+// watches reports whether the binding has streams of its kind.
+func (m *monitor) watches() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for sub := range m.subs {
+		if sub.consumer == consumer(m) {
+			return true
+		}
+	}
+	return false
 }
 
 // arrived records that sub has delivered a list, or is not waited for. It requires mu.
@@ -350,15 +369,23 @@ func (m *monitor) remove(sub *subscription, o *object) {
 	})
 }
 
-// abandon drops all objects of sub; the hook receives Deleted for them.
-func (m *monitor) abandon(sub *subscription) {
+// abandon drops sub, those that descend from it and all their objects; the hook receives Deleted for them.
+func (m *monitor) abandon(sub *subscription) (left []*subscription) {
 	m.update(func() {
-		delete(m.subs, sub)
-		maps.DeleteFunc(m.troubles, func(key requestKey, _ failure) bool { return key.stream == sub.stream })
-		m.dropAll(func(_ string, it item) bool { return it.from == sub })
-		m.dismissAll(func(l *change) bool { return l.sub == sub })
-		m.arrived(sub)
+		for other := range m.subs {
+			if other.descendsFrom(sub) {
+				left = append(left, other)
+				delete(m.subs, other)
+			}
+		}
+		maps.DeleteFunc(m.troubles, func(_ requestKey, f failure) bool { return !m.subs[f.of] })
+		m.dropAll(func(_ string, it item) bool { return !m.subs[it.from] })
+		m.dismissAll(func(l *change) bool { return !m.subs[l.sub] })
+		for _, other := range left {
+			m.arrived(other)
+		}
 	})
+	return left
 }
 
 func (m *monitor) dropAll(which func(key string, it item) bool) {
@@ -676,10 +703,11 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	m.settleWaits()
 	m.mu.Unlock()
 
-	if kind == notServed && m.doubt != nil {
-		m.doubt()
+	// The CRD of an optional kind may also have been replaced while the API server could not be reached.
+	if kind == notServed || kind == noTrouble {
+		kube.Wake(m.doubted)
 	}
-	if sub.optional && verb == "list" && (kind == forbidden || kind == notServed) {
+	if sub.optional && verb == "list" && kind == forbidden {
 		if awaited { // or this would wait for a sink, and delay other bindings
 			m.doWithout(sub, explain(sub.stream.scope, verb, err))
 		}
@@ -715,8 +743,11 @@ func (m *monitor) dropped(sub *subscription, changes int) {
 }
 
 func (m *monitor) complain(isFilling bool, err error) {
-	if isFilling {
+	switch {
+	case isFilling:
 		m.stuck(err)
+		return
+	case errors.Is(err, errMissing):
 		return
 	}
 	m.log.Error("Watch Failed", "error", err.Error())

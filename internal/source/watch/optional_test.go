@@ -2,373 +2,581 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/rest"
+
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
-// served is how a model server serves the ConfigMaps.
-type served int32
-
-const (
-	installed served = iota
-	missing
-	failing
-)
-
-// optionalKind makes ConfigMaps of a model server a kind that comes and goes. With hasCRD its CRD can be read.
-func optionalKind(s *server, hasCRD bool) *atomic.Int32 {
-	var is atomic.Int32
-	notFound := func(cause string) *http.Response {
-		return respond(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{`+cause+`}}`)
-	}
-	s.refuse = func(path string) *http.Response {
-		now := served(is.Load())
-		switch {
-		case now == failing:
-			return respond(503, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`)
-		case strings.HasPrefix(path, crds) && !hasCRD:
-			return respond(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
-		case strings.HasPrefix(path, crds) && now == installed:
-			return respond(200, `{}`)
-		case strings.HasPrefix(path, crds):
-			return notFound("")
-		case now == missing && path == "/api/v1":
-			return respond(200, `{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}`)
-		case now == missing:
-			return notFound(`"causes":[{"reason":"UnexpectedServerResponse"}]`)
-		}
-		return nil
-	}
-	return &is
+// kindServer serves the objects of a model server as the kind Thing of example.com/v1, which comes and goes.
+type kindServer struct {
+	*server
+	namespaces *server
+	// is has an element of kindStates, crd of crdStates.
+	is, crd, forbidden atomic.Value
 }
 
-// An optional binding is enabled without its kind only when it is missing in two reads, follows when it comes, and loses its objects
-// only when the kind is gone beyond doubt.
-func TestOptionalKind(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		hasCRD bool
-	}{{"with its CRD", true}, {"without the permission to read its CRD", false}} {
-		t.Run(test.name, func(t *testing.T) {
-			s := newServer(1)
-			is := optionalKind(s, test.hasCRD)
-			set := func(to served) {
-				is.Store(int32(to))
-				s.cut()
+// kindStates are how the kind can be served: as things in namespaces, not, with errors, by a discovery that fails in part, by discovery
+// only, in another version only, cluster-scoped, with another plural.
+var kindStates = []string{"installed", "missing", "failing", "partial", "unlisted", "version", "scope", "plural"}
+
+func newKindServer(seed uint64, crd string) *kindServer {
+	k := &kindServer{server: newServer(seed), namespaces: newServer(seed)}
+	k.namespaces.history[0].name = "n"
+	k.is.Store("missing")
+	k.crd.Store(crd)
+	k.forbidden.Store(false)
+	return k
+}
+
+func (k *kindServer) set(state string) {
+	k.is.Store(state)
+	k.cut()
+}
+
+func (k *kindServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	is, path := k.is.Load().(string), strings.TrimSuffix(r.URL.Path, "/")
+	status := func(code int, reason, details string) (*http.Response, error) {
+		return respond(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"details":{%s}}`,
+			reason, code, details)), nil
+	}
+	if is == "failing" {
+		return status(503, "ServiceUnavailable", "")
+	}
+	version, plural, collection := "v1", "things", "namespaces/n/things"
+	switch is {
+	case "version":
+		version = "v2"
+	case "scope":
+		collection = "things"
+	case "plural":
+		plural, collection = "gizmos", "namespaces/n/gizmos"
+	}
+	isServed := is != "missing" && is != "partial"
+	rest, inGroup := strings.CutPrefix(path, "/apis/example.com/")
+	name, isCRD := strings.CutPrefix(path, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/")
+	switch {
+	case path == "/api/v1/namespaces":
+		return k.namespaces.RoundTrip(r)
+	case strings.HasPrefix(path, "/api/v1/namespaces/"):
+		return respond(200, "{}"), nil
+	case path == "/apis" && is == "partial":
+		return status(503, "ServiceUnavailable", "")
+	case path == "/apis" && isServed:
+		return respond(200, fmt.Sprintf(`{"groups":[{"name":"example.com","versions":[{"groupVersion":"example.com/%s"}],`+
+			`"preferredVersion":{"groupVersion":"example.com/%[1]s"}}]}`, version)), nil
+	case path == "/apis":
+		return respond(200, `{"groups":[]}`), nil
+	case isCRD && k.crd.Load() == "forbidden":
+		return status(403, "Forbidden", "")
+	case isCRD && k.crd.Load() == "deleting":
+		return respond(200, `{"metadata":{"deletionTimestamp":"2026-01-02T03:04:05Z"}}`), nil
+	case isCRD && (k.crd.Load() == "stays" || isServed && name == plural+".example.com"):
+		return respond(200, "{}"), nil
+	case isServed && rest == version:
+		return respond(200, fmt.Sprintf(`{"resources":[{"name":%q,"kind":"Thing","namespaced":%t,"verbs":["list","watch"]}]}`, plural,
+			is != "scope")), nil
+	case isServed && inGroup && is != "unlisted" && (rest == version+"/"+collection || rest == version+"/"+plural):
+		if k.forbidden.Load() == true {
+			return status(403, "Forbidden", "")
+		}
+		return k.server.RoundTrip(r)
+	}
+	return status(404, "NotFound", map[bool]string{false: `"causes":[{"reason":"UnexpectedServerResponse"}]`}[isCRD])
+}
+
+// optionalStage is a hook with an optional binding. It is the sink, and has the queue of the hook.
+type optionalStage struct {
+	silence
+	*Watcher
+	t       *testing.T
+	server  *kindServer
+	binding hook.Kubernetes
+	hook    *hook.Hook
+	end     context.CancelFunc
+	ended   sync.WaitGroup
+
+	mu       sync.Mutex
+	happened []string
+	queue    []event.Event
+}
+
+func playOptional(t *testing.T, k *kindServer, play func(o *optionalStage)) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &optionalStage{t: t, server: k, end: func() {}}
+		o.binding = hook.Kubernetes{APIVersion: "example.com/v1", Kind: "Thing", Namespaces: inNamespaces("n"), Optional: true,
+			Lanes: hook.Lanes{Key: "object", Concurrency: 1}}
+		log := slog.New(allSayer{sayer{slog.DiscardHandler, func(r slog.Record) {
+			text := r.Message
+			r.Attrs(func(a slog.Attr) bool {
+				if a.Key == "served" || a.Key == "resource" {
+					text += ", " + a.String()
+				}
+				return true
+			})
+			if strings.HasPrefix(text, "The kind") {
+				o.note("log: " + text)
 			}
-			is.Store(int32(missing))
-			follow(t, s, func(w *Watcher, seen *witness) {
-				var came []bool
-				w.opts.Installed = func(_ *hook.Hook, _ int, is bool) { came = append(came, is) }
-				h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
-				ctx, cancel := context.WithCancel(seen.t.Context())
-				seen.known[h] = map[string]bool{}
-				expect := func(when string, installed bool, objects int, changes ...bool) {
-					t.Helper()
-					synctest.Wait()
-					events := []string{"Deleted first"}[:len(changes)/2]
-					if state := w.State(h, 0); state.NotInstalled == installed || state.Objects.Len() != objects || !slices.Equal(came, changes) ||
-						!slices.Equal(seen.events[h], events) ||
-						!installed && len(state.Troubles) > 0 {
-						t.Errorf("%s: installed %t, %d objects, %v, events %q, troubles %q", when, !state.NotInstalled, state.Objects.Len(), came,
-							seen.events[h], state.Troubles)
-					}
-				}
-				began := time.Now()
-				if err := w.Enable(ctx, h, func(_ int, err error) {
-					if cause, ok := err.(interface{ Missing() bool }); err != nil && (!ok || !cause.Missing()) {
-						t.Errorf("stuck: %v", err)
-					}
-				}); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(began); took < doubtful || took > 2*doubtful {
-					t.Errorf("enabled after %s", took)
-				}
-				expect("at the start", false, 0)
-				set(installed)
-				time.Sleep(readEvery + time.Second)
-				expect("it has come", true, 1, true)
-				for o := range w.Synchronize(h, 0).Each {
-					seen.known[h][o.Name] = true
-				}
-				w.Unlock(h, 0)
-				set(failing)
-				time.Sleep(5 * time.Minute)
-				expect("the API server fails", true, 1, true)
-				set(installed)
-				time.Sleep(time.Minute)
-				set(missing)
-				if !test.hasCRD {
-					time.Sleep(goneAfter - doubtful)
-					expect("it may be back", true, 1, true)
-					set(installed)
-					time.Sleep(time.Minute)
-					expect("it was away for less than a minute", true, 1, true)
-					set(missing)
-				}
-				time.Sleep(2 * time.Minute)
-				expect("it is gone", false, 0, true, false)
-				set(installed)
-				time.Sleep(readEvery + time.Second)
-				expect("it has come again", true, 1, true, false, true)
-				cancel()
-				w.Mute(h)
-				w.Disable(h, 0)
-				if n := w.Streams(); n > 0 {
-					t.Errorf("%d streams are left", n)
-				}
+		}}})
+		var err error
+		if o.Watcher, err = New(Options{Config: &rest.Config{Host: "http://api.example.com", Transport: k, QPS: -1},
+			JQ: jq.NewCompiler(jq.Options{}), Sink: o, Log: log}); err != nil {
+			t.Fatal(err)
+		}
+		k.server.changed, k.namespaces.changed = make(chan struct{}), make(chan struct{}) // belong to the bubble
+		ctx, cancel := context.WithCancel(t.Context())
+		o.ended.Go(func() { _ = o.Run(ctx) })
+		play(o)
+		o.end()
+		if o.hook != nil {
+			o.Mute(o.hook)
+			o.Disable(o.hook, 0)
+		}
+		if o.Streams() > 0 || len(o.monitors) > 0 {
+			t.Errorf("%d streams and %d monitors are left", o.Streams(), len(o.monitors))
+		}
+		cancel()
+		o.ended.Wait()
+	})
+}
+
+// allSayer hands on the records of loggers with attributes, too.
+type allSayer struct{ sayer }
+
+func (s allSayer) WithAttrs(more []slog.Attr) slog.Handler {
+	return allSayer{sayer{s.Handler, func(r slog.Record) {
+		r.AddAttrs(more...)
+		s.say(r)
+	}}}
+}
+
+func (o *optionalStage) note(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.happened = append(o.happened, text+"\n")
+}
+
+func (o *optionalStage) Event(ev event.Event) {
+	text := ev.Watch.String() + " " + ev.Key
+	if ev.Initial {
+		text += " (initial)"
+	}
+	o.note(text)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue, ev)
+}
+
+// enable begins what a start, a reload or the end of a pause begins, for a new version of the hook if there is none.
+func (o *optionalStage) enable(done func(error)) {
+	if o.hook == nil {
+		o.hook = bindings("h", o.binding)
+	}
+	ctx, cancel := context.WithCancel(o.t.Context())
+	o.end = cancel
+	h := o.hook
+	o.ended.Go(func() {
+		var last atomic.Value
+		last.Store("")
+		done(o.Enable(ctx, h, func(_ int, err error) {
+			if err != nil && !errors.Is(err, errMissing) && last.Swap(err.Error()) != err.Error() {
+				o.note("stuck: " + err.Error())
+			}
+		}))
+	})
+}
+
+// pause ends the events of the hook, as the beginning of a reload does.
+func (o *optionalStage) pause() {
+	o.end()
+	o.Mute(o.hook)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = nil
+}
+
+func (o *optionalStage) objects() (names []string) {
+	for object := range event.Own(o.Synchronize(o.hook, 0)).Each {
+		names = append(names, object.Name)
+	}
+	return names
+}
+
+// TestOptionalKind runs the scripts in testdata/optional. Each begins without the kind. Commands are:
+//
+//	binding OPTION...  before enable: all, labels (of namespaces; they are n otherwise), required (not optional), none (executeHookOnEvent: [])
+//	crd STATE          forbidden, stays (whatever is served), deleting; otherwise it comes and goes with the kind
+//	kind STATE         of kindStates
+//	forbid, grant      the permission to list
+//	write, delete NAME an object, of whatever the kind is
+//	wait TIME
+//	standby, lead      the operator
+//	shards             objects are divided by namespace; this replica has shard 0 of 2
+//	enable             the hook starts, or is resumed
+//	begin              its Synchronization run begins
+//	succeed            it ends
+//	written            a run of a hook has written an object of the kind
+//	pause              the hook
+//	reload             its next version starts
+//	state              shows what is known
+func TestOptionalKind(t *testing.T) {
+	golden.Scripts(t, "testdata/optional/*.txt", func(t *testing.T, script string) (result string) {
+		playOptional(t, newKindServer(1, ""), func(o *optionalStage) {
+			result = golden.Blocks(script, o.do, func() string {
+				synctest.Wait()
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				all := strings.Join(o.happened, "")
+				o.happened = nil
+				return all
 			})
 		})
+		return result
+	})
+}
+
+func (o *optionalStage) do(words []string) {
+	switch command, args := words[0], words[1:]; command {
+	case "binding":
+		for _, option := range args {
+			switch option {
+			case "all":
+				o.binding.Namespaces = hook.Namespaces{}
+			case "labels":
+				o.binding.Namespaces = hook.Namespaces{ByLabels: true, Labels: "a=b"}
+			case "required":
+				o.binding.Optional = false
+			case "none":
+				o.hook = bindings("h", o.binding)
+				o.hook.Kubernetes[0].Added, o.hook.Kubernetes[0].Modified, o.hook.Kubernetes[0].Deleted = false, false, false
+			}
+		}
+	case "crd":
+		o.server.crd.Store(args[0])
+	case "kind":
+		o.server.set(args[0])
+	case "forbid", "grant":
+		o.server.forbidden.Store(command == "forbid")
+		o.server.cut()
+	case "write", "delete":
+		o.server.write(args[0], command == "delete")
+	case "wait":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		time.Sleep(d)
+	case "standby":
+		o.resting = true
+	case "lead":
+		o.Lead()
+	case "shards":
+		o.opts.Shards = 2
+		o.Take(shard.Shard{Index: 0, Count: 2})
+		o.hook = bindings("h", o.binding)
+		o.hook.Settings.ShardBy = shard.ByNamespace
+	case "enable":
+		o.enable(func(err error) {
+			if err == nil {
+				o.note("enabled")
+			}
+		})
+	case "begin":
+		o.note("begins with " + fmt.Sprint(o.objects()))
+	case "succeed":
+		o.Unlock(o.hook, 0)
+	case "written":
+		o.Delivers(&hook.Hook{}, effect.Answered{Group: "example.com", Resource: "things", Kind: "Thing"})
+	case "pause":
+		o.pause()
+	case "reload":
+		old := o.hook
+		o.pause()
+		o.hook = nil
+		o.enable(func(err error) {
+			o.Disable(old, 0)
+			if err == nil {
+				o.note("enabled")
+			}
+		})
+	case "state":
+		synctest.Wait()
+		s, m := o.State(o.hook, 0), o.monitor(o.hook, 0)
+		o.note(fmt.Sprintf("%d objects, %d held, not installed: %t, events of shard: %t", s.Objects.Len(), s.Held, s.NotInstalled,
+			m != nil && m.divided().events != everything))
+		for _, text := range s.Troubles {
+			o.note("trouble: " + text)
+		}
+	default:
+		o.t.Fatalf("unknown command %q", command)
+	}
+	synctest.Wait()
+}
+
+// A subscription that a follower makes of a namespace while the kind goes is not awaited, and gets no stream.
+func TestAbandonedParent(t *testing.T) {
+	m := silentMonitor(hook.Kubernetes{})
+	root := &subscription{}
+	namespaces := &subscription{parent: root}
+	if !m.expect(root) || !m.expect(namespaces) || !m.expect(&subscription{parent: namespaces}) {
+		t.Fatal("a subscription is not awaited")
+	}
+	if left := m.abandon(root); len(left) != 3 || len(m.subs) > 0 || len(m.awaited) > 0 {
+		t.Errorf("%d subscriptions are left, %d stay, %d are awaited", len(left), len(m.subs), len(m.awaited))
+	}
+	if m.expect(&subscription{parent: namespaces}) {
+		t.Error("a subscription of an abandoned one is awaited")
 	}
 }
 
-// Whatever the API server answers, and for how long: objects of a kind that was watched leave the snapshot only after a minute in which all
-// answers said that the kind is missing, and in the end the snapshot is what the cluster has.
-func TestOptionalKindIsKeptInDoubt(t *testing.T) {
-	seeds := uint64(20)
+// TestOptionalKindModel plays random sequences: the kind is served in any way, objects come and go, the runs of the hook fail, its queue is
+// held up, it is paused and reloaded. Whatever happens, the hook gets nothing that contradicts what it knows, no object leaves a snapshot
+// before its kind is gone beyond doubt, and in the end the hook knows what the cluster has.
+func TestOptionalKindModel(t *testing.T) {
+	seeds := uint64(30)
 	if test.Long() {
 		seeds = 500
 	}
 	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 7))
-		s := newServer(seed)
-		is := optionalKind(s, false)
-		follow(t, s, func(w *Watcher, seen *witness) {
-			h := bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
-			ctx, cancel := context.WithCancel(seen.t.Context())
-			defer cancel()
-			seen.known[h] = map[string]bool{}
-			enabled := make(chan error, 1)
-			go func() { enabled <- w.Enable(ctx, h, func(int, error) {}) }()
-			had, state, since, story := false, installed, time.Now(), ""
-			for range 30 {
-				if next := served(random.IntN(3)); next != state {
-					state, since = next, time.Now()
-					is.Store(int32(state))
-					s.cut()
+		k := newKindServer(seed, []string{"", "forbidden"}[seed%2])
+		playOptional(t, k, func(o *optionalStage) {
+			o.binding.Namespaces = []hook.Namespaces{inNamespaces("n"), {}, {ByLabels: true, Labels: "a=b"}}[random.IntN(3)]
+			m := &optionalModel{optionalStage: o, random: random, state: "missing"}
+			stop := make(chan struct{})
+			o.ended.Go(func() { m.work(stop, rand.New(rand.NewPCG(seed, 8))) })
+			defer close(stop)
+			m.start()
+			for range 50 {
+				m.step()
+				m.check()
+				if t.Failed() {
+					t.Fatalf("seed %d: %s", seed, strings.Join(m.story, ", "))
 				}
-				took := time.Duration(11+random.IntN(45)) * time.Second // a read notices it
-				story += fmt.Sprintf(" %d for %s,", state, took)
-				time.Sleep(took)
-				synctest.Wait()
-				has := w.Snapshot(h, 0).Len() > 0
-				if had && !has && (state != missing || time.Since(since) < goneAfter) {
-					t.Fatalf("seed %d: the objects are gone %s after%s", seed, time.Since(since), story)
-				}
-				if has && state == missing && time.Since(since) > goneAfter+2*doubtful+time.Second {
-					t.Fatalf("seed %d: objects of a missing kind after%s", seed, story)
-				}
-				had = has
 			}
-			is.Store(int32(installed))
-			s.cut()
-			time.Sleep(2 * time.Minute)
-			synctest.Wait()
-			if err := <-enabled; err != nil || w.Snapshot(h, 0).Len() != 1 {
-				t.Fatalf("seed %d: %v, %d objects in the end, after%s", seed, err, w.Snapshot(h, 0).Len(), story)
+			m.settle()
+			if t.Failed() {
+				t.Fatalf("seed %d: %s", seed, strings.Join(m.story, ", "))
 			}
 		})
 	}
 }
 
-// optionalStage is a hook with an optional binding for the ConfigMaps of a model server.
-type optionalStage struct {
-	*Watcher
-	t    *testing.T
-	s    *server
-	seen *witness
-	is   *atomic.Int32
-	hook *hook.Hook
-	end  context.CancelFunc
-	// came are the reports that the kind has come or is gone.
-	came []bool
+type optionalModel struct {
+	*optionalStage
+	random *rand.Rand
+	story  []string
+	// state is how the kind is served since a time; if that is not at all, missing since another one. had: the snapshot had the object that
+	// always exists.
+	state          string
+	since, missing time.Time
+	had            bool
+	// listed: it was installed when it was served last, and that was noticed.
+	listed bool
+	// paused is of the driver. The others belong to optionalStage.mu: version counts starts, known are the objects that the hook knows.
+	paused        bool
+	version       int
+	synchronizes  bool
+	heldUp, fails bool
+	known         map[string]bool
 }
 
-func playOptional(t *testing.T, play func(o *optionalStage)) {
-	s := newServer(1)
-	o := &optionalStage{t: t, s: s, is: optionalKind(s, true)}
-	follow(t, s, func(w *Watcher, seen *witness) {
-		o.Watcher, o.seen = w, seen
-		o.hook = bindings("h", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n"), Optional: true})
-		w.opts.Installed = func(_ *hook.Hook, _ int, is bool) { o.came = append(o.came, is) }
-		seen.known[o.hook] = map[string]bool{}
-		play(o)
+func (m *optionalModel) start() {
+	m.mu.Lock()
+	m.version++
+	version := m.version
+	m.synchronizes, m.paused, m.had = false, false, false
+	m.mu.Unlock()
+	m.enable(func(err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.synchronizes = err == nil && m.version == version
+		if err == nil && m.Snapshot(m.hook, 0).Len() == 0 && !m.mayBeMissing() {
+			m.t.Errorf("started without objects %s after %s", time.Since(m.since), m.state)
+		}
 	})
 }
 
-// set makes the kind come, go or fail, and waits until that is known.
-func (o *optionalStage) set(to served) {
-	o.is.Store(int32(to))
-	o.s.cut()
-	time.Sleep(time.Minute)
-	synctest.Wait()
+// mayBeMissing reports whether a start may find that the kind is not installed, perhaps by a read from before the last change.
+func (m *optionalModel) mayBeMissing() bool {
+	return m.state == "missing" || m.state == "version" || time.Since(m.since) <= doubtful+time.Second
 }
 
-// enable begins what a start, or the end of a pause, begins.
-func (o *optionalStage) enable() {
-	var ctx context.Context
-	ctx, o.end = context.WithCancel(o.seen.t.Context())
-	go func() { _ = o.Enable(ctx, o.hook, func(int, error) {}) }()
-	time.Sleep(2 * doubtful)
-	synctest.Wait()
-}
-
-func (o *optionalStage) pause() {
-	o.end()
-	o.Mute(o.hook)
-	synctest.Wait()
-}
-
-// synchronize delivers the initial list and unlocks the binding.
-func (o *optionalStage) synchronize() {
-	known := map[string]bool{}
-	for object := range event.Own(o.Synchronize(o.hook, 0)).Each {
-		known[object.Name] = true
+func (m *optionalModel) step() {
+	action := m.random.IntN(12)
+	switch {
+	case action < 5:
+		state := kindStates[m.random.IntN(len(kindStates))]
+		if state == m.state {
+			return
+		}
+		m.serve(state)
+	case action < 7:
+		name, isDeletion := fmt.Sprint("c", m.random.IntN(3)), m.random.IntN(2) == 0
+		m.server.write(name, isDeletion)
+		m.tell(fmt.Sprintf("%s %t", name, !isDeletion))
+	case action == 7:
+		m.mu.Lock()
+		m.heldUp = !m.heldUp
+		m.mu.Unlock()
+		m.tell(fmt.Sprintf("held up %t", m.heldUp))
+	case action == 8:
+		m.mu.Lock()
+		m.fails = !m.fails
+		m.mu.Unlock()
+		m.tell(fmt.Sprintf("fails %t", m.fails))
+	case action == 9 && m.paused:
+		m.tell("resume")
+		m.start()
+	case action == 9:
+		m.tell("pause")
+		m.halt()
+	case action == 10:
+		m.tell("reload")
+		old := m.hook
+		m.halt()
+		m.hook = nil
+		m.start()
+		m.Disable(old, 0)
+	default:
+		m.Delivers(m.hook, effect.Answered{Group: "example.com", Resource: "things", Kind: "Thing"})
 	}
-	o.seen.mu.Lock()
-	o.seen.known[o.hook] = known
-	o.seen.mu.Unlock()
-	o.Unlock(o.hook, 0)
-}
-
-func (o *optionalStage) expect(when string, installed bool, objects int, came string, events ...string) {
-	o.t.Helper()
+	time.Sleep(time.Duration(m.random.IntN(80)) * time.Second)
 	synctest.Wait()
-	n := o.Snapshot(o.hook, 0).Len()
-	is := o.Installed(o.hook, 0)
-	if is != installed || n != objects || fmt.Sprint(o.came) != came || !slices.Equal(o.seen.events[o.hook], events) {
-		o.t.Errorf("%s: installed %t, %d objects, came %v, events %q", when, is, n, o.came, o.seen.events[o.hook])
+}
+
+func (m *optionalModel) serve(state string) {
+	if m.state != "missing" && time.Since(m.since) > 2*doubtful { // otherwise no read may have seen the state before
+		m.missing = time.Now()
+	}
+	if slices.Contains([]string{"installed", "scope", "plural"}, m.state) {
+		m.listed = m.state == "installed" && time.Since(m.since) > time.Minute
+	}
+	m.state, m.since = state, time.Now()
+	m.server.set(state)
+	m.tell(state)
+}
+
+func (m *optionalModel) halt() {
+	m.end()
+	synctest.Wait() // Enable has returned
+	m.mu.Lock()
+	m.version++
+	m.synchronizes, m.paused = false, true
+	m.mu.Unlock()
+	m.pause()
+}
+
+func (m *optionalModel) tell(text string) {
+	m.story = append(m.story, fmt.Sprintf("%s %s", time.Now().Format("04:05"), text))
+}
+
+// check fails if an object that exists has left the snapshot although its kind was neither gone nor replaced.
+func (m *optionalModel) check() {
+	has, took := m.Has(m.hook, 0, "n", "first"), time.Since(m.since)
+	mayGo := took < 90*time.Second
+	switch m.state {
+	case "missing":
+		mayGo = m.server.crd.Load() != "forbidden" || time.Since(m.missing) >= goneAfter
+	case "unlisted":
+		mayGo = !m.listed
+	case "failing", "partial", "version":
+		mayGo = false
+	}
+	if m.had && !has && !mayGo {
+		m.t.Errorf("the object is gone %s after %s", took, m.state)
+	}
+	m.had = has
+}
+
+// work runs the hook.
+func (m *optionalModel) work(stop chan struct{}, random *rand.Rand) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Second):
+		}
+		m.mu.Lock()
+		version, synchronizes, queue := m.version, m.synchronizes, slices.Clone(m.queue)
+		if m.heldUp || !synchronizes && len(queue) == 0 {
+			m.mu.Unlock()
+			continue
+		}
+		m.mu.Unlock()
+		var objects []string
+		if synchronizes {
+			objects = m.objects()
+		}
+		time.Sleep(time.Duration(random.IntN(20)) * time.Second)
+		m.mu.Lock()
+		if m.version != version || m.fails && random.IntN(3) > 0 {
+			m.mu.Unlock()
+			continue
+		}
+		if synchronizes {
+			m.synchronizes, m.known = false, map[string]bool{}
+			for _, name := range objects {
+				m.known[name] = true
+			}
+			m.mu.Unlock()
+			m.Unlock(m.hook, 0)
+			continue
+		}
+		for _, ev := range queue {
+			if name := ev.Object.Name; m.known[name] != (ev.Watch != event.Added) {
+				m.t.Errorf("the hook knows %s: %t, and gets %s", name, m.known[name], ev.Watch)
+			}
+			if m.known[ev.Object.Name] = true; ev.Watch == event.Deleted {
+				delete(m.known, ev.Object.Name)
+			}
+		}
+		m.queue = m.queue[len(queue):]
+		m.mu.Unlock()
 	}
 }
 
-// A hook that was paused while the kind came or went finds what there is when it is resumed. Nothing is reported for it meanwhile.
-func TestOptionalKindAndPauses(t *testing.T) {
-	playOptional(t, func(o *optionalStage) {
-		o.is.Store(int32(missing))
-		o.enable()
-		o.expect("at the start", false, 0, "[]")
-		o.pause()
-		o.set(installed)
-		o.expect("it comes in a pause", true, 0, "[]")
-		o.enable()
-		o.synchronize()
-		o.expect("resumed", true, 1, "[]")
-		o.pause()
-		o.set(missing)
-		o.expect("it goes in a pause", true, 1, "[]")
-		o.enable()
-		o.expect("resumed without it", false, 0, "[]")
-		o.set(installed)
-		o.expect("it comes again", true, 1, "[true]")
-		o.pause()
-		o.set(missing)
-		o.set(installed)
-		o.enable()
-		o.expect("it went and came in a pause", true, 1, "[true]")
-		o.end()
-	})
-	// It was missing before the pause and has come since. A single read without it proves nothing.
-	playOptional(t, func(o *optionalStage) {
-		o.is.Store(int32(missing))
-		o.enable()
-		o.expect("at the start", false, 0, "[]")
-		o.pause()
-		o.set(installed)
-		o.set(missing)
-		time.AfterFunc(doubtful/2, func() { o.is.Store(int32(installed)) })
-		o.enable()
-		o.expect("missing for a moment at the end of a pause", true, 1, "[]")
-		o.end()
-	})
-}
-
-// A standby follows the kind without events, and reports it like the leader; its Synchronization has the objects of the time when it leads.
-func TestOptionalKindOfAStandby(t *testing.T) {
-	for _, leads := range []served{installed, missing} {
-		playOptional(t, func(o *optionalStage) {
-			o.resting = true
-			o.is.Store(int32(missing))
-			o.enable()
-			o.s.write("second", false)
-			o.set(installed)
-			o.expect("it has come", true, 2, "[true]")
-			o.set(missing)
-			o.expect("it is gone", false, 0, "[true false]")
-			o.set(installed)
-			o.expect("it has come again", true, 2, "[true false true]")
-			o.set(leads)
-			o.Lead()
-			if leads == missing {
-				o.expect("leads without it", false, 0, "[true false true false]")
-				o.set(installed)
-				o.synchronize()
-				o.expect("it comes to a leader", true, 2, "[true false true false true]")
-			} else {
-				o.synchronize()
-			}
-			o.s.write("second", true)
-			time.Sleep(time.Second)
-			synctest.Wait()
-			if got := o.seen.events[o.hook]; !slices.Equal(got, []string{"Deleted second"}) {
-				t.Errorf("the leader has delivered %q", got)
-			}
-			o.end()
-		})
+// settle fails if the hook does not come to know what the cluster has.
+func (m *optionalModel) settle() {
+	m.mu.Lock()
+	m.heldUp, m.fails = false, false
+	m.mu.Unlock()
+	if m.paused {
+		m.start()
 	}
-}
-
-// A binding that is disabled in any state leaves nothing, and reports nothing afterwards.
-func TestOptionalKindIsDisabled(t *testing.T) {
-	for name, begin := range map[string]func(o *optionalStage){
-		"in doubt at the start": func(o *optionalStage) {
-			o.is.Store(int32(missing))
-			ctx, end := context.WithCancel(o.seen.t.Context())
-			o.end = end
-			go func() { _ = o.Enable(ctx, o.hook, func(int, error) {}) }()
-			time.Sleep(time.Second)
-		},
-		"without the kind": func(o *optionalStage) {
-			o.is.Store(int32(missing))
-			o.enable()
-		},
-		"in doubt": func(o *optionalStage) {
-			o.enable()
-			o.synchronize()
-			o.is.Store(int32(failing))
-			o.s.cut()
-			time.Sleep(5 * time.Second)
-		},
-		"when the kind is gone": func(o *optionalStage) {
-			o.enable()
-			o.synchronize()
-			o.set(missing)
-		},
-	} {
-		playOptional(t, func(o *optionalStage) {
-			begin(o)
-			came := len(o.came)
-			o.end()
-			o.Mute(o.hook)
-			o.Disable(o.hook, 0)
-			for _, to := range []served{installed, missing, installed} {
-				o.set(to)
-			}
-			if len(o.came) != came || o.Streams() > 0 || len(o.absent) > 0 || len(o.monitors) > 0 {
-				t.Errorf("%s: reported %v, %d streams, %d absent, %d monitors are left",
-					name, o.came[came:], o.Streams(), len(o.absent), len(o.monitors))
-			}
-		})
+	final := kindStates[m.random.IntN(2)]
+	m.serve(final)
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+	want := map[string]bool{}
+	if final == "installed" {
+		for name := range m.server.at(len(m.server.history)) {
+			want[name] = true
+		}
+	}
+	m.mu.Lock()
+	known := maps.Clone(m.known)
+	m.mu.Unlock()
+	if n := m.Snapshot(m.hook, 0).Len(); n != len(want) || !maps.Equal(known, want) {
+		m.t.Errorf("the hook knows %v, the snapshot has %d objects, the cluster %v", known, n, want)
 	}
 }

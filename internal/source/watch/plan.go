@@ -36,7 +36,7 @@ type plan struct {
 
 // narrowPlan has requests for just what the binding selects.
 func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
-	b, stream := m.binding, m.divided().stream
+	b, stream := m.binding, divide(w.ownShard(), m.hook, m.index, res).stream
 	base := scope{
 		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
 		keepManagedFields: m.keepManagedFields,
@@ -66,6 +66,7 @@ func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
 // one for each name, in all namespaces; or a single one for all of them. What is wider than the binding is narrowed on our
 // side. Secrets are never requested more widely than the binding does. An error means that the choice has to be made again.
 func (w *Watcher) plan(ctx context.Context, m *monitor, res kube.Resource) (plan, error) {
+	w.opts.Listing(m.hook, m.index, res.GroupResource().String())
 	p := w.narrowPlan(m, res)
 	if p.byLabels || len(p.scopes) <= fewWatches || p.base.Group == "" && p.base.Resource == "secrets" {
 		return p, nil

@@ -123,9 +123,6 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 	return nil
 }
 
-// Installed reports whether the kind of a binding is known.
-func (s *Simulation) Installed(h *hook.Hook, index int) bool { return s.monitor(h, index) != nil }
-
 // immediate is a queue of requests without a goroutine. One that has failed is not repeated, the finalizer is regained without a delay.
 type immediate struct {
 	*workqueue.Typed[finalizerChange]

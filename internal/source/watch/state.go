@@ -43,25 +43,27 @@ type State struct {
 func (w *Watcher) State(h *hook.Hook, index int) State {
 	m := w.monitor(h, index)
 	if m == nil {
-		return State{Objects: event.NoObjects{}, Troubles: w.Troubles(h, index), NotInstalled: !w.Installed(h, index)}
+		return State{Objects: event.NoObjects{}, Troubles: w.Troubles(h, index)}
 	}
-	return m.state()
+	s := m.state()
+	s.Troubles = w.Troubles(h, index)
+	return s
 }
 
 // Troubles are the requests of a binding that fail, sorted, each with a remedy. It costs less than State.
-func (w *Watcher) Troubles(h *hook.Hook, index int) []string {
+func (w *Watcher) Troubles(h *hook.Hook, index int) (texts []string) {
 	w.mu.Lock()
 	m, unresolved := w.monitors[address{h, index}], w.unresolved[address{h, index}]
 	w.mu.Unlock()
-	switch {
-	case m != nil:
+	if m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.failing()
-	case unresolved != "":
-		return []string{unresolved}
+		texts = m.failing()
 	}
-	return nil
+	if unresolved != "" {
+		texts = append(texts, unresolved)
+	}
+	return texts
 }
 
 // failing requires m.mu.
@@ -79,7 +81,7 @@ func (m *monitor) state() State {
 	s := State{
 		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.phase != filling, Unlocked: m.phase >= open, Held: m.held.Len(),
 	}
-	s.Troubles, s.Finalizing = m.failing(), m.gate.troubles()
+	s.Finalizing, s.NotInstalled = m.gate.troubles(), m.binding.Optional && m.phase != filling && len(m.subs) == 0
 	if m.filterError != "" {
 		m.items.Scan(func(_ string, it item) bool {
 			if isFailure(it.filtered) {

@@ -53,6 +53,8 @@ type subscription struct {
 	only, onlyIn map[string]bool
 	// optional subscriptions do not hold up the initial list when they are forbidden.
 	optional bool
+	// parent has led to this one, which ends with it.
+	parent *subscription
 	// gone is set when the stream has been left.
 	gone atomic.Bool
 	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
@@ -120,6 +122,10 @@ func version(text string) uint64 {
 
 func (s *subscription) wants(o *object) bool {
 	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
+}
+
+func (s *subscription) descendsFrom(other *subscription) bool {
+	return s != nil && (s == other || s.parent.descendsFrom(other))
 }
 
 // join makes the subscription wait for a list of the stream.

@@ -94,9 +94,6 @@ type Options struct {
 	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
-	// Installed, if set, receives that the kind of an optional binding has come, with its initial list, or that it is gone, after the events
-	// about its objects. It may block.
-	Installed func(h *hook.Hook, index int, is bool)
 	// Listing, if set, receives the resource of a binding, such as "crontabs.example.com", before its initial list.
 	Listing func(h *hook.Hook, index int, resource string)
 }
@@ -116,8 +113,6 @@ type Watcher struct {
 	streams map[scope]*stream
 	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
-	// absent are the optional bindings whose kind is not installed, until the context ends.
-	absent map[address]context.Context
 	// resting is the initial state of new monitors.
 	resting bool
 	// shard is the shard of this replica; Waiting until Take.
@@ -136,9 +131,6 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Meter == nil {
 		opts.Meter = NoMeter{}
 	}
-	if opts.Installed == nil {
-		opts.Installed = func(*hook.Hook, int, bool) {}
-	}
 	if opts.Listing == nil {
 		opts.Listing = func(*hook.Hook, int, string) {}
 	}
@@ -150,7 +142,6 @@ func New(opts Options) (*Watcher, error) {
 		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client), kinds: newKinds(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		bindingSet: bindingSet{monitors: map[address]*monitor{}}, streams: map[scope]*stream{}, unresolved: map[address]string{},
-		absent:  map[address]context.Context{},
 		resting: opts.Standby,
 	}, nil
 }
@@ -233,18 +224,7 @@ func (w *Watcher) Rewatch(resource string) {
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
-	if h.Kubernetes[index].Optional {
-		return w.enableOptional(ctx, h, index, stuck)
-	}
-	return w.enableServed(ctx, h, index, stuck, nil)
-}
-
-// enableServed enables a binding. The kind of an optional one is known; an error is errVanished if it is gone again.
-func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stuck func(error), known *kube.Resource) error {
 	b := &h.Kubernetes[index]
-	hookEnds := ctx
-	ctx, vanished := context.WithCancelCause(ctx)
-	defer vanished(nil)
 	m := newMonitor(h, index, w.opts.Sink, w.opts.Meter, w.opts.Log.With("hook", h.Name, "binding", b.Name))
 	m.stuck, m.keepManagedFields = stuck, *cmp.Or(b.KeepManagedFields, &w.opts.KeepManagedFields)
 	if err := m.compile(w.opts.JQ); err != nil {
@@ -254,43 +234,35 @@ func (w *Watcher) enableServed(ctx context.Context, h *hook.Hook, index int, stu
 		m.setFinalizer(w.opts.Changes, w.opts.Manager)
 	}
 	m.take(w.ownShard())
-	var res kube.Resource
-	var p plan
-	err := w.retry(ctx, address{h, index}, stuck, func() (err error) {
-		if known != nil {
-			res = *known
-		} else if res, err = w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch"); err != nil {
+	var muted *monitor
+	if b.Optional {
+		muted = w.place(m, nil)
+		w.spawn(func(run context.Context) { w.attend(run, m) })
+	} else {
+		var res kube.Resource
+		var p plan
+		if err := w.retry(ctx, m.address, stuck, func() (err error) {
+			if res, err = w.resolver.Resolve(ctx, b.APIVersion, b.Kind, "list", "watch"); err != nil {
+				return err
+			}
+			p, err = w.plan(ctx, m, res)
+			return err
+		}); err != nil {
 			return err
 		}
-		m.setResource(res)
-		w.opts.Listing(h, index, res.GroupResource().String())
-		p, err = w.plan(ctx, m, res)
-		return err
-	})
-	if err != nil {
-		return err
+		muted = w.place(m, nil)
+		w.follow(m, res, p, nil)
 	}
-	if !res.Namespaced && (b.Namespaces.ByLabels || len(b.Namespaces.Names) > 0) {
-		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding", "kind", b.Kind)
-	}
-	if b.Optional {
-		m.vanished, m.doubt = vanished, w.doubter(hookEnds, m)
-	}
-	muted := w.place(m, nil)
-	w.follow(m, p)
 	if !kube.Wait(ctx, 0, m.filled) {
 		w.end(m)
-		return context.Cause(ctx)
-	}
-	if b.Optional {
-		w.kinds.watches(ctx, kindName{b.APIVersion, b.Kind}, res)
+		return ctx.Err()
 	}
 	if muted != nil {
 		w.place(m, muted)
 		w.end(muted)
 	}
-	if names := m.division.own.ownNamespaces(b.Namespaces.Names); res.Namespaced && len(names) > 0 {
-		w.spawn(func(ctx context.Context) { w.warnOfMissing(ctx, m, names) })
+	if !b.Optional {
+		w.warnOfMissing(m)
 	}
 	return nil
 }
@@ -325,43 +297,74 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 	return nil
 }
 
-// follow subscribes a binding as planned.
-func (w *Watcher) follow(m *monitor, p plan) {
+// follow subscribes a binding as planned, in place of the subscriptions that descend from before. It returns the root of the new ones,
+// which has no stream.
+func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *subscription) (root *subscription) {
+	root = &subscription{}
+	if !m.expect(root) {
+		return root
+	}
+	if before != nil {
+		w.abandon(m, before)
+	}
+	m.setResource(res)
+	if namespaces := &m.binding.Namespaces; !res.Namespaced && (namespaces.ByLabels || len(namespaces.Names) > 0) {
+		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding",
+			"kind", m.binding.Kind)
+	}
 	c := consumer(m)
 	if p.byLabels {
 		c = &follower{watcher: w, monitor: m, base: p.base, subs: map[string][]*subscription{}}
 	}
-	w.subscribe(m, c, p, false)
-	if len(p.scopes) == 0 { // all its namespaces belong to other shards
-		m.update(m.complete)
+	w.subscribe(m, c, p, root, false)
+	m.locked(func() { m.arrived(root) }) // it is the last one if all the namespaces belong to other shards
+	return root
+}
+
+// abandon ends a subscription of a binding, and those that descend from it.
+func (w *Watcher) abandon(m *monitor, sub *subscription) {
+	for _, left := range m.abandon(sub) {
+		w.leave(left)
 	}
 }
 
 // warnOfMissing logs, and keeps, which of a binding's namespaces do not exist. It needs no permission: without it nothing is logged.
-func (w *Watcher) warnOfMissing(ctx context.Context, m *monitor, namespaces []string) {
-	seen := map[string]bool{}
-	m.snapshot().Each(func(o event.Object) bool {
-		seen[o.Namespace] = true
-		return true
-	})
-	for _, namespace := range namespaces {
-		if seen[namespace] {
-			continue
-		}
-		if _, err := kube.Send(ctx, w.client.Get().AbsPath("/api/v1/namespaces", namespace)); apierrors.IsNotFound(err) {
-			m.mu.Lock()
-			m.absent = append(m.absent, namespace)
-			m.mu.Unlock()
-			m.log.Warn("The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding", "namespace", namespace)
-		}
+func (w *Watcher) warnOfMissing(m *monitor) {
+	m.mu.Lock()
+	namespaces := m.division.own.ownNamespaces(m.binding.Namespaces.Names)
+	if !m.resource.Namespaced {
+		namespaces = nil
 	}
+	m.absent = nil
+	m.mu.Unlock()
+	if len(namespaces) == 0 {
+		return
+	}
+	w.spawn(func(ctx context.Context) {
+		seen := map[string]bool{}
+		m.snapshot().Each(func(o event.Object) bool {
+			seen[o.Namespace] = true
+			return true
+		})
+		for _, namespace := range namespaces {
+			if seen[namespace] {
+				continue
+			}
+			if _, err := kube.Send(ctx, w.client.Get().AbsPath("/api/v1/namespaces", namespace)); apierrors.IsNotFound(err) {
+				m.mu.Lock()
+				m.absent = append(m.absent, namespace)
+				m.mu.Unlock()
+				m.log.Warn("The namespace does not exist (yet): check namespace.nameSelector.matchNames of the binding", "namespace", namespace)
+			}
+		}
+	})
 }
 
 // retry calls try, with a back-off, until it succeeds or ctx ends. Meanwhile Troubles returns its error.
 func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
 	defer w.note(a, "")
 	return retry(ctx, 5*time.Second, func(err error) {
-		if !errors.Is(err, errMissing) { // which is no trouble
+		if w.note(a, ""); !errors.Is(err, errMissing) { // which is no trouble
 			w.note(a, err.Error())
 		}
 		if kind := kindOfTrouble(err); kind == forbidden || kind == notServed {
@@ -406,12 +409,12 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 	}
 }
 
-// subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together.
-func (w *Watcher) subscribe(m *monitor, c consumer, p plan, optional bool) []*subscription {
+// subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together, unless parent is abandoned.
+func (w *Watcher) subscribe(m *monitor, c consumer, p plan, parent *subscription, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
 		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional,
-			selection: p.scopes[i].selection()}
+			selection: p.scopes[i].selection(), parent: parent}
 		if !m.expect(subs[i]) {
 			return nil
 		}

@@ -24,6 +24,11 @@ type showing struct {
 
 // Delivers returns what the streams of a hook's bindings will deliver of a change by one of its runs; nothing if they select other objects.
 func (b *bindingSet) Delivers(h *hook.Hook, a effect.Answered) (all []effect.Write) {
+	b.mu.Lock()
+	for _, m := range b.monitors {
+		m.proves(a)
+	}
+	b.mu.Unlock()
 	var o *answeredObject
 	for i := range h.Kubernetes {
 		m := b.monitor(h, i)
