@@ -76,7 +76,7 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 
 // dropReasons are the values of the metric's label.
 var dropReasons = map[pending.Reason]string{pending.Superseded: "superseded", pending.BeyondMax: "limit", pending.OnRequest: "request",
-	pending.HookGone: "reload", pending.KindGone: "kind"}
+	pending.HookGone: "reload"}
 
 // dropped counts and logs a parked context that is dropped.
 func (op *operator) dropped(ev event.Event, why pending.Reason) {

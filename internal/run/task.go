@@ -110,9 +110,6 @@ func (r *Runner) Task(ev event.Event) *Task {
 	return t
 }
 
-// In puts the task into a queue, whatever the event's is. It is called before the task is queued.
-func (t *Task) In(queue string) { t.ensureExtra().queue = queue }
-
 // Trigger returns a task that a user has requested. It is of a queue, whatever the event's is. One failure of a Synchronization drops it.
 func (r *Runner) Trigger(ev event.Event, queue string) *Task {
 	t := r.Task(ev)

@@ -87,7 +87,7 @@ var definitions = []definition{
 	{name: "tasks_parked_total", typ: counter, labels: bindingLabels,
 		help: "Tasks that were parked."},
 	{name: "parked_contexts_dropped_total", typ: counter, labels: []string{"hook", "binding", "queue", "reason"},
-		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload, kind."},
+		help: "Parked contexts that were dropped, by reason: superseded, limit, request, reload."},
 	{name: "events_replaced_total", typ: counter, labels: bindingLabels,
 		help: "Waiting Modified events that were dropped for a later one of their object, because more than --spool-limit waits on the disk."},
 

@@ -194,18 +194,6 @@ func (l *Ledger) Retain(keep func(*hook.Hook) bool) {
 	maps.DeleteFunc(l.lost, func(h *hook.Hook, _ int) bool { return !keep(h) })
 }
 
-// EndBinding drops what would be delivered of a binding whose kind is gone, except parked contexts with the Deleted of an object.
-func (l *Ledger) EndBinding(h *hook.Hook, index int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range each(l.contexts) {
-		if c.event.Of(h, index) && c.event.Watch != event.Deleted {
-			l.drop(c, KindGone)
-		}
-	}
-	l.cancel(func(q *requeue) bool { return q.event.Of(h, index) })
-}
-
 // movable reports whether the key of an event's object may change.
 func movable(ev *event.Event) bool {
 	if ev.Type != event.Change {

@@ -61,7 +61,6 @@ const (
 	BeyondMax  Reason = "there are more than --max-parked contexts"
 	OnRequest  Reason = "parked drop"
 	HookGone   Reason = "the hook was changed, removed or paused"
-	KindGone   Reason = "the kind of the optional binding is not installed any more"
 )
 
 // Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the ID of those.
