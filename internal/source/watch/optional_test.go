@@ -223,7 +223,7 @@ func (o *optionalStage) objects() (names []string) {
 
 // TestOptionalKind runs the scripts in testdata/optional. Each begins without the kind. Commands are:
 //
-//	binding OPTION...  before enable: all, labels (of namespaces; they are n otherwise), required (not optional), none (executeHookOnEvent: [])
+//	binding OPTION...  before enable: all, labels (of namespaces; they are n otherwise), required (not optional), none (no events)
 //	crd STATE          forbidden, stays (whatever is served), deleting; otherwise it comes and goes with the kind
 //	kind STATE         of kindStates
 //	forbid, grant      the permission to list
