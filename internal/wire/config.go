@@ -67,6 +67,29 @@ func (v Violation) String() string {
 // maxReported bounds an error: a hook can repeat one mistake thousands of times.
 const maxReported = 50
 
+// violations are the first maxReported ones of a file, and the number of the others.
+type violations struct {
+	first  []Violation
+	others int
+}
+
+func (v *violations) add(one Violation) {
+	if len(v.first) == maxReported {
+		v.others++
+		return
+	}
+	v.first = append(v.first, one)
+}
+
+func (v *violations) count() int { return len(v.first) + v.others }
+
+func (v *violations) bulleted(text string) string {
+	if text = bulleted(text, v.first); v.others > 0 {
+		text += fmt.Sprintf("\n  … and %d more", v.others)
+	}
+	return text
+}
+
 // bulleted is a text with a line for each violation.
 func bulleted(text string, violations []Violation) string {
 	var b strings.Builder

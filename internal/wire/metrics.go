@@ -18,10 +18,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-func badMetrics(violations []Violation) error {
-	text := "got bad metrics: " + violations[0].String()
-	if n := len(violations); n > 1 {
-		text = bulleted(fmt.Sprintf("got bad metrics: %d problems:", n), violations)
+func badMetrics(v *violations) error {
+	text := "got bad metrics: " + v.first[0].String()
+	if n := v.count(); n > 1 {
+		text = v.bulleted(fmt.Sprintf("got bad metrics: %d problems:", n))
 	}
 	return errors.New(text)
 }
@@ -32,6 +32,10 @@ func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 	p := &metricsParser{}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(file), lenientJSON)
 	for n := 1; ; n++ {
+		if p.violations.count() >= maxReported && len(p.metrics)+p.dropped == 0 && dec.SkipValue() == nil {
+			p.violations.others++ // nothing before was valid, so the rest is counted, and not checked
+			continue
+		}
 		raw, err := dec.ReadValue()
 		if errors.Is(err, io.EOF) {
 			break
@@ -43,11 +47,11 @@ func ParseMetrics(file []byte) ([]effect.Metric, []Warning, error) {
 		}
 		o.read(raw)
 	}
-	if len(p.violations) > 0 {
-		return nil, nil, badMetrics(p.violations)
+	if p.violations.count() > 0 {
+		return nil, nil, badMetrics(&p.violations)
 	}
-	if more := len(p.warnings) - maxReported; more > 0 {
-		p.warnings = append(p.warnings[:maxReported], Warning{Problem: fmt.Sprintf("%d more operations are dropped", more)})
+	if more := p.dropped - maxReported; more > 0 {
+		p.warnings = append(p.warnings, Warning{Problem: fmt.Sprintf("%d more operations are dropped", more)})
 	}
 	return p.metrics, p.warnings, nil
 }
@@ -60,8 +64,10 @@ var lenientJSON = jsontext.Options(json.JoinOptions(
 
 type metricsParser struct {
 	metrics    []effect.Metric
-	violations []Violation
-	warnings   []Warning
+	violations violations
+	// warnings are the first maxReported of dropped operations.
+	warnings []Warning
+	dropped  int
 }
 
 // metricOperation parses one object of the file.
@@ -85,12 +91,14 @@ func (o *metricOperation) violation(field, problem, hint string) {
 	if field != "" {
 		path += ", " + field
 	}
-	o.p.violations = append(o.p.violations, Violation{Path: path, Problem: problem, Hint: hint})
+	o.p.violations.add(Violation{Path: path, Problem: problem, Hint: hint})
 }
 
 // drop drops the operation with a warning. As upstream, it does not fail the run.
 func (o *metricOperation) drop(format string, args ...any) {
-	o.p.warnings = append(o.p.warnings, Warning{o.String(), "the operation is dropped, " + fmt.Sprintf(format, args...)})
+	if o.p.dropped++; o.p.dropped <= maxReported {
+		o.p.warnings = append(o.p.warnings, Warning{o.String(), "the operation is dropped, " + fmt.Sprintf(format, args...)})
+	}
 }
 
 func (o *metricOperation) notJSON(file []byte, offset int64, err error) {
@@ -126,7 +134,6 @@ func (o *metricOperation) read(raw jsontext.Value) {
 		o.mistyped(err)
 		return
 	}
-	before := len(o.p.violations)
 	m := effect.Metric{Name: f.Name, Group: f.Group, Buckets: o.buckets(f.Buckets), Labels: f.Labels}
 	action, field, value := f.action()
 	if m.Action = metricActions[action]; m.Action == 0 {
@@ -134,7 +141,7 @@ func (o *metricOperation) read(raw jsontext.Value) {
 		return
 	}
 	o.check(&m, field, value)
-	if len(o.p.violations) == before && o.usable(&m) {
+	if o.p.violations.count() == 0 && o.usable(&m) {
 		o.p.metrics = append(o.p.metrics, m)
 	}
 }

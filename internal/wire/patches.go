@@ -23,10 +23,11 @@ import (
 func ParsePatches(text []byte, filters *jq.Compiler) ([]effect.Patch, error) {
 	p := &patchParser{filters: filters}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(text), lenientJSON) // a buffer is not copied
-	if jsonErr := eachJSONDocument(dec, text, func(d *patchDocument, _ []byte) { p.add(d) }); jsonErr != nil {
+	if jsonErr := eachJSONDocument(dec, text, func(d *patchDocument, _ []byte) bool { return p.add(d) }); jsonErr != nil {
 		p = &patchParser{filters: filters}
 		if yamlErr := eachYAMLDocument(text, p.add); yamlErr != nil {
-			p = &patchParser{violations: []Violation{unreadable(text, jsonErr, yamlErr)}}
+			p = &patchParser{}
+			p.violations.add(unreadable(text, jsonErr, yamlErr))
 		}
 	}
 	return p.checked()
@@ -40,16 +41,20 @@ const maxYAML = 32 << 20
 func ReadPatches(file *io.SectionReader, filters *jq.Compiler) ([]effect.Patch, error) {
 	p := &patchParser{filters: filters}
 	dec := jsontext.NewDecoder(io.NewSectionReader(file, 0, file.Size()), lenientJSON)
-	err := eachJSONDocument(dec, nil, func(d *patchDocument, text []byte) {
-		p.add(d)
-		p.leave(file, dec.InputOffset()-int64(len(text)), text)
+	err := eachJSONDocument(dec, nil, func(d *patchDocument, text []byte) bool {
+		more := p.add(d)
+		if p.violations.count() == 0 {
+			p.leave(file, dec.InputOffset()-int64(len(text)), text)
+		}
+		return more
 	})
 	switch {
 	case err == nil:
 		return p.checked()
 	case file.Size() > maxYAML:
-		p = &patchParser{violations: []Violation{{Problem: fmt.Sprintf("it cannot be read as JSON: %v", err),
-			Hint: fmt.Sprintf("write JSON documents; YAML of more than %d MiB is not read", maxYAML>>20)}}}
+		p = &patchParser{}
+		p.violations.add(Violation{Problem: fmt.Sprintf("it cannot be read as JSON: %v", err),
+			Hint: fmt.Sprintf("write JSON documents; YAML of more than %d MiB is not read", maxYAML>>20)})
 		return p.checked()
 	}
 	text := make([]byte, file.Size())
@@ -84,9 +89,12 @@ func (p *patchParser) leave(file io.ReaderAt, start int64, text []byte) {
 
 // checked returns the patches that are carried out, unless one of the documents is invalid.
 func (p *patchParser) checked() ([]effect.Patch, error) {
-	if len(p.violations) > 0 {
-		const invalid = "the file that $KUBERNETES_PATCH_PATH names is not valid, nothing of it was carried out:"
-		return nil, errors.New(bulleted(invalid, p.violations))
+	if p.violations.count() > 0 {
+		text := p.violations.bulleted("the file that $KUBERNETES_PATCH_PATH names is not valid, nothing of it was carried out:")
+		if p.hopeless() {
+			text += "\n  … and the rest of the file was not read"
+		}
+		return nil, errors.New(text)
 	}
 	return lastOfEachSet(p.patches), nil
 }

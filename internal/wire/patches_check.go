@@ -19,23 +19,38 @@ import (
 type patchParser struct {
 	filters    *jq.Compiler
 	patches    []effect.Patch
-	violations []Violation
+	violations violations
+	// read and invalid are numbers of documents.
+	read, invalid int
 }
 
-func (p *patchParser) add(d *patchDocument) {
-	before := len(p.violations)
-	p.patches = append(p.patches, p.patch(len(p.patches)+1, d))
-	for i := range p.violations[before:] {
-		v := &p.violations[before+i]
+// add checks a document, and reports whether further ones are to be read.
+func (p *patchParser) add(d *patchDocument) bool {
+	before, number := len(p.violations.first), p.violations.count()
+	p.read++
+	patch := p.patch(p.read, d)
+	switch p.violations.count() {
+	case 0:
+		p.patches = append(p.patches, patch)
+	case number:
+	default:
+		p.patches, p.invalid = nil, p.invalid+1
+	}
+	for i := range p.violations.first[before:] {
+		v := &p.violations.first[before+i]
 		_, field, _ := strings.Cut(v.Path, ": ")
 		if near := spelling.Nearest(field, d.unknown); near != "" && v.Hint == "" && strings.HasPrefix(v.Problem, "is required") {
 			v.Hint = fmt.Sprintf("the document has the unknown key %q: did you mean %q?", near, field)
 		}
 	}
+	return !p.hopeless()
 }
 
+// hopeless reports that the file has many documents, of which none is valid.
+func (p *patchParser) hopeless() bool { return p.invalid == p.read && p.invalid >= maxReported }
+
 func (p *patchParser) wrong(number int, field, problem, hint string) {
-	p.violations = append(p.violations, Violation{
+	p.violations.add(Violation{
 		Path: strings.TrimSuffix(fmt.Sprintf("document %d: %s", number, field), ": "), Problem: problem, Hint: hint,
 	})
 }
@@ -127,6 +142,10 @@ func (p *patchParser) part(number int, field string, raw json.RawMessage) (json.
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
 		p.wrong(number, field, err.Error(), "")
+		return nil, false
+	}
+	if tooLarge([]byte(text)) {
+		p.wrong(number, field, "is a string: "+errTooLarge.Error(), "")
 		return nil, false
 	}
 	node, err := FirstDocument([]byte(text))

@@ -15,9 +15,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// eachJSONDocument yields the documents of a stream of JSON values, with their text. Their parts alias text, which is all of the stream.
-// If it is nil, they are valid during the call only.
-func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocument, document []byte)) error {
+// eachJSONDocument yields the documents of a stream of JSON values, with their text, until do returns false. Their parts alias text, which
+// is all of the stream. If it is nil, they are valid during the call only.
+func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(*patchDocument, []byte) bool) error {
 	for number := 1; ; number++ {
 		value, err := dec.ReadValue()
 		if errors.Is(err, io.EOF) {
@@ -36,7 +36,9 @@ func eachJSONDocument(dec *jsontext.Decoder, text []byte, do func(d *patchDocume
 		if err != nil {
 			return fmt.Errorf("document %d: %w", number, err)
 		}
-		do(d, value)
+		if !do(d, value) {
+			return nil
+		}
 	}
 }
 

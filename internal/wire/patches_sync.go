@@ -125,14 +125,14 @@ func (p *patchParser) pruneKinds(number int, s *effect.ObjectSet, raw json.RawMe
 
 // member reads a manifest of a set.
 func (p *patchParser) member(number int, at string, raw json.RawMessage) (effect.Member, bool) {
-	before := len(p.violations)
+	before := p.violations.count()
 	one := effect.Patch{Operation: effect.Sync, Number: number}
 	p.manifest(&one, at, raw)
 	if strings.HasSuffix(one.Kind, "List") && member(one.Object, "items") != nil {
 		p.wrong(number, at, "is a list of objects", "write its items into objects")
 	}
 	return effect.Member{APIVersion: one.APIVersion, Kind: one.Kind, Namespace: one.Namespace, Name: one.Name, Object: one.Object},
-		len(p.violations) == before
+		p.violations.count() == before
 }
 
 // ownerNamespace is the default of the namespaces of members, as far as it is known without the API server.

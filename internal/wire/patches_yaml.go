@@ -11,10 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// eachYAMLDocument yields the documents of a YAML stream. Scalars are accepted as strings.
-func eachYAMLDocument(text []byte, do func(*patchDocument)) error {
+// eachYAMLDocument yields the documents of a YAML stream, until do returns false. Scalars are accepted as strings.
+func eachYAMLDocument(text []byte, do func(*patchDocument) bool) error {
 	if onlyComments(text) {
 		return nil // rather than one empty document
+	}
+	if tooLarge(text) {
+		return errTooLarge
 	}
 	number := 0
 	for node, err := range Documents(text) {
@@ -25,9 +28,37 @@ func eachYAMLDocument(text []byte, do func(*patchDocument)) error {
 		if err != nil {
 			return fmt.Errorf("document %d, %w", number, err)
 		}
-		do(d)
+		if !do(d) {
+			return nil
+		}
 	}
 	return nil
+}
+
+// A document of YAML is a tree in memory, of some 300 bytes for each scalar, list and mapping. One of up to smallDocument bytes is read in
+// any case, a larger one if it has few of the characters that separate them.
+const smallDocument, maxDocument, maxMarks = 512 << 10, 4 << 20, 300_000
+
+var errTooLarge = fmt.Errorf("a document of YAML has more than %d MiB, or %d separators: write JSON", maxDocument>>20, maxMarks)
+
+func tooLarge(text []byte) bool {
+	size, marks := 0, 0
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(line, []byte("---")) {
+			size, marks = 0, 0
+		}
+		size += len(line)
+		for _, b := range line {
+			switch b {
+			case ',', ':', '-', '?', '[', '{', '\n':
+				marks++
+			}
+		}
+		if size > smallDocument && marks > maxMarks || size > maxDocument {
+			return true
+		}
+	}
+	return false
 }
 
 func onlyComments(text []byte) bool {
