@@ -154,7 +154,7 @@ func TestWhy(t *testing.T) {
 		{"its watch has failed", state{hook: watcher, progress: started,
 			bindings: []watch.State{{Objects: event.NoObjects{}, Complete: true, Unlocked: true,
 				Troubles: []string{"the API server does not serve pods (v1): is its CRD missing? " +
-					"If another version is served, restart the operator"}}}}},
+					"If another version is served, set apiVersion to it"}}}}},
 	} {
 		test.facts.now = now
 		e := test.facts.why()

@@ -223,7 +223,7 @@ func (o *optionalStage) objects() (names []string) {
 
 // TestOptionalKind runs the scripts in testdata/optional. Each begins without the kind. Commands are:
 //
-//	binding OPTION...  before enable: all, labels (of namespaces; they are n otherwise), required (not optional), none (no events)
+//	binding OPTION...  before enable: all, labels (of namespaces; they are n otherwise), required (not optional), group, none (no events)
 //	crd STATE          forbidden, stays (whatever is served), deleting; otherwise it comes and goes with the kind
 //	kind STATE         of kindStates
 //	forbid, grant      the permission to list
@@ -263,6 +263,8 @@ func (o *optionalStage) do(words []string) {
 				o.binding.Namespaces = hook.Namespaces{}
 			case "labels":
 				o.binding.Namespaces = hook.Namespaces{ByLabels: true, Labels: "a=b"}
+			case "group":
+				o.binding.Group = "g"
 			case "required":
 				o.binding.Optional = false
 			case "none":

@@ -92,7 +92,7 @@ func explain(s scope, verb string, err error) error {
 			"ServiceAccount token: %w", s, err)
 	case notServed:
 		return &missingError{notServed,
-			fmt.Sprintf("the API server does not serve %s: is its CRD missing? If another version is served, restart the operator", s)}
+			fmt.Sprintf("the API server does not serve %s: is its CRD missing? If another version is served, set apiVersion to it", s)}
 	case unreachable:
 		return fmt.Errorf("cannot %s %s, the API server cannot be reached: %w", verb, s, err)
 	}

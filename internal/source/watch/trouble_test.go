@@ -44,7 +44,7 @@ func TestTroubles(t *testing.T) {
 		},
 		{
 			apierrors.NewNotFound(group, ""), notServed,
-			`the API server does not serve ` + things.String() + `: is its CRD missing? If another version is served, restart the operator`,
+			`the API server does not serve ` + things.String() + `: is its CRD missing? If another version is served, set apiVersion to it`,
 		},
 		{
 			refused, unreachable,

@@ -10,6 +10,8 @@
 //     retried.
 //   - After an outage the last state of each object is delivered, as the difference to the state before.
 //   - A muted binding sends no events; its snapshots stay current until it is disabled or enabled again.
+//   - A binding to an optional kind lives as long as its hook. Its streams come and go with the kind: what they bring is Added, what they
+//     take Deleted, and only beyond doubt.
 //   - A standby has snapshots and no events, for days if need be. Events begin when it leads.
 //   - A filter that fails returns null and is reported; it never stops a binding.
 //
