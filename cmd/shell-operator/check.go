@@ -93,7 +93,6 @@ func (s *settings) check() error {
 	n := s.Election.Shards
 	must(n >= 1 && n <= shard.Max, "shards", "%d: use a number from 1 to %d", n, shard.Max)
 	must(n <= 1 || n > shard.Max || !s.Election.Enabled, "shards", "excludes %s: set one of them", s.named("leader-election"))
-	above("body-budget", s.Webhooks.BodyBudget)
 	lasts("config-timeout", s.ConfigTimeout)
 	lasts("shutdown-timeout", s.ShutdownTimeout)
 	above("max-parked", s.MaxParked)
@@ -105,7 +104,6 @@ func (s *settings) check() error {
 	limit("max-runs", s.MaxRuns)
 	limit("spool-limit", s.SpoolLimit)
 	limit("object-patcher-kube-client-timeout", int(s.Patches.Timeout))
-	limit("webhook-parallel", s.Webhooks.Parallel)
 	hidden := func(r rune) bool { return r < ' ' || r > '~' }
 	must(!strings.ContainsFunc(s.Tracing.Token, hidden), "tracing-otlp-auth-token",
 		"must have visible ASCII characters only: does it end with a line end?")

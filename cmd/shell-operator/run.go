@@ -35,7 +35,7 @@ not those of the output.
 
 Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3 if no event caused a run.`,
 		Example: `  shell-operator run pods.sh
-  shell-operator run hooks/pods.sh -f added.json
+  shell-operator run hooks/pods.sh --context added.json
   shell-operator run pods.sh --from 17-2.json
   shell-operator run pods.sh --objects fixtures --event Added=pod/web --event Deleted=pod/web
   echo '[{"binding": "every-minute", "type": "Schedule"}]' | shell-operator run tick.py --context -
@@ -73,7 +73,7 @@ Exit codes: 0 if the run succeeded and everything it wrote is valid, 1 if not, 3
 	}, "hooks-dir", "config-timeout", "hook-timeout", "hook-env", "jq-library-path")
 	addFormat(cmd, &output, formatText, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&contextFile, "from", "", "recording, or file with the binding context; - is standard input")
-	cmd.Flags().StringVarP(&contextFile, "context", "f", "", "the same as --from")
+	cmd.Flags().StringVar(&contextFile, "context", "", "the same as --from")
 	cmd.Flags().BoolVar(&showContext, "show-context", false, "print the binding contexts of each run")
 	cmd.Flags().AddFlagSet(flags.FlagSet)
 	for _, name := range []string{"from", "context"} {

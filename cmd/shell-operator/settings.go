@@ -194,11 +194,6 @@ func (s *settings) groups() []settingGroup {
 				usage: "file with the secret of webhook paths, for registrations that others write; default: it is in the Secret"},
 			{flag: "webhook-cert-manager", bind: text(&s.Webhooks.CertManager, ""),
 				usage: "cert-manager Certificate, as namespace/name, whose CA cert-manager injects; certificates are then read from files"},
-			{flag: "webhook-parallel", bind: number(&s.Webhooks.Parallel, 0),
-				usage: "maximum of concurrent webhook requests of each hook or CRD; 0 means the default"},
-			{flag: "body-budget", bind: number(&s.Webhooks.BodyBudget, 64<<20),
-				usage: "bytes that the bodies of all reviews may have together in memory, and a quarter of it those of HTTP hooks; larger bodies are " +
-					"read one at a time"},
 			{flag: "webhook-exclude-namespaces", bind: texts(&s.Webhooks.ExcludeNamespaces),
 				usage: "namespaces that admission webhooks do not review (repeatable); bindings that select kubernetes.io/metadata.name themselves " +
 					"are not affected"},

@@ -93,7 +93,7 @@ func (c *Call[A]) refused(ctx context.Context, by *limiter, err error) error {
 	}
 	if suppressed, due := by.refused.Due(err.Error(), ""); due {
 		c.Log.Warn("A request is refused", "error", err.Error(), "again", suppressed, "hint",
-			"make the hook faster, let it get fewer requests, or raise --webhook-parallel, --http-parallel or --body-budget")
+			"make the hook faster, let it get fewer requests, run more replicas, or raise --http-parallel")
 	}
 	return err
 }

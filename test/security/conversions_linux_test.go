@@ -19,11 +19,7 @@ import (
 // Line "large conversions": a review of the API server above the budget of bodies is converted within the limit of memory, and others are
 // answered while its hook runs.
 func TestLargeKnownConversion(t *testing.T) {
-	const size = 1_300_000
-	number, budget := 17, 16<<20
-	if test.Long() {
-		number, budget = 68, 64<<20 // the default
-	}
+	const size, number = 1_300_000, 68
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	group := ns + ".example.com"
@@ -38,7 +34,6 @@ func TestLargeKnownConversion(t *testing.T) {
 		HooksDir:   testenv.Hooks(t, map[string]string{"convert.py": testenv.Testdata(t, "convert.py", "GROUP", group)}),
 		Kubeconfig: cluster.Kubeconfig,
 		Env:        []string{"RELEASE=" + release, "GOMEMLIMIT=900MiB"}, // as the chart sets it
-		Args:       []string{"--body-budget", strconv.Itoa(budget)},
 	})
 	op.UntilLog("The CRD leads to the conversion hooks now")
 	url := cluster.Kubectl(t, "get", "crd", "things."+group, "-o", "jsonpath={.spec.conversion.webhook.clientConfig.url}")

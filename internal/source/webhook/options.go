@@ -32,10 +32,6 @@ type WebhookOptions struct {
 	NoRegistration bool
 	// ClientNames are the accepted names of client certificates; empty accepts every certificate of the client CA.
 	ClientNames []string
-	// BodyBudget limits the bytes of all bodies of reviews together, and a quarter of it the bodies for HTTP hooks; 0 means the default.
-	BodyBudget int
-	// Parallel limits the reviews in flight; 0 means the default.
-	Parallel int
 }
 
 // WebhookServer configures one of the servers.

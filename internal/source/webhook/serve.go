@@ -9,7 +9,6 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,10 +90,12 @@ type Servers struct {
 	active  []placed
 }
 
+// bodyBudget is the number of bytes that the bodies of all reviews have together in memory; those for HTTP hooks have a quarter of it.
+const bodyBudget = 64 << 20
+
 // New listens for the hooks that need it. Requests get 503 until their hook is ready. Before Run nothing is registered.
 func New(ctx context.Context, o Options) (*Servers, error) {
-	budget := int64(cmp.Or(max(0, o.Webhooks.BodyBudget), 64<<20))
-	o.intake, o.httpIntake = httpserver.NewIntake(budget), httpserver.NewIntake((budget+3)/4)
+	o.intake, o.httpIntake = httpserver.NewIntake(bodyBudget), httpserver.NewIntake(bodyBudget/4)
 	o.connections = httpserver.NewConnections(1000, o.Log)
 	client, err := kube.NewClient(o.Cluster.Config)
 	if err != nil {

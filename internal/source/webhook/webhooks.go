@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"runtime"
 
@@ -62,7 +61,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	o := w.o
 	handler, err := admission.New(admission.Options{
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
-		Limits:               o.intake.Limits(cmp.Or(o.Webhooks.Parallel, 16), inFlight),
+		Limits:               o.intake.Limits(16, inFlight),
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
 	})
 	if err != nil {
@@ -92,7 +91,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	o := w.o
 	handler := conversion.NewHandler(conversion.Options{
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
-		Limits: o.intake.Limits(cmp.Or(o.Webhooks.Parallel, max(4, 2*runtime.GOMAXPROCS(0))), inFlight),
+		Limits: o.intake.Limits(max(4, 2*runtime.GOMAXPROCS(0)), inFlight),
 	})
 	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
 	if err != nil {
