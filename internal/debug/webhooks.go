@@ -15,8 +15,8 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, run
 		for _, u := range unregistered() {
 			t := Trouble{Kind: InRegistration, Hooks: u.Hooks, Type: u.Kind, Subject: u.Subject,
 				Problem: strings.TrimPrefix(fmt.Sprintf("%s: webhooks are not registered: %v", strings.Join(u.Hooks, ", "), u.Err), ": ")}
-			if u.Left {
-				t.Problem = fmt.Sprintf("it has webhooks that no hook has any more, and with failure policy Fail they block requests: %v", u.Err)
+			if u.Left != "" {
+				t.Problem = fmt.Sprintf("%s: %v", u.Left, u.Err)
 			}
 			all = append(all, t)
 		}

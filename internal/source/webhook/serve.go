@@ -80,6 +80,8 @@ type Servers struct {
 	needed
 	// registrations are those in the cluster, unserved are the servers of new hooks.
 	registrations, unserved registrations
+	// converted are CRDs that hooks of prepared sets convert.
+	converted map[string]bool
 
 	first *Renewal
 	next  chan *Renewal
@@ -101,7 +103,7 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Servers{o: o, client: client, next: make(chan *Renewal), ended: make(chan struct{})}
+	s := &Servers{o: o, client: client, converted: map[string]bool{}, next: make(chan *Renewal), ended: make(chan struct{})}
 	if s.first, err = s.Prepare(ctx, o.Hooks); err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ type Unregistered struct {
 	// Kind is the kind of the bindings; empty if it is about all webhooks.
 	Kind  hook.Kind
 	Hooks []string
-	// Left reports that the object has webhooks that no hook has any more.
-	Left bool
+	// Left is what is wrong with an object whose webhooks belong to no hook; empty for others.
+	Left string
 	// Subject is the object in the cluster.
 	Subject string
 	Err     error
@@ -41,7 +41,14 @@ func (r *registrations) report(kind hook.Kind, hooks []string, object string, er
 	}
 	u := Unregistered{Kind: kind, Hooks: hooks, Subject: object, Err: err}
 	if len(hooks) == 0 {
-		u.Kind, u.Left = "", kind != "" // it is about no binding
+		u.Kind = "" // it is about no binding
+		switch kind {
+		case "":
+		case hook.OnConversion:
+			u.Left = "it leads to this operator, and no hook converts its objects, which cannot be read"
+		default:
+			u.Left = "it has webhooks that no hook has any more, and with failure policy Fail they block requests"
+		}
 	}
 	r.failing[object] = u
 }

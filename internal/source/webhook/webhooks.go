@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"context"
+	"maps"
 	"runtime"
+	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
@@ -97,8 +99,14 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 	if err != nil {
 		return err
 	}
-	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{Target: w.target(s), Hooks: hooks, Converted: o.Converted})
+	registrar := conversion.NewRegistrar(conversion.RegistrarOptions{Target: w.target(s), Hooks: hooks, Converted: o.Converted,
+		Earlier: slices.Collect(maps.Keys(w.converted))})
 	registrar.Look(ctx)
+	for _, h := range hooks {
+		for _, c := range h.Conversions {
+			w.converted[c.CRDName] = true
+		}
+	}
 	r.handlers = append(r.handlers, placed{&s.handler, handler})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil

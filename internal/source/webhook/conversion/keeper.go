@@ -55,7 +55,7 @@ func (k *keeper) look(ctx context.Context) (definition []byte, err error) {
 	case err != nil:
 		return nil, err
 	case definition != nil:
-		paths = []string{pathOf(definition)}
+		paths = []string{keep.PathOf(clientOf(definition))}
 	}
 	k.opts.Seen(k.Subject(), paths, err != nil)
 	return definition, err
@@ -67,6 +67,10 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return k.explain(err)
+	case len(k.steps) == 0 && !leadsTo(&k.opts.Target, found, k.Name):
+		return keep.ErrDone
+	case len(k.steps) == 0:
+		return &keep.Pending{Reason: "add the hook, or let the CRD serve only the stored version and set spec.conversion.strategy to None"}
 	case !k.opts.Registers() || waiting(k.steps, k.opts.Ready) != nil:
 		return nil
 	case found == nil:

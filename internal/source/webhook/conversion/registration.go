@@ -1,6 +1,8 @@
 package conversion
 
 import (
+	"strings"
+
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json"
 	admissionregistration "k8s.io/api/admissionregistration/v1"
@@ -23,8 +25,15 @@ func registration(o *keep.Target, crd string) ([]byte, error) {
 	return json.Marshal(patch, json.Deterministic(true))
 }
 
-// pathOf returns the path or URL to which a definition leads.
-func pathOf(definition []byte) string {
+// leadsTo reports whether a definition leads to a target, with any token.
+func leadsTo(o *keep.Target, definition []byte, crd string) bool {
+	c, want := clientOf(definition), o.ClientConfig("/"+crd, nil)
+	same := c.Service == nil || want.Service != nil && c.Service.Namespace == want.Service.Namespace && c.Service.Name == want.Service.Name
+	return same && strings.HasPrefix(keep.PathOf(c), o.URL+"/"+crd)
+}
+
+// clientOf returns how the API server calls the webhook of a definition.
+func clientOf(definition []byte) admissionregistration.WebhookClientConfig {
 	var d struct {
 		Spec struct {
 			Conversion struct {
@@ -35,7 +44,7 @@ func pathOf(definition []byte) string {
 		} `json:"spec"`
 	}
 	_ = json.Unmarshal(definition, &d, lenient)
-	return keep.PathOf(d.Spec.Conversion.Webhook.ClientConfig)
+	return d.Spec.Conversion.Webhook.ClientConfig
 }
 
 // changes reports whether a patch would change a CRD.
