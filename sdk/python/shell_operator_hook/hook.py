@@ -142,7 +142,8 @@ def _candidates(context: Context) -> List[_Key]:
         detail = kind if kind == "Synchronization" else context.watch_event
         keys = [("kubernetes", binding, detail), ("kubernetes", binding, "")]
     elif kind == "Requeue":
-        keys = [("kubernetes", binding, kind), ("kubernetes", binding, ""), ("Schedule", binding, "")]
+        # A hook without a choice of its own reconciles the object as after a change.
+        return [("kubernetes", binding, kind), ("kubernetes", binding, ""), ("Schedule", binding, ""), ("", "", ""), ("kubernetes", binding, "Modified")]
     elif kind == "Group":
         keys = [(kind, context.group, "")]
     elif kind == "Conversion":

@@ -9,7 +9,8 @@
 #   type Event, Modified      __on_kubernetes::BINDING::modified, …::added_or_modified, __on_kubernetes::BINDING
 #   type Event, Deleted       __on_kubernetes::BINDING::deleted, __on_kubernetes::BINDING
 #   type Event, Deleting      __on_kubernetes::BINDING::deleting, __on_kubernetes::BINDING
-#   type Requeue              __on_kubernetes::BINDING::requeue, …::added_or_modified, __on_kubernetes::BINDING, __on_schedule::BINDING
+#   type Requeue              __on_kubernetes::BINDING::requeue, …::added_or_modified, __on_kubernetes::BINDING, __on_schedule::BINDING,
+#                             __main__, …::modified
 #   type Group                __on_group::GROUP
 #   type Schedule             __on_schedule::BINDING
 #   type Validating           __on_validating::BINDING
@@ -133,6 +134,9 @@ hook::_candidates() {
     esac
   fi
   found+=(__main__)
+  if [[ $type == Requeue ]]; then
+    found+=("$name::modified") # a hook without a choice of its own reconciles the object as after a change
+  fi
   __shell_lib_candidates=("${found[@]//[[:space:][:cntrl:]\'\"\`\\\$\;\&\|\(\)<>]/_}")
 }
 
