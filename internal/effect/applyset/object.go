@@ -102,8 +102,11 @@ func encode(secret map[string]json.RawMessage) error {
 	if json.Unmarshal(secret["stringData"], &texts) != nil {
 		return errors.New("stringData is not a mapping of texts")
 	}
-	if text := secret["data"]; text != nil && (json.Unmarshal(text, &data) != nil || data == nil) {
+	if text := secret["data"]; text != nil && json.Unmarshal(text, &data) != nil {
 		return errors.New("data is not a mapping")
+	}
+	if data == nil { // of null
+		data = map[string]json.RawMessage{}
 	}
 	for key, text := range texts {
 		data[key], _ = json.Marshal([]byte(text))
