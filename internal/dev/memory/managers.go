@@ -130,12 +130,12 @@ func (o *stored) takeManagers(counted bool) (found bool) {
 	return found
 }
 
-// sameManagers reports whether managers differ in nothing but their times.
+// sameManagers reports whether managers differ in nothing but their times. A manager whose apply changed no value has none.
 func sameManagers(a, b []any) bool {
 	return slices.EqualFunc(a, b, func(a, b any) bool {
-		x, _ := a.(map[string]any)
-		y := maps.Clone(b.(map[string]any)) // the library has written them
-		y["time"] = x["time"]
+		x, y := maps.Clone(a.(map[string]any)), maps.Clone(b.(map[string]any)) // the library has written them
+		delete(x, "time")
+		delete(y, "time")
 		return reflect.DeepEqual(x, y)
 	})
 }
