@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -27,8 +29,11 @@ const (
 	cacheFor = 10 * time.Second
 	// reviewTimeout bounds a request to the API server, with the wait for its turn.
 	reviewTimeout = 5 * time.Second
-	// These bound the requests to the API server that unauthenticated clients can cause.
-	reviewsInFlight, reviewsWaiting = 16, 64
+	// acceptedFor is how long an accepted token has places of its own.
+	acceptedFor = time.Hour
+	// reviewsInFlight bounds the requests to the API server about accepted tokens, and those about others. waitingOfAddress bounds the others
+	// that wait, of one address beyond loopback: the connections of unknown clients bound all of them.
+	reviewsInFlight, waitingOfAddress = 16, 4
 	// maxCached bounds the memory that they can take.
 	maxCached = 4096
 )
@@ -37,10 +42,13 @@ const (
 type Access struct {
 	client rest.Interface
 	log    *slog.Logger
-	// reviews has a token for each request in flight, waiting one for each of these and of those that wait.
-	reviews, waiting chan struct{}
-	// users and allowed have what the API server has answered, by hashes, so they hold no secrets.
-	users, allowed *cache.LRUExpireCache
+	// reviews has an entry for each request in flight about an accepted token, strangers for each of the others.
+	reviews, strangers chan struct{}
+	// users and allowed have what the API server has answered, accepted the tokens of the last hour, by hashes, so they hold no secrets.
+	users, allowed, accepted *cache.LRUExpireCache
+	mu                       sync.Mutex // guards what follows
+	// waiting are the requests about tokens that are not accepted, by the address of the client.
+	waiting map[string]int
 	// failures limits the records about an API server that does not respond: any client can cause one.
 	failures *rate.Limiter
 }
@@ -49,8 +57,9 @@ type Access struct {
 // subjectaccessreviews.
 func NewAccess(client rest.Interface, log *slog.Logger) *Access {
 	return &Access{
-		client: client, log: log, reviews: make(chan struct{}, reviewsInFlight), waiting: make(chan struct{}, reviewsInFlight+reviewsWaiting),
-		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached),
+		client: client, log: log, reviews: make(chan struct{}, reviewsInFlight), strangers: make(chan struct{}, reviewsInFlight),
+		users: cache.NewLRUExpireCache(maxCached), allowed: cache.NewLRUExpireCache(maxCached), accepted: cache.NewLRUExpireCache(maxCached),
+		waiting:  map[string]int{},
 		failures: rate.NewLimiter(rate.Every(10*time.Second), 3),
 	}
 }
@@ -67,14 +76,29 @@ func remembered[V any](in *cache.LRUExpireCache, key [sha256.Size]byte, find fun
 	return value, err
 }
 
-// identify returns the user of a token.
-func (a *Access) identify(ctx context.Context, authorization string) (*event.User, error) {
+// identify returns the user of a token that a client of an address has sent.
+func (a *Access) identify(ctx context.Context, address, authorization string) (*event.User, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, httpserver.Refuse(http.StatusUnauthorized, "a bearer token of the cluster is required")
 	}
-	user, err := remembered(a.users, sha256.Sum256([]byte(token)), func() (*event.User, error) { return a.reviewToken(ctx, token) })
+	key := sha256.Sum256([]byte(token))
+	user, err := remembered(a.users, key, func() (*event.User, error) {
+		places := a.reviews
+		if _, accepted := a.accepted.Get(key); !accepted {
+			if !a.enter(address) {
+				return nil, errBusy
+			}
+			defer a.leave(address)
+			places = a.strangers
+		}
+		user, err := a.reviewToken(ctx, places, token)
+		if user != nil {
+			a.accepted.Add(key, true, acceptedFor)
+		}
+		return user, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +106,36 @@ func (a *Access) identify(ctx context.Context, authorization string) (*event.Use
 		return nil, httpserver.Refuse(http.StatusUnauthorized, "the cluster does not know the token")
 	}
 	return user, nil
+}
+
+// enter reports whether a client without an accepted token may wait for the API server; then it leaves.
+func (a *Access) enter(address string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[address] >= waitingOfAddress {
+		return false
+	}
+	a.waiting[address]++
+	return true
+}
+
+func (a *Access) leave(address string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[address]--; a.waiting[address] == 0 {
+		delete(a.waiting, address)
+	}
+}
+
+// addressOf returns the address of a client, of IPv6 the first half: a client can have all others with it. Each request of loopback, where
+// a proxy for others may be, has an address of its own.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if ip := at.Addr().Unmap(); err == nil && !ip.IsLoopback() {
+		prefix, _ := ip.Prefix(map[bool]int{true: 32, false: 64}[ip.Is4()])
+		return prefix.String()
+	}
+	return remote
 }
 
 // audience is in tokens that are of no use elsewhere: others are for the API server, and a client hands them to the operator.
@@ -109,7 +163,7 @@ func isFor(token, audience string) bool {
 }
 
 // reviewToken returns nil for an unknown token.
-func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, error) {
+func (a *Access) reviewToken(ctx context.Context, places chan struct{}, token string) (*event.User, error) {
 	var review struct {
 		Status struct {
 			Authenticated bool
@@ -125,7 +179,7 @@ func (a *Access) reviewToken(ctx context.Context, token string) (*event.User, er
 	if own {
 		spec["audiences"] = []string{audience}
 	}
-	err := a.review(ctx, "authentication.k8s.io", "TokenReview", spec, &review)
+	err := a.review(ctx, places, "authentication.k8s.io", "TokenReview", spec, &review)
 	// An API server without audiences returns none: then the token is for itself.
 	known := review.Status.Authenticated && (!own || slices.Contains(review.Status.Audiences, audience))
 	if u := review.Status.User; err == nil && known && u.Username != "" {
@@ -167,27 +221,22 @@ func (a *Access) reviewAccess(ctx context.Context, u *event.User, verb, path str
 		var review struct {
 			Status struct{ Allowed, Denied bool }
 		}
-		err := a.review(ctx, "authorization.k8s.io", "SubjectAccessReview", spec, &review)
+		err := a.review(ctx, a.reviews, "authorization.k8s.io", "SubjectAccessReview", spec, &review)
 		return review.Status.Allowed && !review.Status.Denied, err
 	})
 }
 
-// review creates a review object. An error is a *httpserver.Refusal.
-func (a *Access) review(ctx context.Context, group, kind string, spec, into any) error {
-	busy := httpserver.Refuse(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
-	select {
-	case a.waiting <- struct{}{}:
-		defer func() { <-a.waiting }()
-	default:
-		return busy
-	}
+var errBusy = httpserver.Refuse(http.StatusServiceUnavailable, "the cluster does not respond: try again later")
+
+// review creates a review object when there is a place. An error is a *httpserver.Refusal.
+func (a *Access) review(ctx context.Context, places chan struct{}, group, kind string, spec, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	select {
-	case a.reviews <- struct{}{}:
-		defer func() { <-a.reviews }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	case <-ctx.Done():
-		return busy
+		return errBusy
 	}
 	text, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": kind, "spec": spec})
 	if err != nil {
@@ -205,5 +254,5 @@ func (a *Access) review(ctx context.Context, group, kind string, spec, into any)
 		a.log.Error("Cannot ask the API server about a client of HTTP hooks, it gets 503: may the operator create "+strings.ToLower(kind)+"s?",
 			"error", fmt.Sprint(err))
 	}
-	return busy
+	return errBusy
 }

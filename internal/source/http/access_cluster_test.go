@@ -27,7 +27,7 @@ func TestDefaultRolesOpenNothing(t *testing.T) {
 	// status returns the status of a request: 200 if the hook would run.
 	status := func(authorization, path string) int {
 		a := NewAccess(client, slog.New(slog.DiscardHandler)) // without a cache
-		user, err := a.identify(t.Context(), authorization)
+		user, err := a.identify(t.Context(), "192.0.2.1", authorization)
 		if err == nil {
 			err = a.authorize(t.Context(), user, &hook.HTTP{Method: "GET"}, path)
 		}

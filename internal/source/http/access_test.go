@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,11 +32,11 @@ type authority struct {
 	rights map[string]bool
 	// status, if set, is all that it answers.
 	status int
+	// free is closed before it answers questions about strangers.
+	free chan struct{}
 }
 
 func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var review struct {
 		Kind string
 		Spec struct {
@@ -48,6 +47,11 @@ func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		return nil, err
 	}
+	if strings.HasPrefix(review.Spec.Token, "stranger") {
+		<-a.free
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var answer string
 	if spec := review.Spec; review.Kind == "TokenReview" {
 		a.asked = append(a.asked, "who is "+spec.Token)
@@ -159,45 +163,49 @@ func TestAccessExpires(t *testing.T) {
 	})
 }
 
-// Many unauthenticated requests are rejected fast, and do not delay other requests to the API server.
+// Requests with tokens that are not accepted wait for the API server, four of each address beyond loopback. They keep no token waiting that
+// was accepted within the last hour.
 func TestManyStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		log := &test.Text{}
-		a := NewAccess(nil, slog.New(slog.NewTextHandler(log, nil)))
-		config := rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON}
-		client, err := rest.NewRESTClient(&url.URL{Scheme: "https", Host: "cluster"}, "", config, nil,
-			&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				select {
-				case <-free:
-				case <-r.Context().Done():
-				}
-				return nil, context.Canceled
-			})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.client = client
+		cluster := &authority{rights: map[string]bool{"jane get /a": true}, free: free}
+		a := cluster.access(t, &test.Text{})
 		handler, _ := newHandler(t, Options{Runner: echoes, Access: a}, "a.sh GET /a")
-		codes := make(chan *httptest.ResponseRecorder, 200)
-		for i := range 200 {
-			go func() {
-				codes <- ask(t.Context(), handler, "GET", "/a", "", fmt.Sprintf("Authorization: Bearer %d", i))
-			}()
+		send := func(address, token string) *httptest.ResponseRecorder {
+			r, w := httptest.NewRequestWithContext(t.Context(), "GET", "/a", nil), httptest.NewRecorder()
+			r.RemoteAddr = address
+			r.Header.Set("Authorization", "Bearer "+token)
+			handler.ServeHTTP(w, r)
+			return w
+		}
+		jane := func(when string) {
+			t.Helper()
+			if w := send("192.0.2.1:1", "jane"); w.Code != 200 {
+				t.Errorf("%s: %d %s", when, w.Code, w.Body)
+			}
+		}
+		jane("before")
+		time.Sleep(acceptedFor - 1) // her answer is not cached any longer
+		codes, sent := make(chan int, 200), 0
+		for _, address := range []string{"192.0.2.1:%d", "[2001:db8::%d]:1", "127.0.0.1:%d"} {
+			for i := range 20 {
+				go func() { codes <- send(fmt.Sprintf(address, i+1), fmt.Sprint("stranger-", address, i)).Code }()
+				sent++
+			}
 		}
 		synctest.Wait()
-		if refused := len(codes); refused != 200-reviewsInFlight-reviewsWaiting {
+		if refused := len(codes); refused != 2*(20-waitingOfAddress) {
 			t.Errorf("%d are rejected immediately", refused)
 		}
+		jane("beside strangers")
 		close(free)
-		for range 200 {
-			if w := <-codes; w.Code != 503 {
-				t.Errorf("got %d", w.Code)
+		for range sent {
+			if code := <-codes; code != 401 && code != 503 {
+				t.Errorf("got %d", code)
 			}
+		}
+		if w := send("192.0.2.1:1", "stranger"); w.Code != 401 || w.Header().Get("Connection") != "close" || len(a.waiting) > 0 {
+			t.Errorf("afterwards: %d %v, waiting %v", w.Code, w.Header(), a.waiting)
 		}
 	})
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

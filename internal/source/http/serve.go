@@ -115,7 +115,7 @@ func (c *call) identify() error {
 		return c.checkLocal()
 	}
 	var err error
-	if c.user, err = c.opts.Access.identify(c.r.Context(), c.r.Header.Get("Authorization")); err == nil {
+	if c.user, err = c.opts.Access.identify(c.r.Context(), addressOf(c.r.RemoteAddr), c.r.Header.Get("Authorization")); err == nil {
 		httpserver.MarkKnown(c.r.Context())
 	}
 	return err
