@@ -8,6 +8,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/schema"
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // v1 parses configuration version 1.
@@ -31,7 +32,19 @@ func (p *parser) v1(root *schema.Schema) {
 	p.unique("kubernetesValidating", h.Validating)
 	p.unique("kubernetesMutating", h.Mutating)
 	p.routes()
+	p.undivided()
 	p.link()
+}
+
+// undivided rejects a hook that divides its objects among shards and gets requests: these reach any replica, and need all objects.
+func (p *parser) undivided() {
+	for a, b := range p.hook.Bindings() {
+		if a.Kind.Caller() != "" && p.hook.Settings.ShardBy != shard.None {
+			p.violation("settings.shardBy", fmt.Sprintf("divides the objects of a hook that gets requests, by %s[%d] (binding %q)", a.Kind, a.Index,
+				b.Name), "move webhook and http bindings to another hook, or remove settings.shardBy")
+			return
+		}
+	}
 }
 
 // each appends what parse makes of each item of a list. An invalid one becomes a zero value, so that the indexes stay.

@@ -19,7 +19,7 @@ import (
 // Line "large conversions": a review of the API server above the budget of bodies is converted within the limit of memory, and others are
 // answered while its hook runs.
 func TestLargeKnownConversion(t *testing.T) {
-	const size, number = 1_300_000, 68
+	const size, number = 1_300_000, 52
 	cluster := testenv.Shared(t)
 	ns := cluster.Namespace(t)
 	group := ns + ".example.com"
