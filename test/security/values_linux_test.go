@@ -51,10 +51,10 @@ func rejections(op effect.Operation, ns string) []map[string]any {
 		add("Secret", ns, own("new"), nil, fields{"immutable": marker})
 		add("Secret", ns, own("new"), nil, fields{"type": "kubernetes.io/dockerconfigjson", "stringData": fields{".dockerconfigjson": marker}})
 		add("Secret", ns, own("new"), nil, fields{"stringData": fields{"a": long}})
-		add("Secret", ns, own("denied"), nil, fields{"data": fields{"a": encoded}})
 		add("Secret", "nowhere", own("new"), nil, data)
 		add("ConfigMap", ns, own("new"), nil, fields{"data": fields{"a": marker}})
-		if op != effect.CreateIfNotExists {
+		if op != effect.CreateIfNotExists { // of objects that exist
+			add("Secret", ns, own("denied"), nil, fields{"data": fields{"a": encoded}})
 			add("Secret", ns, own("frozen"), nil, fields{"data": fields{"a": encoded}})
 		}
 		if op == effect.Create || op == effect.ServerSideApply {
