@@ -82,3 +82,20 @@ func TestConvertedObjectsAreModified(t *testing.T) {
 		expect("c", "Modified first", "Modified second")
 	})
 }
+
+// Another form of the objects in any other list makes no event, also directly after a start: an API server may have other defaults.
+func TestOtherListsMakeNoEvents(t *testing.T) {
+	r := &recasting{server: newServer(1)}
+	form := func(text string) { r.form.Store(&text) }
+	form("a")
+	followThrough(t, r.server, r, func(w *Watcher, seen *witness) {
+		h := seen.enable(w, bindings("full", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n")}))
+		time.Sleep(time.Second / 2)
+		form("b")
+		r.cut() // the watch had no event: a list follows
+		time.Sleep(10 * time.Second)
+		if len(seen.events[h]) > 0 {
+			t.Errorf("events %q", seen.events[h])
+		}
+	})
+}

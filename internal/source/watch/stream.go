@@ -50,6 +50,8 @@ type stream struct {
 	// Requests wait for that until held: after the first list, and when the operator has changed how the kind is served.
 	watched chan struct{}
 	held    time.Time
+	// rewatched: the operator has changed that.
+	rewatched bool
 	// relist ends the list or the watch of the reflector, which then lists again.
 	relist context.CancelFunc
 }
@@ -161,7 +163,7 @@ func (s *stream) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unsettle()
-	s.held = time.Now().Add(longestWatch)
+	s.held, s.rewatched = time.Now().Add(longestWatch), true
 	s.relist()
 }
 
@@ -377,7 +379,7 @@ func (f *feed) listing() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watching = false
-	f.recast = f.recast || time.Now().Before(f.held)
+	f.recast = f.recast || f.rewatched && time.Now().Before(f.held)
 	f.unsettle()
 }
 
