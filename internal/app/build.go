@@ -234,7 +234,7 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 	}, first)
 	op.servers, err = webhook.New(ctx, webhook.Options{
 		Cluster: cl, Webhooks: o.Webhooks, HTTP: o.HTTP, Ports: ports, Hooks: first.Hooks,
-		Ready: op.health.Answers, ReadyChanged: op.health.Changed, Converted: op.watcher.Rewatch,
+		Ready: op.health.Answers, Stuck: op.health.Stuck, ReadyChanged: op.health.Changed, Converted: op.watcher.Rewatch,
 		Leading: op.once,
 		Reviews: apply.Responder{Runner: op.runner}, Requests: apply.Responder{Runner: op.runner},
 		Meter: op.meter, Log: o.Log,

@@ -122,7 +122,14 @@ func (s *Health) Started(h *hook.Hook) {
 }
 
 // StartupFailed records that the onStartup run of a hook has failed, and is retried.
-func (s *Health) StartupFailed(h *hook.Hook) { s.record(h, func(p *progress) { p.failing = true }) }
+func (s *Health) StartupFailed(h *hook.Hook) {
+	s.record(h, func(p *progress) { p.failing = true; s.notify() })
+}
+
+func (s *Health) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
 
 // Listing records the resource of a kubernetes binding, whose initial list begins.
 func (s *Health) Listing(h *hook.Hook, index int, resource string) {
@@ -162,7 +169,7 @@ func (s *Health) Answers(h *hook.Hook, a hook.Address) bool {
 	return s.answering[caller{h, a}]
 }
 
-// Changed is closed when more bindings can answer.
+// Changed is closed when more bindings can answer, or an onStartup run fails.
 func (s *Health) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,8 +212,7 @@ func (s *Health) check() {
 		}
 	}
 	if more {
-		close(s.changed)
-		s.changed = make(chan struct{})
+		s.notify()
 	}
 	if !s.loaded || waiting {
 		return
@@ -217,6 +223,27 @@ func (s *Health) check() {
 		s.settled = true
 		close(s.all)
 	}
+}
+
+// Stuck is why bindings of a hook that wait do not become ready by themselves: an onStartup run fails, of the hook or before it, or what
+// missing returns. It is empty if they may.
+func (s *Health) Stuck(h *hook.Hook) string {
+	s.mu.Lock()
+	p, failing := s.active[h], ""
+	for other, q := range s.active {
+		if q.failing && (failing == "" || other == h) {
+			failing = other.Name
+		}
+	}
+	waits := p != nil && (p.failing || p.starting || len(p.filling) > 0)
+	s.mu.Unlock()
+	switch {
+	case !waits:
+		return ""
+	case failing != "":
+		return fmt.Sprintf("the onStartup run of hook %q fails", failing)
+	}
+	return strings.Join(s.missing(h), "; ")
 }
 
 // fills reports whether the initial list of a kubernetes binding is on its way, without those that need conversions by a hook if

@@ -36,6 +36,7 @@ type Options struct {
 	Hooks []*hook.Hook
 	// Ready reports whether a binding can answer. ReadyChanged returns a channel that is closed when that changes.
 	Ready        func(*hook.Hook, hook.Address) bool
+	Stuck        func(*hook.Hook) string
 	ReadyChanged func() <-chan struct{}
 	// Converted receives a CRD whose spec.conversion this process has changed.
 	Converted func(crd string)

@@ -42,8 +42,8 @@ func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook
 // target is what leads to a server.
 func (w *Servers) target(s *served) keep.Target {
 	return keep.Target{
-		Client: w.client, Service: s.service, URL: s.url, Leading: w.o.Leading, Ready: w.o.Ready, Bundle: s.certificates.Bundle,
-		Token: s.paths.Token, CertManager: w.o.Webhooks.CertManager, Log: w.o.Log,
+		Client: w.client, Service: s.service, URL: s.url, Leading: w.o.Leading, Ready: w.o.Ready, Stuck: w.o.Stuck,
+		Bundle: s.certificates.Bundle, Token: s.paths.Token, CertManager: w.o.Webhooks.CertManager, Log: w.o.Log,
 		Changes: []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, w.o.ReadyChanged},
 		Seen: func(object string, paths []string, open bool) {
 			if !open || w.pathFile == nil { // where paths have the secret of a file, none is served without it

@@ -44,7 +44,8 @@ func created(live *configuration) bool { return live.Labels[managedByLabel] == m
 
 // writtenLater reports whether an operator with other hooks that started after this one wrote the object.
 func (k *keeper) writtenLater(live *configuration) bool {
-	return numberOf(live) > k.number && live.Annotations[versionAnnotation] != k.version
+	n := numberOf(live)
+	return (n > k.number || n == k.number && !k.raised) && live.Annotations[versionAnnotation] != k.version
 }
 
 // numberOf returns the number of the operator that wrote the object; 0 for none.
@@ -53,21 +54,6 @@ func numberOf(live *configuration) (number int) {
 		number, _ = strconv.Atoi(live.Annotations[startedAnnotation])
 	}
 	return number
-}
-
-// next returns the number to write: each operator raises it by one at its first write. It is never lowered.
-func (k *keeper) next(live *configuration) int {
-	if n := numberOf(live); k.raised || n > k.number {
-		return max(n, k.number)
-	}
-	return k.number + 1
-}
-
-// wrote notes that an object has been replaced.
-func (k *keeper) wrote(live *configuration) {
-	if !k.raised && numberOf(live) <= k.number {
-		k.raised, k.number = true, k.number+1
-	}
 }
 
 // changed reports whether webhooks that were in the object are missing in it, or different. Another replica may have added others.

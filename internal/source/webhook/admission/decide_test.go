@@ -63,6 +63,9 @@ func complete(o RegistrarOptions) RegistrarOptions {
 	if o.Ready == nil {
 		o.Ready = func(*hook.Hook, hook.Address) bool { return true }
 	}
+	if o.Stuck == nil {
+		o.Stuck = func(*hook.Hook) string { return "" }
+	}
 	if o.Seen == nil {
 		o.Seen = func(string, []string, bool) {}
 	}
@@ -96,6 +99,7 @@ func TestConfigurations(t *testing.T) {
 	r, _ := newRegistrar(t, RegistrarOptions{Hooks: full(), DefaultFailurePolicy: "Ignore", Target: keep.Target{Service: svc}})
 	var got []*configuration
 	for _, k := range r.keepers {
+		k.begin(nil)
 		got = append(got, k.written(nil, k.desired(nil, []byte("CA"))))
 	}
 	byURL, _ := newRegistrar(t, RegistrarOptions{Hooks: full()[1:],
@@ -162,8 +166,9 @@ func TestDecide(t *testing.T) {
 			as(k, old, func(c *configuration) { c.Webhooks, c.Labels = nil, map[string]string{managedByLabel: "Helm"} }), leave},
 		{"no bindings any more, the original wrote it", none, as(k, old, func(c *configuration) { c.Labels, c.Annotations = nil, nil }),
 			empty},
-		{"no hook is ready yet, the webhooks are those of hooks that are gone", awaiting, as(k, old, func(c *configuration) {
+		{"no hook is ready yet, the webhooks are those of hooks that are gone, and had their time", awaiting, as(k, old, func(c *configuration) {
 			c.Webhooks = c.Webhooks[:1]
+			c.Webhooks[0].Name = "gone.acme.dev"
 			*c.Webhooks[0].ClientConfig.Service.Path = root + "validating/gone/x"
 		}), empty},
 		{"no bindings here, but a newer one has some", none, as(k, newer, nil), leave},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ const (
 // configuration is an object of either kind: a validating webhook has all fields of a mutating one except
 // reinvocationPolicy, which is omitted when it is not set.
 type configuration = admissionregistration.MutatingWebhookConfiguration
+
+type registration = admissionregistration.MutatingWebhook
 
 // desired returns the desired object. It keeps the metadata of other clients: the label names the creator.
 func (k *keeper) desired(live *configuration, bundle []byte) *configuration {
@@ -63,27 +66,26 @@ func (k *keeper) bundle(live *configuration) []byte {
 	return nil
 }
 
-// merge returns the webhooks that are ready, and those that others have in the cluster, in the order of the hooks. Webhooks of
-// hooks that are not in the files are omitted.
-func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregistration.MutatingWebhook) {
-	names := map[string]bool{}
-	for _, w := range k.webhooks {
-		if k.opts.Ready(w.hook, w.address()) {
-			names[w.binding.Name] = true
-		}
+// merge returns the webhooks of the bindings that are ready, in the order of the hooks, and what is registered until its successor is
+// ready: the binding of its name, or the hook that it calls.
+func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) {
+	var registered []registration
+	if live != nil {
+		registered = slices.DeleteFunc(slices.Clone(live.Webhooks), func(w registration) bool { return !k.isOurs(&w, "") })
 	}
-	for _, h := range k.opts.Hooks {
+	for _, h := range append(slices.Clone(k.opts.Hooks), nil) {
 		for _, w := range k.webhooks {
-			if w.hook == h && k.opts.Ready(h, w.address()) {
+			same := slices.IndexFunc(registered, func(r registration) bool { return r.Name == w.binding.Name })
+			switch {
+			case w.hook != h:
+			case k.opts.Ready(h, w.address()):
 				all = append(all, k.register(w, bundle))
+			case same >= 0:
+				all = append(all, registered[same])
 			}
 		}
-		if live == nil || !k.opts.Waits(h) {
-			continue
-		}
-		for _, w := range live.Webhooks {
-			if !names[w.Name] && k.leadsTo(&w, h) {
-				names[w.Name] = true
+		for _, w := range registered {
+			if next, stays := k.renamed(&w); stays && next == h {
 				all = append(all, w)
 			}
 		}
@@ -91,11 +93,34 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []admissionregis
 	return all
 }
 
+// renamed returns the hook that a registered webhook calls, if no binding has its name, and reports whether the webhook stays. One that
+// calls no hook was removed, and stays while hooks start, for leaveFor at most: its policy may be that of a binding that waits, but it may
+// deny what the others need to become ready.
+func (k *keeper) renamed(w *registration) (calls *hook.Hook, stays bool) {
+	if slices.ContainsFunc(k.webhooks, func(next *webhook) bool { return next.binding.Name == w.Name }) {
+		return nil, false
+	}
+	for _, h := range k.opts.Hooks {
+		if len(h.Validating)+len(h.Mutating) > 0 && k.leadsTo(w, h) {
+			return h, k.waits(h)
+		}
+	}
+	k.Again = max(0, time.Until(k.began.Add(leaveFor)))
+	return nil, k.Again > 0 && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return k.waits(h) && k.opts.Stuck(h) == "" })
+}
+
+// waits reports whether an admission binding of a hook is not ready.
+func (k *keeper) waits(h *hook.Hook) bool {
+	for a := range h.Bindings() {
+		if (a.Kind == hook.OnValidating || a.Kind == hook.OnMutating) && !k.opts.Ready(h, a) {
+			return true
+		}
+	}
+	return false
+}
+
 // leadsTo reports whether a webhook in the cluster calls a hook.
 func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook) bool {
-	if !k.isOurs(w, "") {
-		return false
-	}
 	at, path := strings.TrimPrefix(keep.PathOf(w.ClientConfig), k.opts.URL), pathOf(h.Name, k.kind.typ, w.Name)
 	token, ok := strings.CutPrefix(at, path+"/")
 	return at == path || ok && !strings.Contains(token, "/")
@@ -104,7 +129,7 @@ func (k *keeper) leadsTo(w *admissionregistration.MutatingWebhook, h *hook.Hook)
 // written adds which operator writes the object. That is not part of the comparison: operators that want the same do not overwrite each
 // other.
 func (k *keeper) written(live, want *configuration) *configuration {
-	metav1.SetMetaDataAnnotation(&want.ObjectMeta, startedAnnotation, strconv.Itoa(k.next(live)))
+	metav1.SetMetaDataAnnotation(&want.ObjectMeta, startedAnnotation, strconv.Itoa(max(k.number, numberOf(live))))
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, versionAnnotation, k.version)
 	return want
 }

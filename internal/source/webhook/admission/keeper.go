@@ -15,7 +15,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
-// leaveFor is how long an object is left to an operator that started later, which may have ended since.
+// leaveFor is how long an object is left to an operator that started later, which may have ended since, and how long a webhook that was
+// removed stays for hooks that start.
 const leaveFor = 5 * time.Minute
 
 // keeper keeps one object. The goroutine that runs it owns its fields.
@@ -26,8 +27,8 @@ type keeper struct {
 	webhooks []*webhook
 	// version identifies what its hooks want.
 	version string
-	// began is when this operator began to register. Number is what the object had then, and one more when raised: when this operator has
-	// written it, and no other one meanwhile.
+	// began is when this operator began to register. Number is one more than the object had then, and raised reports that this operator has
+	// written it first, with the resource version as precondition: it started later than the operators with lower numbers.
 	began  time.Time
 	number int
 	raised bool
@@ -109,7 +110,7 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	if err := k.write(ctx, do, live, k.written(live, want)); err != nil {
 		return k.explain(err)
 	}
-	k.wrote(live)
+	k.raised = k.raised || numberOf(live) < k.number
 	k.adopt(want)
 	if overwrites {
 		k.restored = time.Now()
@@ -117,10 +118,10 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// begin notes the number of the object when this operator begins to register.
+// begin notes the object when this operator begins to register.
 func (k *keeper) begin(live *configuration) {
 	if k.began.IsZero() {
-		k.began, k.number = time.Now(), numberOf(live)
+		k.began, k.number = time.Now(), numberOf(live)+1
 	}
 }
 

@@ -50,6 +50,8 @@ type Object struct {
 	Explain func(error) error
 	// Changes return channels that are closed when what is desired may have changed; nil for never.
 	Changes []func() <-chan struct{}
+	// Again is when to reconcile it, if nothing changes before; 0 for never. Reconcile sets it.
+	Again time.Duration
 	// Failed is the message of the record of a failed attempt.
 	Failed string
 	Log    *slog.Logger
@@ -111,7 +113,7 @@ func (o *Object) Run(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, ErrDone) {
 			return
 		}
-		again, pending := time.Duration(0), (*Pending)(nil)
+		again, pending := o.Again, (*Pending)(nil)
 		switch {
 		case err == nil, errors.As(err, &pending):
 			failures = 0

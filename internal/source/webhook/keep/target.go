@@ -14,7 +14,7 @@ import (
 const InjectAnnotation = "cert-manager.io/inject-ca-from"
 
 // Target is a webhook server, to which registrations lead. Client and Log are required, and either Service or URL; to register also Ready,
-// Bundle, Seen and Report.
+// Stuck, Bundle, Seen and Report.
 type Target struct {
 	Client rest.Interface
 	// Service leads to the server inside a cluster, by port 443. URL is the base URL of the server elsewhere, without a slash at its end.
@@ -22,13 +22,15 @@ type Target struct {
 	URL     string
 	// Ready reports whether a binding can answer. What is registered for others stays as it is.
 	Ready func(*hook.Hook, hook.Address) bool
+	// Stuck is why bindings of a hook that are not ready do not become so by themselves; empty if they may.
+	Stuck func(*hook.Hook) string
 	// Bundle returns the PEM of the CAs that the API server must trust; empty means its own ones.
 	Bundle func() []byte
 	// CertManager is a Certificate of cert-manager, as "namespace/name". Then cert-manager injects the CAs, and Bundle is not used.
 	CertManager string
 	// Token returns the secret last segment of a registered path. Nil means that paths have none.
 	Token func(path string) string
-	// Changes return channels that are closed when Ready, Bundle or Token change.
+	// Changes return channels that are closed when Ready, Stuck, Bundle or Token change.
 	Changes []func() <-chan struct{}
 	// Leading is closed when this process registers; until then it only reads. Nil means from the beginning.
 	Leading <-chan struct{}
@@ -38,16 +40,6 @@ type Target struct {
 	// Report receives why the bindings of hooks are not registered in an object, after each attempt; nil if they are, and at the end.
 	Report func(kind hook.Kind, hooks []string, object string, err error)
 	Log    *slog.Logger
-}
-
-// Waits reports whether a binding of a hook that answers requests is not ready.
-func (t *Target) Waits(h *hook.Hook) bool {
-	for a := range h.Bindings() {
-		if a.Kind.Caller() != "" && !t.Ready(h, a) {
-			return true
-		}
-	}
-	return false
 }
 
 // Registers reports whether this process registers.
