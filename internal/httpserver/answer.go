@@ -1,12 +1,14 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -54,6 +56,13 @@ type Late time.Duration
 
 func (l Late) Error() string {
 	return fmt.Sprintf("the hook gave no answer within %s: make it faster, or raise its timeout", time.Duration(l))
+}
+
+type runsKey struct{}
+
+// CountRuns returns a request whose run is counted by a group, and not by the Limits: it may end later than the request.
+func CountRuns(r *http.Request, by *sync.WaitGroup) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), runsKey{}, by))
 }
 
 // Answer answers a request by a run of its hook:
@@ -130,7 +139,8 @@ func (c *Call[A]) run(ctx context.Context, entered *request, run func(context.Co
 	}
 	done := make(chan outcome, 1)
 	entered.uses.Add(1)
-	c.Limits.runs.Go(func() {
+	runs, _ := ctx.Value(runsKey{}).(*sync.WaitGroup)
+	cmp.Or(runs, &c.Limits.runs).Go(func() {
 		defer entered.done()
 		defer func() { <-slots }()
 		var out outcome

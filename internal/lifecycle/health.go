@@ -42,8 +42,6 @@ type Health struct {
 	changed   chan struct{}
 	// settled reports that the operator has been ready.
 	settled bool
-	// all is closed when no serving hook waits.
-	all chan struct{}
 }
 
 // caller is a binding that answers requests.
@@ -68,7 +66,7 @@ type progress struct {
 // NewHealth returns the health of an operator that has not loaded its hooks. Missing lists what keeps the kubernetes bindings of a
 // hook from being enabled.
 func NewHealth(missing func(*hook.Hook) []string) *Health {
-	return &Health{missing: missing, answering: map[caller]bool{}, changed: make(chan struct{}), all: make(chan struct{})}
+	return &Health{missing: missing, answering: map[caller]bool{}, changed: make(chan struct{})}
 }
 
 const (
@@ -91,15 +89,7 @@ func (s *Health) Expect(hooks []*hook.Hook) {
 			}
 		}
 	}
-	s.active = active
-	if s.loaded {
-		select {
-		case <-s.all:
-			s.all = make(chan struct{})
-		default:
-		}
-	}
-	s.loaded = true
+	s.active, s.loaded = active, true
 	s.check()
 }
 
@@ -126,11 +116,6 @@ func (s *Health) StartupFailed(h *hook.Hook) {
 	s.record(h, func(p *progress) { p.failing = true; s.notify() })
 }
 
-func (s *Health) notify() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // Listing records the resource of a kubernetes binding, whose initial list begins.
 func (s *Health) Listing(h *hook.Hook, index int, resource string) {
 	s.record(h, func(p *progress) {
@@ -153,13 +138,6 @@ func (s *Health) Enabled(h *hook.Hook) {
 // Enabling records that more kubernetes bindings of a hook are being enabled. It answers as before.
 func (s *Health) Enabling(h *hook.Hook) {
 	s.record(h, func(p *progress) { p.enabling = len(h.Kubernetes) > 0 })
-}
-
-// Answering is closed when all serving hooks can answer.
-func (s *Health) Answering() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
 }
 
 // Answers reports whether a binding can answer requests.
@@ -197,7 +175,7 @@ func (s *Health) Rejected() map[string]string {
 	return s.rejected
 }
 
-// check notes the bindings that can answer, and closes all when no serving hook waits.
+// check notes the bindings that can answer, and that the operator is ready when none waits.
 func (s *Health) check() {
 	waiting, more := false, false
 	for h, p := range s.active {
@@ -214,15 +192,12 @@ func (s *Health) check() {
 	if more {
 		s.notify()
 	}
-	if !s.loaded || waiting {
-		return
-	}
-	select {
-	case <-s.all:
-	default:
-		s.settled = true
-		close(s.all)
-	}
+	s.settled = s.settled || s.loaded && !waiting
+}
+
+func (s *Health) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // Stuck is why bindings of a hook that wait do not become ready by themselves: an onStartup run fails, of the hook or before it, or what

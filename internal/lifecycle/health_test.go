@@ -47,7 +47,9 @@ func TestReadyStaysReady(t *testing.T) {
 	if notes, err := s.Ready(); err != nil || !slices.Equal(notes, []string{"standby"}) || s.Waiting(h) != "" {
 		t.Errorf("a standby waits for onStartup: %q, %v", notes, err)
 	}
-	<-s.Answering()
+	if !answers(s, h) {
+		t.Error("a standby does not answer")
+	}
 	s.SetRole("leader", false)
 	added := including("b.sh")
 	s.Expect([]*hook.Hook{added})
@@ -58,10 +60,8 @@ func TestReadyStaysReady(t *testing.T) {
 	if err != nil || len(notes) != 2 {
 		t.Errorf("a hook that was added makes the operator unready: %q, %v", notes, err)
 	}
-	select {
-	case <-s.Answering():
+	if answers(s, added) {
 		t.Error("the added hook cannot answer yet")
-	default:
 	}
 	s.Hold(added, "its previous version runs")
 	if notes, _ := s.Ready(); !slices.Contains(notes, `hook "b.sh" waits: its previous version runs`) ||
@@ -96,8 +96,9 @@ func TestAnswersWithoutWhatIsMissing(t *testing.T) {
 	if _, err := s.Ready(); err == nil {
 		t.Error("the operator is ready")
 	}
-	s.Answerable(h, 2)
-	<-s.Answering()
+	if s.Answerable(h, 2); !answers(s, h) {
+		t.Error("it does not answer")
+	}
 	if notes, err := s.Ready(); err != nil || s.Waiting(h) != isEnabling || !slices.Equal(notes,
 		[]string{`hook "a.sh" waits: ` + isEnabling}) {
 		t.Errorf("events of the hook wait for %q, notes %q, error %v", s.Waiting(h), notes, err)
@@ -126,15 +127,30 @@ func TestHookByHook(t *testing.T) {
 			}
 		}
 	}
+	stuck := func(want ...string) {
+		t.Helper()
+		for i, h := range []*hook.Hook{plain, waits, starts, behind} {
+			if got := s.Stuck(h); got != want[i] {
+				t.Errorf("%s is stuck: %q", h.Name, got)
+			}
+		}
+	}
 	<-changed
 	expect(false, plain)
+	stuck("", "", "", "")
 	missing = []string{"the kind is not served"}
 	expect(false, plain) // behind.sh only begins
+	stuck("", missing[0], "", missing[0])
+	changed = s.Changed()
 	s.StartupFailed(starts)
+	<-changed
 	expect(true, plain)
+	stuck("", `the onStartup run of hook "starts.sh" fails`, `the onStartup run of hook "starts.sh" fails`,
+		`the onStartup run of hook "starts.sh" fails`)
 	missing = nil
 	s.Started(starts)
 	expect(true, plain) // and stays ready
+	stuck("", "", "", "")
 	changed = s.Changed()
 	s.Enabled(waits)
 	<-changed
@@ -200,15 +216,9 @@ func TestBindingByBinding(t *testing.T) {
 	expect(false, "reviews things", "converts with maps", "serves gadgets")
 	s.Answerable(h, maps)
 	expect(true, "reviews things", "serves gadgets") // inside a cluster, the Service leads to ready Pods only
-	select {
-	case <-s.Answering():
-		t.Error("all answer")
-	default:
-	}
 	s.Answerable(h, gadgets)
 	s.Listing(h, gadgets, "gadgets.example.com") // after the end of its wait
 	expect(true, "reviews things")
 	s.Enabled(h)
 	expect(true)
-	<-s.Answering()
 }

@@ -75,8 +75,10 @@ type Meter interface {
 
 // Renewal replaces the hooks that answer the API server and HTTP clients. Either Commit or Abort is called.
 type Renewal interface {
-	// Commit lets the new hooks answer as soon as ready is closed. Retired is called when no earlier hook answers any more.
-	Commit(ready <-chan struct{}, retired func())
+	// Commit lets the new hooks answer as soon as they are ready. Retired is called when Holds may return false for earlier hooks.
+	Commit(retired func())
+	// Holds reports whether a hook answers requests.
+	Holds(*hook.Hook) bool
 	Abort()
 }
 

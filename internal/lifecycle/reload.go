@@ -154,12 +154,11 @@ func (l *Lifecycle) apply(r loaded) {
 		l.hold(x)
 	}
 	done = func() {}
-	earlier, ready := slices.Clone(l.leaving), l.o.Health.Answering()
 	l.work.Go(func() { // the servers may have to end what they do
-		r.renewal.Commit(ready, func() {
+		r.renewal.Commit(func() {
 			l.post(l.ctx, func() {
-				for _, x := range earlier {
-					x.answering = false
+				for _, x := range slices.Clone(l.leaving) {
+					x.answering = x.answering && r.renewal.Holds(x.hook)
 					l.settle(x)
 				}
 			})

@@ -25,8 +25,9 @@ import (
 // noRenewal is one of servers that serve nothing.
 type noRenewal struct{}
 
-func (noRenewal) Commit(_ <-chan struct{}, retired func()) { retired() }
-func (noRenewal) Abort()                                   {}
+func (noRenewal) Commit(retired func()) { retired() }
+func (noRenewal) Holds(*hook.Hook) bool { return false }
+func (noRenewal) Abort()                {}
 
 // quietWatcher watches nothing.
 type quietWatcher struct{ *failing }

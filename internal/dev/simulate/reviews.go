@@ -247,7 +247,8 @@ func (s *simulation) admit(ctx context.Context, handler http.Handler, typ event.
 	if err != nil {
 		return false, err
 	}
-	w, err := ask(ctx, handler, http.MethodPost, admission.Path(s.hook, typ, index)+"?timeout=30s", jsonBody, body)
+	path := admission.Path(s.hook, hook.Address{Kind: typ.Kind(), Index: index})
+	w, err := ask(ctx, handler, http.MethodPost, path+"?timeout=30s", jsonBody, body)
 	if err != nil {
 		return false, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
@@ -35,14 +36,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answers reports whether the handler has a hook for a request, and whether that is ready.
-func (h *Handler) Answers(r *http.Request) (known, ready bool) {
-	segments, err := segmentsOf(r.URL)
-	if err != nil || segments == nil {
-		return false, false
+// Answers returns the hook of a request, and whether its binding is ready.
+func (h *Handler) Answers(r *http.Request) (hooks []*hook.Hook, ready bool) {
+	if segments, err := segmentsOf(r.URL); err == nil && segments != nil {
+		if to, _ := h.routes.find(r.Method, segments); to != nil {
+			return []*hook.Hook{to.hook}, h.opts.Ready(to.hook, to.address())
+		}
 	}
-	to, _ := h.routes.find(r.Method, segments)
-	return to != nil, to != nil && h.opts.Ready(to.hook, to.address())
+	return nil, false
 }
 
 // call is one request.

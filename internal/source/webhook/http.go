@@ -14,7 +14,6 @@ import (
 
 // servedHTTP is the server of HTTP hooks.
 type servedHTTP struct {
-	handler replaceable
 	// access is nil where clients are not authenticated.
 	access *httphooks.Access
 }
@@ -41,7 +40,7 @@ func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 	if err != nil {
 		return err
 	}
-	r.handlers = append(r.handlers, placed{&served.handler, handler})
+	r.handlers = append(r.handlers, placed{&w.serves, &version{answerer: handler, hooks: hooks}})
 	return nil
 }
 
@@ -64,7 +63,7 @@ func (w *Servers) listenHTTP(r *Renewal) (*servedHTTP, error) {
 	if served.access, err = accessAt(address, certificate != nil, o); err != nil {
 		return nil, err
 	}
-	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Ports: o.Ports, Handler: &served.handler,
+	listening, err := httpserver.New(httpserver.Options{Address: address.String(), Ports: o.Ports, Handler: &w.serves,
 		Certificate: certificate, Log: o.Log, MaxHeaderBytes: httpserver.MaxHeaderBytes})
 	if err != nil {
 		return nil, err

@@ -41,13 +41,14 @@ func (r *registered) set(object string, paths []string, open bool) {
 	r.paths[object], r.open[object] = next, open
 }
 
-// has reports whether a path is registered. A proxy may have removed its beginning.
-func (r *registered) has(path string) bool {
+// has reports whether a path is registered, or was a moment ago, perhaps with any token at its end. A proxy may have removed its beginning.
+func (r *registered) has(path string, anyToken bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, paths := range r.paths {
 		for p, removed := range paths {
-			if strings.HasPrefix(path, "/") && strings.HasSuffix(p, path) && (removed.IsZero() || time.Since(removed) < knownFor) {
+			if strings.HasPrefix(path, "/") && (strings.HasSuffix(p, path) || anyToken && strings.Contains(p, path+"/")) &&
+				(removed.IsZero() || time.Since(removed) < knownFor) {
 				return true
 			}
 		}
@@ -64,12 +65,13 @@ func (r *registered) isOpen(object string) bool {
 
 // knows reports whether a client that sends a path and its token, or none, knows what is registered.
 func (s *served) knows(path, token string) bool {
-	return s.paths.Valid(path, token) || s.registered.has(path) || token != "" && s.registered.has(path+"/"+token)
+	r := &s.handler.registered
+	return s.paths.Valid(path, token) || r.has(path, false) || token != "" && r.has(path+"/"+token, false)
 }
 
 // unprotected adds to the error of a registration that its paths are served without a secret.
 func (s *served) unprotected(object string, err error) error {
-	if err == nil || s.clientCA || !s.registered.isOpen(object) {
+	if err == nil || s.clientCA || !s.handler.registered.isOpen(object) {
 		return err
 	}
 	return fmt.Errorf("%w. Until then its paths are served without a secret: every client of the port can send reviews", err)

@@ -19,14 +19,14 @@ func TestKnownPaths(t *testing.T) {
 		}
 		const path = "/hooks/validating/a.sh/a.example.com"
 		older := strings.Repeat("0a", 32)
-		s := &served{paths: secret}
+		s := &served{paths: secret, handler: &replaceable{}}
 		expect := func(when string, token string, want bool) {
 			t.Helper()
 			if got := s.knows(path, token); got != want {
 				t.Errorf("%s: known is %t", when, got)
 			}
 		}
-		register := func(paths ...string) { s.registered.set("v", paths, false) }
+		register := func(paths ...string) { s.handler.registered.set("v", paths, false) }
 
 		expect("with the token", secret.Token(path), true)
 		expect("with the token of another path", secret.Token(path+"x"), false)
@@ -45,6 +45,9 @@ func TestKnownPaths(t *testing.T) {
 		register(path)
 		expect("registered by upstream or a person", "", true)
 		expect("the same with an older token", older, true)
+		if r := &s.handler.registered; !r.has(path, true) || r.has(path+".b", true) || r.has("/a"+path, true) {
+			t.Error("another path is registered")
+		}
 		if s.knows("", "") || s.knows("example.com", "") || s.knows("/b"+path, "") {
 			t.Error("a part of a segment, or more than is registered, is known")
 		}
@@ -57,9 +60,9 @@ func TestKnownPaths(t *testing.T) {
 // What cannot be read is served without a secret, which the trouble says; with a client CA, certificates decide.
 func TestUnprotected(t *testing.T) {
 	forbidden := errors.New("no permission")
-	s := &served{}
-	s.registered.set("v", []string{"/hooks/a"}, true)
-	s.registered.set("m", nil, false)
+	s := &served{handler: &replaceable{}}
+	s.handler.registered.set("v", []string{"/hooks/a"}, true)
+	s.handler.registered.set("m", nil, false)
 	if got := s.unprotected("v", forbidden); !errors.Is(got, forbidden) || !strings.Contains(got.Error(), "served without a secret") {
 		t.Errorf("got %v", got)
 	}

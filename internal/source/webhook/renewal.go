@@ -2,8 +2,10 @@ package webhook
 
 import (
 	"context"
+	"slices"
 	"sync"
 
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
@@ -29,10 +31,6 @@ type Renewal struct {
 	// registrars register the servers.
 	registrars []part
 	handlers   []placed
-	// retired, if set, is called when no request of earlier handlers is in flight.
-	retired func()
-	// ready, if set, is closed when all hooks are ready for requests.
-	ready <-chan struct{}
 	// opened are the new servers, until they run; before is what earlier hooks needed.
 	opened []*httpserver.Server
 	before needed
@@ -41,7 +39,7 @@ type Renewal struct {
 // placed is a new handler, and where it replaces another one.
 type placed struct {
 	at      *replaceable
-	handler answerer
+	version *version
 }
 
 // Abort releases what Prepare has created.
@@ -52,15 +50,28 @@ func (r *Renewal) Abort() {
 	r.servers.needed = r.before
 }
 
-// Commit activates the set, hook by hook: earlier versions answer until ready is closed, unless theirs is ready. Retired is called when no
-// request of an earlier set is in flight, and never after Run has returned.
-func (r *Renewal) Commit(ready <-chan struct{}, retired func()) {
-	r.ready, r.retired = ready, retired
+// Commit activates the set, path by path: earlier versions answer until the new one is ready. Retired is called when Holds may return false
+// for hooks of earlier sets, and never after Run has returned.
+func (r *Renewal) Commit(retired func()) {
+	r.servers.retired.Store(&retired)
+	r.activate()
 	select {
 	case r.servers.next <- r:
 	case <-r.servers.ended:
 		r.Abort()
 	}
+}
+
+func (r *Renewal) activate() {
+	for _, p := range r.handlers {
+		p.at.put(p.version)
+	}
+	kube.Wake(r.servers.changed)
+}
+
+// Holds reports whether requests for a hook may be answered, or are.
+func (r *Renewal) Holds(h *hook.Hook) bool {
+	return slices.ContainsFunc(r.servers.places(), func(at *replaceable) bool { return at.holds(h) })
 }
 
 // begin runs parts concurrently.
@@ -72,27 +83,6 @@ func begin(ctx context.Context, group *sync.WaitGroup, parts []part, trouble fun
 			}
 		})
 	}
-}
-
-// register activates the handlers, and registers the servers until ctx ends. When all hooks are ready it ends the previous handlers, and
-// calls swapped with them.
-func (r *Renewal) register(ctx context.Context, swapped func(gone []*inPlace), trouble func(what string, err error)) {
-	for _, p := range r.handlers {
-		p.at.put(p.handler)
-	}
-	var registrars sync.WaitGroup
-	defer registrars.Wait()
-	registrars.Go(func() {
-		if r.ready != nil && !kube.Wait(ctx, 0, r.ready) {
-			return
-		}
-		var gone []*inPlace
-		for _, p := range r.handlers {
-			gone = append(gone, p.at.drop(p.handler)...)
-		}
-		swapped(gone)
-	})
-	begin(ctx, &registrars, r.registrars, trouble)
 }
 
 // keep adds a certificate source to the parts.

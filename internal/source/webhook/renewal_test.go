@@ -32,18 +32,19 @@ func start(t *testing.T, s *Servers) {
 
 // On a standby a reload replaces the handlers, although the address is registered by the leader only.
 func TestRenewalOnStandby(t *testing.T) {
-	ready, retired := make(chan struct{}), make(chan struct{})
-	close(ready)
-	hooks := []*hook.Hook{{
-		Name: "hook.sh",
-		Validating: []hook.Admission{{
-			Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
-			Rules: []hook.Rule{{APIGroups: []string{"example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"},
-				Operations: []string{"CREATE"}}},
-		}},
-	}}
+	hooks := func() []*hook.Hook {
+		return []*hook.Hook{{
+			Name: "hook.sh",
+			Validating: []hook.Admission{{
+				Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
+				Rules: []hook.Rule{{APIGroups: []string{"example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"},
+					Operations: []string{"CREATE"}}},
+			}},
+		}}
+	}
+	earlier := hooks()
 	s, err := New(t.Context(), Options{
-		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: hooks, Leading: make(chan struct{}),
+		Cluster: &kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1"}}, Hooks: earlier, Leading: make(chan struct{}),
 		Ready: func(*hook.Hook, hook.Address) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
 		Log:      slog.New(slog.DiscardHandler),
 		Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0"}, ConfigurationName: "x", FailurePolicy: "Fail"},
@@ -52,15 +53,16 @@ func TestRenewalOnStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, s)
-	before := s.admission.handler.now
-	r, err := s.Prepare(t.Context(), hooks)
+	r, err := s.Prepare(t.Context(), hooks())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Commit(ready, func() { close(retired) })
-	test.Receive(t, retired, "end of the previous handlers")
-	if s.admission.handler.now == before {
-		t.Error("the previous handler still answers")
+	if !r.Holds(earlier[0]) {
+		t.Error("the hook does not answer before the reload")
+	}
+	retired := make(chan bool, 100)
+	r.Commit(func() { retired <- r.Holds(earlier[0]) })
+	for test.Receive(t, retired, "end of the previous handlers") {
 	}
 }
 

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 )
@@ -14,6 +15,7 @@ func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 	// The servers outlive the registrations, so that no registered port is closed.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
+	running.Go(func() { w.replace(ctx, &running) })
 	for r, first := w.first, true; r != nil; first = false {
 		trouble := func(what string, err error) {
 			if err = (&Error{what, err}); first {
@@ -24,28 +26,9 @@ func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 			w.o.Log.Error("New hooks are not served", "error", err.Error())
 		}
 		begin(serving, &running, r.parts, trouble)
-		if r.retired != nil {
-			w.retired = append(w.retired, r.retired)
-		}
 		registering, stop := context.WithCancelCause(ctx)
 		var registrars sync.WaitGroup
-		now := r
-		w.active = append(w.active, now.handlers...)
-		registrars.Go(func() {
-			now.register(registering, func(gone []*inPlace) {
-				calls := w.retired
-				w.retired, w.active = nil, now.handlers
-				running.Go(func() {
-					for _, h := range gone {
-						h.requests.Wait()
-						h.Wait()
-					}
-					for _, call := range calls {
-						call()
-					}
-				})
-			}, trouble)
-		})
+		begin(registering, &registrars, r.registrars, trouble)
 		select {
 		case <-ctx.Done():
 			stop(nil)
@@ -58,7 +41,39 @@ func (w *Servers) Run(ctx context.Context, fail context.CancelCauseFunc) {
 	}
 	endServing()
 	running.Wait()
-	for _, p := range w.active {
-		p.handler.Wait()
+	for _, at := range w.places() {
+		for _, v := range at.list() {
+			v.requests.Wait()
+		}
+	}
+}
+
+// places are those of handlers.
+func (w *Servers) places() []*replaceable { return []*replaceable{&w.admits, &w.converts, &w.serves} }
+
+// replace ends earlier versions, hook by hook, until ctx ends: when newer ones are ready, or API servers do not call their paths any more,
+// which is checked once a minute while there are some.
+func (w *Servers) replace(ctx context.Context, running *sync.WaitGroup) {
+	for {
+		ready, lag := w.o.ReadyChanged(), (<-chan time.Time)(nil)
+		for _, at := range w.places() {
+			for _, v := range at.prune() {
+				running.Go(func() {
+					at.end(v)
+					(*w.retired.Load())()
+				})
+			}
+			if len(at.list()) > 1 {
+				lag = time.After(knownFor)
+			}
+		}
+		(*w.retired.Load())()
+		select {
+		case <-ready:
+		case <-w.changed:
+		case <-lag:
+		case <-ctx.Done():
+			return
+		}
 	}
 }

@@ -4,7 +4,9 @@
 //   - A webhook is registered only while a server is behind its address, when its hook is ready. A hook that waits holds up no other.
 //   - Servers are created when a hook needs one, with certificates and Services, and stay until the end.
 //   - The set of hooks is replaced as a whole, in two phases: Prepare does what can fail, without an effect on the active set; Commit
-//     cannot fail. A request is answered by the set with which it began. The previous version of a hook answers until the new one is ready.
+//     cannot fail. A request is answered by the set with which it began.
+//   - Path by path, an earlier version answers until the new one is ready, without a limit, and while API servers call what no hook has any
+//     more. It has only the hooks for that.
 //   - Run returns when all requests have been answered.
 package webhook
 
@@ -13,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 
@@ -34,7 +37,8 @@ type Options struct {
 	Ports httpserver.Ports
 	// Hooks are the first set.
 	Hooks []*hook.Hook
-	// Ready reports whether a binding can answer. ReadyChanged returns a channel that is closed when that changes.
+	// Ready reports whether a binding can answer, Stuck why bindings of a hook do not become ready by themselves. ReadyChanged returns a
+	// channel that is closed when that changes.
 	Ready        func(*hook.Hook, hook.Address) bool
 	Stuck        func(*hook.Hook) string
 	ReadyChanged func() <-chan struct{}
@@ -87,10 +91,12 @@ type Servers struct {
 	first *Renewal
 	next  chan *Renewal
 	ended chan struct{}
-	// retired are the callbacks of renewals of which not all hooks are ready, active the handlers that answer. The goroutine of Run owns
-	// both, except while a renewal registers.
-	retired []func()
-	active  []placed
+	// changed has a signal when paths are registered, or are not any more, and when a renewal is activated.
+	changed chan struct{}
+	// admits, converts and serves are the handlers of the servers.
+	admits, converts, serves replaceable
+	// retired is that of the last renewal.
+	retired atomic.Pointer[func()]
 }
 
 // bodyBudget is the number of bytes that the bodies of all reviews have together in memory; those for HTTP hooks have a quarter of it.
@@ -104,14 +110,14 @@ func New(ctx context.Context, o Options) (*Servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Servers{o: o, client: client, converted: map[string]bool{}, next: make(chan *Renewal), ended: make(chan struct{})}
+	s := &Servers{o: o, client: client, admits: replaceable{lingers: true}, converted: map[string]bool{},
+		next: make(chan *Renewal), ended: make(chan struct{}), changed: make(chan struct{}, 1)}
 	if s.first, err = s.Prepare(ctx, o.Hooks); err != nil {
 		return nil, err
 	}
 	s.o.Ports = nil
-	for _, p := range s.first.handlers {
-		p.at.put(p.handler)
-	}
+	s.retired.Store(new(func() {}))
+	s.first.activate()
 	return s, nil
 }
 

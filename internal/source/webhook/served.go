@@ -5,10 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net/http"
 	"net/url"
-	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,9 +15,7 @@ import (
 
 // served is a server and its address for the API server: a Service or a URL.
 type served struct {
-	handler replaceable
-	// registered are the paths in the cluster.
-	registered registered
+	handler *replaceable
 	// paths has the secret of the paths; it may be the source of the certificates.
 	certificates, paths *cert.Source
 	service             types.NamespacedName
@@ -30,7 +25,8 @@ type served struct {
 }
 
 // serve returns the server of a kind, and listens when that is needed for the first time.
-func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server WebhookServer, component string) (*served, error) {
+func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, handler *replaceable, server WebhookServer,
+	component string) (*served, error) {
 	if *kind != nil {
 		return *kind, nil
 	}
@@ -50,10 +46,10 @@ func (w *Servers) serve(ctx context.Context, r *Renewal, kind **served, server W
 				"certificates of other programs", "server", component)
 		}
 	}
-	s := &served{clientCA: clients != nil}
+	s := &served{clientCA: clients != nil, handler: handler}
 	// The first handshake needs the certificate, and no client knows the address before it is registered.
 	listening, err := httpserver.New(httpserver.Options{
-		Address: server.ListenAddress, Ports: o.Ports, Handler: &s.handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
+		Address: server.ListenAddress, Ports: o.Ports, Handler: handler, ClientCAs: clients, ClientNames: o.Webhooks.ClientNames,
 		Component: component, Log: o.Log, MaxHeaderBytes: 2 << 10, Connections: o.connections,
 		Certificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificates.Certificate(hello) },
 		Knows:       s.knows,
@@ -146,80 +142,4 @@ func (w *Servers) inSecret(ctx context.Context, r *Renewal, namespace string) (*
 		Client: w.client, Namespace: namespace, SecretName: w.o.Webhooks.SecretName, Names: names, Log: w.o.Log,
 	}))
 	return w.shared, err
-}
-
-// answerer is the handler of a set of hooks.
-type answerer interface {
-	http.Handler
-	// Answers reports whether the set has a hook for a request, and whether that is ready.
-	Answers(*http.Request) (known, ready bool)
-	// Wait returns when the runs of requests that have been answered have ended, too.
-	Wait()
-}
-
-// replaceable is a handler that can be replaced while it serves, hook by hook.
-type replaceable struct {
-	mu  sync.Mutex
-	now *inPlace
-	// earlier has the handlers of earlier sets, last one first. They answer requests for hooks that have another version, which is not ready.
-	earlier []*inPlace
-}
-
-// inPlace is a handler and its requests in flight.
-type inPlace struct {
-	answerer
-	requests sync.WaitGroup
-}
-
-func (r *replaceable) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	h := r.enter(req)
-	if h == nil {
-		http.Error(w, "the hooks are being loaded", http.StatusServiceUnavailable)
-		return
-	}
-	defer h.requests.Done()
-	h.ServeHTTP(w, req)
-}
-
-// enter returns the handler of a request, which it counts; nil if there is none.
-func (r *replaceable) enter(req *http.Request) *inPlace {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.now
-	if h == nil {
-		return nil
-	}
-	if known, ready := h.Answers(req); known && !ready {
-		for _, e := range r.earlier {
-			if _, ready := e.Answers(req); ready {
-				h = e
-				break
-			}
-		}
-	}
-	h.requests.Add(1)
-	return h
-}
-
-// put replaces the handler.
-func (r *replaceable) put(h answerer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.now != nil && r.now.answerer == h {
-		return
-	}
-	if r.now != nil {
-		r.earlier = slices.Insert(r.earlier, 0, r.now)
-	}
-	r.now = &inPlace{answerer: h}
-}
-
-// drop ends the handlers before h, unless another one has been put, and returns those that it ends: they may have requests in flight.
-func (r *replaceable) drop(h answerer) (gone []*inPlace) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.now.answerer == h {
-		gone, r.earlier = r.earlier, nil
-	}
-	return gone
 }

@@ -13,7 +13,8 @@ type Unregistered struct {
 	// Kind is the kind of the bindings; empty if it is about all webhooks.
 	Kind  hook.Kind
 	Hooks []string
-	// Left is what is wrong with an object whose webhooks belong to no hook; empty for others.
+	// Left is what is wrong with an object whose webhooks belong to no hook, or with a hook in whose place an earlier version answers; empty
+	// for others.
 	Left string
 	// Subject is the object in the cluster.
 	Subject string
@@ -70,9 +71,14 @@ func (r *registrations) all() (list []Unregistered) {
 	return list
 }
 
-// Unregistered are the registrations that fail now, and the servers of new hooks that do.
+// Unregistered are the registrations that fail now, the servers of new hooks that do, and the hooks whose earlier versions answer because
+// they do not become ready.
 func (w *Servers) Unregistered() []Unregistered {
-	return append(w.registrations.all(), w.unserved.all()...)
+	all := append(w.registrations.all(), w.unserved.all()...)
+	for _, at := range w.places() {
+		all = append(all, at.overdue(w.o.Stuck)...)
+	}
+	return all
 }
 
 // namesOf are the hooks with a binding of one of the kinds.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/conversion"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
@@ -47,7 +48,8 @@ func (w *Servers) target(s *served) keep.Target {
 		Changes: []func() <-chan struct{}{s.certificates.Changed, s.paths.Changed, w.o.ReadyChanged},
 		Seen: func(object string, paths []string, open bool) {
 			if !open || w.pathFile == nil { // where paths have the secret of a file, none is served without it
-				s.registered.set(object, paths, open)
+				s.handler.registered.set(object, paths, open)
+				kube.Wake(w.changed)
 			}
 		},
 		Report: func(kind hook.Kind, hooks []string, object string, err error) {
@@ -69,7 +71,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	if err != nil {
 		return err
 	}
-	s, err := w.serve(ctx, r, &w.admission, o.Webhooks.Admission, "admissionWebhook")
+	s, err := w.serve(ctx, r, &w.admission, &w.admits, o.Webhooks.Admission, "admissionWebhook")
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hoo
 	if err := registrar.Check(ctx); err != nil {
 		return err
 	}
-	r.handlers = append(r.handlers, placed{&s.handler, handler})
+	r.handlers = append(r.handlers, placed{s.handler, &version{answerer: handler, hooks: hooks}})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil
 }
@@ -95,7 +97,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
 		Limits: o.intake.Limits(max(4, 2*runtime.GOMAXPROCS(0)), inFlight),
 	})
-	s, err := w.serve(ctx, r, &w.conversion, o.Webhooks.Conversion, "conversionWebhook")
+	s, err := w.serve(ctx, r, &w.conversion, &w.converts, o.Webhooks.Conversion, "conversionWebhook")
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (w *Servers) prepareConversion(ctx context.Context, r *Renewal, hooks []*ho
 			w.converted[c.CRDName] = true
 		}
 	}
-	r.handlers = append(r.handlers, placed{&s.handler, handler})
+	r.handlers = append(r.handlers, placed{s.handler, &version{answerer: handler, hooks: hooks}})
 	r.registrars = append(r.registrars, part{webhooks, registrar.Run})
 	return nil
 }

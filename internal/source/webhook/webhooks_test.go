@@ -64,7 +64,7 @@ func TestWebhooksInside(t *testing.T) {
 
 	// Hooks without webhooks: the next operator removes what the last one has left.
 	w, err = New(t.Context(), Options{
-		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Log: log,
+		Cluster: &kube.Cluster{Config: c.Config(t), Inside: true}, Log: log, ReadyChanged: func() <-chan struct{} { return nil },
 		Webhooks: WebhookOptions{Admission: WebhookServer{ServiceName: "admission-svc"}, ConfigurationName: namespace, Namespace: namespace},
 	})
 	if err != nil {

@@ -13,6 +13,10 @@ func CheckAnswer(h *hook.Hook, typ event.Type, index int, operation string, revi
 }
 
 // Path is where a Handler answers reviews of a hook's binding.
-func Path(h *hook.Hook, typ event.Type, index int) string {
-	return newWebhook(h, typ, index, policyFail).path
+func Path(h *hook.Hook, a hook.Address) string {
+	typ := event.Validating
+	if a.Kind == hook.OnMutating {
+		typ = event.Mutating
+	}
+	return newWebhook(h, typ, a.Index, policyFail).path
 }

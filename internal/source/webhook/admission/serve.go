@@ -11,6 +11,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/httpserver"
 )
 
@@ -20,10 +21,12 @@ const largestReview = 16 << 20
 
 var _ http.Handler = (*Handler)(nil)
 
-// Answers reports whether the handler has a hook for a request, and whether that is ready.
-func (h *Handler) Answers(r *http.Request) (known, ready bool) {
-	w := h.routes.find(r.URL.Path)
-	return w != nil, w != nil && h.opts.Ready(w.hook, w.address())
+// Answers returns the hook of a request, and whether its binding is ready.
+func (h *Handler) Answers(r *http.Request) (hooks []*hook.Hook, ready bool) {
+	if w := h.routes.find(r.URL.Path); w != nil {
+		return []*hook.Hook{w.hook}, h.opts.Ready(w.hook, w.address())
+	}
+	return nil, false
 }
 
 // ServeHTTP answers a review, at the path of its binding; see pathOf. Statuses other than 200 make the API server apply the failure policy.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,10 +82,13 @@ func NewHandler(o Options) *Handler {
 		logged: logonce.Dedup{Every: time.Minute}}
 }
 
-// Answers reports whether the handler has hooks for the CRD of a request, and whether their conversions of it are all ready.
-func (h *Handler) Answers(r *http.Request) (known, ready bool) {
+// Answers returns the hooks for the CRD of a request, and whether their conversions of it are all ready.
+func (h *Handler) Answers(r *http.Request) (hooks []*hook.Hook, ready bool) {
 	steps, known := h.steps[strings.TrimPrefix(r.URL.Path, "/")]
-	return known, known && waiting(steps, h.opts.Ready) == nil
+	for _, s := range steps {
+		hooks = append(hooks, s.hook)
+	}
+	return slices.Compact(hooks), known && waiting(steps, h.opts.Ready) == nil
 }
 
 // ServeHTTP answers one review. The API server passes the message of a failed conversion on to its user, but no other
