@@ -4,7 +4,7 @@
 //   - A program of a configuration is compiled once, however many bindings use it. Those that hooks send are not kept.
 //   - Equal values give equal bytes: keys are sorted, numbers keep their text.
 //   - Every evaluation ends: time, memory and output are limited. The limits do not apply within a single function of jq, such
-//     as tojson.
+//     as tojson; inputs of those whose time grows with their square are bounded, but for modules.
 //   - Only what filters read is decoded, without an effect on results. Filters that only select values are evaluated without
 //     gojq's interpreter.
 //   - A filter has no access to the environment, to files but modules, or to further inputs.
@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -84,15 +85,15 @@ func (c *Compiler) CompileOnce(text string) (*Filter, error) {
 	if len(c.opts.LibraryPath) > 0 {
 		options = append(options, gojq.WithModuleLoader(gojq.NewModuleLoader(c.opts.LibraryPath)))
 	}
-	code, err := gojq.Compile(query, options...)
-	if err != nil {
-		return nil, err
-	}
-	f := &Filter{code: code, timeout: c.opts.Timeout, inUse: inUse, reads: everything}
+	f := &Filter{timeout: c.opts.Timeout, inUse: inUse, reads: everything}
 	if len(c.opts.LibraryPath) == 0 { // modules may redefine functions
 		if direct, reads, ok := compileDirect(query); ok {
 			f.direct, f.reads = &direct, reads
 		}
+	}
+	f.slow = bound(reflect.ValueOf(query)) || len(query.Imports) > 0
+	if f.code, err = gojq.Compile(query, options...); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -125,7 +126,12 @@ type Filter struct {
 	direct *code
 	// reads is what direct reads; without direct it is everything.
 	reads *Need
+	// slow reports native functions, which ignore the budget.
+	slow bool
 }
+
+// Slow reports that the filter has a function that no limit of time ends, or imports modules, which may have one.
+func (f *Filter) Slow() bool { return f.slow }
 
 // Apply returns the result for a decoded value as JSON text: null for no output, the output for one, an array for
 // more.

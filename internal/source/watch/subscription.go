@@ -308,9 +308,10 @@ const (
 
 func (s *subscription) slow() { s.slowUntil.Store(time.Now().Add(slowFor).UnixNano()) }
 
+// isSlow reports that the filter was slow a moment ago, or may be slow for an object of usual size.
 func (s *subscription) isSlow() bool {
 	until := s.slowUntil.Load()
-	return until != 0 && time.Now().UnixNano() < until
+	return until != 0 && time.Now().UnixNano() < until || slices.ContainsFunc(s.programs(), (*jq.Filter).Slow)
 }
 
 // deadline is a context that ends filterTurn after it began. gojq polls Err, so it needs no timer.
