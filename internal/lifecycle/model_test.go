@@ -167,7 +167,6 @@ func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
 }
 func (noSnapshots) Has(*hook.Hook, int, string, string) bool   { return false }
 func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return event.NoObjects{} }
-func (noSnapshots) Whole(*hook.Hook, int) event.Snapshot       { return event.NoObjects{} }
 func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }
 func (noSnapshots) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
 	return nil, nil

@@ -497,7 +497,6 @@ func (c cluster) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	return all
 }
 
-func (c cluster) Whole(h *hook.Hook, index int) event.Snapshot       { return c.Snapshot(h, index) }
 func (c cluster) Synchronize(h *hook.Hook, index int) event.Snapshot { return c.Snapshot(h, index) }
 func (c cluster) Unlock(h *hook.Hook, index int)                     { c.record("unlocked %s", h.Kubernetes[index].Name) }
 func (c cluster) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {

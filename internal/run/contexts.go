@@ -59,11 +59,7 @@ func (r *Runner) frames(t *Task) (frames []wire.Context) {
 		if _, ok := taken[index]; ok {
 			return taken[index]
 		}
-		if m.review != nil {
-			taken[index] = r.opts.Snapshots.Whole(h, index)
-		} else {
-			taken[index] = r.opts.Snapshots.Snapshot(h, index)
-		}
+		taken[index] = r.opts.Snapshots.Snapshot(h, index)
 		return taken[index]
 	}
 	for ev := range t.Events() {

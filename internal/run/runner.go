@@ -54,8 +54,6 @@ type Workers interface {
 // Snapshots have the objects of kubernetes bindings, with the guarantees of package watch.
 type Snapshots interface {
 	Snapshot(h *hook.Hook, index int) event.Snapshot
-	// Whole returns what requests get: also the objects of other shards.
-	Whole(h *hook.Hook, index int) event.Snapshot
 	Synchronize(h *hook.Hook, index int) event.Snapshot
 	Unlock(h *hook.Hook, index int)
 }

@@ -40,18 +40,10 @@ func (b *bindingSet) gated(h *hook.Hook, index int) *monitor {
 	return nil
 }
 
-// Snapshot returns the objects of a binding for runs of the hook.
+// Snapshot returns the objects of a binding.
 func (b *bindingSet) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	if m := b.monitor(h, index); m != nil {
 		return m.snapshot()
-	}
-	return event.NoObjects{}
-}
-
-// Whole returns all objects of a binding that requests need, with the objects of other shards.
-func (b *bindingSet) Whole(h *hook.Hook, index int) event.Snapshot {
-	if m := b.monitor(h, index); m != nil {
-		return m.whole()
 	}
 	return event.NoObjects{}
 }
@@ -99,7 +91,7 @@ func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events.has(it.object) {
+	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events().has(it.object) {
 		return ev, false
 	}
 	e := digested{it.object, it.filtered, m.keys[it.object.key]}
@@ -115,7 +107,7 @@ func (b *bindingSet) Has(h *hook.Hook, index int, namespace, name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(objectKey(namespace, name))
-	return ok && m.division.events.has(it.object)
+	return ok && m.division.events().has(it.object)
 }
 
 // Unlock delivers the held events of a binding, and later ones immediately. It acknowledges that a Synchronization was delivered.

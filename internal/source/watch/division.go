@@ -39,29 +39,27 @@ func isNamespaces(res kube.Resource) bool { return res.Group == "" && res.Resour
 type division struct {
 	// rests: the hook runs on another shard. Only requests need the binding here.
 	rests bool
-	// own are the objects that belong to the shard, stream those that the binding has.
+	// own are the objects that belong to the shard, stream those that the binding has, and that are in its snapshots.
 	own, stream part
-	// snapshot are the objects in the snapshots of runs of the hook, events the objects in its events and its Synchronization. The binding
-	// may have others, for requests.
-	snapshot, events part
+}
+
+// events returns the objects in the events of the binding and in its Synchronization: the binding may have others.
+func (d division) events() part {
+	if d.stream == d.own {
+		return everything
+	}
+	return d.own
 }
 
 // divide returns the division of a binding among shards.
-func divide(s shard.Shard, h *hook.Hook, index int, res kube.Resource) (d division) {
+func divide(s shard.Shard, h *hook.Hook, res kube.Resource) (d division) {
 	by := h.Settings.ShardBy
 	if d.rests = !s.Runs(by); d.rests || !s.Divided() || by == shard.None {
 		return d
 	}
 	d.own = part{s.Part(by), isNamespaces(res)}
-	d.stream, d.snapshot, d.events = d.own, d.own, d.own
-	if by == shard.ByNamespace && !res.Namespaced && !isNamespaces(res) {
-		d.stream, d.snapshot = everything, everything
-	}
-	if h.Answering(index) {
-		d.stream = everything
-	}
-	if d.stream == d.own { // it has no other objects
-		d.snapshot, d.events = everything, everything
+	if by != shard.ByNamespace || res.Namespaced || d.own.named {
+		d.stream = d.own
 	}
 	return d
 }
@@ -103,7 +101,7 @@ func (m *monitor) take(s shard.Shard) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shard = s
-	m.division = divide(s, m.hook, m.index, m.resource)
+	m.division = divide(s, m.hook, m.resource)
 }
 
 // shardOf returns the shard of an object, whose uid may be unknown: Everywhere without shards. It requires mu.

@@ -30,31 +30,25 @@ func TestDivide(t *testing.T) {
 	s, waits := shard.Shard{Index: 1, Count: 3}, shard.Shard{Index: shard.Waiting, Count: 3}
 	byObject, byNamespace := part{s.Part(shard.ByObject), false}, part{s.Part(shard.ByNamespace), false}
 	for _, test := range []struct {
-		name      string
-		shard     shard.Shard
-		by        shard.By
-		answering bool
-		resource  kube.Resource
-		want      division
+		name     string
+		shard    shard.Shard
+		by       shard.By
+		resource kube.Resource
+		want     division
 	}{
-		{"no shards", shard.Shard{}, shard.ByObject, true, pods, division{}},
-		{"not divided, shard 0", shard.Shard{Index: 0, Count: 3}, shard.None, false, pods, division{}},
-		{"not divided, shard 1", s, shard.None, true, pods, division{rests: true}},
-		{"standby", waits, shard.ByObject, true, pods, division{rests: true}},
-		{"object", s, shard.ByObject, false, pods, division{own: byObject, stream: byObject}},
-		{"object, cluster-scoped", s, shard.ByObject, false, nodes, division{own: byObject, stream: byObject}},
-		{"object, for requests", s, shard.ByObject, true, pods, division{own: byObject, snapshot: byObject, events: byObject}},
-		{"namespace", s, shard.ByNamespace, false, pods, division{own: byNamespace, stream: byNamespace}},
-		{"namespace, for requests", s, shard.ByNamespace, true, pods, division{own: byNamespace, snapshot: byNamespace, events: byNamespace}},
-		{"namespace, cluster-scoped", s, shard.ByNamespace, false, nodes, division{own: byNamespace, events: byNamespace}},
-		{"namespace, Namespaces", s, shard.ByNamespace, false, namespaces,
+		{"no shards", shard.Shard{}, shard.ByObject, pods, division{}},
+		{"not divided, shard 0", shard.Shard{Index: 0, Count: 3}, shard.None, pods, division{}},
+		{"not divided, shard 1", s, shard.None, pods, division{rests: true}},
+		{"standby", waits, shard.ByObject, pods, division{rests: true}},
+		{"object", s, shard.ByObject, pods, division{own: byObject, stream: byObject}},
+		{"object, cluster-scoped", s, shard.ByObject, nodes, division{own: byObject, stream: byObject}},
+		{"namespace", s, shard.ByNamespace, pods, division{own: byNamespace, stream: byNamespace}},
+		{"namespace, cluster-scoped", s, shard.ByNamespace, nodes, division{own: byNamespace}},
+		{"namespace, Namespaces", s, shard.ByNamespace, namespaces,
 			division{own: part{s.Part(shard.ByNamespace), true}, stream: part{s.Part(shard.ByNamespace), true}}},
 	} {
 		h := &hook.Hook{Kubernetes: make([]hook.Kubernetes, 1), Settings: hook.Settings{ShardBy: test.by}}
-		if test.answering {
-			h.HTTP = []hook.HTTP{{Binding: hook.Binding{Includes: []int{0}}}}
-		}
-		if got := divide(test.shard, h, 0, test.resource); got != test.want {
+		if got := divide(test.shard, h, test.resource); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
 		}
 	}
@@ -128,24 +122,20 @@ func (r revision) owner(by shard.By) int {
 }
 
 // Every change reaches the shard of its object, and no other, whether the API server selects or not, while whole readers of the same
-// objects come and go. Snapshots are the parts, those for requests are whole.
+// objects come and go. Snapshots are the parts.
 func TestEachChangeHasOneShard(t *testing.T) {
 	for _, by := range []shard.By{shard.ByObject, shard.ByNamespace} {
 		for _, sharded := range []bool{false, true} {
-			for _, answering := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, server selects %t, for requests %t", by, sharded, answering), func(t *testing.T) {
-					testEachChange(t, by, sharded, answering)
-				})
-			}
+			t.Run(fmt.Sprintf("%s, server selects %t", by, sharded), func(t *testing.T) { testEachChange(t, by, sharded) })
 		}
 	}
 }
 
-func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
+func testEachChange(t *testing.T, by shard.By, sharded bool) {
 	s, random := newServer(1), rand.New(rand.NewPCG(1, 2))
 	s.sharded = sharded
 	divideWork(t, s, func(t *testing.T, r *replicas) {
-		stays := dividedHook("stays", by, answering)
+		stays := dividedHook("stays", by, false)
 		for i, w := range r.watchers {
 			r.seen[i].start(w, stays)
 		}
@@ -158,7 +148,7 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 			s.write(fmt.Sprintf("ns-%d/short-%d", i%11, i), true)
 			if at := i % testShards; i%9 == 0 {
 				others.Go(func() {
-					h := dividedHook(fmt.Sprint("whole ", i), by, true)
+					h := dividedHook(fmt.Sprint("whole ", i), shard.None, true)
 					r.seen[at].start(r.watchers[at], h)
 					time.Sleep(40 * time.Millisecond)
 					r.watchers[at].Disable(h, 0)
@@ -187,7 +177,7 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 			ns, object := s.history[version-1].key()
 			for i, w := range r.watchers {
 				want := owner
-				if by == shard.ByObject && i != owner && !answering {
+				if by == shard.ByObject && i != owner {
 					want = Unknown
 				}
 				if is := w.Sight(stays, 0, ns, object); is.Shard != want {
@@ -208,9 +198,6 @@ func testEachChange(t *testing.T, by shard.By, sharded, answering bool) {
 			if n := w.Snapshot(stays, 0).Len(); n != part {
 				t.Errorf("shard %d sees %d objects of %d", i, n, part)
 			}
-			if n := w.Whole(stays, 0).Len(); answering && n != len(there) {
-				t.Errorf("requests at shard %d see %d objects of %d", i, n, len(there))
-			}
 		}
 	})
 }
@@ -229,7 +216,7 @@ func TestHooksThatRunOnShard0(t *testing.T) {
 			synctest.Wait()
 			for i, w := range r.watchers {
 				has := i == 0 || answering
-				if n := w.Whole(h, 0).Len(); (n > 0) != has {
+				if n := w.Snapshot(h, 0).Len(); (n > 0) != has {
 					t.Errorf("%s: shard %d has %d objects", h.Name, i, n)
 				}
 				if got := r.seen[i].events[h]; (len(got) == 1) != (i == 0) {
@@ -261,14 +248,14 @@ func TestStandbyTakesAShard(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		running.Go(func() { _ = w.Run(ctx) })
-		answers, runs := dividedHook("answers", shard.ByNamespace, true), dividedHook("runs", shard.ByNamespace, false)
+		answers, runs := dividedHook("answers", shard.None, true), dividedHook("runs", shard.ByNamespace, false)
 		for _, h := range []*hook.Hook{answers, runs} {
 			seen.start(w, h)
 		}
-		if n := w.Whole(answers, 0).Len(); n != 31 {
+		if n := w.Snapshot(answers, 0).Len(); n != 31 {
 			t.Errorf("requests at the standby see %d objects", n)
 		}
-		if n := w.Whole(runs, 0).Len(); n != 0 {
+		if n := w.Snapshot(runs, 0).Len(); n != 0 {
 			t.Errorf("the standby has %d objects that only runs need", n)
 		}
 		w.Take(shard.Shard{Index: 1, Count: testShards})
@@ -276,10 +263,10 @@ func TestStandbyTakesAShard(t *testing.T) {
 			seen.start(w, h)
 		}
 		w.Lead()
-		if a, b := contentsOf(w.Snapshot(answers, 0)), contentsOf(w.Snapshot(runs, 0)); a != b || a == "" || strings.Count(a, " ") > 29 {
-			t.Errorf("the shard sees %q and %q", a, b)
+		if got := contentsOf(w.Snapshot(runs, 0)); got == "" || strings.Count(got, " ") > 29 {
+			t.Errorf("the shard sees %q", got)
 		}
-		if n := w.Whole(answers, 0).Len(); n != 31 {
+		if n := w.Snapshot(answers, 0).Len(); n != 31 {
 			t.Errorf("requests at the owner see %d objects", n)
 		}
 	})
@@ -378,7 +365,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// In a binding that is whole for requests, only objects of the shard need the finalizer.
+// In a binding that is whole because its objects are cluster-scoped, only objects of the shard need the finalizer.
 func TestFinalizersOfShards(t *testing.T) {
 	own := shard.Shard{Index: 0, Count: testShards}.Part(shard.ByNamespace)
 	namespaces := map[bool]string{}
@@ -389,7 +376,7 @@ func TestFinalizersOfShards(t *testing.T) {
 	stage := newStage(t)
 	stage.do([]string{"binding", "b", "finalizer"})
 	m := stage.bindings["b"].monitor
-	m.division = division{own: part{own, false}, snapshot: part{own, false}, events: part{own, false}}
+	m.division = division{own: part{own, false}}
 	stage.do([]string{"join", "b", "s"})
 	stage.do([]string{"list", "s", namespaces[true] + "/a#1:t", namespaces[false] + "/a#2:t"})
 	if !m.closeGate(stage.bindings["b"].todo) {
@@ -398,7 +385,7 @@ func TestFinalizersOfShards(t *testing.T) {
 	if len(m.gate.lacking) != 1 || m.gate.lacking[objectKey(namespaces[true], "a")] == nil {
 		t.Errorf("%d objects lack the finalizer", len(m.gate.lacking))
 	}
-	if whole, part := m.whole().Len(), m.snapshot().Len(); whole != 2 || part != 1 {
+	if whole, part := m.snapshot().Len(), event.Own(m.snapshot()).Len(); whole != 2 || part != 1 {
 		t.Errorf("%d and %d objects", whole, part)
 	}
 	if m.divided().own.has(&object{namespace: namespaces[false], name: "b", uid: "3"}) {

@@ -497,7 +497,7 @@ func (m *monitor) fire(watch event.Watch, e digested) {
 	b := m.binding
 	switch {
 	case m.phase >= muted:
-	case !m.division.events.has(e.object):
+	case !m.division.events().has(e.object):
 		m.undelivered(watch, e, "another shard has the object")
 	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
@@ -600,7 +600,7 @@ func (m *monitor) group() string {
 func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.resource, m.division = res, divide(m.shard, m.hook, m.index, res)
+	m.resource, m.division = res, divide(m.shard, m.hook, res)
 	if m.gate != nil {
 		m.gate.resource = res
 	}
@@ -614,18 +614,9 @@ func (m *monitor) divided() division {
 }
 
 // gates reports whether an object has to have the finalizer. That is up to its shard. It requires mu.
-func (m *monitor) gates(o *object) bool { return m.gate != nil && m.division.events.has(o) }
+func (m *monitor) gates(o *object) bool { return m.gate != nil && m.division.events().has(o) }
 
-// whole returns all objects that the binding has.
-func (m *monitor) whole() event.Snapshot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.copy()
-	s.part = everything
-	return s
-}
-
-// snapshot returns the objects for runs of the hook.
+// snapshot returns the objects that the binding has.
 func (m *monitor) snapshot() event.Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -644,7 +635,7 @@ func (m *monitor) synchronize() event.Snapshot {
 
 func (m *monitor) copy() *snapshot {
 	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, finalizer: m.binding.Finalizer,
-		part: m.division.snapshot, events: m.division.events}
+		own: m.division.events()}
 }
 
 // rest decides whether the objects follow the cluster without events.
@@ -758,8 +749,8 @@ type snapshot struct {
 	items          *btree.Map[string, item]
 	full, filtered bool
 	finalizer      string
-	// part are the objects that it shows, events those that are delivered.
-	part, events part
+	// part are the objects that it shows, own those that are delivered.
+	part, own part
 }
 
 var _ event.Divided = (*snapshot)(nil)
@@ -780,9 +771,7 @@ func (s *snapshot) Len() int {
 
 func (s *snapshot) Own() event.Snapshot {
 	own := *s
-	if s.events != everything { // a part of the snapshot
-		own.part = s.events
-	}
+	own.part = s.own
 	return &own
 }
 

@@ -324,7 +324,7 @@ func (o *optionalStage) do(words []string) {
 		synctest.Wait()
 		s, m := o.State(o.hook, 0), o.monitor(o.hook, 0)
 		o.note(fmt.Sprintf("%d objects, %d held, not installed: %t, events of shard: %t", s.Objects.Len(), s.Held, s.NotInstalled,
-			m != nil && m.divided().events != everything))
+			m != nil && m.divided().events() != everything))
 		for _, text := range s.Troubles {
 			o.note("trouble: " + text)
 		}

@@ -36,7 +36,7 @@ type plan struct {
 
 // narrowPlan has requests for just what the binding selects.
 func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
-	b, stream := m.binding, divide(w.ownShard(), m.hook, m.index, res).stream
+	b, stream := m.binding, divide(w.ownShard(), m.hook, res).stream
 	base := scope{
 		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
 		keepManagedFields: m.keepManagedFields,
