@@ -38,6 +38,8 @@ func goType(k schema.GroupKind) (o any, exact bool) {
 		return &corev1.Service{}, false
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		return &corev1.ServiceAccount{}, false
+	case schema.GroupKind{Kind: "DeleteOptions"}:
+		return &metav1.DeleteOptions{}, false
 	case schema.GroupKind{Group: "authorization.k8s.io", Kind: "SelfSubjectAccessReview"}:
 		return &authorizationv1.SelfSubjectAccessReview{}, false
 	}

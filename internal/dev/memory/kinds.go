@@ -65,11 +65,12 @@ func CRDKinds(text []byte) (kinds []Kind) {
 				ShortNames   []string
 			}
 			Versions []struct {
-				Name             string
-				Served           *bool
-				Subresources     struct{ Status, Scale *struct{} }
-				SelectableFields []struct{ JSONPath string }
-				Schema           struct{ OpenAPIV3Schema json.RawMessage }
+				Name               string
+				Served             *bool
+				DeprecationWarning string
+				Subresources       struct{ Status, Scale *struct{} }
+				SelectableFields   []struct{ JSONPath string }
+				Schema             struct{ OpenAPIV3Schema json.RawMessage }
 			}
 		}
 	}
@@ -85,7 +86,7 @@ func CRDKinds(text []byte) (kinds []Kind) {
 			Resource: kube.Resource{GroupVersionResource: gvr, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope != "Cluster",
 				ShortNames: strings.Join(crd.Spec.Names.ShortNames, ",")},
 			Status: v.Subresources.Status != nil, Scale: v.Subresources.Scale != nil, Custom: true,
-			schema: customType(v.Schema.OpenAPIV3Schema),
+			schema: customType(v.Schema.OpenAPIV3Schema), Warning: v.DeprecationWarning,
 		}
 		for _, field := range v.SelectableFields {
 			k.Selectable = append(k.Selectable, strings.TrimPrefix(field.JSONPath, "."))

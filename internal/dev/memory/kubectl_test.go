@@ -39,6 +39,8 @@ var commands = []string{
 	"create namespace team",
 	"create secret generic s --from-literal=a=1 -n team",
 	"create secret generic s --from-literal=a=1 -n missing",
+	"create -f - < {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: l}}, " +
+		"{apiVersion: v1, kind: Secret, metadata: {name: m}, date: {}}]}",
 	"get secrets -A -o name",
 	"delete namespace team",
 	"get secrets -A -o name",

@@ -43,6 +43,8 @@ type Kind struct {
 	Status, Scale, Guessed, Custom bool
 	// Selectable are the fields that field selectors may name, but for those that all kinds have.
 	Selectable []string
+	// Warning is sent with each answer about a custom kind whose version is deprecated.
+	Warning string
 	// schema is the type of a custom kind, if its CRD says more than that it is an object.
 	schema *typed.ParseableType
 }

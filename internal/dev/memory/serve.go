@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -24,6 +25,9 @@ const largestBody = 3 << 20
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/openapi/v2" {
+		return // a document without schemas, in protobuf: kubectl leaves the items of a List to the server
+	}
 	q := &request{Request: r, live: s.live, status: http.StatusOK}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
 	if err != nil {
@@ -114,6 +118,9 @@ func (s *Server) serve(q *request, body []byte) (_ any, err error) {
 	}
 	query := q.URL.Query()
 	q.kind, q.at, q.subresource, q.dryRun = s.kinds[at], key{p.GroupResource(), p.Namespace, p.Name}, p.Subresource, query.Get("dryRun") != ""
+	if q.kind.Warning != "" {
+		q.warnings = append(q.warnings, fmt.Sprintf("299 - %q", q.kind.Warning))
+	}
 	collection := map[string]func(*request) (any, error){
 		http.MethodPost: s.create, http.MethodGet: s.list, http.MethodDelete: s.deleteCollection}
 	switch method := collection[q.Method]; {
