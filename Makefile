@@ -56,6 +56,14 @@ bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
 bin/tools/kubectl: bin/kubectl
 	@mkdir -p bin/tools && ln -sf ../kubectl $@
 
+# The programs of make test. Only Linux has a use for the trimmed kubectl.
+memory: bin/memory/kubectl bin/memory/jq ## build bin/memory: jq and the trimmed kubectl alone, for make test
+bin/memory/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find kubectl -name '*.go')
+	@echo 'building bin/memory/kubectl' >&2
+	@COMPLETE=$(if $(filter Linux,$(shell uname -s)),./absent,.) scripts/build-kubectl.sh bin/memory
+bin/memory/jq: bin/tools/jq
+	@mkdir -p bin/memory && ln -sf ../tools/jq $@
+
 # Flux's helm-controller and its CRDs, from the Go module proxy.
 bin/tools/helm-controller: tools/helm-controller/go.mod tools/helm-controller/go.sum
 	@echo 'building helm-controller, two minutes the first time' >&2
@@ -72,7 +80,7 @@ test-addons: build testcluster tools addons ## run the example addons with Flux'
 kubectl: bin/kubectl ## build bin/kubectl and bin/kubectl-trimmed, with which hooks call it
 
 # After bin/testcluster, with which it shares most packages: that one shows how far the build is.
-bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find kubectl -name '*.go') | $(TESTCLUSTER)
+bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find kubectl -name '*.go' ! -path '*/absent/*') | $(TESTCLUSTER)
 	@echo 'building bin/kubectl' >&2
 	@scripts/build-kubectl.sh bin
 
@@ -233,4 +241,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl memory delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE

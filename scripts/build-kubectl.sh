@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds kubectl, kubectl-trimmed/kubectl, and the build id by which the operator recognizes that they belong together. The first
-# argument is the directory for them, relative to the top of the repository; further ones go to go build. Also run by the Dockerfile,
-# in an image without bash.
+# argument is the directory for them, relative to the top of the repository; further ones go to go build. COMPLETE=./absent builds a program
+# that fails as kubectl. Also run by the Dockerfile, in an image without bash.
 set -eu
 # As in a release: the plugin package, which only cgo enables, keeps the linker from leaving code out.
 export CGO_ENABLED=0
@@ -20,7 +20,7 @@ done
 
 mkdir -p "$out/kubectl-trimmed"
 # A running program cannot be overwritten, and links would be followed.
-rm -f "$out/kubectl" "$out/kubectl-trimmed/kubectl"
-go build "$@" -ldflags "$flags" -o "$out/kubectl" .
+rm -f "$out/kubectl" "$out/kubectl-trimmed/kubectl" "$out/kubectl-trimmed/kubectl.buildid"
+go build "$@" -ldflags "$flags" -o "$out/kubectl" "${COMPLETE:-.}"
 go build "$@" -ldflags "$flags" -o "$out/kubectl-trimmed/kubectl" ./trimmed
 go tool buildid "$out/kubectl" >"$out/kubectl-trimmed/kubectl.buildid"
