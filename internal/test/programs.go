@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Long reports whether the large numbers are wanted: make long sets it, make test keeps each promise with small ones.
+// Long reports whether the large numbers are wanted: make long sets it, make test and test-cluster keep each promise with small ones.
 func Long() bool { return os.Getenv("LONG") != "" }
 
 // Root is the top folder of the repository.
@@ -34,7 +34,24 @@ var Root = sync.OnceValue(func() string {
 	}
 })
 
-// Tools is the folder with jq, kubectl and other programs that hooks call.
+// InMemory reports whether an API server in memory stands for the control plane: in make test, and where none is built.
+var InMemory = sync.OnceValue(func() bool {
+	if of := os.Getenv("TESTCLUSTER"); of != "" || os.Getenv("TESTCLUSTER_DIR") != "" {
+		return of == "memory"
+	}
+	_, err := os.Stat(filepath.Join(Root(), "bin", "testcluster"))
+	return err != nil
+})
+
+// Trimmed is the folder of the trimmed kubectl, which is there after Tools.
+func Trimmed() string {
+	if InMemory() {
+		return filepath.Join(Root(), "bin", "memory", "kubectl-trimmed")
+	}
+	return filepath.Join(Root(), "bin", "kubectl-trimmed")
+}
+
+// Tools is the folder with jq, kubectl and other programs that hooks call. In memory it has jq and the trimmed kubectl alone.
 func Tools(t testing.TB) string {
 	t.Helper()
 	dir, err := TryTools()
@@ -46,11 +63,15 @@ func Tools(t testing.TB) string {
 
 // TryTools is Tools with an error instead of a failed test.
 var TryTools = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("make", "--no-print-directory", "tools")
+	target := "tools"
+	if InMemory() {
+		target = "memory"
+	}
+	cmd := exec.Command("make", "--no-print-directory", target)
 	cmd.Dir = Root()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("cannot build the programs that hooks call: %w\n%s", err, out)
 	}
-	return filepath.Join(Root(), "bin", "tools"), nil
+	return filepath.Join(Root(), "bin", target), nil
 })

@@ -22,6 +22,7 @@ import (
 
 // common are the commands of all scripts.
 var common = map[string]Command{
+	"needs":     needsCommand,
 	"operator":  operatorCommand,
 	"runs":      runsCommand,
 	"log":       logCommand,
@@ -36,6 +37,10 @@ var common = map[string]Command{
 	"account":   accountCommand,
 	"granted":   grantedCommand,
 	"page":      pageCommand,
+}
+
+// needs TOPIC: REASON: only make test-cluster runs the script, which Run has read in its head.
+func needsCommand(*World, *testscript.TestScript, bool, []string) {
 }
 
 // operator [flags…]: start the operator, with a webhook configuration of its own: scripts share the cluster.

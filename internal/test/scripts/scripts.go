@@ -1,4 +1,4 @@
-// Package scripts runs scripts of commands beside an operator on a real control plane. A file is a script and what it needs:
+// Package scripts runs scripts of commands beside an operator, on a real control plane or an API server in memory. A file is a script and what it needs:
 // hooks/NAME.yaml is the configuration of a hook, for which a hook that prints its binding contexts is made; hooks/lib/NAME is shell code
 // that the hook runs, before it prints (its status is the hook's). Other files in hooks that begin with #! are hooks themselves. In all
 // files $NS stands for the test's namespace.
@@ -6,8 +6,10 @@ package scripts
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +27,7 @@ type World struct {
 	Kubeconfig string
 	// Operator is the last one that was started.
 	Operator *testenv.Operator
+	needs    string
 }
 
 // Command is a command of scripts. Its output is what ts.Stdout gets.
@@ -68,10 +71,13 @@ type worldKey struct{}
 // Run runs the scripts, each as a subtest.
 func Run(t *testing.T, o Options) {
 	t.Helper()
-	testenv.Require(t)
+	if testing.Short() {
+		t.Skip("runs operators, which -short leaves out")
+	}
 	if o.Hook.Script == "" {
 		o.Hook = Process
 	}
+	needs := needsOf(t, o)
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	add := func(all map[string]Command) {
 		for name, do := range all {
@@ -84,27 +90,75 @@ func Run(t *testing.T, o Options) {
 	add(o.Commands)
 	testscript.Run(t, testscript.Params{
 		Dir: o.Dir, Files: o.Files, RequireExplicitExec: true, RequireUniqueNames: true, UpdateScripts: os.Getenv("UPDATE") != "",
-		Setup: func(e *testscript.Env) error { return setup(e, o) }, Condition: o.Condition, Cmds: commands,
+		Setup: func(e *testscript.Env) error { return setup(e, o, needs) }, Condition: o.Condition, Cmds: commands,
 	})
 }
 
-func setup(e *testscript.Env, o Options) error {
+// needsOf returns why scripts need a real control plane, by their names.
+func needsOf(t *testing.T, o Options) map[string]string {
+	t.Helper()
+	files, needs := o.Files, map[string]string{}
+	if o.Dir != "" {
+		files, _ = filepath.Glob(filepath.Join(o.Dir, "*.txtar"))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		reason := ""
+		if err == nil {
+			reason, err = head(string(text))
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		needs[strings.TrimSuffix(filepath.Base(file), ".txtar")] = reason
+	}
+	return needs
+}
+
+var (
+	needsLine = regexp.MustCompile(`\A(?:#.*\n)*needs (.*)\n`)
+	// Commands of testscript that end a script, which passes then.
+	early = regexp.MustCompile(`(?m)^(\[.*\] *)*(needs|skip|stop)\b`)
+)
+
+// head returns why a script needs a real control plane: "needs TOPIC: REASON" is the first line after its comment. There is no other way to
+// run a part of a script.
+func head(text string) (reason string, err error) {
+	script, _, _ := strings.Cut("\n"+text, "\n-- ")
+	script = strings.TrimPrefix(script, "\n") + "\n"
+	if found := needsLine.FindStringSubmatch(script); found != nil {
+		reason, script = found[1], script[len(found[0]):]
+		err = testenv.CheckNeed(reason)
+	}
+	if found := early.FindString(script); err == nil && found != "" {
+		err = fmt.Errorf("%q: the first line after the comment, needs TOPIC: REASON, leaves a script out, and nothing else", found)
+	}
+	return reason, err
+}
+
+func setup(e *testscript.Env, o Options, needs map[string]string) error {
 	t, ok := e.T().(testing.TB)
 	if !ok {
 		return errors.New("testscript no longer hands over the *testing.T")
 	}
-	w := &World{T: t}
+	name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
+	w := &World{T: t, needs: needs[name]}
+	if w.needs != "" {
+		testenv.Needs(t, w.needs)
+	}
 	if o.Cluster != nil {
-		w.Cluster = o.Cluster(t, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
+		w.Cluster = o.Cluster(t, name)
 	} else {
-		w.Cluster = testenv.Shared(t)
+		w.Cluster = testenv.Either(t)
 	}
 	w.Namespace = w.Cluster.Namespace(t)
 	w.Kubeconfig = w.Cluster.KubeconfigFor(t, w.Cluster.Kubeconfig, w.Namespace)
 	hooks := filepath.Join(e.WorkDir, "hooks")
 	e.Vars = slices.Concat(e.Vars, testenv.KubectlVariables(t), []string{"NS=" + w.Namespace, "KUBECONFIG=" + w.Kubeconfig,
-		"ALICE=" + w.Cluster.KubeconfigFor(t, w.Cluster.UserKubeconfig, w.Namespace), "HOOKS=" + hooks, "OPERATOR=" + testenv.Binary(t),
-		"GORACE=" + os.Getenv("GORACE")})
+		"HOOKS=" + hooks, "OPERATOR=" + testenv.Binary(t), "GORACE=" + os.Getenv("GORACE")})
+	if w.Cluster.UserKubeconfig != "" {
+		e.Setenv("ALICE", w.Cluster.KubeconfigFor(t, w.Cluster.UserKubeconfig, w.Namespace))
+	}
 	e.Values[worldKey{}] = w
 	if err := prepare(hooks, w.Namespace, o.Hook); err != nil || o.Setup == nil {
 		return err

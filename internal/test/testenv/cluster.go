@@ -1,6 +1,8 @@
-// Package testenv gives tests a real control plane and a real operator.
+// Package testenv gives tests a control plane and an operator.
 //
 // Callers may rely on this:
+//   - Either is an API server in memory in make test, and the control plane in make test-cluster. A test that does not run on both calls Shared
+//     or Own, or says by Needs why.
 //   - A test that gets a Cluster has one. Without the binary of testcluster/ the test is skipped and says how to
 //     get it; with TESTCLUSTER=required it fails instead. With -short it is always skipped.
 //   - Everything that was started for a test has ended when the test has.
@@ -44,6 +46,7 @@ type Cluster struct {
 	// Dir holds its files. Kubeconfig is for an administrator, UserKubeconfig for "alice", who has no
 	// permission until RBAC grants one.
 	Dir, Kubeconfig, UserKubeconfig string
+	memory                          bool
 }
 
 // Shared returns the control plane that tests share. It is the one whose directory TESTCLUSTER_DIR names, or one for
@@ -99,13 +102,16 @@ func open(dir string) *Cluster {
 // Require skips or fails a test that cannot have a cluster.
 func Require(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		t.Skip("needs a control plane, which -short leaves out")
+	case os.Getenv("TESTCLUSTER") == "memory":
+		t.Skip("not in memory: needs a real control plane: make test-cluster")
 	}
 	if _, err := os.Stat(testclusterBinary()); err == nil || os.Getenv("TESTCLUSTER_DIR") != "" {
 		return
 	}
-	const how = "needs a control plane: run 'make testcluster' once, or all tests with 'make test'"
+	const how = "needs a control plane: run 'make testcluster' once, or all such tests with 'make test-cluster'"
 	if os.Getenv("TESTCLUSTER") == "required" {
 		t.Fatal(how)
 	}
@@ -223,7 +229,7 @@ func (c *Cluster) TryKubectl(input string, args ...string) (string, error) {
 		return "", err
 	}
 	for {
-		cmd := exec.Command(filepath.Join(trimmedKubectl(), "kubectl"), args...)
+		cmd := exec.Command(filepath.Join(test.Trimmed(), "kubectl"), args...)
 		cmd.Env = slices.Concat(os.Environ(), variables, []string{"KUBECONFIG=" + c.Kubeconfig})
 		cmd.Stdin = strings.NewReader(input)
 		out, err := cmd.CombinedOutput()
@@ -249,13 +255,11 @@ func KubectlFunction(t testing.TB) string {
 	t.Helper()
 	for _, variable := range KubectlVariables(t) {
 		if strings.HasPrefix(variable, kubectl.Variable+"=") {
-			return fmt.Sprintf("kubectl() { PATH=%s:$PATH %s %[1]s/kubectl \"$@\"; }\n", trimmedKubectl(), variable)
+			return fmt.Sprintf("kubectl() { PATH=%s:$PATH %s %[1]s/kubectl \"$@\"; }\n", test.Trimmed(), variable)
 		}
 	}
 	return "" // as on macOS
 }
-
-func trimmedKubectl() string { return filepath.Join(test.Root(), "bin", "kubectl-trimmed") }
 
 var kubectlVariables = sync.OnceValues(func() ([]string, error) {
 	dir, err := test.TryTools()
@@ -263,7 +267,7 @@ var kubectlVariables = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	// With an error, as on macOS, the complete one alone.
-	all, _ := kubectl.Environments([]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, kubectl.Auto, trimmedKubectl())
+	all, _ := kubectl.Environments([]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, kubectl.Auto, test.Trimmed())
 	return all[kubectl.Auto], nil
 })
 
@@ -361,7 +365,9 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		}
 	}
 	request(http.MethodPost, "", `{"metadata": {"name": "`+name+`"}}`)
-	if os.Getenv("TESTCLUSTER_DIR") != "" && os.Getenv("TESTCLUSTER_REMOVED") == "" {
+	if c.memory { // a controller creates it elsewhere
+		request(http.MethodPost, "/"+name+"/serviceaccounts", `{"metadata": {"name": "default"}}`)
+	} else if os.Getenv("TESTCLUSTER_DIR") != "" && os.Getenv("TESTCLUSTER_REMOVED") == "" {
 		t.Cleanup(func() { request(http.MethodDelete, "/"+name, "") })
 	}
 	return name
@@ -387,9 +393,12 @@ func (c *Cluster) KubeconfigFor(t testing.TB, from, namespace string) string {
 	return path
 }
 
-// KubeconfigOf returns a kubeconfig with a token of a ServiceAccount.
+// KubeconfigOf returns a kubeconfig with a token of a ServiceAccount. In memory it has all permissions, as every client.
 func (c *Cluster) KubeconfigOf(t testing.TB, namespace, account string) string {
 	t.Helper()
+	if c.memory {
+		return c.Kubeconfig
+	}
 	token := strings.TrimSpace(c.Kubectl(t, "-n", namespace, "create", "token", account))
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text, err := os.ReadFile(c.Kubeconfig)

@@ -34,7 +34,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("TESTOPERATOR"); path != "" {
 		return path, nil
 	}
-	path := filepath.Join(test.Root(), "bin", "test", "shell-operator")
+	path := filepath.Join(filepath.Dir(test.Trimmed()), "test", "shell-operator")
 	args := []string{"build", "-ldflags=-s -w"} // a third of the time of linking is for debuggers
 	if raceDetector {
 		path += "-race"
@@ -52,7 +52,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("cannot build the operator: %w\n%s", err, out)
 	}
 	// Beside the operator, where it searches the trimmed kubectl. Another process may have made the link.
-	if err := os.Symlink(filepath.Join(test.Root(), "bin", "kubectl-trimmed"),
+	if err := os.Symlink(test.Trimmed(),
 		filepath.Join(filepath.Dir(path), "kubectl-trimmed")); err != nil &&
 		!errors.Is(err, os.ErrExist) {
 		return "", err
@@ -349,6 +349,9 @@ func (op *Operator) Signal(s os.Signal) { _ = op.cmd.Process.Signal(s) }
 
 // Pid is the operator's process id.
 func (op *Operator) Pid() int { return op.cmd.Process.Pid }
+
+// Ended is closed when the operator has ended and its log is complete. A life has no limit, a Wait has.
+func (op *Operator) Ended() <-chan struct{} { return op.read }
 
 // Wait waits for the end and returns the exit status, -1 if a signal ended the operator.
 func (op *Operator) Wait() int {
