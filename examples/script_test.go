@@ -85,7 +85,7 @@ func runScripts(t *testing.T, files []string, v variant) {
 		},
 		Condition: func(name string) (bool, error) { return name == "killed" && v.killed, nil },
 		Commands: map[string]scripts.Command{
-			"start": startCommand, "stop": stopCommand, "restart": restartCommand, "until": untilCommand, "kills": killsCommand,
+			"start": startCommand, "end": endCommand, "restart": restartCommand, "until": untilCommand, "kills": killsCommand,
 			"failures": failuresCommand, "mysql": mysqlCommand,
 		},
 	})
@@ -117,8 +117,8 @@ func startCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []st
 	w.Operator = e.operator
 }
 
-// stop: end the operator.
-func stopCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, _ []string) { of(ts).stop() }
+// end: end the operator.
+func endCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, _ []string) { of(ts).stop() }
 
 // restart [NAME=VALUE…]: end the operator, and start another one.
 func restartCommand(w *scripts.World, ts *testscript.TestScript, neg bool, args []string) {
