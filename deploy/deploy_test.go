@@ -15,17 +15,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // tool returns the path of a program that make delivery-tools builds. Without it the test is skipped, unless it is run by
-// make test.
+// make test-cluster.
 func tool(t *testing.T, name string) string {
 	t.Helper()
+	testenv.Needs(t, "programs: "+name)
 	path := filepath.Join(test.Root(), "bin", "tools", name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	const how = "needs bin/tools/%s: run 'make delivery-tools' once, or all tests with 'make test'"
+	const how = "needs bin/tools/%s: run 'make delivery-tools' once, or all such tests with 'make test-cluster'"
 	if os.Getenv("TESTCLUSTER") == "required" {
 		t.Fatalf(how, name)
 	}

@@ -185,6 +185,7 @@ func clusterAPIRoutes(c *client) {
 
 // With the credentials that a Pod has, TLS and authentication: only clients with permission are served.
 func TestClusterAPI(t *testing.T) {
+	testenv.Needs(t, "permissions: clients have different ones")
 	e := prepare(t, "cluster-api")
 	clients, err := os.ReadFile(filepath.Join("cluster-api", "manifests", "clients.yaml"))
 	if err != nil {

@@ -47,7 +47,7 @@ func (e *example) restart(env ...string) {
 func prepare(t *testing.T, name string) *example {
 	t.Helper()
 	t.Parallel()
-	return prepareOn(t, name, testenv.Shared(t))
+	return prepareOn(t, name, testenv.Either(t))
 }
 
 var clusterWide sync.Mutex

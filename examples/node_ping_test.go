@@ -7,9 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-func TestNodePing(t *testing.T) { nodePing(prepare(t, "node-ping")) }
+func TestNodePing(t *testing.T) {
+	testenv.Needs(t, "programs: ping")
+	nodePing(prepare(t, "node-ping"))
+}
 
 func nodePing(e *example) {
 	t := e.t

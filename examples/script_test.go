@@ -23,7 +23,7 @@ type variant struct {
 }
 
 // generated are the examples with generated Roles: not those whose hooks call kubectl, nor agent-rbac, because who writes a ClusterRole
-// needs what that grants. make test runs the first two.
+// needs what that grants. make test-cluster runs the first two.
 var generated = []string{
 	"monitor-pods", "web-app", "agent-injector", "config-checksum", "convert-crontab", "secret-copier", "validate-image",
 }
@@ -44,10 +44,13 @@ func TestExamples(t *testing.T) {
 	for _, name := range withRoles {
 		files = append(files, filepath.Join("testdata", name+".txtar"))
 	}
+	if test.InMemory() { // a program that kills hides the trimmed kubectl
+		runScripts(t, all, variant{})
+		return
+	}
 	// One after the other: ClusterRoleBindings of examples have one subject.
 	t.Run("killed", func(t *testing.T) { runScripts(t, all, variant{killed: true}) })
-	// A program that kills hides the trimmed kubectl, so this is also the test with that one. In make test the README has it, which
-	// test/tutorial follows.
+	// With the trimmed kubectl. In make test-cluster the README has it, which test/tutorial follows.
 	if test.Long() {
 		t.Run("undisturbed", func(t *testing.T) { runScripts(t, all, variant{}) })
 	}
@@ -61,9 +64,9 @@ func runScripts(t *testing.T, files []string, v variant) {
 		Files: files,
 		Cluster: func(t testing.TB, script string) *testenv.Cluster {
 			if script == "agent-rbac" { // Pods of other tests have the same annotation
-				return testenv.Own(t)
+				return testenv.EitherOwn(t)
 			}
-			return testenv.Shared(t)
+			return testenv.Either(t)
 		},
 		Setup: func(w *scripts.World, env *testscript.Env) error {
 			name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), ".")

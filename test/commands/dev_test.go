@@ -165,10 +165,17 @@ func (s *session) kubeconfig(t *testing.T) string {
 	return path
 }
 
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs an operator, which -short leaves out")
+	}
+}
+
 // TestDevInMemory follows what init --reconcile writes, and prints, on an API server in memory, with kubectl and a second operator as its
 // clients: a set, a condition, a finalizer and a Lease.
 func TestDevInMemory(t *testing.T) {
-	testenv.Require(t) // it needs bin/kubectl
+	notShort(t)
 	dir := t.TempDir()
 	out := command(t, "", "init", filepath.Join(dir, "hooks", "widgets.sh"), "--reconcile", "--kind", "example.com/v1/Widget")
 	_, commands, _ := strings.Cut(out, "\nthen: shell-operator dev ")
@@ -211,14 +218,14 @@ func TestDevInMemory(t *testing.T) {
 
 // TestFirstTwoCommands: with nothing but the program, init and dev lead from an empty directory to a hook that reacts to a change.
 func TestFirstTwoCommands(t *testing.T) {
-	testenv.Require(t) // it needs bin/kubectl
+	notShort(t)
 	begin := time.Now()
 	dir := filepath.Join(t.TempDir(), "hooks")
 	command(t, "", "init", filepath.Join(dir, "pods.sh"))
 	s := develop(t, "--testcluster", "memory", dir)
 	s.out.Until(t, "pods.sh 1-1 ended: succeeded", 1)
 	c := &testenv.Cluster{Kubeconfig: s.kubeconfig(t)}
-	c.Kubectl(t, "run", "web", "--image=nginx")
+	c.KubectlInput(t, "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: nginx}]}}", "create", "-f", "-")
 	s.out.Until(t, "Pod default/web was added", 1)
 	took := time.Since(begin)
 	s.end(t)

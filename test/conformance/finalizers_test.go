@@ -18,7 +18,7 @@ import (
 // record, the patch, the run and the removal of the finalizer. In the end there are files for exactly the objects that exist, and each of
 // these has the finalizer.
 func TestFinalizersSurviveKills(t *testing.T) {
-	c := testenv.Shared(t)
+	c := testenv.Either(t)
 	kills := 10
 	if test.Long() {
 		kills = 200

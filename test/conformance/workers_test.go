@@ -68,7 +68,7 @@ func asWorker(text []byte) []byte {
 	return append(changed, '\n')
 }
 
-// ofWorkers are the scripts that make test runs with workers: one for each kind of run. make long runs all.
+// ofWorkers are the scripts that make test and test-cluster run with workers: one for each kind of run. make long runs all.
 var ofWorkers = []string{
 	"conditions-02", "contexts", "execution", "finalizers-01", "lanes-02", "lanes-03", "outputs-patches", "queues-01", "webhooks-admission",
 }

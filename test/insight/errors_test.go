@@ -33,7 +33,7 @@ hook.run()
 // The error of a failed run in each view, by the form of the hook: one line of what the hook says, and one record beside its output.
 func TestErrorsByHookAndView(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.Shared(t)
+	cluster := testenv.Either(t)
 	namespace, dir, shell := cluster.Namespace(t), t.TempDir(), filepath.Join(t.TempDir(), "sh")
 	if err := os.Symlink("/bin/sh", shell); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestErrorsByHookAndView(t *testing.T) {
 			}
 			public := strings.Replace(form.public, "could not be started", "it cannot be started: the interpreter", 1)
 			for late := time.Now().Add(test.Patience); ; time.Sleep(100 * time.Millisecond) {
-				notes := cluster.Kubectl(t, "-n", namespace, "get", "events", "-o", "jsonpath={.items[*].message}")
+				notes := cluster.Kubectl(t, "-n", namespace, "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].note}")
 				if strings.Contains(notes, `Hook "`+form.hook+`" has no attempt left after 1 attempt, its contexts are parked: `+public) {
 					break
 				}

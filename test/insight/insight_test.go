@@ -26,7 +26,7 @@ import (
 // started is an operator in a state that does not change by itself: a hook that has failed and is tried again in an hour,
 // one behind it, one whose CRD is missing, one for the clock, and one that works.
 func started(t *testing.T) (op *testenv.Operator, namespace string) {
-	cluster := testenv.Shared(t)
+	cluster := testenv.Either(t)
 	namespace = cluster.Namespace(t)
 	cluster.Kubectl(t, "create", "configmap", "prices", "-n", namespace, "--from-literal=tea=2")
 	op = testenv.Start(t, testenv.OperatorOptions{

@@ -82,7 +82,7 @@ func TestOwnChanges(t *testing.T) {
 }
 
 func startLoop(t *testing.T, operation string) *world {
-	cluster := testenv.Shared(t)
+	cluster := testenv.Either(t)
 	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t), client: cluster.Clientset(t)}
 	shared := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Data: map[string]string{"n": "0"}}
 	if _, err := w.client.CoreV1().ConfigMaps(w.namespace).Create(context.Background(), shared, metav1.CreateOptions{}); err != nil {

@@ -65,7 +65,7 @@ type world struct {
 }
 
 func start(t *testing.T, b behavior, objects, runs int, trouble testenv.Trouble, between ...testenv.Interceptor) *world {
-	cluster := testenv.Shared(t)
+	cluster := testenv.Either(t)
 	w := &world{T: t, cluster: cluster, namespace: cluster.Namespace(t), client: cluster.Clientset(t), objects: objects, runs: runs}
 	if b.prepare != nil {
 		b.prepare(w)

@@ -19,7 +19,7 @@ func TestRemovedHookLeftProcesses(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are found in /proc")
 	}
-	cluster := testenv.Shared(t)
+	cluster := testenv.Either(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
 	pids := map[string]int{}
 	for _, name := range []string{"leaves", "leaves-1"} {

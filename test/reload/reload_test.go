@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) { scripts.Run(t, scripts.Options{Dir: "testdata"}
 // as it can and other hooks with the same list and watch change 50 times. Queues, goroutines and series of metrics of what is
 // gone are gone, too.
 func TestUnchangedHook(t *testing.T) {
-	cluster := testenv.Shared(t)
+	cluster := testenv.Either(t)
 	d := dir{t, t.TempDir(), cluster.Namespace(t)}
 	const versions = 50
 	maps := `{name: %s, queue: %s, kind: ConfigMap, labelSelector: {matchLabels: {%s: "yes"}}, jqFilter: .metadata.name, ` +

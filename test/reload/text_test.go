@@ -186,7 +186,7 @@ func TestTextsUnderStream(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster := testenv.Shared(t)
+			cluster := testenv.Either(t)
 			d := dir{t, t.TempDir(), cluster.Namespace(t)}
 			change(d, 0)
 			op := start(t, cluster, d)

@@ -26,6 +26,9 @@ var replacement = regexp.MustCompile(`(?m)^<!-- replace: (.*) => (.*) -->$`)
 
 // follow runs the blocks of a page of the repository.
 func (w world) follow(t *testing.T, page string) {
+	if reason := notInMemory[page]; reason != "" {
+		testenv.Needs(t, reason)
+	}
 	dir := workingDirectory(t)
 	sockets, err := os.MkdirTemp("", "how-to-") // short: paths of sockets are limited
 	if err != nil {
