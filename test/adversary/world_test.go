@@ -150,6 +150,7 @@ func (w *world) launch() {
 		w.running.Go(func() {
 			for w.ending.Err() == nil {
 				r := w.replica(n)
+				<-r.op.Ended()
 				status := r.op.Wait()
 				r.dead.Store(true)
 				r.gateway.Cut()
