@@ -161,14 +161,22 @@ demo: ## run hooks on an API server in memory; CONTROL_PLANE=real on a real one;
 unit: ## run the tests that need no control plane, in a minute: while you work
 	@CGO_ENABLED=0 go test -short -vet=off -ldflags='-s -w' -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) ./cmd/... ./sdk/... ./docs ./internal/...
 
-test: testcluster tools delivery-tools ## run all tests, those of concurrency with the race detector where there is a C compiler
-	@scripts/test.sh $(RACE)
+test: ## run the tests that need no control plane, and the scripts that run on an API server in memory, in minutes
+	@scripts/test.sh
 
-# The large numbers: each promise is tested by make test with small ones. Nightly, and by hand before a release. test-browser is
+test-cluster: testcluster tools delivery-tools ## run what needs a control plane, and the scripts again; what is about concurrency with the race detector, if there is a C compiler
+	@scripts/test-cluster.sh $(RACE)
+
+# Test and test-cluster, but scripts run on the control plane only: .ci/run.
+test-all: testcluster tools delivery-tools
+	@scripts/test-cluster.sh all $(RACE)
+
+# The large numbers: each promise is tested by make test and test-cluster with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test, bench-smoke, older Kubernetes, chaos, adversary, test-addons, fuzz, test-clone, test-reproducible, test-site, test-browser
+long: ## run every test with its large numbers, for hours: all of test and test-cluster, bench-smoke, older Kubernetes, chaos, adversary, test-addons, fuzz, test-clone, test-reproducible, test-site, test-browser
 	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-all
 	@$(MAKE) --no-print-directory bench-smoke
 	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes KUBERNETES=$$version; done
 	@$(MAKE) --no-print-directory chaos
@@ -185,7 +193,7 @@ long: ## run every test with its large numbers, for hours: all of test, bench-sm
 test-clone: testcluster tools ## follow the first tutorial in a fresh clone of HEAD
 	@FRESH_CLONE=1 TESTCLUSTER=required go test -count=1 -timeout 40m -run TestFirstHook ./test/tutorial
 
-# Needs Chromium or Chrome, so it is not part of make test. PICTURE=1 replaces the screenshot in the documentation.
+# Needs Chromium or Chrome, so it is not part of make test-cluster. PICTURE=1 replaces the screenshot in the documentation.
 test-browser: testcluster tools bin/tools/axe.min.js ## test the status page and the console in a real browser, with axe-core from npm; PICTURE=1 for those of the pages
 	@TESTCLUSTER=required go test -count=1 -tags browser -run TestStatusPage ./test/insight $(if $(PICTURE),-update)
 	@go test -count=1 -tags browser ./internal/console
@@ -241,4 +249,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-kubernetes tools addons test-addons kubectl memory delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-cluster test-all test-kubernetes tools addons test-addons kubectl memory delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE

@@ -114,7 +114,7 @@ func wanted(load *workload) bool {
 	return all || slices.ContainsFunc(short, func(name string) bool { return strings.HasPrefix(name, load.name+"/") })
 }
 
-// short are the plans of make test.
+// short are the plans of make test-cluster.
 var short = []string{
 	"web-app/A/kill-before/patch,configmaps,NS/shell-operator-app-of-first,1",
 	"web-app/B/9,patch,webapps",
