@@ -225,7 +225,8 @@ func TestFirstTwoCommands(t *testing.T) {
 	s := develop(t, "--testcluster", "memory", dir)
 	s.out.Until(t, "pods.sh 1-1 ended: succeeded", 1)
 	c := &testenv.Cluster{Kubeconfig: s.kubeconfig(t)}
-	c.KubectlInput(t, "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: nginx}]}}", "create", "-f", "-")
+	c.KubectlInput(t, "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: nginx}]}}",
+		"create", "-f", "-")
 	s.out.Until(t, "Pod default/web was added", 1)
 	took := time.Since(begin)
 	s.end(t)

@@ -32,7 +32,8 @@ if [ "$1" = --config ]; then
   exit
 fi
 set -e
-jq -r '.[] | (.objects // [.])[] | (.watchEvent // "Initial") + " " + .object.metadata.name + " " + (.object.metadata.deletionTimestamp // "")' "$BINDING_CONTEXT_PATH" |
+jq -r '.[] | (.objects // [.])[] |
+  (.watchEvent // "Initial") + " " + .object.metadata.name + " " + (.object.metadata.deletionTimestamp // "")' "$BINDING_CONTEXT_PATH" |
 while read -r event name terminating; do
   case "$event$terminating" in
     Deleting*) rm -f "%[3]s/$name" ;;

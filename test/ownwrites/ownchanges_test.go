@@ -15,7 +15,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// loop is a hook that changes the object that it watches, each tenth time with an effect. It prints which change of the test it has received.
+// loop is a hook that changes the object that it watches, each tenth time with an effect. It prints which change of the test it has
+// received.
 const loop = `#!/bin/sh
 if [ "$1" = --config ]; then cat <<'END'
 configVersion: v1
@@ -36,7 +37,8 @@ const manifest = `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared, nam
 
 var operations = []struct{ name, text string }{
 	{"MergePatch", `{operation: MergePatch, kind: ConfigMap, namespace: $NS, name: shared, mergePatch: {data: {tens: '$TENS'}}}`},
-	{"JSONPatch", `{operation: JSONPatch, kind: ConfigMap, namespace: $NS, name: shared, jsonPatch: [{op: add, path: /data/tens, value: '$TENS'}]}`},
+	{"JSONPatch", `{operation: JSONPatch, kind: ConfigMap, namespace: $NS, name: shared,
+  jsonPatch: [{op: add, path: /data/tens, value: '$TENS'}]}`},
 	{"JQPatch", `{operation: JQPatch, kind: ConfigMap, namespace: $NS, name: shared, jqFilter: '.data.tens = "$TENS"'}`},
 	{"Apply", `{operation: Apply, object: ` + manifest + `}`},
 	{"Sync", `{operation: Sync, set: shared, force: true, objects: [` + manifest + `]}`},

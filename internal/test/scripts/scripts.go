@@ -1,7 +1,7 @@
-// Package scripts runs scripts of commands beside an operator, on a real control plane or an API server in memory. A file is a script and what it needs:
-// hooks/NAME.yaml is the configuration of a hook, for which a hook that prints its binding contexts is made; hooks/lib/NAME is shell code
-// that the hook runs, before it prints (its status is the hook's). Other files in hooks that begin with #! are hooks themselves. In all
-// files $NS stands for the test's namespace.
+// Package scripts runs scripts of commands beside an operator, on a real control plane or an API server in memory. A file is a script
+// and what it needs: hooks/NAME.yaml is the configuration of a hook, for which a hook that prints its binding contexts is made;
+// hooks/lib/NAME is shell code that the hook runs, before it prints (its status is the hook's). Other files in hooks that begin with #! are
+// hooks themselves. In all files $NS stands for the test's namespace.
 package scripts
 
 import (

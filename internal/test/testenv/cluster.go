@@ -1,8 +1,8 @@
 // Package testenv gives tests a control plane and an operator.
 //
 // Callers may rely on this:
-//   - Either is an API server in memory in make test, and the control plane in make test-cluster. A test that does not run on both calls Shared
-//     or Own, or says by Needs why.
+//   - Either is an API server in memory in make test, and the control plane in make test-cluster. A test that does not run on both calls
+//     Shared or Own, or says by Needs why.
 //   - A test that gets a Cluster has one. Without the binary of testcluster/ the test is skipped and says how to
 //     get it; with TESTCLUSTER=required it fails instead. With -short it is always skipped.
 //   - Everything that was started for a test has ended when the test has.
