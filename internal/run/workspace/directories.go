@@ -20,7 +20,7 @@ type Directories struct {
 	Log   *slog.Logger
 }
 
-// Check makes the paths absolute and checks them, creates the temp directory, and warns when other users can replace files there.
+// Check makes the paths absolute and checks them, creates the temp directory, and warns when other users can replace files there, or fails.
 // It returns the path of a directory that only this process uses and has to remove, or an empty string. Errors name the flag.
 func (d *Directories) Check() (own string, err error) {
 	if d.Hooks == "" {
@@ -32,20 +32,20 @@ func (d *Directories) Check() (own string, err error) {
 		}
 		d.Tmp = own
 	}
-	if err := d.check(); err != nil {
-		if own != "" {
-			err = errors.Join(err, os.Remove(own))
-		}
-		return "", err
+	err = d.check()
+	if err == nil {
+		err = d.warnOfExposure("--tmp-dir", d.Tmp)
 	}
-	d.warnOfExposure("--tmp-dir", d.Tmp)
 	if d.Run == "" {
 		d.Run = d.Tmp
 	}
-	if d.Run != d.Tmp {
-		d.warnOfExposure("--run-dir", d.Run)
+	if err == nil && d.Run != d.Tmp {
+		err = d.warnOfExposure("--run-dir", d.Run)
 	}
-	return own, nil
+	if err != nil && own != "" {
+		err, own = errors.Join(err, os.Remove(own)), ""
+	}
+	return own, err
 }
 
 // check never creates the directory of runs: a typing error would put their files on another file system.

@@ -10,12 +10,19 @@ import (
 )
 
 // warnOfExposure warns when other users can replace the private directory of the operator, and so return operations in the
-// name of a hook. It is only a warning, because volumes in containers often have another owner.
-func (d *Directories) warnOfExposure(flag, dir string) {
-	if at, problem, hint := exposed(dir, os.Geteuid(), os.Getegid(), d.InPod); problem != "" {
-		d.Log.Warn("Other users can replace the files of hooks in the directory of "+flag+": "+problem, slog.String("directory", at),
-			slog.String("hint", hint))
+// name of a hook. Outside of a Pod, whose volumes often have another owner, a foreign owner is an error.
+func (d *Directories) warnOfExposure(flag, dir string) error {
+	at, problem, hint := exposed(dir, os.Geteuid(), os.Getegid(), d.InPod)
+	if problem == "" {
+		return nil
 	}
+	var stat syscall.Stat_t
+	if err := syscall.Stat(at, &stat); err == nil && !d.InPod && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("the directory of %s is not safe: %s: %s", flag, problem, hint)
+	}
+	d.Log.Warn("Other users can replace the files of hooks in the directory of "+flag+": "+problem, slog.String("directory", at),
+		slog.String("hint", hint))
+	return nil
 }
 
 // exposed checks a directory and those above it, and returns the first one in which other users can replace files, the cause, and the next

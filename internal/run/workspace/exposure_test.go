@@ -80,4 +80,18 @@ func TestWarnOfExposure(t *testing.T) {
 			t.Errorf("%q is not in %s", part, log.String())
 		}
 	}
+	if os.Geteuid() != 0 {
+		return // only root can give a directory to another user
+	}
+	if err := os.Chown(dir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	d.Hooks = t.TempDir()
+	if _, err := d.Check(); err == nil || !strings.Contains(err.Error(), "the user with the id 12345 owns "+dir) {
+		t.Errorf("a directory of another user: %v", err)
+	}
+	d.InPod = true
+	if _, err := d.Check(); err != nil {
+		t.Errorf("a volume of another user: %v", err)
+	}
 }
