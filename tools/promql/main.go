@@ -10,8 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,11 +19,16 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/template"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -103,6 +108,7 @@ func test(path string) error {
 	}
 	seen := map[string]bool{}
 	var errs, untested []error
+	var rules []rulefmt.Rule
 	for i := range file.RuleFiles {
 		file.RuleFiles[i] = filepath.Join(filepath.Dir(path), file.RuleFiles[i])
 		groups, problems := rulefmt.ParseFile(file.RuleFiles[i], false, model.UTF8Validation)
@@ -111,7 +117,11 @@ func test(path string) error {
 		}
 		for _, g := range groups.Groups {
 			for _, r := range g.Rules {
+				if r.Record != "" || r.KeepFiringFor != 0 {
+					return fmt.Errorf("%s: record and keep_firing_for are not known here", path)
+				}
 				seen[r.Alert] = false
+				rules = append(rules, r)
 			}
 		}
 	}
@@ -119,7 +129,7 @@ func test(path string) error {
 		for _, a := range t.AlertRuleTest {
 			seen[a.Alertname] = seen[a.Alertname] || len(a.ExpAlerts) > 0
 		}
-		if err := t.run(file.RuleFiles, time.Duration(file.EvaluationInterval)); err != nil {
+		if err := t.run(rules, time.Duration(file.EvaluationInterval)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", t.Name, err))
 		}
 	}
@@ -132,85 +142,148 @@ func test(path string) error {
 }
 
 // run evaluates the rules at every interval up to the last time of the tests, as a server does.
-func (g *testGroup) run(files []string, interval time.Duration) error {
-	var input strings.Builder
-	fmt.Fprintf(&input, "load %s\n", g.Interval)
+func (g *testGroup) run(rules []rulefmt.Rule, interval time.Duration) error {
+	var all series
 	for _, s := range g.InputSeries {
-		fmt.Fprintf(&input, "  %s %s\n", s.Series, s.Values)
+		if err := all.add(s.Series+" "+s.Values, time.Duration(g.Interval)); err != nil {
+			return err
+		}
 	}
-	start := time.Unix(0, 0).UTC()
-	suite, err := promqltest.NewLazyLoader(input.String(), promqltest.LazyLoaderOpts{})
-	if err != nil {
-		return err
-	}
-	defer suite.Close()
-	suite.SubqueryInterval = interval
-	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc: rules.EngineQueryFunc(suite.QueryEngine(), suite.Storage()), Appendable: suite.Storage(), Queryable: suite.Storage(),
-		Context: context.Background(), NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Logger: slog.New(slog.DiscardHandler),
-	})
-	groups, problems := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, files...)
-	if len(problems) > 0 {
-		return errors.Join(problems...)
-	}
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return interval.Milliseconds() }})
+	defer engine.Close()
 	var last time.Duration
 	for _, t := range g.AlertRuleTest {
 		last = max(last, time.Duration(t.EvalTime))
 	}
-	var errs []error
+	active := make([]map[string]time.Duration, len(rules)) // since when, by labels
 	for at := time.Duration(0); at <= last; at += interval {
-		now := start.Add(at)
-		suite.WithSamplesTill(now, func(err error) {
-			if err != nil {
-				errs = append(errs, err)
-			}
-		})
-		for _, group := range groups {
-			group.Eval(context.Background(), now)
-			for _, r := range group.Rules() {
-				if r.LastError() != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", r.Name(), r.LastError()))
+		firing := map[string][]string{}
+		for i, rule := range rules {
+			now := map[string]time.Duration{}
+			err := all.evaluate(engine, rule, at, func(own, annotations map[string]string) {
+				id := alertText(own, nil)
+				if now[id] = at; active[i] != nil {
+					if since, was := active[i][id]; was {
+						now[id] = since
+					}
 				}
-			}
-		}
-		for _, t := range g.AlertRuleTest {
-			if time.Duration(t.EvalTime) >= at && time.Duration(t.EvalTime) < at+interval {
-				var want []string
-				for _, a := range t.ExpAlerts {
-					want = append(want, alertText(a.Labels, a.Annotations))
-				}
-				slices.Sort(want)
-				if got := firing(groups, t.Alertname); !slices.Equal(got, want) {
-					errs = append(errs, fmt.Errorf("%s at %s:\n  got  %s\n  want %s", t.Alertname, t.EvalTime, strings.Join(got, "\n       "),
-						strings.Join(want, "\n       ")))
-				}
-			}
-		}
-		if len(errs) > 0 {
-			break
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// firing are the alerts of a rule that fire.
-func firing(groups map[string]*rules.Group, name string) (all []string) {
-	for _, g := range groups {
-		for _, r := range g.AlertingRules() {
-			if r.Name() != name {
-				continue
-			}
-			r.ForEachActiveAlert(func(a *rules.Alert) {
-				if a.State == rules.StateFiring {
-					own := a.Labels.Map()
-					delete(own, model.AlertNameLabel)
-					all = append(all, alertText(own, a.Annotations.Map()))
+				if at-now[id] >= time.Duration(rule.For) {
+					firing[rule.Alert] = append(firing[rule.Alert], alertText(own, annotations))
 				}
 			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", rule.Alert, err)
+			}
+			active[i] = now
+		}
+		for _, t := range g.AlertRuleTest {
+			if time.Duration(t.EvalTime) < at || time.Duration(t.EvalTime) >= at+interval {
+				continue
+			}
+			var want []string
+			for _, a := range t.ExpAlerts {
+				want = append(want, alertText(a.Labels, a.Annotations))
+			}
+			slices.Sort(want)
+			if got := slices.Sorted(slices.Values(firing[t.Alertname])); !slices.Equal(got, want) {
+				return fmt.Errorf("%s at %s:\n  got  %s\n  want %s", t.Alertname, t.EvalTime, strings.Join(got, "\n       "),
+					strings.Join(want, "\n       "))
+			}
 		}
 	}
-	slices.Sort(all)
-	return all
+	return nil
+}
+
+// series are what a server has scraped, from the time 0.
+type series []storage.Series
+
+func (s *series) add(description string, interval time.Duration) error {
+	name, values, err := parser.ParseSeriesDesc(description)
+	if err != nil {
+		return fmt.Errorf("%s: %w", description, err)
+	}
+	var samples []chunks.Sample
+	for i, v := range values {
+		if !v.Omitted {
+			samples = append(samples, sample{(time.Duration(i) * interval).Milliseconds(), v.Value})
+		}
+	}
+	*s = append(*s, storage.NewListSeries(name, samples))
+	return nil
+}
+
+// sample is a value at a time.
+type sample struct {
+	at    int64
+	value float64
+}
+
+func (s sample) T() int64                      { return s.at }
+func (s sample) F() float64                    { return s.value }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
+
+// Querier implements storage.Queryable.
+func (s series) Querier(int64, int64) (storage.Querier, error) {
+	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+		var found []storage.Series
+		for _, one := range s {
+			if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(one.Labels().Get(m.Name)) }) {
+				found = append(found, one)
+			}
+		}
+		return &set{found: found}
+	}}, nil
+}
+
+// set iterates over series.
+type set struct {
+	storage.SeriesSet
+	found []storage.Series
+	next  int
+}
+
+func (s *set) Next() bool                        { s.next++; return s.next <= len(s.found) }
+func (s *set) At() storage.Series                { return s.found[s.next-1] }
+func (s *set) Err() error                        { return nil }
+func (s *set) Warnings() annotations.Annotations { return nil }
+
+// evaluate calls do with labels and annotations of each alert of a rule that is pending or fires at a time.
+func (s series) evaluate(engine *promql.Engine, rule rulefmt.Rule, at time.Duration, do func(own, annotations map[string]string)) error {
+	now := time.Unix(0, 0).Add(at)
+	query, err := engine.NewInstantQuery(context.Background(), s, nil, rule.Expr, now)
+	if err != nil {
+		return err
+	}
+	defer query.Close()
+	vector, err := query.Exec(context.Background()).Vector()
+	if err != nil {
+		return err
+	}
+	for _, alert := range vector {
+		data := template.AlertTemplateData(alert.Metric.Map(), nil, "", alert)
+		var errs []error
+		expanded := func(texts map[string]string, into map[string]string) map[string]string {
+			for name, text := range texts {
+				text = "{{$labels := .Labels}}{{$value := .Value}}" + text
+				text, err := template.NewTemplateExpander(context.Background(), text, rule.Alert, data, model.TimeFromUnixNano(now.UnixNano()),
+					nil, &url.URL{}, nil).Expand()
+				into[name], errs = text, append(errs, err)
+			}
+			return into
+		}
+		own := alert.Metric.Map()
+		delete(own, model.MetricNameLabel)
+		own, annotations := expanded(rule.Labels, own), expanded(rule.Annotations, map[string]string{})
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		do(own, annotations)
+	}
+	return nil
 }
 
 // alertText is an alert in one line, in the form of the tests.
