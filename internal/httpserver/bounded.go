@@ -13,8 +13,9 @@ import (
 const (
 	// headerLines bounds the lines of a header: net/http keeps some 100 bytes for each, however short it is.
 	headerLines = 100
-	// handshakeBytes bounds a handshake, with certificates of the client; recordBytes what follows it, to the end of a header: one record.
-	handshakeBytes, recordBytes = 16 << 10, 24 << 10
+	// handshakeBytes bounds a handshake, with certificates of the client; recordBytes what follows it beside a header: the tolerance of
+	// net/http, and one record, which may end the header.
+	handshakeBytes, recordBytes = 16 << 10, 22 << 10
 	headerTimeout               = 10 * time.Second
 )
 
@@ -24,6 +25,8 @@ const (
 type bounded struct {
 	net.Listener
 	tls *tls.Config
+	// header is the number of bytes to the end of a header, with TLS.
+	header int
 }
 
 func (b bounded) Accept() (net.Conn, error) {
@@ -32,7 +35,7 @@ func (b bounded) Accept() (net.Conn, error) {
 		return &plain{Conn: conn}, err
 	}
 	below := &raw{conn, handshakeBytes}
-	return &secure{plain{Conn: tls.Server(below, b.tls)}, below}, nil
+	return &secure{plain{Conn: tls.Server(below, b.tls)}, below, b.header}, nil
 }
 
 // plain is a connection that bounds the lines of a header, but for the 4 KiB that net/http may have read with a body before it.
@@ -99,7 +102,8 @@ func (c *raw) Read(p []byte) (int, error) {
 // secure is a connection with TLS.
 type secure struct {
 	plain
-	raw *raw
+	raw    *raw
+	header int
 }
 
 // ConnectionState performs the handshake, because net/http calls it first. Its error is that of the next Read.
@@ -108,11 +112,11 @@ func (c *secure) ConnectionState() tls.ConnectionState {
 	_ = conn.SetDeadline(time.Now().Add(headerTimeout))
 	_ = conn.Handshake()
 	_ = conn.SetDeadline(time.Time{})
-	c.raw.left = recordBytes
+	c.raw.left = c.header
 	return conn.ConnectionState()
 }
 
 func (c *secure) reads(header bool) {
 	c.plain.reads(header)
-	c.raw.left = map[bool]int{true: recordBytes, false: math.MaxInt}[header]
+	c.raw.left = map[bool]int{true: c.header, false: math.MaxInt}[header]
 }

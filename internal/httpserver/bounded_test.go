@@ -109,6 +109,28 @@ func TestHeaderLines(t *testing.T) {
 	}
 }
 
+// A header may be as large as the server allows, also with TLS.
+func TestHeaderBytes(t *testing.T) {
+	for _, row := range []struct {
+		limit, size int
+		want        string
+	}{{2 << 10, 5 << 10, "200"}, {2 << 10, 8 << 10, "431"}, {MaxHeaderBytes, 60 << 10, "200"}, {MaxHeaderBytes, 70 << 10, "431"}} {
+		for _, secure := range []bool{false, true} {
+			conn := served(t, Options{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), MaxHeaderBytes: row.limit}, secure)()
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nCookie: "+strings.Repeat("x", row.size)+"\r\n\r\n")
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Errorf("%d of %d bytes, tls=%t: %v", row.size, row.limit, secure, err)
+				continue
+			}
+			_ = res.Body.Close()
+			if fmt.Sprint(res.StatusCode) != row.want {
+				t.Errorf("%d of %d bytes, tls=%t: got %d, want %s", row.size, row.limit, secure, res.StatusCode, row.want)
+			}
+		}
+	}
+}
+
 // A handshake that does not end is not kept, and neither is a message after it.
 func TestHandshakeBytes(t *testing.T) {
 	conn := served(t, Options{Handler: http.NotFoundHandler()}, true)().(*tls.Conn).NetConn()

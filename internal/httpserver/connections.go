@@ -40,7 +40,7 @@ func NewConnections(limit int, log *slog.Logger) *Connections {
 // Bound bounds the connections of a server, and the memory of each. The server serves the returned listener, with TLS if it has a config.
 func (c *Connections) Bound(s *http.Server, l net.Listener) net.Listener {
 	s.ConnContext, s.ConnState = c.enter, c.changed
-	return bounded{l, s.TLSConfig}
+	return bounded{l, s.TLSConfig, s.MaxHeaderBytes + recordBytes}
 }
 
 type connectionKey struct{}
