@@ -48,7 +48,7 @@ contexts:
 }
 
 // topics are what an API server in memory, or make test, does not have.
-var topics = []string{"webhooks", "permissions", "controllers", "kubectl", "programs"}
+var topics = []string{"webhooks", "permissions", "controllers", "limits", "kubectl", "programs"}
 
 // CheckNeed returns an error if a need is not "TOPIC: REASON".
 func CheckNeed(need string) error {
