@@ -82,10 +82,10 @@ func EitherOwn(t testing.TB) *Cluster {
 	return either(t, func(t testing.TB) *Cluster { t.Helper(); return Own(t) })
 }
 
-func either(t testing.TB, real func(testing.TB) *Cluster) *Cluster {
+func either(t testing.TB, cluster func(testing.TB) *Cluster) *Cluster {
 	t.Helper()
 	if !test.InMemory() {
-		return real(t)
+		return cluster(t)
 	}
 	if testing.Short() {
 		t.Skip("runs an operator, which -short leaves out")
