@@ -85,6 +85,12 @@ func (c *Connections) victim() *connection {
 	return cmp.Or(idle, oldest)
 }
 
+func (c *Connections) empty() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all) == 0
+}
+
 func (c *Connections) remove(conn net.Conn) {
 	c.all = slices.DeleteFunc(c.all, func(e *connection) bool { return e.conn == conn })
 }

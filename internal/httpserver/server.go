@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,7 +70,15 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	grace    time.Duration
+	// drain is how long the server still serves when it ends; ending is true then, and responses close their connections.
+	drain  time.Duration
+	ending *atomic.Bool
+	open   *Connections
 }
+
+// reviewDrain is the time in which API servers leave the connections of a replica that ends: one that is closed while it is idle may be
+// chosen for a review at the same moment, which fails then, because HTTP/1.1 does not repeat a POST.
+const reviewDrain = time.Second
 
 // New binds the address.
 func New(o Options) (*Server, error) {
@@ -87,18 +96,32 @@ func New(o Options) (*Server, error) {
 		// Probes have no certificate, so the handshake admits every client, and admit checks.
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, o.ClientCAs
 	}
+	s := &Server{listener: listener, grace: o.Grace, ending: &atomic.Bool{}}
 	if o.Component != "" {
+		s.drain = reviewDrain
 		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
 	}
 	if o.Connections == nil {
 		o.Connections = NewConnections(250, o.Log)
 	}
-	server := &http.Server{
-		Handler: Harden(o.admit(handler)), TLSConfig: config,
+	s.open = o.Connections
+	s.server = &http.Server{
+		Handler: s.leave(Harden(o.admit(handler))), TLSConfig: config,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: 90 * time.Second,
 		MaxHeaderBytes: o.MaxHeaderBytes, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
-	return &Server{listener: o.Connections.Bound(server, listener), server: server, grace: o.Grace}, nil
+	s.listener = o.Connections.Bound(s.server, listener)
+	return s, nil
+}
+
+// leave closes the connection of each request while the server ends.
+func (s *Server) leave(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Close releases the address of a server whose Run is not called.
@@ -107,8 +130,23 @@ func (s *Server) Close() error { return s.listener.Close() }
 // Address is the bound address.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Run serves until ctx ends.
-func (s *Server) Run(ctx context.Context) error { return Serve(ctx, s.server, s.listener, s.grace) }
+// Run serves until ctx ends, and as long as clients need to leave.
+func (s *Server) Run(ctx context.Context) error {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	stop := context.AfterFunc(ctx, func() {
+		defer end()
+		if s.ending.Store(true); s.drain == 0 || s.open.empty() {
+			return
+		}
+		select {
+		case <-time.After(s.drain):
+		case <-serving.Done(): // the listener has failed
+		}
+	})
+	defer stop()
+	return Serve(serving, s.server, s.listener, s.grace)
+}
 
 // Serve serves until ctx ends, or the listener fails, and then gives requests a grace period.
 func Serve(ctx context.Context, s *http.Server, listener net.Listener, grace time.Duration) error {
