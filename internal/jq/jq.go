@@ -91,7 +91,7 @@ func (c *Compiler) CompileOnce(text string) (*Filter, error) {
 			f.direct, f.reads = &direct, reads
 		}
 	}
-	f.slow = bound(reflect.ValueOf(query)) || len(query.Imports) > 0
+	f.slow = bound(reflect.ValueOf(query), map[string]bool{}) || len(query.Imports) > 0
 	if f.code, err = gojq.Compile(query, options...); err != nil {
 		return nil, err
 	}

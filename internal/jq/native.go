@@ -1,6 +1,7 @@
 package jq
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -17,21 +18,40 @@ const smallEnough = `if ([strings, (arrays | .[] | strings) | utf8bytelength] | 
 	`then error("a regular expression, or a difference of lists, has an input of more than 256 KiB or 8,192 entries: reduce it first") ` +
 	`else . end`
 
-// bound bounds the inputs of native functions in a query, and reports whether it has any.
-func bound(v reflect.Value) (found bool) {
+// searches are the functions that compare each part of their input with each part of their argument, and the size of a text for them.
+var searches = map[string]string{"contains": "1", "inside": "1", "index": "length", "rindex": "length", "indices": "length"}
+
+// searchSmall is a search that fails for more than 2²⁸ comparisons. Its argument, the size of a text and its name are inserted.
+const searchSmall = `. as $__in | (%[1]s) as $__arg | ` +
+	`if ([$__in, $__arg | if type == "string" then %[2]s else reduce .. as $_ (0; . + 1) end] | .[0] * .[1]) > 268435456 ` +
+	`then error("%[3]s has an input and an argument that need more than 268,435,456 comparisons: reduce one first") ` +
+	`else $__in | %[3]s($__arg) end`
+
+// bound bounds the inputs of native functions in a query, and reports whether it has any. The names of functions that the query defines are
+// added to own.
+func bound(v reflect.Value, own map[string]bool) (found bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return false
 		}
-		found = bound(v.Elem())
+		if def, is := v.Interface().(*gojq.FuncDef); is {
+			own[def.Name] = true
+		}
+		found = bound(v.Elem(), own)
 		switch node := v.Interface().(type) {
 		case *gojq.Query:
-			if node.Op == gojq.OpSub && !isNumber(node.Left) && !isNumber(node.Right) {
+			if (node.Op == gojq.OpSub || node.Op == gojq.OpUpdateSub) && !isNumber(node.Left) && !isNumber(node.Right) {
 				node.Left, node.Right, found = small(node.Left), small(node.Right), true
 			}
 		case *gojq.Term:
-			if f := node.Func; f != nil && slices.Contains(natives, f.Name) && len(f.Args) > 0 {
+			f := node.Func
+			switch {
+			case f == nil || len(f.Args) == 0 || f.Name == "split" && len(f.Args) == 1:
+			case searches[f.Name] != "" && len(f.Args) == 1 && !own[f.Name]:
+				query, _ := gojq.Parse(fmt.Sprintf(searchSmall, f.Args[0], searches[f.Name], f.Name))
+				node.Type, node.Func, node.Query, found = gojq.TermTypeQuery, nil, query, true
+			case slices.Contains(natives, f.Name):
 				for i := range f.Args {
 					f.Args[i] = small(f.Args[i])
 				}
@@ -42,11 +62,11 @@ func bound(v reflect.Value) (found bool) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			found = bound(v.Field(i)) || found
+			found = bound(v.Field(i), own) || found
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			found = bound(v.Index(i)) || found
+			found = bound(v.Index(i), own) || found
 		}
 	}
 	return found

@@ -40,7 +40,17 @@ func TestNativeFunctions(t *testing.T) {
 			t.Errorf("%s of a large text: %v", filter, err)
 		}
 	}
-	for filter, want := range map[string]string{`.l - .m`: `["a"]`, `.n - .n`: `0`, `.numbers - .l`: "", `.l - .numbers`: ""} {
+	for filter, want := range map[string]string{`.l - .m`: `["a"]`, `.n - .n`: `0`, `.numbers - .l`: "", `.l - .numbers`: "",
+		`.l -= .m | .l`: `["a"]`, `.numbers -= .l`: "",
+		`.l | contains(["a"], ["c"])`: `[true,false]`,
+		`.m | inside(["b"])`:          `true`, `.l | index("b")`: `1`,
+		`.s | [rindex("a"), indices("aa")]`: `[2,[0,1]]`,
+		`.numbers | contains([1])`:          `true`, `[.numbers, .numbers] | contains([[1, 2]])`: `true`,
+		`[range(300000) | "a"] | contains(["a"])`: `true`,
+		`("a" * 300000) | contains("a" * 3000)`:   `true`, `("a" * 300000) | index("ab")`: `null`,
+		`[.numbers, .numbers] | . as $x | contains($x)`: "", `[[.numbers, .numbers]] | . as $x | inside($x)`: "",
+		`("a" * 300000) | index("a" * 3000)`: "", `[range(30000)] | indices([range(9000)])`: "",
+	} {
 		f, err := jq.NewCompiler(jq.Options{}).CompileOnce(filter)
 		if err != nil || !f.Slow() {
 			t.Errorf("%s: %v", filter, err)
@@ -50,7 +60,8 @@ func TestNativeFunctions(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", filter, got, err, want)
 		}
 	}
-	for _, filter := range []string{`.n - 1`, `.s | ascii_downcase`, `{a: .l, b: "\(.n)"}`} {
+	for _, filter := range []string{`.n - 1`, `.s | ascii_downcase`, `.s | split("a")`, `def index(f): map(f); .l | index(length)`,
+		`{a: .l, b: "\(.n)"}`} {
 		if f, err := jq.NewCompiler(jq.Options{}).CompileOnce(filter); err != nil || f.Slow() {
 			t.Errorf("%s is slow: %v", filter, err)
 		}
