@@ -69,6 +69,7 @@ func (k *keeper) bundle(live *configuration) []byte {
 // merge returns the webhooks of the bindings that are ready, in the order of the hooks, and what is registered until its successor is
 // ready: the binding of its name, or the hook that it calls.
 func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) {
+	k.Again = 0 // unless renamed finds a webhook that was removed
 	var registered []registration
 	if live != nil {
 		registered = slices.DeleteFunc(slices.Clone(live.Webhooks), func(w registration) bool { return !k.isOurs(&w, "") })

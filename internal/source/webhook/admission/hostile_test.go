@@ -30,6 +30,7 @@ type contested struct {
 	// wrong are writes that remove what is registered.
 	wrong  []string
 	writes int
+	reads  int
 }
 
 func (c *contested) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -49,6 +50,10 @@ func (c *contested) respond(r *http.Request) (status int, body any) {
 	switch {
 	case r.URL.Query().Get("watch") != "":
 		return failure(403)
+	case r.Method == http.MethodGet:
+		c.reads++
+	}
+	switch {
 	case r.Method == http.MethodGet && c.live == nil:
 		return 200, map[string]any{"items": []any{}}
 	case r.Method == http.MethodGet:

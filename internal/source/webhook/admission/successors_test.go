@@ -33,6 +33,22 @@ func TestSuccessors(t *testing.T) {
 	})
 }
 
+// Once a webhook that was removed is taken out, it makes no more reads, however short the rest of its time was.
+func TestReadsAfterARemovedWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &successors{t: t, stop: func() {}}
+		for _, line := range []string{"files a.sh=a b.sh=b", "ready a.sh b.sh", "wait 1s", "files b.sh=b", "wait 299s", "ready b.sh", "wait 1s"} {
+			s.do(strings.Fields(line))
+		}
+		before := s.server.reads
+		s.do([]string{"wait", "1h"})
+		s.stop()
+		if n := s.server.reads - before; n > 70 { // one a minute, for lack of a watch
+			t.Errorf("%d reads in an hour", n)
+		}
+	})
+}
+
 type successors struct {
 	t      *testing.T
 	server contested
