@@ -15,7 +15,8 @@ import (
 //	         slot, token             success
 //	ready ────────────────► running ─────────► (next task) ready, or no lane
 //	  ▲  │ no token            │ failure, or not begun
-//	  │  └──────► throttled ───┤
+//	  │  ├──────► throttled ───┤
+//	  │  └──────► collecting   │
 //	  └─ sleeping, blocked ◄───┘
 type core struct {
 	opts *Options
@@ -26,8 +27,8 @@ type core struct {
 	lanes  map[string]*lane
 	// changes and initial are the ready lanes: those that hold a change, and those that hold initial objects only.
 	changes, initial laneHeap
-	// sleeping are the lanes in a back-off.
-	sleeping laneHeap
+	// sleeping are the lanes in a back-off, collecting those that let events collect.
+	sleeping, collecting laneHeap
 	// blocked are the lanes whose run has not begun, because the task waits for a signal.
 	blocked laneHeap
 	// throttles have the lanes that wait for a token, by the owner whose rate limit it is.
@@ -55,7 +56,7 @@ type throttle struct {
 const oneOf = 10
 
 func newCore(opts *Options) core {
-	return core{opts: opts, width: 1, sleeping: laneHeap{byDue: true}}
+	return core{opts: opts, width: 1, sleeping: laneHeap{byDue: true}, collecting: laneHeap{byDue: true}}
 }
 
 // lane returns the lane of a key; nil if there is none.
@@ -109,7 +110,7 @@ func (c *core) add(now time.Duration, key string, t Task) {
 	}
 	n := l.tasks.len()
 	if (n > 1 || n == 1 && !l.busy) && l.tasks.at(n-1).Absorb(t) {
-		c.reclassify(l)
+		c.reclassify(now, l)
 		return
 	}
 	l.tasks.push(entry{t, now})
@@ -182,11 +183,14 @@ func (c *core) added(now time.Duration, l *lane) {
 		c.settle(now, l)
 		return
 	}
-	c.reclassify(l)
+	c.reclassify(now, l)
 }
 
-// reclassify moves a ready lane that has got its first change.
-func (c *core) reclassify(l *lane) {
+// reclassify moves a ready lane that has got its first change, and one that has no reason to collect more.
+func (c *core) reclassify(now time.Duration, l *lane) {
+	if l.phase == Collecting && !l.coalesces() {
+		c.settle(now, l)
+	}
 	if l.in == &c.initial && !l.initial() {
 		c.initial.remove(l)
 		c.changes.push(l)
@@ -204,7 +208,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy = false
+	l.busy, l.collects = false, 0
 	if l.key != "" {
 		delete(c.lanes, l.key)
 	}
@@ -254,6 +258,7 @@ func (c *core) next(now time.Duration, slot func() bool) *lane {
 		switch {
 		case l == nil:
 			return nil
+		case c.coalesce(now, l):
 		case !c.admit(now, l): // it is throttled
 		case !slot():
 			c.queue(l)
@@ -268,8 +273,10 @@ func (c *core) next(now time.Duration, slot func() bool) *lane {
 
 // ripen makes lanes ready whose delay is over, and those for which a token has arrived.
 func (c *core) ripen(now time.Duration) {
-	for c.sleeping.Len() > 0 && c.sleeping.min().due <= now {
-		c.settle(now, c.sleeping.min())
+	for _, h := range []*laneHeap{&c.sleeping, &c.collecting} {
+		for h.Len() > 0 && h.min().due <= now {
+			c.settle(now, h.min())
+		}
 	}
 	for owner, t := range c.throttles {
 		for t.at <= now && t.lanes.Len() > 0 {
@@ -357,14 +364,17 @@ func (c *core) begin(now time.Duration, l *lane) {
 }
 
 // stop ends the run of a lane, which has used its token.
-func (c *core) stop(l *lane) {
-	l.token = nil
+func (c *core) stop(now time.Duration, l *lane) {
+	l.token, l.collects = nil, 0
+	if c.opts.Coalescing != nil && collects(l.head()) {
+		l.collects = now + c.opts.Coalescing(now-l.began)
+	}
 	c.running = slices.DeleteFunc(c.running, func(other *lane) bool { return other == l })
 }
 
 // done removes the head, whose run is over.
 func (c *core) done(now time.Duration, l *lane) {
-	c.stop(l)
+	c.stop(now, l)
 	c.drop(now, l)
 }
 
@@ -380,7 +390,7 @@ func (c *core) drop(now time.Duration, l *lane) Task {
 
 // ended leaves the head in its lane, ready for another run, without counting a failure.
 func (c *core) ended(now time.Duration, l *lane) {
-	c.stop(l)
+	c.stop(now, l)
 	c.settle(now, l)
 }
 
@@ -423,7 +433,7 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 
 // sleep delays the next attempt of the head.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
-	c.stop(l)
+	c.stop(now, l)
 	l.tasks.setSince(0, now)
 	c.seq++
 	l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
@@ -434,7 +444,7 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 // block lets a run that has not begun wait for a signal. The lane keeps the token.
 func (c *core) block(now time.Duration, l *lane, until <-chan struct{}) {
 	token := l.token
-	c.stop(l)
+	c.stop(now, l)
 	c.seq++
 	l.token, l.until, l.seq = token, until, c.seq
 	c.enter(now, l, Waiting)
@@ -457,8 +467,10 @@ func (c *core) wake() (at time.Duration, ok bool) {
 	if c.paused || len(c.running) >= c.width {
 		return 0, false
 	}
-	if c.sleeping.Len() > 0 {
-		at, ok = c.sleeping.min().due, true
+	for _, h := range []*laneHeap{&c.sleeping, &c.collecting} {
+		if h.Len() > 0 && (!ok || h.min().due < at) {
+			at, ok = h.min().due, true
+		}
 	}
 	for _, t := range c.throttles {
 		if !ok || t.at < at {
@@ -539,10 +551,10 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 	}
 }
 
-// halt ends all waits of lanes: for delays, signals and tokens. The tasks keep their order and their failures.
+// halt ends all waits of lanes: for delays, signals, tokens and more events. The tasks keep their order and their failures.
 func (c *core) halt(now time.Duration) {
 	for _, l := range c.ordered() {
-		if l.phase == Sleeping || l.phase == Waiting {
+		if l.phase != Idle && l.phase != Running {
 			c.settle(now, l)
 		}
 	}
@@ -591,10 +603,10 @@ func (c *core) search(text string, limit int) (lanes []*lane, matching int) {
 	return lanes, matching
 }
 
-// waiting yields the heaps of lanes that wait for their turn, a signal or a token.
+// waiting yields the heaps of lanes that wait for their turn, a signal, more events or a token.
 func (c *core) waiting() iter.Seq[*laneHeap] {
 	return func(yield func(*laneHeap) bool) {
-		if !yield(&c.changes) || !yield(&c.initial) || !yield(&c.blocked) {
+		if !yield(&c.changes) || !yield(&c.initial) || !yield(&c.blocked) || !yield(&c.collecting) {
 			return
 		}
 		for _, t := range c.throttles {

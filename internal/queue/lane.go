@@ -22,6 +22,8 @@ type lane struct {
 	delay, due time.Duration
 	// requested: the task has requested the delay.
 	requested bool
+	// collects is the time until which the lane lets events collect; 0 for a lane that was empty after its last run.
+	collects time.Duration
 	// token gives the token of the head back. A run uses it, unless it turns out to be blocked.
 	token func()
 	// until is the signal that a blocked lane waits for.

@@ -22,8 +22,8 @@ import (
 type step struct {
 	// kind is "add" or "first" (hook), "replace" (an added task takes an event out of one that waits), "halve" (the task that runs),
 	// "finish", "fail" or "giveup" (the task that runs), "block" (the task that runs has not begun) and "signal"
-	// (the lane), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook), "wait" (until all delays are over), "stop" (all
-	// runs, which begin again), or toggles a pause of the queue.
+	// (the lane), "skip", "drop" (hook), "retry" (the lane), "repeat" (hook), "wait" (until all delays are over, and those who collect events
+	// have run), "stop" (all runs, which begin again), or toggles a pause of the queue.
 	kind, queue, key, hook string
 }
 
@@ -42,7 +42,7 @@ var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		s.key = ""
 	}
 	return s
-}), 1, 60)
+}), 20, 80)
 
 // seeds is how many random sequences are tried.
 func seeds() string {
@@ -125,6 +125,7 @@ func play(t *testing.T, steps []step) []string {
 	signals := map[string]chan struct{}{}
 	set := NewSet(Options{
 		Backoff: func(int) time.Duration { return modelDelay }, Random: func() float64 { return 0.5 },
+		Coalescing:  func(ran time.Duration) time.Duration { return min(ran, modelDelay/2) },
 		OnExhausted: func(f Failed) { gates.exhausted = append(gates.exhausted, fmt.Sprint(f.Task)) },
 	})
 	set.Keep(map[string]Shape{"main": {}, "side": {Keyed: true, Concurrency: 2}})
@@ -199,7 +200,7 @@ func shown(set *Set) string {
 		slices.SortFunc(q.lanes, func(a, b dumpedLane) int { return cmp.Compare(a.Key, b.Key) })
 		fmt.Fprintf(&text, "%s:", q.Name)
 		for _, l := range q.lanes {
-			fmt.Fprintf(&text, " %s(%s", l.Key, modelPhase(l.Phase == Running, l.Phase == Sleeping))
+			fmt.Fprintf(&text, " %s(%s", l.Key, modelPhase(l.Phase == Running, l.Phase == Sleeping, l.Phase == Collecting))
 			for _, task := range l.tasks {
 				text.WriteString(" " + task)
 			}
@@ -210,8 +211,10 @@ func shown(set *Set) string {
 	return text.String()
 }
 
-func modelPhase(runs, sleeps bool) string {
+func modelPhase(runs, sleeps, collects bool) string {
 	switch {
+	case collects:
+		return "collects"
 	case runs:
 		return "runs"
 	case sleeps:
@@ -233,9 +236,17 @@ type gatedTask struct {
 }
 
 var (
-	_ Replacer = (*gatedTask)(nil)
-	_ Splitter = (*gatedTask)(nil)
+	_ Replacer  = (*gatedTask)(nil)
+	_ Splitter  = (*gatedTask)(nil)
+	_ Collector = (*gatedTask)(nil)
 )
+
+func (g *gatedTask) Collects() bool { return modelCollects(g.hook, g.events) }
+
+// modelCollects is false for some events that are urgent, and for many.
+func modelCollects(hook string, events []int) bool {
+	return hook != "-" && len(events) < 4 && !slices.ContainsFunc(events, func(i int) bool { return i%5 == 4 })
+}
 
 // halve makes the run leave half of the events.
 func (g *gatedTask) halve() {
@@ -391,7 +402,14 @@ func playModel(steps []step) (seen []string) {
 					q.ready(l)
 				}
 			})
-		case "wait": // all delays are over, the oldest first
+		case "wait": // all delays are over, the shorter and older first
+			m.each(func(q *modelQueue, l *modelLane) {
+				if l.collects = false; l.collecting {
+					q.ready(l)
+				}
+			})
+			m.settle()
+			m.waits++
 			m.each(func(q *modelQueue, l *modelLane) {
 				if l.sleeps {
 					q.ready(l)
@@ -410,6 +428,8 @@ type model struct {
 	queues    []*modelQueue
 	exhausted []string
 	seq       int
+	// waits counts the times that have passed.
+	waits int
 }
 
 type modelQueue struct {
@@ -428,6 +448,9 @@ type modelLane struct {
 	// taken: the first task runs or has run.
 	taken bool
 	seq   int
+	// began is the time when the last run began. If it took some, the lane collects events for another time, if it has those of one task.
+	began                int
+	collects, collecting bool
 }
 
 type modelTask struct {
@@ -456,10 +479,20 @@ func (m *model) each(do func(*modelQueue, *modelLane)) {
 
 // ready makes a lane wait for its turn.
 func (q *modelQueue) ready(l *modelLane) {
-	l.runs, l.sleeps, l.blocked, l.seq = false, false, false, q.next()
+	l.runs, l.sleeps, l.blocked, l.collecting, l.seq = false, false, false, false, q.next()
+}
+
+// coalesces reports whether all tasks of the lane are one that collects.
+func (l *modelLane) coalesces() bool {
+	return !l.taken && len(l.tasks) == 1 && modelCollects(l.tasks[0].hook, l.tasks[0].events)
 }
 
 func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
+	defer func() {
+		if l.collecting && !l.coalesces() {
+			q.ready(l)
+		}
+	}()
 	empty := len(l.tasks) == 0
 	if how == "first" {
 		t.first = true
@@ -521,13 +554,22 @@ func (q *modelQueue) split(l *modelLane) {
 
 // leave removes the first task.
 func (q *modelQueue) leave(l *modelLane) {
+	q.ended(l)
 	l.tasks, l.taken = l.tasks[1:], false
 	q.ready(l)
+}
+
+// ended notes whether a run of the first task has taken some time, if it runs.
+func (q *modelQueue) ended(l *modelLane) {
+	if l.runs {
+		l.collects = q.waits > l.began && modelCollects(l.tasks[0].hook, l.tasks[0].events)
+	}
 }
 
 // fail ends a run of the first task.
 func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 	q.split(l)
+	q.ended(l)
 	head := l.tasks[0]
 	head.failures++
 	if giveUp || head.hook == "y" && head.failures >= 3 {
@@ -541,6 +583,7 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 
 // block lets the first task, whose run has not begun, wait for a signal.
 func (q *modelQueue) block(l *modelLane) {
+	q.ended(l)
 	q.ready(l)
 	l.blocked = true
 }
@@ -572,18 +615,21 @@ func (m *model) settle() {
 				switch {
 				case l.runs:
 					running++
-				case len(l.tasks) > 0 && !l.sleeps && !l.blocked && (next == nil || l.seq < next.seq):
+				case len(l.tasks) > 0 && !l.sleeps && !l.blocked && !l.collecting && (next == nil || l.seq < next.seq):
 					next = l
 				}
 			}
 			if next == nil || q.paused || running >= q.width {
 				break
 			}
+			if next.collecting = next.collects && next.coalesces(); next.collecting {
+				continue
+			}
 			head := next.tasks[0]
 			for len(next.tasks) > 1 && head.absorbs(next.tasks[1]) {
 				next.tasks = slices.Delete(next.tasks, 1, 2)
 			}
-			next.runs, next.taken, head.first = true, true, false
+			next.runs, next.taken, next.began, head.first = true, true, m.waits, false
 		}
 	}
 }
@@ -604,7 +650,7 @@ func (m *model) String() string {
 		fmt.Fprintf(&text, "%s:", q.name)
 		for _, key := range slices.Sorted(maps.Keys(q.lanes)) {
 			l := q.lanes[key]
-			fmt.Fprintf(&text, " %s(%s", key, modelPhase(l.runs, l.sleeps))
+			fmt.Fprintf(&text, " %s(%s", key, modelPhase(l.runs, l.sleeps, l.collecting))
 			for _, t := range l.tasks {
 				text.WriteString(" " + t.String())
 			}

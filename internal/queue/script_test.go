@@ -40,6 +40,8 @@ import (
 //	after TASK 3s         its next run fails, and that is the delay before the next
 //	panic TASK            its next run panics
 //	block TASK 1m         its next run does not begin before "signal TASK", or so long
+//	coalesce              lanes let events collect
+//	urgent TASK           it does not wait for others
 //	tokens TASK           show what Ready reserves for it, and what is given back
 //	run                   start the workers
 //	stop                  start no runs any more
@@ -91,6 +93,7 @@ type world struct {
 	tokens        map[string]bool
 	policies      map[string]Policy
 	initial       map[string]bool
+	urgent        map[string]bool
 	shapes        map[string]Shape
 }
 
@@ -105,7 +108,7 @@ func newWorld(t *testing.T) *world {
 		t: t, began: time.Now(), takes: map[string]time.Duration{}, ready: map[string]time.Duration{},
 		fails: map[string]int{}, panics: map[string]int{}, decided: map[string]*decidedError{}, policies: map[string]Policy{},
 		initial: map[string]bool{}, shapes: map[string]Shape{}, blocks: map[string]blockedError{}, signals: map[string]chan struct{}{},
-		tokens: map[string]bool{},
+		tokens: map[string]bool{}, urgent: map[string]bool{},
 	}
 	w.stopped, w.stop = context.WithCancel(t.Context())
 	w.runs, w.kill = context.WithCancel(t.Context())
@@ -152,6 +155,8 @@ func (w *world) do(words []string) {
 		w.takes[args[0]] = duration(args[1])
 	case "ready":
 		w.ready[args[0]] = duration(args[1])
+	case "urgent":
+		w.urgent[args[0]] = true
 	case "initial":
 		w.initial[args[0]] = true
 	case "giveup":
@@ -185,6 +190,8 @@ func (w *world) do(words []string) {
 			width, _ := strconv.Atoi(args[1])
 			w.shapes[queue] = Shape{Keyed: true, Concurrency: width}
 			w.set.Keep(w.shapes)
+		case "coalesce":
+			w.set.opts.Coalescing = DefaultCoalescing
 		case "slots":
 			w.set.slots.limit, _ = strconv.Atoi(args[0])
 		case "pause":
@@ -317,7 +324,10 @@ type scriptTask struct {
 	events []string
 }
 
-var _ Starter = (*scriptTask)(nil)
+var (
+	_ Starter   = (*scriptTask)(nil)
+	_ Collector = (*scriptTask)(nil)
+)
 
 func (s *scriptTask) String() string { return strings.Join(s.events, "+") }
 
@@ -344,6 +354,13 @@ func (s *scriptTask) Initial() bool {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	return !slices.ContainsFunc(s.events, func(name string) bool { return !s.w.initial[name] })
+}
+
+// Collects is true for fewer than ten events of a hook that absorbs, without an urgent one.
+func (s *scriptTask) Collects() bool {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.hook() != s.events[0] && len(s.events) < 10 && !slices.ContainsFunc(s.events, func(name string) bool { return s.w.urgent[name] })
 }
 
 func (s *scriptTask) Starting(start Start) {

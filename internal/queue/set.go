@@ -10,7 +10,9 @@
 //   - A task whose run is Blocked stays at the head of its lane, with its token, and counts no failure. Its signal wakes this lane only.
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
 //     touched.
-//   - A lane that waits for a token, a delay, a signal or the end of a pause occupies no slot.
+//   - Coalescing: a lane that has been busy lets events collect before it runs again, if that can save a run. An idle lane begins
+//     immediately.
+//   - A lane that waits for a token, a delay, a signal, more events or the end of a pause occupies no slot.
 //   - A queue that is not kept ends when it is empty, and so does a lane.
 //   - Runs start by signal. An idle queue has no goroutine and uses no CPU.
 //   - A task that waits takes 24 bytes besides itself, a lane that waits less than 1 KiB.
@@ -123,6 +125,9 @@ type Options struct {
 	Backoff func(failures int) time.Duration
 	// Random returns a number in [0, 1) for the jitter of a Policy.
 	Random func() float64
+	// Coalescing is how long a lane lets events collect after a run that took so long and has left tasks; nil for no time. It begins at once
+	// with tasks that are no Collector.
+	Coalescing func(ran time.Duration) time.Duration
 	// MaxRuns is the largest number of runs in flight of all queues together; 0 means no limit.
 	MaxRuns int
 	// OnFailure is called for each failure after which there is another attempt, and before it OnPanic if the task panicked. OnExhausted

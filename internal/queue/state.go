@@ -19,6 +19,8 @@ const (
 	Waiting Phase = "waiting"
 	// Running: the head runs.
 	Running Phase = "running"
+	// Collecting: the lane has been busy, and lets events collect for its next run.
+	Collecting Phase = "collecting"
 	// Sleeping: the head has failed and waits for its next attempt.
 	Sleeping Phase = "sleeping"
 	// Stopped: no task is started any more.
@@ -36,7 +38,8 @@ type State struct {
 	Lanes, Running, Delayed int
 	// Matching is the number of lanes whose keys contain the text that was searched for.
 	Matching int
-	// Phase is the phase of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting that a lane is in, else Idle.
+	// Phase is the phase of a FIFO queue's lane; of a keyed queue the first one of Running, Sleeping and Waiting or Collecting that a lane is
+	// in, else Idle.
 	// The other fields belong to the lane that is first in this phase.
 	Lane
 	// Retry is the lane whose next attempt is next. Without one, its Phase is Idle.
@@ -57,7 +60,9 @@ type Lane struct {
 	// Delay is the time between the last failure and the next attempt, Left what remains of it; both are 0 unless
 	// the head is Sleeping.
 	Delay, Left time.Duration
-	lane        *lane
+	// Until is when a lane that is Collecting runs.
+	Until time.Time
+	lane  *lane
 }
 
 // All yields the tasks of the lane, head first. It is valid within Look only.
@@ -78,6 +83,8 @@ func (l Lane) Status() string {
 	switch l.Phase {
 	case Waiting:
 		return "wait until the first task may start"
+	case Collecting:
+		return "collects events until " + l.Until.UTC().Format("15:04:05.000Z")
 	case Running:
 		return "run first task"
 	case Sleeping:
@@ -225,8 +232,11 @@ func (q *queue) lane(l *lane) Lane {
 			s.Failures, s.LastError = f.failures, f.last.Error()
 		}
 	}
-	if s.Phase == Sleeping {
+	switch s.Phase {
+	case Sleeping:
 		s.Delay, s.Left = l.delay, max(0, l.due-q.age())
+	case Collecting:
+		s.Until = q.made.Add(l.due)
 	}
 	return s
 }
