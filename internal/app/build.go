@@ -80,9 +80,10 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		return nil, err
 	}
 	op.queues = queue.NewSet(queue.Options{
-		Backoff:   queue.DefaultBackoff(o.RetryMin, o.RetryMax),
-		MaxRuns:   o.MaxRuns,
-		OnFailure: op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.QueueAction, OnEnd: op.meter.ForgetQueue,
+		Backoff:    queue.DefaultBackoff(o.RetryMin, o.RetryMax),
+		MaxRuns:    o.MaxRuns,
+		Coalescing: queue.DefaultCoalescing,
+		OnFailure:  op.failed, OnExhausted: op.exhausted, OnPanic: op.panicked, OnAction: op.meter.QueueAction, OnEnd: op.meter.ForgetQueue,
 	})
 	if op.events, err = op.newKubeEvents(cl, o); err != nil {
 		return nil, err

@@ -24,12 +24,14 @@ const shownLanes = 5
 
 // inLanes covers the lanes of a keyed queue whose first task is the hook's: those that failed by name, the others as a number.
 func (f *queued) inLanes(q *Queue) (reasons []Reason) {
-	running, waiting := 0, 0
+	running, collecting, waiting := 0, 0, 0
 	for _, l := range q.FirstLanes {
 		switch {
 		case l.Hook != f.hook.Name:
 		case l.Phase == queue.Running:
 			running++
+		case l.Phase == queue.Collecting:
+			collecting++
 		case l.Phase == queue.Sleeping && len(reasons) < shownLanes:
 			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s %s", q.Name, l.Key, l.About, l.why()),
 				"other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
@@ -40,6 +42,10 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 	if running > 0 {
 		reasons = append(reasons,
 			Reason{ByItsOwnRun, false, fmt.Sprintf("queue %q: %s in flight, of %d at most", q.Name, Count(running, "run"), q.Concurrency), ""})
+	}
+	if collecting > 0 {
+		reasons = append(reasons, Reason{InQueue, false,
+			fmt.Sprintf("queue %q: %s collect events for their next runs", q.Name, Count(collecting, "lane")), ""})
 	}
 	if waiting > 0 {
 		reasons = append(reasons, Reason{InQueue, false,
@@ -87,7 +93,7 @@ func (f *queued) first(q *Queue) Reason {
 		}
 	case queue.Stopped:
 		r.Kind = ByShutdown
-	case queue.Idle:
+	case queue.Idle, queue.Collecting:
 		r.Blocks = false
 	}
 	return r

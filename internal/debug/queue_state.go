@@ -91,6 +91,8 @@ type Lane struct {
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
 	Error    string           `json:"error,omitempty"`
+	// Until is when a lane that lets events collect runs.
+	Until time.Time `json:"-"`
 	Task
 }
 
@@ -103,6 +105,8 @@ func (l *Lane) doing() string {
 	switch l.Phase {
 	case queue.Running:
 		return text + "has been running for " + short(time.Duration(l.For))
+	case queue.Collecting:
+		return "collects events until " + l.Until.UTC().Format("15:04:05.000Z")
 	case queue.Waiting:
 		return text + "waits for the rate limit of the hook, or up to 5 s for its own changes"
 	case queue.Stopped:
@@ -237,7 +241,7 @@ const shownError = 500
 // laneOf is a lane with its first task.
 func laneOf(l queue.Lane) Lane {
 	shown := Lane{Key: l.Key, Tasks: l.Tasks, Phase: l.Phase, For: since(l.Since), Failures: l.Failures,
-		RetryIn: history.Duration(l.Left), Error: history.Cut(l.LastError, shownError)}
+		RetryIn: history.Duration(l.Left), Error: history.Cut(l.LastError, shownError), Until: l.Until}
 	for t := range l.All() {
 		shown.Task = describe(t)
 		break

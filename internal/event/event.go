@@ -100,6 +100,16 @@ type Object struct {
 	Deleting bool
 }
 
+// Size is the number of bytes of the payloads.
+func (o *Object) Size() (n int) {
+	for _, p := range []Payload{o.Full, o.Filtered} {
+		if p != nil {
+			n += p.Len()
+		}
+	}
+	return n
+}
+
 // Payload is JSON text in memory or on disk.
 type Payload interface {
 	// Len is the size in bytes.

@@ -13,14 +13,18 @@ import (
 type Task struct{ *run.Task }
 
 var (
-	_ queue.Starter  = Task{}
-	_ queue.Splitter = Task{}
-	_ queue.Replacer = Task{}
-	_ queue.Backlog  = Task{}
+	_ queue.Starter   = Task{}
+	_ queue.Splitter  = Task{}
+	_ queue.Replacer  = Task{}
+	_ queue.Backlog   = Task{}
+	_ queue.Collector = Task{}
 )
 
 // Starting implements queue.Starter.
 func (t Task) Starting(s queue.Start) { t.Task.Starting(s.Key, s.Failures, s.Waited) }
+
+// Collects implements queue.Collector.
+func (t Task) Collects() bool { return t.HasRoom() }
 
 // Rest implements queue.Splitter.
 func (t Task) Rest() queue.Task {

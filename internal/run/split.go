@@ -74,7 +74,7 @@ func (t *Task) split(n int) {
 	}
 	ids := append([]int64{t.id}, m.ids...)
 	rest.extra = &extra{
-		retried: m.retried, refreshed: m.refreshed, queue: m.queue, keyValue: m.keyValue, origins: slices.Clone(m.origins),
+		retried: m.retried, refreshed: m.refreshed, urgent: true, queue: m.queue, keyValue: m.keyValue, origins: slices.Clone(m.origins),
 		ids: ids[:min(len(ids), maxIDs)],
 	}
 	m.most, m.rest = n, rest

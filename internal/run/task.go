@@ -52,6 +52,10 @@ type extra struct {
 	retried bool
 	// refreshed is true if a requeue or a retried event is among the events: its object is read at the start of each attempt.
 	refreshed bool
+	// urgent is true if an event is not a change that has just happened: it is due now.
+	urgent bool
+	// bytes is about the size of the objects of merged events.
+	bytes int
 	// most is the number of events up to which the task absorbs others, if it is not 0. Rest is what its run has left.
 	most int
 	rest *Task
@@ -216,7 +220,8 @@ func (t *Task) Absorb(next *Task) bool {
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
-	m.refreshed = m.refreshed || behind.refreshed
+	m.refreshed, m.urgent = m.refreshed || behind.refreshed, m.urgent || next.isUrgent()
+	m.bytes += next.size()
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)
@@ -228,6 +233,29 @@ func (t *Task) Absorb(next *Task) bool {
 	}
 	m.dropped += over + behind.dropped
 	return true
+}
+
+// HasRoom reports whether a later run may deliver more events than these, which are changes: the limits of contexts and bytes are not reached,
+// and no event is due now.
+func (t *Task) HasRoom() bool {
+	limit, most := t.Hook().Settings.ContextsPerRun, t.runner.opts.MaxContextBytes
+	return !t.isUrgent() && (limit == 0 || t.events.Len() < limit) && (most == 0 || t.readExtra().bytes < most)
+}
+
+// isUrgent reports whether an event is not a change that has just happened: it was scheduled or requested, or its object is an initial one.
+func (t *Task) isUrgent() bool {
+	return t.kind() != event.Change || t.first.initial || t.extra != nil && (t.extra.urgent || t.extra.refreshed)
+}
+
+// size is about the number of bytes of the objects in the events.
+func (t *Task) size() (n int) {
+	if t.extra != nil && t.extra.bytes > 0 {
+		return t.extra.bytes
+	}
+	for ev := range t.Events() {
+		n += ev.Object.Size()
+	}
+	return n
 }
 
 // coveredBy reports whether the first event of next replaces the last one of t: they have the same group.

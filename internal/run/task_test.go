@@ -117,6 +117,64 @@ func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 	}
 }
 
+// Coalescing is for changes that have just happened, as long as a run may have more of them.
+func TestHasRoom(t *testing.T) {
+	h := hookOf("---")
+	h.Schedules = []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}}
+	three := *h
+	three.Settings.ContextsPerRun = 3
+	large := func(h *hook.Hook, bytes int) event.Event {
+		ev := change(h, 0)
+		ev.Object.Full = event.Memory(make([]byte, bytes))
+		return ev
+	}
+	watched := func(w event.Watch, retried bool) event.Event {
+		ev := change(h, 0)
+		ev.Watch, ev.Retried = w, retried
+		return ev
+	}
+	initial := change(h, 0)
+	initial.Initial = true
+	tick := event.Event{Type: event.Tick, Hook: h}
+	r := New(Options{MaxContextBytes: 1000})
+	for _, tt := range []struct {
+		name   string
+		events []event.Event
+		want   bool
+	}{
+		{"a change", []event.Event{change(h, 0)}, true},
+		{"changes of several bindings", []event.Event{change(h, 0), change(h, 1), watched(event.Deleting, false)}, true},
+		{"fewer than contextsPerRun", []event.Event{change(&three, 0), change(&three, 1)}, true},
+		{"as many as contextsPerRun", []event.Event{change(&three, 0), change(&three, 1), change(&three, 2)}, false},
+		{"fewer bytes than a run may have", []event.Event{large(h, 100), large(h, 400), large(h, 400)}, true},
+		{"more bytes", []event.Event{large(h, 100), large(h, 900), large(h, 900)}, false},
+		{"a tick", []event.Event{tick}, false},
+		{"a tick behind a change", []event.Event{change(h, 0), tick}, false},
+		{"a requeue", []event.Event{watched(event.Requeued, false)}, false},
+		{"a requeue behind a change", []event.Event{change(h, 0), watched(event.Requeued, false)}, false},
+		{"a retried event", []event.Event{change(h, 0), watched(event.Modified, true)}, false},
+		{"initial objects", []event.Event{initial, initial}, false},
+		{"an initial object behind a change", []event.Event{change(h, 0), initial}, false},
+		{"a Synchronization", []event.Event{{Type: event.Synchronization, Hook: h}}, false},
+		{"onStartup", []event.Event{{Type: event.Startup, Hook: h}}, false},
+	} {
+		head := r.Task(tt.events[0])
+		for _, ev := range tt.events[1:] {
+			if !head.Absorb(r.Task(ev)) {
+				t.Fatalf("%s: not absorbed", tt.name)
+			}
+		}
+		if got := head.HasRoom(); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+	split := r.Task(change(h, 0))
+	split.Absorb(r.Task(change(h, 1)))
+	if split.split(1); split.Rest().HasRoom() {
+		t.Error("what did not fit into a run waits")
+	}
+}
+
 func TestMergedRunMayFailOnlyIfAllMay(t *testing.T) {
 	h := hookOf("---")
 	h.Kubernetes[0].AllowFailure, h.Kubernetes[1].AllowFailure = true, true
