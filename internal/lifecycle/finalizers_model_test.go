@@ -418,7 +418,8 @@ func (s *scenario) play(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	queues := queue.NewSet(queue.Options{
-		Backoff: func(int) time.Duration { return 2 * time.Second }, Coalescing: queue.DefaultCoalescing, OnExhausted: func(f queue.Failed) { w.life.Exhausted(f) },
+		Backoff: func(int) time.Duration { return 2 * time.Second }, Coalescing: queue.DefaultCoalescing,
+		OnExhausted: func(f queue.Failed) { w.life.Exhausted(f) },
 	})
 	leading := make(chan struct{})
 	close(leading)

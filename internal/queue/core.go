@@ -208,7 +208,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy, l.collects = false, 0
+	l.busy, l.last, l.collects = false, "", 0
 	if l.key != "" {
 		delete(c.lanes, l.key)
 	}
@@ -364,17 +364,15 @@ func (c *core) begin(now time.Duration, l *lane) {
 }
 
 // stop ends the run of a lane, which has used its token.
-func (c *core) stop(now time.Duration, l *lane) {
-	l.token, l.collects = nil, 0
-	if c.opts.Coalescing != nil && collects(l.head()) {
-		l.collects = now + c.opts.Coalescing(now-l.began)
-	}
+func (c *core) stop(l *lane) {
+	l.token = nil
 	c.running = slices.DeleteFunc(c.running, func(other *lane) bool { return other == l })
 }
 
 // done removes the head, whose run is over.
 func (c *core) done(now time.Duration, l *lane) {
-	c.stop(now, l)
+	c.ran(now, l)
+	c.stop(l)
 	c.drop(now, l)
 }
 
@@ -390,7 +388,7 @@ func (c *core) drop(now time.Duration, l *lane) Task {
 
 // ended leaves the head in its lane, ready for another run, without counting a failure.
 func (c *core) ended(now time.Duration, l *lane) {
-	c.stop(now, l)
+	c.stop(l)
 	c.settle(now, l)
 }
 
@@ -433,7 +431,8 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 
 // sleep delays the next attempt of the head.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
-	c.stop(now, l)
+	c.ran(now, l)
+	c.stop(l)
 	l.tasks.setSince(0, now)
 	c.seq++
 	l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
@@ -444,7 +443,7 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 // block lets a run that has not begun wait for a signal. The lane keeps the token.
 func (c *core) block(now time.Duration, l *lane, until <-chan struct{}) {
 	token := l.token
-	c.stop(now, l)
+	c.stop(l)
 	c.seq++
 	l.token, l.until, l.seq = token, until, c.seq
 	c.enter(now, l, Waiting)

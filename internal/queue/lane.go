@@ -22,7 +22,9 @@ type lane struct {
 	delay, due time.Duration
 	// requested: the task has requested the delay.
 	requested bool
-	// collects is the time until which the lane lets events collect; 0 for a lane that was empty after its last run.
+	// last is the owner of the last run, collects the time until which the lane lets events collect. Both are empty if the lane was empty
+	// after it.
+	last     string
 	collects time.Duration
 	// token gives the token of the head back. A run uses it, unless it turns out to be blocked.
 	token func()

@@ -27,22 +27,31 @@ type step struct {
 	kind, queue, key, hook string
 }
 
-// steps draw hooks and lanes of a FIFO queue and of one with two runs in flight.
-var steps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-	s := step{
-		kind: rapid.SampledFrom([]string{
-			"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "finish", "finish", "finish", "fail",
-			"fail", "giveup", "block", "block", "signal", "skip", "drop", "retry", "repeat", "wait", "wait", "pause",
-		}).Draw(t, "kind"),
-		queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
-		key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
-		hook:  rapid.SampledFrom([]string{"x", "y", "-"}).Draw(t, "hook"), // "-" absorbs nothing; "y" has three attempts
+// steps draw hooks and lanes of a FIFO queue and of one with two runs in flight: of all kinds alike, or mostly what makes a lane busy with
+// one hook.
+var steps = rapid.Custom(func(t *rapid.T) []step {
+	kinds := []string{
+		"add", "add", "add", "add", "add", "first", "replace", "halve", "halve", "finish", "finish", "finish", "fail",
+		"fail", "giveup", "block", "block", "signal", "skip", "drop", "retry", "repeat", "wait", "wait", "pause",
 	}
-	if s.queue == "main" {
-		s.key = ""
+	keys, hooks := []string{"a", "b", "c"}, []string{"x", "y", "-"} // "-" absorbs nothing; "y" has three attempts
+	if rapid.Bool().Draw(t, "busy") {
+		kinds = append(slices.Repeat([]string{"add", "finish", "wait"}, 10), kinds...)
+		keys, hooks = []string{"a"}, []string{"x", "x", "x", "x", "x", "x", "y", "-"}
 	}
-	return s
-}), 20, 80)
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		s := step{
+			kind:  rapid.SampledFrom(kinds).Draw(t, "kind"),
+			queue: rapid.SampledFrom([]string{"main", "side", "side"}).Draw(t, "queue"),
+			key:   rapid.SampledFrom(keys).Draw(t, "key"),
+			hook:  rapid.SampledFrom(hooks).Draw(t, "hook"),
+		}
+		if s.queue == "main" {
+			s.key = ""
+		}
+		return s
+	}), 20, 80).Draw(t, "steps")
+})
 
 // seeds is how many random sequences are tried.
 func seeds() string {
@@ -245,7 +254,7 @@ func (g *gatedTask) Collects() bool { return modelCollects(g.hook, g.events) }
 
 // modelCollects is false for some events that are urgent, and for many.
 func modelCollects(hook string, events []int) bool {
-	return hook != "-" && len(events) < 4 && !slices.ContainsFunc(events, func(i int) bool { return i%5 == 4 })
+	return hook != "-" && len(events) < 5 && !slices.ContainsFunc(events, func(i int) bool { return i%10 == 9 })
 }
 
 // halve makes the run leave half of the events.
@@ -448,8 +457,10 @@ type modelLane struct {
 	// taken: the first task runs or has run.
 	taken bool
 	seq   int
-	// began is the time when the last run began. If it took some, the lane collects events for another time, if it has those of one task.
+	// began is the time when the last run began, last its hook. If it took some, as the second one of the hook at least, the lane collects
+	// events for another time, if it has those of one task.
 	began                int
+	last                 string
 	collects, collecting bool
 }
 
@@ -484,7 +495,7 @@ func (q *modelQueue) ready(l *modelLane) {
 
 // coalesces reports whether all tasks of the lane are one that collects.
 func (l *modelLane) coalesces() bool {
-	return !l.taken && len(l.tasks) == 1 && modelCollects(l.tasks[0].hook, l.tasks[0].events)
+	return !l.taken && len(l.tasks) == 1 && l.tasks[0].hook == l.last && modelCollects(l.tasks[0].hook, l.tasks[0].events)
 }
 
 func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
@@ -562,14 +573,15 @@ func (q *modelQueue) leave(l *modelLane) {
 // ended notes whether a run of the first task has taken some time, if it runs.
 func (q *modelQueue) ended(l *modelLane) {
 	if l.runs {
-		l.collects = q.waits > l.began && modelCollects(l.tasks[0].hook, l.tasks[0].events)
+		head := l.tasks[0]
+		l.collects = head.hook == l.last && q.waits > l.began && modelCollects(head.hook, head.events)
+		l.last = head.hook
 	}
 }
 
 // fail ends a run of the first task.
 func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 	q.split(l)
-	q.ended(l)
 	head := l.tasks[0]
 	head.failures++
 	if giveUp || head.hook == "y" && head.failures >= 3 {
@@ -577,13 +589,13 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 		q.leave(l)
 		return
 	}
+	q.ended(l)
 	q.ready(l)
 	l.sleeps = true
 }
 
 // block lets the first task, whose run has not begun, wait for a signal.
 func (q *modelQueue) block(l *modelLane) {
-	q.ended(l)
 	q.ready(l)
 	l.blocked = true
 }

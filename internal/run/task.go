@@ -235,8 +235,8 @@ func (t *Task) Absorb(next *Task) bool {
 	return true
 }
 
-// HasRoom reports whether a later run may deliver more events than these, which are changes: the limits of contexts and bytes are not reached,
-// and no event is due now.
+// HasRoom reports whether a later run may deliver more events than these, which are changes: the limits of contexts and bytes are not
+// reached, and no event is due now.
 func (t *Task) HasRoom() bool {
 	limit, most := t.Hook().Settings.ContextsPerRun, t.runner.opts.MaxContextBytes
 	return !t.isUrgent() && (limit == 0 || t.events.Len() < limit) && (most == 0 || t.readExtra().bytes < most)
