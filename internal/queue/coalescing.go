@@ -2,8 +2,7 @@ package queue
 
 import "time"
 
-// Collector is a Task that may let events collect in a lane that is busy: between two runs of such tasks of
-// one owner.
+// Collector is a Task that may let events collect in a lane that is busy: between two runs of such tasks of one owner.
 type Collector interface {
 	// Collects reports that the task can absorb more, and that nothing in it is urgent.
 	Collects() bool
@@ -14,11 +13,11 @@ func collects(t Task) bool {
 	return ok && c.Collects()
 }
 
-// DefaultCoalescing returns how long a lane lets events collect after a run that took so long. A storm that leaves no lane idle has a
-// quarter of the runs, as long as these are short. Saves 65 % of the CPU time of operator and hooks; see the scenario storm of bench.
+// DefaultCoalescing returns how long a lane lets events collect after a run that took so long: a storm has a quarter of the runs, if these
+// are short. Saves two thirds of the CPU time of operator and hooks; see the scenario storm of bench.
 func DefaultCoalescing(ran time.Duration) time.Duration { return min(3*ran, 150*time.Millisecond) }
 
-// ran notes a run, and that the lane lets events collect after it if it was not the first one since the lane was empty: few events are no
+// ran notes a run, and that the lane lets events collect after it if it was not the first one since the lane was idle: few events are no
 // storm.
 func (c *core) ran(now time.Duration, l *lane) {
 	owner := l.head().Owner()

@@ -180,6 +180,9 @@ func (c *core) countFailed(t Task, n int) {
 // added makes a lane ready that was empty.
 func (c *core) added(now time.Duration, l *lane) {
 	if l.tasks.len() == 1 {
+		if now >= l.collects {
+			l.last = "" // it is idle
+		}
 		c.settle(now, l)
 		return
 	}
@@ -208,7 +211,7 @@ func (c *core) settle(now time.Duration, l *lane) {
 		c.queue(l)
 		return
 	}
-	l.busy, l.last, l.collects = false, "", 0
+	l.busy = false
 	if l.key != "" {
 		delete(c.lanes, l.key)
 	}

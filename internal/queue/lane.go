@@ -22,10 +22,9 @@ type lane struct {
 	delay, due time.Duration
 	// requested: the task has requested the delay.
 	requested bool
-	// last is the owner of the last run, collects the time until which the lane lets events collect. Both are empty if the lane was empty
-	// after it.
-	last     string
+	// collects is the time until which the lane lets events collect. Last is the owner of the last run, unless the lane was idle since.
 	collects time.Duration
+	last     string
 	// token gives the token of the head back. A run uses it, unless it turns out to be blocked.
 	token func()
 	// until is the signal that a blocked lane waits for.

@@ -505,6 +505,9 @@ func (q *modelQueue) add(l *modelLane, t *modelTask, how string) {
 		}
 	}()
 	empty := len(l.tasks) == 0
+	if empty && !l.collects {
+		l.last = ""
+	}
 	if how == "first" {
 		t.first = true
 		at := 0
@@ -619,7 +622,7 @@ func (q *modelQueue) extract(l *modelLane, hook string) {
 // settle starts lanes in the order in which they became ready.
 func (m *model) settle() {
 	for _, q := range m.queues {
-		maps.DeleteFunc(q.lanes, func(_ string, l *modelLane) bool { return len(l.tasks) == 0 })
+		maps.DeleteFunc(q.lanes, func(key string, l *modelLane) bool { return key != "" && len(l.tasks) == 0 })
 		for {
 			var next *modelLane
 			running := 0
@@ -662,6 +665,9 @@ func (m *model) String() string {
 		fmt.Fprintf(&text, "%s:", q.name)
 		for _, key := range slices.Sorted(maps.Keys(q.lanes)) {
 			l := q.lanes[key]
+			if len(l.tasks) == 0 {
+				continue
+			}
 			fmt.Fprintf(&text, " %s(%s", key, modelPhase(l.runs, l.sleeps, l.collecting))
 			for _, t := range l.tasks {
 				text.WriteString(" " + t.String())
