@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // bareProgram is this test binary as a program that does the one thing that bounds a scenario.
@@ -24,7 +26,7 @@ type bareProgram struct {
 func (b *bench) startBare(role string, args ...string) *bareProgram {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "BENCH_BARE="+role)
+	cmd.Env = append(os.Environ(), "BENCH_BARE="+role, "PATH="+test.Tools(b)+":"+os.Getenv("PATH")) // as the operator has it
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -122,9 +124,10 @@ func runWithContexts(script string, objects []json.RawMessage) error {
 		return err
 	}
 	out := bufio.NewWriter(file)
-	for _, object := range objects {
-		fmt.Fprintf(out, `{"binding":"kubernetes","type":"Event","watchEvent":"Modified","object":%s}`+"\n", object)
+	for i, object := range objects {
+		fmt.Fprintf(out, `%c{"binding":"kubernetes","type":"Event","watchEvent":"Modified","object":%s}`, "[,"[min(i, 1)], object)
 	}
+	fmt.Fprintln(out, "]")
 	if err := out.Flush(); err != nil {
 		return err
 	}

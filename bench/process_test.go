@@ -155,12 +155,18 @@ func (op *operator) untilCount(message string, n int) testenv.Record {
 // cpu is the CPU time in seconds that the operator, not its hooks, has used.
 func (op *operator) cpu() float64 { return op.b.cpu(op.Pid()) }
 
-func (b *bench) cpu(pid int) float64 {
+func (b *bench) cpu(pid int) float64 { return b.ticks(pid, 11) }
+
+// childrenCPU is the CPU time in seconds of the children that a process has waited for, and of theirs.
+func (b *bench) childrenCPU(pid int) float64 { return b.ticks(pid, 13) }
+
+// ticks returns the sum of two fields of /proc/PID/stat, from the one behind the name on, in seconds.
+func (b *bench) ticks(pid, first int) float64 {
 	b.Helper()
 	stat := b.proc(pid, "stat")
 	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
+	user, _ := strconv.Atoi(fields[first])
+	system, _ := strconv.Atoi(fields[first+1])
 	return float64(user+system) / 100 // ticks of 1/100 s
 }
 

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,97 +18,194 @@ import (
 )
 
 // stormCommand counts the contexts of a run.
-const stormCommand = `grep -o '"watchEvent":"Modified"' $BINDING_CONTEXT_PATH | wc -l`
+const stormCommand = "jq length $BINDING_CONTEXT_PATH"
+
+const stormObjects, stormUpdates, stormWriters = 100, 3000, 8
 
 // storm lets 8 writers update 100 objects 3,000 times as fast as they can.
 func storm(b *bench) {
-	const times, objectCount, updates, writers = 3, 100, 3000, 8
-	var late, alone, beside, bare, bareRuns, peers, peerRuns, peerLate, cpuPerEvent, runs []float64
+	const times = 3
+	var alone, beside, bare, bareHooks, bareRuns, peers, peerRuns, peerLate []float64
+	var all []stormed
 	for range times {
-		namespace := b.cluster.Namespace(b.T)
-		b.each(writers, objectCount, func(client *kubernetes.Clientset, i int) error {
-			_, err := client.CoreV1().ConfigMaps(namespace).Create(context.Background(), objects.ConfigMap(i, 1024), metav1.CreateOptions{})
-			return err
-		})
-		write := func(round string) (seconds float64) {
-			started := time.Now()
-			b.each(writers, updates, func(client *kubernetes.Clientset, i int) error {
-				o := objects.ConfigMap(i%objectCount, 1024)
-				o.Data["round"] = fmt.Sprint(round, i)
-				_, err := client.CoreV1().ConfigMaps(namespace).Update(context.Background(), o, metav1.UpdateOptions{})
-				return err
-			})
-			return time.Since(started).Seconds()
-		}
+		namespace := b.stormObjects()
+		write := func(round string) (seconds float64) { _, seconds = b.stormUpdates(namespace, round); return seconds }
 		alone = append(alone, write("alone"))
-		bareUsed, bareRan := b.bareStorm(namespace, updates, func() { write("bare") })
-		bare, bareRuns = append(bare, bareUsed*1000/updates), append(bareRuns, bareRan)
+		bareUsed, bareUsedByHooks, bareRan := b.bareStorm(namespace, func() { write("bare") })
+		bare, bareHooks, bareRuns = append(bare, bareUsed), append(bareHooks, bareUsedByHooks), append(bareRuns, bareRan)
 		peerUsed, reconciles, peerDelay := b.peerStorm(namespace, func() { write("peer") })
-		peers, peerRuns, peerLate = append(peers, peerUsed*1000/updates), append(peerRuns, reconciles), append(peerLate, peerDelay)
-		// The hook counts the contexts that it gets.
-		op := b.start(
-			b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], "+
-				"namespace: {nameSelector: {matchNames: [%s]}}}]}", namespace),
-				stormCommand)))
-		op.untilCount("Unlock kubernetes.Event tasks", 1)
-		before, ran := op.cpu(), op.Count("Execute hook")
-		beside = append(beside, write("beside"))
-		last := time.Now()
-		op.untilCount("queue task", updates)
-		// The end of the run that delivered the last context.
-		var delivered time.Time
-		if err := op.TryUntil(time.Minute, func([]testenv.Record) bool {
-			var contexts int
-			contexts, delivered = op.delivered()
-			return contexts >= updates
-		}); err != nil {
-			b.Fatalf("not all contexts came: %v", err)
-		}
-		op.untilCount("Hook executed successfully", op.Count("Execute hook"))
-		late = append(late, delivered.Sub(last).Seconds())
-		used, n := op.cpu()-before, float64(op.Count("Execute hook")-ran)
-		runs = append(runs, n)
-		cpuPerEvent = append(cpuPerEvent, used*1000/updates)
-		b.progress("%d events in %.0f runs, %.2f s of CPU; the writers took %.2f s, alone %.2f s; a bare program used %.2f s in %.0f runs, "+
-			"controller-runtime %.2f s in %.0f reconciles",
-			updates, n, used, beside[len(beside)-1], alone[len(alone)-1], bareUsed, bareRan, peerUsed, reconciles)
-		op.stop()
+		peers, peerRuns, peerLate = append(peers, peerUsed), append(peerRuns, reconciles), append(peerLate, peerDelay)
+		s := b.stormOn(namespace, stormHook(namespace, "", stormCommand))
+		all, beside = append(all, s), append(beside, s.writing)
+		b.progress("%s; the writers took %.2f s, alone %.2f s; a bare program used %.2f + %.2f s in %.0f runs, controller-runtime %.2f s in "+
+			"%.0f reconciles", s, s.writing, alone[len(alone)-1], bareUsed, bareUsedByHooks, bareRan, peerUsed, reconciles)
 	}
-	b.add("last context delivered after the last write", "s", late...).most(0.3)
-	b.add("operator's CPU time per event", "ms", cpuPerEvent...).against("watch, file, fork and exec by a bare program", bare...).times(1.8, 0)
+	both := func(a, c []float64) (sums []float64) {
+		for i := range a {
+			sums = append(sums, a[i]+c[i])
+		}
+		return sums
+	}
+	used, hooks := of(all, func(s stormed) float64 { return s.used }), of(all, func(s stormed) float64 { return s.hooks })
+	b.add("CPU time of operator and hooks", "s", both(used, hooks)...).against("bare program and its scripts", both(bare, bareHooks)...).
+		times(0.6, 0)
+	b.add("CPU time of the operator", "s", used...).against("watch, file, fork and exec by a bare program", bare...)
+	b.add("CPU time of the hooks", "s", hooks...).against("scripts of the bare program", bareHooks...)
 	b.add("writers beside the operator", "s", beside...).against("writers alone", alone...)
-	b.add("runs", "", runs...).against("bare program", bareRuns...)
-	b.add("CPU time per event of Reconcile in Go with controller-runtime", "ms", peers...)
+	b.add("last context delivered after the last write", "s", of(all, func(s stormed) float64 { return s.late })...).most(0.3)
+	b.add("change → the run that has it, 99th percentile", "s", of(all, func(s stormed) float64 { return s.waited })...).most(0.25)
+	b.add("runs", "", of(all, func(s stormed) float64 { return s.runs })...).against("bare program", bareRuns...)
+	b.add("CPU time of Reconcile in Go with controller-runtime", "s", peers...)
 	b.add("its reconciles", "", peerRuns...)
 	b.add("its last one after the last write", "s", peerLate...)
 }
 
-// delivered is the number of contexts that a hook has counted, and when it printed the last count.
-func (op *operator) delivered() (contexts int, at time.Time) {
-	for _, r := range op.Records() {
-		var n int
-		if _, err := fmt.Sscanf(r.Fields["msg"], "%d", &n); err == nil && r.Fields["output"] == "stdout" {
-			contexts, at = contexts+n, r.At
-		}
-	}
-	return contexts, at
+// stormLanes is a storm in a keyed queue, stormTwo one on two hooks of one queue, and stormSlow one on a hook of a second.
+func stormLanes(b *bench) {
+	b.stormsOn(func(namespace string) []string {
+		return []string{stormHook(namespace, "queue: {name: q, key: object, concurrency: 4}, ", stormCommand)}
+	})
 }
 
-// bareStorm returns the CPU time in seconds that a bare program uses for the same, and how often it started the script. It
+func stormTwo(b *bench) {
+	b.stormsOn(func(namespace string) []string {
+		return []string{stormHook(namespace, "", stormCommand), stormHook(namespace, "", stormCommand)}
+	})
+}
+
+func stormSlow(b *bench) {
+	b.stormsOn(func(namespace string) []string { return []string{stormHook(namespace, "", "sleep 1; "+stormCommand)} })
+}
+
+func (b *bench) stormsOn(hooks func(namespace string) []string) {
+	var all []stormed
+	for range 3 {
+		namespace := b.stormObjects()
+		all = append(all, b.stormOn(namespace, hooks(namespace)...))
+		b.progress("%s", all[len(all)-1])
+	}
+	b.add("CPU time of operator and hooks", "s", of(all, func(s stormed) float64 { return s.used + s.hooks })...)
+	b.add("last context delivered after the last write", "s", of(all, func(s stormed) float64 { return s.late })...)
+	b.add("change → the run that has it, 99th percentile", "s", of(all, func(s stormed) float64 { return s.waited })...)
+	b.add("runs", "", of(all, func(s stormed) float64 { return s.runs })...)
+}
+
+// stormed is what an operator has done in a storm. Used and hooks are the seconds of CPU of the operator and of its hooks; late is the time
+// from the last write to the end of the run that has it, waited from a write to the beginning of its run, 99th percentile.
+type stormed struct{ runs, used, hooks, late, waited, writing float64 }
+
+func (s stormed) String() string {
+	return fmt.Sprintf("%.0f runs, %.2f + %.2f s of CPU, late by %.3f s, waited %.3f s", s.runs, s.used, s.hooks, s.late, s.waited)
+}
+
+func of(all []stormed, what func(stormed) float64) (values []float64) {
+	for _, s := range all {
+		values = append(values, what(s))
+	}
+	return values
+}
+
+// stormHook is a hook that counts the contexts that it gets.
+func stormHook(namespace, more, command string) string {
+	return hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{kind: ConfigMap, executeHookOnEvent: [Modified], "+
+		"executeHookOnSynchronization: false, %snamespace: {nameSelector: {matchNames: [%s]}}}]}", more, namespace), command)
+}
+
+func (b *bench) stormObjects() (namespace string) {
+	namespace = b.cluster.Namespace(b.T)
+	b.each(stormWriters, stormObjects, func(client *kubernetes.Clientset, i int) error {
+		_, err := client.CoreV1().ConfigMaps(namespace).Create(context.Background(), objects.ConfigMap(i, 1024), metav1.CreateOptions{})
+		return err
+	})
+	return namespace
+}
+
+// stormUpdates returns when each write was answered, in the order of the versions.
+func (b *bench) stormUpdates(namespace, round string) (written []time.Time, seconds float64) {
+	var mu sync.Mutex
+	at := map[uint64]time.Time{}
+	started := time.Now()
+	b.each(stormWriters, stormUpdates, func(client *kubernetes.Clientset, i int) error {
+		o := objects.ConfigMap(i%stormObjects, 1024)
+		o.Data["round"] = fmt.Sprint(round, i)
+		o, err := client.CoreV1().ConfigMaps(namespace).Update(context.Background(), o, metav1.UpdateOptions{})
+		if err != nil {
+			return err
+		}
+		version, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
+		mu.Lock()
+		defer mu.Unlock()
+		at[version] = time.Now()
+		return err
+	})
+	seconds = time.Since(started).Seconds()
+	for _, version := range slices.Sorted(maps.Keys(at)) {
+		written = append(written, at[version])
+	}
+	return written, seconds
+}
+
+// stormOn lets an operator with these hooks, which get each change, live through a storm.
+func (b *bench) stormOn(namespace string, hooks ...string) (s stormed) {
+	op := b.start(b.hooks(hooks...))
+	defer op.stop()
+	op.untilCount("Unlock kubernetes.Event tasks", len(hooks))
+	before, beforeHooks := op.cpu(), b.childrenCPU(op.Pid())
+	written, seconds := b.stormUpdates(namespace, "beside")
+	last := time.Now()
+	op.untilCount("queue task", len(hooks)*stormUpdates)
+	var began, counted map[string][]testenv.Record
+	if err := op.TryUntil(time.Minute, func(records []testenv.Record) bool {
+		began, counted = map[string][]testenv.Record{}, map[string][]testenv.Record{}
+		contexts := 0
+		for _, r := range records {
+			var n int
+			if r.Has("Execute hook") {
+				began[r.Fields["hook"]] = append(began[r.Fields["hook"]], r)
+			} else if _, err := fmt.Sscanf(r.Fields["msg"], "%d", &n); err == nil && r.Fields["output"] == "stdout" {
+				counted[r.Fields["hook"]] = append(counted[r.Fields["hook"]], r)
+				contexts += n
+			}
+		}
+		return contexts >= len(hooks)*stormUpdates
+	}); err != nil {
+		b.Fatalf("not all contexts came: %v", err)
+	}
+	op.untilCount("Hook executed successfully", op.Count("Execute hook"))
+	s = stormed{runs: float64(op.Count("Execute hook")), used: op.cpu() - before, hooks: b.childrenCPU(op.Pid()) - beforeHooks,
+		writing: seconds}
+	var waits []float64
+	for name, runs := range counted { // the order of runs in lanes is about the same
+		k := 0
+		for i, r := range runs {
+			s.late = max(s.late, r.At.Sub(last).Seconds())
+			n := 0
+			_, _ = fmt.Sscan(r.Fields["msg"], &n)
+			for range n {
+				waits, k = append(waits, began[name][i].At.Sub(written[k]).Seconds()), k+1
+			}
+		}
+	}
+	slices.Sort(waits)
+	s.waited = percentile(waits, 99)
+	return s
+}
+
+// bareStorm returns the CPU time in seconds that a bare program and its scripts use for the same, and how often it started the script. It
 // stores no objects, logs nothing, and reads no results.
-func (b *bench) bareStorm(namespace string, updates int, write func()) (used, runs float64) {
+func (b *bench) bareStorm(namespace string, write func()) (used, hooks, runs float64) {
 	program := b.startBare("storm", b.cluster.Kubeconfig, namespace, filepath.Join(b.hooks("#!/bin/sh\n"+stormCommand+"\n"), "hook-00.sh"))
 	defer program.end()
 	before := b.cpu(program.cmd.Process.Pid)
 	write()
-	for contexts := 0; contexts < updates; runs++ {
+	for contexts := 0; contexts < stormUpdates; runs++ {
 		n, err := strconv.Atoi(program.line(b))
 		if err != nil {
 			b.Fatal(err)
 		}
 		contexts += n
 	}
-	return b.cpu(program.cmd.Process.Pid) - before, runs
+	return b.cpu(program.cmd.Process.Pid) - before, b.childrenCPU(program.cmd.Process.Pid), runs
 }
 
 // peerStorm returns the CPU time in seconds that the operator of bench/peers uses for the same, the number of its reconciles, and
