@@ -24,7 +24,7 @@ const shownLanes = 5
 
 // inLanes covers the lanes of a keyed queue whose first task is the hook's: those that failed by name, the others as a number.
 func (f *queued) inLanes(q *Queue) (reasons []Reason) {
-	running, collecting, waiting := 0, 0, 0
+	running, collecting, waiting, until := 0, 0, 0, time.Time{}
 	for _, l := range q.FirstLanes {
 		switch {
 		case l.Hook != f.hook.Name:
@@ -32,6 +32,9 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 			running++
 		case l.Phase == queue.Collecting:
 			collecting++
+			if l.Until.After(until) {
+				until = l.Until
+			}
 		case l.Phase == queue.Sleeping && len(reasons) < shownLanes:
 			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s %s", q.Name, l.Key, l.About, l.why()),
 				"other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
@@ -45,7 +48,7 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 	}
 	if collecting > 0 {
 		reasons = append(reasons, Reason{InQueue, false,
-			fmt.Sprintf("queue %q: %s collect events for their next runs", q.Name, Count(collecting, "lane")), ""})
+			fmt.Sprintf("queue %q: lanes that collect events until %s at the latest: %d", q.Name, clock(until), collecting), ""})
 	}
 	if waiting > 0 {
 		reasons = append(reasons, Reason{InQueue, false,

@@ -106,7 +106,7 @@ func (l *Lane) doing() string {
 	case queue.Running:
 		return text + "has been running for " + short(time.Duration(l.For))
 	case queue.Collecting:
-		return "collects events until " + l.Until.UTC().Format("15:04:05.000Z")
+		return "collects events until " + clock(l.Until)
 	case queue.Waiting:
 		return text + "waits for the rate limit of the hook, or up to 5 s for its own changes"
 	case queue.Stopped:
@@ -121,6 +121,9 @@ func (l *Lane) doing() string {
 	}
 	return text + "in " + short(time.Duration(l.RetryIn))
 }
+
+// clock is a moment that is near.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000Z") }
 
 // why is doing with the error of the last attempt.
 func (l *Lane) why() string { return l.doing() + colon(OneLine(l.Error)) }

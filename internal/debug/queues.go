@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/queue"
 )
 
 // queueDump is a queue with tasks.
@@ -55,7 +56,11 @@ func dumpOf(q Queue) queueDump {
 	d := queueDump{Name: q.Name, Count: q.Tasks, Status: q.Status, Requeues: q.Requeues}
 	if q.Keyed {
 		for i, l := range q.FirstLanes {
-			d.Tasks = append(d.Tasks, taskDump{i + 1, l.failed(), l.Key, l.Tasks})
+			about := l.failed()
+			if l.Phase == queue.Collecting {
+				about += ", " + l.doing()
+			}
+			d.Tasks = append(d.Tasks, taskDump{i + 1, about, l.Key, l.Tasks})
 		}
 		d.NotShown = max(0, q.Lanes-len(q.FirstLanes))
 		return d

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
@@ -34,6 +35,9 @@ func TestQueueDumps(t *testing.T) {
 		{"the main queue", dumpOf(all[0]), textFormat},
 		{"the main queue, idle", dumpOf(idle[0]), jsonFormat},
 		{"errors with many lines stay on one", dumpOf(fifo("q", "", Lane{Failures: 1, Error: "a\nb\r\nc"}, Task{About: "x"})),
+			textFormat},
+		{"a lane that collects events", dumpOf(Queue{Name: "q", Keyed: true, Tasks: 1, Lanes: 1, FirstLanes: []Lane{
+			{Key: "a", Tasks: 1, Phase: queue.Collecting, Until: time.Date(2026, 11, 29, 7, 0, 1, 250e6, time.UTC), Task: Task{About: "x"}}}}),
 			textFormat},
 	} {
 		w := &bodyRecorder{}

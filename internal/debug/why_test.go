@@ -109,7 +109,7 @@ func TestWhy(t *testing.T) {
 		{"collects events", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{
 			fifo("q", "", Lane{Phase: queue.Collecting, Until: time.Date(2026, 11, 29, 7, 0, 1, 250e6, time.UTC)}, mine)}}},
 		{"collects events in a lane", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{{Name: "q", Keyed: true,
-			Lanes: 2, Concurrency: 4, FirstLanes: []Lane{{Key: "a", Phase: queue.Collecting, Task: mine}, {Key: "b", Task: mine}}}}}},
+			Lanes: 2, Concurrency: 4, FirstLanes: []Lane{{Key: "a", Phase: queue.Collecting, Until: now, Task: mine}, {Key: "b", Task: mine}}}}}},
 		{"is about to start", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Idle, mine)}},
 		{"may not begin", state{hook: watcher, progress: started, bindings: watching, queues: []Queue{
 			fifo("q", "", Lane{Phase: queue.Sleeping, RetryIn: history.Duration(7 * time.Second)}, mine)}}},
