@@ -24,37 +24,25 @@ const stormObjects, stormUpdates, stormWriters = 100, 3000, 8
 
 // storm lets 8 writers update 100 objects 3,000 times as fast as they can.
 func storm(b *bench) {
-	const times = 3
-	var alone, beside, bare, bareHooks, bareRuns, peers, peerRuns, peerLate []float64
-	var all []stormed
-	for range times {
+	var peers, peerRuns, peerLate []float64
+	var all, bare []stormed
+	for range 3 {
 		namespace := b.stormObjects()
-		write := func(round string) (seconds float64) { _, seconds = b.stormUpdates(namespace, round); return seconds }
-		alone = append(alone, write("alone"))
-		bareUsed, bareUsedByHooks, bareRan := b.bareStorm(namespace, func() { write("bare") })
-		bare, bareHooks, bareRuns = append(bare, bareUsed), append(bareHooks, bareUsedByHooks), append(bareRuns, bareRan)
-		peerUsed, reconciles, peerDelay := b.peerStorm(namespace, func() { write("peer") })
-		peers, peerRuns, peerLate = append(peers, peerUsed), append(peerRuns, reconciles), append(peerLate, peerDelay)
-		s := b.stormOn(namespace, stormHook(namespace, "", stormCommand))
-		all, beside = append(all, s), append(beside, s.writing)
-		b.progress("%s; the writers took %.2f s, alone %.2f s; a bare program used %.2f + %.2f s in %.0f runs, controller-runtime %.2f s in "+
-			"%.0f reconciles", s, s.writing, alone[len(alone)-1], bareUsed, bareUsedByHooks, bareRan, peerUsed, reconciles)
+		bare = append(bare, b.bareStorm(namespace))
+		used, reconciles, late := b.peerStorm(namespace, func() { b.stormUpdates(namespace, "peer") })
+		peers, peerRuns, peerLate = append(peers, used), append(peerRuns, reconciles), append(peerLate, late)
+		all = append(all, b.stormOn(namespace, stormHook(namespace, "", stormCommand)))
+		b.progress("%s; a bare program: %s; controller-runtime: %.2f s", all[len(all)-1], bare[len(bare)-1], used)
 	}
-	both := func(a, c []float64) (sums []float64) {
-		for i := range a {
-			sums = append(sums, a[i]+c[i])
-		}
-		return sums
+	compare := func(what, unit string, value func(stormed) float64) *figure {
+		return b.add(what, unit, of(all, value)...).against("bare program and its scripts", of(bare, value)...)
 	}
-	used, hooks := of(all, func(s stormed) float64 { return s.used }), of(all, func(s stormed) float64 { return s.hooks })
-	b.add("CPU time of operator and hooks", "s", both(used, hooks)...).against("bare program and its scripts", both(bare, bareHooks)...).
-		times(0.6, 0)
-	b.add("CPU time of the operator", "s", used...).against("watch, file, fork and exec by a bare program", bare...)
-	b.add("CPU time of the hooks", "s", hooks...).against("scripts of the bare program", bareHooks...)
-	b.add("writers beside the operator", "s", beside...).against("writers alone", alone...)
+	compare("CPU time of operator and hooks", "s", func(s stormed) float64 { return s.used + s.hooks }).times(0.6, 0)
+	compare("CPU time of the operator", "s", func(s stormed) float64 { return s.used })
+	compare("CPU time of the hooks", "s", func(s stormed) float64 { return s.hooks })
+	compare("runs", "", func(s stormed) float64 { return s.runs })
 	b.add("last context delivered after the last write", "s", of(all, func(s stormed) float64 { return s.late })...).most(0.3)
 	b.add("change → the run that has it, 99th percentile", "s", of(all, func(s stormed) float64 { return s.waited })...).most(0.25)
-	b.add("runs", "", of(all, func(s stormed) float64 { return s.runs })...).against("bare program", bareRuns...)
 	b.add("CPU time of Reconcile in Go with controller-runtime", "s", peers...)
 	b.add("its reconciles", "", peerRuns...)
 	b.add("its last one after the last write", "s", peerLate...)
@@ -92,7 +80,7 @@ func (b *bench) stormsOn(hooks func(namespace string) []string) {
 
 // stormed is what an operator has done in a storm. Used and hooks are the seconds of CPU of the operator and of its hooks; late is the time
 // from the last write to the end of the run that has it, waited from a write to the beginning of its run, 99th percentile.
-type stormed struct{ runs, used, hooks, late, waited, writing float64 }
+type stormed struct{ runs, used, hooks, late, waited float64 }
 
 func (s stormed) String() string {
 	return fmt.Sprintf("%.0f runs, %.2f + %.2f s of CPU, late by %.3f s, waited %.3f s", s.runs, s.used, s.hooks, s.late, s.waited)
@@ -121,10 +109,9 @@ func (b *bench) stormObjects() (namespace string) {
 }
 
 // stormUpdates returns when each write was answered, in the order of the versions.
-func (b *bench) stormUpdates(namespace, round string) (written []time.Time, seconds float64) {
+func (b *bench) stormUpdates(namespace, round string) (written []time.Time) {
 	var mu sync.Mutex
 	at := map[uint64]time.Time{}
-	started := time.Now()
 	b.each(stormWriters, stormUpdates, func(client *kubernetes.Clientset, i int) error {
 		o := objects.ConfigMap(i%stormObjects, 1024)
 		o.Data["round"] = fmt.Sprint(round, i)
@@ -138,11 +125,10 @@ func (b *bench) stormUpdates(namespace, round string) (written []time.Time, seco
 		at[version] = time.Now()
 		return err
 	})
-	seconds = time.Since(started).Seconds()
 	for _, version := range slices.Sorted(maps.Keys(at)) {
 		written = append(written, at[version])
 	}
-	return written, seconds
+	return written
 }
 
 // stormOn lets an operator with these hooks, which get each change, live through a storm.
@@ -151,7 +137,7 @@ func (b *bench) stormOn(namespace string, hooks ...string) (s stormed) {
 	defer op.stop()
 	op.untilCount("Unlock kubernetes.Event tasks", len(hooks))
 	before, beforeHooks := op.cpu(), b.childrenCPU(op.Pid())
-	written, seconds := b.stormUpdates(namespace, "beside")
+	written := b.stormUpdates(namespace, "beside")
 	last := time.Now()
 	op.untilCount("queue task", len(hooks)*stormUpdates)
 	var began, counted map[string][]testenv.Record
@@ -172,8 +158,7 @@ func (b *bench) stormOn(namespace string, hooks ...string) (s stormed) {
 		b.Fatalf("not all contexts came: %v", err)
 	}
 	op.untilCount("Hook executed successfully", op.Count("Execute hook"))
-	s = stormed{runs: float64(op.Count("Execute hook")), used: op.cpu() - before, hooks: b.childrenCPU(op.Pid()) - beforeHooks,
-		writing: seconds}
+	s = stormed{runs: float64(op.Count("Execute hook")), used: op.cpu() - before, hooks: b.childrenCPU(op.Pid()) - beforeHooks}
 	var waits []float64
 	for name, runs := range counted { // the order of runs in lanes is about the same
 		k := 0
@@ -191,21 +176,21 @@ func (b *bench) stormOn(namespace string, hooks ...string) (s stormed) {
 	return s
 }
 
-// bareStorm returns the CPU time in seconds that a bare program and its scripts use for the same, and how often it started the script. It
-// stores no objects, logs nothing, and reads no results.
-func (b *bench) bareStorm(namespace string, write func()) (used, hooks, runs float64) {
+// bareStorm lets a bare program and its scripts do the same. It stores no objects, logs nothing, and reads no results.
+func (b *bench) bareStorm(namespace string) (s stormed) {
 	program := b.startBare("storm", b.cluster.Kubeconfig, namespace, filepath.Join(b.hooks("#!/bin/sh\n"+stormCommand+"\n"), "hook-00.sh"))
 	defer program.end()
 	before := b.cpu(program.cmd.Process.Pid)
-	write()
-	for contexts := 0; contexts < stormUpdates; runs++ {
+	b.stormUpdates(namespace, "bare")
+	for contexts := 0; contexts < stormUpdates; s.runs++ {
 		n, err := strconv.Atoi(program.line(b))
 		if err != nil {
 			b.Fatal(err)
 		}
 		contexts += n
 	}
-	return b.cpu(program.cmd.Process.Pid) - before, b.childrenCPU(program.cmd.Process.Pid), runs
+	s.used, s.hooks = b.cpu(program.cmd.Process.Pid)-before, b.childrenCPU(program.cmd.Process.Pid)
+	return s
 }
 
 // peerStorm returns the CPU time in seconds that the operator of bench/peers uses for the same, the number of its reconciles, and

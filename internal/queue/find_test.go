@@ -83,21 +83,3 @@ func TestFindAgainstModel(t *testing.T) {
 		})
 	})
 }
-
-// BenchmarkFind searches among 100,000 lanes.
-func BenchmarkFind(b *testing.B) {
-	for _, text := range []string{"", "waits123", "s"} {
-		b.Run(fmt.Sprintf("%q", text), func(b *testing.B) {
-			stop, cancel := context.WithCancel(b.Context())
-			set, ended := manyLanes(stop, 100_000)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range b.N {
-				found(set, text, 200)
-			}
-			b.StopTimer()
-			cancel()
-			ended()
-		})
-	}
-}

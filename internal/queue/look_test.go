@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -54,42 +53,6 @@ func wrongCounters(set *Set) string {
 		}
 	}
 	return ""
-}
-
-// manyLanes is a queue with as many lanes that wait for their next attempt as such that wait for their turn. Eight run.
-func manyLanes(stop context.Context, lanes int) (set *Set, ended func()) {
-	set = NewSet(Options{Backoff: func(int) time.Duration { return time.Hour }})
-	set.Keep(map[string]Shape{"q": {Keyed: true, Concurrency: 8}})
-	done := make(chan error)
-	go func() { done <- set.Run(stop, stop) }()
-	for i := range lanes / 2 {
-		set.Add("q", fmt.Sprint("fails", i), failing())
-	}
-	for delayed := 0; delayed < lanes/2; runtime.Gosched() {
-		set.Look("q", "", 0, func(s State, _ []Lane) { delayed = s.Delayed })
-	}
-	for i := range lanes / 2 {
-		set.Add("q", fmt.Sprint("waits", i), waiting())
-	}
-	return set, func() { <-done }
-}
-
-// BenchmarkLook holds the lock of a queue that long.
-func BenchmarkLook(b *testing.B) {
-	for _, lanes := range []int{1000, 100_000} {
-		b.Run(fmt.Sprint(lanes, " lanes"), func(b *testing.B) {
-			stop, cancel := context.WithCancel(b.Context())
-			set, ended := manyLanes(stop, lanes)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range b.N {
-				set.Look("q", "", 1000, func(State, []Lane) {})
-			}
-			b.StopTimer()
-			cancel()
-			ended()
-		})
-	}
 }
 
 // An owner fails as long as one of its lanes does, whatever runs well beside it.

@@ -86,20 +86,6 @@ func TestAgainstModel(t *testing.T) {
 	})
 }
 
-// What a task that has replaced the head of its lane leaves to another one stays behind it.
-func TestSplitAfterReplacedHead(t *testing.T) {
-	all := []step{{kind: "pause"}, {kind: "wait"}, {kind: "add", hook: "x"}, {kind: "replace", hook: "x"}, {kind: "add", hook: "x"},
-		{kind: "pause"}, {kind: "halve"}, {kind: "finish"}}
-	for i := range all {
-		all[i].queue = "main"
-	}
-	synctest.Test(t, func(t *testing.T) {
-		if got, want := play(t, all), playModel(all); !slices.Equal(got, want) {
-			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	})
-}
-
 // TestStops: counters and the order of lanes stay right when runs are stopped at any time and start again.
 func TestStops(t *testing.T) {
 	if err := flag.Set("rapid.checks", seeds()); err != nil {
@@ -244,11 +230,7 @@ type gatedTask struct {
 	most     int
 }
 
-var (
-	_ Replacer  = (*gatedTask)(nil)
-	_ Splitter  = (*gatedTask)(nil)
-	_ Collector = (*gatedTask)(nil)
-)
+var _, _, _ = Replacer((*gatedTask)(nil)), Splitter((*gatedTask)(nil)), Collector((*gatedTask)(nil))
 
 func (g *gatedTask) Collects() bool { return modelCollects(g.hook, g.events) }
 

@@ -324,10 +324,7 @@ type scriptTask struct {
 	events []string
 }
 
-var (
-	_ Starter   = (*scriptTask)(nil)
-	_ Collector = (*scriptTask)(nil)
-)
+var _, _ = Starter((*scriptTask)(nil)), Collector((*scriptTask)(nil))
 
 func (s *scriptTask) String() string { return strings.Join(s.events, "+") }
 

@@ -398,30 +398,3 @@ func TestSizeOfARequeue(t *testing.T) {
 	runtime.KeepAlive(l)
 	runtime.KeepAlive(events)
 }
-
-// BenchmarkDropAll drops parked tasks one by one, of different lanes, of one subject and of one task.
-func BenchmarkDropAll(b *testing.B) {
-	const tasks = 10_000
-	h := testHooks()[0]
-	for name, eventOf := range map[string]func(i int) event.Event{
-		"objects": func(i int) event.Event {
-			return event.Event{Type: event.Change, Hook: h, Object: event.Object{Name: fmt.Sprint(i)}}
-		},
-		"group": func(int) event.Event { return event.Event{Type: event.Change, Hook: h, Index: 1} },
-	} {
-		b.Run(name, func(b *testing.B) {
-			for range b.N {
-				p := New(0, nil)
-				for i := range tasks {
-					p.Park(ParkedTask{ID: fmt.Sprint(i), Hook: h, Queue: "q", Key: fmt.Sprint(i)}, 1, slices.Values([]event.Event{eventOf(i)}))
-				}
-				for i := range tasks {
-					p.Drop(fmt.Sprint(i), 0)
-				}
-				if p.contexts.Len() > 0 {
-					b.Fatal("contexts are left")
-				}
-			}
-		})
-	}
-}
