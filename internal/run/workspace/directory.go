@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // directory is a private directory of this process. Its lock is held as long as the process lives.
 type directory struct {
-	path string
-	lock *os.File
+	path  string
+	lock  *os.File
+	owner uint32
 }
 
 const (
@@ -38,12 +41,23 @@ func makeDirectory(parent string) (*directory, error) {
 
 // restore makes the directory and its lock again if they are missing.
 func (d *directory) restore() error {
-	path := filepath.Join(d.path, lockName)
-	if d.lock != nil && !missing(path) {
-		return nil
+	if missing(d.path) {
+		if err := os.MkdirAll(d.path, 0o700); err != nil {
+			return fmt.Errorf("cannot make the private directory again: %w", err)
+		}
 	}
-	if err := os.MkdirAll(d.path, 0o700); err != nil {
-		return fmt.Errorf("cannot make the private directory again: %w", err)
+	var stat unix.Stat_t // once a cleaner has removed the directory, another user can create it
+	if err := unix.Lstat(d.path, &stat); err != nil {
+		return fmt.Errorf("cannot use the private directory: %w", err)
+	}
+	path := filepath.Join(d.path, lockName)
+	switch {
+	case d.lock == nil:
+		d.owner = stat.Uid
+	case stat.Uid != d.owner:
+		return fmt.Errorf("the user with the id %d has replaced the private directory %s: remove it, or restart the operator", stat.Uid, d.path)
+	case !missing(path):
+		return nil
 	}
 	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil && !locked(lock) {

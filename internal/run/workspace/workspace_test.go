@@ -202,6 +202,26 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// Another user creates the directory after a cleaner of temporary files has removed it.
+func TestRestoreOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	w := open(t, Options{})
+	for name, plant := range map[string]func() error{
+		"directory": func() error { return os.Mkdir(w.Dir(), 0o777) },
+		"link":      func() error { return os.Symlink(t.TempDir(), w.Dir()) },
+	} {
+		must(t, os.RemoveAll(w.Dir()), plant())
+		must(t, os.WriteFile(filepath.Join(w.Dir(), lockName), []byte(lockText), 0o600), os.Lchown(w.Dir(), 12345, 12345))
+		if _, err := w.Create("hook", name); err == nil || !strings.Contains(err.Error(), "the user with the id 12345 has replaced") {
+			t.Errorf("a %s of another user: %v", name, err)
+		}
+		must(t, os.RemoveAll(w.Dir()))
+	}
+	create(t, w, "restored")
+}
+
 // sweep removes the files of a killed operator and logs it. Other entries with such names stay.
 func TestSweep(t *testing.T) {
 	tmp, victim := t.TempDir(), t.TempDir()
