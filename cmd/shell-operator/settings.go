@@ -104,8 +104,9 @@ func newSettings(environ []string) *settings {
 func (s *settings) groups() []settingGroup {
 	return []settingGroup{
 		{"General", []setting{
-			{flag: "tmp-dir", bind: text(&s.TmpDir, "/tmp/shell-operator"),
-				usage: "directory for temporary files; its last element is created if it is missing, empty means a new directory"},
+			{flag: "tmp-dir", bind: text(&s.TmpDir, s.tmpDir()),
+				usage: "directory for temporary files; its last element is created if it is missing, empty means a new directory " +
+					"in $TMPDIR or /tmp; default: /tmp/shell-operator in a Pod, otherwise empty"},
 			{flag: "run-dir", bind: text(&s.RunDir, ""), usage: "directory for the files of runs, such as a tmpfs; default: that of --tmp-dir"},
 			{flag: "shutdown-timeout", bind: duration(&s.ShutdownTimeout, 25*time.Second),
 				usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
@@ -253,6 +254,14 @@ func (s *settings) groups() []settingGroup {
 				usage: "TCP address of the debug API, without authentication; :PORT means the loopback address"},
 		}},
 	}
+}
+
+// tmpDir returns the default of --tmp-dir. Outside of a Pod, another user can create a directory of a known name first.
+func (s *settings) tmpDir() string {
+	if s.env["KUBERNETES_SERVICE_HOST"] == "" {
+		return ""
+	}
+	return "/tmp/shell-operator"
 }
 
 func (s *settings) addFlags(fs *pflag.FlagSet) {

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -99,14 +98,10 @@ func Run(ctx, kill context.Context, o Options) (err error) {
 		Hooks: o.HooksDir, Tmp: o.TmpDir, Run: o.RunDir, Log: o.Log,
 		InPod: slices.ContainsFunc(o.Env, func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_HOST=") }),
 	}
-	made, err := dirs.Check()
-	if err != nil {
+	if err := dirs.Check(); err != nil {
 		return err
 	}
 	o.HooksDir, o.TmpDir, o.RunDir = dirs.Hooks, dirs.Tmp, dirs.Run
-	if made != "" && !o.KeepTmpFiles {
-		defer func() { err = errors.Join(err, os.Remove(made)) }()
-	}
 	var files *workspace.Workspace
 	err = o.Watchdog.Step("opening the temp directory", func() (err error) {
 		files, err = workspace.Open(workspace.Options{Dir: o.TmpDir, RunDir: o.RunDir, Keep: o.KeepTmpFiles, Homes: o.OwnHomes, Log: o.Log})

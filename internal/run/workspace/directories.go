@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,7 @@ import (
 // Directories are the paths that users set.
 type Directories struct {
 	Hooks string
-	// Tmp is created if it is missing; a directory of the process's own is made if it is empty.
+	// Tmp is created if it is missing. Empty means that of the system: the workspace in it is private.
 	Tmp string
 	// Run is the parent of the files of runs. Empty means Tmp.
 	Run string
@@ -21,31 +22,21 @@ type Directories struct {
 }
 
 // Check makes the paths absolute and checks them, creates the temp directory, and warns when other users can replace files there, or fails.
-// It returns the path of a directory that only this process uses and has to remove, or an empty string. Errors name the flag.
-func (d *Directories) Check() (own string, err error) {
+// Errors name the flag.
+func (d *Directories) Check() error {
 	if d.Hooks == "" {
-		return "", errors.New("the hooks directory is not set: give --hooks-dir")
+		return errors.New("the hooks directory is not set: give --hooks-dir")
 	}
-	if d.Tmp == "" {
-		if own, err = os.MkdirTemp("", "shell-operator-"); err != nil {
-			return "", fmt.Errorf("cannot make a temp directory: %w", err)
-		}
-		d.Tmp = own
-	}
-	err = d.check()
+	d.Tmp = cmp.Or(d.Tmp, os.TempDir())
+	err := d.check()
 	if err == nil {
 		err = d.warnOfExposure("--tmp-dir", d.Tmp)
 	}
-	if d.Run == "" {
-		d.Run = d.Tmp
-	}
+	d.Run = cmp.Or(d.Run, d.Tmp)
 	if err == nil && d.Run != d.Tmp {
 		err = d.warnOfExposure("--run-dir", d.Run)
 	}
-	if err != nil && own != "" {
-		err, own = errors.Join(err, os.Remove(own)), ""
-	}
-	return own, err
+	return err
 }
 
 // check never creates the directory of runs: a typing error would put their files on another file system.

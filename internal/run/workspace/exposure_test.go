@@ -87,11 +87,11 @@ func TestWarnOfExposure(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Hooks = t.TempDir()
-	if _, err := d.Check(); err == nil || !strings.Contains(err.Error(), "the user with the id 12345 owns "+dir) {
+	if err := d.Check(); err == nil || !strings.Contains(err.Error(), "the user with the id 12345 owns "+dir) {
 		t.Errorf("a directory of another user: %v", err)
 	}
 	d.InPod = true
-	if _, err := d.Check(); err != nil {
+	if err := d.Check(); err != nil {
 		t.Errorf("a volume of another user: %v", err)
 	}
 }
