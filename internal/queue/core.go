@@ -432,9 +432,9 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 	return time.Duration(min(grown, float64(p.MaxDelay)) * (0.9 + 0.2*o.Random()))
 }
 
-// sleep delays the next attempt of the head.
+// sleep delays the next attempt of the head. A lane is idle again, as to coalescing, after the delay.
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
-	c.ran(now, l)
+	l.collects, l.last = 0, ""
 	c.stop(l)
 	l.tasks.setSince(0, now)
 	c.seq++

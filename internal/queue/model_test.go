@@ -574,9 +574,8 @@ func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 		q.leave(l)
 		return
 	}
-	q.ended(l)
 	q.ready(l)
-	l.sleeps = true
+	l.sleeps, l.collects, l.last = true, false, ""
 }
 
 // block lets the first task, whose run has not begun, wait for a signal.
