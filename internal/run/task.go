@@ -92,8 +92,9 @@ type extra struct {
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
 	r.startEventTrace(t, &ev)
-	if ev.Refreshed() {
-		t.ensureExtra().refreshed = true
+	if ev.Retried || ev.Watch == event.Requeued {
+		m := t.ensureExtra()
+		m.refreshed, m.urgent = ev.Refreshed(), true
 	}
 	if ev.Watch == event.Requeued {
 		t.ensureExtra().queue = ev.Queue() // not the queue of the first Synchronization
@@ -220,7 +221,7 @@ func (t *Task) Absorb(next *Task) bool {
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
 	m.retried = m.retried || !next.mayFail()
-	m.refreshed, m.urgent = m.refreshed || behind.refreshed, m.urgent || next.isUrgent()
+	m.refreshed, m.urgent = m.refreshed || behind.refreshed, t.isUrgent() || next.isUrgent()
 	m.bytes += next.size()
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
@@ -244,7 +245,7 @@ func (t *Task) HasRoom() bool {
 
 // isUrgent reports whether an event is not a change that has just happened: it was scheduled or requested, or its object is an initial one.
 func (t *Task) isUrgent() bool {
-	return t.kind() != event.Change || t.first.initial || t.extra != nil && (t.extra.urgent || t.extra.refreshed)
+	return t.kind() != event.Change || t.first.initial || t.extra != nil && t.extra.urgent
 }
 
 // size is about the number of bytes of the objects in the events.

@@ -133,6 +133,12 @@ func TestHasRoom(t *testing.T) {
 		ev.Watch, ev.Retried = w, retried
 		return ev
 	}
+	group := hookOf("g")
+	grouped := func(w event.Watch, retried bool) event.Event {
+		ev := watched(w, retried)
+		ev.Hook = group
+		return ev
+	}
 	initial := change(h, 0)
 	initial.Initial = true
 	tick := event.Event{Type: event.Tick, Hook: h}
@@ -153,7 +159,11 @@ func TestHasRoom(t *testing.T) {
 		{"a requeue", []event.Event{watched(event.Requeued, false)}, false},
 		{"a requeue behind a change", []event.Event{change(h, 0), watched(event.Requeued, false)}, false},
 		{"a retried event", []event.Event{change(h, 0), watched(event.Modified, true)}, false},
+		{"a requeue of a group", []event.Event{grouped(event.Requeued, false)}, false},
+		{"a retried event of a group", []event.Event{grouped(event.Modified, true)}, false},
+		{"a change of a group behind its requeue", []event.Event{grouped(event.Requeued, false), grouped(event.Modified, false)}, false},
 		{"initial objects", []event.Event{initial, initial}, false},
+		{"a change behind an initial object", []event.Event{initial, change(h, 0)}, false},
 		{"an initial object behind a change", []event.Event{change(h, 0), initial}, false},
 		{"a Synchronization", []event.Event{{Type: event.Synchronization, Hook: h}}, false},
 		{"onStartup", []event.Event{{Type: event.Startup, Hook: h}}, false},
