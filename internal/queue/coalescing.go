@@ -18,13 +18,15 @@ func collects(t Task) bool {
 func DefaultCoalescing(ran time.Duration) time.Duration { return min(3*ran, 150*time.Millisecond) }
 
 // ran notes a run, and that the lane lets events collect after it if it was not the first one since the lane was idle: few events are no
-// storm.
+// storm, and neither are those that follow what was urgent.
 func (c *core) ran(now time.Duration, l *lane) {
-	owner := l.head().Owner()
-	if l.collects = 0; c.opts.Coalescing != nil && owner == l.last && collects(l.head()) {
+	last := l.last
+	if l.collects, l.last = 0, ""; c.opts.Coalescing == nil || !collects(l.head()) {
+		return
+	}
+	if l.last = l.head().Owner(); l.last == last {
 		l.collects = now + c.opts.Coalescing(now-l.began)
 	}
-	l.last = owner
 }
 
 // coalesce lets events collect in a lane that is about to run, and reports whether it does. Waiting saves a run only if all tasks of the

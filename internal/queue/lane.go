@@ -22,7 +22,8 @@ type lane struct {
 	delay, due time.Duration
 	// requested: the task has requested the delay.
 	requested bool
-	// collects is the time until which the lane lets events collect. Last is the owner of the last run, unless the lane was idle since.
+	// collects is the time until which the lane lets events collect. Last is the owner of the last run, unless that was
+	// urgent or the lane was idle since.
 	collects time.Duration
 	last     string
 	// token gives the token of the head back. A run uses it, unless it turns out to be blocked.

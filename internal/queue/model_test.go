@@ -558,9 +558,10 @@ func (q *modelQueue) leave(l *modelLane) {
 // ended notes whether a run of the first task has taken some time, if it runs.
 func (q *modelQueue) ended(l *modelLane) {
 	if l.runs {
-		head := l.tasks[0]
-		l.collects = head.hook == l.last && q.waits > l.began && modelCollects(head.hook, head.events)
-		l.last = head.hook
+		head, last := l.tasks[0], l.last
+		if l.collects, l.last = false, ""; modelCollects(head.hook, head.events) {
+			l.collects, l.last = head.hook == last && q.waits > l.began, head.hook
+		}
 	}
 }
 
