@@ -1,17 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,91 +21,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// balancer sends new connections to one of several replicas, as a Service does; open ones stay where they are.
-type balancer struct {
-	listener net.Listener
-	to       atomic.Value // an address
-	open     sync.Map     // connections
-}
-
-func newBalancer(t *testing.T) *balancer {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &balancer{listener: listener}
-	var connections sync.WaitGroup
-	connections.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			connections.Go(func() {
-				defer client.Close()
-				b.open.Store(client, nil)
-				defer b.open.Delete(client)
-				server, err := net.Dial("tcp", b.to.Load().(string))
-				if err != nil {
-					return
-				}
-				defer server.Close()
-				connections.Go(func() {
-					_, _ = io.Copy(server, client)
-					_ = server.(*net.TCPConn).CloseWrite()
-				})
-				_, _ = io.Copy(client, server)
-			})
-		}
-	})
-	t.Cleanup(func() { listener.Close() })
-	return b
-}
-
-// cut ends all connections, as when their replica is killed, and leads nowhere.
-func (b *balancer) cut() {
-	b.to.Store("127.0.0.1:1")
-	b.open.Range(func(conn, _ any) bool {
-		_ = conn.(net.Conn).Close()
-		return true
-	})
-}
-
-func (b *balancer) url() string { return "https://" + b.listener.Addr().String() }
-
-// signer makes certificates of one CA.
-type signer struct{ test.Certificate }
-
-// write writes the next certificate for 127.0.0.1, with its key and the CA.
-func (s signer) write(t *testing.T, dir string) {
-	t.Helper()
-	authority, err := x509.ParseCertificate(s.Certificate.Certificate.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, authority, key.Public(), s.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string][]byte{"ca.crt": s.CertPEM, "tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // behindBalancer is a whole operator behind balancers, which believes to be in a Pod.
 type behindBalancer struct {
 	log                   *test.Text
@@ -125,6 +33,76 @@ type behindBalancer struct {
 var noReplica = regexp.MustCompile(`EOF|broken pipe|connection (refused|reset|lost|force closed)`)
 
 var startedServer = regexp.MustCompile(`msg="webhook server started" address=(\S+)`)
+
+// deployment is where replicas of an operator run, one after the other or side by side.
+type deployment struct {
+	c *testenv.Cluster
+	testenv.Reviews
+	files                 string // the directory of certificates that ca signs
+	ca                    test.Certificate
+	admitting, converting *testenv.Balancer
+}
+
+func newDeployment(t *testing.T) *deployment {
+	t.Helper()
+	c := testenv.Shared(t)
+	client, err := kube.NewClient(c.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deployment{c: c, files: t.TempDir(), ca: test.NewCertificate(t)}
+	d.Things, d.Client, d.admitting, d.converting = testenv.NewThings(t, c), client, testenv.NewBalancer(t), testenv.NewBalancer(t)
+	d.ca.WriteSigned(t, d.files)
+	return d
+}
+
+// begin starts a replica. The options are more ones.
+func (d *deployment) begin(t *testing.T, o Options) *behindBalancer {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	r := &behindBalancer{log: &test.Text{}, stop: stop, ended: make(chan error, 1)}
+	server := func(b *testenv.Balancer) webhook.WebhookServer {
+		return webhook.WebhookServer{ListenAddress: "127.0.0.1:0", URL: b.URL(), FilesGiven: true, Cert: d.files + "/tls.crt",
+			Key: d.files + "/tls.key", CA: d.files + "/ca.crt"}
+	}
+	sockets, err := os.MkdirTemp("", "operator-") // paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	o.TmpDir, o.Env, o.Log = filepath.Join(t.TempDir(), "tmp"), os.Environ(), slog.New(slog.NewTextHandler(r.log, nil))
+	o.Cluster = kube.Options{Kubeconfig: cmp.Or(o.Cluster.Kubeconfig, d.c.Kubeconfig), QPS: -1, Inside: true}
+	o.ConfigTimeout, o.RetryMin, o.RetryMax, o.ShutdownTimeout = time.Minute, time.Second, time.Second, time.Minute
+	o.ListenAddress, o.Metrics = "127.0.0.1:0", MetricsOptions{Prefix: "shell_operator_"}
+	o.Debug = DebugOptions{Level: &slog.LevelVar{}, Place: debug.Place{Socket: filepath.Join(sockets, "debug.socket"), Chosen: true}}
+	o.Webhooks = webhook.WebhookOptions{Admission: server(d.admitting), Conversion: server(d.converting), ConfigurationName: d.Namespace,
+		FailurePolicy: "Fail", Namespace: d.Namespace, SecretName: "certificates"}
+	go func() { r.ended <- Run(ctx, context.Background(), o) }()
+	return r
+}
+
+// addresses waits for both servers of webhooks.
+func (r *behindBalancer) addresses(t *testing.T) {
+	t.Helper()
+	r.log.Until(t, `msg="webhook server started"`, 2)
+	found := startedServer.FindAllStringSubmatch(r.log.String(), -1)
+	r.admission, r.conversion = found[0][1], found[1][1]
+}
+
+// lead sends new connections to replicas, as the endpoints of a Service do.
+func (d *deployment) lead(replicas ...*behindBalancer) {
+	var admission, conversion []string
+	for _, r := range replicas {
+		admission, conversion = append(admission, r.admission), append(conversion, r.conversion)
+	}
+	d.admitting.Lead(admission...)
+	d.converting.Lead(conversion...)
+}
+
+func (d *deployment) cut() {
+	d.admitting.Cut()
+	d.converting.Cut()
+}
 
 func (r *behindBalancer) end(t *testing.T) {
 	t.Helper()
@@ -142,77 +120,23 @@ func TestNoReviewIsLost(t *testing.T) {
 	if test.Long() {
 		perSecond = 50
 	}
-	c := testenv.Shared(t)
-	namespace := c.Namespace(t)
-	group, configuration := namespace+".example.com", "validatingwebhookconfiguration/"+namespace+"-hooks"
-	crd := "things." + group
-	version := `"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}`
-	c.KubectlInput(t, `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "`+crd+`"},
-  "spec": {"group": "`+group+`", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"}, "versions": [
-    {"name": "v1", "served": true, "storage": true, `+version+`}, {"name": "v2", "served": true, "storage": false, `+version+`}]}}`,
-		"create", "-f", "-")
-	t.Cleanup(func() { c.Kubectl(t, "delete", configuration, "crd/"+crd, "--ignore-not-found", "--wait=false") })
-	c.Kubectl(t, "wait", "--for=condition=Established", "crd/"+crd)
-	c.KubectlInput(t, `{"apiVersion": "`+group+`/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "`+namespace+`"}}`,
-		"create", "-f", "-")
-
-	hooks, files := t.TempDir(), t.TempDir()
-	ca := signer{test.NewCertificate(t)}
-	ca.write(t, files)
+	d := newDeployment(t)
+	c, client := d.c, d.Client
+	namespace, configuration := d.Namespace, "validatingwebhookconfiguration/"+d.Namespace+"-hooks"
+	hooks := t.TempDir()
 	writeHook := func(timeout int) {
-		hookFile(t, hooks, "both.sh", denying(namespace)+fmt.Sprint("\n  timeoutSeconds: ", timeout)+`
-kubernetesCustomResourceConversion:
-- {name: convert, crdName: `+crd+`, conversions: [{fromVersion: v1, toVersion: v2}, {fromVersion: v2, toVersion: v1}]}`,
-			`if grep -q Conversion "$BINDING_CONTEXT_PATH"; then
-  sed -n 's|.*"objects":\(\[.*\]\).*|{"convertedObjects": \1}|; s|/v1"|/v2"|p' "$BINDING_CONTEXT_PATH" > "$CONVERSION_RESPONSE_PATH"
-else
-  `+deny+`
-fi`)
+		d.ConvertingHook(t, hooks, "both.sh", denying(namespace)+fmt.Sprint("\n  timeoutSeconds: ", timeout), deny)
 	}
 	writeHook(10)
-	admitting, converting := newBalancer(t), newBalancer(t)
 	begin := func() *behindBalancer {
-		ctx, stop := context.WithCancel(context.Background())
-		r := &behindBalancer{log: &test.Text{}, stop: stop, ended: make(chan error, 1)}
-		server := func(b *balancer) webhook.WebhookServer {
-			return webhook.WebhookServer{ListenAddress: "127.0.0.1:0", URL: b.url(), FilesGiven: true, Cert: files + "/tls.crt",
-				Key: files + "/tls.key", CA: files + "/ca.crt"}
-		}
-		sockets, err := os.MkdirTemp("", "operator-") // paths of sockets are limited
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-		o := Options{
-			HooksDir: hooks, WatchHooks: true, TmpDir: filepath.Join(t.TempDir(), "tmp"), Env: os.Environ(),
-			Log:           slog.New(slog.NewTextHandler(r.log, nil)),
-			Cluster:       kube.Options{Kubeconfig: c.Kubeconfig, QPS: -1, Inside: true},
-			ConfigTimeout: time.Minute, RetryMin: time.Second, RetryMax: time.Second, ShutdownTimeout: time.Minute,
-			ListenAddress: "127.0.0.1:0", Metrics: MetricsOptions{Prefix: "shell_operator_"},
-			Debug: DebugOptions{Level: &slog.LevelVar{}, Place: debug.Place{Socket: filepath.Join(sockets, "debug.socket"), Chosen: true}},
-			Webhooks: webhook.WebhookOptions{Admission: server(admitting), Conversion: server(converting), ConfigurationName: namespace,
-				FailurePolicy: "Fail", Namespace: namespace, SecretName: "certificates"},
-		}
-		go func() { r.ended <- Run(ctx, context.Background(), o) }()
+		r := d.begin(t, Options{HooksDir: hooks, WatchHooks: true})
 		r.log.Until(t, "The CRD leads to the conversion hooks", 1) // then the hook is ready
-		found := startedServer.FindAllStringSubmatch(r.log.String(), -1)
-		r.admission, r.conversion = found[0][1], found[1][1]
+		r.addresses(t)
 		return r
 	}
-	lead := func(r *behindBalancer) { // as the endpoints of a Service
-		admitting.to.Store(r.admission)
-		converting.to.Store(r.conversion)
-	}
-	// The address must lead somewhere before the registration.
-	admitting.cut()
-	converting.cut()
 	first := begin()
-	lead(first)
+	d.lead(first)
 	c.Kubectl(t, "wait", "--for=create", configuration, "--timeout=60s")
-	client, err := kube.NewClient(c.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	review := func() error {
 		_, err := kube.Send(t.Context(), client.Post().AbsPath("/api/v1/namespaces", namespace, "configmaps").Param("dryRun", "All").
 			SetHeader("Content-Type", "application/json").Body([]byte(`{"metadata": {"name": "a"}}`)).MaxRetries(0))
@@ -221,13 +145,7 @@ fi`)
 		}
 		return nil
 	}
-	convert := func() error {
-		text, err := kube.Send(t.Context(), client.Get().AbsPath("/apis", group, "v2/namespaces", namespace, "things/a").MaxRetries(0))
-		if err != nil || !strings.Contains(string(text), group+"/v2") {
-			return fmt.Errorf("an object was not converted: %s, %w", text, err)
-		}
-		return nil
-	}
+	convert := func() error { return d.Send(t.Context(), "converted") }
 	for late := time.Now().Add(20 * time.Second); review() != nil || convert() != nil; { // the API server follows registrations with a delay
 		if time.Now().After(late) {
 			t.Fatal(review(), convert(), first.log)
@@ -278,7 +196,7 @@ fi`)
 		}
 	})
 	load("renewal of certificate files", func() {
-		ca.write(t, files)
+		d.ca.WriteSigned(t, d.files)
 		first.log.Until(t, "The webhook certificate was reloaded", 2)
 	})
 	load("renewal of the Secret", func() {
@@ -302,17 +220,16 @@ fi`)
 	for i := range 2 {
 		load(fmt.Sprintf("rollout %d", i+1), func() {
 			next := begin()
-			lead(next)
+			d.lead(next)
 			last.end(t)
 			last = next
 		})
 	}
 	load("restart after a kill", func() { // what fails meanwhile has no replica; nothing is refused before or afterwards
 		outage.Add(1)
-		admitting.cut()
-		converting.cut()
+		d.cut()
 		next := begin()
-		lead(next)
+		d.lead(next)
 		outage.Add(1)
 		last.end(t)
 		last = next

@@ -7,13 +7,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// hookFile writes a hook that prints its configuration, and otherwise does what the lines say.
-func hookFile(t *testing.T, dir, name, config, lines string) {
-	t.Helper()
-	text := "#!/bin/sh\nif [ \"$1\" = --config ]; then cat <<'END'\n" + config + "\nEND\nexit\nfi\n" + lines + "\n"
-	testenv.Script(t, dir, name, text)
-}
-
 // denying is the configuration of a hook that reviews ConfigMaps of a namespace.
 func denying(namespace string) string {
 	return `configVersion: v1
@@ -28,7 +21,7 @@ const deny = `echo '{"allowed": false, "message": "nothing is allowed here"}' > 
 func TestCertManagerNeedsFiles(t *testing.T) {
 	c := testenv.Shared(t)
 	hooks := t.TempDir()
-	hookFile(t, hooks, "deny.sh", denying("none"), deny)
+	testenv.ConfigurableHook(t, hooks, "deny.sh", denying("none"), deny)
 	op := testenv.Start(t, testenv.OperatorOptions{HooksDir: hooks, Kubeconfig: c.Kubeconfig,
 		Args: []string{"--webhook-cert-manager", "security/webhooks"}, Status: 1})
 	op.Wait()
