@@ -86,7 +86,7 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) 
 			}
 		}
 		for _, w := range registered {
-			if next, stays := k.renamed(&w); stays && next == h {
+			if next, stays := k.renamed(&w, registered); stays && next == h {
 				all = append(all, w)
 			}
 		}
@@ -94,26 +94,29 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) 
 	return all
 }
 
-// renamed returns the hook that a registered webhook calls, if no binding has its name, and reports whether the webhook stays. One that
-// calls no hook was removed, and stays while hooks start, for leaveFor at most: its policy may be that of a binding that waits, but it may
-// deny what the others need to become ready.
-func (k *keeper) renamed(w *registration) (calls *hook.Hook, stays bool) {
+// renamed returns the hook that a registered webhook calls, if no binding has its name, and reports whether the webhook stays: while a
+// binding of this hook waits whose name is not registered, because it may be the renamed one. Any other was removed, and stays while hooks
+// start, for leaveFor at most: its policy may be that of a binding that waits, but it may deny what the others need to become ready.
+func (k *keeper) renamed(w *registration, registered []registration) (calls *hook.Hook, stays bool) {
 	if slices.ContainsFunc(k.webhooks, func(next *webhook) bool { return next.binding.Name == w.Name }) {
 		return nil, false
 	}
 	for _, h := range k.opts.Hooks {
 		if len(h.Validating)+len(h.Mutating) > 0 && k.leadsTo(w, h) {
-			return h, k.waits(h)
+			if stays = k.waits(h, registered); stays || !k.waits(h, nil) {
+				return h, stays
+			}
 		}
 	}
 	k.Again = max(0, time.Until(k.began.Add(leaveFor)))
-	return nil, k.Again > 0 && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return k.waits(h) && k.opts.Stuck(h) == "" })
+	return nil, k.Again > 0 && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return k.waits(h, nil) && k.opts.Stuck(h) == "" })
 }
 
-// waits reports whether an admission binding of a hook is not ready.
-func (k *keeper) waits(h *hook.Hook) bool {
-	for a := range h.Bindings() {
-		if (a.Kind == hook.OnValidating || a.Kind == hook.OnMutating) && !k.opts.Ready(h, a) {
+// waits reports whether an admission binding of a hook is not ready, and not registered already.
+func (k *keeper) waits(h *hook.Hook, registered []registration) bool {
+	for a, b := range h.Bindings() {
+		known := a.Kind == k.kind.typ.Kind() && slices.ContainsFunc(registered, func(r registration) bool { return r.Name == b.Name })
+		if (a.Kind == hook.OnValidating || a.Kind == hook.OnMutating) && !known && !k.opts.Ready(h, a) {
 			return true
 		}
 	}
