@@ -69,7 +69,6 @@ func (k *keeper) bundle(live *configuration) []byte {
 // merge returns the webhooks of the bindings that are ready, in the order of the hooks, and what is registered until its successor is
 // ready: the binding of its name, or the hook that it calls.
 func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) {
-	k.Again = 0 // unless renamed finds a webhook that was removed
 	var registered []registration
 	if live != nil {
 		registered = slices.DeleteFunc(slices.Clone(live.Webhooks), func(w registration) bool { return !k.isOurs(&w, "") })
@@ -98,7 +97,7 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) 
 // binding of this hook waits whose name is not registered, because it may be the renamed one. Any other was removed, and stays while hooks
 // start, for leaveFor at most: its policy may be that of a binding that waits, but it may deny what the others need to become ready.
 func (k *keeper) renamed(w *registration, registered []registration) (calls *hook.Hook, stays bool) {
-	if slices.ContainsFunc(k.webhooks, func(next *webhook) bool { return next.binding.Name == w.Name }) {
+	if k.names(w) {
 		return nil, false
 	}
 	for _, h := range k.opts.Hooks {
@@ -108,8 +107,13 @@ func (k *keeper) renamed(w *registration, registered []registration) (calls *hoo
 			}
 		}
 	}
-	k.Again = max(0, time.Until(k.began.Add(leaveFor)))
-	return nil, k.Again > 0 && slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return k.waits(h, nil) && k.opts.Stuck(h) == "" })
+	return nil, time.Since(k.began) < leaveFor &&
+		slices.ContainsFunc(k.opts.Hooks, func(h *hook.Hook) bool { return k.waits(h, nil) && k.opts.Stuck(h) == "" })
+}
+
+// names reports whether a binding has the name of a registered webhook.
+func (k *keeper) names(w *registration) bool {
+	return slices.ContainsFunc(k.webhooks, func(next *webhook) bool { return next.binding.Name == w.Name })
 }
 
 // waits reports whether an admission binding of a hook is not ready, and not registered already.

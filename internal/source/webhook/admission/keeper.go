@@ -98,6 +98,9 @@ func (k *keeper) reconcile(ctx context.Context) error {
 	k.begin(live)
 	k.note(live)
 	want := k.desired(live, k.bundle(live))
+	if k.Again = 0; slices.ContainsFunc(want.Webhooks, func(w registration) bool { return k.isOurs(&w, "") && !k.names(&w) }) {
+		k.Again = max(0, leaveFor-time.Since(k.began)) // then a removed one is taken out
+	}
 	do := k.decide(live, want)
 	if do == leave {
 		k.adopt(live)
