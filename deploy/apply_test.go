@@ -142,7 +142,8 @@ func TestUninstall(t *testing.T) {
     "finalizers": ["example.com/f", "example.com/other"]}},
   {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shell-operator-finalizers", "namespace": "`+namespace+`",
     "annotations": {"shell-operator/format": "1"}},
-   "data": {"example.com_f_configmaps": `+strconv.Quote(entry)+`}}]}`, "create", "-f", "-")
+   "data": {"example.com_f_configmaps": `+strconv.Quote(entry)+`}}]}`,
+		"create", "--field-manager=shell-operator/"+namespace+".shop-shell-operator", "-f", "-")
 
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "hook"), []byte(`#!/bin/sh

@@ -28,6 +28,7 @@ func TestShardsFeatures(t *testing.T) {
 		return cluster.Kubectl(t, append([]string{"-n", ns}, args...)...)
 	}
 	testenv.Script(t, hooks, "parts.sh", testenv.Testdata(t, "parted.sh", "$NS", ns, "$DIR", dir, "$SHARDBY", "object"))
+	testenv.Script(t, hooks, "asked.sh", testenv.Testdata(t, "asked.sh", "$NS", ns))
 	var of [2][]string // the names of the objects of each shard
 	for i := 0; len(of[0]) < 2 || len(of[1]) < 2; i++ {
 		name := fmt.Sprint("map-", i)

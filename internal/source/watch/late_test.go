@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,14 +108,19 @@ func TestVersionOfLateList(t *testing.T) {
 			s.mu.Unlock()
 			ctx, cancel := context.WithTimeout(seen.t.Context(), time.Minute)
 			defer cancel()
+			var mu sync.Mutex // some errors are reported after Enable
 			var stuck []string
 			late := bindings("late", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Namespaces: inNamespaces("n")})
 			err := w.Enable(ctx, late, func(_ int, err error) {
+				mu.Lock()
+				defer mu.Unlock()
 				if err != nil {
 					stuck = append(stuck, err.Error())
 				}
 			})
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := strings.Join(stuck, "\n"); (err != nil) != (test.stuck != "") || !strings.Contains(got, test.stuck) {
 				t.Errorf("version %q: %v, stuck: %q", test.version, err, got)
 			}

@@ -1,23 +1,13 @@
 #!/bin/bash
-# A hook whose objects are divided: it answers requests with their names, cleans up, and makes a set for the owner that an object
-# names.
+# A hook whose objects are divided: it cleans up, and makes a set for the owner that an object names.
 if [ "$1" = --config ]; then
   cat <<'END'
 {configVersion: v1, settings: {shardBy: $SHARDBY},
 kubernetes: [{name: maps, kind: ConfigMap, queue: parts, finalizer: $NS.example.com/parts, executeHookOnEvent: [Modified, Deleting],
-  namespace: {nameSelector: {matchNames: [$NS]}}, labelSelector: {matchLabels: {part-of: $NS}}}],
-http: [{method: GET, path: /maps, includeSnapshotsFrom: [maps]}],
-kubernetesValidating: [{name: maps.$NS.example.com, includeSnapshotsFrom: [maps],
-  namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}},
-  rules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets], operations: [CREATE]}]}]}
+  namespace: {nameSelector: {matchNames: [$NS]}}, labelSelector: {matchLabels: {part-of: $NS}}}]}
 END
   exit
 fi
-names() { jq -c "{$1: ([.[0].snapshots.maps[].object.metadata.name] | sort | join(\" \"))$2}" "$BINDING_CONTEXT_PATH"; }
-case $(jq -r '.[0].type' "$BINDING_CONTEXT_PATH") in
-HTTP) names body >"$HTTP_RESPONSE_PATH"; exit;;
-Validating) names message ', allowed: false' >"$VALIDATING_RESPONSE_PATH"; exit;;
-esac
 jq -r --arg shard "$HOOK_SHARD/$HOOK_SHARDS" '.[] | select(.watchEvent == "Deleting") | .object.metadata.name + " " + $shard' \
   "$BINDING_CONTEXT_PATH" >>$DIR/deleting
 jq -c '.[] | select(.watchEvent == "Modified" and .object.data.owner != null).object | {operation: "Sync", set: "children",
