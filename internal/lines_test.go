@@ -24,19 +24,19 @@ var classes = []struct {
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
 	}},
 	// What a hook or an installation opts into.
-	{"opt-in", 15000, []string{
+	{"opt-in", 14500, []string{
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/pending",
 		"internal/run/recording", "internal/run/worker", "internal/shard", "internal/source/http", "internal/source/webhook",
 		"internal/telemetry/kubeevent",
 	}},
 	// What people on duty use: the commands among it.
-	{"duty", 12600, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
+	{"duty", 12100, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
 	// Tools of authors.
-	{"authors", 10200, []string{"docs", "internal/dev", "internal/script"}},
+	{"authors", 9700, []string{"docs", "internal/dev", "internal/script"}},
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 67000
+const testLines = 67100
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {
