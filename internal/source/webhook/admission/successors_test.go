@@ -40,10 +40,15 @@ func TestReadsAfterARemovedWebhook(t *testing.T) {
 		for _, line := range []string{"files a.sh=a b.sh=b", "ready a.sh b.sh", "wait 1s", "files b.sh=b", "wait 299s", "ready b.sh", "wait 1s"} {
 			s.do(strings.Fields(line))
 		}
-		before := s.server.reads
+		reads := func() int {
+			s.server.mu.Lock()
+			defer s.server.mu.Unlock()
+			return s.server.reads
+		}
+		before := reads()
 		s.do([]string{"wait", "1h"})
 		s.stop()
-		if n := s.server.reads - before; n > 70 { // one a minute, for lack of a watch
+		if n := reads() - before; n > 70 { // one a minute, for lack of a watch
 			t.Errorf("%d reads in an hour", n)
 		}
 	})
