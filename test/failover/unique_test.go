@@ -2,12 +2,12 @@ package failover
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -92,28 +92,28 @@ func (k *things) watched(name string) {
 }
 
 // The patch of spec.conversion makes the API server end the watches of the kind: snapshots are current all the same. Two objects that the
-// hook must not admit together are created directly after all is registered, the second when other clients have seen the first; with LONG=1
-// 50 times, beside busy processors.
+// hook must not admit together are created directly after all is registered, the second when other clients have seen the first: 50 times,
+// beside busy processors.
 func TestUniqueThroughStarts(t *testing.T) {
 	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	if !test.Long() {
+		t.Skip("the watch of another client says little of the operator's beside busy processors: make long")
+	}
+	const rounds = 50
 	k := newThings(t)
-	rounds := 1
-	if test.Long() {
-		rounds = 50
-		done := make(chan struct{})
-		defer close(done)
-		for range 2 * runtime.GOMAXPROCS(0) {
-			go func() {
-				for busy := true; busy; {
-					select {
-					case <-done:
-						busy = false
-					default:
-						runtime.Gosched()
-					}
+	done := make(chan struct{})
+	defer close(done)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		go func() {
+			for busy := true; busy; {
+				select {
+				case <-done:
+					busy = false
+				default:
+					runtime.Gosched()
 				}
-			}()
-		}
+			}
+		}()
 	}
 	duplicates := 0
 	for round := range rounds {
@@ -150,29 +150,24 @@ func TestUniqueThroughStarts(t *testing.T) {
 func TestUniqueAfterTheOwnPatch(t *testing.T) {
 	k := newThings(t)
 	gateway, kubeconfig := testenv.NewGateway(t, k.cluster.Kubeconfig, 1)
-	watched, patched := make(chan struct{}), make(chan struct{})
-	first, patch := sync.OnceFunc(func() { close(watched) }), sync.OnceFunc(func() { close(patched) })
+	watched, watch := context.WithCancel(t.Context())
+	patched, patch := context.WithCancel(t.Context())
+	again, watchAgain := context.WithCancel(t.Context())
 	gateway.Intercept(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch isWatch := r.URL.Query().Get("watch") != ""; {
 		case isWatch && r.URL.Path == k.path:
-			select {
-			case <-patched:
+			if patched.Err() != nil {
 				time.Sleep(time.Second) // as the API server does
-			default:
-				first()
+				watchAgain()
 			}
+			watch()
 		case r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, k.crd):
-			<-watched
+			<-watched.Done()
 			defer patch()
 		}
 		next.ServeHTTP(w, r)
 	})
-	k.start(kubeconfig)
-	if err := k.create("first", "1"); err != nil {
-		t.Fatal(err)
-	}
-	k.watched("first")
-	if err := k.create("second", "1"); err == nil || !strings.Contains(err.Error(), "not unique") {
-		t.Errorf("the second object: %v", err)
+	if k.start(kubeconfig); again.Err() == nil {
+		t.Error("the hook has reviewed an object before the watch that follows the patch")
 	}
 }
