@@ -94,7 +94,7 @@ func (t *Task) Rest() *Task {
 // replace them. Empty reports that no event is left there, done that others need not be searched.
 func (t *Task) Replace(waiting *Task) (empty, done bool) {
 	switch {
-	case t.extra == nil || !t.extra.replaces:
+	case !t.readExtra().replaces:
 		return false, true
 	case waiting.Hook() != t.Hook():
 		return false, false

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strconv"
@@ -133,18 +134,15 @@ func (t *Task) ensureExtra() *extra {
 	return t.extra
 }
 
-// readExtra returns a copy, which is zero for most tasks.
-func (t *Task) readExtra() extra {
-	if t.extra == nil {
-		return extra{}
-	}
-	return *t.extra
-}
+// noExtra is the zero value that most tasks share; it is only read.
+var noExtra extra
+
+func (t *Task) readExtra() *extra { return cmp.Or(t.extra, &noExtra) }
 
 // Queue is the name of the task's queue.
 func (t *Task) Queue() string {
-	if t.extra != nil && t.extra.queue != "" {
-		return t.extra.queue
+	if replaced := t.readExtra().queue; replaced != "" {
+		return replaced
 	}
 	first := t.first.event()
 	return first.Queue()
@@ -169,12 +167,12 @@ func (t *Task) synchronizes() bool { return t.kind() == event.Synchronization }
 // mayFail reports whether a failed run may lose all events: their bindings allow failure.
 func (t *Task) mayFail() bool {
 	first := t.first.event()
-	return first.AllowFailure() && (t.extra == nil || !t.extra.retried)
+	return first.AllowFailure() && !t.readExtra().retried
 }
 
 // Policy is the effective policy of the retries of the task.
 func (t *Task) Policy() hook.Policy {
-	if t.extra != nil && t.extra.once {
+	if t.readExtra().once {
 		return hook.Policy{Given: true, Limit: 1, Exhausted: hook.Drop}
 	}
 	first := t.first.event()
@@ -211,7 +209,7 @@ func (t *Task) Absorb(next *Task) bool {
 	}
 	contexts := t.events.Len() + next.events.Len() - over
 	if limit := t.Hook().Settings.ContextsPerRun; limit > 0 && contexts > limit ||
-		t.extra != nil && t.extra.most > 0 && contexts > t.extra.most {
+		t.readExtra().most > 0 && contexts > t.extra.most {
 		return false
 	}
 	if covered {
@@ -245,13 +243,13 @@ func (t *Task) HasRoom() bool {
 
 // isUrgent reports whether an event is not a change that has just happened: it was scheduled or requested, or its object is an initial one.
 func (t *Task) isUrgent() bool {
-	return t.kind() != event.Change || t.first.initial || t.extra != nil && t.extra.urgent
+	return t.kind() != event.Change || t.first.initial || t.readExtra().urgent
 }
 
 // size is about the number of bytes of the objects in the events.
 func (t *Task) size() (n int) {
-	if t.extra != nil && t.extra.bytes > 0 {
-		return t.extra.bytes
+	if known := t.readExtra().bytes; known > 0 {
+		return known
 	}
 	for ev := range t.Events() {
 		n += ev.Object.Size()
