@@ -196,6 +196,11 @@ func (t *tester) file(ctx context.Context, path string) (cases []TestCase, updat
 		})
 	}
 	running.Wait()
+	if i := slices.IndexFunc(outcomes, func(o testfile.Outcome) bool { return o.Actual != nil && o.Actual.Requeues() }); i >= 0 &&
+		!slices.ContainsFunc(f.Cases, func(c *testfile.Case) bool { return c.Delivers("Requeue") }) {
+		cases[i].Notes = append(cases[i].Notes,
+			"the run asks for a requeue; no case delivers one, such as event: [{Added: FILE}, {Requeue: KIND/NAME}]")
+	}
 	if !t.test.Update || ctx.Err() != nil {
 		return cases, false, nil
 	}
@@ -270,9 +275,15 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 		return report, testfile.Outcome{Case: c}
 	}
 	if result.Runs == 0 {
-		report.Notes = append(report.Notes, append([]string{"nothing caused a run"}, result.Excluded...)...)
+		if c.Expect.Has("runs") || len(result.Denied) > 0 { // else it is a failure
+			report.Notes = append(report.Notes, "nothing caused a run")
+		}
+		report.Notes = append(report.Notes, result.Excluded...)
 	} else {
 		report.Notes = append(report.Notes, result.Ignored...)
+	}
+	if !c.Deletes() { // else they are failures
+		report.Notes = append(report.Notes, c.Unknown(actual)...)
 	}
 	if denied := deniedFailures(result.Denied, c.Line); len(denied) > 0 {
 		// The Role lacks something, so the result is nothing to update expectations by.

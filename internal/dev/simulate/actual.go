@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
@@ -17,6 +18,7 @@ func (r *Result) Actual() (*testfile.Actual, error) {
 	a := &testfile.Actual{
 		Exit:    r.Exit,
 		Present: func(ref string) bool { _, err := find(r.server, ref); return err == nil },
+		Known:   r.known,
 		Object:  r.expectedObject,
 	}
 	if r.Err != nil {
@@ -41,6 +43,17 @@ func (r *Result) Actual() (*testfile.Actual, error) {
 	tree, err := testfile.Tree(text)
 	a.Values, _ = tree.(map[string]any)
 	return a, err
+}
+
+// known reports whether an object of a reference existed at some time, or a run deleted it.
+func (r *Result) known(ref string) bool {
+	for _, p := range r.Patches {
+		if kind, found := r.server.Resolve(p.APIVersion, p.Kind); found && p.Operation.Deletes() &&
+			refersTo(ref, memory.Object{Kind: kind, Namespace: p.Namespace, Name: p.Name}) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.seen, func(o memory.Object) bool { return refersTo(ref, o) })
 }
 
 // expectedConversion returns a response in the form of expectations.

@@ -50,6 +50,8 @@ func (s *simulation) trigger(ctx context.Context) error {
 		return s.drain(ctx)
 	case in.Tick != "":
 		return s.tick(ctx)
+	case in.Review != nil && len(s.hook.Validating)+len(s.hook.Mutating) == 0:
+		return errors.New("review: the hook has no kubernetesValidating or kubernetesMutating")
 	case in.Review != nil:
 		return s.review(ctx)
 	case in.Convert != nil:

@@ -101,7 +101,7 @@ func (s *simulation) resolve(apiVersion, kind string) (kube.Resource, error) {
 
 // refresh makes the bindings follow the changes of the cluster.
 func (s *simulation) refresh(ctx context.Context) error {
-	for changes := s.server.Changes(); len(changes) > 0; changes = s.server.Changes() { // a change may add a finalizer
+	for changes := s.changed(); len(changes) > 0; changes = s.changed() { // a change may add a finalizer
 		s.changes += len(changes)
 		for _, c := range changes {
 			deliver := s.watched.Set
@@ -114,6 +114,15 @@ func (s *simulation) refresh(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// changed returns the changes of the cluster since the last call.
+func (s *simulation) changed() []memory.Change {
+	changes := s.server.Changes()
+	for _, c := range changes {
+		s.result.seen = append(s.result.seen, memory.Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name})
+	}
+	return changes
 }
 
 // learnPatches serves the kinds that operations name; one that is unknown is an error of its operation.

@@ -25,9 +25,7 @@ func findAmong(objects []memory.Object, ref string) (found memory.Object, err er
 		return found, fmt.Errorf("%q is no reference: write KIND/NAME or KIND/NAMESPACE/NAME", ref)
 	}
 	similar := slices.DeleteFunc(slices.Clone(objects), func(o memory.Object) bool { return !o.Kind.Called(parts[0]) })
-	all := slices.DeleteFunc(slices.Clone(similar), func(o memory.Object) bool {
-		return o.Name != parts[len(parts)-1] || len(parts) == 3 && o.Namespace != parts[1]
-	})
+	all := slices.DeleteFunc(slices.Clone(similar), func(o memory.Object) bool { return !refersTo(ref, o) })
 	switch len(all) {
 	case 0:
 		return found, fmt.Errorf("there is no object %s%s", ref, others(similar))
@@ -35,6 +33,12 @@ func findAmong(objects []memory.Object, ref string) (found memory.Object, err er
 		return all[0], nil
 	}
 	return found, fmt.Errorf("%s is ambiguous: it may be %s", ref, refs(all))
+}
+
+// refersTo reports whether a reference may mean an object.
+func refersTo(ref string, o memory.Object) bool {
+	parts := strings.Split(ref, "/")
+	return o.Kind.Called(parts[0]) && o.Name == parts[len(parts)-1] && (len(parts) < 3 || o.Namespace == parts[1])
 }
 
 // missing explains that there is no such object, with objects of its name in other namespaces, or else others of its kind.

@@ -124,8 +124,9 @@ type Result struct {
 	Sent   []apply.Sent
 	Denied []rbac.Permission
 
-	// server is the cluster at the end.
+	// server is the cluster at the end, seen are the objects that changed.
 	server *memory.Server
+	seen   []memory.Object
 }
 
 // Guessed reports whether only the kind of a resource was known, and no CRD.
@@ -332,7 +333,7 @@ func (s *simulation) start(ctx context.Context) error {
 	}
 	if s.contexts != nil { // they are what the bindings would make
 		err := s.create(manifests)
-		s.server.Changes()
+		s.changed()
 		return err
 	}
 	if err := s.learnBindings(); err != nil {
@@ -344,7 +345,7 @@ func (s *simulation) start(ctx context.Context) error {
 	if err := s.create(manifests); err != nil {
 		return err
 	}
-	s.server.Changes()
+	s.changed()
 	for _, o := range s.server.Objects() {
 		o, _ = s.server.Get(o)
 		if err := s.watched.Set(ctx, o.Kind.Resource, o.JSON); err != nil {

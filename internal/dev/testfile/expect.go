@@ -17,6 +17,19 @@ type Expect struct {
 	Keys []Expected
 	// empty is the line of expectations without a value; 0 if they have one, or are in the braces of a case.
 	empty int
+	// noRun is the text "runs: 0", before the key at the place, for an update; 0 is no place.
+	noRun struct {
+		line, column int
+		text         string
+	}
+}
+
+// expectNoRun notes where an update inserts a text: before a key.
+func (e *Expect) expectNoRun(key *yaml.Node, text string, flow bool) {
+	e.noRun.line, e.noRun.column, e.noRun.text = key.Line, key.Column, text+", "
+	if !flow {
+		e.noRun.text = text + "\n" + strings.Repeat(" ", key.Column-1)
+	}
 }
 
 // Expected is one expectation.
@@ -37,6 +50,8 @@ func (r *reader) expect(key, n *yaml.Node, inFlow bool) Expect {
 	var e Expect
 	if key != nil && len(n.Content) == 0 && n.Anchor == "" && !inFlow {
 		e.empty = key.Line
+	} else if key != nil && len(n.Content) > 0 {
+		e.expectNoRun(n.Content[0], "runs: 0", n.Style&yaml.FlowStyle != 0)
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		node := resolve(n.Content[i+1])
@@ -90,8 +105,8 @@ type Actual struct {
 	// Object returns the object of the simulated cluster for an expected one, by kind, namespace and name; or nil, and why there is none,
 	// with the full name and similar ones.
 	Object func(expected map[string]any) (object any, missing string)
-	// Present reports whether the object of a reference exists.
-	Present func(ref string) bool
+	// Present reports whether the object of a reference exists, Known whether it existed at some time of the case, or a run deleted it.
+	Present, Known func(ref string) bool
 }
 
 // Failure is an expectation that is not met, or an error in a file.
@@ -114,6 +129,16 @@ type Failure struct {
 func (c *Case) Compare(a *Actual) (failures []Failure) {
 	e := &c.Expect
 	fail := func(message string) { failures = append(failures, Failure{Line: c.Line, Message: message}) }
+	if a.Values["runs"] == int64(0) && !e.Has("runs") {
+		failures = append(failures, Failure{Line: c.Line, Message: "nothing caused a run, so the case tests nothing",
+			Hint: "if that is expected, expect runs: 0"})
+	}
+	if c.Deletes() {
+		for _, unknown := range c.Unknown(a) {
+			failures = append(failures, Failure{Line: c.Line, Message: unknown, Path: "expect.absent",
+				Hint: "add it to objects, or let an event or a run before the deletion create it"})
+		}
+	}
 	if a.Failed != "" {
 		fail("a run failed and had no further attempt: " + a.Failed)
 	}
@@ -133,6 +158,35 @@ func (c *Case) Compare(a *Actual) (failures []Failure) {
 		failures = append(failures, e.compare(x, a)...)
 	}
 	return failures
+}
+
+// Delivers reports whether the case has an event of a type.
+func (c *Case) Delivers(typ string) bool {
+	return slices.ContainsFunc(c.Events, func(ev Event) bool { return ev.Type == typ })
+}
+
+// Deletes reports whether the case deletes an object.
+func (c *Case) Deletes() bool { return c.Delivers("Deleted") || c.Delivers("Deleting") }
+
+// Requeues reports whether the last run requested a requeue.
+func (a *Actual) Requeues() bool {
+	file, _ := a.Values["result"].(map[string]any)
+	return file["requeueAfter"] != nil || file["requeue"] != nil
+}
+
+// Unknown returns a text for each object that is expected to be absent and has never existed. Such an expectation is met by a hook that
+// does nothing.
+func (c *Case) Unknown(a *Actual) (texts []string) {
+	for _, x := range c.Expect.Keys {
+		if refs, _ := x.Value.([]any); x.Key == "absent" {
+			for _, ref := range refs {
+				if !a.Known(ref.(string)) {
+					texts = append(texts, "absent: "+ref.(string)+" has never existed in this case")
+				}
+			}
+		}
+	}
+	return texts
 }
 
 // compare returns the failures of one expectation.
