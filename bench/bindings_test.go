@@ -1,16 +1,13 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/shell-operator/shell-operator/bench/objects"
 )
@@ -51,64 +48,6 @@ func tenFilters(b *bench) {
 	b.add("resident", "MiB", resident...).against("one hook", residentOne...).times(1, 20)
 	b.add("peak", "MiB", peak...)
 	b.add("watches", "", watches...).most(1)
-}
-
-// namespaces compares a binding that names 50 namespaces and 4 names with one that sees a whole namespace.
-func namespaces(b *bench) {
-	list := b.manyNamespaces()
-	took := b.compareNamespaces(list, "one namespace, all names", fmt.Sprintf("namespace: {nameSelector: {matchNames: [%s]}}", list[0]))
-	took.times(2, 0)
-}
-
-// namespacesAmongMany is the same where a watch of everything would bring too much, and asking for one name takes the API
-// server some time: it scans all objects for each name.
-func namespacesAmongMany(b *bench) {
-	b.fill("ConfigMap", 100_000)
-	b.compareNamespaces(b.manyNamespaces(), "all namespaces, one name", "nameSelector: {matchNames: [map-000000]}")
-}
-
-func (b *bench) manyNamespaces() (list []string) {
-	for range 50 {
-		list = append(list, b.cluster.Namespace(b.T))
-	}
-	return list
-}
-
-func (b *bench) compareNamespaces(list []string, bound, selector string) (start *figure) {
-	b.Helper()
-	const times = 5
-	count := len(list)
-	names := []string{"map-000000", "map-000001", "map-000002", "map-000003"}
-	b.each(8, count*8, func(client *kubernetes.Clientset, i int) error {
-		_, err := client.CoreV1().ConfigMaps(list[i/8]).Create(context.Background(), objects.ConfigMap(i%8, 1024), metav1.CreateOptions{})
-		return err
-	})
-	many := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, nameSelector: {matchNames: [%s]}, "+
-		"namespace: {nameSelector: {matchNames: [%s]}}}]}",
-		strings.Join(names, ", "), strings.Join(list, ", ")), `echo "run $(grep -o '"object":' $BINDING_CONTEXT_PATH | wc -l)"`))
-	one := b.hooks(hook(fmt.Sprintf("{configVersion: v1, kubernetes: [{apiVersion: v1, kind: ConfigMap, %s}]}", selector),
-		`echo "run $(grep -o '"object":' $BINDING_CONTEXT_PATH | wc -l)"`))
-	var took, tookOne, watches []float64
-	for i := range times {
-		op := b.start(one)
-		tookOne = append(tookOne, op.untilCount("run ", 1).At.Sub(op.Started).Seconds())
-		op.stop()
-		before := b.watches("configmaps")
-		op = b.start(many)
-		first := op.untilCount("run ", 1)
-		took = append(took, first.At.Sub(op.Started).Seconds())
-		if want := fmt.Sprint("run ", count*len(names)); first.Fields["msg"] != want {
-			b.Errorf("the hook saw %q, not %q", first.Fields["msg"], want)
-		}
-		op.untilCount("Unlock kubernetes.Event tasks", 1)
-		if i == 0 { // closed watches are counted for a while
-			watches = append(watches, b.watches("configmaps")-before)
-		}
-		op.stop()
-	}
-	start = b.add("first run after start", "s", took...).against(bound, tookOne...)
-	b.add("watches", "", watches...).most(4)
-	return start
 }
 
 // bigContext lets a hook see 10,000 full objects in each of 100 runs, in turns with writing the same bytes to a file and

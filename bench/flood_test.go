@@ -41,7 +41,7 @@ func floodSmall(b *bench) {
 		size := f.open()
 		recovered := time.Since(opened).Seconds()
 		for i := range floodHooks {
-			if last, changes := f.received(i, 1); changes != floodWrites {
+			if last, changes := f.received(i); changes != floodWrites {
 				b.Errorf("hook %d received %d changes, not %d, the last are %v", i, changes, floodWrites, last)
 			}
 		}
@@ -53,28 +53,6 @@ func floodSmall(b *bench) {
 	}
 }
 
-// floodGrouped does the same to hooks that are shown snapshots only: what waits must not grow.
-func floodGrouped(b *bench) {
-	f := b.newFlood("group: g, ")
-	idle := f.op.resident()
-	var early float64
-	f.half = func() { early = f.op.resident() - idle }
-	took := f.write()
-	late := f.op.resident() - idle
-	f.open()
-	for i := range floodHooks {
-		last, _ := f.received(i, floodWrites)
-		for object := range floodObjects {
-			if last[object] != floodWrites/floodObjects {
-				b.Errorf("the last that hook %d was shown of object %d is %d", i, object, last[object])
-			}
-		}
-	}
-	b.add(fmt.Sprintf("%d events", floodHooks*floodWrites), "s", took).most(63)
-	b.add("resident above idle when all have come", "MiB", late).against("when half of them had", early).times(1, 5)
-	b.add("peak above idle", "MiB", f.op.peak()-idle)
-}
-
 // flooded are hooks that block in their first run until open is called.
 type flooded struct {
 	b         *bench
@@ -83,12 +61,10 @@ type flooded struct {
 	dir       string
 	// queued counts the events that have reached a queue.
 	queued atomic.Int64
-	// half is called when half of the writes are made.
-	half func()
 }
 
 func (b *bench) newFlood(more string) *flooded {
-	f := &flooded{b: b, namespace: b.cluster.Namespace(b.T), dir: b.TempDir(), half: func() {}}
+	f := &flooded{b: b, namespace: b.cluster.Namespace(b.T), dir: b.TempDir()}
 	var texts []string
 	for i := range floodHooks {
 		if err := syscall.Mkfifo(f.gate(i), 0o600); err != nil {
@@ -134,7 +110,6 @@ func floodObject(i, n int) *corev1.ConfigMap {
 func (f *flooded) write() float64 {
 	f.b.Helper()
 	started := time.Now()
-	var made atomic.Int64
 	var writing sync.WaitGroup
 	for i := range floodObjects {
 		client := f.b.client()
@@ -144,9 +119,6 @@ func (f *flooded) write() float64 {
 					Update(context.Background(), floodObject(i, n), metav1.UpdateOptions{}); err != nil {
 					f.b.Error(err)
 					return
-				}
-				if made.Add(1) == floodWrites/2 {
-					f.half()
 				}
 				time.Sleep(time.Until(started.Add(time.Duration(n) * time.Second * floodObjects / floodRate)))
 			}
@@ -185,9 +157,9 @@ func (f *flooded) open() (mib float64) {
 	return mib
 }
 
-// received counts the changes that a hook has received and returns the last of each object. It checks that they were in
-// order, with steps of at most so many.
-func (f *flooded) received(i, step int) (last map[int]int, changes int) {
+// received counts the changes that a hook has received and returns the last of each object. It checks that none is missing
+// and that they are in order.
+func (f *flooded) received(i int) (last map[int]int, changes int) {
 	f.b.Helper()
 	file, err := os.Open(filepath.Join(f.dir, fmt.Sprint("received-", i)))
 	if err != nil {
@@ -198,7 +170,7 @@ func (f *flooded) received(i, step int) (last map[int]int, changes int) {
 	for lines := bufio.NewScanner(file); lines.Scan(); changes++ {
 		var object, n int
 		_, err := fmt.Sscanf(lines.Text(), `"%d:%d"`, &object, &n)
-		if before := last[object]; err != nil || n < before || n > before+step || n == before && step == 1 {
+		if before := last[object]; err != nil || n != before+1 {
 			f.b.Errorf("hook %d received %s after %d", i, lines.Text(), before)
 		}
 		last[object] = n

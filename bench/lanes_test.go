@@ -164,23 +164,3 @@ func indices(n int) []int {
 	}
 	return all
 }
-
-// lanesWaiting lets 10,000 lanes wait in a paused queue, and 10,000 events of one lane for comparison.
-func lanesWaiting(b *bench) {
-	const n = 10000
-	resident := func(key string) float64 {
-		namespace := b.laneObjects(n)
-		text := strings.Replace(keyed(namespace, "", 1, "exit 0"), "key: object, ", "key: "+key+", ", 1)
-		op := b.start(b.hooks(text))
-		op.untilCount("Kubernetes bindings for hook are enabled successfully", 1)
-		op.act("queue", "pause", "lanes")
-		idle := op.resident()
-		b.changeAll(namespace, n)
-		op.untilCount("queue task", n)
-		grown := op.resident() - idle
-		op.stop()
-		return grown
-	}
-	one, many := resident("namespace"), resident("object")
-	b.add("10,000 lanes that wait, above the same events in one lane", "MiB", many-one).most(10)
-}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,7 +14,6 @@ import (
 type Proxy struct {
 	listener net.Listener
 	target   string
-	received atomic.Int64
 
 	mu sync.Mutex
 	// cut refuses new connections; open are those that exist.
@@ -80,7 +78,7 @@ func (p *Proxy) connect(client net.Conn) {
 	}()
 	var copying sync.WaitGroup
 	copying.Go(func() {
-		_, _ = io.Copy(io.MultiWriter(client, p), server)
+		_, _ = io.Copy(client, server)
 		client.Close()
 		server.Close()
 	})
@@ -91,15 +89,6 @@ func (p *Proxy) connect(client net.Conn) {
 	})
 	copying.Wait()
 }
-
-// Write counts what the API server has sent.
-func (p *Proxy) Write(sent []byte) (int, error) {
-	p.received.Add(int64(len(sent)))
-	return len(sent), nil
-}
-
-// Received returns how many bytes the API server has sent through the Proxy, as they are on the line.
-func (p *Proxy) Received() int64 { return p.received.Load() }
 
 // Cut breaks all connections and refuses new ones until Restore.
 func (p *Proxy) Cut() {
