@@ -342,35 +342,6 @@ func TestPermissionForOneRequest(t *testing.T) {
 	}
 }
 
-// Old replicas end one by one, and a standby of theirs takes over from the first: the new division begins one Lease duration after the
-// last.
-func TestRolledOut(t *testing.T) {
-	for _, next := range []string{"b", ""} {
-		synctest.Test(t, func(t *testing.T) {
-			g := newGroup(t)
-			for i := range 4 {
-				g.start(fmt.Sprint("old", i), "a", 3, nil)
-			}
-			g.expect(17*time.Second, threeA...)
-			for i := range 4 {
-				g.start(fmt.Sprint("next", i), next, 3*len(next), nil)
-			}
-			time.Sleep(time.Minute)
-			for i := range 4 {
-				m := g.members[fmt.Sprint("old", i)]
-				m.end()
-				<-m.result
-				time.Sleep(300 * time.Millisecond)
-			}
-			if next == "" {
-				g.expect(5*time.Second, "/0")
-			} else {
-				g.expect(15*time.Second+5*time.Second, "b/0", "b/1", "b/2")
-			}
-		})
-	}
-}
-
 // Without the permission to list Leases a replica does not lead, because shards may be served, and says which rule is missing.
 func TestLeaderWithoutList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

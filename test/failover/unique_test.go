@@ -1,17 +1,13 @@
 package failover
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -74,75 +70,6 @@ func (k *things) create(name, key string) error {
 	}
 	_, err := kube.Send(k.t.Context(), request)
 	return err
-}
-
-// watched waits until a new watch has an object: on a busy machine the operator's has it a little after the answer to its creation.
-func (k *things) watched(name string) {
-	k.t.Helper()
-	for late := time.Now().Add(test.Patience); time.Now().Before(late); { // a change of the CRD ends the watch
-		stream, err := k.client.Get().AbsPath(k.path).Param("watch", "1").Param("resourceVersion", "0").Stream(k.t.Context())
-		for lines := bufio.NewScanner(stream); err == nil && lines.Scan(); {
-			if strings.Contains(lines.Text(), fmt.Sprintf(`"name":%q`, name)) {
-				_ = stream.Close()
-				return
-			}
-		}
-	}
-	k.t.Fatalf("no watch has %s", name)
-}
-
-// The patch of spec.conversion makes the API server end the watches of the kind: snapshots are current all the same. Two objects that the
-// hook must not admit together are created directly after all is registered, the second when other clients have seen the first: 50 times,
-// beside busy processors.
-func TestUniqueThroughStarts(t *testing.T) {
-	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	if !test.Long() {
-		t.Skip("the watch of another client says little of the operator's beside busy processors: make long")
-	}
-	const rounds = 50
-	k := newThings(t)
-	done := make(chan struct{})
-	defer close(done)
-	for range 2 * runtime.GOMAXPROCS(0) {
-		go func() {
-			for busy := true; busy; {
-				select {
-				case <-done:
-					busy = false
-				default:
-					runtime.Gosched()
-				}
-			}
-		}()
-	}
-	duplicates := 0
-	for round := range rounds {
-		op := k.start(k.cluster.Kubeconfig)
-		if err := k.create("first", fmt.Sprint(round)); err != nil {
-			t.Fatal(err)
-		}
-		k.watched("first")
-		switch err := k.create("second", fmt.Sprint(round)); {
-		case err == nil:
-			duplicates++
-			t.Errorf("round %d: both are admitted", round)
-		case !strings.Contains(err.Error(), "not unique"):
-			t.Fatal(err)
-		}
-		for _, name := range []string{"first", "second"} {
-			_, _ = kube.Send(t.Context(), k.client.Delete().AbsPath(k.path, name))
-		}
-		op.Signal(os.Interrupt)
-		op.Wait()
-		_, err := kube.Send(t.Context(), k.client.Patch(types.MergePatchType).AbsPath(crds, k.crd).
-			Body([]byte(`{"spec": {"conversion": {"strategy": "None", "webhook": null}}}`)))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if duplicates > 0 {
-		t.Errorf("%d of %d", duplicates, rounds)
-	}
 }
 
 // A watch that ends because the operator has patched spec.conversion is waited for by reviews: the API server may answer the next one a

@@ -4,7 +4,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,36 +44,5 @@ func (s *stage) untilGone(pids []string) {
 		if time.Now().After(late) {
 			s.t.Fatalf("still there: %q", there)
 		}
-	}
-}
-
-// A standby has workers for clients only. The workers of the leader serve the last run and end, and the next leader starts its own.
-func TestWorkersOfReplicas(t *testing.T) {
-	s := newWorkerStage(t, "1")
-	a, b := s.startBoth()
-	untilReady(b, 1)
-	untilReady(a, 2)
-	if of := s.workers("b"); len(of) != 1 || len(s.workers("a")) != 2 {
-		t.Errorf("the standby has the workers %q, the leader %q", of, s.workers("a"))
-	}
-	s.create("one", "slow")
-	a.UntilLog("slow run")
-	a.Signal(syscall.SIGTERM)
-	s.create("while-ending")
-	synchronized(b)
-	if status := a.Wait(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-	s.untilGone(s.workers("a"))
-	s.create("last")
-	b.Until("the last object", func([]testenv.Record) bool { return slices.Contains(s.lines("received"), "last") })
-	for _, name := range []string{"one", "slow", "while-ending"} {
-		if !slices.Contains(s.lines("received"), name) {
-			t.Errorf("no run received %q", name)
-		}
-	}
-	s.onePerTime()
-	if of := s.workers("b"); len(of) != 2 {
-		t.Errorf("the next leader has the workers %q", of)
 	}
 }
