@@ -3,18 +3,14 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/shell-operator/shell-operator/bench/objects"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const (
@@ -97,70 +93,4 @@ func (b *bench) change(client *kubernetes.Clientset, namespace string, i int, ro
 	o.Data["round"] = round
 	_, err := client.CoreV1().ConfigMaps(namespace).Update(context.Background(), o, metav1.UpdateOptions{})
 	return err
-}
-
-// lanesHot changes one object 50 times a second and 500 others once at random times within 10 s; 4 runs of 20 ms at a time.
-func lanesHot(b *bench) {
-	const calm, seconds, rate = 500, 10, 50
-	namespace := b.laneObjects(calm + 1)
-	op := b.start(b.hooks(keyed(namespace, "", 4,
-		`sleep 0.02; jq -r '.[0].object | "delivered \(.metadata.name) \(.data.round)"' $BINDING_CONTEXT_PATH`)))
-	op.untilCount("Kubernetes bindings for hook are enabled successfully", 1)
-	var mu sync.Mutex
-	written := map[string]time.Time{}
-	at := make([]time.Duration, calm)
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range at {
-		at[i] = time.Duration(random.Int64N(int64(seconds * time.Second)))
-	}
-	order := slices.SortedFunc(slices.Values(indices(calm)), func(a, c int) int { return int(at[a] - at[c]) })
-	started := time.Now()
-	var hot sync.WaitGroup
-	hot.Go(func() {
-		client := b.client()
-		ticks := time.NewTicker(time.Second / rate)
-		defer ticks.Stop()
-		for n := range seconds * rate {
-			<-ticks.C
-			if err := b.change(client, namespace, calm, fmt.Sprint(n)); err != nil {
-				b.Error(err)
-			}
-		}
-	})
-	b.each(4, calm, func(client *kubernetes.Clientset, n int) error {
-		i := order[n]
-		time.Sleep(time.Until(started.Add(at[i])))
-		err := b.change(client, namespace, i, "calm")
-		mu.Lock()
-		defer mu.Unlock()
-		written[fmt.Sprint("object-", i)] = time.Now()
-		return err
-	})
-	hot.Wait()
-	waits := map[string]float64{}
-	op.Until("all calm changes are delivered", func(records []testenv.Record) bool {
-		for _, r := range records {
-			var name, round string
-			if _, err := fmt.Sscanf(r.Fields["msg"], "delivered %s %s", &name, &round); err == nil && round == "calm" {
-				waits[name] = r.At.Sub(written[name]).Seconds()
-			}
-		}
-		return len(waits) == calm
-	})
-	var all []float64
-	for _, w := range waits {
-		all = append(all, max(0, w))
-	}
-	slices.Sort(all)
-	b.add("a change of a calm object until its run has ended, 99th percentile", "s", percentile(all, 99)).most(1)
-	b.add("the same, median", "s", percentile(all, 50))
-	op.stop()
-}
-
-func indices(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }

@@ -1,19 +1,15 @@
 package bench
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/shell-operator/shell-operator/bench/objects"
 	"github.com/shell-operator/shell-operator/internal/test"
@@ -66,8 +62,6 @@ const withoutWorkers = "--workers=false"
 func workers(b *bench) {
 	workersLatency(b)
 	workersCPU(b)
-	workersAdmission(b)
-	workersMemory(b)
 }
 
 // workersLatency creates objects one at a time, in turns for a Python hook as worker and without worker, for sh, and for the bare program.
@@ -224,79 +218,4 @@ func (b *bench) cpuOfLibrary() float64 {
 		used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	return milliseconds(used) / times
-}
-
-// workersAdmission sends requests to a Python hook, in turns with starting a script: 50 a second to a worker, and 10 without worker.
-func workersAdmission(b *bench) {
-	dir := b.hooks(pythonHook(`{"configVersion": "v1", "settings": {"worker": true}, "kubernetesValidating": [{"name": "bench.example.com", `+
-		`"namespace": {"labelSelector": {"matchLabels": {"bench": "none"}}}, "rules": [{"apiGroups": [""], "apiVersions": ["v1"], `+
-		`"operations": ["CREATE"], "resources": ["configmaps"]}]}]}`, `@hook.on_validating("bench.example.com")
-def handle(context):
-    admission.allow()`))
-	script := filepath.Join(b.hooks("#!/bin/sh\n: > $VALIDATING_RESPONSE_PATH\n"), "hook-00.sh")
-	op := b.start(dir)
-	for _, d := range b.requests(op, script, 50) {
-		b.add("request → answer of a Python worker at 50/s", "ms", d.hook...).against("fork and exec of sh", d.bare...).times(1, 6)
-	}
-	op.stop()
-	op = b.start(dir, withoutWorkers)
-	for _, d := range b.requests(op, script, 10) {
-		b.add("the same without worker at 10/s", "ms", d.hook...).against("fork and exec of sh", d.bare...)
-	}
-	op.stop()
-}
-
-// workersMemory compares a worker and its operator after 20,000 runs with the state after 2,000.
-func workersMemory(b *bench) {
-	const runs, early, ahead, objectCount = 20_000, 2_000, 50, 100
-	namespace := b.cluster.Namespace(b.T)
-	config := strings.NewReplacer(`"worker": true`, `"worker": {"maxRuns": 0, "maxAge": "0"}`, `"Added"`, `"Modified"`).
-		Replace(ofWorker(namespace, `, "jqFilter": ".data.round", "keepFullObjectsInMemory": false`))
-	b.each(8, objectCount, func(client *kubernetes.Clientset, i int) error {
-		_, err := client.CoreV1().ConfigMaps(namespace).Create(context.Background(), objects.ConfigMap(i, 200), metav1.CreateOptions{})
-		return err
-	})
-	op := b.start(b.hooks(pythonHook(config, printsRan)))
-	op.untilCount("Unlock kubernetes.Event tasks", 1)
-	client := b.client()
-	type state struct {
-		worker, operator                       float64
-		workerDescriptors, operatorDescriptors float64
-	}
-	measure := func() (s state) {
-		pids := slices.Collect(maps.Keys(b.children(op.Pid())))
-		if len(pids) != 1 {
-			b.Fatalf("the operator has %d workers", len(pids))
-		}
-		return state{b.memory(pids[0], "VmRSS"), op.resident(), b.descriptors(pids[0]), b.descriptors(op.Pid())}
-	}
-	var before state
-	for i := range runs {
-		o := objects.ConfigMap(i%objectCount, 200)
-		o.Data["round"] = fmt.Sprint("n", i)
-		if _, err := client.CoreV1().ConfigMaps(namespace).Update(b.Context(), o, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		if n := i + 1; n%ahead == 0 || n == runs {
-			op.untilCount("Hook executed successfully", n+1) // and the Synchronization
-		}
-		if i+1 == early {
-			before = measure()
-		}
-	}
-	after := measure()
-	b.add("resident memory of the worker after 20,000 runs", "MiB", after.worker).against("after 2,000", before.worker).times(1.1, 0)
-	b.add("that of the operator", "MiB", after.operator).against("after 2,000", before.operator).times(1, 5)
-	b.add("descriptors of the worker", "", after.workerDescriptors).against("after 2,000", before.workerDescriptors).times(1, 0)
-	b.add("descriptors of the operator", "", after.operatorDescriptors).against("after 2,000", before.operatorDescriptors).times(1, 0)
-}
-
-// descriptors is the number of open files of a process.
-func (b *bench) descriptors(pid int) float64 {
-	b.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return float64(len(entries))
 }

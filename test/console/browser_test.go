@@ -3,12 +3,9 @@
 package console
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -111,113 +108,4 @@ func TestConsoleInABrowser(t *testing.T) {
 	b.Visit(c.base + "/parked")
 	b.Says("no parked tasks")
 	b.Clean("the action")
-}
-
-// TestFollowing: what happens is on the pages without a reload, in eight tabs; measured are a run in the overview, in live and one in
-// progress.
-func TestFollowing(t *testing.T) {
-	s := opened(t)
-	c := show(t, s.Command("console", "--no-browser"))
-	first := browser.Open(t)
-	c.signIn(first)
-	var tabs []*browser.Tab
-	for i := range 8 {
-		other := first.Another()
-		other.Visit(c.base + []string{"/", "/hooks/report.sh", "/live", "/queues/orders", "/parked", "/hooks/orders.sh", "/live?outcome=failed",
-			"/search?q=o-2"}[i])
-		other.Until(`document.readyState === "complete"`)
-		tabs = append(tabs, other)
-	}
-	overview, hook, live := tabs[0], tabs[1], tabs[2]
-	live.Until(`document.querySelector("#lost") !== null`)
-	// The stream is there when an entry comes; until then runs are triggered.
-	seen := `document.querySelectorAll("#entries li").length > 0`
-	for range 20 {
-		s.Ask("hook", "trigger", "report.sh")
-		if live.Within(3*time.Second, seen) {
-			break
-		}
-	}
-	live.Says("the report is sent")
-	n := browser.Value[int](live, `document.querySelectorAll("#entries li.ended").length`)
-	began := time.Now()
-	s.Ask("hook", "trigger", "report.sh")
-	live.Until(fmt.Sprintf(`document.querySelectorAll("#entries li.ended").length > %d`, n))
-	t.Logf("a run is in live %d ms after it was requested", time.Since(began).Milliseconds())
-	run := browser.Value[string](live, `[...document.querySelectorAll("#entries li.ended a")].at(-1).innerText`)
-	hook.Until(fmt.Sprintf(`document.body.innerText.includes(%q)`, run))
-	overview.Until(fmt.Sprintf(`document.body.innerText.includes(%q)`, run))
-	t.Logf("it is on the pages of the hook and the overview after %d ms", time.Since(began).Milliseconds())
-
-	// While it is paused, nothing is added.
-	browser.Value[bool](live, `document.getElementById("pause").click(), true`)
-	s.Ask("hook", "trigger", "report.sh")
-	const newest = `[...document.querySelectorAll("main th a")].find((a) => /^[0-9]+-1$/.test(a.innerText)).innerText`
-	hook.Until(fmt.Sprintf(`!%s.includes(%q)`, newest, run))
-	if got := browser.Value[string](live, `[...document.querySelectorAll("#entries li.ended a")].at(-1).innerText`); got != run {
-		t.Errorf("%s came while it was paused", got)
-	}
-	browser.Value[bool](live, `document.getElementById("pause").click(), true`)
-	live.Until(fmt.Sprintf(`[...document.querySelectorAll("#entries li.ended a")].at(-1).innerText !== %q`, run))
-
-	// The run in progress.
-	running := tabs[7]
-	running.Visit(c.base + "/hooks/orders.sh")
-	running.Says("▶ running")
-	id := browser.Value[string](running,
-		`[...document.querySelectorAll("tr")].find((r) => r.innerText.includes("running")).querySelector("a").innerText`)
-	running.Visit(c.base + "/runs/" + id)
-	running.Says("packing")
-	began = time.Now()
-	s.let("packed")
-	running.Says("exit status 0")
-	running.Says("shipped")
-	t.Logf("the end of a run is on its page after %d ms", time.Since(began).Milliseconds())
-	for _, b := range tabs {
-		b.Clean(browser.Value[string](b, "location.pathname"))
-	}
-}
-
-// TestOperatorEndsWhileAPageIsOpen: the page keeps what it shows, with its age, and shows the next operator by itself.
-func TestOperatorEndsWhileAPageIsOpen(t *testing.T) {
-	s := opened(t)
-	dir := filepath.Join(t.TempDir(), "s")
-	socket := filepath.Join(dir, filepath.Base(s.Socket))
-	point := func() {
-		t.Helper()
-		_ = os.Remove(dir)
-		if err := os.Symlink(filepath.Dir(s.Socket), dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	point()
-	cmd := s.Command("console", "--no-browser", "/parked")
-	cmd.Env = append(os.Environ(), "DEBUG_UNIX_SOCKET="+socket)
-	c := show(t, cmd)
-	b := browser.Open(t)
-	c.signIn(b)
-	b.Says("the printer is out of paper")
-	s.let("packed")
-	s.Signal(os.Interrupt)
-	s.Wait()
-	b.Says("No answer from the operator since")
-	b.Says("the printer is out of paper")
-	b.Until(`/\([0-9]+ s old\)/.test(document.getElementById("age").innerText)`)
-	s.let("printer")
-	s.Operator = s.start()
-	point()
-	s.UntilLog("Hook executed successfully", "hook", "invoices.sh")
-	b.Says("no parked tasks")
-	b.Until(`document.getElementById("lost").innerText === ""`)
-	b.Clean("the restart")
-
-	// The operator hangs, and the console ends.
-	s.Signal(syscall.SIGSTOP)
-	b.Says("No answer from the operator since")
-	s.Signal(syscall.SIGCONT)
-	b.Until(`document.getElementById("lost").innerText === ""`)
-	if _, err := io.WriteString(c.in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	c.address()
 }
