@@ -87,6 +87,7 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 		e.effects.Flush(ctx)
 	}
 	if err == nil {
+		e.keepSets(requests.Patches)
 		e.result.Patches = append(e.result.Patches, requests.Patches...)
 		e.result.Metrics = append(e.result.Metrics, requests.Metrics...)
 	}

@@ -69,7 +69,7 @@ func (s *simulation) trigger(ctx context.Context) error {
 				return fmt.Errorf("%s: %w", ev.Place, err)
 			}
 		}
-		if err := s.drain(ctx); err != nil {
+		if err := errors.Join(s.drain(ctx), s.restore(ctx)); err != nil {
 			return err
 		}
 		for _, ev := range events {
@@ -99,14 +99,26 @@ func listed(names []string) string { return cmp.Or(strings.Join(names, ", "), "n
 
 // event changes the cluster. An event that causes no run is noted, with the reasons.
 func (s *simulation) event(ctx context.Context, ev testfile.Event) error {
-	waiting, excluded, changes := len(s.waiting), len(s.result.Excluded), s.changes
-	if err := s.make(ctx, ev); err != nil || len(s.waiting) > waiting {
+	waiting, excluded, changes, seen := len(s.waiting), len(s.result.Excluded), s.changes, len(s.result.seen)
+	err := s.make(ctx, ev)
+	var touched []memory.Object
+	if ev.Type == "Deleted" || ev.Type == "Modified" {
+		touched = s.result.seen[seen:]
+		s.touched = append(s.touched, touched...)
+	}
+	if err != nil || len(s.waiting) > waiting {
 		return err
 	}
 	reasons := slices.Compact(slices.Clone(s.result.Excluded[excluded:]))
 	ref, reason := ev.Ref, "no binding is for its kind"
 	if ev.Type == "Modified" && s.changes == changes {
 		reason = "the manifest is equal to the object"
+	}
+	for _, o := range touched {
+		if set := s.setOf(o); set != nil {
+			reason = fmt.Sprintf("it is a member of the set %q, which the operator restores itself", set.Name)
+			reasons = nil
+		}
 	}
 	if testfile.IsManifest(ref) {
 		ref = filepath.Base(ref)

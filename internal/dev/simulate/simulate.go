@@ -65,8 +65,11 @@ type simulation struct {
 	heads    []wire.ContextHead
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent []memory.Object
-	result Result
-	mu     sync.Mutex // guards the output of the run
+	// sets are those of the last Syncs, touched are the objects that the last events have deleted or modified.
+	sets    []*effect.ObjectSet
+	touched []memory.Object
+	result  Result
+	mu      sync.Mutex // guards the output of the run
 }
 
 // Options configure a simulation.
