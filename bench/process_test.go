@@ -44,18 +44,12 @@ type operator struct {
 
 func (b *bench) start(dir string, flags ...string) *operator {
 	b.Helper()
-	return b.startIgnoring(dir, nil, flags...)
-}
-
-// startIgnoring starts an operator and drops the log records that ignore selects.
-func (b *bench) startIgnoring(dir string, ignore func(line string) bool, flags ...string) *operator {
-	b.Helper()
 	args := append([]string{"--run-dir", b.runDir()}, flags...)
 	if profiles != "" {
 		args = append(args, "--profiling")
 	}
 	op := &operator{b: b, Operator: testenv.Start(b.T, testenv.OperatorOptions{
-		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: b.binary(), Args: args, Ignore: ignore,
+		HooksDir: dir, Kubeconfig: b.cluster.Kubeconfig, Binary: b.binary(), Args: args,
 	})}
 	op.profile("cpu", "profile?seconds=86400") // it ends with the operator
 	b.Cleanup(func() {

@@ -120,22 +120,6 @@ func TestShutdownWithHangingPlugin(t *testing.T) {
 	}
 }
 
-// A second signal ends it sooner.
-func TestSecondSignalWithHangingPlugin(t *testing.T) {
-	t.Parallel()
-	p := launch(t, watches, hangs, "--shutdown-timeout", "1h")
-	p.until("Enable kubernetes binding for hook")
-	for range 2 {
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(p.log.String(), "shutdown begin") {
-			p.until("shutdown begin")
-		}
-	}
-	p.ends(143, longest)
-}
-
 // A log that no client reads does not keep the operator from ending.
 func TestShutdownWithUnreadLog(t *testing.T) {
 	t.Parallel()

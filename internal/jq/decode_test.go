@@ -58,17 +58,3 @@ func TestDecodeKeepsNothingOfTheText(t *testing.T) {
 		t.Errorf("got %v after the text was used for something else", v)
 	}
 }
-
-func BenchmarkDecode(b *testing.B) {
-	text := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web","tier":"front"},` +
-		`"uid":"7f3a"},` +
-		`"spec":{"containers":[{"name":"app","image":"web:1","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}}}]},` +
-		`"status":{"phase":"Running","startTime":"2026-01-01T00:00:00Z"}}`)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if _, err := Decode(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

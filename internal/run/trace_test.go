@@ -24,13 +24,3 @@ func TestNoTracers(t *testing.T) {
 		t.Errorf("%v allocations", allocations)
 	}
 }
-
-func BenchmarkTask(b *testing.B) {
-	h := &hook.Hook{Name: "a.sh", Schedules: []hook.Schedule{{}}}
-	r := New(Options{})
-	ev := event.Event{Type: event.Tick, Hook: h}
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Task(ev)
-	}
-}

@@ -49,12 +49,3 @@ func TestKeywords(t *testing.T) {
 		t.Errorf("a reference that leads nowhere: %v", err)
 	}
 }
-
-func BenchmarkParse(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Parse(docs.HookSchema); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

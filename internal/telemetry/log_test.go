@@ -263,20 +263,3 @@ func TestManyGoroutines(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkLog(b *testing.B) {
-	for _, format := range []string{"text", "json"} {
-		b.Run(format, func(b *testing.B) {
-			b.ReportAllocs()
-			log := NewLogger(discard{}, LogOptions{Type: format}).With("logger", "shell-operator", "hook", "shop/watch.sh", "binding", "pods",
-				"queue", "main")
-			for range b.N {
-				log.Info("Execute hook", "task", "HookRun")
-			}
-		})
-	}
-}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }

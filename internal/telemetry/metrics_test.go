@@ -263,30 +263,3 @@ func TestHandlers(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRunEnded(b *testing.B) {
-	m, err := NewMetrics(MetricsOptions{Registry: prometheus.NewRegistry(), Prefix: DefaultPrefix})
-	if err != nil {
-		b.Fatal(err)
-	}
-	run := Run{Hook: "shop/watch.sh", Binding: "pods", Queue: "main", Waited: time.Second, Wall: time.Second, Process: true, MaxRSS: 1 << 20}
-	b.ReportAllocs()
-	for b.Loop() {
-		m.RunEnded(run)
-	}
-}
-
-func BenchmarkBinding(b *testing.B) {
-	m, err := NewMetrics(MetricsOptions{Registry: prometheus.NewRegistry(), Prefix: DefaultPrefix})
-	if err != nil {
-		b.Fatal(err)
-	}
-	binding, n := m.Binding("shop/watch.sh", "pods", "main"), 0
-	b.ReportAllocs()
-	for b.Loop() {
-		n++
-		binding.Objects(n)
-		binding.Filtered(time.Millisecond)
-		binding.Handled(time.Millisecond)
-	}
-}

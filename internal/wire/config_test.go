@@ -147,31 +147,3 @@ func FuzzParseConfig(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParseConfig(b *testing.B) {
-	text := []byte(`
-configVersion: v1
-onStartup: 10
-schedule:
-- {name: tick, crontab: '*/5 * * * *', group: pods}
-kubernetes:
-- name: pods
-  apiVersion: v1
-  kind: Pod
-  group: pods
-  labelSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}
-  fieldSelector: {matchExpressions: [{field: status.phase, operator: Equals, value: Running}]}
-  namespace: {nameSelector: {matchNames: [shop, shop-eu]}}
-  jqFilter: '{ip: .status.podIP, labels: .metadata.labels}'
-- {name: config, kind: ConfigMap, nameSelector: {matchNames: [settings]}, executeHookOnEvent: []}
-settings: {executionMinInterval: 3s, executionBurst: 5}
-`)
-	opts := testOptions()
-	b.ReportAllocs()
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		if _, _, err := ParseConfig("hook.sh", "/hooks/hook.sh", text, opts); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -191,32 +191,3 @@ func TestWriteContextsFails(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkWriteContexts hands over 10,000 objects of 2 KiB each.
-func BenchmarkWriteContexts(b *testing.B) {
-	var list objects
-	for i := range 10_000 {
-		text := fmt.Sprintf(`{"metadata":{"name":"pod-%d"},"text":"`, i)
-		text += strings.Repeat("x", 2048-len(text)-2) + `"}`
-		list = append(list, event.Object{Name: fmt.Sprint("pod-", i), Full: event.Memory(text)})
-	}
-	contexts := slices.Values([]Context{{Event: event.Event{Type: event.Synchronization, Hook: &testHook}, Objects: list}})
-	var size counter
-	if err := WriteContexts(&size, hook.FullContexts, contexts); err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(size))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := WriteContexts(io.Discard, hook.FullContexts, contexts); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-type counter int
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
-}

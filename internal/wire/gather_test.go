@@ -80,16 +80,3 @@ type nowhere struct{}
 
 func (nowhere) Write(p []byte) (int, error)  { return len(p), nil }
 func (nowhere) WritePieces(_ [][]byte) error { return nil }
-
-// BenchmarkWriteEvent writes one change, as most runs do.
-func BenchmarkWriteEvent(b *testing.B) {
-	ev := event.Event{Type: event.Change, Hook: &testHook, Watch: event.Modified}
-	ev.Object.Full = event.Memory(`{"metadata":{"name":"one"},"text":"` + strings.Repeat("x", 1500) + `"}`)
-	contexts := []Context{{Event: ev}}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := WriteContexts(nowhere{}, hook.FullContexts, slices.Values(contexts)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -144,21 +144,6 @@ func checkMetric(t *testing.T, m effect.Metric) {
 	}
 }
 
-func BenchmarkParseMetrics(b *testing.B) {
-	var file []byte
-	for i := range 1000 {
-		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n",
-			i%2, i%20, i)
-	}
-	b.SetBytes(int64(len(file)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := ParseMetrics(file); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestUnknownKeyOfMetricMayBeNoText(t *testing.T) {
 	for _, file := range []string{"{\"name\":\"a\",\"set\":1,\"note\":\"\xff\"}", `{"note":"\ud800","name":"a","set":1}`} {
 		if metrics, _, err := ParseMetrics([]byte(file)); err != nil || len(metrics) != 1 || metrics[0].Name != "a" {

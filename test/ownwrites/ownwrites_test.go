@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,69 +278,5 @@ func TestLateWatch(t *testing.T) {
 			t.Log(w.work())
 			b.check(w)
 		})
-	}
-}
-
-// held is the answer to a watch, which waits before each piece.
-type held struct {
-	http.ResponseWriter
-	wait func()
-}
-
-func (h *held) Unwrap() http.ResponseWriter { return h.ResponseWriter }
-
-func (h *held) Write(b []byte) (int, error) {
-	h.wait()
-	return h.ResponseWriter.Write(b)
-}
-
-// A watch that hangs costs one wait of 5 s, and one that fails costs none. After it has caught up, runs wait again.
-func TestHangingWatch(t *testing.T) {
-	t.Parallel()
-	var hang atomic.Pointer[chan struct{}]
-	var refuse atomic.Bool
-	w := start(t, behaviors[0], 1, 3, testenv.Trouble{}, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-		q := r.URL.Query()
-		if q.Get("watch") == "" || q.Get("labelSelector") != "role=own" {
-			next.ServeHTTP(rw, r)
-			return
-		}
-		if refuse.Load() {
-			http.Error(rw, "refused", http.StatusServiceUnavailable)
-			return
-		}
-		next.ServeHTTP(&held{rw, func() {
-			if until := hang.Load(); until != nil {
-				<-*until
-			}
-		}}, r)
-	})
-	const late = "The run begins although a snapshot lacks"
-	w.work()
-	until := make(chan struct{})
-	hang.Store(&until)
-	began := time.Now()
-	w.change("hanging", 6)
-	w.untilRuns(9)
-	if took, n := time.Since(began), w.op.Count(late); took < 5*time.Second || took > 9*time.Second || n != 1 {
-		t.Errorf("6 runs took %s behind a watch that hangs, %d have waited in vain", took, n)
-	}
-	if why := w.op.Ask("why", "hook.sh"); !strings.Contains(why, "last run") {
-		t.Error(why)
-	}
-	hang.Store(nil)
-	close(until)
-	w.change("afterwards", 6)
-	w.untilRuns(15)
-	if n := len(w.owned("of=afterwards")); n != 1 {
-		t.Errorf("%d objects were created for one after the watch has caught up", n)
-	}
-	refuse.Store(true)
-	w.gateway.Cut()
-	w.op.UntilLog("Watch Failed")
-	w.change("failing", 6)
-	w.untilRuns(21)
-	if n := w.op.Count(late); n != 1 {
-		t.Errorf("%d runs have waited in vain, one before the watch failed", n)
 	}
 }

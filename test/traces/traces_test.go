@@ -136,3 +136,38 @@ func one(t *testing.T, all []otlp.Span, object string) otlp.Span {
 	}
 	return found[0]
 }
+
+const workerText = `#!/usr/bin/env bash
+source "$SHELL_LIB"
+__config__() { echo '{configVersion: v1, onStartup: 1, settings: {worker: true}}'; }
+__on_startup() { echo "attempt $HOOK_ATTEMPT: traceparent $TRACEPARENT state ${TRACESTATE-none}"; [[ $HOOK_ATTEMPT == 2 ]]; }
+hook::run "$@"
+`
+
+// A worker serves two runs. Each has the trace of its own process span, which names the worker.
+func TestTracesOfWorkers(t *testing.T) {
+	cluster := testenv.Shared(t)
+	receiver := otlp.NewReceiver(t, true)
+	hooks := t.TempDir()
+	testenv.Script(t, hooks, "hook.sh", workerText)
+	op := testenv.Start(t, testenv.OperatorOptions{
+		HooksDir: hooks, Kubeconfig: cluster.Kubeconfig,
+		Env:  []string{"TRACING_OTLP_ENDPOINT=" + receiver.Address, "TRACING_OTLP_CA=" + receiver.CA},
+		Args: []string{"--retry-min-delay", "10ms", "--retry-max-delay", "10ms"},
+	})
+	op.UntilLog("Hook executed successfully")
+	op.Signal(syscall.SIGTERM)
+	op.Wait() // the rest is sent at the end
+	all := receiver.Until(t, "the spans of two runs", func(all []otlp.Span) bool { return len(find(all, "RunAndLogLines", "", "")) == 2 })
+	for n := 1; n <= 2; n++ {
+		found := find(all, "RunAndLogLines", "worker.run", fmt.Sprint(n))
+		if len(found) != 1 || found[0].Attributes["worker"] != "1" || found[0].Attributes["worker.start_seconds"] == "" {
+			t.Fatalf("run %d of the worker: %v", n, found)
+		}
+		want := fmt.Sprintf("attempt %d: traceparent 00-%s-%s-01 state none", n, hex.EncodeToString(found[0].TraceId),
+			hex.EncodeToString(found[0].SpanId))
+		if !strings.Contains(op.Log(), want) {
+			t.Errorf("no run printed %q", want)
+		}
+	}
+}

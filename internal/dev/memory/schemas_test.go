@@ -84,15 +84,3 @@ func schemasOfClientGo(t *testing.T) typed.YAMLObject {
 	}
 	return typed.YAMLObject(text)
 }
-
-func BenchmarkSchemas(b *testing.B) {
-	for b.Loop() {
-		r, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := gob.NewDecoder(r).Decode(&schema.Schema{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

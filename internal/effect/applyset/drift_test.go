@@ -241,54 +241,6 @@ func TestDrift(t *testing.T) {
 	kubectl("wait", "--for=delete", "configmap/a", "deployment/d", "--timeout=60s")
 }
 
-// A watch ends with the last set that has members there: when it is empty or deleted, and when its owner is gone.
-func TestWatchesEnd(t *testing.T) {
-	cluster := testenv.Shared(t)
-	namespace := cluster.Namespace(t)
-	r := newRestorer(t, cluster, namespace)
-	sync := func(rest string) {
-		t.Helper()
-		if err := r.sync(t.Context(), "web.sh", `{operation: Sync, `+rest+`}`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const both = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, {apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}`
-	sync(`set: a, objects: [` + both + `]`)
-	begun := []string{<-r.watches, <-r.watches}
-	if slices.Sort(begun); strings.Join(begun, ", ") != "begin of configmaps, begin of serviceaccounts" {
-		t.Fatal(begun)
-	}
-	cluster.Kubectl(t, "-n", namespace, "create", "configmap", "owner")
-	sync(`set: b, owner: {apiVersion: v1, kind: ConfigMap, namespace: ` + namespace +
-		`, name: owner}, objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]`)
-	sync(`set: a, objects: [], allowEmpty: true`)
-	until(t, r.watches, "end of serviceaccounts")
-	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "b")
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/b", "--timeout=60s")
-	until(t, r.differs, "web.sh b ConfigMap")
-	cluster.Kubectl(t, "-n", namespace, "delete", "configmap", "owner")
-	until(t, r.watches, "end of configmaps")
-	select {
-	case difference := <-r.differs:
-		t.Errorf("the garbage collector is a difference: %s", difference)
-	default:
-	}
-	sync(`set: a, objects: [` + both + `]`)
-	until(t, r.watches, "begin of")
-	until(t, r.watches, "begin of")
-	sets, err := r.List(t.Context())
-	for _, set := range sets {
-		if err == nil && set.Hook == "web.sh" {
-			_, _, err = r.Delete(t.Context(), slog.New(slog.DiscardHandler), set.ID)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, r.watches, "end of")
-	until(t, r.watches, "end of")
-}
-
 // What was left alone during a pause is restored after it, and what could not be restored is tried again.
 func TestRestoresLater(t *testing.T) {
 	cluster := inMemory(t)

@@ -106,39 +106,3 @@ func checkScrape(t *testing.T, text string) bool {
 	}
 	return true
 }
-
-func BenchmarkApply(b *testing.B) {
-	for _, n := range []int{10, 10_000} {
-		b.Run(fmt.Sprintf("gauges=%d", n), func(b *testing.B) {
-			store, ops := metric.New(metric.Options{}), parse(b, gauges(n))
-			b.ReportAllocs()
-			for b.Loop() {
-				store.Apply("pods.sh", ops)
-			}
-		})
-	}
-}
-
-func BenchmarkScrape(b *testing.B) {
-	for _, n := range []int{10, 10_000} {
-		b.Run(fmt.Sprintf("gauges=%d", n), func(b *testing.B) {
-			store := metric.New(metric.Options{})
-			store.Apply("pods.sh", parse(b, gauges(n)))
-			handler := handlerOf(store)
-			b.ReportAllocs()
-			for b.Loop() {
-				scrape(b, handler)
-			}
-		})
-	}
-}
-
-// gauges is what a hook writes that reports on many Pods.
-func gauges(n int) []byte {
-	var file []byte
-	for i := range n {
-		file = fmt.Appendf(file, `{"group":"pods","name":"pod_ready","set":%d,"labels":{"namespace":"team-%d","pod":"web-%d"}}`+"\n",
-			i%2, i%20, i)
-	}
-	return file
-}

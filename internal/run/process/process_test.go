@@ -320,18 +320,6 @@ func TestEndBeforeTheTimeout(t *testing.T) {
 	}
 }
 
-func TestTimeoutCountsWhateverTheStatus(t *testing.T) {
-	got, limit := limited(t, Options{TermDelay: time.Minute}, `trap 'echo cleaned up; exit 0' TERM
-echo ready; while :; do sleep 0.01; done`, 2)
-	var timeout *TimeoutError
-	if !errors.As(got.err, &timeout) || timeout.Limit != limit {
-		t.Errorf("got %v", got.err)
-	}
-	if got.stdout[1] != "cleaned up" {
-		t.Errorf("stdout %q", got.stdout)
-	}
-}
-
 // stubborn ignores SIGTERM, and so do its children.
 const stubborn = "trap '' TERM\n" + withChild + "echo ready; wait"
 
@@ -401,19 +389,5 @@ func TestOutputClosedAndSilentChild(t *testing.T) {
 	childOf(t, got)
 	if got.err != nil || got.result.HeldOpen {
 		t.Errorf("result %+v, error %v", got.result, got.err)
-	}
-}
-
-func TestManyAtOnce(t *testing.T) {
-	path := hookFile(t, "#!/bin/sh\necho $1; echo e$1 >&2; exit $(($1 % 2))\n")
-	for i := range 16 {
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			t.Parallel()
-			got := executeContext(t.Context(), Options{}, Invocation{Path: path, Args: []string{strconv.Itoa(i)}}, nil)
-			want := fmt.Sprint([]string{strconv.Itoa(i)}, []string{"e" + strconv.Itoa(i)})
-			if fmt.Sprint(got.stdout, got.stderr) != want || (got.err != nil) != (i%2 == 1) {
-				t.Errorf("stdout %q, stderr %q, error %v", got.stdout, got.stderr, got.err)
-			}
-		})
 	}
 }

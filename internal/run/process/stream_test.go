@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -118,21 +117,4 @@ func TestTail(t *testing.T) {
 // slicesOf repeats text until it has size bytes.
 func slicesOf(text string, size int) []string {
 	return strings.SplitAfter(strings.Repeat(text, size/len(text)), text)
-}
-
-func BenchmarkLines(b *testing.B) {
-	text := bytes.Repeat([]byte("a line of the length that hooks usually print, with a number or two 12345\n"), 1000)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for range b.N {
-		readLines(bytes.NewReader(text), func([]byte) {}, nil)
-	}
-}
-
-// BenchmarkEndlessLine is what a hook costs that prints dots instead of lines.
-func BenchmarkEndlessLine(b *testing.B) {
-	b.SetBytes(maxLine)
-	for range b.N {
-		readLines(io.LimitReader(repeated{'.'}, maxLine), func([]byte) {}, nil)
-	}
 }

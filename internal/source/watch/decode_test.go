@@ -241,53 +241,6 @@ func FuzzDecodeStream(f *testing.F) {
 	})
 }
 
-func BenchmarkIndex(b *testing.B) {
-	for _, keep := range []bool{true, false} {
-		b.Run(fmt.Sprintf("keepManagedFields=%t", keep), func(b *testing.B) {
-			raw := []byte(samplePod(1))
-			x := newIndexer(keep)
-			b.SetBytes(int64(len(raw)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := x.index(raw); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkDecodeList(b *testing.B) {
-	const n = 1000
-	text := sampleList(n)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if list, err := decodeList(strings.NewReader(text), digesting(true)); err != nil || len(list.Items) != n {
-			b.Fatal(len(list.Items), err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
-}
-
-func BenchmarkDecodeStream(b *testing.B) {
-	const n = 1000
-	text := sampleEvents(n)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		s := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(error, bool) {})
-		events := 0
-		for range s.ResultChan() {
-			events++
-		}
-		if events != n {
-			b.Fatal(events)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
-}
-
 // digesting makes digesters that keep everything.
 func digesting(keepManagedFields bool) func() *digester {
 	subs := []*subscription{{consumer: &eye{json: true}}}

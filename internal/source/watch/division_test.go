@@ -349,22 +349,6 @@ var sampleObject = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"
 	`"uid":"8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e","resourceVersion":"77","labels":{"a":"b"}},"data":{"text":"` +
 	strings.Repeat("x", 2000) + `"}}`
 
-// BenchmarkScan compares an object that is kept with one of another shard.
-func BenchmarkScan(b *testing.B) {
-	raw := []byte(sampleObject)
-	for i := range testShards {
-		p := shard.Shard{Index: i, Count: testShards}.Part(shard.ByObject)
-		b.Run(fmt.Sprintf("own %t", p.Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "")), func(b *testing.B) {
-			x := newIndexer(false)
-			x.part = part{p, false}
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _, _ = x.scan(raw)
-			}
-		})
-	}
-}
-
 // In a binding that is whole because its objects are cluster-scoped, only objects of the shard need the finalizer.
 func TestFinalizersOfShards(t *testing.T) {
 	own := shard.Shard{Index: 0, Count: testShards}.Part(shard.ByNamespace)

@@ -165,26 +165,6 @@ func firstLists(b *testing.B, next func() *feed) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
 }
 
-// BenchmarkChange is a change, from its bytes to the decision that it means nothing to a filter.
-func BenchmarkChange(b *testing.B) {
-	f := benchmarkStream(b)
-	if err := f.Replace(nil, ""); err != nil {
-		b.Fatal(err)
-	}
-	raw, d := []byte(samplePod(1)), f.digesting()()
-	b.ReportAllocs()
-	for b.Loop() {
-		a, err := d.digest(raw, false)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := f.Update(a); err != nil {
-			b.Fatal(err)
-		}
-		f.running.Wait()
-	}
-}
-
 // digesting begins a list, and returns how to make digesters for it.
 func (f *feed) digesting() func() *digester {
 	f.listing()

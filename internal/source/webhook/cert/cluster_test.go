@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,32 +56,6 @@ func keyOf(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
 		t.Fatal(err)
 	}
 	return text
-}
-
-// Replicas that start concurrently end with one CA, and each has a certificate for its name.
-func TestReplicasStartConcurrently(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	sources := make([]*Source, 5)
-	var starting sync.WaitGroup
-	for i := range sources {
-		starting.Go(func() { sources[i], _ = replica(t, c, ns) })
-	}
-	starting.Wait()
-	for _, s := range sources {
-		if !slices.Equal(s.Bundle(), sources[0].Bundle()) || s.Token("/a") != sources[0].Token("/a") {
-			t.Error("the replicas differ")
-		}
-		trusts(t, s.Bundle(), leaf(t, s), "hooks."+ns+".svc", time.Now())
-	}
-	if !slices.Equal(keyOf(t, c, ns, caKey), sources[0].Bundle()) {
-		t.Error("the Secret holds something else")
-	}
-	if got := c.Kubectl(t, "-n", ns, "get", "secret", secretName, "-o", "jsonpath={.type} {.metadata.labels}"); got != `Opaque `+
-		`{"shell-operator/webhook-certificates":"managed"}` {
-		t.Errorf("the Secret is %s", got)
-	}
 }
 
 // Without names there is the secret of paths only; certificates are added when a server needs them.

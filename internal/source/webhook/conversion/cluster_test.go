@@ -15,35 +15,6 @@ const (
 	againLeads = "Another client changed spec.conversion of the CRD"
 )
 
-// A CRD that comes after the start is registered, also when it goes and comes again, and edits of it are put back.
-func TestReconcile(t *testing.T) {
-	t.Parallel()
-	e := begin(t)
-	e.register()
-	e.says("Waiting for the CRD", 1)
-	e.create()
-	e.says(nowLeads, 1)
-
-	e.Kubectl(t, "patch", "crd", e.crd, "--type=merge", "-p",
-		`{"spec":{"conversion":{"webhook":{"conversionReviewVersions":["v1beta1"],`+
-			`"clientConfig":{"url":null,"service":{"name":"a","namespace":"b"}}}}}}`)
-	e.says(againLeads, 1)
-	want := fmt.Sprintf(`Webhook ["v1","v1beta1"] %s/%s %s`, e.url, e.crd, base64.StdEncoding.EncodeToString(e.currentBundle()))
-	if got := e.stanza(); got != want {
-		t.Errorf("after the edit: got %s, want %s", got, want)
-	}
-	// Edits of other fields are ignored.
-	e.Kubectl(t, "annotate", "crd", e.crd, "a=b")
-
-	e.Kubectl(t, "delete", "crd", e.crd)
-	e.says("Waiting for the CRD", 2)
-	e.create()
-	e.says(nowLeads, 2)
-	if n := strings.Count(e.log.String(), againLeads); n != 1 {
-		t.Errorf("the log reports %d times that a client changed spec.conversion", n)
-	}
-}
-
 // stanza is spec.conversion in short.
 func (e *env) stanza() string {
 	e.t.Helper()
@@ -102,7 +73,8 @@ func (e *env) allow(user, name, rule string) {
 	manifest := fmt.Sprintf(`
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %[1]q}, rules: [%[2]s]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]q}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]q}, subjects: [{kind: User, name: %[3]q}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]q},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]q}, subjects: [{kind: User, name: %[3]q}]}
 `, name, rule, user)
 	e.KubectlInput(e.t, manifest, "create", "-f", "-")
 	e.UntilRoles(e.t, user, "default", manifest)
