@@ -18,7 +18,7 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 33600, []string{
+	{"core", 33700, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
@@ -30,13 +30,13 @@ var classes = []struct {
 		"internal/telemetry/kubeevent",
 	}},
 	// What people on duty use: the commands among it.
-	{"duty", 12100, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
+	{"duty", 12300, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
 	// Tools of authors.
 	{"authors", 9900, []string{"docs", "internal/dev", "internal/script"}},
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64150
+const testLines = 64450
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

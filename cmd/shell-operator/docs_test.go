@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -48,6 +50,43 @@ func TestReferenceOfCommands(t *testing.T) {
 		describeCommand(&want, c)
 	}
 	pages.Part{Page: reference, Name: "commands", Package: "./cmd/shell-operator"}.Check(t, want.String())
+}
+
+// TestOnDuty: at most two commands find or end what is broken, and each exists.
+func TestOnDuty(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/act-on-a-running-operator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### On duty\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	commands := regexp.MustCompile("`shell-operator ([^`]*)`")
+	rows := 0
+	for row := range strings.Lines(section) {
+		found := commands.FindAllStringSubmatch(row, -1)
+		if len(found) == 0 {
+			continue
+		}
+		rows++
+		if len(found) > 2 {
+			t.Errorf("%d commands: %s", len(found), row)
+		}
+		for _, m := range found {
+			c, rest, err := newRootCommand(newSettings(nil), io.Discard, io.Discard).Find(strings.Fields(m[1]))
+			if err == nil {
+				err = c.ParseFlags(rest)
+			}
+			if err == nil && c.Args != nil {
+				err = c.Args(c, c.Flags().Args())
+			}
+			if err != nil || !c.Runnable() {
+				t.Errorf("%s: %v", m[0], err)
+			}
+		}
+	}
+	if rows < 12 {
+		t.Errorf("%d rows", rows)
+	}
 }
 
 // describeCommand writes what --help says, for a command that does something, and for those below it.

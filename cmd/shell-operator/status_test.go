@@ -33,7 +33,7 @@ func TestStatusByURL(t *testing.T) {
 		{200, blocked, server.URL, "Error: the operator is not healthy\n", 1},
 		{200, `{"version":"v1","notReady":"not ready: hooks wait"}`, server.URL, "- not ready: hooks wait\n", 1},
 		{200, `{"version":"v1","healthy":true,"troubles":[{"kind":"paused","subject":"a.sh","problem":"is paused","notice":true}]}`, server.URL,
-			"paused:\n- a.sh is paused\n", 0},
+			"notices:\n- a.sh is paused\n", 0},
 		{404, "", server.URL, "Error: there is no " + server.URL + "/status.json: is it the port of --listen-port", 2},
 		{503, "", server.URL, "answers with status 503", 2},
 		{200, "<html>", server.URL, "the answer is no status of a shell-operator", 2},

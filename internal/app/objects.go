@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
@@ -40,7 +41,8 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 }
 
 func (op *operator) queueSet() debug.QueueSet {
-	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.runner.Pending().Due() }}
+	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.runner.Pending().Due() },
+		Removed: func(h *hook.Hook) bool { return op.life.State(h) == lifecycle.Gone }}
 }
 
 // Parts are what an object is to sets.

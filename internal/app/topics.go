@@ -31,7 +31,7 @@ func Routes() (all []debug.Route) {
 func (i *insight) early() []debug.Topic {
 	return []debug.Topic{
 		debug.QueuesTopic(i.op.queueSet(), i.op.life, i.history, i.timeout),
-		debug.RunsTopic(i.hooks, i.history, i.op.recorder),
+		debug.RunsTopic(i.hooks, i.history, i.op.recorder, i.op.queueSet(), i.op.life),
 		debug.OperationsTopic(i.op.effects.Sent),
 		i.logLevel.Topic(),
 	}
@@ -56,7 +56,7 @@ func (i *insight) topics() []debug.Topic {
 		debug.BindingsTopic(i.hooks, i, queues, i.names),
 		debug.ReloadTopic(op.health.Rejected, i.names),
 		debug.HooksTopic(i.hooks, i, op.life),
-		debug.RunsTopic(i.hooks, i.history, op.recorder),
+		debug.RunsTopic(i.hooks, i.history, op.recorder, queues, op.life),
 		debug.ObjectTopic(i.hooks, objects{op.watcher, op}, i, i.history),
 		debug.WorkersTopic(i.hooks, i),
 		debug.WebhooksTopic(i.hooks, op.servers.Unregistered, i.history),

@@ -31,6 +31,9 @@ import (
 type fakeActions struct {
 	*fake
 	calls []string
+	// last and applying are about StopRun.
+	last     string
+	applying bool
 }
 
 func (f *fakeActions) note(format string, args ...any) bool {
@@ -50,6 +53,9 @@ func (named) String() string { return "T" }
 
 func (f *fakeActions) SkipTask(name, key string) (queue.Failed, bool) {
 	return queue.Failed{Task: named{}}, f.note("skip %s %q", name, key)
+}
+func (f *fakeActions) StopRun(id string, dryRun bool) (last string, delay time.Duration, ok bool) {
+	return f.last, 5 * time.Second, !f.applying && (dryRun || f.note("stop %s", id))
 }
 func (f *fakeActions) PauseQueue(queue string)     { f.note("pause %s", queue) }
 func (f *fakeActions) ResumeQueue(queue string)    { f.note("resume %s", queue) }

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -104,16 +105,19 @@ func (f *queued) first(q *Queue) Reason {
 
 // running adds the run and its time limit.
 func (f *queued) running(q *Queue, r *Reason) {
+	id := ""
 	for _, run := range f.runs(f.hook.Name) {
 		if run.Status != history.Running || run.Queue != q.Name {
 			continue
 		}
-		r.Text += ", run " + run.ID
-		if parts := run.Parts(); parts[len(parts)-1].Name == history.Applying { // time limits end the process only
+		id = run.ID
+		r.Text += ", run " + id
+		if run.Applies() {
 			r.Text += "; the hook has ended, the operator applies its output"
 			return
 		}
 	}
+	r.Hint = "if it hangs: shell-operator runs stop " + cmp.Or(id, "RUN")
 	limit := f.timeout
 	if own := f.hook.Settings.ExecutionTimeout; own != nil {
 		limit = *own
@@ -121,7 +125,7 @@ func (f *queued) running(q *Queue, r *Reason) {
 	if limit > 0 {
 		r.Text += fmt.Sprintf("; it is ended after %s", limit)
 	} else {
-		r.Hint = "if it hangs, set settings.executionTimeout of the hook or --hook-timeout"
+		r.Hint += ", and set settings.executionTimeout of the hook or --hook-timeout"
 	}
 }
 

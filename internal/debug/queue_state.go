@@ -173,6 +173,8 @@ type queueReader interface {
 type QueueSet struct {
 	*queue.Set
 	Requeues func() []pending.Due
+	// Removed reports whether a hook is not active any longer.
+	Removed func(*hook.Hook) bool
 }
 
 // Queues copies what is to be known under the lock of each queue, because tasks change with merges.
@@ -190,11 +192,29 @@ func (r QueueSet) Queues(limit int) (all []Queue) {
 
 // Queue copies one queue. One that is paused may have had no task.
 func (r QueueSet) Queue(name, text string, limit int) (q Queue, ok bool) {
-	ok = r.Look(name, text, limit, func(s queue.State, lanes []queue.Lane) { q = queueOf(s, lanes, limit) })
+	ok = r.Look(name, text, limit, func(s queue.State, lanes []queue.Lane) {
+		q = queueOf(s, lanes, limit)
+		r.noteRemoved(&q, lanes)
+	})
 	if !ok && slices.Contains(r.PausedQueues(), name) {
 		return Queue{Name: name, Paused: true, Status: "paused"}, true
 	}
 	return q, ok
+}
+
+// noteRemoved names the runs in flight of hooks that a reload has removed or changed.
+func (r QueueSet) noteRemoved(q *Queue, lanes []queue.Lane) {
+	for i, l := range lanes {
+		for head := range l.All() {
+			if t, ok := head.(lifecycle.Task); ok && l.Phase == queue.Running && r.Removed(t.Hook()) {
+				note := fmt.Sprintf(" (of a hook that was removed or changed: shell-operator runs show %s)", t.ID())
+				if q.FirstLanes[i].About += note; i == 0 {
+					q.Head += note
+				}
+			}
+			break
+		}
+	}
 }
 
 // Lane copies one lane.

@@ -22,13 +22,15 @@ type runTopic struct {
 	hooks      *Hooks
 	runs       *history.History
 	recordings recordings
+	queues     queueReader
+	stopper    runStopper
 }
 
-// RunsTopic shows the last runs, follows them, and records them.
-func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings) Topic {
-	t := &runTopic{hooks, runs, recordings}
+// RunsTopic shows the last runs, follows, records and stops them.
+func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings, queues queueReader, stopper runStopper) Topic {
+	t := &runTopic{hooks, runs, recordings, queues, stopper}
 	return Topic{
-		Name: "runs history", About: "Show the last runs: cause, time, duration, outcome",
+		Name: "runs history", About: "Show the last runs: cause, time, duration, outcome", Troubles: t.troubles,
 		Routes: []Route{
 			{Method: "GET", Path: "/run/list", About: "the last runs of all hooks: `?hook=` of one, `failed=true` those that failed, " +
 				"`all=true` also the last failed and the last successful one of each object", show: t.list, Command: &Command{
@@ -58,6 +60,13 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 "shell-operator runs" shows it, or a task.id of the log for its last attempt.`,
 					Example: "  shell-operator runs show 17-2\n  shell-operator runs show 17 -o json",
 				}},
+			{Method: "POST", Path: "/run/*/stop", About: "end the process of a run as its time limit would", act: t.stop, Command: &Command{
+				Use: "runs stop RUN", Short: "End a run that hangs", Args: ofOne, Takes: "the id of one run",
+				Long: `End the process of a run as its time limit would: SIGTERM to its group, SIGKILL if it does not end. The attempt has failed:
+the next one follows after its delay. A run that answers a request is not ended, nor one whose process has ended: its operations are
+applied.`,
+				Example: "  shell-operator runs stop 17-2 --dry-run\n  shell-operator runs stop 17-2",
+			}},
 			{Method: "POST", Path: "/hook/*/record", About: "record all runs of the hook: form field `for`, a duration",
 				act: onHook(hooks, t.recordAll), Command: &Command{
 					Use: "hook record HOOK", Short: "Record all runs of a hook for a while", Args: ofOne, Takes: oneHook,
@@ -93,9 +102,13 @@ func (t *runTopic) list(r request) (answer, error) {
 func (t *runTopic) show(r request) (answer, error) {
 	run, ok := t.runs.Run(r.name)
 	if !ok {
-		return answer{}, refuse(http.StatusNotFound, "there is no run %q, or no longer", r.name).hint("shell-operator runs lists the known ones")
+		return answer{}, unknownRun(r.name)
 	}
 	return answer{value: run, text: runText(&run)}, nil
+}
+
+func unknownRun(id string) error {
+	return refuse(http.StatusNotFound, "there is no run %q, or no longer", id).hint("shell-operator runs lists the known ones")
 }
 
 // recorded returns the recording of a run.

@@ -79,6 +79,9 @@ func runText(r *history.Run) string {
 	line("started", "%s", r.Started.Format(time.RFC3339))
 	if r.Status == history.Running {
 		line("status", "running for %s", r.Took)
+		if r.PID > 0 {
+			line("pid", "%d", r.PID)
+		}
 	} else {
 		line("status", "%s after %s", r.Status, r.Took)
 		line("exit", "%s", r.Exit)

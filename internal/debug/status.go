@@ -190,7 +190,7 @@ func (s *Status) Text(now time.Time) string {
 		lines = append(lines, s.NotReady)
 	}
 	list("problems", lines)
-	list("paused", sentences(notices))
+	list("notices", sentences(notices))
 	states, waiting, workers := map[string]int{}, 0, []worker.Status{}
 	for _, h := range s.Hooks {
 		states[h.State]++

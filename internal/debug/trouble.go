@@ -17,6 +17,8 @@ type Trouble struct {
 	Hooks []string `json:"hooks,omitempty"`
 	// Queue is set if it is about tasks of one queue.
 	Queue string `json:"queue,omitempty"`
+	// Run is set if it is about one run.
+	Run string `json:"run,omitempty"`
 	// Since is when it began, if that is known, otherwise when it was first reported.
 	Since time.Time `json:"since,omitzero"`
 	// Type and Binding are set if it is about bindings of one type, or about one binding.
@@ -52,7 +54,7 @@ const (
 // troubleKinds is the order in which troubles are shown.
 var troubleKinds = []TroubleKind{
 	InReload, InLease, InSpool, InRegistration, InReviews, InWorker, InWatch, InFinalizer, InFilter, InSet,
-	InParked, InQueue, IsPaused,
+	InParked, InQueue, ByItsOwnRun, IsPaused,
 }
 
 // Actions are what can be done about it.
@@ -65,6 +67,8 @@ func (t *Trouble) Actions() []Action {
 		return []Action{acts("queue/retry", "name", t.Queue), acts("queue/skip", "name", t.Queue)}
 	case t.Kind == InQueue:
 		return []Action{acts("queue/retry", "name", t.Queue)}
+	case t.Run != "":
+		return []Action{acts("run/stop", "name", t.Run)}
 	case t.Kind == IsPaused && t.Queue != "":
 		return []Action{acts("queue/resume", "name", t.Queue)}
 	case t.Kind == IsPaused:

@@ -14,7 +14,15 @@ import (
 func (a *API) why(r request) (answer, error) {
 	h, err := a.o.Hooks.find(r)
 	if err != nil {
-		if refused := (*Problem)(nil); errors.As(err, &refused) && refused.Code == unknownHook && strings.Contains(r.name, "/") {
+		refused, unknown := (*Problem)(nil), false
+		unknown = errors.As(err, &refused) && refused.Code == unknownHook
+		for _, t := range a.Troubles() {
+			if unknown && t.Run != "" && t.Hooks[0] == r.name { // of a hook that a reload has removed
+				e := explain(r.name, []Reason{{t.Kind, true, t.Problem, t.Hint}}, a.o.History.Runs(r.name))
+				return answer{value: e, text: e.text(time.Now())}, nil
+			}
+		}
+		if unknown && strings.Contains(r.name, "/") {
 			refused.Next += "; shell-operator why --object " + r.name + " explains an object"
 		}
 		return answer{}, err

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"errors"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -23,6 +24,16 @@ func (l *Lifecycle) SkipTask(name, key string) (queue.Failed, bool) {
 		l.o.Log.Warn("Failed task skipped on request", append(t.LogFields(), "key", key, "attempts", f.Failures, "contexts", t.Describe())...)
 	}
 	return f, ok
+}
+
+// StopRun ends the process of a run for a queue as its time limit would, unless it is a dry run. It returns false if no process of it runs,
+// and otherwise why no other attempt follows, or about how long after its end that begins.
+func (l *Lifecycle) StopRun(id string, dryRun bool) (last string, delay time.Duration, ok bool) {
+	s, ok := l.o.Runner.Stop(id, dryRun)
+	if !ok || s.Last != "" {
+		return s.Last, 0, ok
+	}
+	return "", l.o.Queues.Delay(policyOf(s.Policy), s.Attempt), true
 }
 
 // PauseQueue lets no run of a queue start until ResumeQueue.

@@ -50,7 +50,10 @@ func (t Task) Absorb(behind queue.Task) bool {
 
 // Policy implements queue.Task. A run that is allowed to fail does not fail in the eyes of the queue.
 func (t Task) Policy() queue.Policy {
-	p := t.Task.Policy()
+	return policyOf(t.Task.Policy())
+}
+
+func policyOf(p hook.Policy) queue.Policy {
 	if !p.Given {
 		return queue.Policy{}
 	}

@@ -172,6 +172,9 @@ type Set struct {
 	running *running
 }
 
+// Delay is about how long the queues wait after a failure.
+func (s *Set) Delay(p Policy, failures int) time.Duration { return s.opts.delay(p, failures) }
+
 // running is a call of Run, and the goroutines of its runs.
 type running struct {
 	stop, runs context.Context

@@ -37,6 +37,8 @@ type Begun struct {
 // Record receives the output and the end of one run. Its methods must not block.
 type Record interface {
 	Output(line []byte)
+	// Started receives the pid of the process, or of the worker that serves the run.
+	Started(pid int)
 	// Processed reports that the process has ended.
 	Processed()
 	// Tail returns the end of the output so far.
@@ -47,6 +49,7 @@ type Record interface {
 type noRecord struct{}
 
 func (noRecord) Output([]byte) {}
+func (noRecord) Started(int)   {}
 func (noRecord) Processed()    {}
 func (noRecord) Tail() string  { return "" }
 func (noRecord) End(Report)    {}
@@ -148,6 +151,8 @@ func ending(err error) (exit, reason string) {
 		return status.Status, status.Status
 	case errors.As(err, &timeout):
 		return fmt.Sprintf("ended after the time limit of %s", timeout.Limit), "it was still running after " + timeout.Limit.String()
+	case errors.As(err, new(*process.StopError)):
+		return "ended by runs stop", "it was ended by runs stop"
 	case errors.As(err, &start):
 		return "could not be started", "it cannot be started: " + start.Reason()
 	case errors.As(err, &worker):

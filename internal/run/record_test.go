@@ -83,9 +83,11 @@ type recorder struct {
 	begun  []Begun
 	lines  []string
 	report Report
+	pid    int
 }
 
 func (r *recorder) Output(line []byte) { r.lines = append(r.lines, string(line)) }
+func (r *recorder) Started(pid int)    { r.pid = pid }
 func (r *recorder) Processed()         {}
 func (r *recorder) Tail() string       { return strings.Join(r.lines, "\n") }
 func (r *recorder) End(report Report)  { r.report = report }

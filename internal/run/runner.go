@@ -159,6 +159,8 @@ type Runner struct {
 	hooks   hooks
 	turns   turns
 	own     ownWrites
+	// processes can be ended by Stop.
+	processes processes
 	// large has a place for the run whose large files are in memory, from reading them until they are applied and recorded. Runs that answer
 	// clients have a place of their own, largeAnswer: an application takes longer than a client waits.
 	large, largeAnswer chan struct{}
@@ -181,8 +183,8 @@ func New(opts Options) *Runner {
 	if opts.Tracers != nil {
 		opts.Executor = tracedExecutor{opts.Executor, opts.Tracers.Executor}
 	}
-	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*hookState{}}, large: make(chan struct{}, 1),
-		largeAnswer: make(chan struct{}, 1)}
+	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*hookState{}}, processes: processes{of: map[string]running{}},
+		large: make(chan struct{}, 1), largeAnswer: make(chan struct{}, 1)}
 }
 
 // Pending has what hooks get again.
@@ -362,7 +364,11 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
 	if t.readExtra().review == nil {
 		in.Vars = append(in.Vars, r.shardVariables(t.Hook())...)
+		stoppable, leave := r.processes.enter(ctx, t)
+		ctx = stoppable
+		defer leave()
 	}
+	in.Started = a.record.Started
 	in.Worker = r.worker(t.Hook(), set, t.runID(), f)
 	if in.Worker != nil {
 		in.Worker.Client = t.readExtra().review != nil

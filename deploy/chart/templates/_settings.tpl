@@ -37,7 +37,7 @@ webhook-secret: fullnameOverride
 {{- range .Values.env }}
 {{- $own = append $own .name }}
 {{- end }}
-{{- range $name, $value := .Values.settings }}
+{{- range $name, $value := mergeOverwrite (dict "hook-timeout" .Values.hookTimeout) .Values.settings }}
 {{- with get $managed $name }}
 {{- fail (printf "settings.%s has no effect in this chart: set %s" $name .) }}
 {{- end }}

@@ -110,6 +110,13 @@ func (r *Record) Output(line []byte) {
 	r.history.line(r, line)
 }
 
+// Started takes the pid of the process.
+func (r *Record) Started(pid int) {
+	r.mu.Lock()
+	r.run.PID = pid
+	r.mu.Unlock()
+}
+
 // Processed notes that the process has ended.
 func (r *Record) Processed() {
 	r.mu.Lock()
@@ -131,7 +138,7 @@ func (r *Record) End(o Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r.mu.Lock()
-	r.run.Outcome = o
+	r.run.Outcome, r.run.PID = o, 0
 	r.run.Error, r.run.Answer = Cut(o.Error, maxError), Cut(o.Answer, maxError)
 	if len(o.Patches) > maxPatches { // those that failed are kept, and those with warnings
 		failed := func(c run.Change) int { return strings.Count(c.Outcome, run.Failed) }

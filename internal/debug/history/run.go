@@ -31,6 +31,8 @@ type Run struct {
 	Attempt int      `json:"attempt"`
 
 	Started time.Time `json:"started"`
+	// PID is the process, or the worker that serves the run; 0 before it has started.
+	PID int `json:"pid,omitempty"`
 	// Waited is the time in the queue.
 	Waited Duration `json:"waited"`
 	// OwnWrites is the part of Waited for what earlier runs have written to be in the snapshots. Lacking is what they lack nevertheless.
@@ -87,6 +89,12 @@ func (r *Run) Parts() (all []Phase) {
 	}
 	return append(all, Phase{InProcess, r.Started, r.processed},
 		Phase{Applying, r.Started.Add(time.Duration(r.processed)), max(0, r.Took-r.processed)})
+}
+
+// Applies reports that the process of a run in flight has ended: time limits and stops end the process only.
+func (r *Run) Applies() bool {
+	parts := r.Parts()
+	return parts[len(parts)-1].Name == Applying
 }
 
 // Status of a run.

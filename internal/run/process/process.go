@@ -63,6 +63,8 @@ type Invocation struct {
 	Stdout, Stderr func(line []byte)
 	// Timeout ends the run; 0 means never.
 	Timeout time.Duration
+	// Started, if set, is called with the pid of the process, or of the worker that serves the run.
+	Started func(pid int)
 	// Output is how many bytes of lines are delivered; 0 means all. The rest is read slowly and dropped. Dropped, if set, is called with the
 	// first line of it.
 	Output  int64
@@ -86,14 +88,14 @@ type Usage struct {
 	Wall   time.Duration
 }
 
-// Execute runs a process until its end. The error is an *ExitError, a *TimeoutError, a *StartError, or one of the
+// Execute runs a process until its end. The error is an *ExitError, a *TimeoutError, a *StopError, a *StartError, or one of the
 // operating system.
 func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
 	started := time.Now() // before the time limit begins, so that no run appears shorter than its limit
-	ctx, timeout, cancel := in.limited(ctx)
+	ctx, cancel := in.limited(ctx)
 	defer cancel()
 	tail, bound := &tail{}, boundOf(in)
 	out := []*stream{newStream(in.Stdout, nil, bound), newStream(in.Stderr, tail, bound)}
@@ -102,6 +104,7 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	in.started(c.pid)
 	for ended := [3]bool{}; !ended[0] && err == nil; {
 		ended, err = poll(-1, out, c.end.fd)
 	}
@@ -113,8 +116,8 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	if c.stopped && errors.Is(context.Cause(ctx), timeout) {
-		return result, timeout // whatever its status: its work was not complete
+	if cause := endOfRun(ctx); c.stopped && cause != nil {
+		return result, cause // whatever its status: its work was not complete
 	}
 	if !c.success() {
 		return result, &ExitError{Hook: in.Hook, Status: c.String(), Stderr: tail.text()}
@@ -122,14 +125,27 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	return result, nil
 }
 
-// limited returns a context that ends at the time limit of a run, and its cause then.
-func (in Invocation) limited(ctx context.Context) (context.Context, *TimeoutError, context.CancelFunc) {
+// limited returns a context that ends at the time limit of a run.
+func (in *Invocation) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if in.Timeout <= 0 {
-		return ctx, nil, func() {}
+		return ctx, func() {}
 	}
-	timeout := &TimeoutError{in.Hook, in.Timeout}
-	ctx, cancel := context.WithTimeoutCause(ctx, in.Timeout, timeout)
-	return ctx, timeout, cancel
+	return context.WithTimeoutCause(ctx, in.Timeout, &TimeoutError{in.Hook, in.Timeout})
+}
+
+func (in *Invocation) started(pid int) {
+	if in.Started != nil {
+		in.Started(pid)
+	}
+}
+
+// endOfRun returns the *TimeoutError or the *StopError that has ended a context; nil if neither has.
+func endOfRun(ctx context.Context) error {
+	cause, timeout, stop := context.Cause(ctx), (*TimeoutError)(nil), (*StopError)(nil)
+	if errors.As(cause, &timeout) || errors.As(cause, &stop) {
+		return cause
+	}
+	return nil
 }
 
 // fork starts the process with files from descriptor 1. It retries ETXTBSY: a file that has just been written may still be open for writing
@@ -245,6 +261,11 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("%s FAILED: still running after %s, killed: raise settings.executionTimeout of the hook or --hook-timeout, "+
 		"or make the hook faster", e.Hook, e.Limit)
 }
+
+// StopError reports that a person has ended a run. As the cause of a context, it ends the run as a time limit does.
+type StopError struct{ Hook string }
+
+func (e *StopError) Error() string { return e.Hook + " FAILED: ended by runs stop" }
 
 // StartError reports that the process could not be started.
 type StartError struct {

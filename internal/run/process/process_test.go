@@ -320,6 +320,26 @@ func TestEndBeforeTheTimeout(t *testing.T) {
 	}
 }
 
+// A run that is stopped ends as by a time limit: its status does not count.
+func TestStopCountsWhateverTheStatus(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	pid := 0
+	got := executeContext(ctx, Options{TermDelay: time.Minute}, Invocation{Path: hookFile(t, `#!/bin/sh
+trap 'exit 0' TERM
+echo $$; while :; do sleep 0.01; done`)}, func(in *Invocation) {
+		in.Started = func(p int) { pid = p }
+		in.Stdout = func(line []byte) {
+			if string(line) != strconv.Itoa(pid) {
+				t.Errorf("the pid is %s, reported %d", line, pid)
+			}
+			stop(&StopError{in.Hook})
+		}
+	})
+	if !errors.As(got.err, new(*StopError)) {
+		t.Errorf("got %v", got.err)
+	}
+}
+
 // stubborn ignores SIGTERM, and so do its children.
 const stubborn = "trap '' TERM\n" + withChild + "echo ready; wait"
 

@@ -122,7 +122,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
 	started := time.Now()
-	ctx, timeout, cancel := in.limited(ctx)
+	ctx, cancel := in.limited(ctx)
 	defer cancel()
 	text, err := message(in.Worker.Run, in.Vars, in.Worker)
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 	case <-w.over:
 		return Result{}, ErrWorkerGone
 	}
-	result, err := w.serve(ctx, timeout, in, text, out)
+	result, err := w.serve(ctx, in, text, out)
 	result.Usage.Wall = time.Since(started)
 	result.HeldOpen = readOn(out, time.Now().Add(w.e.opts.DrainDelay))
 	stdout.lines.end()
@@ -163,7 +163,7 @@ func (w *Resident) Serve(ctx context.Context, in Invocation) (Result, error) {
 }
 
 // serve sends a run, and follows it to its end. The rest of its output is still to be read.
-func (w *Resident) serve(ctx context.Context, timeout *TimeoutError, in Invocation, text string, out []*stream) (result Result, err error) {
+func (w *Resident) serve(ctx context.Context, in Invocation, text string, out []*stream) (result Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("%s FAILED: not started: %w", in.Hook, err)
 	}
@@ -171,6 +171,7 @@ func (w *Resident) serve(ctx context.Context, timeout *TimeoutError, in Invocati
 	if !w.send(in.Worker.Run, text) {
 		return Result{}, ErrWorkerGone
 	}
+	in.started(w.pid)
 	w.deliverTo(out)
 	w.run = &served{forget: context.AfterFunc(ctx, func() { w.stop(context.Cause(ctx)) })}
 	for all := slices.Concat(out, w.out); !w.run.answered && !w.gone; {
@@ -179,7 +180,7 @@ func (w *Resident) serve(ctx context.Context, timeout *TimeoutError, in Invocati
 	used := usageOf(w.pid) // a zombie has it still
 	switch {
 	case !w.run.answered:
-		err = w.lost(ctx, timeout, out)
+		err = w.lost(ctx, out)
 	case w.run.status != 0:
 		err = &ExitError{Hook: in.Hook, Status: "exit status " + strconv.Itoa(w.run.status)}
 	}
@@ -204,15 +205,15 @@ func (w *Resident) send(run, text string) bool {
 }
 
 // lost returns the error of a run whose worker has ended before it answered in time.
-func (w *Resident) lost(ctx context.Context, timeout *TimeoutError, out []*stream) error {
+func (w *Resident) lost(ctx context.Context, out []*stream) error {
 	if ctx.Err() != nil { // a process of the run that has got SIGTERM may still handle it: it has its output open
 		readOn(slices.Concat(out, w.out), time.Now().Add(w.e.opts.TermDelay))
 	}
 	w.kill() // what is left of the run must not go on beside the next attempt
 	w.failure = w.finish()
-	switch {
-	case errors.Is(context.Cause(ctx), timeout):
-		return timeout
+	switch cause := endOfRun(ctx); {
+	case cause != nil:
+		return cause
 	case ctx.Err() != nil:
 		return &ExitError{Hook: w.opts.Hook, Status: w.child.String()}
 	}

@@ -313,6 +313,25 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
+// A run that is stopped ends as by its time limit.
+func TestStop(t *testing.T) {
+	b := newBench(t, prepared(""), func(_ *Options, p *process.Options) { p.TermDelay = 100 * time.Millisecond })
+	ctx, stop := context.WithCancelCause(t.Context())
+	in := b.invocation(`echo $$; trap '' TERM; while :; do sleep 1; done`)
+	pid := 0
+	in.Started = func(p int) { pid = p }
+	in.Stdout = func(line []byte) {
+		if string(line) != strconv.Itoa(pid) {
+			t.Errorf("the worker is %s, reported %d", line, pid)
+		}
+		stop(&process.StopError{Hook: "hook.sh"})
+	}
+	in.Stderr = func([]byte) {}
+	if _, err := b.pool.Execute(ctx, in); !errors.As(err, new(*process.StopError)) {
+		t.Error(err)
+	}
+}
+
 // Rule 9: a worker that does not get ready fails the run that waits for it.
 func TestStartsThatFail(t *testing.T) {
 	for _, test := range []struct{ name, script, want string }{
