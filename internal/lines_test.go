@@ -32,11 +32,11 @@ var classes = []struct {
 	// What people on duty use: the commands among it.
 	{"duty", 12300, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
 	// Tools of authors.
-	{"authors", 9900, []string{"docs", "internal/dev", "internal/script"}},
+	{"authors", 10000, []string{"docs", "internal/dev", "internal/script"}},
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64450
+const testLines = 64510
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

@@ -97,6 +97,14 @@ func (t *Tested) add(h, tested *hook.Hook, r *simulate.Result) {
 		}
 		t.uses = append(t.uses, usesOf(h, tested, r, one)...)
 	}
+	for _, p := range r.Escalations {
+		uses := usesOf(h, tested, r, apply.Sent{Operation: "Roles and bindings", Namespace: p.Namespace, Group: p.Group, Resource: p.Resource,
+			Verbs: []string{p.Verb}})
+		for i := range uses {
+			uses[i].Name, uses[i].Why = p.Name, strings.Replace(uses[i].Why, "operation ", "", 1)
+		}
+		t.uses = append(t.uses, uses...)
+	}
 }
 
 // usesOf are the permissions for an operation of a case, in the namespaces that it stands for.

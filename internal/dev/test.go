@@ -301,13 +301,13 @@ func (t *tester) one(ctx context.Context, path, hookFile string, f *testfile.Fil
 func deniedFailures(missing []rbac.Permission, line int) (all []testfile.Failure) {
 	slices.SortFunc(missing, func(a, b rbac.Permission) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
-			cmp.Compare(a.Verb, b.Verb))
+			cmp.Compare(escalated(a), escalated(b)), cmp.Compare(a.Verb, b.Verb))
 	})
 	for len(missing) > 0 {
 		first := missing[0]
 		var verbs []string
 		for len(missing) > 0 && missing[0].Namespace == first.Namespace && missing[0].Group == first.Group &&
-			missing[0].Resource == first.Resource {
+			missing[0].Resource == first.Resource && escalated(missing[0]) == escalated(first) {
 			verbs = append(verbs, missing[0].Verb)
 			missing = missing[1:]
 		}
@@ -318,9 +318,18 @@ func deniedFailures(missing []rbac.Permission, line int) (all []testfile.Failure
 		}
 		all = append(all, testfile.Failure{Line: line,
 			Message: fmt.Sprintf("the Role of --as-role: no permission to %s %s%s", strings.Join(verbs, ", "), first.Resource, where),
-			Hint:    kube.Grant(first.Namespace, kube.Rule{Group: first.Group, Resource: first.Resource, Verbs: verbs})})
+			Hint: kube.Grant(first.Namespace, kube.Rule{Group: first.Group, Resource: first.Resource, Verbs: verbs,
+				Names: strings.Fields(escalated(first))})})
 	}
 	return all
+}
+
+// escalated is the name of the Role that a permission to bind or to escalate is for; other permissions are reported without names.
+func escalated(p rbac.Permission) string {
+	if p.Verb == "bind" || p.Verb == "escalate" {
+		return p.Name
+	}
+	return ""
 }
 
 func (t *tester) simulate(ctx context.Context, hookFile string, f *testfile.File, c *testfile.Case) (result *simulate.Result, err error) {

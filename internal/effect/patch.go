@@ -82,6 +82,14 @@ func Operations() []string {
 // HasObject reports whether the operation has a manifest.
 func (o Operation) HasObject() bool { return operations[o].object }
 
+// NameInPath is the name that the request has in its path, by which a rule can be limited to it: creations have none.
+func (p *Patch) NameInPath() string {
+	if p.Operation <= CreateOrUpdate {
+		return ""
+	}
+	return p.Name
+}
+
 // Deletes reports whether the operation removes an object.
 func (o Operation) Deletes() bool { return operations[o].deletes }
 

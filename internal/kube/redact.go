@@ -172,10 +172,17 @@ var foreign = regexp.MustCompile(`^([\w.-]+ "[^"]*" is forbidden: )?(admission w
 	`^(Internal error occurred: failed calling webhook "[^"]*": |conversion webhook for [^"]* failed: )|` +
 	`^Invalid value: "(object|string|integer|number|boolean|array)": `)
 
+// uncompiled has the place and the reason of CEL that does not compile. That of webhooks is configuration, and so is a text that the
+// reason quotes.
+var uncompiled = regexp.MustCompile(`: compilation failed: ERROR: <input>:(\d+:\d+: .*?)( expecting \{.*)?(\n|$)`)
+
 // message returns what is kept of a message, if anything is.
 func (r redactor) message(text string) (string, bool) {
 	at := foreign.FindStringIndex(text)
+	compiling := uncompiled.FindStringSubmatch(text)
 	switch {
+	case compiling != nil && strings.Contains(r.about, "webhookconfigurations"):
+		return cut("it does not compile: " + compiling[1]), true
 	case at != nil && r.secret:
 		return text[:at[1]] + "(its text is not shown, because it may quote the Secret)", true
 	case at != nil:

@@ -49,7 +49,9 @@ type Options struct {
 // Use is a permission that operations of a hook need.
 type Use struct {
 	Namespace, Group, Resource string
-	Verbs                      []string
+	// Name limits the use to an object; empty means all.
+	Name  string
+	Verbs []string
 	// Why is the reason, and what is to be known of the rule.
 	Why string
 	// Guessed: no cluster and no CRD has confirmed the resource.
@@ -146,7 +148,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 		all = append(all, need{o.Namespace, "events.k8s.io", "events", "", "create patch", []string{"Events that report failing hooks"}})
 	}
 	for _, u := range o.Uses {
-		all = append(all, need{u.Namespace, u.Group, u.Resource, "", strings.Join(u.Verbs, " "), u.reasons()})
+		all = append(all, need{u.Namespace, u.Group, u.Resource, u.Name, strings.Join(u.Verbs, " "), u.reasons()})
 	}
 	return roles(withoutCovered(all)), nil
 }

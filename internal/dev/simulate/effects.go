@@ -82,16 +82,19 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 		e.warn("the metrics: %s", w)
 	}
 	var changes []run.Change
+	seen := len(e.result.seen)
 	if !e.CheckOnly {
 		changes, err = e.effects.Apply(ctx, log, h, out, turn, identify)
 		e.effects.Flush(ctx)
 	}
+	err = errors.Join(err, e.refresh(ctx))
+	e.escalate(e.result.seen[seen:], requests.Patches)
 	if err == nil {
 		e.keepSets(requests.Patches)
 		e.result.Patches = append(e.result.Patches, requests.Patches...)
 		e.result.Metrics = append(e.result.Metrics, requests.Metrics...)
 	}
-	return changes, errors.Join(err, e.refresh(ctx))
+	return changes, err
 }
 
 func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.effects.Check(h, out) }

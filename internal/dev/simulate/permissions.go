@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -200,6 +201,59 @@ func (p *permissions) checkBindings(h *hook.Hook, resolve func(apiVersion, kind 
 		}
 	}
 	return nil
+}
+
+// escalate adds the permissions to write Roles and bindings, except where the role of the operator has all that a Role grants.
+func (s *simulation) escalate(written []memory.Object, by []effect.Patch) {
+	for _, o := range written {
+		o, found := s.server.Get(o)
+		name := o.Name
+		if i := slices.IndexFunc(by, func(p effect.Patch) bool { return p.Kind == o.Kind.Kind && p.Name == o.Name }); i >= 0 {
+			name = by[i].NameInPath()
+		}
+		rule, needed := kube.Escalation(o.Kind.Resource, name, o.JSON)
+		if !found || !needed {
+			continue
+		}
+		one := rbac.Permission{Verb: rule.Verbs[0], Group: rule.Group, Resource: rule.Resource, Namespace: o.Namespace}
+		if len(rule.Names) > 0 {
+			one.Name = rule.Names[0]
+		}
+		if !slices.Contains(s.result.Escalations, one) {
+			s.result.Escalations = append(s.result.Escalations, one)
+		}
+		granting := o
+		if one.Verb == "bind" {
+			granting, _ = find(s.server, path.Join(one.Resource, one.Name))
+		}
+		if s.permissions != nil && !s.permissions.role.allows(one, false) && !s.permissions.role.includes(granting) {
+			s.permissions.miss(one)
+		}
+	}
+}
+
+// includes reports whether the role grants all that a Role grants. One that does not exist, such as a built-in one, may grant anything.
+func (r *Role) includes(o memory.Object) bool {
+	var role roleManifest
+	if json.Unmarshal(o.JSON, &role) != nil || len(role.Rules) == 0 {
+		return false
+	}
+	for _, rule := range role.Rules {
+		for _, group := range rule.Groups {
+			for _, resource := range rule.Resources {
+				one := rbac.Rule{Group: group, Resource: resource, Names: rule.Names}
+				for _, p := range one.Permissions(o.Namespace, rule.Verbs...) {
+					if !r.allows(p, false) {
+						return false
+					}
+				}
+			}
+		}
+		if len(rule.Groups) == 0 { // URLs
+			return false
+		}
+	}
+	return true
 }
 
 // denied returns what was not granted, and what of the operations' needs is not, also where the case has not needed it.

@@ -126,6 +126,8 @@ type Result struct {
 	// latter nothing was run.
 	Sent   []apply.Sent
 	Denied []rbac.Permission
+	// Escalations are for the Roles that the hook has written, and for those that its bindings refer to.
+	Escalations []rbac.Permission
 
 	// server is the cluster at the end, seen are the objects that changed.
 	server *memory.Server

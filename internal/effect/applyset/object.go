@@ -186,6 +186,7 @@ func (s *session) one(ctx context.Context, o *wanted) error {
 	if s.owner != nil && apierrors.IsForbidden(err) && strings.Contains(err.Error(), "blockOwnerDeletion") {
 		return fmt.Errorf("%w: %s", err, kube.Grant(s.set.Owner.Namespace, s.blocking()))
 	}
+	err = kube.ExplainEscalation(err, o.namespace, o.resource, o.name, o.member.Object)
 	return explain(err, o.resource, o.namespace, memberVerbs...)
 }
 

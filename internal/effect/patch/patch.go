@@ -219,10 +219,10 @@ func (b *batch) one(ctx context.Context, p *effect.Patch, res kube.Resource) err
 
 // explain adds the RBAC rule to an error about a missing permission.
 func explain(err error, p *effect.Patch, res kube.Resource) error {
-	if !kube.IsPermissionMissing(err) {
-		return err
-	}
 	namespace, rules := needs(p, res)
+	if !kube.IsPermissionMissing(err) {
+		return kube.ExplainEscalation(err, namespace, res, p.NameInPath(), p.Object)
+	}
 	return fmt.Errorf("%w: %s", err, kube.Grant(namespace, rules...))
 }
 
