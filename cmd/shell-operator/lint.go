@@ -33,7 +33,10 @@ syntax of scripts in sh, bash, mksh and zsh is checked, and that of Python if py
 
 Findings have the form of compiler messages: path:line:column: level: message (hint).
 
-Exit codes: 0 if the operator would start, 1 if there are errors, or warnings with --strict.`,
+The API server compiles the CEL expressions of matchConditions when the operator starts or reloads, and rejects those that are not valid:
+lint does not.
+
+Exit codes: 0 if the hooks are loaded, 1 if there are errors, or warnings with --strict.`,
 		Example: `  shell-operator lint hooks
   shell-operator lint --strict --quiet hooks
   shell-operator lint --no-run hooks          # calls no hook, so configurations are not checked
