@@ -33,6 +33,7 @@ func mount(t *testing.T, dir, version string, files map[string]string) {
 }
 
 func TestScriptsOfMountedVolumes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mount(t, dir, "..1", map[string]string{
 		"a.sh": "#!/bin/sh\necho\n", "b": "#! /usr/bin/env  bash -e \r\n", "c.py": "print()\n", "d": "#!", "e.md": "#!/bin/sh\n",
@@ -63,6 +64,7 @@ func TestScriptsOfMountedVolumes(t *testing.T) {
 
 // Follow reports changes of hooks, of other files and of swapped volumes, but not of hidden files.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "hooks")
 	mount(t, dir, "..1", map[string]string{"a.sh": "#!/bin/sh\n"})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -119,6 +121,7 @@ func TestFollow(t *testing.T) {
 
 // A link on the way to the hooks is swapped, as git-sync does it for a new commit.
 func TestFollowLinkOnTheWay(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	swap := func(commit string) error {
 		dir := filepath.Join(root, ".worktrees", commit, "hooks")
@@ -149,6 +152,7 @@ func TestFollowLinkOnTheWay(t *testing.T) {
 
 // A file that is no hook and changes without end causes few calls; a hook that changes is reported nevertheless.
 func TestFlappingFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	log, logged := newLog()

@@ -52,6 +52,7 @@ func TestKnownClients(t *testing.T) {
 		{"with a certificate of another CA", certificate.Pool, nil, others, "/hooks/x", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			log := &test.Text{}
 			s, err := New(Options{
 				Address: "127.0.0.1:0", ClientCAs: row.clientCAs, ClientNames: row.names, Component: "test",

@@ -164,6 +164,7 @@ func TestLibrariesWithoutTheirOperator(t *testing.T) {
 // A run that handles SIGTERM has the time to do so that it has without worker, although the worker itself ends at the signal. Other runs
 // and what they have started end immediately.
 func TestLibrariesAndSignals(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ script, handles, ignores string }{
 		"python": {libraryHook(t, "hook.py", "", ""),
 			`signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), print("unlocked"), sys.exit(1))); time.sleep(60)`, `time.sleep(60)`},
@@ -171,6 +172,7 @@ func TestLibrariesAndSignals(t *testing.T) {
 			`trap 'sleep 0.3; echo unlocked; exit 1' TERM; sleep 60 & wait`, `sleep 60 & wait`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b, run := libraryBench(t, test.script)
 			for command, want := range map[string]bool{test.handles: true, test.ignores: false} {
 				b.timeout = time.Second // the run has begun by then on a busy machine, too
