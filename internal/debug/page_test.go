@@ -61,13 +61,3 @@ func TestPageHeaders(t *testing.T) {
 		}
 	}
 }
-
-func TestPageWithoutHooks(t *testing.T) {
-	o := operate(&fake{})
-	body := ask(NewPage(o.api(), true), "GET", "/", nil).Body.String()
-	for _, want := range []string{"Hooks are being loaded", "no queues", "no hooks", "/debug/pprof/"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("%q is missing in\n%s", want, body)
-		}
-	}
-}

@@ -138,24 +138,6 @@ func TestCopyDirectory(t *testing.T) {
 	}
 }
 
-// The bound is on all files together, and nothing is left of a copy that is too large.
-func TestTooLarge(t *testing.T) {
-	dir := directory(t, map[string]file{"a": {"12345", 0o644}, "b": {"12345", 0o644}})
-	to := filepath.Join(t.TempDir(), "copy")
-	if err := copyDirectory(t.Context(), dir, to, 10); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(to); err != nil {
-		t.Fatal(err)
-	}
-	if err := copyDirectory(t.Context(), dir, to, 9); !errors.As(err, new(*tooLarge)) {
-		t.Errorf("error %v", err)
-	}
-	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is something left: %v", err)
-	}
-}
-
 // A file that may not be read makes the copy impossible, unless it is hidden.
 func TestUnreadable(t *testing.T) {
 	if os.Geteuid() == 0 {

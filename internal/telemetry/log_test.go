@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -233,33 +232,5 @@ func TestBrokenText(t *testing.T) {
 	NewLogger(&got, LogOptions{Type: "json", NoTime: true}).Info("a\xffb", "c\xff", "\xffd")
 	if want := "{\"level\":\"info\",\"msg\":\"a\ufffdb\",\"c\ufffd\":\"\ufffdd\"}\n"; got.String() != want {
 		t.Errorf("got %q", got.String())
-	}
-}
-
-// Records of many goroutines do not mix.
-func TestManyGoroutines(t *testing.T) {
-	var w lineWriter // the logger's lock guards it
-	log := NewLogger(&w, LogOptions{NoTime: true, Type: "json"})
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			log := log.With("source", i)
-			for n := range 100 {
-				log.Info(strings.Repeat("x", n), "n", n)
-			}
-		})
-	}
-	all.Wait()
-	if len(w) != 800 {
-		t.Fatalf("%d records", len(w))
-	}
-	for _, record := range w {
-		var r struct {
-			Msg string `json:"msg"`
-			N   int    `json:"n"`
-		}
-		if err := json.Unmarshal([]byte(record), &r); err != nil || len(r.Msg) != r.N {
-			t.Fatalf("%v: %s", err, record)
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,26 +140,6 @@ func scrape(t *testing.T, g prometheus.Gatherer) string {
 		}
 	}
 	return b.String()
-}
-
-func TestEveryMetricIsThere(t *testing.T) {
-	for _, prefix := range []string{DefaultPrefix, "", "my_"} {
-		registry := prometheus.NewRegistry()
-		busy(t, registry, prefix)
-		var found []string
-		families, _ := registry.Gather()
-		for _, f := range families {
-			found = append(found, f.GetName())
-		}
-		for _, d := range definitions {
-			if absent := strings.HasPrefix(d.help, "Always absent"); slices.Contains(found, d.fullName(prefix)) == absent {
-				t.Errorf("%s is there: %v", d.fullName(prefix), !absent)
-			}
-		}
-		if want := len(definitions) - 2; len(found) != want {
-			t.Errorf("%d metrics, want %d: %v", len(found), want, found)
-		}
-	}
 }
 
 func TestMetricsThatCannotBeRegistered(t *testing.T) {

@@ -28,34 +28,6 @@ func failing(t *testing.T) (dir, fixed string) {
 	return dir, fixed
 }
 
-// The operator reports a failing hook and its recovery by Events about its Pod.
-func TestPod(t *testing.T) {
-	cluster := testenv.Shared(t)
-	namespace := cluster.Namespace(t)
-	cluster.Kubectl(t, "-n", namespace, "create", "deployment", "operator", "--image=operator")
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "pod", "-l", "app=operator", "--timeout=60s")
-	pod := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name"))[0]
-	name := strings.TrimPrefix(pod, "pod/")
-
-	dir, fixed := failing(t)
-	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: dir, Kubeconfig: cluster.Kubeconfig, Env: []string{"POD_NAME=" + name},
-		Args: []string{"--namespace", namespace, "--retry-min-delay", "200ms", "--retry-max-delay", "200ms"},
-	})
-	op.UntilLog("Hook failed. Will retry after delay.", "failedCount", "3")
-	if err := os.WriteFile(fixed, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "event", "--field-selector", "reason=HookRecovered", "--timeout=60s")
-	got := cluster.Kubectl(t, "-n", namespace, "describe", "pod", name)
-	if !strings.Contains(got, "HookFailed") || !strings.Contains(got, "exit status 3") || strings.Contains(got, "hunter2") {
-		t.Errorf("the Pod is described as\n%s", got)
-	}
-	if n := strings.Count(got, "HookFailed"); n != 1 {
-		t.Errorf("%d Events about one failing hook\n%s", n, got)
-	}
-}
-
 // Without permission for the Lease there is no leader, and the log has the rule; without the permission to watch it, all works.
 func TestLeasePermissions(t *testing.T) {
 	cluster := testenv.Shared(t)

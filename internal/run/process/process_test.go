@@ -51,25 +51,6 @@ func executeContext(ctx context.Context, opts Options, in Invocation, change fun
 
 func lines(l []string) string { return strings.Join(l, "|") }
 
-func TestOutputOfBothStreams(t *testing.T) {
-	for _, test := range []struct{ name, script, stdout, stderr string }{
-		{"apart", "echo one; echo bad >&2; echo two", "one|two", "bad"},
-		{"nothing", "true", "", ""},
-		{"empty lines", "echo; echo a; echo", "|a|", ""},
-		{"no line end at the end", "echo one; printf two; printf bad >&2", "one|two", "bad"},
-		{"a line in pieces", "printf a; sleep 0.01; printf b; sleep 0.01; echo c", "abc", ""},
-		{"other line ends are kept", `printf 'a\r\nb\r'`, "a\r|b\r", ""},
-		{"no input", "cat; echo end", "end", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := execute(t, Options{}, test.script, nil)
-			if got.err != nil || lines(got.stdout) != test.stdout || lines(got.stderr) != test.stderr {
-				t.Errorf("stdout %q, stderr %q, error %v", got.stdout, got.stderr, got.err)
-			}
-		})
-	}
-}
-
 func TestInvocation(t *testing.T) {
 	dir := t.TempDir()
 	got := execute(t, Options{}, `echo "$# $1 $2"; pwd; echo "$NAME"; cut -d" " -f5 /proc/$$/stat; echo $$`, func(in *Invocation) {

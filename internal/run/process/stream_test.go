@@ -10,22 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// From a process, too, long lines come whole.
-func TestLongLines(t *testing.T) {
-	for _, size := range []int{4095, 4096, 4097, 64 << 10, 64<<10 + 1, 300_000} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			script := fmt.Sprintf("echo before; head -c %d /dev/zero | tr '\\0' x; echo; echo after", size)
-			got := execute(t, Options{}, script, nil)
-			if got.err != nil || len(got.stdout) != 3 || got.stdout[0] != "before" || got.stdout[2] != "after" {
-				t.Fatalf("%d lines, error %v", len(got.stdout), got.err)
-			}
-			if got.stdout[1] != strings.Repeat("x", size) {
-				t.Errorf("the line has %d bytes", len(got.stdout[1]))
-			}
-		})
-	}
-}
-
 // readLines reads until the end.
 func readLines(r io.Reader, deliver func([]byte), keep *tail) {
 	l := lineReader{deliver: deliver, keep: keep, longest: maxLine}

@@ -9,40 +9,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-func TestSharing(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	ns := c.Namespace(t)
-	secret(t, c, ns, "a", "1")
-	o := observe(t, c.Kubeconfig)
-	same := hook.Kubernetes{Kind: "Secret", Namespaces: inNamespaces(ns)}
-	spelled := hook.Kubernetes{APIVersion: "v1", Kind: "secrets", Namespaces: inNamespaces(ns), JQFilter: ".metadata.labels.v"}
-	first := o.unlocked(bindings("first", same, spelled))
-	if n := o.Streams(); n != 1 {
-		t.Errorf("%d streams for two bindings that want the same", n)
-	}
-	second := o.unlocked(bindings("second", spelled, same))
-	if n := o.Streams(); n != 1 {
-		t.Errorf("%d streams for two hooks that want the same", n)
-	}
-	for _, h := range []*hook.Hook{first, second} {
-		o.sees(h, 0, contents(t, o.Snapshot(h, 0))...)
-		if got := o.Snapshot(h, 0).Len(); got != 1 {
-			t.Errorf("%s sees %d objects", h.Name, got)
-		}
-	}
-	// The late subscription caused a list, and no events for other bindings.
-	secret(t, c, ns, "a", "2")
-	o.expectAnyOrder("Modified "+ns+"/a", "Modified "+ns+"/a", "Modified "+ns+`/a "2"`, "Modified "+ns+`/a "2"`)
-
-	labelled, named := same, same
-	labelled.Labels, named.Names = "v=2", []string{"a"}
-	o.unlocked(bindings("others", labelled, named, labelled))
-	if n := o.Streams(); n != 3 {
-		t.Errorf("%d streams, after bindings with other selectors", n)
-	}
-}
-
 // TestPlan shows how many streams a binding gets: n narrow ones, or a wide one.
 func TestPlan(t *testing.T) {
 	t.Parallel()
@@ -66,9 +32,11 @@ func TestPlan(t *testing.T) {
 	// alice may do in each of the namespaces what the administrator may do everywhere.
 	for _, ns := range all {
 		c.KubectlInput(t, fmt.Sprintf(`
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: watch, namespace: %[1]s}, rules: [{apiGroups: ["", %[2]q, %[3]q], resources: [things, secrets], verbs: [get, list, watch]}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: watch, namespace: %[1]s},
+  rules: [{apiGroups: ["", %[2]q, %[3]q], resources: [things, secrets], verbs: [get, list, watch]}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: watch, namespace: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch}, subjects: [{kind: User, name: alice}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: watch, namespace: %[1]s},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch}, subjects: [{kind: User, name: alice}]}
 `, ns, few, many), "apply", "-f", "-")
 		c.UntilAllowed(t, "alice", ns, "list", "things."+few)
 	}
