@@ -138,6 +138,8 @@ func normal(o *unstructured.Unstructured) map[string]any {
 	case schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"},
 		schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:
 		forget(content, "clientConfig")
+		forget(metadata, "shell-operator.io/webhooks") // a hash of paths with the namespace
+		forget(metadata, "shell-operator.io/started")  // a number of starts
 	case schema.GroupKind{Kind: "Secret"}:
 		data, _ := content["data"].(map[string]any)
 		for key, value := range data {
