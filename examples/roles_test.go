@@ -32,44 +32,6 @@ func TestGeneratedRoles(t *testing.T) {
 	}
 }
 
-// TestCasesWithGeneratedRoles runs the cases of examples with the Roles that are made from them, without a cluster: they lack nothing. The
-// binding of platform-installer has no apiVersion, so its Role needs a cluster.
-func TestCasesWithGeneratedRoles(t *testing.T) {
-	t.Parallel()
-	names := []string{"secret-copier", "web-app"}
-	if test.Long() {
-		all, err := filepath.Glob("*/tests")
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = nil
-		for _, path := range all {
-			if name := filepath.Dir(path); name != "platform-installer" {
-				names = append(names, name)
-			}
-		}
-	}
-	for _, name := range names {
-		run := func(args ...string) []byte {
-			t.Helper()
-			cmd := exec.Command(testenv.Binary(t), append(args, "--namespace", "ops")...)
-			cmd.Env = append(os.Environ(), "PATH="+test.Tools(t)+":"+os.Getenv("PATH"), pythonPath())
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%s: %v: %s%s", args, err, out, stderr.String())
-			}
-			return out
-		}
-		roles := filepath.Join(t.TempDir(), "roles.yaml")
-		if err := os.WriteFile(roles, run("rbac", "--from-tests", "--offline", "--hooks-dir", filepath.Join(name, "hooks")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		run("test", "--as-role", roles, name)
-	}
-}
-
 // installGenerated is install with Roles that are generated.
 func (e *example) installGenerated() {
 	e.t.Helper()

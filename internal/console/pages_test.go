@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -486,29 +485,5 @@ func TestWords(t *testing.T) {
 		if got := Quote(word); got != want {
 			t.Errorf("%q: %s", word, got)
 		}
-	}
-}
-
-// TestLines: the console stays small. It is counted without tests and without htmx.
-func TestLines(t *testing.T) {
-	lines := 0
-	for _, dir := range []string{".", "page", "assets"} {
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			if f.IsDir() || strings.HasSuffix(f.Name(), "_test.go") || strings.Contains(f.Name(), "htmx") || strings.HasPrefix(f.Name(), "hx-") {
-				continue
-			}
-			text, err := os.ReadFile(dir + "/" + f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines += strings.Count(string(text), "\n")
-		}
-	}
-	if lines > 3000 {
-		t.Errorf("%d lines", lines)
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -194,84 +191,6 @@ func randomFilter(r *rand.Rand, depth int) string {
 			"(def f: .a; f)", "@json", "-1"}[r.IntN(10)]
 	}
 	return randomFilter(r, 0)
-}
-
-// filterTexts are the filters in examples and docs.
-func filterTexts(t *testing.T) (texts []string) {
-	t.Helper()
-	filter := regexp.MustCompile(`(?m)^( *)(?:- )?"?jqFilter"?: *(.*)\n((?:\s*\n|` + `[ ]+.*\n)*)`)
-	for _, dir := range []string{"../../examples", "../../docs", "../../test/conformance", "../../bench"} {
-		err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			for _, m := range filter.FindAllStringSubmatch(string(content), -1) {
-				texts = append(texts, strings.Trim(strings.TrimSuffix(strings.TrimSpace(m[2]), ","), `'"`))
-				if strings.TrimSpace(m[2]) == "|" {
-					block := ""
-					for _, line := range strings.SplitAfter(m[3], "\n") {
-						if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, m[1]+"  ") {
-							break
-						}
-						block += line
-					}
-					texts = append(texts, block)
-				}
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return texts
-}
-
-// For the filters of the examples and of the documentation, both evaluations agree on realistic objects. Most of them
-// are evaluated directly: the shortcut exists for them.
-func TestDirectFiltersOfTheExamples(t *testing.T) {
-	c := NewCompiler(Options{})
-	var filters []*Filter
-	var texts []string
-	shortcuts := 0
-	for _, text := range filterTexts(t) {
-		f, err := c.Compile(text)
-		if err != nil || strings.TrimSpace(text) == "" {
-			continue // a table of the documentation, or a mistake on purpose
-		}
-		filters, texts = append(filters, f), append(texts, text)
-		if f.direct != nil {
-			shortcuts++
-		}
-	}
-	t.Logf("%d of %d filters are evaluated directly", shortcuts, len(filters))
-	if len(filters) < 20 || shortcuts < len(filters)/2 {
-		t.Errorf("only %d of %d filters are evaluated directly", shortcuts, len(filters))
-	}
-	direct := 0
-	for _, object := range likelyObjects {
-		direct += compareDirect(t, []byte(object), texts, filters)
-		for i, f := range filters {
-			compareDirect(t, []byte(object), texts[i:i+1], []*Filter{f})
-		}
-	}
-	if direct == 0 {
-		t.Error("no result came directly")
-	}
-}
-
-var likelyObjects = []string{
-	`{"kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"},"annotations":{"x/y":"1"},"finalizers":["f"]},` +
-		`"spec":{"nodeName":"n1","containers":[{"name":"a","image":"web:1","ports":[{"containerPort":80}]},{"name":"b"}],"replicas":3},` +
-		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`,
-	`{"kind":"Secret","type":"Opaque","metadata":{"name":"s","namespace":"n","deletionTimestamp":"2026-01-01T00:00:00Z"},` +
-		`"data":{"password":"eA=="}}`,
-	`{"kind":"ConfigMap","metadata":{"name":"c","namespace":"n","labels":{},"managedFields":[{"manager":"m"}]},"data":{"city":"Bonn",` +
-		`"soup":"pea","number":"1","payload":"` + "xxxxxxxxxxxx" + `"}}`,
-	`{"kind":"Role","metadata":{"name":"r"},"rules":[{"verbs":["get"],"resources":["pods"]}],"subjects":null}`,
-	`{"kind":"Service","metadata":{"name":"s"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":80},{"port":443}]},"data":"odd","status":7}`,
-	`{}`, `null`,
 }
 
 // Long evaluations are left to gojq, which enforces the time limit.

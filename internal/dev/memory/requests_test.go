@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -166,28 +165,4 @@ func TestRequests(t *testing.T) {
 		fmt.Fprintf(&out, "# %s\n%s\n", row.name, playInMemory(t, row.requests))
 	}
 	golden.Compare(t, "testdata/requests.txt", out.String())
-}
-
-// TestRequestsOnCluster sends the same requests to a real API server. The answers are the same, but for the known differences.
-func TestRequestsOnCluster(t *testing.T) {
-	c := testenv.Shared(t)
-	c.KubectlInput(t, gizmoCRD, "apply", "-f", "-")
-	c.Kubectl(t, "wait", "--for=condition=Established", "crd/gizmos.memory.example.com")
-	config := c.Config(t)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			want := playInMemory(t, row.requests)
-			got := play(t, client.Do, config.Host, c.Namespace(t), row.requests)
-			if got != want && row.difference == "" {
-				t.Errorf("the API server answers\n%s\nthe one in memory\n%s", got, want)
-			}
-			if got == want && row.difference != "" {
-				t.Errorf("there is no difference: %s", row.difference)
-			}
-		})
-	}
 }
