@@ -728,14 +728,17 @@ func TestKeepDuringTheFirstRunOfNewFiles(t *testing.T) {
 		}
 	}
 	began, gate := filepath.Join(b.dir, "began"), filepath.Join(b.dir, "gate")
+	if err := errors.Join(syscall.Mkfifo(began, 0o600), syscall.Mkfifo(gate, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	served := make(chan error)
-	in := of("touch "+began+"; until [ -e "+gate+" ]; do sleep 0.01; done", 2)
+	in := of(": >"+began+"; read <"+gate, 2)
 	go func() { _, err := b.pool.Execute(ctx, in); served <- err }()
-	for _, err := os.Stat(began); err != nil; _, err = os.Stat(began) {
-		time.Sleep(10 * time.Millisecond)
+	if _, err := os.ReadFile(began); err != nil { // until the run closes it
+		t.Fatal(err)
 	}
 	b.pool.Keep([]process.Invocation{of("true", 2)})
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+	if err := os.WriteFile(gate, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-served; err != nil {
