@@ -7,21 +7,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
+	"github.com/shell-operator/shell-operator/internal/spelling"
 )
 
 // ParseAdmission reads the file at ADMISSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.
 func ParseAdmission(text []byte) (effect.AdmissionAnswer, error) {
 	var answer struct {
-		Allowed  bool     `json:"allowed"`
+		Allowed  *bool    `json:"allowed"`
 		Message  string   `json:"message"`
 		Warnings []string `json:"warnings"`
 		Patch    []byte   `json:"patch"` // base64
 	}
 	err := decodeAnswer(text, "ADMISSION_RESPONSE_PATH", &answer, `write for instance {"allowed": true}`)
-	return effect.AdmissionAnswer{Allowed: answer.Allowed, Message: answer.Message, Warnings: answer.Warnings, Patch: answer.Patch}, err
+	if err == nil && answer.Allowed == nil && answer.Message == "" {
+		answer.Message = meantAllowed(text)
+	}
+	return effect.AdmissionAnswer{Allowed: answer.Allowed != nil && *answer.Allowed, Message: answer.Message, Warnings: answer.Warnings,
+		Patch: answer.Patch}, err
+}
+
+// meantAllowed is the message of an answer without the key allowed, which denies the request, if another key is like it.
+func meantAllowed(text []byte) string {
+	var keys map[string]json.RawMessage
+	_ = json.NewDecoder(bytes.NewReader(text)).Decode(&keys) // it was read
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if spelling.Nearest(key, []string{"allowed"}) != "" {
+			return fmt.Sprintf("the answer of the hook has the unknown key %q: did you mean \"allowed\"?", key)
+		}
+	}
+	return ""
 }
 
 // ParseConversion reads the file at CONVERSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.

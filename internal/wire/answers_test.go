@@ -93,3 +93,15 @@ func FuzzParseConversion(f *testing.F) {
 func same(a, b effect.ConversionAnswer) bool {
 	return a.Failure == b.Failure && slices.EqualFunc(a.Objects, b.Objects, func(x, y json.RawMessage) bool { return bytes.Equal(x, y) })
 }
+
+// TestMeantAllowed: an answer with a near miss of allowed denies with a message that names the key, unless it has a message.
+func TestMeantAllowed(t *testing.T) {
+	const meant = `the answer of the hook has the unknown key "allow": did you mean "allowed"?`
+	for file, want := range map[string]string{
+		`{"allow": true}`: meant, `{"allow": true, "message": "no"}`: "no", `{"allow": true, "allowed": false}`: "", `{"ok": true}`: "", `{}`: "",
+	} {
+		if answer, err := ParseAdmission([]byte(file)); err != nil || answer.Allowed || answer.Message != want {
+			t.Errorf("%s: %+v, %v", file, answer, err)
+		}
+	}
+}

@@ -96,6 +96,9 @@ func (m *matcher) same(expected, actual any, path string) bool {
 		}
 		return true
 	case []any:
+		if len(want) == 0 && actual == nil && path == "/patch" { // of an admission answer
+			return true
+		}
 		got, ok := actual.([]any)
 		if !ok || len(got) != len(want) {
 			return false
