@@ -37,7 +37,8 @@ themselves, by kubectl for instance. With --apply, changes of objects stay after
 
 --testcluster starts a control plane, creates the objects of the YAML files in DIR except test files, and implies --apply. It is removed
 at the end. "memory" is an API server in this process, not Kubernetes: it needs no program, and has no admission, defaults, controllers or
-permissions. PATH is the program testcluster.`,
+permissions; the objects of DIR/fixtures and of the directory manifests beside DIR, which init writes, are created, too. PATH is the program
+testcluster.`,
 		Example: `  shell-operator dev --testcluster memory hooks
   shell-operator dev hooks
   shell-operator dev --apply --kube-context kind-dev hooks
@@ -165,7 +166,15 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), filepath.Join(d.HooksDir, "*.yaml"))
+		places := []string{filepath.Join(d.HooksDir, "*.yaml")}
+		if d.testcluster == dev.InMemory {
+			more, from, err := dev.LoadExamples(ctx, d.Cluster, d.HooksDir, d.private)
+			if err != nil {
+				return err
+			}
+			n, places = n+more, append(places, from...)
+		}
+		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), strings.Join(places, ", "))
 		fmt.Fprintf(d.out, "for kubectl in another terminal: export KUBECONFIG=%s\n", own.Kubeconfig())
 		return d.operator(ctx, kill, watch, log)
 	})

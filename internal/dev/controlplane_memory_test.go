@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/shell-operator/shell-operator/internal/dev"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
@@ -49,6 +50,34 @@ func TestInMemory(t *testing.T) {
 	err = run(full, func() { t.Error("it runs without its kubeconfig") })
 	if !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "cannot write the kubeconfig of the API server in memory: ") {
 		t.Error(err)
+	}
+}
+
+// TestLoadExamples creates what init writes; a fixture that is another version of an object, and a file that is no manifest, are left out.
+func TestLoadExamples(t *testing.T) {
+	private, root := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"manifests/crd.yaml": `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: sites.example.com},
+  spec: {group: example.com, scope: Namespaced, names: {kind: Site, plural: sites}, versions: [{name: v1, served: true, storage: true}]}}`,
+		"hooks/fixtures/a.yaml":      "{apiVersion: example.com/v1, kind: Site, metadata: {name: a}}",
+		"hooks/fixtures/a-2.yaml":    "{apiVersion: example.com/v1, kind: Site, metadata: {name: a}, spec: {}}",
+		"hooks/fixtures/values.yaml": "[1, 2]",
+	} {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := dev.ControlPlane{Path: dev.InMemory, Dir: private}
+	err := o.Run(t.Context(), t.Context(), func(ctx context.Context) error {
+		n, from, err := dev.LoadExamples(ctx, kube.Options{Kubeconfig: o.Kubeconfig()}, filepath.Join(root, "hooks"), private)
+		if n != 2 || len(from) != 2 {
+			t.Errorf("%d objects of %q", n, from)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

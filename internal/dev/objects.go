@@ -59,6 +59,38 @@ func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n in
 	return n, nil
 }
 
+// LoadExamples creates the objects that init writes for tests, in the directory fixtures of the hooks and in manifests beside it, as far as
+// that is possible: a fixture may be the next version of another one, or no object.
+func LoadExamples(ctx context.Context, o kube.Options, dir, private string) (n int, from []string, err error) {
+	cl, err := kube.Connect(o, private)
+	if err != nil {
+		return 0, nil, err
+	}
+	client, err := kube.NewClient(cl.Config)
+	if err != nil {
+		return 0, nil, fmt.Errorf("cannot make a client for the cluster: %w", err)
+	}
+	l := loader{client, kube.NewResolver(client)}
+	var all []testfile.Manifest
+	for _, below := range []string{filepath.Join(dir, "..", "manifests"), filepath.Join(dir, "fixtures")} {
+		files, _ := filepath.Glob(filepath.Join(below, "*.yaml")) // the pattern is valid, unless the directory's name is strange
+		for _, file := range files {
+			if read, err := testfile.ReadManifests([]string{file}); err == nil {
+				all = append(all, read...)
+			}
+		}
+		if len(files) > 0 {
+			from = append(from, below)
+		}
+	}
+	for _, m := range inOrder(all) {
+		if l.create(ctx, m.Text) == nil {
+			n++
+		}
+	}
+	return n, from, ctx.Err()
+}
+
 // inOrder sorts objects: what others need comes first.
 func inOrder(all []testfile.Manifest) []testfile.Manifest {
 	rank := func(m testfile.Manifest) int {

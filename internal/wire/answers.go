@@ -46,7 +46,8 @@ func meantAllowed(text []byte) string {
 // ParseConversion reads the file at CONVERSION_RESPONSE_PATH: one JSON object. Trailing text is ignored.
 func ParseConversion(text []byte) (effect.ConversionAnswer, error) {
 	var answer effect.ConversionAnswer
-	err := decodeAnswer(text, "CONVERSION_RESPONSE_PATH", &answer, `write for instance {"convertedObjects": […]} or {"failedMessage": "why"}`)
+	err := decodeAnswer(text, "CONVERSION_RESPONSE_PATH", &answer,
+		`write for instance {"convertedObjects": […]} or {"failedMessage": "why"}`)
 	return answer, err
 }
 

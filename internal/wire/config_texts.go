@@ -71,8 +71,14 @@ func (p *parser) filterHint(text string) string {
 			return "write " + right
 		}
 	}
+	if emptyField.MatchString(text) {
+		return fmt.Sprintf("the filter that arrived is %q: a $ in a here-document without quotes? write <<'YAML'", text)
+	}
 	return "try it with the jq command"
 }
+
+// emptyField is a path without its last name, such as a shell leaves of .labels.$app.
+var emptyField = regexp.MustCompile(`\w\.(\s*$|[\s,)|}\]])`)
 
 func (p *parser) checkLaneKey(text string) (problem, hint string) {
 	switch {
