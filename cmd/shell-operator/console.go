@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,16 +65,27 @@ func (a *asking) socketFlag() string {
 	return "--debug-unix-socket " + console.Quote(a.settings.debugSocket)
 }
 
-// openBrowser opens a file in the browser of the desktop.
+// browserPatience is how long the program that opens the browser has to fail; it may run as long as the browser does.
+const browserPatience = 3 * time.Second
+
+// openBrowser opens a file in the browser of the desktop. Without a desktop, xdg-open may start a browser in the terminal.
 func openBrowser(file string) error {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		program = "open"
+	} else if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return errors.New("cannot open the browser: there is no display")
 	}
 	cmd := exec.Command(program, "file://"+(&url.URL{Path: file}).EscapedPath())
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot open the browser: %w", err)
 	}
-	go func() { _ = cmd.Wait() }()
-	return nil
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(browserPatience):
+		return nil
+	}
 }

@@ -107,6 +107,9 @@ func (c *Console) Announce(in io.Reader, out io.Writer, page string, open func(f
 			err = open(file)
 		}
 	}
+	if open != nil && err != nil {
+		fmt.Fprintln(out, "No browser could be started: --no-browser does not try it.")
+	}
 	if open == nil || err != nil {
 		fmt.Fprintf(out, "Open %s\nIt is valid once, and for a minute. Enter makes another one, Ctrl-C ends the console.\n", c.Address(page))
 	} else {
