@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/dev"
 )
 
 func newRunsSaveCommand(a *asking) *cobra.Command {
@@ -40,8 +41,10 @@ By default the last failed run of each hook is recorded; "shell-operator hook re
 				_, err := a.stdout.Write(text)
 				return err
 			}
-			if err := writeNew(file, text); err != nil {
-				return err
+			if err := dev.Create(file, text, 0o600); errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("%s exists, it is not overwritten: name another file, or - for standard output", file)
+			} else if err != nil {
+				return fmt.Errorf("cannot save the recording: %w", err)
 			}
 			var saved struct{ Hook, WithoutValues string }
 			if err := json.Unmarshal(text, &saved); err != nil {
@@ -55,20 +58,4 @@ By default the last failed run of each hook is recorded; "shell-operator hook re
 			return err
 		},
 	}
-}
-
-// writeNew writes a file that only its user can read, and that does not exist.
-func writeNew(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists, it is not overwritten: name another file, or - for standard output", path)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot save the recording: %w", err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("cannot save the recording: %w", err), os.Remove(path))
-	}
-	return nil
 }

@@ -77,7 +77,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 		}
 	}
 	for _, f := range files {
-		if err := create(f.path, []byte(f.text), f.mode); err != nil {
+		if err := Create(f.path, []byte(f.text), f.mode); err != nil {
 			for _, path := range done.Paths { // with them, a second attempt would be rejected
 				_ = os.Remove(path)
 			}
@@ -106,7 +106,7 @@ func InitAgents() (path string, err error) {
 	}
 	text, err := templates.ReadFile("templates/" + path)
 	if err == nil {
-		err = create(path, text, 0o644)
+		err = Create(path, text, 0o644)
 	}
 	if err != nil {
 		return "", fmt.Errorf("nothing is written: %w", err)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// create writes a new file, completely or not at all.
-func create(path string, text []byte, mode fs.FileMode) error {
+// Create writes a new file, completely or not at all.
+func Create(path string, text []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
