@@ -23,7 +23,7 @@ fi
 
 set -Eeuo pipefail
 shopt -s inherit_errexit failglob
-trap 'backtrace "$?"' ERR
+trap 'backtrace "$?" "${#PIPESTATUS[@]}"' ERR
 
 # __shell_lib_find DIR LOADED…: __shell_lib_files are the *.sh files below DIR whose path below it is not LOADED.
 __shell_lib_find() {

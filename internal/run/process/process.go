@@ -120,9 +120,19 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 		return result, cause // whatever its status: its work was not complete
 	}
 	if !c.success() {
-		return result, &ExitError{Hook: in.Hook, Status: c.String(), Stderr: tail.text()}
+		return result, &ExitError{Hook: in.Hook, File: in.file(), Status: c.String(), Stderr: tail.text()}
 	}
 	return result, nil
+}
+
+// file is the path of the hook's file, which an interpreter may run.
+func (in *Invocation) file() string {
+	for _, path := range in.Args {
+		if strings.HasSuffix(path, "/"+in.Hook) {
+			return path
+		}
+	}
+	return in.Path
 }
 
 // limited returns a context that ends at the time limit of a run.
@@ -198,52 +208,23 @@ func (e *Executor) endEarly(group int, ended <-chan struct{}) bool {
 
 // ExitError reports that the process ran and failed.
 type ExitError struct {
-	Hook string
+	// File is the path of the hook's file.
+	Hook, File string
 	// Status is "exit status N" or "signal: …".
 	Status string
 	// Stderr is the output of the process there, its end if it is long.
 	Stderr string
+	// Known is what the library of the hook has written about the failure.
+	Known Failure
 }
 
-// Error has what people read of stderr first: all of it is in the output of the run.
-func (e *ExitError) Error() string {
-	if e.Stderr != "" {
-		return fmt.Sprintf("%s FAILED: %s%s", e.Hook, Brief(e.Stderr), e.Hint())
-	}
-	return fmt.Sprintf("%s FAILED: cmd run: %s%s", e.Hook, e.Status, e.Hint())
-}
-
-// traceback is the first line of one of Python.
-const traceback = "Traceback (most recent call last):"
-
-// briefLines is the number of lines of Brief.
-const briefLines = 5
-
-// Brief returns the exception of the last Python traceback in a text, or its last lines if it has none.
-func Brief(text string) string {
-	lines := strings.Split(text, "\n")
-	for at := len(lines) - 1; at >= 0; at-- {
-		if lines[at] != traceback {
-			continue
-		}
-		for _, line := range lines[at+1:] {
-			if end := strings.TrimSpace(line); end != "" && line[0] != ' ' {
-				return end
-			}
-		}
-		break
-	}
-	if len(lines) > briefLines {
-		return "… " + strings.Join(lines[len(lines)-briefLines:], "\n")
-	}
-	return text
-}
+// Error has the cause: the rest is in the output of the run.
+func (e *ExitError) Error() string { return e.Hook + " FAILED: " + e.Cause("") }
 
 // Hint is the fix for the few failures that many hooks meet, or empty.
 func (e *ExitError) Hint() string {
 	if strings.Contains(e.Stderr, "/shell_lib.sh: No such file or directory") {
-		return `: the shell library is at /shell_lib.sh only in the container image: write source ` +
-			`"${SHELL_LIB:-/shell_lib.sh}", which finds it everywhere`
+		return `: write source "${SHELL_LIB:-/shell_lib.sh}", which finds the library everywhere`
 	}
 	if e.Status == "exit status 137" || e.Status == "signal: killed" {
 		return " (SIGKILL: perhaps the memory was not enough)"

@@ -70,14 +70,11 @@ func TestInvocation(t *testing.T) {
 }
 
 func TestExitErrors(t *testing.T) {
-	const killed = " (SIGKILL: perhaps the memory was not enough)"
 	for _, test := range []struct{ name, script, status, text string }{
-		{"status", "exit 3", "exit status 3", "hook.sh FAILED: cmd run: exit status 3"},
-		{"signal", "kill -KILL $$", "signal: killed", "hook.sh FAILED: cmd run: signal: killed" + killed},
-		{"another signal", "kill -SEGV $$", "signal: segmentation fault", "hook.sh FAILED: cmd run: signal: segmentation fault"},
-		{"stderr says more", "echo cannot do it >&2; echo '  at all' >&2; exit 1", "exit status 1", "hook.sh FAILED: cannot do it\n  at all"},
-		{"blank stderr says nothing", "echo ' ' >&2; exit 1", "exit status 1", "hook.sh FAILED: cmd run: exit status 1"},
-		{"stdout is no reason", "echo out; exit 1", "exit status 1", "hook.sh FAILED: cmd run: exit status 1"},
+		{"another signal", "kill -SEGV $$", "signal: segmentation fault", "hook.sh FAILED: it printed nothing: signal: segmentation fault"},
+		{"stderr says more", "echo cannot do it >&2; echo '  at all' >&2; exit 1", "exit status 1", "hook.sh FAILED: at all"},
+		{"blank stderr says nothing", "echo ' ' >&2; exit 1", "exit status 1", "hook.sh FAILED: it printed nothing: exit status 1" + aTest},
+		{"stdout is no reason", "echo out; exit 1", "exit status 1", "hook.sh FAILED: it printed nothing: exit status 1" + aTest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := execute(t, Options{}, "ulimit -c 0\n"+test.script, nil)

@@ -182,7 +182,7 @@ func (w *Resident) serve(ctx context.Context, in Invocation, text string, out []
 	case !w.run.answered:
 		err = w.lost(ctx, out)
 	case w.run.status != 0:
-		err = &ExitError{Hook: in.Hook, Status: "exit status " + strconv.Itoa(w.run.status)}
+		err = &ExitError{Hook: in.Hook, File: in.file(), Status: "exit status " + strconv.Itoa(w.run.status)}
 	}
 	w.drainOwn()
 	w.deliverTo(w.outside())
@@ -215,7 +215,7 @@ func (w *Resident) lost(ctx context.Context, out []*stream) error {
 	case cause != nil:
 		return cause
 	case ctx.Err() != nil:
-		return &ExitError{Hook: w.opts.Hook, Status: w.child.String()}
+		return &ExitError{Hook: w.opts.Hook, File: w.opts.file(), Status: w.child.String()}
 	}
 	return w.failure
 }

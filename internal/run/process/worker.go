@@ -63,7 +63,7 @@ func (e *WorkerError) Error() string {
 		text += fmt.Sprintf(" (it sent %q)", e.Sent)
 	}
 	if e.Stderr != "" {
-		text += ": " + Brief(e.Stderr)
+		text += ": " + LastLine(e.Stderr)
 	}
 	return text
 }

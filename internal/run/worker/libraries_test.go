@@ -216,7 +216,7 @@ func TestShellLibrary(t *testing.T) {
 		{"none of it is there", `echo "$PWD" "$(umask)" "${LEFT:-}" "${-//[!e]/}"; ls /proc/$BASHPID/fd | grep -c 7 || true`,
 			b.dir + " 0022  e|0", ""},
 		{"a failure", `echo a; false; echo b`, "a", "exit status 1"},
-		{"an exit", `exit 7`, "", "failed with exit status 7"},
+		{"an exit", `exit 7`, "", "printed nothing: exit status 7"},
 		{"a signal", `kill -9 $BASHPID`, "", "exit status 137"},
 		{"a filter of the output", `exec > >(sed s/a/b/); echo a`, "b", ""},
 		{"a program with the library", `echo "${HOOK_WORKER_FD:-none}"; "$0" --config`,

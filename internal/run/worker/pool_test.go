@@ -141,8 +141,8 @@ func TestOneWorkerServesRuns(t *testing.T) {
 	for _, test := range []struct{ command, want string }{
 		{"echo $((++count)) $HOOK_RUN", `stdout ["1 1-1"] stderr [] worker 1 run 1 error <nil>`},
 		{"echo $((++count)); echo bad >&2; false", `stdout ["2"] stderr ["bad"] worker 1 run 2 error hook.sh FAILED: bad`},
-		{"(exit 255)", `stdout [] stderr [] worker 1 run 3 error hook.sh FAILED: cmd run: exit status 255`},
-		{"echo $((++count)); (exit 137)", `stdout ["3"] stderr [] worker 1 run 4 error hook.sh FAILED: cmd run: exit status 137 ` +
+		{"(exit 255)", `stdout [] stderr [] worker 1 run 3 error hook.sh FAILED: it printed nothing: exit status 255`},
+		{"echo $((++count)); (exit 137)", `stdout ["3"] stderr [] worker 1 run 4 error hook.sh FAILED: it printed nothing: exit status 137 ` +
 			`(SIGKILL: perhaps the memory was not enough)`},
 		{`printf '%s|' "$TEXT"`, `stdout ["a b" "\"c\"|"] stderr [] worker 1 run 5 error <nil>`},
 	} {

@@ -1,14 +1,17 @@
 """Serves runs in a process that is started once: the protocol of settings.worker."""
 
 import atexit
+import contextlib
 import gc
+import json
 import os
+import subprocess
 import sys
 import threading
 import traceback
 import weakref
 from types import TracebackType
-from typing import Callable, Dict, List, NoReturn, Optional
+from typing import Callable, Dict, List, NoReturn, Optional, Type
 
 VARIABLE = "HOOK_WORKER_FD"
 
@@ -127,8 +130,8 @@ def _status(run: Callable[[], None]) -> int:
         traceback.print_exc()
         return 130
     except BaseException as problem:
-        frames = _of_hook(problem.__traceback__)
-        sys.excepthook(type(problem), problem.with_traceback(frames), frames)
+        cut_tracebacks()
+        sys.excepthook(type(problem), problem, problem.__traceback__)
         return 1
     return 0
 
@@ -145,9 +148,45 @@ def _of_hook(frames: Optional[TracebackType]) -> Optional[TracebackType]:
 
 
 def cut_tracebacks() -> None:
-    """Lets the interpreter print the exception that ends a program like that of a run."""
+    """Lets the interpreter print the exception that ends a program without the frames of this library, and report its cause."""
     if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = lambda kind, problem, frames: sys.__excepthook__(kind, problem.with_traceback(_of_hook(frames)), frames)
+        sys.excepthook = _report
+
+
+def _report(kind: Type[BaseException], problem: BaseException, frames: Optional[TracebackType]) -> None:
+    """Prints an exception with paths below the directory of hooks, and writes its cause to the file of the run."""
+    frames = _of_hook(frames)
+    text = "".join(traceback.format_exception(kind, problem.with_traceback(frames), frames))
+    root = _hooks()
+    print(text.replace(f'File "{root}', 'File "') if root else text, end="", file=sys.stderr)
+    path = os.environ.get("RUN_FAILURE_PATH")
+    if path:
+        with contextlib.suppress(Exception), open(path, "w", encoding="utf-8") as file:
+            json.dump(_failure(kind, problem, frames, root), file)
+
+
+def _failure(kind: Type[BaseException], problem: BaseException, frames: Optional[TracebackType], root: str) -> Dict[str, object]:
+    """The message of an exception, and its place: the innermost one below the directory of hooks. A child has printed why it failed."""
+    stack = traceback.extract_tb(frames)
+    own = [frame for frame in stack if root and frame.filename.startswith(root)] or stack
+    name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    lines = f"{name}: {problem}".splitlines()
+    if isinstance(problem, subprocess.CalledProcessError):
+        printed = problem.stderr or problem.output or ""
+        printed = printed.decode(errors="replace") if isinstance(printed, bytes) else printed
+        lines = [line for line in printed.splitlines() if line.strip()][-1:] or [""]
+    failure: Dict[str, object] = {"message": lines[0][:1000], "status": 1}
+    if own:
+        failure.update(file=own[-1].filename, line=own[-1].lineno)
+        if not own[-1].name.startswith("<"):
+            failure["function"] = own[-1].name
+    return failure
+
+
+def _hooks() -> str:
+    """The directory of hooks, with a slash; empty if it is unknown."""
+    path, name = os.path.abspath(sys.argv[0]), os.environ.get("HOOK_NAME", "")
+    return path[: -len(name)] if name and path.endswith("/" + name) else ""
 
 
 def _end(status: int) -> int:

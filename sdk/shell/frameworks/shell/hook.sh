@@ -41,7 +41,7 @@ hook::run() {
   # Handlers see these variables: bash looks names up in the callers. Hence the long names.
   local -i __shell_lib_index __shell_lib_status=0
   local -a __shell_lib_candidates
-  local __shell_lib_handler=''
+  local __shell_lib_handler='' __shell_lib_function=''
   context::_load || return 1
   for ((__shell_lib_index = 0; __shell_lib_index < ${#__shell_lib_elements[@]}; __shell_lib_index++)); do
     hook::_candidates "${__shell_lib_words[__shell_lib_index]}"
@@ -52,9 +52,9 @@ hook::run() {
       continue
     fi
     (
-      set -- "$__shell_lib_handler"
+      __shell_lib_function=$__shell_lib_handler
       __shell_lib_handler=''
-      "$1"
+      "$__shell_lib_function"
     )
     __shell_lib_status=$?
     # A failure gets here only if the hook has disabled errexit: continue.
@@ -154,9 +154,16 @@ hook::_choose() {
   return 1
 }
 
-# hook::_report STATUS prints which handler failed. The name of one for all contexts does not have the binding.
+# hook::_report STATUS prints which handler failed. The name of one for all contexts does not have the binding. A handler that has ended by
+# exit is the place of the failure, whatever failed before.
 hook::_report() {
-  local binding=
+  local binding='' REPLY
+  local -a record
+  shell_lib::_read_failure
+  if [[ ${record[1]-} != "$((BASH_SUBSHELL + 1)) $1 "* ]]; then
+    shell_lib::json_string "$__shell_lib_handler"
+    shell_lib::_write_failure "$1 " "{\"status\":$1,\"function\":$REPLY}"
+  fi
   if [[ $__shell_lib_handler == __main__ ]]; then
     binding=" for binding '$BINDING_CONTEXT_CURRENT_BINDING'"
   fi
