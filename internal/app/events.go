@@ -55,8 +55,8 @@ func (op *operator) gaveUp(e lifecycle.Exhausted) {
 		op.meter.TaskParked(e.Hook.Name, e.Binding, e.Queue)
 	}
 	end, reason := "has no attempt left after", run.PublicReason(e.Err)
-	if gaveUp := run.GaveUp(e.Err); gaveUp != "" { // it is written for people, as a message
-		end, reason = "gave up after", reason+": "+gaveUp
+	if run.GaveUp(e.Err) != "" {
+		end = "gave up after"
 	}
 	note := func(about string) string {
 		attempts := "1 attempt"

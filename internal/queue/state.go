@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -54,7 +55,7 @@ type Lane struct {
 	Phase Phase
 	// Since is when the phase began.
 	Since time.Time
-	// Failures and LastError are about the head.
+	// Failures and LastError are about the head. LastError is the line that an error has for people, if it has one.
 	Failures  int
 	LastError string
 	// Delay is the time between the last failure and the next attempt, Left what remains of it; both are 0 unless
@@ -222,6 +223,16 @@ func (q *queue) summary() Lane {
 	return q.lane(first)
 }
 
+func causeOf(err error) string {
+	if c, ok := errors.AsType[interface {
+		error
+		Cause() string
+	}](err); ok {
+		return c.Cause()
+	}
+	return err.Error()
+}
+
 func (q *queue) lane(l *lane) Lane {
 	s := Lane{Key: l.key, Tasks: l.tasks.len(), Phase: l.phase, Since: q.made.Add(l.began), lane: l}
 	if q.stopped && l.phase != Running {
@@ -229,7 +240,7 @@ func (q *queue) lane(l *lane) Lane {
 	}
 	if l.tasks.len() > 0 {
 		if f := l.failure(l.head()); f != nil {
-			s.Failures, s.LastError = f.failures, f.last.Error()
+			s.Failures, s.LastError = f.failures, causeOf(f.last)
 		}
 	}
 	switch s.Phase {

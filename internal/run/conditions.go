@@ -10,6 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
 // Outcome is the condition of an object that reports the outcome of a run.
@@ -90,7 +91,7 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 
 // condition describes the outcome of an attempt.
 func (a *attempt) condition(kind string, err error) effect.Condition {
-	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: a.Result.Message}
+	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: process.Printable(a.Result.Message)}
 	if err == nil {
 		return c
 	}
@@ -107,7 +108,7 @@ func (a *attempt) condition(kind string, err error) effect.Condition {
 	c.Message += ": " + report.Exit()
 	for _, text := range []string{a.Result.GiveUp, a.Result.Message} {
 		if text != "" {
-			c.Message += ": " + text
+			c.Message += ": " + process.Printable(text)
 		}
 	}
 	return c

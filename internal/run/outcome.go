@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
 // messageError is a failure that the message of the hook describes.
@@ -19,8 +21,22 @@ type messageError struct {
 	hook, message string
 }
 
-func (m *messageError) Error() string { return m.hook + " FAILED: " + m.message }
+func (m *messageError) Error() string {
+	if exit, failed := errors.AsType[*process.ExitError](m.error); failed {
+		return m.hook + " FAILED: " + exit.Cause(m.message)
+	}
+	return m.hook + " FAILED: " + m.message
+}
 func (m *messageError) Unwrap() error { return m.error }
+
+// causedError is the failure of an attempt with its cause.
+type causedError struct {
+	error
+	cause string
+}
+
+func (c *causedError) Unwrap() error { return c.error }
+func (c *causedError) Cause() string { return c.cause }
 
 // decidedError is a failure with what the hook has requested for the next attempt.
 type decidedError struct {
@@ -30,6 +46,14 @@ type decidedError struct {
 
 func (d *decidedError) Unwrap() error { return d.error }
 func (d *decidedError) GiveUp() bool  { return d.Result.GiveUp != "" }
+
+// Cause returns the line about a failure that people read. It may quote what the hook printed.
+func Cause(err error) string {
+	if c, ok := errors.AsType[*causedError](err); ok {
+		return c.cause
+	}
+	return process.Line(err.Error(), "")
+}
 
 // GaveUp returns the reason why a hook has requested no other attempt after a failure; it is empty if the hook has not.
 func GaveUp(err error) string {
@@ -63,6 +87,10 @@ func (r *Runner) end(ctx context.Context, a *attempt, err error) error {
 		a.Response, _ = review.judge(Outputs{}, err)
 	}
 	a.endTrace(err)
+	if err != nil {
+		a.Cause = process.Line(strings.TrimPrefix(err.Error(), t.Hook().Name+" FAILED: "), "")
+		err = &causedError{err, a.Cause}
+	}
 	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(a.started), err, t.mayFail(), err != nil && interrupted(ctx)
 	a.record.End(a.Report)
 	if r.opts.Observe != nil && t.events.Len() > 0 && !a.Interrupted {
@@ -151,7 +179,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	}
 	p, m := t.runner.opts.Pending, t.readExtra()
 	displaced := p.Park(pending.ParkedTask{
-		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: err.Error(),
+		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: Cause(err),
 		GaveUp: GaveUp(err) != "", Since: time.Now(),
 	}, m.run, t.Events())
 	for _, ev := range displaced {

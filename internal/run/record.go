@@ -78,8 +78,10 @@ type Report struct {
 	Result effect.Result
 	// InvalidResult is why the result file of a failed hook was ignored.
 	InvalidResult error
-	// Err is the failure of the run; Allowed reports that its bindings allow failure.
+	// Err is the failure of the run, Cause is the line about it that people read. It may quote what the hook printed: PublicReason is for
+	// others. Allowed reports that the bindings allow failure.
 	Err     error
+	Cause   string
 	Allowed bool
 	// Interrupted reports that a shutdown ended the run.
 	Interrupted bool
@@ -129,11 +131,16 @@ func (r *Report) Exit() string {
 	return Unapplied
 }
 
-// PublicReason describes a failure by the message of the hook, else without what it printed, which may be secret.
+// PublicReason describes a failure by what the hook has written for people, else without what it printed, which may be secret.
 func PublicReason(err error) string {
 	var m *messageError
-	if errors.As(err, &m) {
+	switch gaveUp := process.Printable(GaveUp(err)); {
+	case errors.As(err, &m) && gaveUp != "":
+		return m.message + ": " + gaveUp
+	case m != nil:
 		return m.message
+	case gaveUp != "":
+		return gaveUp
 	}
 	_, reason := ending(err)
 	return reason

@@ -285,6 +285,9 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 	calls := f.Calls()
 	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
 	a.secretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
+	if exit, failed := errors.AsType[*process.ExitError](err); failed {
+		exit.Known = process.ParseFailure(f.Failure())
+	}
 	review := t.readExtra().review
 	place := r.large
 	if review != nil {
@@ -319,7 +322,7 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 			err = errors.Join(err, failed)
 		}
 		if a.Result.Message != "" {
-			err = &messageError{err, t.Hook().Name, strings.TrimSpace(a.Result.Message)}
+			err = &messageError{err, t.Hook().Name, process.Printable(strings.TrimSpace(a.Result.Message))}
 		}
 		if a.Result.GiveUp != "" || a.Result.RetryAfter != nil {
 			err = &decidedError{err, a.Result}

@@ -64,6 +64,7 @@ func (r *Runner) program(h *hook.Hook, own []string) process.Invocation {
 		env = r.opts.Env
 	}
 	return process.Invocation{
-		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path), Env: append(env[:len(env):len(env)], own...),
+		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),
+		Env: append(append(env[:len(env):len(env)], own...), "HOOK_NAME="+h.Name),
 	}
 }

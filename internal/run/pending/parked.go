@@ -43,7 +43,7 @@ type ParkedTask struct {
 	// KeyValue is the value of which Key is a hash; empty if it is none.
 	KeyValue string
 	Contexts int
-	// Attempts and Error are from the last task that was parked, at Since.
+	// Attempts and Error, the cause of the failure, are from the last task that was parked, at Since.
 	Attempts int
 	Error    string
 	Since    time.Time

@@ -33,8 +33,9 @@ const (
 	contextsName = "binding-context.json"
 	// headsName names the heads of the contexts, for the shell library, which finds them by it. Most runs have none.
 	headsName = "binding-context.heads"
-	// callsName names the file that the first call of kubectl makes, if there is one.
-	callsName = "kubectl-calls"
+	// callsName names the file that the first call of kubectl makes, failureName the one that a library makes. Most runs have none.
+	callsName   = "kubectl-calls"
+	failureName = "failure"
 )
 
 func (f *Files) path(name string) string { return f.dir + "/" + name }
@@ -122,6 +123,7 @@ type contextFile struct{ *os.File }
 func (f *Files) remove() error {
 	_ = os.Remove(f.Contexts()) // it may be a directory by now, as all of them
 	_ = os.Remove(f.CallsFile())
+	_ = os.Remove(f.path(failureName))
 	if f.large != nil {
 		_ = f.large.Close()
 	}
@@ -142,8 +144,8 @@ func (f *Files) Pipes() (stdout, stderr string) { return f.path("stdout"), f.pat
 
 // Environment returns the variables that name the files of the run.
 func (f *Files) Environment() []string {
-	env := make([]string, 0, 8)
-	env = append(env, "BINDING_CONTEXT_PATH="+f.Contexts())
+	env := make([]string, 0, 10)
+	env = append(env, "BINDING_CONTEXT_PATH="+f.Contexts(), "RUN_FAILURE_PATH="+f.path(failureName))
 	for _, output := range f.outputs {
 		env = append(env, output.variable+"="+output.path)
 		if output.variable == "ADMISSION_RESPONSE_PATH" { // upstream has another name for it
@@ -244,13 +246,17 @@ func (f *Files) CallsFile() string { return f.path(callsName) }
 // MaxCalls limits what Calls returns: 50,000 calls.
 const MaxCalls = 1 << 20
 
-// Calls returns the beginning of CallsFile. It serves statistics only, so that it cannot be read is no error.
-func (f *Files) Calls() (content []byte) {
-	if missing(f.CallsFile()) { // as of most runs, and cheaper than openOutput
+// Calls returns the beginning of CallsFile, Failure what a library has written about a failure, up to 4 KiB. Both are for people only, so
+// that a file cannot be read is no error.
+func (f *Files) Calls() []byte   { return f.beginning(callsName, MaxCalls) }
+func (f *Files) Failure() []byte { return f.beginning(failureName, 4<<10) }
+
+func (f *Files) beginning(name string, limit int64) (content []byte) {
+	if missing(f.path(name)) { // as of most runs, and cheaper than openOutput
 		return nil
 	}
-	if file, size, _ := openOutput(f.CallsFile(), math.MaxInt64); file != nil {
-		content, _ = readOutput(file, min(size, MaxCalls))
+	if file, size, _ := openOutput(f.path(name), math.MaxInt64); file != nil {
+		content, _ = readOutput(file, min(size, limit))
 	}
 	return content
 }

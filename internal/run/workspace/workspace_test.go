@@ -58,7 +58,10 @@ func TestFiles(t *testing.T) {
 	}
 	seen := 0
 	for _, variable := range f.Environment() {
-		_, path, _ := strings.Cut(variable, "=")
+		name, path, _ := strings.Cut(variable, "=")
+		if name == "RUN_FAILURE_PATH" { // a library makes it
+			continue
+		}
 		info, err := os.Lstat(path)
 		must(t, err)
 		want := int64(0)
