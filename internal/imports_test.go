@@ -38,7 +38,7 @@ var directions = []struct {
 		"internal/telemetry",
 		"internal/lifecycle", "internal/queue", "internal/run", "internal/run/pending", "internal/run/worker",
 		"internal/effect/apply",
-		"internal/effect/applyset", "internal/effect/finalizer", "internal/source/watch", "internal/source/webhook",
+		"internal/effect/applyset", "internal/effect/finalizer", "internal/hookset", "internal/source/watch", "internal/source/webhook",
 	}, "topics show stages, which do not know of them; app gives them the stages"},
 	{"internal/console", []string{"internal/debug", "internal/debug/history", "internal/effect", "internal/httpserver"},
 		"pages for a person, of the answers of debug; only its command imports it, and gives it the API"},

@@ -19,6 +19,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -233,8 +234,9 @@ func (i *insight) begin(b run.Begun) run.Record {
 type record struct{ *history.Record }
 
 func (r record) End(report run.Report) {
-	outcome := history.Outcome{Status: history.Succeeded, Took: history.Duration(report.Wall), Exit: report.Exit(), Answer: report.Response,
-		Message: report.Result.Message, Patches: slices.Clone(report.Changes), Kubectl: report.Kubectl}
+	outcome := history.Outcome{Status: history.Succeeded, Took: history.Duration(report.Wall), Exit: report.Exit(), Cause: report.Cause,
+		Answer: report.Response, Message: process.Printable(report.Result.Message), Patches: slices.Clone(report.Changes),
+		Kubectl: report.Kubectl}
 	switch {
 	case report.Interrupted:
 		outcome.Status = history.Interrupted
@@ -244,7 +246,7 @@ func (r record) End(report run.Report) {
 		outcome.Status = history.Failed
 	}
 	if reason := report.Result.GiveUp; reason != "" {
-		outcome.Message = strings.TrimPrefix(outcome.Message+"; the hook gave up: "+reason, "; ")
+		outcome.Message = strings.TrimPrefix(outcome.Message+"; the hook gave up: "+process.Printable(reason), "; ")
 	}
 	outcome.Worker = report.Served.String()
 	if report.Err != nil {

@@ -142,31 +142,12 @@ func (f *facts) watching() (reasons []Reason) {
 				fmt.Sprintf("binding %q: the namespace %q did not exist when the binding was enabled, and it has no objects", name, namespace),
 				"check namespace.nameSelector.matchNames of the binding"})
 		}
-		if b.FilterFails > 0 {
-			reasons = append(reasons, filterFails(&f.hook.Kubernetes[i], b))
-		}
 		if b.Complete && !b.Unlocked {
 			reasons = append(reasons, Reason{ByFirstRun, true,
 				fmt.Sprintf("binding %q: events wait (%d so far) until its Synchronization run has succeeded", name, b.Held), ""})
 		}
 	}
 	return reasons
-}
-
-// filterFails covers a filter that fails. For an object whose filter always fails, the result is always null, so no change of
-// it runs the hook.
-func filterFails(k *hook.Kubernetes, b watch.State) Reason {
-	all := b.Objects.Len()
-	consequence := "so nothing changes for these"
-	if b.FilterFails == all {
-		consequence = "so nothing ever changes"
-	}
-	return Reason{
-		InFilter, k.Modified && b.FilterFails == all,
-		fmt.Sprintf("binding %q: its filter fails for %d of %s (%s), %s", k.Name, b.FilterFails, Count(all, "object"), OneLine(b.FilterError),
-			consequence),
-		"fix the filter: the record \"jqFilter failed\" in the log names an object to try it with",
-	}
 }
 
 // listening covers what would run the hook.
@@ -247,10 +228,10 @@ func bindingTroubles(name string, k *hook.Kubernetes, b watch.State) (all []Trou
 		all = append(all, in)
 	}
 	if b.FilterFails > 0 {
-		r := filterFails(k, b)
-		// The error of a filter may quote objects: why has it.
-		in.Kind, in.Problem, in.Hint = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, Count(b.Objects.Len(), "object")),
-			"shell-operator why "+name+"; "+r.Hint
+		n := b.Objects.Len()
+		in.Kind, in.Problem, in.cause = InFilter, fmt.Sprintf("its filter fails for %d of %s", b.FilterFails, Count(n, "object")), b.FilterError
+		in.part = !k.Modified || b.FilterFails < n // for an object whose filter always fails, the result is always null: nothing changes
+		in.Hint = "shell-operator why " + name + "; fix the filter: the record \"jqFilter failed\" in the log names an object to try it with"
 		all = append(all, in)
 	}
 	return all

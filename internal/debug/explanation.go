@@ -76,7 +76,7 @@ func (e *Explanation) text(now time.Time) string {
 	}
 	if e.last != nil {
 		fmt.Fprintf(&b, "last run: %s, %s ago, %s (shell-operator runs show %s)\n", e.last.ID, ago(now.Sub(e.last.Started)),
-			e.last.Summary()+e.last.Awaited()+cause(e.last), e.last.ID)
+			e.last.Summary()+e.last.Awaited(), e.last.ID)
 	} else {
 		b.WriteString("last run: none since the operator started, or no longer remembered\n")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
@@ -31,7 +32,7 @@ type fake struct {
 	sights   map[string]Sight
 	parts    map[string][]applyset.Part
 	hooks    []*hook.Hook
-	rejected map[string]string
+	rejected map[string]hookset.Rejection
 	skipped  map[string]string
 	queues   []Queue
 	bindings map[string][]watch.State
@@ -199,7 +200,7 @@ func (o *operator) api() *API {
 			SearchProblem: func() string { return "" }, Names: names}),
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log,
 			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
-		BindingsTopic(hooks, f, f, names), ReloadTopic(func() map[string]string { return f.rejected }, names),
+		BindingsTopic(hooks, f, f, names), ReloadTopic(func() map[string]hookset.Rejection { return f.rejected }, names),
 		HooksTopic(hooks, f, o.do),
 		RunsTopic(hooks, o.history, o.do, f, o.do), ObjectTopic(hooks, f, f, o.history), WorkersTopic(hooks, f),
 		OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
@@ -215,10 +216,10 @@ func record(h *history.History, task, hook string, status history.Status, output
 	r := h.Begin(history.Run{Task: task, Hook: hook, Attempt: 1, Queue: "slow", Binding: "cms", Event: "kubernetes",
 		Why: []string{"Added a/x (cms)"}, Events: 3, Waited: history.Duration(time.Second)})
 	r.Output([]byte(output))
-	exit, err := "exit status 0", ""
+	exit, cause, err := "exit status 0", "", ""
 	if status.Bad() {
-		exit, err = "exit status 1", hook+" FAILED: "+output
+		exit, cause, err = "exit status 1", OneLine(output), hook+" FAILED: "+output
 	}
-	r.End(history.Outcome{Status: status, Took: history.Duration(1500 * time.Millisecond), Exit: exit, Error: err,
+	r.End(history.Outcome{Status: status, Took: history.Duration(1500 * time.Millisecond), Exit: exit, Cause: cause, Error: err,
 		Patches: []run.Change{{Operation: "MergePatch", Kind: "Pod/status", Namespace: "a", Name: "x"}}})
 }

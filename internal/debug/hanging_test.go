@@ -75,7 +75,7 @@ func TestHangingRuns(t *testing.T) {
 				row.set(o, record)
 			}
 			api := o.api()
-			s := api.statusAt(time.Now())
+			s := api.statusAt(time.Now(), false)
 			fmt.Fprintf(&all, "# %s\nhealthy: %t\n", row.name, s.Healthy)
 			for _, x := range s.Troubles {
 				fmt.Fprintf(&all, "%s\nnotice: %t, since %s ago, %v, /readyz: %s\n", x.String(), x.Notice, time.Since(x.Since), x.Actions(), x.Note())

@@ -242,7 +242,6 @@ func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBin
 	b := sight.ObjectBinding
 	b.Hook, b.Binding, b.State, b.Finalizer = h.Name, k.Name, watchState(progress, is), k.Finalizer
 	for _, p := range sight.Tasks {
-		p.Error = history.Cut(p.Error, shownError)
 		shown := shownParked(&p, 0)
 		shown.Bindings = []string{k.Name} // the others of the task are not about the object
 		b.Parked = append(b.Parked, shown)
@@ -316,7 +315,7 @@ func (s *ObjectState) text(now time.Time) string {
 		fmt.Fprintf(&b, "set %s of hook %q: %s%s\n", set.ID, set.Hook, what, colon(OneLine(set.Reason)))
 	}
 	for _, r := range s.Runs {
-		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), ending(&r)+r.Verdict()+cause(&r), r.Reason())
+		fmt.Fprintf(&b, "run %s of %s, %s ago: %s (%s)\n", r.ID, r.Hook, ago(now.Sub(r.Started)), r.End(), r.Reason())
 	}
 	if len(s.Runs) == 0 {
 		b.WriteString("no known run names it\n")
@@ -334,16 +333,10 @@ func colon(text string) string {
 
 func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, "  "+format+"\n", args...) }
-	sees := "sees it"
-	if !o.Sees {
-		sees = "does not see it"
-	}
+	sees := map[bool]string{true: "sees it", false: "does not see it"}[o.Sees]
 	fmt.Fprintf(b, "%s, binding %q, %s: %s%s\n", o.Hook, o.Binding, o.State, sees, colon(o.Problem))
-	switch {
-	case o.Deleting && o.HasFinalizer:
-		line("it is being deleted and has the finalizer %s", o.Finalizer)
-	case o.HasFinalizer:
-		line("it has the finalizer %s", o.Finalizer)
+	if o.HasFinalizer {
+		line("it %shas the finalizer %s", map[bool]string{true: "is being deleted and "}[o.Deleting], o.Finalizer)
 	}
 	where := laneText(o.Queue, o.Key)
 	switch {
@@ -351,10 +344,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	case o.Lane == nil:
 		line("%s: nothing waits", where)
 	default:
-		text := where + ": " + Count(o.Events, "event") + " of it"
-		if o.AtLeast {
-			text = where + ": at least " + Count(o.Events, "event") + " of it"
-		}
+		text := where + ": " + map[bool]string{true: "at least "}[o.AtLeast] + Count(o.Events, "event") + " of it"
 		switch {
 		case o.Events == 0:
 			text += fmt.Sprintf(" among %s", Count(o.Lane.Tasks, "task"))
@@ -364,7 +354,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 		line("%s; %s", text, o.Lane.Text())
 	}
 	for _, p := range o.Parked {
-		line("%s", p.text(now))
+		line("parked task %s, %s, %s ago: %s", p.ID, Count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
 	}
 	switch {
 	case o.Requeue == nil:

@@ -79,7 +79,7 @@ condition Ready=False: Failed: no way
 orders.sh, binding "orders", paused: sees it
   it is being deleted and has the finalizer example.com/order
   queue "orders", key "Order/eu/o-17": 2 events of it, behind 1 task; the first task has failed 3 times, the next attempt is in 4s: a b
-  parked task 9  shop/watch.sh, queue "orders", key "Order/eu/o-17": 2 contexts of orders, given up after 5 attempts, 60m ago: no way
+  parked task 9, 5 attempts, 60m ago: no way
   it is delivered again in 20s
 audit.sh, binding "audit", watching: does not see it: there is no such object, or the selectors of the binding leave it out
 set pages-1 of hook "sites.sh": member, drifted: changed by kubectl

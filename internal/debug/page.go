@@ -38,7 +38,7 @@ func NewPage(a *API, profiling bool) http.Handler {
 			Status
 			Profiling bool
 			Now       string
-		}{a.statusAt(now), profiling, now.Format(time.RFC3339)})
+		}{a.statusAt(now, false), profiling, now.Format(time.RFC3339)})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -46,7 +46,7 @@ func NewPage(a *API, profiling bool) http.Handler {
 		serveFile(w, "text/html; charset=utf-8", b.Bytes())
 	})
 	mux.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
-		text, err := marshal(a.statusAt(time.Now()))
+		text, err := marshal(a.statusAt(time.Now(), false))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

@@ -65,7 +65,6 @@ behind those that wait in its lane, with its current state and all attempts. A S
 					Long:    "Forget parked tasks: those with these ids, those of a hook, of a queue or of both, or all. Their contexts are in the log.",
 				}},
 		},
-		Notes:    t.reasons,
 		Troubles: t.troubles,
 		Metrics:  []prometheus.Collector{names.Gauge("parked_tasks", t.measure)},
 	}
@@ -131,16 +130,6 @@ func (t parkedTopic) tasks() []ParkedTask {
 }
 
 func (t parkedTopic) list(request) (answer, error) { return answer{value: t.tasks()}, nil }
-
-// text is the task on a line.
-func (p *ParkedTask) text(now time.Time) string {
-	end := "given up after"
-	if p.GaveUp {
-		end = "the hook gave up after"
-	}
-	return fmt.Sprintf("parked task %s  %s, %s: %s of %s, %s %s, %s ago: %s", p.ID, p.Hook, laneText(p.Queue, p.Key),
-		Count(p.Contexts, "context"), strings.Join(p.Bindings, ", "), end, Count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))
-}
 
 // laneText names a lane.
 func laneText(queue, key string) string {
@@ -221,44 +210,29 @@ func (t parkedTopic) each(is string, do func(ids ...string) []string) func(reque
 	}
 }
 
-// reasonsParked limits the parked tasks of a hook in why.
-const reasonsParked = 5
-
-// reasons are the parked tasks of a hook. They block nothing.
-func (t parkedTopic) reasons(h *hook.Hook, now time.Time) (reasons []Reason) {
-	parked := slices.DeleteFunc(t.tasks(), func(p ParkedTask) bool { return p.Hook != h.Name })
-	for i, p := range parked {
-		if i == reasonsParked {
-			return append(reasons, Reason{InParked, false, fmt.Sprintf("%d more parked tasks", len(parked)-i), "shell-operator parked list"})
-		}
-		reasons = append(reasons, Reason{InParked, false, p.text(now),
-			"shell-operator parked retry " + p.ID + ", or parked drop"})
-	}
-	return reasons
-}
-
 // troubles has one for each hook and queue, and one for each hook that has lost contexts.
 func (t parkedTopic) troubles() (all []Trouble) {
 	for h, n := range t.LostParked() {
-		all = append(all, Trouble{Kind: InParked, Hooks: []string{h.Name}, Subject: h.Name,
+		all = append(all, Trouble{Kind: InParked, part: true, Hooks: []string{h.Name}, Subject: h.Name,
 			Problem: fmt.Sprintf("--max-parked has dropped %s since its last successful run", Count(n, "parked context")),
 			Hint:    "its log records name them; hook trigger runs a binding for all its objects"})
 	}
 	slices.SortFunc(all, func(a, b Trouble) int { return cmp.Compare(a.Subject, b.Subject) })
 	type place struct{ hook, queue string }
 	var places []place
-	tasks, since := map[place]int{}, map[place]time.Time{}
-	for _, p := range slices.Backward(t.Parked(0)) {
-		at := place{p.Hook.Name, p.Queue}
+	tasks, last := map[place]int{}, map[place]*Trouble{}
+	for _, p := range slices.Backward(t.Parked(1)) {
+		at, shown := place{p.Hook.Name, p.Queue}, shownParked(&p, 1)
 		if tasks[at]++; tasks[at] == 1 {
 			places = append(places, at)
+			last[at] = &Trouble{Kind: InParked, Hooks: []string{at.hook}, Subject: fmt.Sprintf("%s, queue %q", at.hook, at.queue),
+				part: true, Hint: "shell-operator parked list", Queue: at.queue, object: strings.Join(shown.About, ""), cause: p.Error}
 		}
-		since[at] = p.Since // the last one is the oldest
+		last[at].Since = p.Since // the last one is the oldest
 	}
 	for _, at := range places {
-		all = append(all, Trouble{Kind: InParked, Hooks: []string{at.hook}, Subject: fmt.Sprintf("%s, queue %q", at.hook, at.queue),
-			Problem: Count(tasks[at], "task") + " parked after the last attempt", Hint: "shell-operator parked list",
-			Queue: at.queue, Since: since[at]})
+		last[at].Problem = Count(tasks[at], "task") + " parked after the last attempt"
+		all = append(all, *last[at])
 	}
 	return all
 }

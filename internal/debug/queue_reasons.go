@@ -137,8 +137,6 @@ func (f *queued) behind(q *Queue, at int) Reason {
 	switch {
 	case l.Phase == queue.Stopped:
 		r.Kind, r.Hint = ByShutdown, ""
-	case l.Failures > 0 && l.Hook == f.hook.Name:
-		r.Hint = "fix the hook, or " + r.Hint
 	case l.Failures > 0:
 		r.Hint = "fix the hook " + l.Hook + ", or " + r.Hint
 	}

@@ -91,8 +91,9 @@ type Lane struct {
 	Failures int              `json:"failures,omitempty"`
 	RetryIn  history.Duration `json:"retryIn,omitempty"`
 	Error    string           `json:"error,omitempty"`
-	// Until is when a lane that lets events collect runs.
+	// Until is when a lane that lets events collect runs. First is the first event of a task that has failed, in words.
 	Until time.Time `json:"-"`
+	First string    `json:"-"`
 	Task
 }
 
@@ -267,6 +268,9 @@ func laneOf(l queue.Lane) Lane {
 		RetryIn: history.Duration(l.Left), Error: history.Cut(l.LastError, shownError), Until: l.Until}
 	for t := range l.All() {
 		shown.Task = describe(t)
+		if t, ok := t.(lifecycle.Task); ok && l.Failures > 0 {
+			shown.First = strings.Join(t.Describe()[:min(1, len(t.Describe()))], "")
+		}
 		break
 	}
 	return shown

@@ -3,6 +3,7 @@ package debug
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -205,23 +206,18 @@ func (t *queueTopic) skip(r request, q Queue) (acted, error) {
 
 // failingTasks are those whose last attempt has failed. They wait for the next one, or are in it: an attempt may take minutes.
 func failingTasks(q *Queue) []Trouble {
-	t := Trouble{Kind: InQueue, Queue: q.Name, Subject: fmt.Sprintf("queue %q", q.Name)}
-	switch failed := len(q.FirstLanes) > 0 && q.FirstLanes[0].Failures > 0; { // lanes in trouble come first
-	case q.Delayed > 0:
-		t.Problem = fmt.Sprintf("failed tasks wait for their next attempt, lanes: %d, tasks of the queue: %d", q.Delayed, q.Tasks)
-		if q.RetryIn > 0 {
-			t.Problem += ", the first is due in " + short(time.Duration(q.RetryIn))
-		}
-	case !failed:
+	if len(q.FirstLanes) == 0 || q.FirstLanes[0].Failures == 0 { // lanes in trouble come first
 		return nil
-	case q.Keyed:
-		t.Problem = fmt.Sprintf("failed tasks are in their next attempt, tasks of the queue: %d", q.Tasks)
-	default:
-		l := &q.FirstLanes[0]
-		t.Problem = l.Head() + " " + l.doing()
-		if l.Hook != "" {
-			t.Hooks = []string{l.Hook}
+	}
+	l := &q.FirstLanes[0]
+	t := Trouble{Kind: InQueue, Queue: q.Name, Subject: fmt.Sprintf("queue %q", q.Name), Problem: l.Head() + " " + l.doing(),
+		Hint: "shell-operator queue lanes " + q.Name, object: l.First, cause: l.Error}
+	if q.Keyed {
+		if t.object = fmt.Sprintf("key %q", l.Key); q.Delayed > 1 {
+			t.Problem += ", and so do other lanes: " + strconv.Itoa(q.Delayed-1)
 		}
+	} else if l.Hook != "" {
+		t.Hooks, t.Hint = []string{l.Hook}, "shell-operator runs "+l.Hook+" --failed"
 	}
 	return []Trouble{t}
 }

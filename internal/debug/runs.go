@@ -14,7 +14,7 @@ import (
 func runCells(r *history.Run) []Cell {
 	return []Cell{
 		asRun.of("ID", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asTook.of("TOOK", r.Took),
-		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", ending(r)+r.Verdict()+cause(r)),
+		asNumber.of("ATTEMPT", r.Attempt), asText.of("HOW IT ENDED", r.End()),
 		asTime.hidden("STARTED", r.Started), asTook.wide("WAITED", r.Waited), asQueue.wide("QUEUE", r.Queue), asKey.wide("KEY", r.Key),
 		asState.wide("STATUS", r.Status), asNumber.hidden("OPERATIONS", some(r.PatchCount)), asText.of("WHY", r.Reason()),
 	}
@@ -22,29 +22,6 @@ func runCells(r *history.Run) []Cell {
 
 // RunTable are runs as rows.
 func RunTable(runs []history.Run) Table { return TableOf("runs", runs, runCells) }
-
-// ending is short for tables.
-func ending(r *history.Run) string {
-	switch r.Status {
-	case history.Running, history.Interrupted:
-		return string(r.Status)
-	case history.Allowed:
-		return r.Exit + " (allowed)"
-	}
-	return r.Exit
-}
-
-// message is what the hook reported in its result file, to follow how the run ended.
-func message(r *history.Run) string { return colon(OneLine(r.Message)) }
-
-// cause is the message, or why a run has failed if the end of its process does not say it.
-func cause(r *history.Run) string {
-	text := strings.TrimPrefix(r.Error, r.Hook+" FAILED: ")
-	if r.Message != "" || strings.Contains(text, r.Exit) {
-		return message(r)
-	}
-	return colon(OneLine(text))
-}
 
 // ago is a coarse duration.
 func ago(d time.Duration) string {
@@ -85,6 +62,9 @@ func runText(r *history.Run) string {
 	} else {
 		line("status", "%s after %s", r.Status, r.Took)
 		line("exit", "%s", r.Exit)
+	}
+	if r.Cause != "" {
+		line("cause", "%s", r.Cause)
 	}
 	var phases []string
 	for _, p := range r.Phases {
@@ -133,8 +113,8 @@ func runText(r *history.Run) string {
 	if len(r.Kubectl) > 0 {
 		list("calls of kubectl", 1, kubectlCalls(r))
 	}
-	if r.Error != "" {
-		list("error", 1, strings.Split(strings.TrimRight(r.Error, "\n"), "\n"))
+	if rest := r.Rest(); rest != "" {
+		list("error", 1, strings.Split(strings.TrimRight(rest, "\n"), "\n"))
 	}
 	if r.Output != "" {
 		title := "output"

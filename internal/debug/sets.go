@@ -363,12 +363,13 @@ func (t *setTopic) troubles() (all []Trouble) {
 		if !hook.IsName(name) {
 			subject = strconv.Quote(name)
 		}
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{name}, Subject: subject, Problem: lostText(lost[name]),
+		all = append(all, Trouble{Kind: InSet, part: true, Hooks: []string{name}, Subject: subject, Problem: lostText(lost[name]),
 			Hint: "bring the hook back, or shell-operator sets adopt or delete --hook " + hook.Word(name)})
 	}
 	for _, c := range t.o.Contested() {
-		all = append(all, Trouble{Kind: InSet, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set), Problem: contested(&c),
-			Hint: "shell-operator sets show " + c.ID})
+		all = append(all, Trouble{Kind: InSet, part: true, Hooks: []string{c.Hook}, Subject: fmt.Sprintf("%s, set %q", c.Hook, c.Set),
+			Problem: contested(&c),
+			Hint:    "shell-operator sets show " + c.ID})
 	}
 	return all
 }

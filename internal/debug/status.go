@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// Status is what the status page shows. It has no content of objects and no output of hooks: the page has no password.
+// Status is what the status page shows. There it has no content of objects and no output of hooks: the page has no password.
 type Status struct {
 	Version string `json:"version"`
 	// Cluster is the address of the API server, Instance the name of the installation. Role is what this replica is among several: leader,
@@ -75,20 +75,24 @@ const shownFailures, statusTasks = 10, 3
 
 func (a *API) status(r request) (answer, error) {
 	now := time.Now()
-	s := a.statusAt(now)
+	s := a.statusAt(now, true)
 	if r.format != textFormat { // which pages poll
 		return answer{value: s}, nil
 	}
 	return answer{value: s, text: s.Text(now)}, nil
 }
 
-func (a *API) statusAt(now time.Time) Status {
+// statusAt is the status. For those who may read the debug API it is full: with the causes of failures, which may quote what hooks printed.
+func (a *API) statusAt(now time.Time, full bool) Status {
 	o := &a.o
 	hooks := o.Hooks.Active()
 	d := Status{
 		Version: o.Version, Cluster: o.Cluster, Instance: o.Instance, Loading: hooks == nil, NotReady: o.NotReady(),
 		Hooks: []HookStatus{}, Queues: []Queue{}, Failures: []runStatus{},
 		Troubles: append([]Trouble{}, a.Troubles()...),
+	}
+	for i := 0; full && i < len(d.Troubles); i++ {
+		d.Troubles[i] = d.Troubles[i].revealed()
 	}
 	if o.Shard != nil {
 		d.Shard = o.Shard()
@@ -101,8 +105,12 @@ func (a *API) statusAt(now time.Time) Status {
 	}
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
-		verdict, _, _ := strings.Cut(r.Verdict(), ":") // a page without a password has no text about an object
-		brief := runStatus{r.ID, r.Hook, r.Started, r.Took, r.Attempt, r.Status, r.Exit + verdict + message(&r)}
+		brief := runStatus{ID: r.ID, Hook: r.Hook, Started: r.Started, Took: r.Took, Attempt: r.Attempt, Status: r.Status}
+		if !full { // a page without a password has no output and no text about an object
+			r.Cause = ""
+			r.Answer, _, _ = strings.Cut(r.Answer, ":")
+		}
+		brief.Exit = r.End()
 		if last[r.Hook] == nil {
 			last[r.Hook] = &brief
 		}
@@ -171,8 +179,12 @@ func (s *Status) Text(now time.Time) string {
 	if s.Shard != nil {
 		fmt.Fprintln(&b, s.Shard.Text(now))
 	}
-	list := func(title string, lines []string) {
-		if len(lines) == 0 {
+	list := func(title string, troubles []Trouble, more ...string) {
+		var lines []string
+		for i := range troubles {
+			lines = append(lines, troubles[i].String())
+		}
+		if lines = append(lines, more...); len(lines) == 0 {
 			return
 		}
 		fmt.Fprintf(&b, "%s:\n", title)
@@ -185,12 +197,12 @@ func (s *Status) Text(now time.Time) string {
 		}
 	}
 	problems, notices := s.Lists()
-	lines := sentences(problems)
 	if s.NotReady != "" && !s.Loading {
-		lines = append(lines, s.NotReady)
+		list("problems", problems, s.NotReady)
+	} else {
+		list("problems", problems)
 	}
-	list("problems", lines)
-	list("notices", sentences(notices))
+	list("notices", notices)
 	states, waiting, workers := map[string]int{}, 0, []worker.Status{}
 	for _, h := range s.Hooks {
 		states[h.State]++
@@ -213,7 +225,7 @@ func (s *Status) Text(now time.Time) string {
 	for _, r := range s.Failures {
 		failures = append(failures, fmt.Sprintf("%s %s, %s ago: %s", r.ID, r.Hook, ago(now.Sub(r.Started)), r.Exit))
 	}
-	list("last failed runs", failures)
+	list("last failed runs", nil, failures...)
 	return b.String()
 }
 

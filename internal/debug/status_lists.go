@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 )
@@ -89,12 +88,8 @@ func (w *workerRow) cells() []Cell {
 }
 
 func (r *runStatus) cells() []Cell {
-	ended := r.Exit
-	if r.Status == history.Allowed {
-		ended += " (allowed)"
-	}
 	return []Cell{asRun.of("RUN", r.ID), asHook.of("HOOK", r.Hook), asAge.of("AGO", r.Started), asNumber.of("ATTEMPT", r.Attempt),
-		asTook.of("TOOK", r.Took), asFault.of("HOW IT ENDED", ended)}
+		asTook.of("TOOK", r.Took), asFault.of("HOW IT ENDED", r.Exit)}
 }
 
 // HookTable and those below are parts of the status as rows.
@@ -129,7 +124,7 @@ func (a *API) lists() []Route {
 			if _, err := a.o.Hooks.all(); err != nil {
 				return answer{}, err
 			}
-			s := a.statusAt(time.Now())
+			s := a.statusAt(time.Now(), true)
 			return answer{value: items(&s)}, nil
 		}
 	}

@@ -19,10 +19,8 @@ type Topic struct {
 	Routes      []Route
 	// Troubles are what does not work now, and what a user has paused.
 	Troubles func() []Trouble
-	// Reasons are what else decides whether a hook runs: its verdict is made of them and of its troubles, wherever it is shown. Notes are
-	// what else why shows.
+	// Reasons are what else decides whether a hook runs: its verdict is made of them and of its troubles, wherever it is shown.
 	Reasons func(h *hook.Hook, at *Moment) []Reason
-	Notes   func(h *hook.Hook, now time.Time) []Reason
 	// Metrics are collected at a scrape.
 	Metrics []prometheus.Collector
 }

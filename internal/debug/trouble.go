@@ -6,11 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
 // Trouble is something that does not work now, or that a user has paused. The status, /readyz, the status page, the states of hooks and the
-// metric are made of one list of them. It has no content of objects and no output of hooks: the page has no password.
+// metric are made of one list of them. What others read has no content of objects and no output of hooks: the page has no password.
 type Trouble struct {
 	Kind TroubleKind `json:"kind"`
 	// Hooks are those that it is about; none if it is about the operator.
@@ -28,6 +30,10 @@ type Trouble struct {
 	Subject string `json:"subject"`
 	Problem string `json:"problem"`
 	Hint    string `json:"hint,omitempty"`
+	// object and cause are what the status page does not show: the first object, and the cause of its failure. part reports that the hook
+	// works nevertheless, in part.
+	object, cause string
+	part          bool
 	// Notice reports that it is intended: the operator is healthy nevertheless.
 	Notice bool `json:"notice,omitempty"`
 }
@@ -77,14 +83,6 @@ func (t *Trouble) Actions() []Action {
 	return nil
 }
 
-// sentences are the troubles as lines.
-func sentences(all []Trouble) (lines []string) {
-	for i := range all {
-		lines = append(lines, all[i].String())
-	}
-	return lines
-}
-
 func (t *Trouble) String() string {
 	text := t.sentence(t.Subject)
 	switch {
@@ -97,7 +95,10 @@ func (t *Trouble) String() string {
 }
 
 func (t *Trouble) sentence(subject string) string {
-	if t.Kind == IsPaused {
+	switch {
+	case subject == "": // of several
+		return t.Problem
+	case t.Kind == IsPaused:
 		return subject + " " + t.Problem
 	}
 	return subject + ": " + t.Problem
@@ -117,22 +118,26 @@ func (t *Trouble) about(hook string, typ hook.Kind, binding string) bool {
 	return slices.Contains(t.Hooks, hook) && t.Type == typ && (t.Binding == "" || t.Binding == binding)
 }
 
-// concerns reports whether the trouble is a reason for what a hook does. Topics have more to say about filters, parked and failed tasks and
-// rejected reloads, and give reasons of their own.
+// concerns reports whether the trouble is a reason for what a hook does: a rejected reload is one for all hooks. The topic of queues
+// has more to say about failed tasks, and gives reasons of its own.
 func (t *Trouble) concerns(h *hook.Hook) bool {
 	switch t.Kind {
-	case InReload, InFilter, InParked, InQueue:
+	case InReload:
+		return true
+	case InQueue:
 		return false
 	}
 	return slices.Contains(t.Hooks, h.Name) || t.Queue != "" && owns(h, t.Queue)
 }
 
-// reason is a trouble of a hook in why. It blocks the hook, unless it is about a set, or about a binding that the hook has no more.
+// reason is a trouble of a hook in why. It blocks the hook, unless it is a part of it, or about a binding that the hook has no more.
 func (t *Trouble) reason(h *hook.Hook) Reason {
-	r := Reason{Kind: t.Kind, Hint: t.Hint, Blocks: t.Kind != InSet && t.Binding == ""}
+	r := Reason{Kind: t.Kind, Hint: t.Hint, Blocks: t.Binding == "" && !t.part}
 	for _, b := range h.Bindings() {
-		r.Blocks = r.Blocks || t.Binding == b.Name
+		r.Blocks = r.Blocks || t.Binding == b.Name && !t.part
 	}
+	shown := t.revealed()
+	t = &shown
 	switch subject, own := strings.CutPrefix(t.Subject, h.Name); {
 	case own && subject == "" && t.Kind == IsPaused:
 		r.Text = t.sentence("the hook")
@@ -144,6 +149,13 @@ func (t *Trouble) reason(h *hook.Hook) Reason {
 	return r
 }
 
+// revealed is the trouble with what the status page does not show.
+func (t *Trouble) revealed() Trouble {
+	shown := *t
+	shown.Subject, shown.Problem = strings.TrimSuffix(t.Subject+", "+t.object, ", "), t.Problem+colon(OneLine(t.cause))
+	return shown
+}
+
 func inHook(hook, binding string) string {
 	if binding == "" {
 		return hook
@@ -151,23 +163,51 @@ func inHook(hook, binding string) string {
 	return fmt.Sprintf("%s, binding %q", hook, binding)
 }
 
-// joined are the troubles, with one in place of several that a hook has by one cause, such as an API server that answers no binding.
+// lacks begins the problem of a missing permission, up to the rule for it.
+const lacks = "no permission to "
+
+// joined are the troubles, with one in place of several with one cause, such as an API server that does not answer, and one for all
+// missing permissions.
 func joined(all []Trouble) (list []Trouble) {
 	type cause struct {
 		kind                TroubleKind
 		hook, problem, hint string
 	}
-	at, more := map[cause]int{}, map[cause]int{}
+	type group struct {
+		Trouble
+		count        int
+		hooks, needs sets.Set[string]
+	}
+	groups, order := map[cause]*group{}, []*group{}
 	for _, t := range all {
 		c := cause{t.Kind, strings.Join(t.Hooks, " "), t.Problem, t.Hint}
-		i, has := at[c]
-		if !has || t.Notice || c.hook == "" {
-			at[c] = len(list)
-			list = append(list, t)
-			continue
+		need, _, _ := strings.Cut(strings.TrimPrefix(t.Problem, lacks), ": ")
+		if t.Kind == InWatch {
+			if c.hook = ""; strings.HasPrefix(t.Problem, lacks) {
+				c.problem = lacks
+			}
 		}
-		more[c]++
-		list[i].Subject = fmt.Sprintf("%s and %d more", strings.TrimSuffix(list[i].Subject, fmt.Sprintf(" and %d more", more[c]-1)), more[c])
+		if groups[c] == nil || t.Notice || t.Kind != InWatch && c.hook == "" {
+			groups[c] = &group{t, 0, sets.New[string](), sets.New[string]()}
+			order = append(order, groups[c])
+		}
+		groups[c].count++
+		groups[c].hooks.Insert(t.Hooks...)
+		groups[c].needs.Insert(need)
+	}
+	for _, g := range order {
+		lacking := g.Kind == InWatch && g.count > 1 && strings.HasPrefix(g.Problem, lacks)
+		switch {
+		case lacking:
+			g.Problem, g.Hint = lacks+strings.Join(sets.List(g.needs), ", "), "shell-operator rbac prints all rules"
+			fallthrough
+		case len(g.hooks) > 1 && g.count > 1:
+			g.Hooks, g.Subject, g.Binding = sets.List(g.hooks), "", ""
+			g.Problem += fmt.Sprintf(" (%s of %s)", Count(g.count, "binding"), Count(len(g.hooks), "hook"))
+		case g.count > 1:
+			g.Subject += fmt.Sprintf(" and %d more", g.count-1)
+		}
+		list = append(list, g.Trouble)
 	}
 	return list
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
@@ -43,8 +44,8 @@ func TestTroubles(t *testing.T) {
 		{"request fails", watching(watch.State{Troubles: []string{"no permission to\nlist pods"}})},
 		{"finalizer", watching(watch.State{Finalizing: []string{"3 objects lack it"}})},
 		{"filter", watching(watch.State{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"})},
-		{"rejected hook", func(f *fake) { f.rejected = map[string]string{"a.sh": "it is\nno JSON"} }},
-		{"rejected hooks", func(f *fake) { f.rejected = map[string]string{"": "two paths"} }},
+		{"rejected hook", func(f *fake) { f.rejected = map[string]hookset.Rejection{"a.sh": {Text: "it is\nno JSON"}} }},
+		{"rejected hooks", func(f *fake) { f.rejected = map[string]hookset.Rejection{"": {Text: "two paths"}} }},
 		{"lost contexts", func(f *fake) { f.dropped = map[*hook.Hook]int{f.hooks[0]: 3} }},
 		{"parked", func(f *fake) {
 			f.parked = []pending.ParkedTask{{Hook: f.hooks[0], Queue: "main"}, {Hook: f.hooks[0], Queue: "main"}}
@@ -104,7 +105,7 @@ func TestTroubles(t *testing.T) {
 			}
 			row.set(f)
 			o := operate(f)
-			s := o.api().statusAt(time.Now())
+			s := o.api().statusAt(time.Now(), false)
 			state := s.Hooks[0].State
 			for path, want := range map[string]string{"/hook/a.sh/why.json": `"verdict":"` + state + `"`,
 				"/hook/a.sh/why": "a.sh: " + state + "\n", "/hooks.json": `"state":"` + state + `"`,
@@ -173,13 +174,15 @@ func TestJoined(t *testing.T) {
 		{Kind: InSpool, Subject: "the search", Problem: "refused"}, {Kind: InSpool, Subject: "the Lease", Problem: "refused"},
 		{Kind: IsPaused, Hooks: []string{"a"}, Subject: "hook a", Problem: "is paused", Notice: true},
 		{Kind: IsPaused, Hooks: []string{"a"}, Subject: "queue a", Problem: "is paused", Notice: true},
+		on("c", "c", "no permission to list pods: rule"), on("c", "c", "no permission to list pods: rule"),
+		on("c", "c", "no permission to watch nodes: rule"),
 	}
 	var got []string
 	for _, one := range joined(all) {
 		got = append(got, one.String())
 	}
-	want := `a, binding "x" and 2 more: refused|a, binding "z": other|b: refused|the search: refused|the Lease: refused|hook a is ` +
-		`paused|queue a is paused`
+	want := `refused (4 bindings of 2 hooks)|a, binding "z": other|the search: refused|the Lease: refused|hook a is paused|queue a is ` +
+		`paused|no permission to list pods, watch nodes (3 bindings of 1 hook) (shell-operator rbac prints all rules)`
 	if text := strings.Join(got, "|"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

@@ -2,6 +2,7 @@ package debug
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shell-operator/shell-operator/internal/debug/history"
@@ -27,6 +28,20 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, run
 	}}
 }
 
+// answersInstead is what the API server does with a request whose review has failed.
+func answersInstead(h *hook.Hook, a hook.Address) string {
+	does := map[string]string{"Ignore": "admits such requests", "Fail": "rejects such requests",
+		"": "answers by --validating-webhook-failure-policy", "convert": "cannot convert the objects"}
+	policy := "convert"
+	switch a.Kind {
+	case hook.OnValidating:
+		policy = h.Validating[a.Index].FailurePolicy
+	case hook.OnMutating:
+		policy = h.Mutating[a.Index].FailurePolicy
+	}
+	return "the API server " + does[policy]
+}
+
 // reviews reports whether bindings of a type answer the API server.
 func reviews(k hook.Kind) bool {
 	return k == hook.OnValidating || k == hook.OnMutating || k == hook.OnConversion
@@ -45,8 +60,15 @@ func failingReviews(h *hook.Hook, runs *history.History) (all []Trouble) {
 			subject += " (" + h.Conversions[a.Index].CRDName + ")"
 		}
 		if failed := runs.FailedReviews(h.Name, b.Name); failed >= manyInRow {
-			all = append(all, Trouble{Kind: InReviews, Hooks: []string{h.Name}, Type: a.Kind, Binding: b.Name, Subject: subject,
-				Problem: fmt.Sprintf("its last %d reviews have failed", failed), Hint: "shell-operator runs " + h.Name + " --failed"})
+			t := Trouble{Kind: InReviews, Hooks: []string{h.Name}, Type: a.Kind, Binding: b.Name, Subject: subject,
+				Problem: fmt.Sprintf("its last %d reviews have failed, %s", failed, answersInstead(h, a)),
+				Hint:    "shell-operator runs " + h.Name + " --failed"}
+			for _, r := range slices.Backward(runs.Runs(h.Name)) {
+				if r.Binding == b.Name && r.Queue == "" && r.Status.Bad() {
+					t.cause, t.object = r.Cause, strings.Join(r.Why[:min(1, len(r.Why))], "")
+				}
+			}
+			all = append(all, t)
 		}
 	}
 	return all

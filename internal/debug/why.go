@@ -30,11 +30,6 @@ func (a *API) why(r request) (answer, error) {
 	now := time.Now()
 	at := &Moment{Time: now, tasks: shownTasks}
 	reasons := a.deciding(h, at, a.Troubles())
-	for _, t := range *a.topics.Load() {
-		if t.Notes != nil {
-			reasons = append(reasons, t.Notes(h, now)...)
-		}
-	}
 	e := explain(h.Name, reasons, a.o.History.Runs(h.Name))
 	return answer{value: e, text: e.text(now)}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -23,7 +24,7 @@ type state struct {
 	nextTicks []time.Time
 	queues    []Queue
 	runs      []history.Run
-	rejected  map[string]string
+	rejected  map[string]hookset.Rejection
 	timeout   time.Duration
 	now       time.Time
 }
@@ -31,17 +32,18 @@ type state struct {
 // why explains the hook as the topics do together.
 func (s *state) why() Explanation {
 	var reasons []Reason
+	troubles := rejectedHooks(s.rejected)
 	for i, b := range s.bindings {
-		for _, t := range bindingTroubles(s.hook.Name, &s.hook.Kubernetes[i], b) {
-			if t.concerns(s.hook) {
-				reasons = append(reasons, t.reason(s.hook))
-			}
+		troubles = append(troubles, bindingTroubles(s.hook.Name, &s.hook.Kubernetes[i], b)...)
+	}
+	for _, t := range troubles {
+		if t.concerns(s.hook) {
+			reasons = append(reasons, t.reason(s.hook))
 		}
 	}
 	reasons = append(reasons, slices.Concat(
 		(&queued{s.hook, s.queues, func(string) []history.Run { return s.runs }, s.timeout}).reasons(),
 		(&facts{s.hook, s.progress, s.bindings, s.nextTicks, s.queues, s.now, nil}).reasons(),
-		notReloaded(s.hook.Name, s.rejected),
 	)...)
 	return explain(s.hook.Name, reasons, s.runs)
 }
@@ -91,9 +93,10 @@ func TestWhy(t *testing.T) {
 		{"answers requests", state{hook: server, progress: started}},
 		{"standby with webhooks", state{hook: reviewer, progress: Progress{Standby: true}}},
 		{"ran at the start", state{hook: starter, progress: started}},
-		{"was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started, rejected: map[string]string{"me": "it is\nwrong"}}},
+		{"was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started,
+			rejected: map[string]hookset.Rejection{"me": {Text: "it is\nwrong"}}}},
 		{"another hook was rejected", state{hook: &hook.Hook{Name: "me"}, progress: started,
-			rejected: map[string]string{"b": "secret"}}},
+			rejected: map[string]hookset.Rejection{"b": {Text: "secret"}}}},
 		{"has no bindings", state{hook: &hook.Hook{Name: "me"}, progress: started}},
 		{"runs", state{hook: watcher, progress: started, bindings: watching, queues: fifoOf(queue.Running, mine),
 			runs: []history.Run{{ID: "4-1", Queue: "q", Outcome: history.Outcome{Status: history.Running}}}}},

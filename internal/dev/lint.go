@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/hookset"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/script"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
@@ -355,17 +356,14 @@ func (r *linted) addWarnings() {
 
 // addFailure adds findings for the error of a config call.
 func (r *linted) addFailure(l *linter, name string, err error) {
-	wrote := func(stderr []byte) string {
-		if text := lastLines(stderr, 5); text != "" {
-			return "; it wrote to stderr: " + text
-		}
-		return ""
-	}
 	var config *wire.ConfigError
 	var call *hookset.CallError
 	switch {
 	case errors.As(err, &config):
-		more := wrote(r.answer.Stderr)
+		more := ""
+		if text := process.LastLine(string(r.answer.Stderr)); text != "" {
+			more = "; it wrote to stderr: " + text
+		}
 		for _, v := range config.Violations {
 			line, column := r.place(v.Path, v.Problem)
 			hint := v.Hint
@@ -377,7 +375,7 @@ func (r *linted) addFailure(l *linter, name string, err error) {
 			more = "" // the first one has it
 		}
 	case errors.As(err, &call):
-		message := "the call with --config failed: " + strings.ReplaceAll(call.Err.Error(), l.root, l.shown) + wrote(call.Stderr)
+		message := "the call with --config failed: " + strings.ReplaceAll(call.Reason(), l.root, l.shown)
 		if hint := elsewhere(l.libraries, r.source.Path, l.root); hint != "" {
 			r.add(lint.Warning, "not checked: "+message, hint)
 		} else if by, _ := l.libraries.Of(name); len(by) > 0 {

@@ -88,7 +88,7 @@ func Try(ctx context.Context, o Options, t TrialOptions) (report TrialReport, er
 	case result.Runs == 0:
 		report.Notes = append(append(report.Notes, "no event caused a run"), result.Excluded...)
 	}
-	return report, withoutOutput(asked.Hook, errors.Join(result.Failed, result.Err))
+	return report, withStatus(asked.Hook, errors.Join(result.Failed, result.Err))
 }
 
 // trigger chooses the first run of a hook without objects and requests. By default it is the Synchronization of all bindings.
@@ -104,10 +104,10 @@ func trigger(in *testfile.Input, h *hook.Hook) (notes []string) {
 	return nil
 }
 
-// withoutOutput returns the error of a run without what the hook wrote to stderr, which has been shown.
-func withoutOutput(h *hook.Hook, err error) error {
+// withStatus returns the error of a run with the exit status and the cause of the failure.
+func withStatus(h *hook.Hook, err error) error {
 	if failed, ok := errors.AsType[*process.ExitError](err); ok {
-		return fmt.Errorf("hook %q failed: %s%s", h.Name, failed.Status, failed.Hint())
+		return fmt.Errorf("hook %q failed: %s", h.Name, failed.Reason())
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (o *Options) execute(ctx context.Context, f File, dir string) (stdout, stde
 	case errors.Is(context.Cause(ctx), errTooMuch):
 		err = errTooMuch
 	case errors.As(err, &exit):
-		err = errors.New(exit.Status + exit.Hint())
+		err = exit
 	case errors.As(err, &timeout):
 		err = fmt.Errorf("it was still running after %s and was killed: make it print the configuration and exit, or raise --config-timeout",
 			o.Timeout)

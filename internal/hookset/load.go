@@ -186,9 +186,12 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("cannot load hooks: %v", errors.Join(e.errs...))
 }
 
-// Causes are the problems by hook. The values that a hook has printed are left out: pages without a password show them.
-func (e *LoadError) Causes() map[string]string {
-	causes := map[string]string{}
+// Rejection is why a hook cannot be used. Text is without the values that the hook has printed: pages without a password show it.
+type Rejection struct{ Text, Printed string }
+
+// Causes are the problems by hook.
+func (e *LoadError) Causes() map[string]Rejection {
+	causes := map[string]Rejection{}
 	for _, err := range e.errs {
 		var config *wire.ConfigError
 		var call *CallError
@@ -199,9 +202,13 @@ func (e *LoadError) Causes() map[string]string {
 			if more := len(config.Violations) - 1; more > 0 {
 				text += fmt.Sprintf(" (and %d more)", more)
 			}
-			causes[config.Hook] = text
+			causes[config.Hook] = Rejection{Text: text}
 		case errors.As(err, &call):
-			causes[call.Hook] = "the call with --config failed: " + call.Err.Error()
+			cause := Rejection{Text: "the call with --config failed: " + call.Err.Error()}
+			if exit, failed := errors.AsType[*process.ExitError](call.Err); failed {
+				cause = Rejection{"the call with --config failed: " + exit.Status + exit.Hint(), exit.Cause("")}
+			}
+			causes[call.Hook] = cause
 		}
 	}
 	return causes
@@ -212,15 +219,22 @@ var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 
 // CallError is the error of a config call.
 type CallError struct {
-	Hook   string
-	Stderr []byte
-	Err    error
+	Hook string
+	Err  error
 }
 
 func (e *CallError) Unwrap() error { return e.Err }
 
 func (e *CallError) Error() string {
-	return fmt.Sprintf("hook %q: the call with --config failed: %v%s", e.Hook, e.Err, printed(e.Stderr))
+	return fmt.Sprintf("hook %q: the call with --config failed: %v", e.Hook, e.Reason())
+}
+
+// Reason is how the call has ended, and its cause.
+func (e *CallError) Reason() string {
+	if exit, failed := errors.AsType[*process.ExitError](e.Err); failed {
+		return exit.Reason()
+	}
+	return e.Err.Error()
 }
 
 // Ask runs one hook with --config, with root as the working directory. An error is a *CallError or a *wire.ConfigError.
@@ -232,7 +246,7 @@ func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 		call = o.execute
 	}
 	if a.Stdout, a.Stderr, err = call(ctx, f, root); err != nil {
-		return a, &CallError{f.Name, a.Stderr, err}
+		return a, &CallError{f.Name, err}
 	}
 	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{
 		JQ: o.Filters, CheckCrontab: checkCrontab, SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,

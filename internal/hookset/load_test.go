@@ -14,6 +14,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -132,7 +133,7 @@ func TestNoHooksIsAWarning(t *testing.T) {
 
 func TestAllBrokenHooksAreReported(t *testing.T) {
 	o, log := options(t, answers{
-		"a-fails.sh":   prints("half", "no such command: jq\n", errors.New("exit status 127")),
+		"a-fails.sh":   prints("half", "no such command: jq\n", &process.ExitError{Status: "exit status 127", Stderr: "no such command: jq"}),
 		"b-good.sh":    prints("configVersion: v1\nonStartup: 1\n", "", nil),
 		"c-invalid.sh": prints("configVersion: v2\nconfigVersion: v2\n", "warning: old\n", nil),
 		"d-quiet.sh":   prints("", "", nil),
@@ -142,17 +143,15 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 		t.Fatalf("hooks %v, error %v", hooks, err)
 	}
 	var broken *LoadError
-	causes := map[string]string{
-		"a-fails.sh":   "the call with --config failed: exit status 127",
-		"c-invalid.sh": "the configuration is not valid: configVersion … is not supported",
-		"d-quiet.sh":   "the configuration is not valid: it printed nothing",
+	causes := map[string]Rejection{
+		"a-fails.sh":   {"the call with --config failed: exit status 127", "no such command: jq"},
+		"c-invalid.sh": {"the configuration is not valid: configVersion … is not supported", ""},
+		"d-quiet.sh":   {"the configuration is not valid: it printed nothing", ""},
 	}
 	if !errors.As(err, &broken) || !maps.Equal(broken.Causes(), causes) {
 		t.Errorf("causes: %v", broken.Causes())
 	}
-	want := `cannot load hooks: hook "a-fails.sh": the call with --config failed: exit status 127
-The hook wrote to stderr:
-no such command: jq
+	want := `cannot load hooks: hook "a-fails.sh": the call with --config failed: exit status 127: no such command: jq
 hook "c-invalid.sh": the configuration is not valid:
   * configVersion "v2" is not supported: use "v1"
 The hook printed:

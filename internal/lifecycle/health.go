@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 )
 
 // Health is the state behind /readyz: whether the operator answers correctly, and what it is waiting for.
@@ -36,7 +37,7 @@ type Health struct {
 	role    string
 	standby bool
 	// rejected are the causes of the last reload that failed, by hook.
-	rejected map[string]string
+	rejected map[string]hookset.Rejection
 	// answering are the bindings that can answer, also of earlier sets. changed is closed when there are more.
 	answering map[caller]bool
 	changed   chan struct{}
@@ -162,14 +163,14 @@ func (s *Health) Forget(h *hook.Hook) {
 }
 
 // Reloaded sets the causes, by hook, for which the last reload was rejected; none means that it succeeded.
-func (s *Health) Reloaded(rejected map[string]string) {
+func (s *Health) Reloaded(rejected map[string]hookset.Rejection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rejected = rejected
 }
 
 // Rejected are the causes of the last reload that failed, by hook; the name is empty for causes that no single hook has.
-func (s *Health) Rejected() map[string]string {
+func (s *Health) Rejected() map[string]hookset.Rejection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rejected

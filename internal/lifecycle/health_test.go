@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/hookset"
 )
 
 // TestMissingIsCurrent names every missing permission, and none that has been granted.
@@ -53,7 +54,7 @@ func TestReadyStaysReady(t *testing.T) {
 	s.SetRole("leader", false)
 	added := including("b.sh")
 	s.Expect([]*hook.Hook{added})
-	if s.Reloaded(map[string]string{"c.sh": "x"}); s.Rejected()["c.sh"] != "x" {
+	if s.Reloaded(map[string]hookset.Rejection{"c.sh": {Text: "x"}}); s.Rejected()["c.sh"].Text != "x" {
 		t.Error("the rejected hook is not known")
 	}
 	notes, err := s.Ready()

@@ -183,17 +183,17 @@ func (l *Lifecycle) reloadEnded() {
 	}
 }
 
-// causes are the problems by hook, without values that hooks have printed: pages have no password. The log has the whole error.
-func (l *Lifecycle) causes(err error) map[string]string {
+// causes are the problems by hook. The log has the whole error.
+func (l *Lifecycle) causes(err error) map[string]hookset.Rejection {
 	if err == nil {
 		return nil
 	}
-	causes := map[string]string{"": err.Error()}
+	causes := map[string]hookset.Rejection{"": {Text: err.Error()}}
 	if broken := new(hookset.LoadError); errors.As(err, &broken) {
 		causes = broken.Causes()
 	}
 	if problem := l.o.Store.Problem(); problem != "" {
-		causes[""] = strings.TrimPrefix(causes[""]+"; "+problem, "; ")
+		causes[""] = hookset.Rejection{Text: strings.TrimPrefix(causes[""].Text+"; "+problem, "; ")}
 	}
 	return causes
 }

@@ -149,7 +149,9 @@ type Outcome struct {
 	// Worker is the worker that has served the run, in words; empty without one.
 	Worker string `json:"worker,omitempty"`
 	// Exit is how the process ended: "exit status 0", "signal: killed", or another end of the run.
-	Exit  string `json:"exit,omitempty"`
+	Exit string `json:"exit,omitempty"`
+	// Cause is the line about a failure that people read; Error has more of it.
+	Cause string `json:"cause,omitempty"`
 	Error string `json:"error,omitempty"`
 	// Answer is what the client of a review got: the verdict and its message.
 	Answer string `json:"answer,omitempty"`
@@ -170,13 +172,42 @@ func (r *Run) Reason() string {
 	return text
 }
 
-// Summary is the end of a run on one line, with the verdict of a review and without what the hook printed.
+// Summary is the end of a run on one line, with its status and duration.
 func (r *Run) Summary() string {
 	if r.Status == Running {
 		return "running for " + r.Took.String()
 	}
-	return string(r.Status) + " after " + r.Took.String() + ": " + r.Exit + r.Verdict()
+	return string(r.Status) + " after " + r.Took.String() + ": " + r.ended()
 }
+
+// End is Summary for tables.
+func (r *Run) End() string {
+	switch r.Status {
+	case Running, Interrupted:
+		return string(r.Status)
+	case Allowed:
+		return r.ended() + " (allowed)"
+	}
+	return r.ended()
+}
+
+// ended has how the process ended, the verdict of a review, and the cause of a failure or the message of the hook.
+func (r *Run) ended() string {
+	text := r.Exit + r.Verdict()
+	switch message := strings.Join(strings.Fields(r.Message), " "); {
+	case r.Status.Bad() && r.Exit != "" && strings.Contains(r.Cause, r.Exit):
+		return r.Cause
+	case r.Status.Bad() && r.Cause != "":
+		text, _, _ = strings.Cut(text, ": ") // what the client got says where the cause is
+		return text + ": " + r.Cause
+	case message != "":
+		return text + ": " + message
+	}
+	return text
+}
+
+// Rest is what the error has beside the cause.
+func (r *Run) Rest() string { return strings.TrimSuffix(r.Error, r.Hook+" FAILED: "+r.Cause) }
 
 // Verdict is what the client of a review got, on one line, to follow how the process ended.
 func (r *Run) Verdict() string {
@@ -230,7 +261,7 @@ func (r *Run) outcomes() iter.Seq[outcomeOf] {
 }
 
 func (r *Run) cost() int {
-	n := overhead + 64*len(r.Kubectl) + len(r.Error) + len(r.Answer) + len(r.Message) + len(r.Output)
+	n := overhead + 64*len(r.Kubectl) + len(r.Cause) + len(r.Error) + len(r.Answer) + len(r.Message) + len(r.Output)
 	for _, w := range r.Why {
 		n += whyOverhead + len(w)
 	}
