@@ -61,6 +61,24 @@ func (e *missingError) Error() string { return e.text }
 // Missing reports whether a kind is missing.
 func (e *missingError) Missing() (kind bool) { return e.kind == notServed }
 
+// unreachableError is equal for all requests, so that one cause is shown once: it has the address in place of the path.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
+
+func (e unreachableError) Error() string {
+	address, cause := "", e.error
+	if u, ok := errors.AsType[*url.Error](e.error); ok {
+		if at, err := url.Parse(u.URL); err == nil {
+			address = " " + at.Scheme + "://" + at.Host
+		}
+	}
+	for next := cause; next != nil; next = errors.Unwrap(next) {
+		cause = next
+	}
+	return fmt.Sprintf("the API server%s cannot be reached: %v", address, cause)
+}
+
 func kindOfTrouble(err error) troubleKind {
 	var unknown *kube.UnknownKindError
 	var netErr net.Error
@@ -94,7 +112,7 @@ func explain(s scope, verb string, err error) error {
 		return &missingError{notServed,
 			fmt.Sprintf("the API server does not serve %s: is its CRD missing? If another version is served, set apiVersion to it", s)}
 	case unreachable:
-		return fmt.Errorf("cannot %s %s, the API server cannot be reached: %w", verb, s, err)
+		return unreachableError{err}
 	}
 	return fmt.Errorf("cannot %s %s: %w", verb, s, err)
 }
