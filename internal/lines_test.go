@@ -18,7 +18,7 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 33800, []string{
+	{"core", 34200, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
@@ -36,7 +36,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64100
+const testLines = 64200
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {
