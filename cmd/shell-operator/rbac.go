@@ -18,6 +18,7 @@ import (
 
 func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var fromRuns, fromTests bool
+	var output string
 	var r dev.RBACOptions
 	cmd := uses(&cobra.Command{
 		Use:   "rbac [PATH…]",
@@ -27,11 +28,14 @@ name the hook that needs each rule. --from-runs adds the operations that a runni
 rejected for a missing permission included. --from-tests runs the cases of the test files below each PATH, by default of the hooks directory
 and of the directory tests beside it, and adds their operations: it needs no cluster. Requests of the hooks themselves are not included.
 
+With -o values, the result are values of the chart, for a release in --namespace: what the chart grants by itself is left out.
+
 Hooks are called with --config. Kinds are resolved by the cluster if there is one; otherwise built-in kinds are known,
 and the resources of other kinds are guessed and marked by a comment.`,
 		Example: `  shell-operator rbac --hooks-dir hooks --namespace shell-operator | kubectl apply -f -
   shell-operator rbac --name pods-operator --service-account pods-operator --offline
   shell-operator rbac --from-tests --offline >rbac.yaml
+  shell-operator rbac --from-tests --offline --namespace my-operator -o values >rbac-values.yaml
   kubectl -n shell-operator exec deploy/shell-operator -- /shell-operator rbac --from-runs >rbac.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && !fromTests {
@@ -43,6 +47,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 			ctx, stop := untilSignal()
 			defer stop()
 			s.fillRBAC(&r)
+			r.HooksOnly = output == rbacValues
 			if fromRuns {
 				sent, err := s.sent(ctx)
 				if err != nil {
@@ -62,6 +67,7 @@ and the resources of other kinds are guessed and marked by a comment.`,
 		},
 	}, "hooks-dir", "config-timeout", "namespace", "validating-webhook-configuration-name", "webhook-secret",
 		"leader-election", "shards", "leader-election-lease", "kubernetes-events", "kube-config", "kube-context", "debug-unix-socket")
+	addFormat(cmd, &output, formatYAML, rbacValues)
 	cmd.Flags().StringVar(&r.Name, "name", defaultRole, "name of the Roles and their bindings; not the name of the chart's own Role")
 	cmd.Flags().StringVar(&r.ServiceAccount, "service-account", defaultAccount, "ServiceAccount of the operator, in --namespace")
 	cmd.Flags().BoolVar(&r.Offline, "offline", false, "use no cluster")
@@ -89,6 +95,8 @@ func (s *settings) testPaths(args []string) []string {
 const (
 	defaultRole    = "shell-operator-hooks"
 	defaultAccount = "shell-operator"
+	// rbacValues is the form of values of the chart.
+	rbacValues = "values"
 )
 
 // fillRBAC adds what the settings name.

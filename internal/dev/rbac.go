@@ -80,6 +80,9 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	if err != nil {
 		return "", notes, err
 	}
+	if r.HooksOnly {
+		return rbac.Values(r.about(hooks, tested), roles, hooks, plan), notes, nil
+	}
 	return rbac.YAML(r.about(hooks, tested), roles, plan) + rbac.Configurations(hooks, plan), notes, nil
 }
 

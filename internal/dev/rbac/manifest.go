@@ -20,20 +20,81 @@ func YAML(about string, roles []Role, o Options) string {
 		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n", r.kind(), quoted(o.Name))
 		r.writeNamespace(&b)
 		b.WriteString("rules:\n")
-		for _, rule := range r.Rules {
-			for _, why := range rule.Why {
-				b.WriteString("# " + strings.Join(strings.Fields(why), " ") + "\n")
-			}
-			fmt.Fprintf(&b, "- apiGroups: [%s]\n  resources: [%s]\n", quoted(rule.Group), quoted(rule.Resource))
-			if len(rule.Names) > 0 {
-				fmt.Fprintf(&b, "  resourceNames: [%s]\n", quoted(rule.Names...))
-			}
-			fmt.Fprintf(&b, "  verbs: [%s]\n", quoted(rule.Verbs...))
-		}
+		r.writeRules(&b, "")
 		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s\n", r.kind(), quoted(o.Name))
 		r.writeNamespace(&b)
 		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", r.kind(), quoted(o.Name))
 		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", quoted(o.ServiceAccount), quoted(o.Namespace))
+	}
+	return b.String()
+}
+
+func (r Role) writeRules(b *strings.Builder, indent string) {
+	for _, rule := range r.Rules {
+		for _, why := range rule.Why {
+			b.WriteString(indent + "# " + strings.Join(strings.Fields(why), " ") + "\n")
+		}
+		fmt.Fprintf(b, "%[1]s- apiGroups: [%[2]s]\n%[1]s  resources: [%[3]s]\n", indent, quoted(rule.Group), quoted(rule.Resource))
+		if len(rule.Names) > 0 {
+			fmt.Fprintf(b, "%s  resourceNames: [%s]\n", indent, quoted(rule.Names...))
+		}
+		fmt.Fprintf(b, "%s  verbs: [%s]\n", indent, quoted(rule.Verbs...))
+	}
+}
+
+// Values writes the rules of hooks as values of the chart, after a comment, and those that enable what the hooks use: the chart has the
+// rules for that.
+func Values(about string, roles []Role, hooks []*hook.Hook, o Options) string {
+	var b strings.Builder
+	b.WriteString("# " + strings.ReplaceAll(about, "\n", "\n# ") + "\nrbac:\n")
+	key := func(name, indent string, r Role) {
+		b.WriteString(name + ":\n")
+		r.writeRules(&b, indent)
+	}
+	begun := false
+	for _, r := range roles {
+		switch {
+		case r.Namespace == "":
+			key("  clusterRules", "  ", r)
+		case r.Namespace == o.Namespace:
+			key("  rules", "  ", r)
+		}
+	}
+	for _, r := range roles {
+		if r.Namespace != "" && r.Namespace != o.Namespace {
+			if !begun {
+				b.WriteString("  namespaces:\n")
+			}
+			begun = true
+			key("    "+quoted(r.Namespace), "    ", r)
+		}
+	}
+	if len(roles) == 0 {
+		b.WriteString("  rules: []\n")
+	}
+	var crds []string
+	uses := map[hook.Kind]bool{}
+	finalizes := false
+	for _, h := range hooks {
+		for a := range h.Bindings() {
+			uses[a.Kind] = true
+		}
+		for _, c := range h.Conversions {
+			crds = append(crds, c.CRDName)
+		}
+		finalizes = finalizes || slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Finalizer != "" })
+	}
+	if slices.Sort(crds); uses[hook.OnValidating] || uses[hook.OnMutating] || len(crds) > 0 {
+		fmt.Fprintf(&b, "webhooks:\n  validating: %t\n  mutating: %t\n", uses[hook.OnValidating], uses[hook.OnMutating])
+	}
+	if crds = slices.Compact(crds); len(crds) > 0 {
+		fmt.Fprintf(&b, "  conversion:\n    enabled: true\n    crds: [%s]\n", quoted(crds...))
+	}
+	if finalizes {
+		b.WriteString("finalizers:\n  enabled: true\n")
+	}
+	if uses[hook.OnHTTP] {
+		b.WriteString("http:\n  enabled: true\n")
 	}
 	return b.String()
 }

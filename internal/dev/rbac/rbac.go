@@ -30,6 +30,8 @@ type Lookup func(apiVersion, kind string) (found kube.Resource, guessed bool, er
 type Options struct {
 	// Name is the name of all roles and their bindings. ServiceAccount and Namespace belong to the operator.
 	Name, ServiceAccount, Namespace string
+	// HooksOnly leaves out what the chart grants by itself: webhooks, the record of finalizers, Leases, and Events in its namespace.
+	HooksOnly bool
 	// Configuration is the name of the webhook configurations, Secret the name of the Secret with their certificates.
 	Configuration, Secret string
 	// Lease is the name of the Lease of the leader election; empty means that there is none.
@@ -123,7 +125,11 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	all = append(all, webhooks(hooks, o)...)
+	if o.HooksOnly {
+		o.Lease, o.Shards, o.Events, finalizes = "", 0, false, false
+	} else {
+		all = append(all, webhooks(hooks, o)...)
+	}
 	if finalizes {
 		const why = "record of the finalizers of bindings"
 		all = append(all, need{o.Namespace, "", "configmaps", "shell-operator-finalizers", "get watch patch delete", []string{why}},
