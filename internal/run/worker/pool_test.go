@@ -168,7 +168,8 @@ func TestOneWorkerServesRuns(t *testing.T) {
 
 // Rules 6 to 8: what is printed while a run is in progress belongs to it, by the worker's own output or by the named pipes.
 func TestOutput(t *testing.T) {
-	b := newBench(t, prepared("echo preparing; echo oops >&2"), func(_ *Options, p *process.Options) { p.DrainDelay = 200 * time.Millisecond })
+	b := newBench(t, prepared("echo preparing; echo oops >&2"), func(_ *Options, p *process.Options) { p.DrainDelay = patience })
+	short := newBench(t, prepared(""), func(_ *Options, p *process.Options) { p.DrainDelay = 200 * time.Millisecond })
 	for _, test := range []struct {
 		name, command, stdout, stderr string
 		heldOpen                      bool
@@ -184,7 +185,11 @@ func TestOutput(t *testing.T) {
 		{"a later line", `(exec >"$HOOK_STDOUT"; (sleep 0.05; echo b) & echo a)`, "a|b", "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := b.run(test.command)
+			bench := b
+			if test.heldOpen {
+				bench = short
+			}
+			got := bench.run(test.command)
 			if got.err != nil || strings.Join(got.stdout, "|") != test.stdout || strings.Join(got.stderr, "|") != test.stderr ||
 				got.result.HeldOpen != test.heldOpen {
 				t.Error(got, got.result.HeldOpen)
