@@ -32,7 +32,7 @@ func TestEscalation(t *testing.T) {
 		{Resource{Kind: "Role"}, "r", `{}`, forbidden, ""}, {res("pods", "Pod"), "r", `{}`, forbidden, ""},
 	} {
 		got := ExplainEscalation(row.err, "", row.res, row.name, []byte(row.text))
-		if row.want == "" && got != row.err || !strings.Contains(got.Error(), row.want) {
+		if row.want == "" && !errors.Is(got, row.err) || !strings.Contains(got.Error(), row.want) {
 			t.Errorf("%s: %v", row.res.Kind, got)
 		}
 	}

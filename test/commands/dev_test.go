@@ -190,9 +190,10 @@ func TestDevInMemory(t *testing.T) {
 		if !ofKubectl {
 			t.Fatalf("it prints\n%s", out)
 		}
-		name = c.Kubectl(t, append(strings.Fields(args), "-o", "name")...)
+		said := strings.Fields(c.Kubectl(t, append(strings.Fields(args), "-o", "name")...))
+		name = said[len(said)-1] // behind a warning: dev has created the object before
 	}
-	name = strings.TrimPrefix(strings.TrimSpace(name), "widget.example.com/")
+	name = strings.TrimPrefix(name, "widget.example.com/")
 	c.Kubectl(t, "wait", "--for=condition=Ready", "widget/"+name, "--timeout=60s")
 	if got := c.Kubectl(t, "get", "widget", name, "-o", "jsonpath={.metadata.finalizers[*]}"); got != "example.com/widgets" {
 		t.Errorf("the finalizers are %q", got)

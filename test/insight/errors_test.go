@@ -204,8 +204,12 @@ func open(t *testing.T, op *testenv.Operator) (show func(path string) string) {
 	}
 	jar, _ := cookiejar.New(nil)
 	client, base := &http.Client{Jar: jar, Timeout: test.Patience}, "http://"+at.Host+strings.TrimSuffix(at.Path, "/open")
-	if res, err := client.PostForm(base+"/open", url.Values{"token": {at.Fragment}}); err != nil || res.StatusCode != http.StatusNoContent {
-		t.Fatal(res, err)
+	res, err := client.PostForm(base+"/open", url.Values{"token": {at.Fragment}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != http.StatusNoContent {
+		t.Fatal(res.Status)
 	}
 	return func(path string) string {
 		res, err := client.Get(base + path)

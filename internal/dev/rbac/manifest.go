@@ -53,10 +53,10 @@ func Values(about string, roles []Role, hooks []*hook.Hook, o Options) string {
 	}
 	begun := false
 	for _, r := range roles {
-		switch {
-		case r.Namespace == "":
+		switch r.Namespace {
+		case "":
 			key("  clusterRules", "  ", r)
-		case r.Namespace == o.Namespace:
+		case o.Namespace:
 			key("  rules", "  ", r)
 		}
 	}
