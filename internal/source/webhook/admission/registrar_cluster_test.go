@@ -155,7 +155,7 @@ func TestRejected(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	seen.until(t, validating.name+" "+name+"-hooks true", "matchConditions")
+	seen.until(t, validating.name+" "+name+"-hooks true", "it does not compile: ")
 	cancel(ErrReplaced)
 	if err := <-ended; err != nil {
 		t.Error(err)
