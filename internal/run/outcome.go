@@ -149,6 +149,9 @@ func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool 
 	}
 	kept := map[string]bool{}
 	for ev := range t.Events() {
+		if ev.Watch == event.Deleted {
+			delete(kept, ev.Object.UID) // no event of the object follows
+		}
 		if ev.Watch != event.Deleting {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -148,3 +149,24 @@ func (aliveObjects) Follow(*hook.Hook, int, string, string) ([]byte, func(string
 type keepsAll struct{ noFinalizers }
 
 func (keepsAll) Keep(event.Event) (kept, again bool) { return true, true }
+
+// A clean-up that has another step keeps the objects of Deleting, but for those whose Deleted is in the same run: nothing follows it.
+func TestKeptObjects(t *testing.T) {
+	h := hookOf("-")
+	r := New(Options{Finalizers: leftAll{}})
+	of := func(uid string, watch event.Watch) event.Event {
+		return event.Event{Type: event.Change, Hook: h, Watch: watch, Object: event.Object{Name: uid, UID: uid}}
+	}
+	task := r.Task(of("added", event.Added))
+	for _, ev := range []event.Event{of("stays", event.Deleting), of("left", event.Deleting), of("left", event.Deleted)} {
+		task.Absorb(r.Task(ev))
+	}
+	if kept := r.keep(task, effect.Result{KeepFinalizer: true}, nil); !kept["stays"] || kept["left"] || kept["added"] {
+		t.Errorf("kept: %v", kept)
+	}
+}
+
+// leftAll are objects that have left the selectors of a binding with Deleted.
+type leftAll struct{ keepsAll }
+
+func (leftAll) Keep(event.Event) (kept, again bool) { return true, false }
