@@ -42,6 +42,8 @@ var scenarios = []scenario{
 	{"storm-two", "the same for two hooks on one queue", stormTwo},
 	{"storm-slow", "the same for a hook of 1 s", stormSlow},
 	{"flood", "3,000 changes of 64 KiB while the hook is busy", flood},
+	{"lanes", "1,000 changes of 1,000 objects in a keyed queue, 16 runs at a time", lanes},
+	{"lanes-hot", "one object that changes all the time beside 500 calm ones", lanesHot},
 	{"team", "an operator with three hooks for the objects of one namespace", team},
 	{"start-full", "start with 10,000 ConfigMaps, full objects", startFull},
 	{"start-filter", "the same with a filter and without full objects", startFilter},
