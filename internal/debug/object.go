@@ -333,10 +333,16 @@ func colon(text string) string {
 
 func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, "  "+format+"\n", args...) }
-	sees := map[bool]string{true: "sees it", false: "does not see it"}[o.Sees]
+	sees := "sees it"
+	if !o.Sees {
+		sees = "does not see it"
+	}
 	fmt.Fprintf(b, "%s, binding %q, %s: %s%s\n", o.Hook, o.Binding, o.State, sees, colon(o.Problem))
-	if o.HasFinalizer {
-		line("it %shas the finalizer %s", map[bool]string{true: "is being deleted and "}[o.Deleting], o.Finalizer)
+	switch {
+	case o.Deleting && o.HasFinalizer:
+		line("it is being deleted and has the finalizer %s", o.Finalizer)
+	case o.HasFinalizer:
+		line("it has the finalizer %s", o.Finalizer)
 	}
 	where := laneText(o.Queue, o.Key)
 	switch {
@@ -344,7 +350,10 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 	case o.Lane == nil:
 		line("%s: nothing waits", where)
 	default:
-		text := where + ": " + map[bool]string{true: "at least "}[o.AtLeast] + Count(o.Events, "event") + " of it"
+		text := where + ": " + Count(o.Events, "event") + " of it"
+		if o.AtLeast {
+			text = where + ": at least " + Count(o.Events, "event") + " of it"
+		}
 		switch {
 		case o.Events == 0:
 			text += fmt.Sprintf(" among %s", Count(o.Lane.Tasks, "task"))
