@@ -14,7 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// Status is what the status page shows. There it has no content of objects and no output of hooks: the page has no password.
+// Status has the facts of the status page, which shows neither content of objects nor output of hooks: a password does not protect it.
 type Status struct {
 	Version string `json:"version"`
 	// Cluster is the address of the API server, Instance the name of the installation. Role is what this replica is among several: leader,
@@ -106,7 +106,7 @@ func (a *API) statusAt(now time.Time, full bool) Status {
 	last := map[string]*runStatus{}
 	for _, r := range o.History.Runs("") {
 		brief := runStatus{ID: r.ID, Hook: r.Hook, Started: r.Started, Took: r.Took, Attempt: r.Attempt, Status: r.Status}
-		if !full { // a page without a password has no output and no text about an object
+		if !full { // a password does not protect the page
 			r.Cause = ""
 			r.Answer, _, _ = strings.Cut(r.Answer, ":")
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 // Trouble is something that does not work now, or that a user has paused. The status, /readyz, the status page, the states of hooks and the
-// metric are made of one list of them. What others read has no content of objects and no output of hooks: the page has no password.
+// metric are made of one list of them. Content of objects and output of hooks are in object and cause only, which no page without a password
+// shows.
 type Trouble struct {
 	Kind TroubleKind `json:"kind"`
 	// Hooks are those that it is about; none if it is about the operator.
@@ -30,8 +31,7 @@ type Trouble struct {
 	Subject string `json:"subject"`
 	Problem string `json:"problem"`
 	Hint    string `json:"hint,omitempty"`
-	// object and cause are what the status page does not show: the first object, and the cause of its failure. part reports that the hook
-	// works nevertheless, in part.
+	// object is the first object, cause the cause of its failure: the status page shows neither. part reports that the hook works in part.
 	object, cause string
 	part          bool
 	// Notice reports that it is intended: the operator is healthy nevertheless.
@@ -130,7 +130,7 @@ func (t *Trouble) concerns(h *hook.Hook) bool {
 	return slices.Contains(t.Hooks, h.Name) || t.Queue != "" && owns(h, t.Queue)
 }
 
-// reason is a trouble of a hook in why. It blocks the hook, unless it is a part of it, or about a binding that the hook has no more.
+// reason returns the reason that why shows. It blocks the hook, unless the hook works in part or no longer has the binding.
 func (t *Trouble) reason(h *hook.Hook) Reason {
 	r := Reason{Kind: t.Kind, Hint: t.Hint, Blocks: t.Binding == "" && !t.part}
 	for _, b := range h.Bindings() {
@@ -166,8 +166,8 @@ func inHook(hook, binding string) string {
 // lacks begins the problem of a missing permission, up to the rule for it.
 const lacks = "no permission to "
 
-// joined are the troubles, with one in place of several with one cause, such as an API server that does not answer, and one for all
-// missing permissions.
+// joined returns one trouble for all with the same cause, for instance an API server that does not answer, and one for all missing
+// permissions.
 func joined(all []Trouble) (list []Trouble) {
 	type cause struct {
 		kind                TroubleKind

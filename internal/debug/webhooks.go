@@ -28,7 +28,7 @@ func WebhooksTopic(hooks *Hooks, unregistered func() []webhook.Unregistered, run
 	}}
 }
 
-// answersInstead is what the API server does with a request whose review has failed.
+// answersInstead describes how the API server answers a request whose review has failed.
 func answersInstead(h *hook.Hook, a hook.Address) string {
 	does := map[string]string{"Ignore": "admits such requests", "Fail": "rejects such requests",
 		"": "answers by --validating-webhook-failure-policy", "convert": "cannot convert the objects"}

@@ -53,7 +53,7 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// TestLoadExamples creates what init writes; a fixture that is another version of an object, and a file that is no manifest, are left out.
+// TestLoadExamples creates what init writes; it leaves out a fixture with another version of an object, and a file without a manifest.
 func TestLoadExamples(t *testing.T) {
 	private, root := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

@@ -34,7 +34,7 @@ func (p *processes) enter(ctx context.Context, t *Task) (stoppable context.Conte
 	}
 }
 
-// Stopped is what is known of a run whose process Stop ends.
+// Stopped describes a run whose process Stop ends.
 type Stopped struct {
 	Attempt int
 	Policy  hook.Policy

@@ -20,7 +20,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// marker is what no view that others read may have.
+// marker must not be in a view that others read.
 const marker = "hunter-22"
 
 // more are failures of which the operator knows more than the process: the message of the result file, and an end without one.

@@ -206,7 +206,7 @@ func (r *Run) ended() string {
 	return text
 }
 
-// Rest is what the error has beside the cause.
+// Rest returns the error without the cause.
 func (r *Run) Rest() string { return strings.TrimSuffix(r.Error, r.Hook+" FAILED: "+r.Cause) }
 
 // Verdict is what the client of a review got, on one line, to follow how the process ended.

@@ -232,7 +232,8 @@ func (s *simulation) escalate(written []memory.Object, by []effect.Patch) {
 	}
 }
 
-// includes reports whether the role grants all that a Role grants. One that does not exist, such as a built-in one, may grant anything.
+// includes reports whether the role grants all rules of a Role. A Role that does not exist may
+// grant anything: a built-in one, for instance.
 func (r *Role) includes(o memory.Object) bool {
 	var role roleManifest
 	if json.Unmarshal(o.JSON, &role) != nil || len(role.Rules) == 0 {

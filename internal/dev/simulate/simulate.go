@@ -65,7 +65,7 @@ type simulation struct {
 	heads    []wire.ContextHead
 	// absent are objects of Input.Objects that exist from their Added on.
 	absent []memory.Object
-	// sets are those of the last Syncs, touched are the objects that the last events have deleted or modified.
+	// sets have the objects of the last Syncs. Touched objects were deleted or modified by the last events.
 	sets    []*effect.ObjectSet
 	touched []memory.Object
 	result  Result

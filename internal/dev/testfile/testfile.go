@@ -139,7 +139,7 @@ func (r *reader) one(n *yaml.Node, at string, defaults Case) *Case {
 	if key, e, found := wire.NodeAt(r.root, at+"expect"); found && r.fits(at+"expect") {
 		c.Expect = r.expect(key, resolve(e), n.Style&yaml.FlowStyle != 0)
 		if e.Kind == yaml.AliasNode {
-			c.Expect.noRun.line = 0 // it is that of another case
+			c.Expect.noRun.line = 0 // another case has it
 		}
 	} else if r.fits(at+"expect") && form.Expect.Kind == yaml.MappingNode {
 		c.Expect = r.expect(nil, &form.Expect, false) // of a merge, which is not updated

@@ -12,8 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Failure is what the library of a hook has written about a failure: the place in the hook, and the command that failed there or, for an
-// exception, its message.
+// Failure is a report by the library of a hook: the place in the hook, and the command that failed there or the message of an exception.
 type Failure struct {
 	Message, Command, File, Function string
 	Line                             int

@@ -214,7 +214,7 @@ type ExitError struct {
 	Status string
 	// Stderr is the output of the process there, its end if it is long.
 	Stderr string
-	// Known is what the library of the hook has written about the failure.
+	// Known is the report of the library of the hook; zero without one.
 	Known Failure
 }
 

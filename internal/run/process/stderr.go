@@ -12,19 +12,19 @@ var (
 	aside = regexp.MustCompile(`^\W*$|^Node\.js v|^\s+at .*:\d+\)?( \{)?$|^\s+from \S+:\d+:|^note: |^BEGIN failed--|` +
 		"^g?jq: \\d+ compile errors?$|^exit status \\d+$|^make: \\*\\*\\* |: line \\d+: (`.*'$|\\s*\\d+ [A-Z]\\w+)")
 	ruby = regexp.MustCompile("^(?P<file>\\S+?):(?P<line>\\d+):(?:in [`'](?P<function>.+?)':)? (?P<what>.+ \\([A-Z]\\w*(?:::\\w+)*\\))$")
-	// single are errors on one line, with their place: those of shells, Perl and Ruby.
+	// single matches errors of shells, Perl and Ruby, on one line with their place.
 	single = []*regexp.Regexp{
 		regexp.MustCompile(`^(?P<file>\S+): line (?P<line>\d+): (?P<what>.+)$`),
 		regexp.MustCompile(`^(?P<file>/\S+|sh|dash): (?P<line>\d+): (?P<what>.+)$`),
 		regexp.MustCompile(`^(?P<what>.+) at (?P<file>\S+) line (?P<line>\d+)\.$`), ruby,
 	}
-	// several are the first lines of errors that have more lines: those of Ruby, Go, jq, gojq, Python and Node.
+	// several matches the first lines of longer errors, of Ruby, Go, jq, gojq, Python and Node.
 	several = []*regexp.Regexp{
 		ruby, regexp.MustCompile(`^(?P<what>(?:panic|fatal error): .+)$`),
 		regexp.MustCompile(`^jq: error: (?P<what>.+?)(?: at <\S+>, line \d+.*)?:?$`), regexp.MustCompile(`^(?P<what>gojq: .+)$`),
 		regexp.MustCompile(`^[\s|]*(?:error: )?(?:Uncaught )?(?:\(in promise\) )?(?P<what>[\w.]*[A-Z]\w*(?:Error|Exception)(?::.*)?)$`),
 	}
-	// within are lines with the place of an error that has several lines.
+	// within matches lines with the place of a longer error.
 	within = []*regexp.Regexp{
 		regexp.MustCompile(`^[\s|]*File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<function>[^<].*))?`),
 		regexp.MustCompile(`^(?P<file>/\S+):(?P<line>\d+)$`),
@@ -36,7 +36,7 @@ var (
 
 const (
 	traceback = "Traceback (most recent call last):"
-	// calls is the first line of what the shell library prints.
+	// calls is the first line of a trace by the shell library.
 	calls = "A command failed. Calls that led to it, the last one at the end:"
 )
 

@@ -246,8 +246,8 @@ func (f *Files) CallsFile() string { return f.path(callsName) }
 // MaxCalls limits what Calls returns: 50,000 calls.
 const MaxCalls = 1 << 20
 
-// Calls returns the beginning of CallsFile, Failure what a library has written about a failure, up to 4 KiB. Both are for people only, so
-// that a file cannot be read is no error.
+// Calls returns the beginning of CallsFile, Failure the report of a library, up to 4 KiB. People read both, so a file that cannot be read
+// counts as empty.
 func (f *Files) Calls() []byte   { return f.beginning(callsName, MaxCalls) }
 func (f *Files) Failure() []byte { return f.beginning(failureName, 4<<10) }
 

@@ -56,7 +56,7 @@ fi`)
 
 // Policies are a random set of hooks. Each policy denies the ConfigMaps that have its name as a label, unless they are labelled as allowed.
 type Policies struct {
-	// Files are those of the policies a, b and c, as far as they are in the set.
+	// Files have the policies a, b and c of the set.
 	Files map[string]string
 	// Starts are onStartup runs, by files: "fails" twice, or "denied" or "allowed" with the policy that reviews their change.
 	Starts map[string]string

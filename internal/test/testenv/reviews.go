@@ -27,7 +27,7 @@ type Reviews struct {
 
 var errUnreviewed = errors.New("admitted without a review")
 
-// PolicyNames are those of all policies. The requests of "converted" read an object that has to be converted.
+// PolicyNames name all policies. The requests of "converted" read an object that has to be converted.
 var PolicyNames = []string{"a", "b", "c", "things", "converted"}
 
 // Send returns nil for a request that its policy denied, or for an object that was converted.

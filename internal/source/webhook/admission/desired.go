@@ -95,7 +95,7 @@ func (k *keeper) merge(live *configuration, bundle []byte) (all []registration) 
 
 // renamed returns the hook that a registered webhook calls, if no binding has its name, and reports whether the webhook stays: while a
 // binding of this hook waits whose name is not registered, because it may be the renamed one. Any other was removed, and stays while hooks
-// start, for leaveFor at most: its policy may be that of a binding that waits, but it may deny what the others need to become ready.
+// start, for leaveFor at most: a binding that waits may have its policy, but it may deny the writes that others need to become ready.
 func (k *keeper) renamed(w *registration, registered []registration) (calls *hook.Hook, stays bool) {
 	if k.names(w) {
 		return nil, false

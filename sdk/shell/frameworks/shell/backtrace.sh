@@ -69,7 +69,7 @@ shell_lib::_below_hooks() {
 
 # shell_lib::_read_failure
 #
-# record has what was written last about a failure: a JSON object for the operator, and for this library the depth of the subshell, the
+# record has the last report of a failure: a JSON object for the operator, and for this library the depth of the subshell, the
 # status, and the calls.
 shell_lib::_read_failure() {
   record=()
