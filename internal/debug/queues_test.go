@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/queue"
@@ -65,7 +66,9 @@ func (r *bodyRecorder) Header() http.Header {
 func (r *bodyRecorder) WriteHeader(int) {}
 
 // What is delivered again is shown for the hook, the queue and the operator.
-func TestRequeues(t *testing.T) {
+func TestRequeues(t *testing.T) { synctest.Test(t, requeuesOfAnHour) }
+
+func requeuesOfAnHour(t *testing.T) {
 	f := theOperator()
 	soon := time.Now().Add(time.Hour)
 	f.queues[2].Due = []pending.Due{{Hook: f.hooks[1], Queue: "spare", Events: 12, Objects: 12, Next: soon}}
