@@ -12,8 +12,8 @@ import (
 )
 
 // Trouble is something that does not work now, or that a user has paused. The status, /readyz, the status page, the states of hooks and the
-// metric are made of one list of them. Content of objects and output of hooks are in object and cause only, which no page without a password
-// shows.
+// metric are made of one list of them. Content of objects and output of hooks are in object and cause only, which pages without a
+// password do not show.
 type Trouble struct {
 	Kind TroubleKind `json:"kind"`
 	// Hooks are those that it is about; none if it is about the operator.
