@@ -7,89 +7,82 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// No request is lost when a server of reviews ends and new connections lead to another one, although clients keep connections that are
-// idle most of the time, and never repeat a request.
+// No request is lost when a server of reviews ends and new connections lead to another one, although clients keep idle connections, and
+// never repeat a request: the old server answers on them during its drain, and each client leaves with its first answer.
 func TestNoRequestIsLostAtTheEnd(t *testing.T) {
 	var to atomic.Pointer[Server]
-	begin := func() (end func()) {
+	begin := func(name string) (end func() (drained func())) {
 		s, err := New(Options{
 			Address: "127.0.0.1:0", Component: "admission-server", Log: slog.New(slog.DiscardHandler),
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "answered") }),
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		to.Store(s)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
+		draining, drain, ended := make(chan struct{}), make(chan time.Time), make(chan error, 1)
+		s.drain = func() <-chan time.Time {
+			close(draining)
+			return drain
+		}
+		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- s.Run(ctx) }()
-		return func() {
-			stop()
-			if err := test.Receive(t, ended, "end of a server"); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	end := begin()
-	transport := &http.Transport{MaxIdleConnsPerHost: 32, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, to.Load().Address())
-	}}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
-	loaded, stop := context.WithCancel(t.Context())
-	answered := make(chan struct{})
-	var clients sync.WaitGroup
-	for range 16 {
-		clients.Go(func() {
-			for loaded.Err() == nil {
-				response, err := client.Post("http://replica/", "application/json", io.NopCloser(strings.NewReader("{}")))
-				if err != nil {
+		to.Store(s)
+		return func() func() {
+			cancel()
+			test.Receive(t, draining, "beginning of the drain")
+			return func() {
+				close(drain)
+				if err := test.Receive(t, ended, "end of a server"); err != nil {
 					t.Error(err)
-					return
 				}
-				_, _ = io.Copy(io.Discard, response.Body)
-				response.Body.Close()
-				select {
-				case answered <- struct{}{}:
-				case <-loaded.Done():
-				}
-			}
-		})
-	}
-	defer clients.Wait()
-	defer stop()
-	receive := func(n int) {
-		for range n {
-			test.Receive(t, answered, "answer")
-		}
-	}
-	for range 2 {
-		receive(200)
-		last := end
-		end = begin()
-		leaving := make(chan struct{})
-		go func() {
-			defer close(leaving)
-			last()
-		}()
-		for left := false; !left; {
-			select {
-			case <-leaving:
-				left = true
-			case <-answered:
 			}
 		}
 	}
-	receive(200)
-	stop()
-	clients.Wait()
-	end()
+	var clients [16]http.Client
+	for i := range clients {
+		transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, to.Load().Address())
+		}}
+		t.Cleanup(transport.CloseIdleConnections)
+		clients[i].Transport = transport
+	}
+	answered := func(by string) {
+		t.Helper()
+		for i := range clients {
+			request := httptest.NewRequestWithContext(t.Context(), "POST", "http://replica/", strings.NewReader("{}"))
+			request.RequestURI = ""
+			request.Header.Set("Content-Type", "application/json")
+			request.GetBody = nil // or the client repeats it
+			response, err := clients[i].Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if err != nil || string(answer) != by {
+				t.Fatalf("client %d has the answer %q of server %s, error %v", i, answer, by, err)
+			}
+		}
+	}
+	old := begin("0")
+	answered("0")
+	for _, name := range []string{"1", "2"} {
+		next := begin(name)
+		drained := old()
+		answered(fmt.Sprint(name[0] - '1')) // on the connections that clients keep
+		answered(name)
+		drained()
+		answered(name)
+		old = next
+	}
+	old()()
 }

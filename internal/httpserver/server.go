@@ -70,8 +70,8 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	grace    time.Duration
-	// drain is how long the server still serves when it ends; ending is true then, and responses close their connections.
-	drain  time.Duration
+	// drain is the time in which the server still serves when it ends, or nil; ending is true then, and responses close their connections.
+	drain  func() <-chan time.Time
 	ending *atomic.Bool
 	open   *Connections
 }
@@ -98,7 +98,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{listener: listener, grace: o.Grace, ending: &atomic.Bool{}}
 	if o.Component != "" {
-		s.drain = reviewDrain
+		s.drain = func() <-chan time.Time { return time.After(reviewDrain) }
 		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
 	}
 	if o.Connections == nil {
@@ -136,11 +136,11 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	stop := context.AfterFunc(ctx, func() {
 		defer end()
-		if s.ending.Store(true); s.drain == 0 || s.open.empty() {
+		if s.ending.Store(true); s.drain == nil || s.open.empty() {
 			return
 		}
 		select {
-		case <-time.After(s.drain):
+		case <-s.drain():
 		case <-serving.Done(): // the listener has failed
 		}
 	})
