@@ -14,17 +14,19 @@ import (
 // begin begins an attempt: the task's events are made current, and the log, the trace and the history of runs learn of it.
 func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *attempt) {
 	m := t.ensureExtra()
-	m.attempts++
-	m.runs++
-	m.run = r.lastRun.Add(1)
+	last := &m.last
+	last.attempts++
+	last.runs++
+	last.run = r.lastRun.Add(1)
 	a := &attempt{task: t, log: r.opts.Log.With(t.LogFields()...), record: noRecord{}, Report: Report{
-		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: m.key, Waited: m.waited, Attempt: m.attempts, Merged: m.merged,
+		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: last.key, Waited: last.waited, Attempt: last.attempts,
+		Merged: m.merged.tasks,
 	}}
 	ctx, a.endTrace = r.startRunSpan(r.noteWrites(ctx, t), t)
 	if r.opts.Tracers != nil {
 		a.log = a.log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
 	}
-	a.logMerge(m)
+	a.logMerge(&m.merged)
 	own := m.own
 	m.own = nil
 	t.refresh()
@@ -40,24 +42,24 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *attempt)
 		own = &ownWait{}
 	}
 	a.record = r.opts.Begin(Begun{
-		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: m.attempts, Queue: t.Queue(), Key: m.key, Binding: t.Binding(),
-		Event: t.EventType(), Why: t.Describe(), Events: t.events.Len(), Waited: m.waited, OwnWrites: own.took, Lacking: own.lacking,
+		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: last.attempts, Queue: t.Queue(), Key: last.key, Binding: t.Binding(),
+		Event: t.EventType(), Why: t.Describe(), Events: t.events.Len(), Waited: last.waited, OwnWrites: own.took, Lacking: own.lacking,
 	})
 	return ctx, a
 }
 
-func (a *attempt) logMerge(m *extra) {
-	if m.merged > 0 {
-		a.log.Info("Binding contexts from are dropped from queue", "count", m.merged, "dropped", m.dropped,
-			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.merged, m.dropped))
+func (a *attempt) logMerge(m *merged) {
+	if m.tasks > 0 {
+		a.log.Info("Binding contexts from are dropped from queue", "count", m.tasks, "dropped", m.dropped,
+			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.tasks, m.dropped))
 	}
-	m.merged, m.dropped = 0, 0
+	m.tasks, m.dropped = 0, 0
 }
 
 // refresh reads the objects of requeues and of retried events. One that is gone or is being deleted leaves the task, and so does a retried
 // Deleted of an object that the binding has again.
 func (t *Task) refresh() {
-	if !t.readExtra().refreshed {
+	if !t.is(refreshed) {
 		return
 	}
 	var events event.Log
@@ -89,7 +91,7 @@ func (t *Task) current(ev *event.Event) bool {
 func (r *Runner) beginList(t *Task) (end func()) {
 	for ev := range t.Events() {
 		if listsPrevious(&ev) {
-			r.opts.Pending.BeginList(t.readExtra().run)
+			r.opts.Pending.BeginList(t.readExtra().last.run)
 			return r.opts.Pending.EndList
 		}
 	}
@@ -102,7 +104,7 @@ const maxIDs = 50
 // eventIDs are the ids under which the events of the task were queued, as event.id of log records.
 func (t *Task) eventIDs() string {
 	text := t.ID()
-	for _, id := range t.readExtra().ids {
+	for _, id := range t.readExtra().merged.ids {
 		text += "," + strconv.FormatInt(id, 10)
 	}
 	return text

@@ -95,7 +95,7 @@ func (a *attempt) condition(kind string, err error) effect.Condition {
 	if err == nil {
 		return c
 	}
-	attempts, limit := a.task.readExtra().attempts, a.task.limit()
+	attempts, limit := a.task.readExtra().last.attempts, a.task.limit()
 	c.Status, c.Reason = "Unknown", "Retrying"
 	if a.task.mayFail() || a.Result.GiveUp != "" || limit > 0 && attempts >= limit {
 		c.Status, c.Reason = "False", "Failed"

@@ -66,7 +66,7 @@ func TestOutcomes(t *testing.T) {
 		for _, ev := range c.events[1:] {
 			task.Absorb(r.Task(ev))
 		}
-		task.ensureExtra().attempts = c.attempts
+		task.ensureExtra().last.attempts = c.attempts
 		a := &attempt{task: task, Report: Report{Usage: process.Usage{Wall: 1}, Result: c.result},
 			lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder

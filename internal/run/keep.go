@@ -19,7 +19,7 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 		text = err.Error()
 	}
 	r.opts.Recorder.Keep(recording.Run{
-		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().attempts, Events: t.Describe(),
+		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().last.attempts, Events: t.Describe(),
 		Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
 		Outputs: a.outputs, File: a.Result,
 		HookFailed: a.hookFailed, Unread: a.unread, SecretCalls: a.secretCalls,

@@ -158,7 +158,7 @@ func (r *Runner) keep(t *Task, result effect.Result, err error) map[string]bool 
 		stays, repeat := r.opts.Finalizers.Keep(ev)
 		kept[ev.Object.UID] = stays
 		if repeat {
-			r.opts.Pending.Requeue(again(ev), r.due(requeueAfter(&ev, result)), t.readExtra().run)
+			r.opts.Pending.Requeue(again(ev), r.due(requeueAfter(&ev, result)), t.readExtra().last.run)
 		}
 	}
 	return kept
@@ -184,7 +184,7 @@ func (t *Task) Exhaust(queue, key string, attempts int, err error) (parked bool)
 	displaced := p.Park(pending.ParkedTask{
 		ID: t.ID(), Hook: t.Hook(), Queue: queue, Key: key, KeyValue: m.keyValue, Attempts: attempts, Error: Cause(err),
 		GaveUp: GaveUp(err) != "", Since: time.Now(),
-	}, m.run, t.Events())
+	}, m.last.run, t.Events())
 	for _, ev := range displaced {
 		t.runner.awaitRoom(&ev)
 	}
@@ -233,7 +233,7 @@ func (r *Runner) succeed(t *Task, a *attempt) {
 	}
 	p.Succeeded(t.Hook())
 	for ev := range t.Events() {
-		s := pending.Success{Run: m.run, Gone: pending.IncludesPrevious(&ev) && r.isGone(&ev)}
+		s := pending.Success{Run: m.last.run, Gone: pending.IncludesPrevious(&ev) && r.isGone(&ev)}
 		if after := requeueAfter(&ev, a.Result); after > 0 && r.exists(&ev) {
 			s.Again, s.At = again(ev), r.due(after)
 		}
@@ -243,7 +243,7 @@ func (r *Runner) succeed(t *Task, a *attempt) {
 		}
 		for _, one := range a.Result.Requeue {
 			if now, ok := r.opts.Objects.Object(t.Hook(), ev.Index, one.Namespace, one.Name); ok {
-				p.Requeue(again(now), r.due(one.After.Duration), m.run)
+				p.Requeue(again(now), r.due(one.After.Duration), m.last.run)
 			}
 		}
 		for _, list := range a.lists {
@@ -251,7 +251,7 @@ func (r *Runner) succeed(t *Task, a *attempt) {
 				break
 			}
 			list.Each(func(o event.Object) bool {
-				p.Listed(&event.Event{Type: event.Change, Hook: ev.Hook, Index: ev.Index, Object: o}, m.run)
+				p.Listed(&event.Event{Type: event.Change, Hook: ev.Hook, Index: ev.Index, Object: o}, m.last.run)
 				return true
 			})
 		}

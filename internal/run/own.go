@@ -76,7 +76,7 @@ type hookWrites struct {
 // laneOf identifies the lane of a task.
 type laneOf struct{ queue, key string }
 
-func (t *Task) lane() laneOf { return laneOf{t.Queue(), t.readExtra().key} }
+func (t *Task) lane() laneOf { return laneOf{t.Queue(), t.readExtra().last.key} }
 
 // ownWait is the wait of a run for what earlier runs of its lane have written.
 type ownWait struct {

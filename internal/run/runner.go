@@ -364,8 +364,9 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in := r.invocation(withPath(path, t.Hook()), f)
 	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
-	in.Vars = append(in.Vars, attemptVariables(t.readExtra().attempts, t.limit(), cmp.Or(t.readExtra().keyValue, t.readExtra().key))...)
-	if t.readExtra().review == nil {
+	m := t.readExtra()
+	in.Vars = append(in.Vars, attemptVariables(m.last.attempts, t.limit(), cmp.Or(m.keyValue, m.last.key))...)
+	if m.review == nil {
 		in.Vars = append(in.Vars, r.shardVariables(t.Hook())...)
 		stoppable, leave := r.processes.enter(ctx, t)
 		ctx = stoppable
@@ -374,7 +375,7 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	in.Started = a.record.Started
 	in.Worker = r.worker(t.Hook(), set, t.runID(), f)
 	if in.Worker != nil {
-		in.Worker.Client = t.readExtra().review != nil
+		in.Worker.Client = m.review != nil
 	}
 	in.Output = int64(cmp.Or(t.Hook().Settings.MaxLogBytes, maxLogged))
 	in.Dropped = func() {

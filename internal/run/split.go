@@ -72,10 +72,10 @@ func (t *Task) split(n int) {
 	for ev := range rest.Events() {
 		rest.first.initial = rest.first.initial && ev.Initial
 	}
-	ids := append([]int64{t.id}, m.ids...)
+	ids := append([]int64{t.id}, m.merged.ids...)
 	rest.extra = &extra{
-		retried: m.retried, refreshed: m.refreshed, urgent: true, queue: m.queue, keyValue: m.keyValue, origins: slices.Clone(m.origins),
-		ids: ids[:min(len(ids), maxIDs)],
+		traits: m.traits&(retried|refreshed) | urgent, queue: m.queue, keyValue: m.keyValue, origins: slices.Clone(m.origins),
+		merged: merged{ids: ids[:min(len(ids), maxIDs)]},
 	}
 	m.most, m.rest = n, rest
 }
@@ -94,7 +94,7 @@ func (t *Task) Rest() *Task {
 // replace them. Empty reports that no event is left there, done that others need not be searched.
 func (t *Task) Replace(waiting *Task) (empty, done bool) {
 	switch {
-	case !t.readExtra().replaces:
+	case !t.is(replaces):
 		return false, true
 	case waiting.Hook() != t.Hook():
 		return false, false

@@ -53,7 +53,7 @@ func (r *Runner) Stop(id string, dryRun bool) (s Stopped, ok bool) {
 	if !dryRun {
 		p.stop(&process.StopError{Hook: p.task.Hook().Name})
 	}
-	return Stopped{p.task.readExtra().attempts, p.task.Policy(), p.task.last()}, true
+	return Stopped{p.task.readExtra().last.attempts, p.task.Policy(), p.task.last()}, true
 }
 
 // last says why no other attempt follows if the one in progress fails; empty if one does.
@@ -63,7 +63,7 @@ func (t *Task) last() string {
 		return "its hook was changed, removed or paused, so it is not retried"
 	case t.mayFail():
 		return "its binding allows failure, so it is not retried"
-	case limit == 0 || t.readExtra().attempts < limit:
+	case limit == 0 || t.readExtra().last.attempts < limit:
 		return ""
 	case t.Policy().Exhausted == hook.Drop:
 		return "it was the last attempt: its contexts are dropped"

@@ -49,44 +49,67 @@ func (a address) event() event.Event {
 type extra struct {
 	// unlocks are the kubernetes bindings that a successful run unlocks.
 	unlocks []int
-	// retried is true if a merged task must not lose its events when the run fails.
-	retried bool
-	// refreshed is true if a requeue or a retried event is among the events: its object is read at the start of each attempt.
-	refreshed bool
-	// urgent is true if an event is not a change that has just happened: it is due now.
-	urgent bool
+	traits  traits
 	// bytes is about the size of the objects of merged events.
 	bytes int
 	// most is the number of events up to which the task absorbs others, if it is not 0. Rest is what its run has left.
 	most int
 	rest *Task
-	// replaces: the event takes the place of a Modified event of its object that waits.
-	replaces bool
-	// once is true for a task that was triggered: one failure drops it.
-	once bool
 	// queue replaces the queue of the first event, unless it is empty.
-	queue string
-
-	// merged and dropped count the merged tasks, and the contexts that later ones of their group replaced, since the last run.
-	merged, dropped int
-
+	queue  string
+	merged merged
 	// review is set for tasks that Answer runs.
 	review *answered
-
 	// origins are the traces of the events, in order; empty without Options.Tracers.
 	origins []trace.SpanContext
-
-	// ids are the ids of the first merged tasks.
-	ids []int64
-	// attempts counts the runs since the attempts began, runs all of them.
-	attempts, runs int
-	waited         time.Duration
-	// key is the key of the task's lane. If it is a hash, keyValue is the value: only the hook gets it.
-	key, keyValue string
-	// run is the number of the last run.
-	run uint64
+	// keyValue is the value of which the key of the lane is a hash; empty if it is none. Only the hook gets it.
+	keyValue string
+	last     start
 	// own is the wait for what earlier runs have written; nil without one.
 	own *ownWait
+}
+
+// merged counts the tasks that have joined a task.
+type merged struct {
+	// tasks, and the contexts that later ones of their group replaced, are counted since the last run.
+	tasks, dropped int
+	// ids are the ids of the first tasks.
+	ids []int64
+}
+
+// start describes the attempt of a task that is next or in progress.
+type start struct {
+	// key is the key of the task's lane.
+	key string
+	// attempts counts the runs since the attempts began, runs all of them. run is the number of the last run.
+	attempts, runs int
+	run            uint64
+	waited         time.Duration
+}
+
+// traits are facts about a task.
+type traits uint8
+
+const (
+	// retried: a merged task must not lose its events when the run fails.
+	retried traits = 1 << iota
+	// refreshed: a requeue or a retried event is among the events: its object is read at the start of each attempt.
+	refreshed
+	// urgent: an event is not a change that has just happened: it is due now.
+	urgent
+	// replaces: the event takes the place of a Modified event of its object that waits.
+	replaces
+	// once: the task was triggered: one failure drops it.
+	once
+)
+
+func (t *Task) is(what traits) bool { return t.readExtra().traits&what != 0 }
+
+// mark adds a trait if it holds.
+func (m *extra) mark(what traits, holds bool) {
+	if holds {
+		m.traits |= what
+	}
 }
 
 // Task returns a task for one event.
@@ -95,7 +118,8 @@ func (r *Runner) Task(ev event.Event) *Task {
 	r.startEventTrace(t, &ev)
 	if ev.Retried || ev.Watch == event.Requeued {
 		m := t.ensureExtra()
-		m.refreshed, m.urgent = ev.Refreshed(), true
+		m.mark(urgent, true)
+		m.mark(refreshed, ev.Refreshed())
 	}
 	if ev.Watch == event.Requeued {
 		t.ensureExtra().queue = ev.Queue() // not the queue of the first Synchronization
@@ -106,7 +130,7 @@ func (r *Runner) Task(ev event.Event) *Task {
 		}
 	}
 	if ev.Type == event.Change && ev.Watch == event.Modified && r.opts.Full != nil && r.opts.Full() {
-		t.ensureExtra().replaces = true
+		t.ensureExtra().mark(replaces, true)
 	}
 	if ev.KeyValue != "" {
 		t.ensureExtra().keyValue = ev.KeyValue
@@ -120,7 +144,8 @@ func (r *Runner) Task(ev event.Event) *Task {
 func (r *Runner) Trigger(ev event.Event, queue string) *Task {
 	t := r.Task(ev)
 	m := t.ensureExtra()
-	m.queue, m.once = queue, ev.Type == event.Synchronization
+	m.queue = queue
+	m.mark(once, ev.Type == event.Synchronization)
 	return t
 }
 
@@ -167,12 +192,12 @@ func (t *Task) synchronizes() bool { return t.kind() == event.Synchronization }
 // mayFail reports whether a failed run may lose all events: their bindings allow failure.
 func (t *Task) mayFail() bool {
 	first := t.first.event()
-	return first.AllowFailure() && !t.readExtra().retried
+	return first.AllowFailure() && !t.is(retried)
 }
 
 // Policy is the effective policy of the retries of the task.
 func (t *Task) Policy() hook.Policy {
-	if t.readExtra().once {
+	if t.is(once) {
 		return hook.Policy{Given: true, Limit: 1, Exhausted: hook.Drop}
 	}
 	first := t.first.event()
@@ -218,19 +243,20 @@ func (t *Task) Absorb(next *Task) bool {
 	t.events.Join(next.events)
 	m, behind := t.ensureExtra(), next.readExtra()
 	m.unlocks = append(m.unlocks, behind.unlocks...)
-	m.retried = m.retried || !next.mayFail()
-	m.refreshed, m.urgent = m.refreshed || behind.refreshed, t.isUrgent() || next.isUrgent()
+	m.mark(retried, !next.mayFail())
+	m.mark(refreshed, next.is(refreshed))
+	m.mark(urgent, t.isUrgent() || next.isUrgent())
 	m.bytes += next.size()
 	t.first.initial = t.first.initial && next.first.initial
 	if len(m.origins) <= maxLinks {
 		m.origins = append(m.origins, behind.origins...)
 	}
-	m.merged += 1 + behind.merged
-	if len(m.ids) < maxIDs {
-		m.ids = append(append(m.ids, next.id), behind.ids...)
-		m.ids = m.ids[:min(len(m.ids), maxIDs)]
+	m.merged.tasks += 1 + behind.merged.tasks
+	m.merged.dropped += over + behind.merged.dropped
+	if ids := m.merged.ids; len(ids) < maxIDs {
+		ids = append(append(ids, next.id), behind.merged.ids...)
+		m.merged.ids = ids[:min(len(ids), maxIDs)]
 	}
-	m.dropped += over + behind.dropped
 	return true
 }
 
@@ -243,7 +269,7 @@ func (t *Task) HasRoom() bool {
 
 // isUrgent reports whether an event is not a change that has just happened: it was scheduled or requested, or its object is an initial one.
 func (t *Task) isUrgent() bool {
-	return t.kind() != event.Change || t.first.initial || t.readExtra().urgent
+	return t.kind() != event.Change || t.first.initial || t.is(urgent)
 }
 
 // size is about the number of bytes of the objects in the events.
@@ -281,8 +307,8 @@ func (t *Task) Ready() (wait time.Duration, cancel func()) {
 // Starting records the key of the task's lane, how often it has failed since its attempts began, and how long it has waited since it was
 // queued, or since its last failure.
 func (t *Task) Starting(key string, failures int, waited time.Duration) {
-	m := t.ensureExtra()
-	m.key, m.attempts, m.waited = key, failures, waited
+	last := &t.ensureExtra().last
+	last.key, last.attempts, last.waited = key, failures, waited
 }
 
 // Run runs the hook once. It does nothing for a hook that has been removed, and does not fail for one that is removed
@@ -369,4 +395,4 @@ func (t *Task) LogFields() []any {
 func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }
 
 // runID identifies the attempt that is running: in the log, in the history of runs, and in the name of its directory.
-func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().runs) }
+func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().last.runs) }

@@ -53,7 +53,7 @@ func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, fu
 		ctx = trace.ContextWithSpanContext(ctx, m.origins[0])
 	}
 	if now := time.Now(); m.review == nil {
-		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-m.waited)),
+		_, waiting := operator.Start(ctx, "queue", trace.WithTimestamp(now.Add(-m.last.waited)),
 			trace.WithAttributes(attribute.String("queue", t.Queue())))
 		waiting.End(trace.WithTimestamp(now))
 	}
@@ -61,10 +61,10 @@ func (r *Runner) startRunSpan(ctx context.Context, t *Task) (context.Context, fu
 	for _, other := range m.origins[min(1, len(m.origins)):min(maxLinks+1, len(m.origins))] {
 		links = append(links, trace.Link{SpanContext: other})
 	}
-	attributes := append(t.attributes(), attribute.String("task.id", t.ID()), attribute.Int("attempt", m.attempts),
+	attributes := append(t.attributes(), attribute.String("task.id", t.ID()), attribute.Int("attempt", m.last.attempts),
 		attribute.Int("contexts", t.events.Len()))
-	if m.key != "" {
-		attributes = append(attributes, attribute.String("key", m.key))
+	if m.last.key != "" {
+		attributes = append(attributes, attribute.String("key", m.last.key))
 	}
 	ctx, run := operator.Start(ctx, "taskHandleHookRun", trace.WithLinks(links...), trace.WithAttributes(attributes...))
 	if t.events.Len() == 0 {
