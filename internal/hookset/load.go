@@ -221,6 +221,8 @@ var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 type CallError struct {
 	Hook string
 	Err  error
+	// Configured: the call had printed a valid configuration.
+	Configured bool
 }
 
 func (e *CallError) Unwrap() error { return e.Err }
@@ -231,28 +233,33 @@ func (e *CallError) Error() string {
 
 // Reason is how the call has ended, and its cause.
 func (e *CallError) Reason() string {
+	reason := e.Err.Error()
 	if exit, failed := errors.AsType[*process.ExitError](e.Err); failed {
-		return exit.Reason()
+		reason = exit.Reason()
 	}
-	return e.Err.Error()
+	if e.Configured {
+		reason += ": it has printed a valid configuration; make it exit after that"
+	}
+	return reason
 }
 
 // Ask runs one hook with --config, with root as the working directory. An error is a *CallError or a *wire.ConfigError.
 func Ask(ctx context.Context, o Options, root string, f File) (Answer, error) {
 	var a Answer
-	var err error
+	var failed error
 	call := o.call
 	if call == nil {
 		call = o.execute
 	}
-	if a.Stdout, a.Stderr, err = call(ctx, f, root); err != nil {
-		return a, &CallError{f.Name, err}
-	}
+	a.Stdout, a.Stderr, failed = call(ctx, f, root)
 	h, warnings, err := wire.ParseConfig(f.Name, f.Path, a.Stdout, wire.ConfigOptions{
 		JQ: o.Filters, CheckCrontab: checkCrontab, SkipExistingV0: o.SkipExistingV0, ContextsPerRun: o.ContextsPerRun,
 	})
 	a.Warnings = warnings
-	if err != nil {
+	switch {
+	case failed != nil:
+		return a, &CallError{f.Name, failed, err == nil}
+	case err != nil:
 		return a, err
 	}
 	files := ownFiles(root, o.Dir, f.Name)

@@ -137,6 +137,7 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 		"b-good.sh":    prints("configVersion: v1\nonStartup: 1\n", "", nil),
 		"c-invalid.sh": prints("configVersion: v2\nconfigVersion: v2\n", "warning: old\n", nil),
 		"d-quiet.sh":   prints("", "", nil),
+		"e-no-exit.sh": prints("configVersion: v1\nonStartup: 1\n", "", &process.ExitError{Status: "exit status 2", Stderr: "no file"}),
 	})
 	hooks, err := Load(t.Context(), o)
 	if hooks != nil || err == nil {
@@ -147,6 +148,7 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 		"a-fails.sh":   {"the call with --config failed: exit status 127", "no such command: jq"},
 		"c-invalid.sh": {"the configuration is not valid: configVersion … is not supported", ""},
 		"d-quiet.sh":   {"the configuration is not valid: it printed nothing", ""},
+		"e-no-exit.sh": {"the call with --config failed: exit status 2", "no file"},
 	}
 	if !errors.As(err, &broken) || !maps.Equal(broken.Causes(), causes) {
 		t.Errorf("causes: %v", broken.Causes())
@@ -161,7 +163,9 @@ configVersion: v2
 The hook wrote to stderr:
 warning: old
 hook "d-quiet.sh": the configuration is not valid:
-  * it printed nothing: print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`
+  * it printed nothing: print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config; ` +
+		`a hook with a library ends with hook::run "$@" or hook.run()
+hook "e-no-exit.sh": the call with --config failed: exit status 2: no file: it has printed a valid configuration; make it exit after that`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

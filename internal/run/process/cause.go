@@ -75,7 +75,7 @@ func (e *ExitError) Cause(message string) string {
 	case isTest.MatchString(e.Known.Command):
 		message = command + " returned " + e.code() + " and printed nothing" + aTest
 	case shown != "":
-		message = shown
+		message = remedied(shown)
 	case e.Known.Command != "":
 		message = command + " printed nothing: " + e.Status
 	default:

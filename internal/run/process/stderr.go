@@ -30,7 +30,11 @@ var (
 		regexp.MustCompile(`^(?P<file>/\S+):(?P<line>\d+)$`),
 		regexp.MustCompile(`^\s+(?:at (?:async )?(?:(?P<function>\S+) \()?(?:file://)?)?(?P<file>/\S+?):(?P<line>\d+)[: ]`),
 	}
-	caret   = regexp.MustCompile(`^\s*\^+\s*$`)
+	caret = regexp.MustCompile(`^\s*\^+\s*$`)
+	// inBash matches errors of other shells about what only bash has.
+	inBash = regexp.MustCompile(`^(\[\[|source|declare|function|shopt|mapfile|readarray|let|pushd|popd|typeset): not found$|` +
+		`: unexpected operator$|^(syntax error: )?[Bb]ad substitution$`)
+	byEnv   = regexp.MustCompile(`^(/\S+/)?env: .*No such file or directory$`)
 	byChild = regexp.MustCompile(`^(subprocess\.)?CalledProcessError: `)
 )
 
@@ -112,10 +116,21 @@ func meaning(stderr, root string, traced bool) (what string, at place) {
 	return what, at
 }
 
+// remedied adds how to fix an error that does not lead to its place, the first line of the script.
+func remedied(what string) string {
+	switch {
+	case inBash.MatchString(what):
+		return what + ": this is bash; begin the file with #!/usr/bin/env bash"
+	case byEnv.MatchString(what):
+		return what + ": install it, or change the first line of the file"
+	}
+	return what
+}
+
 // LastLine is the line of stderr that a person would read; empty for none.
 func LastLine(stderr string) string {
 	what, _ := meaning(strings.TrimSpace(stderr), "", false)
-	return Line(what, "")
+	return Line(remedied(what), "")
 }
 
 // placeOf returns the innermost place of an error: the last one of Python, whose calls end with it, the first one of others.
