@@ -1,16 +1,24 @@
 // Package spelling finds the name that was meant by a mistyped one.
 package spelling
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// Nearest is the name that is most like text, or "" if more than two bytes, or half of text, differ. Upper and lower case are
-// the same.
+// Nearest is the name that is most like text: at most two bytes, and half of text, differ, or else the first one that contains it, as
+// executionTimeout contains timeout. It is "" for none. Upper and lower case are the same.
 func Nearest(text string, names []string) string {
 	best, least := "", min(len(text)/2, 2)+1
 	for _, name := range names {
 		if d := Distance(strings.ToLower(text), strings.ToLower(name)); d < least {
 			best, least = name, d
 		}
+	}
+	part := strings.TrimSuffix(strings.ToLower(text), "s")
+	within := slices.IndexFunc(names, func(name string) bool { return strings.Contains(strings.ToLower(name), part) })
+	if best == "" && len(part) > 2 && within >= 0 {
+		return names[within]
 	}
 	return best
 }

@@ -86,7 +86,7 @@ func Explain(v *schema.Violation) (problem, hint string) {
 	key, problem, hint := v.Key, v.Problem, v.Hint
 	switch v.Rule {
 	case schema.Type:
-		hint = hintForType(v)
+		hint = cmp.Or(hintForType(v), hints[key], like(v.Schema))
 	case schema.Unknown:
 		hint = hintForKey(v)
 		if (key == "key" || key == "concurrency") && slices.Equal(v.Schema.Keys(), []string{"name"}) {
@@ -172,6 +172,20 @@ func hintForType(v *schema.Violation) string {
 		return "write it in quotes"
 	case wants("array"):
 		return "write a list, even for one item"
+	case v.Key == "retry" && is == "number":
+		return fmt.Sprintf("write {limit: %s}", v.Value)
+	}
+	return ""
+}
+
+// like is how to write a value: its example, or its keys.
+func like(s *schema.Schema) string {
+	if len(s.Examples) > 0 {
+		example, _ := json.Marshal(s.Examples[0])
+		return "write it like " + string(example)
+	}
+	if s.Closed {
+		return "write a mapping; known keys: " + strings.Join(s.Keys(), ", ")
 	}
 	return ""
 }
@@ -181,7 +195,7 @@ func hintForKey(v *schema.Violation) string {
 	key, known := v.Key, v.Schema.Keys()
 	knows := func(name string) bool { return slices.Contains(known, name) }
 	value, _ := v.Value.(map[string]any)
-	near := spelling.Nearest(key, known)
+	near, within := spelling.Nearest(key, known), holders(v.Schema, key)
 	switch {
 	case isBoolean(key):
 		return quoteBooleans
@@ -193,10 +207,25 @@ func hintForKey(v *schema.Violation) string {
 		return "its name here is labelSelector"
 	case knows("matchLabels") && knows("matchExpressions") && jq.TypeOf(v.Value) == "string":
 		return fmt.Sprintf("write {matchLabels: {%s: %s}}", key, v.Value)
+	case len(within) == 1:
+		return fmt.Sprintf("write it in %s", within[0])
 	case near != "":
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "remove it; known here: " + strings.Join(known, ", ")
+}
+
+// holders returns the keys of a mapping below which another key is known.
+func holders(s *schema.Schema, key string) (names []string) {
+	for _, name := range s.Keys() {
+		value := s.Properties[name]
+		if slices.ContainsFunc(append(value.OneOf, value), func(s *schema.Schema) bool { return slices.Contains(s.Keys(), key) }) {
+			names = append(names, name+": {"+key+": …}")
+		} else if value.Items != nil && slices.Contains(value.Items.Keys(), key) {
+			names = append(names, "an item of "+name)
+		}
+	}
+	return names
 }
 
 var notOneOf = schema.NotOneOf
@@ -207,16 +236,11 @@ var verbs = map[string]string{
 	"patch": "Modified", "delete": "Deleted", "remove": "Deleted", "removed": "Deleted",
 }
 
-// suggestion returns the allowed value that is most like text, or of which text is a prefix, such as Add of Added.
+// suggestion returns the allowed value that is most like text, also in the words of kubectl.
 func suggestion(text string, allowed []string) string {
 	near := spelling.Nearest(text, allowed)
 	if other := verbs[strings.ToLower(text)]; slices.Contains(allowed, other) {
 		near = other
-	}
-	for _, a := range allowed {
-		if near == "" && len(text) > 1 && len(a) > len(text) && strings.EqualFold(a[:len(text)], text) {
-			near = a
-		}
 	}
 	switch {
 	case text == http.MethodOptions:

@@ -2,9 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -13,20 +13,22 @@ import (
 
 // document names a kind of text in violations.
 type document struct {
-	// name names the text in a sentence, key is one that it can have, hint is how to write it.
-	name, key, hint string
+	// name names the text in a sentence, key is one that it can have, hint is how to write it, after is a hint about more documents.
+	name, key, hint, after string
 }
 
 var (
-	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr"}
-	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m"}
+	configDocument = document{"the output", "configVersion", "print the configuration and nothing else to stdout; messages belong to stderr",
+		": does the hook exit after its configuration?"}
+	resultDocument = document{"it", "requeueAfter", "write one mapping, such as requeueAfter: 5m", ""}
 )
 
 // decode reads a mapping, which a text of comments only is, too.
 func (p *parser) decode(output []byte) (map[string]any, bool) {
 	if len(bytes.TrimSpace(output)) == 0 {
 		p.violation("", "it printed nothing",
-			`print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config`)
+			`print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config; `+
+				`a hook with a library ends with hook::run "$@" or hook.run()`)
 		return nil, false
 	}
 	value, ok := p.decodeValue(output)
@@ -65,7 +67,8 @@ func (p *parser) decodeValue(output []byte) (any, bool) {
 	}
 	text, err := FirstAsJSON(output)
 	if err != nil {
-		p.violation("", p.document.name+" is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), p.document.hint)
+		problem, hint := SyntaxError(output, err)
+		p.violation("", p.document.name+" is neither YAML nor JSON: "+problem, cmp.Or(hint, p.document.hint))
 		return nil, false
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -79,9 +82,9 @@ func (p *parser) decodeValue(output []byte) (any, bool) {
 		p.warnAboutDuplicates(docs[0], "")
 	}
 	if len(docs) > 1 && !isEmpty(docs[1]) {
-		p.warn("", "only the first YAML document is read, the one that begins in line %d is ignored", docs[1].Line)
+		p.warn("", "only the first YAML document is read, the one that begins in line %d is ignored%s", docs[1].Line, p.document.after)
 	} else if len(docs) == 1 && syntax != nil {
-		p.warn("", "only the first YAML document is read, what follows it is ignored")
+		p.warn("", "only the first YAML document is read, what follows it is ignored%s", p.document.after)
 	}
 	return value, true
 }

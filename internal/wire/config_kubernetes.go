@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -171,17 +173,28 @@ func (p *parser) finalizer(at string, k *hook.Kubernetes) {
 
 func (p *parser) selectors(at string, c *kubernetesConfig, k *hook.Kubernetes) {
 	k.Names = c.Names.names()
+	p.exactNames(at+".nameSelector", k.Names, content.IsPathSegmentName)
 	_, k.Labels = p.labelSelector(at+".labelSelector", c.Labels)
 	k.Fields = p.fieldSelector(at+".fieldSelector", c.Fields, len(k.Names) > 0)
 	if c.Namespace == nil {
 		return
 	}
 	k.Namespaces.Names = c.Namespace.Names.names()
+	p.exactNames(at+".namespace.nameSelector", k.Namespaces.Names, validation.IsDNS1123Label)
 	if s, text := p.labelSelector(at+".namespace.labelSelector", c.Namespace.Labels); s != nil {
 		if len(k.Namespaces.Names) > 0 {
 			p.warn(at+".namespace.nameSelector", "is ignored because there is a labelSelector: keep one of them")
 		}
 		k.Namespaces = hook.Namespaces{Labels: text, ByLabels: true}
+	}
+}
+
+// exactNames warns of patterns and other texts that match no object.
+func (p *parser) exactNames(at string, names []string, check func(name string) []string) {
+	for _, name := range names {
+		if len(check(name)) > 0 || strings.ContainsAny(name, `*?^$|\ `) {
+			p.warn(at+".matchNames", "%q matches no object: names are compared as a whole, without patterns; select by labels instead", name)
+		}
 	}
 }
 

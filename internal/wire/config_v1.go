@@ -24,10 +24,7 @@ func (p *parser) v1(root *schema.Schema) {
 	each(p, "kubernetes", c.Kubernetes, &h.Kubernetes, p.kubernetes)
 	each(p, "kubernetesValidating", c.Validating, &h.Validating, p.admission)
 	each(p, "kubernetesMutating", c.Mutating, &h.Mutating, p.admission)
-	each(p, "kubernetesCustomResourceConversion", c.Conversions, &h.Conversions, func(at string, c *conversionConfig) hook.Conversion {
-		c.Binding, c.Conversion.Steps = p.common(at, &c.bindingConfig, ""), c.Steps
-		return c.Conversion
-	})
+	each(p, "kubernetesCustomResourceConversion", c.Conversions, &h.Conversions, p.conversion)
 	each(p, "http", c.HTTP, &h.HTTP, p.http)
 	p.unique("kubernetesValidating", h.Validating)
 	p.unique("kubernetesMutating", h.Mutating)

@@ -3,9 +3,12 @@ package wire
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -90,4 +93,17 @@ func (p *parser) resources(at string, resources []string) {
 		all[resource] = all[resource] || part == "*"
 		sub[part] = sub[part] || hasPart && resource == "*"
 	}
+}
+
+func (p *parser) conversion(at string, c *conversionConfig) hook.Conversion {
+	c.Binding, c.Conversion.Steps = p.common(at, &c.bindingConfig, ""), c.Steps
+	if name := c.CRDName; strings.Count(name, ".") < 2 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		p.warn(at+".crdName", "%q is not the name of a CRD: write PLURAL.GROUP, such as widgets.example.com", name)
+	}
+	for i, step := range c.Steps {
+		if path.Base(step.From) == path.Base(step.To) {
+			p.warn(at+indexed(".conversions", i), "converts %s to itself: it is never called", path.Base(step.From))
+		}
+	}
+	return c.Conversion
 }

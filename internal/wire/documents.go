@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"strings"
@@ -45,6 +46,23 @@ func FirstDocument(text []byte) (*yaml.Node, error) {
 		return doc, err
 	}
 	return nil, io.EOF
+}
+
+// SyntaxError describes an error of the decoder of a text, with its line. Decoders have several words for a tab in the indentation, and may
+// report the line before it.
+func SyntaxError(text []byte, err error) (problem, hint string) {
+	problem = strings.TrimPrefix(err.Error(), "yaml: ")
+	reported, number := 1, 0
+	_, _ = fmt.Sscanf(problem, "line %d:", &reported)
+	if !strings.Contains(problem, "tab") && !strings.Contains(problem, "cannot start any token") {
+		return problem, ""
+	}
+	for line := range bytes.Lines(text) {
+		if number++; number >= reported && bytes.Contains(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], []byte("\t")) {
+			return fmt.Sprintf("line %d: a tab is in the indentation", number), "indent with spaces"
+		}
+	}
+	return problem, ""
 }
 
 // FirstAsJSON returns the first document of a text in JSON or YAML as JSON, by the rules of YAML 1.1, as Kubernetes has them.

@@ -153,7 +153,8 @@ func (p *patchParser) part(number int, field string, raw json.RawMessage) (json.
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		p.wrong(number, field, "is a string that is neither YAML nor JSON: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+		problem, hint := SyntaxError([]byte(text), err)
+		p.wrong(number, field, "is a string that is neither YAML nor JSON: "+problem, hint)
 		return nil, false
 	}
 	converted, err := YAMLToJSON(node)

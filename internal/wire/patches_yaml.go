@@ -22,7 +22,8 @@ func eachYAMLDocument(text []byte, do func(*patchDocument) bool) error {
 	number := 0
 	for node, err := range Documents(text) {
 		if number++; err != nil {
-			return fmt.Errorf("document %d: %s", number, strings.TrimPrefix(err.Error(), "yaml: "))
+			problem, hint := SyntaxError(text, err)
+			return fmt.Errorf("document %d: %s", number, strings.TrimSuffix(problem+": "+hint, ": "))
 		}
 		d, err := yamlDocument(node)
 		if err != nil {

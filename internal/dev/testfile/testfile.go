@@ -61,14 +61,12 @@ func Parse(path string, text []byte) (*File, []Failure) {
 		asJSON, err = wire.YAMLToJSON(r.root)
 	}
 	if err != nil {
-		message, line := plain(err).Error(), 1
+		line := 1
+		message, hint := wire.SyntaxError(text, err)
 		if n, _ := fmt.Sscanf(message, "line %d:", &line); n == 1 {
 			_, message, _ = strings.Cut(message, ": ")
 		}
-		if strings.Contains(message, "tab") {
-			line = tabbed(text, line)
-		}
-		return f, []Failure{{Line: line, Column: 1, Message: "it is not YAML: " + message}}
+		return f, []Failure{{Line: line, Column: 1, Message: "it is not YAML: " + message, Hint: hint}}
 	}
 	r.check(asJSON)
 	if r.root.Kind == yaml.MappingNode {
@@ -76,16 +74,6 @@ func Parse(path string, text []byte) (*File, []Failure) {
 	}
 	slices.SortStableFunc(r.problems, func(a, b Failure) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return f, r.problems
-}
-
-// tabbed is the line with a tab in its indentation: the library reports the one before.
-func tabbed(text []byte, reported int) int {
-	for i, line := range strings.Split(string(text), "\n") {
-		if i+1 >= reported && strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t") {
-			return i + 1
-		}
-	}
-	return reported
 }
 
 // file reads what fits the schema: what does not is reported, and makes errors here.

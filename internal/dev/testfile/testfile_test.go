@@ -141,18 +141,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestTabs: the line of a tab in the indentation is that which has it.
-func TestTabs(t *testing.T) {
-	for text, line := range map[string]int{
-		"cases:\n- name: one\n  startup: true\n\texpect: {}\n": 4, "cases:\n\t- name: one\n": 2,
-		"cases:\n- name: one\n  expect:\n  \tstdout: x\n": 4, "cases:\n- name: a: b\n": 2,
-	} {
-		if _, problems := Parse("/a_test.yaml", []byte(text)); len(problems) != 1 || problems[0].Line != line {
-			t.Errorf("%q: %+v, want line %d", text, problems, line)
-		}
-	}
-}
-
 // A key without a value in a case removes the value that the file sets, so the key needs no trigger.
 func TestEmptyKeysOfCases(t *testing.T) {
 	f, problems := Parse("pods_test.yaml", []byte(`hook: pods.sh
