@@ -174,7 +174,7 @@ test-all: testcluster tools delivery-tools
 # The large numbers: each promise is tested by make test and test-cluster with small ones. Nightly, and by hand before a release. test-browser is
 # left out where there is no browser.
 long: export LONG := 1
-long: ## run every test with its large numbers, for hours: all of test and test-cluster, bench-smoke, older Kubernetes, chaos, adversary, test-addons, fuzz, test-clone, test-reproducible, test-site, test-browser
+long: ## run every test with its large numbers, for hours: all of test and test-cluster, bench-smoke, older Kubernetes, chaos, adversary, test-addons, fuzz, reach, test-clone, test-reproducible, test-site, test-browser
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-all
 	@$(MAKE) --no-print-directory bench-smoke
@@ -183,6 +183,7 @@ long: ## run every test with its large numbers, for hours: all of test and test-
 	@$(MAKE) --no-print-directory adversary
 	@$(MAKE) --no-print-directory test-addons
 	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory reach
 	@$(MAKE) --no-print-directory test-clone
 	@$(MAKE) --no-print-directory test-reproducible
 	@$(MAKE) --no-print-directory test-site
@@ -205,6 +206,10 @@ bin/tools/axe.min.js: scripts/axe.sh
 FUZZ = $(shell grep -roE '^func Fuzz\w+' --include='*_test.go' cmd internal | sed -E 's|(.*)/[^/]*:func Fuzz(.*)|\2:\1|' | sort)
 # make test runs the seeds. Counted, not timed: a timed run fails at its deadline on a busy machine. Minimizing new inputs would
 # take most of the time.
+reach: ## print how many functions of the operator an event meets; DIR=folder writes their names
+	@LONG=1 DIR='$(DIR)' go test -count=1 -v ./test/reach | grep -Ev '^=== '
+	@go test -count=1 -v -run TestShape ./internal | grep -Ev '^=== '
+
 fuzz: ## fuzz the parsers of everything that hooks write; FUZZTIME=10m for longer
 	@for target in $(FUZZ); do \
 		go test -run '^$$' -fuzz "^Fuzz$${target%%:*}$$" -fuzztime $(or $(FUZZTIME),50000x) -fuzzminimizetime 10x "./$${target#*:}" | grep -v '^fuzz: elapsed'; \
@@ -249,4 +254,4 @@ vuln: ## find known vulnerabilities in code that the operator can reach
 clean: ## remove bin
 	@rm -rf bin
 
-.PHONY: help build testcluster test-cluster test-all test-kubernetes tools addons test-addons kubectl memory delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE
+.PHONY: help build testcluster test-cluster test-all test-kubernetes tools addons test-addons kubectl memory delivery-tools site test-site dist image test-reproducible release image-shell test-image demo stand-ins unit test long test-clone test-browser fuzz reach chaos adversary bench bench-smoke micro-bench vet lint vuln clean FORCE
