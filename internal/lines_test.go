@@ -24,10 +24,10 @@ var classes = []struct {
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
 	}},
 	// What a hook or an installation opts into.
-	{"opt-in", 14500, []string{
+	{"opt-in", 14650, []string{
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/pending",
-		"internal/run/recording", "internal/run/worker", "internal/shard", "internal/source/http", "internal/source/webhook",
-		"internal/telemetry/kubeevent",
+		"internal/run/recording", "internal/run/traces", "internal/run/worker", "internal/shard",
+		"internal/source/http", "internal/source/webhook", "internal/telemetry/kubeevent",
 	}},
 	// What people on duty use: the commands among it.
 	{"duty", 12300, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
@@ -36,7 +36,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64750
+const testLines = 64800
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

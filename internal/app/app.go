@@ -27,6 +27,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/run/traces"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
@@ -69,7 +70,7 @@ type operator struct {
 	// events publishes Events of hooks, and about them.
 	events *kubeevent.Recorder
 	// tracers are nil without an endpoint for traces.
-	tracers *run.Tracers
+	tracers *traces.Tracers
 	// election is nil when there is no other replica. leading is closed when this one runs hooks.
 	election *replica.Lease
 	// once is closed when it does what is done once for all replicas: as the leader, or as the owner of shard 0.

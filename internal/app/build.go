@@ -24,6 +24,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
+	"github.com/shell-operator/shell-operator/internal/run/traces"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
@@ -67,7 +68,7 @@ func has(env []string, name string) bool {
 
 // newOperator makes all stages that need no hooks.
 func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *workspace.Workspace, filters *jq.Compiler,
-	tracers *run.Tracers) (op *operator, err error) {
+	tracers *traces.Tracers) (op *operator, err error) {
 	op = &operator{
 		log: o.Log, spool: event.NewSpool(files.Dir(), queuedBytes, o.SpoolLimit, o.Log), leading: make(chan struct{}), once: make(chan struct{}),
 		tracers:      tracers,
@@ -142,7 +143,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		workers = op.workers
 	}
 	op.runner = run.New(run.Options{
-		Executor: fenced{op.workers}, Workers: workers,
+		Executor: op.traced(fenced{op.workers}), Workers: workers,
 		Snapshots: op.watcher, Await: op.watcher.Await, Objects: op.watcher, Writes: op.watcher, WritesLate: op.meter.WritesLate,
 		Finalizers: op.watcher,
 		Effects:    effects, Workspace: files, Log: o.Log,
@@ -151,10 +152,19 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: bytesPerRun,
 		Full: op.spool.Full, Replaced: op.replaced,
-		Observe: op.runEnded, Begin: op.insight.begin, Recorder: op.recorder, Tracers: op.tracers,
-		Shard: op.shards.Shard,
+		Recorder:   op.recorder,
+		Companions: op.companions(),
+		Shard:      op.shards.Shard,
 	})
 	return op, nil
+}
+
+// companions returns the companions of runs.
+func (op *operator) companions() (list []run.Companion) {
+	if op.tracers != nil {
+		list = append(list, op.tracers)
+	}
+	return append(list, chronicle{insight: op.insight})
 }
 
 // bytesPerRun limits the context file of a run with several contexts: a single context may be larger. hookSeriesBytes is what the

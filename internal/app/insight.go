@@ -219,21 +219,39 @@ func (p pauses) ResumeHook(name string) {
 // NextTick is when a crontab is due.
 func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }
 
-// begin records a run.
-func (i *insight) begin(b run.Begun) run.Record {
-	i.op.watcher.Executed(b.Hook)
-	return record{i.history.Begin(history.Run{
-		ID: b.ID, Task: b.Task, Hook: b.Hook.Name, Queue: b.Queue, Key: b.Key, Binding: b.Binding,
-		Event: b.Event,
-		Why:   b.Why, Events: b.Events, Attempt: b.Attempt, Waited: history.Duration(b.Waited),
-		OwnWrites: history.Duration(b.OwnWrites), Lacking: b.Lacking,
-	})}
+// chronicle is the Companion that reports runs to the history, the metrics and Events.
+type chronicle struct {
+	run.Passive
+	*insight
 }
 
-// record is a run in the eyes of the history.
-type record struct{ *history.Record }
+func (c chronicle) Begin(ctx context.Context, a *run.Attempt) context.Context {
+	t := a.Task
+	if t.Len() == 0 {
+		return ctx
+	}
+	c.op.watcher.Executed(a.Hook)
+	a.Record = c.history.Begin(history.Run{
+		ID: t.RunID(), Task: t.ID(), Hook: a.Hook.Name, Queue: t.Queue(), Key: a.Key, Binding: t.Binding(), Event: t.EventType(),
+		Why: t.Describe(), Events: t.Len(), Attempt: a.Attempt, Waited: history.Duration(a.Waited),
+		OwnWrites: history.Duration(a.OwnWrites), Lacking: a.Lacking,
+	})
+	return ctx
+}
 
-func (r record) End(report run.Report) {
+func (c chronicle) Done(_ context.Context, a *run.Attempt, _ error) {
+	r, begun := a.Record.(*history.Record)
+	if !begun {
+		return
+	}
+	r.End(outcomeOf(&a.Report))
+	if !a.Interrupted {
+		c.op.runEnded(a.Report)
+	}
+}
+
+// outcomeOf returns the end of a run as the history has it.
+func outcomeOf(report *run.Report) history.Outcome {
 	outcome := history.Outcome{Status: history.Succeeded, Took: history.Duration(report.Wall), Exit: report.Exit(), Cause: report.Cause,
 		Answer: report.Response, Message: process.Printable(report.Result.Message), Patches: slices.Clone(report.Changes),
 		Kubectl: report.Kubectl}
@@ -252,5 +270,5 @@ func (r record) End(report run.Report) {
 	if report.Err != nil {
 		outcome.Error = strings.TrimSpace(report.Err.Error())
 	}
-	r.Record.End(outcome)
+	return outcome
 }

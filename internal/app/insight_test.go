@@ -20,7 +20,8 @@ func TestReasonToGiveUpInRuns(t *testing.T) {
 		{effect.Result{Message: "3 of 4 orders"}, "3 of 4 orders"},
 	} {
 		h := history.New()
-		record{h.Begin(history.Run{Task: "1", Hook: "h", Attempt: 1})}.End(run.Report{Result: test.result, Err: errors.New("exit status 1")})
+		report := run.Report{Result: test.result, Err: errors.New("exit status 1")}
+		h.Begin(history.Run{Task: "1", Hook: "h", Attempt: 1}).End(outcomeOf(&report))
 		if got := h.Runs("h")[0].Message; got != test.want {
 			t.Errorf("message %q, want %q", got, test.want)
 		}

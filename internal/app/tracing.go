@@ -9,11 +9,12 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/traces"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // newTracing returns the tracers, and a function that sends the last spans. Without an endpoint it returns no tracers.
-func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(), err error) {
+func newTracing(ctx context.Context, o Options) (tracers *traces.Tracers, end func(), err error) {
 	if o.Tracing.Endpoint == "" {
 		return nil, func() {}, nil
 	}
@@ -28,7 +29,15 @@ func newTracing(ctx context.Context, o Options) (tracers *run.Tracers, end func(
 		defer cancel()
 		t.Close(ctx)
 	}
-	return &run.Tracers{Operator: t.Tracer("shell-operator"), Hook: t.Tracer("hook"), Executor: t.Tracer("executor")}, end, nil
+	return &traces.Tracers{Operator: t.Tracer("shell-operator"), Hook: t.Tracer("hook"), Executor: t.Tracer("executor")}, end, nil
+}
+
+// traced returns an Executor that traces processes if runs are traced.
+func (op *operator) traced(e run.Executor) run.Executor {
+	if op.tracers == nil {
+		return e
+	}
+	return op.tracers.Trace(e)
 }
 
 // enablingStarts begins the span of enabling a hook's kubernetes bindings.

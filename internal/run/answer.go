@@ -82,10 +82,10 @@ func interrupted(ctx context.Context) bool {
 }
 
 // check checks the outputs of a review without effects, so that a dry run gets the verdict that the request itself would get.
-func (r *Runner) check(a *attempt, out Outputs) error {
+func (r *Runner) check(a *Attempt, out Outputs) error {
 	if out.Patch == nil && out.Large == nil && out.Metrics == nil {
 		return nil
 	}
-	a.log.Info("The operations and metrics of a review are not applied: it is a dry run")
-	return r.opts.Effects.Check(a.task.Hook(), out)
+	a.Log.Info("The operations and metrics of a review are not applied: it is a dry run")
+	return r.opts.Effects.Check(a.Task.Hook(), out)
 }

@@ -6,51 +6,38 @@ import (
 	"strconv"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shell-operator/shell-operator/internal/event"
 )
 
-// begin begins an attempt: the task's events are made current, and the log, the trace and the history of runs learn of it.
-func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *attempt) {
+// begin begins an attempt: the task's events are made current, and the companions take part.
+func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt, error) {
 	m := t.ensureExtra()
 	last := &m.last
 	last.attempts++
 	last.runs++
 	last.run = r.lastRun.Add(1)
-	a := &attempt{task: t, log: r.opts.Log.With(t.LogFields()...), record: noRecord{}, Report: Report{
+	a := &Attempt{Task: t, Log: r.opts.Log.With(t.LogFields()...), Record: noRecord{}, Report: Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: last.key, Waited: last.waited, Attempt: last.attempts,
 		Merged: m.merged.tasks,
 	}}
-	ctx, a.endTrace = r.startRunSpan(r.noteWrites(ctx, t), t)
-	if r.opts.Tracers != nil {
-		a.log = a.log.With("trace.id", trace.SpanContextFromContext(ctx).TraceID().String())
+	if m.own != nil {
+		a.OwnWrites, a.Lacking, m.own = m.own.took, m.own.lacking, nil
 	}
-	a.logMerge(&m.merged)
-	own := m.own
-	m.own = nil
+	ctx = r.noteWrites(ctx, t)
 	t.refresh()
 	a.started, a.endList = time.Now(), r.beginList(t)
-	if t.events.Len() == 0 {
-		return ctx, a
+	a.companions = r.hooks.companions(t.Hook(), m.review != nil)
+	err := a.each(nil, func(c Companion, _ error) error { ctx = c.Begin(ctx, a); return nil })
+	a.logMerge(&m.merged)
+	if t.events.Len() > 0 {
+		a.Log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.RunID())
 	}
-	a.log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.runID())
-	if r.opts.Begin == nil {
-		return ctx, a
-	}
-	if own == nil {
-		own = &ownWait{}
-	}
-	a.record = r.opts.Begin(Begun{
-		Hook: t.Hook(), ID: t.runID(), Task: t.ID(), Attempt: last.attempts, Queue: t.Queue(), Key: last.key, Binding: t.Binding(),
-		Event: t.EventType(), Why: t.Describe(), Events: t.events.Len(), Waited: last.waited, OwnWrites: own.took, Lacking: own.lacking,
-	})
-	return ctx, a
+	return ctx, a, err
 }
 
-func (a *attempt) logMerge(m *merged) {
+func (a *Attempt) logMerge(m *merged) {
 	if m.tasks > 0 {
-		a.log.Info("Binding contexts from are dropped from queue", "count", m.tasks, "dropped", m.dropped,
+		a.Log.Info("Binding contexts from are dropped from queue", "count", m.tasks, "dropped", m.dropped,
 			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.tasks, m.dropped))
 	}
 	m.tasks, m.dropped = 0, 0

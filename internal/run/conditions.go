@@ -25,18 +25,18 @@ type Outcome struct {
 }
 
 // report sets the conditions that report the outcome of a run, which is err, and returns the outcome with their failure.
-func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
+func (r *Runner) report(ctx context.Context, a *Attempt, err error) error {
 	list := r.outcomes(a, err)
 	if len(list) == 0 || ctx.Err() != nil {
 		return err
 	}
-	failed := r.opts.Effects.SetConditions(ctx, a.log, a.task.Hook(), list, a.task.identify(a.lists))
+	failed := r.opts.Effects.SetConditions(ctx, a.Log, a.Task.Hook(), list, a.Task.identify(a.lists))
 	var decided *decidedError
 	switch {
 	case failed == nil:
 		return err
 	case err == nil:
-		return fmt.Errorf("%s FAILED: %w", a.task.Hook().Name, failed)
+		return fmt.Errorf("%s FAILED: %w", a.Task.Hook().Name, failed)
 	case errors.As(err, &decided): // what the hook has requested stays
 		return &decidedError{errors.Join(decided.error, failed), decided.Result}
 	}
@@ -45,8 +45,8 @@ func (r *Runner) report(ctx context.Context, a *attempt, err error) error {
 
 // outcomes are the conditions of the objects in the contexts. Objects that are gone have none, also after their Deleting, and a failed
 // Synchronization is about none of its objects.
-func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
-	h := a.task.Hook()
+func (r *Runner) outcomes(a *Attempt, err error) (all []Outcome) {
+	h := a.Task.Hook()
 	if !slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Condition != "" }) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 	}
 	// A task of a binding with conditions is about one object or the initial list.
 	last := map[int]event.Event{}
-	for ev := range a.task.Events() {
+	for ev := range a.Task.Events() {
 		if ev.Type.Kind() != hook.OnKubernetes || h.Kubernetes[ev.Index].Condition == "" {
 			continue
 		}
@@ -90,14 +90,14 @@ func (r *Runner) outcomes(a *attempt, err error) (all []Outcome) {
 }
 
 // condition describes the outcome of an attempt.
-func (a *attempt) condition(kind string, err error) effect.Condition {
+func (a *Attempt) condition(kind string, err error) effect.Condition {
 	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: process.Printable(a.Result.Message)}
 	if err == nil {
 		return c
 	}
-	attempts, limit := a.task.readExtra().last.attempts, a.task.limit()
+	attempts, limit := a.Task.readExtra().last.attempts, a.Task.limit()
 	c.Status, c.Reason = "Unknown", "Retrying"
-	if a.task.mayFail() || a.Result.GiveUp != "" || limit > 0 && attempts >= limit {
+	if a.Task.mayFail() || a.Result.GiveUp != "" || limit > 0 && attempts >= limit {
 		c.Status, c.Reason = "False", "Failed"
 	}
 	report := Report{Err: err, Usage: a.Usage}

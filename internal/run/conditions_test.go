@@ -67,7 +67,7 @@ func TestOutcomes(t *testing.T) {
 			task.Absorb(r.Task(ev))
 		}
 		task.ensureExtra().last.attempts = c.attempts
-		a := &attempt{task: task, Report: Report{Usage: process.Usage{Wall: 1}, Result: c.result},
+		a := &Attempt{Task: task, Report: Report{Usage: process.Usage{Wall: 1}, Result: c.result},
 			lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder
 		for _, o := range r.outcomes(a, c.err) {

@@ -36,6 +36,8 @@ type hookState struct {
 	// running counts the runs for queues. The first of them began at since.
 	running int
 	since   time.Time
+	// companions take part in the runs for queues, answering in those that answer requests.
+	companions, answering []Companion
 	// idle is set when the hook has been removed, and closed when none of its runs is left.
 	idle chan struct{}
 }
@@ -44,7 +46,7 @@ type hookState struct {
 func (r *Runner) Add(hooks []*hook.Hook) {
 	r.hooks.mu.Lock()
 	for _, h := range hooks {
-		s := &hookState{}
+		s := &hookState{companions: r.joining(h, false), answering: r.joining(h, true)}
 		if h.Settings.MinInterval > 0 {
 			s.limit = rate.NewLimiter(rate.Every(h.Settings.MinInterval), max(1, h.Settings.Burst))
 		}
@@ -114,6 +116,20 @@ func (s *hooks) limit(h *hook.Hook) *rate.Limiter {
 		return known.limit
 	}
 	return nil
+}
+
+// companions take part in runs of a hook.
+func (s *hooks) companions(h *hook.Hook, answers bool) []Companion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch known := s.known[h]; {
+	case known == nil:
+		return nil
+	case answers:
+		return known.answering
+	default:
+		return known.companions
+	}
 }
 
 // removed reports whether no more task of a hook runs for a queue.

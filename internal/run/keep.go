@@ -9,8 +9,8 @@ import (
 )
 
 // keepRecording records a run, if it is one of those that are recorded. It is made of what the run has already, while its files exist.
-func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Files, err error) {
-	t := a.task
+func (r *Runner) keepRecording(ctx context.Context, a *Attempt, f *workspace.Files, err error) {
+	t := a.Task
 	if err != nil && interrupted(ctx) || !r.opts.Recorder.Wants(t.Hook(), err != nil) {
 		return
 	}
@@ -19,11 +19,11 @@ func (r *Runner) keepRecording(ctx context.Context, a *attempt, f *workspace.Fil
 		text = err.Error()
 	}
 	r.opts.Recorder.Keep(recording.Run{
-		Hook: t.Hook(), ID: t.runID(), Attempt: t.readExtra().last.attempts, Events: t.Describe(),
+		Hook: t.Hook(), ID: t.RunID(), Attempt: t.readExtra().last.attempts, Events: t.Describe(),
 		Contexts: f.Contexts(), ContextsChanged: f.ContextsChanged(),
 		Outputs: a.outputs, File: a.Result,
 		HookFailed: a.hookFailed, Unread: a.unread, SecretCalls: a.secretCalls,
-		Exit: report.Exit(), Error: text, Output: a.record.Tail(),
+		Exit: report.Exit(), Error: text, Output: a.Record.Tail(),
 	})
 }
 

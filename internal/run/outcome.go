@@ -80,31 +80,26 @@ func (d *decidedError) RetryAfter() (delay time.Duration, ok bool) {
 }
 
 // end ends an attempt that failed with err, or succeeded: what its task has waited for is done, unless the task is retried.
-func (r *Runner) end(ctx context.Context, a *attempt, err error) error {
-	t := a.task
+func (r *Runner) end(ctx context.Context, a *Attempt, err error) error {
+	t := a.Task
 	if review := t.readExtra().review; review != nil && err != nil {
-		err = t.late(ctx, err)
 		a.Response, _ = review.judge(Outputs{}, err)
 	}
-	a.endTrace(err)
 	if err != nil {
 		a.Cause = process.Line(strings.TrimPrefix(err.Error(), t.Hook().Name+" FAILED: "), "")
 		err = &causedError{err, a.Cause}
 	}
 	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(a.started), err, t.mayFail(), err != nil && interrupted(ctx)
-	a.record.End(a.Report)
-	if r.opts.Observe != nil && t.events.Len() > 0 && !a.Interrupted {
-		r.opts.Observe(a.Report)
-	}
+	err = a.each(err, func(c Companion, outcome error) error { c.Done(ctx, a, outcome); return nil })
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil && !t.mayFail():
 		return err
 	case err != nil:
-		a.log.Info("Hook failed, but allowed to fail", "error", err.Error())
+		a.Log.Info("Hook failed, but allowed to fail", "error", err.Error())
 	case t.events.Len() > 0:
-		a.log.Info("Hook executed successfully")
+		a.Log.Info("Hook executed successfully")
 		r.succeed(t, a)
 	}
 	r.opts.Finalizers.Release(ctx, t.finalized(r.keep(t, a.Result, err)))
@@ -226,7 +221,7 @@ func (r *Runner) Deletion(ev *event.Event) (again event.Event, ok bool) {
 }
 
 // succeed settles the events of a successful run: their requeues, what was parked before of them, and the previous versions.
-func (r *Runner) succeed(t *Task, a *attempt) {
+func (r *Runner) succeed(t *Task, a *Attempt) {
 	p, m := r.opts.Pending, t.readExtra()
 	if m.review != nil || t.kind() == event.Startup {
 		return

@@ -17,24 +17,7 @@ import (
 // Outputs is the content of the files that a hook wrote.
 type Outputs = workspace.Outputs
 
-// Begun describes a run before its process starts.
-type Begun struct {
-	Hook *hook.Hook
-	// ID is the run's id, Task the task's. Attempt counts from 1 since the attempts of the task began.
-	ID, Task string
-	Attempt  int
-	// Queue and Event name the queue, or nothing, and the type of the first event; Key is the key of the lane, Binding the event's binding.
-	Queue, Key, Binding, Event string
-	// Why describes the first few of all Events.
-	Why    []string
-	Events int
-	Waited time.Duration
-	// OwnWrites is the part of Waited for what earlier runs have written. Lacking is what a snapshot lacks nevertheless; empty for nothing.
-	OwnWrites time.Duration
-	Lacking   string
-}
-
-// Record receives the output and the end of one run. Its methods must not block.
+// Record receives the output of one run. Its methods must not block.
 type Record interface {
 	Output(line []byte)
 	// Started receives the pid of the process, or of the worker that serves the run.
@@ -43,7 +26,6 @@ type Record interface {
 	Processed()
 	// Tail returns the end of the output so far.
 	Tail() string
-	End(Report)
 }
 
 type noRecord struct{}
@@ -52,7 +34,6 @@ func (noRecord) Output([]byte) {}
 func (noRecord) Started(int)   {}
 func (noRecord) Processed()    {}
 func (noRecord) Tail() string  { return "" }
-func (noRecord) End(Report)    {}
 
 // Report describes a run that has ended.
 type Report struct {
@@ -170,7 +151,7 @@ func ending(err error) (exit, reason string) {
 	return "", "its output could not be applied; the operator's log has the error"
 }
 
-// maxWhy limits Begun.Why.
+// maxWhy limits Describe.
 const maxWhy = 10
 
 // Describe describes the first few events of the task.

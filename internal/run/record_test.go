@@ -78,19 +78,40 @@ func (printer) Execute(_ context.Context, in process.Invocation) (process.Result
 	return process.Result{Usage: process.Usage{Wall: time.Second}}, &process.ExitError{Hook: in.Hook, Status: "exit status 1", Stderr: "err"}
 }
 
-// recorder stores the reports that it receives.
+// recorder stores the runs that it takes part in, and the last report.
 type recorder struct {
-	begun  []Begun
+	Passive
+	begun  []string
 	lines  []string
+	ended  []Report
 	report Report
 	pid    int
+	// settled counts the calls of Settle; outcome is the last one of Done.
+	settled int
+	outcome error
+}
+
+func (r *recorder) Settle(context.Context, *Attempt, error) error { r.settled++; return nil }
+
+func (r *recorder) Begin(ctx context.Context, a *Attempt) context.Context {
+	if t := a.Task; t.Len() > 0 {
+		a.Record = r
+		r.begun = append(r.begun, fmt.Sprint("attempt ", a.Attempt, " of ", t.ID(), " in ", t.Queue(), ": ", t.Len(), t.Describe()))
+	}
+	return ctx
+}
+
+func (r *recorder) Done(_ context.Context, a *Attempt, outcome error) {
+	r.outcome = outcome
+	if r.report = a.Report; a.Task.Len() > 0 {
+		r.ended = append(r.ended, a.Report)
+	}
 }
 
 func (r *recorder) Output(line []byte) { r.lines = append(r.lines, string(line)) }
 func (r *recorder) Started(pid int)    { r.pid = pid }
 func (r *recorder) Processed()         {}
 func (r *recorder) Tail() string       { return strings.Join(r.lines, "\n") }
-func (r *recorder) End(report Report)  { r.report = report }
 
 func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder
@@ -104,8 +125,7 @@ func TestRunsAreRecorded(t *testing.T) {
 	defer recordings.Close()
 	r := New(Options{
 		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)), Env: []string{"A=b"},
-		Recorder: recordings,
-		Begin:    func(b Begun) Record { rec.begun = append(rec.begun, b); return rec },
+		Recorder: recordings, Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})
 	task := r.Task(change(h, 0))
@@ -118,9 +138,8 @@ func TestRunsAreRecorded(t *testing.T) {
 	if err := task.Run(t.Context()); err == nil {
 		t.Fatal("the second run has not failed")
 	}
-	if len(rec.begun) != 2 || rec.begun[1].Attempt != 2 || rec.begun[1].Task != "1" || rec.begun[1].Events != 3 ||
-		len(rec.begun[1].Why) != 3 || rec.begun[1].Queue != "main" {
-		t.Errorf("begun %+v", rec.begun)
+	if len(rec.begun) != 2 || rec.begun[1] != "attempt 2 of 1 in main: 3 [Added  (a) Added  (b) Added  (b)]" {
+		t.Errorf("begun %q", rec.begun)
 	}
 	if !slices.Equal(rec.lines, []string{"out", "err", "out", "err"}) || rec.report.Exit() != "exit status 1" || rec.report.Interrupted {
 		t.Errorf("lines %q, report %+v", rec.lines, rec.report)
@@ -180,14 +199,14 @@ func TestPanics(t *testing.T) {
 	for _, where := range []string{"snapshot", "process", "effect"} {
 		t.Run(where, func(t *testing.T) {
 			var log strings.Builder
-			rec, observed := &recorder{}, []Report{}
+			rec := &recorder{}
 			p := &panics{where: where}
 			h := hookOf("-")
 			h.Kubernetes[0].Includes = []int{0}
 			files := openWorkspace(t)
 			r := New(Options{
 				Executor: p, Snapshots: p, Objects: p, Effects: p, Workspace: files, Log: slog.New(slog.NewTextHandler(&log, nil)),
-				Begin: func(Begun) Record { return rec }, Observe: func(report Report) { observed = append(observed, report) },
+				Companions: []Companion{rec},
 			})
 			r.Add([]*hook.Hook{h})
 			task := r.Task(change(h, 0))
@@ -195,8 +214,8 @@ func TestPanics(t *testing.T) {
 			if err := task.Run(t.Context()); err == nil || err.Error() != want {
 				t.Errorf("got %v", err)
 			}
-			if len(observed) != 1 || observed[0].Err == nil || rec.report.Err == nil {
-				t.Errorf("observed %+v, recorded %+v", observed, rec.report)
+			if len(rec.ended) != 1 || rec.report.Err == nil {
+				t.Errorf("recorded %+v", rec.ended)
 			}
 			if text := log.String(); !strings.Contains(text, "panic recovered in TaskQueue Start") || !strings.Contains(text, "at the "+where) ||
 				!strings.Contains(text, "record_test.go") {
@@ -217,11 +236,11 @@ func TestPanics(t *testing.T) {
 func TestOnlyRunsAreObserved(t *testing.T) {
 	h := hookOf("--")
 	h.Kubernetes[0].Initial = hook.InitialNone
-	runs, observed := 0, []string{}
+	runs, rec := 0, &recorder{}
 	r := New(Options{
 		Executor:  executor(func(process.Invocation) error { runs++; return nil }),
 		Snapshots: panics{}, Objects: panics{}, Effects: panics{}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
-		Observe: func(report Report) { observed = append(observed, report.Binding) },
+		Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})
 	for index := range h.Kubernetes {
@@ -230,8 +249,8 @@ func TestOnlyRunsAreObserved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(observed, []string{"b"}) || runs != 1 {
-		t.Errorf("observed are runs of %q, there were %d", observed, runs)
+	if len(rec.ended) != 1 || rec.ended[0].Binding != "b" || len(rec.begun) != 1 || runs != 1 {
+		t.Errorf("observed are runs %+v, there were %d", rec.ended, runs)
 	}
 }
 

@@ -114,7 +114,7 @@ func TestResultOfMixedContexts(t *testing.T) {
 		if err != nil {
 			return
 		}
-		r.succeed(task, &attempt{Report: Report{Result: result}})
+		r.succeed(task, &Attempt{Report: Report{Result: result}})
 		r.keep(task, result, nil)
 		for _, ev := range r.Pending().Take(time.Now().Add(time.Hour)) {
 			if !again[ev.Binding().Name] {

@@ -25,7 +25,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -133,16 +132,12 @@ type Options struct {
 	Pending *pending.Ledger
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
-	// Observe, if set, receives the report of every run.
-	Observe func(Report)
 	// Files, if set, are those that hooks run from. By default hooks run from their own paths.
 	Files Files
-	// Tracers, if set, trace every event.
-	Tracers *Tracers
 	// Workers, if set, keeps the workers of hooks with settings.worker; the Executor runs such hooks by them.
 	Workers Workers
-	// Begin, if set, is called before each process starts and returns the record of its run.
-	Begin func(Begun) Record
+	// Companions take part in runs, in this order.
+	Companions []Companion
 	// Whole reads also large files of operations into memory, for Effects that compare what is sent.
 	Whole bool
 	// Recorder keeps recordings of runs; nil keeps none.
@@ -159,6 +154,8 @@ type Runner struct {
 	hooks   hooks
 	turns   turns
 	own     ownWrites
+	// marker is the one of the companions; nil without one.
+	marker Marker
 	// processes can be ended by Stop.
 	processes processes
 	// large has a place for the run whose large files are in memory, from reading them until they are applied and recorded. Runs that answer
@@ -180,11 +177,14 @@ func New(opts Options) *Runner {
 	if opts.Pending == nil {
 		opts.Pending = pending.New(0, nil)
 	}
-	if opts.Tracers != nil {
-		opts.Executor = tracedExecutor{opts.Executor, opts.Tracers.Executor}
-	}
-	return &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*hookState{}}, processes: processes{of: map[string]running{}},
+	r := &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*hookState{}}, processes: processes{of: map[string]running{}},
 		large: make(chan struct{}, 1), largeAnswer: make(chan struct{}, 1)}
+	for _, c := range opts.Companions {
+		if m, ok := c.(Marker); ok {
+			r.marker = m
+		}
+	}
+	return r
 }
 
 // Pending has what hooks get again.
@@ -206,25 +206,32 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
-	ctx, a := r.begin(ctx, t)
+	ctx, a, err := r.begin(ctx, t)
 	defer a.endList()
-	var err error
-	if t.events.Len() > 0 {
-		err = r.recovered(ctx, a)
+	if err == nil && t.events.Len() > 0 {
+		err = a.guard(func() error { return r.attempt(ctx, a) })
 	}
+	err = a.each(t.late(ctx, err), func(c Companion, outcome error) error { return c.Settle(ctx, a, outcome) })
+	r.release(a)
 	return r.end(ctx, a, err)
 }
 
-// attempt is one attempt of a task, and its results.
-type attempt struct {
+// Attempt is one run of a task, and its results.
+type Attempt struct {
 	Report
-	task   *Task
-	log    *slog.Logger
-	record Record
-	// endTrace and endList end what began with the attempt.
-	endTrace func(error)
-	endList  func()
-	started  time.Time
+	Task *Task
+	// Log has the fields of the run.
+	Log *slog.Logger
+	// Record receives the output of the hook.
+	Record Record
+	// OwnWrites is the part of Waited for what earlier runs have written. Lacking is what a snapshot lacks nevertheless; empty for nothing.
+	OwnWrites time.Duration
+	Lacking   string
+	// companions take part in the attempt.
+	companions []Companion
+	// endList ends what began with the attempt.
+	endList func()
+	started time.Time
 	// outputs are what the hook wrote to its files; unread reports that one could not be read, secretCalls that the hook may have called
 	// kubectl on Secrets.
 	outputs     Outputs
@@ -236,52 +243,46 @@ type attempt struct {
 	hookFailed bool
 	// large is Runner.large or largeAnswer, if the run has its place.
 	large chan struct{}
+	// files are those of the run, until it is settled.
+	files *workspace.Files
 }
 
-// recovered turns a panic during the attempt into its failure. Nothing else recovers for runs.
-func (r *Runner) recovered(ctx context.Context, a *attempt) (err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			a.log.Warn("panic recovered in TaskQueue Start", "task_id", a.task.ID(), "task_type", a.task.String(),
-				"error", fmt.Sprint(reason), "stack", string(debug.Stack()))
-			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.task.Hook().Name)
-		}
-	}()
-	return r.attempt(ctx, a)
+// release frees what an attempt holds until it is settled.
+func (r *Runner) release(a *Attempt) {
+	if a.large != nil {
+		<-a.large
+	}
+	if a.files == nil {
+		return
+	}
+	if err := r.opts.Workspace.Delete(a.files); err != nil {
+		a.Log.Warn("Cannot remove the files of the run", "error", err.Error())
+	}
 }
 
 // attempt runs the process with the task's contexts, hands its outputs to the effects, and reports the outcome.
-func (r *Runner) attempt(ctx context.Context, a *attempt) (err error) {
-	t, log := a.task, a.log
-	f, err := r.opts.Workspace.Create(t.Hook().Name, t.runID())
+func (r *Runner) attempt(ctx context.Context, a *Attempt) (err error) {
+	t, log := a.Task, a.Log
+	f, err := r.opts.Workspace.Create(t.Hook().Name, t.RunID())
 	if err != nil {
 		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
-	defer func() {
-		if cerr := r.opts.Workspace.Delete(f); cerr != nil {
-			log.Warn("Cannot remove the files of the run", "error", cerr.Error())
-		}
-	}()
+	a.files = f
 	frames := r.frames(t)
 	if err = r.writeContexts(t, f, frames, log); err != nil {
 		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
 	}
 	a.lists = initialLists(frames)
-	defer func() {
-		if a.large != nil {
-			<-a.large
-		}
-	}()
 	err = r.report(ctx, a, r.perform(ctx, a, f))
 	r.keepRecording(ctx, a, f, err)
 	return err
 }
 
 // perform runs the process and applies its outputs.
-func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) error {
-	t, log := a.task, a.log
+func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) error {
+	t, log := a.Task, a.Log
 	result, err := r.execute(ctx, a, f)
-	a.record.Processed()
+	a.Record.Processed()
 	calls := f.Calls()
 	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
 	a.secretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
@@ -353,8 +354,8 @@ func (r *Runner) perform(ctx context.Context, a *attempt, f *workspace.Files) er
 // maxLogged bounds the logged output of a run by default: an endless loop that prints makes 10 MB of log in 2 s.
 const maxLogged = 1 << 20
 
-func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (process.Result, error) {
-	t, log := a.task, a.log
+func (r *Runner) execute(ctx context.Context, a *Attempt, f *workspace.Files) (process.Result, error) {
+	t, log := a.Task, a.Log
 	stdout := process.NewLineLogger(log, "stdout", r.opts.ProxyJSON)
 	stderr := process.NewLineLogger(log, "stderr", r.opts.ProxyJSON)
 	defer stdout.Close()
@@ -362,8 +363,8 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 	path, set, release := r.opts.Files.Take(t.Hook())
 	defer release()
 	in := r.invocation(withPath(path, t.Hook()), f)
-	in.Stdout = func(line []byte) { a.record.Output(line); stdout.Line(line) }
-	in.Stderr = func(line []byte) { a.record.Output(line); stderr.Line(line) }
+	in.Stdout = func(line []byte) { a.Record.Output(line); stdout.Line(line) }
+	in.Stderr = func(line []byte) { a.Record.Output(line); stderr.Line(line) }
 	m := t.readExtra()
 	in.Vars = append(in.Vars, attemptVariables(m.last.attempts, t.limit(), cmp.Or(m.keyValue, m.last.key))...)
 	if m.review == nil {
@@ -372,8 +373,8 @@ func (r *Runner) execute(ctx context.Context, a *attempt, f *workspace.Files) (p
 		ctx = stoppable
 		defer leave()
 	}
-	in.Started = a.record.Started
-	in.Worker = r.worker(t.Hook(), set, t.runID(), f)
+	in.Started = a.Record.Started
+	in.Worker = r.worker(t.Hook(), set, t.RunID(), f)
 	if in.Worker != nil {
 		in.Worker.Client = m.review != nil
 	}

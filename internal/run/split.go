@@ -74,7 +74,7 @@ func (t *Task) split(n int) {
 	}
 	ids := append([]int64{t.id}, m.merged.ids...)
 	rest.extra = &extra{
-		traits: m.traits&(retried|refreshed) | urgent, queue: m.queue, keyValue: m.keyValue, origins: slices.Clone(m.origins),
+		traits: m.traits&(retried|refreshed) | urgent, queue: m.queue, keyValue: m.keyValue, marks: slices.Clone(m.marks),
 		merged: merged{ids: ids[:min(len(ids), maxIDs)]},
 	}
 	m.most, m.rest = n, rest

@@ -22,7 +22,7 @@ type running struct {
 // enter adds a run until leave is called. The returned context ends with Stop.
 func (p *processes) enter(ctx context.Context, t *Task) (stoppable context.Context, leave func()) {
 	ctx, stop := context.WithCancelCause(ctx)
-	id := t.runID()
+	id := t.RunID()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of[id] = running{t, stop}

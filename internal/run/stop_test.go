@@ -39,7 +39,7 @@ func TestStop(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			runs, h, rec := make(chan int), hookOf("-"), &recorder{}
 			r := New(Options{Executor: hangingExecutor{runs}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
-				Begin: func(Begun) Record { return rec }})
+				Companions: []Companion{rec}})
 			r.Add([]*hook.Hook{h})
 			task := r.Task(change(h, 0))
 			task.Starting("", 1, 0)
@@ -47,7 +47,7 @@ func TestStop(t *testing.T) {
 			go func() { ended <- task.Run(context.Background()) }()
 			<-runs
 			test.set(h, r)
-			id := task.runID()
+			id := task.RunID()
 			if _, ok := r.Stop("none-1", false); ok {
 				t.Error("an unknown run is stopped")
 			}

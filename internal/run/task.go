@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -60,8 +58,8 @@ type extra struct {
 	merged merged
 	// review is set for tasks that Answer runs.
 	review *answered
-	// origins are the traces of the events, in order; empty without Options.Tracers.
-	origins []trace.SpanContext
+	// marks are those of the events by a Marker, in order, as far as maxMarks.
+	marks []any
 	// keyValue is the value of which the key of the lane is a hash; empty if it is none. Only the hook gets it.
 	keyValue string
 	last     start
@@ -112,10 +110,15 @@ func (m *extra) mark(what traits, holds bool) {
 	}
 }
 
+// maxMarks is about the number of marks that a task keeps.
+const maxMarks = 128
+
 // Task returns a task for one event.
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
-	r.startEventTrace(t, &ev)
+	if r.marker != nil {
+		t.ensureExtra().marks = []any{r.marker.Mark(t, &ev)}
+	}
 	if ev.Retried || ev.Watch == event.Requeued {
 		m := t.ensureExtra()
 		m.mark(urgent, true)
@@ -151,6 +154,15 @@ func (r *Runner) Trigger(ev event.Event, queue string) *Task {
 
 // Events yields the events of the task.
 func (t *Task) Events() iter.Seq[event.Event] { return t.events.All(t.Hook()) }
+
+// Len counts the events of the task.
+func (t *Task) Len() int { return t.events.Len() }
+
+// Marks returns the marks of the first events.
+func (t *Task) Marks() []any { return t.readExtra().marks }
+
+// Answers reports whether the task answers a request.
+func (t *Task) Answers() bool { return t.readExtra().review != nil }
 
 func (t *Task) ensureExtra() *extra {
 	if t.extra == nil {
@@ -248,8 +260,8 @@ func (t *Task) Absorb(next *Task) bool {
 	m.mark(urgent, t.isUrgent() || next.isUrgent())
 	m.bytes += next.size()
 	t.first.initial = t.first.initial && next.first.initial
-	if len(m.origins) <= maxLinks {
-		m.origins = append(m.origins, behind.origins...)
+	if len(m.marks) < maxMarks {
+		m.marks = append(m.marks, behind.marks...)
 	}
 	m.merged.tasks += 1 + behind.merged.tasks
 	m.merged.dropped += over + behind.merged.dropped
@@ -368,7 +380,9 @@ func (t *Task) String() string {
 	return strings.Join(parts, ":")
 }
 
-// queueLabel and bindingLabel are empty for start-up runs, as in upstream's logs and metrics.
+// Labels returns the names of the binding and the queue, which are empty for start-up runs, as in upstream's logs and metrics.
+func (t *Task) Labels() (binding, queue string) { return t.bindingLabel(), t.queueLabel() }
+
 func (t *Task) queueLabel() string {
 	if t.kind() == event.Startup {
 		return ""
@@ -394,5 +408,5 @@ func (t *Task) LogFields() []any {
 // ID identifies the task in log records.
 func (t *Task) ID() string { return strconv.FormatInt(t.id, 10) }
 
-// runID identifies the attempt that is running: in the log, in the history of runs, and in the name of its directory.
-func (t *Task) runID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().last.runs) }
+// RunID identifies the attempt that is running: in the log, in the history of runs, and in the name of its directory.
+func (t *Task) RunID() string { return t.ID() + "-" + strconv.Itoa(t.readExtra().last.runs) }

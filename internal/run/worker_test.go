@@ -67,11 +67,11 @@ func TestRunsOfWorkers(t *testing.T) {
 	t.Cleanup(pool.Close)
 	h := &hook.Hook{Name: "hook.sh", Path: path, Settings: hook.Settings{Worker: &hook.Worker{MaxRuns: 2}},
 		Kubernetes: []hook.Kubernetes{{Binding: hook.Binding{Name: "pods"}}}}
-	var served []process.Served
+	rec := &recorder{}
 	r := New(Options{
 		Executor: pool, Workers: pool, Snapshots: fewObjects{}, Effects: noEffects{}, Workspace: files, Log: slog.New(slog.DiscardHandler),
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "FILE=" + protected, "NOTES=" + notes}, MaxContextBytes: 3000,
-		Observe: func(r Report) { served = append(served, r.Served) },
+		Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})
 	const events, size = 8, 1000 // two fit
@@ -90,8 +90,8 @@ func TestRunsOfWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) != events/2 || len(served) != events/2 {
-		t.Fatalf("%d runs, %d reports\n%s", len(lines), len(served), text)
+	if len(lines) != events/2 || len(rec.ended) != events/2 {
+		t.Fatalf("%d runs, %d reports\n%s", len(lines), len(rec.ended), text)
 	}
 	for i, line := range lines {
 		words := strings.Fields(line)
@@ -106,8 +106,9 @@ func TestRunsOfWorkers(t *testing.T) {
 			t.Errorf("run %d has %s bytes of contexts", i, words[4])
 		}
 	}
-	workers := make([]int, len(served))
-	for i, s := range served {
+	workers := make([]int, len(rec.ended))
+	for i, report := range rec.ended {
+		s := report.Served
 		workers[i] = s.Worker
 	}
 	if !slices.Equal(workers, []int{1, 1, 2, 2}) {

@@ -230,7 +230,8 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
 	defer pool.Close()
 	running := run.Options{Whole: true, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
-		Effects: simulatedEffects{s}, Observe: s.observe, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
+		Companions: []run.Companion{observer{simulation: s}},
+		Effects:    simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
 		Timeout: s.Timeout}
 	if s.Workers {
 		running.Workers = pool
@@ -276,8 +277,17 @@ func (s *simulation) connect() (err error) {
 	return err
 }
 
-// observe records the end of a run.
-func (s *simulation) observe(r run.Report) {
+// observer is the Companion that records the ends of runs.
+type observer struct {
+	run.Passive
+	*simulation
+}
+
+func (s observer) Done(_ context.Context, a *run.Attempt, _ error) {
+	r := &a.Report
+	if a.Task.Len() == 0 || r.Interrupted {
+		return
+	}
 	s.result.Err, s.result.Exit = r.Err, exitOf(r.Err)
 	s.result.Usage, s.result.File = r.Usage, nil
 	if !reflect.ValueOf(r.Result).IsZero() {

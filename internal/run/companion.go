@@ -1,0 +1,81 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+)
+
+// A Companion takes part in the runs of hooks that ask for it. A panic in Begin, Settle or Done is a failure of the run, and the other
+// companions are called nevertheless.
+type Companion interface {
+	// Joins reports whether the companion takes part in the runs of a hook: those for queues, or those that answer requests.
+	Joins(h *hook.Hook, answers bool) bool
+	// Await returns what the run has to wait for, as queue.Blocked; nil for nothing.
+	Await(t *Task) error
+	// Begin is called before the contexts are made, and for a task without events, which starts no process.
+	Begin(ctx context.Context, a *Attempt) context.Context
+	// Settle is called after the effects, while the files of the run exist. An error fails the run.
+	Settle(ctx context.Context, a *Attempt, outcome error) error
+	// Done is called with the final outcome.
+	Done(ctx context.Context, a *Attempt, outcome error)
+}
+
+// Passive is a Companion of all runs that does nothing. Others embed it, for the methods that they do not need.
+type Passive struct{}
+
+func (Passive) Joins(*hook.Hook, bool) bool                                   { return true }
+func (Passive) Await(*Task) error                                             { return nil }
+func (Passive) Begin(ctx context.Context, _ *Attempt) context.Context         { return ctx }
+func (Passive) Settle(_ context.Context, _ *Attempt, _ error) (failure error) { return nil }
+func (Passive) Done(context.Context, *Attempt, error)                         {}
+
+// Marker is a Companion that marks each event, until the run that delivers it. Tasks keep the marks of their first events.
+type Marker interface {
+	Companion
+	Mark(t *Task, ev *event.Event) any
+}
+
+// joining returns the companions of the runs of a hook, in order.
+func (r *Runner) joining(h *hook.Hook, answers bool) (list []Companion) {
+	for _, c := range r.opts.Companions {
+		if c.Joins(h, answers) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// each calls all companions of an attempt, also after one has failed or panicked, and returns the outcome with their failures.
+func (a *Attempt) each(outcome error, call func(c Companion, outcome error) error) error {
+	for _, c := range a.companions {
+		failure := a.guard(func() error { return call(c, outcome) })
+		var decided *decidedError
+		switch {
+		case failure == nil:
+		case outcome == nil:
+			outcome = failure
+		case errors.As(outcome, &decided): // what the hook has requested stays
+			outcome = &decidedError{errors.Join(decided.error, failure), decided.Result}
+		default:
+			outcome = errors.Join(outcome, failure)
+		}
+	}
+	return outcome
+}
+
+// guard turns a panic into a failure of the attempt. Nothing else recovers for runs.
+func (a *Attempt) guard(do func() error) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			a.Log.Warn("panic recovered in TaskQueue Start", "task_id", a.Task.ID(), "task_type", a.Task.String(),
+				"error", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.Hook.Name)
+		}
+	}()
+	return do()
+}
