@@ -91,6 +91,31 @@ func TestShape(t *testing.T) {
 	}
 }
 
+// vague begins a comment that explains no name, or has words that the project leaves out.
+var vague = regexp.MustCompile(`(?m)^\s*// ?([\w.]+ (is|are|has|have) (what|who|how|which|no)\b|.*\bany ?more\b)`)
+
+// TestComments bounds the vague comments of the program: upper bounds, lowered when one is rewritten.
+func TestComments(t *testing.T) {
+	count := map[bool]int{} // of the core, and of the rest
+	walk(t, "..", ".go", func(path string) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel, _ := filepath.Rel("../internal", filepath.Dir(path))
+		core := slices.ContainsFunc([]string{"effect", "event", "hook", "jq", "kube", "queue", "run", "source/stream", "source/watch", "wire"},
+			func(folder string) bool { return rel == folder || strings.HasPrefix(rel, folder+"/") })
+		if !strings.HasSuffix(path, "_test.go") {
+			count[core] += len(vague.FindAll(text, -1))
+		}
+	})
+	for core, bound := range map[bool]int{true: 94, false: 202} {
+		if t.Logf("core %t: %d vague comments of %d", core, count[core], bound); count[core] > bound {
+			t.Errorf("core %t: %d comments are vague, the bound is %d: begin with a type or a term", core, count[core], bound)
+		}
+	}
+}
+
 // widest returns the name with the greatest number.
 func widest(of map[string]int) string {
 	return slices.MaxFunc(slices.Collect(maps.Keys(of)), func(a, b string) int { return of[a] - of[b] })

@@ -33,7 +33,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
-// queuedBytes is how much of the objects in waiting events stays in memory.
+// queuedBytes bounds the objects of waiting events in memory.
 const queuedBytes = 32 << 20
 
 // surroundings finds the cluster, and completes the environment of hooks by what leads them there and to their libraries.

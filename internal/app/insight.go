@@ -121,7 +121,7 @@ func (i *insight) skipped(name string) (reason, hint string) {
 	return "", ""
 }
 
-// Binding is what a kubernetes binding sees.
+// Binding has the objects and the state of a kubernetes binding.
 func (i *insight) Binding(h *hook.Hook, index int) watch.State {
 	s := i.op.watcher.State(h, index)
 	s.Finalizing = append(s.Finalizing, i.displaced(h, index)...)
@@ -155,7 +155,7 @@ func (op *operator) missing(h *hook.Hook) (all []string) {
 	return all
 }
 
-// Progress is how far a hook has come.
+// Progress has the state of a hook's start.
 func (i *insight) Progress(h *hook.Hook) debug.Progress {
 	state := i.op.life.State(h)
 	p := debug.Progress{Ticking: state == lifecycle.Ticking, Paused: state == lifecycle.Paused, StartedUp: i.op.life.StartupDone(),
@@ -182,7 +182,7 @@ func (op *operator) elsewhere(h *hook.Hook) (reason, hint string) {
 	return fmt.Sprintf("the leader %q runs the hooks; this replica is a standby", *leader), "run this there: shell-operator why " + h.Name
 }
 
-// role is what the replica is in the election; empty without one.
+// role is the replica's one in the election; empty without an election.
 func (op *operator) role() string {
 	if op.election == nil {
 		return ""

@@ -14,13 +14,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// objects is what the stages know of one object.
+// objects asks the stages about one object.
 type objects struct {
 	*watch.Watcher
 	op *operator
 }
 
-// Sight is what a binding knows of an object, and what waits for it there.
+// Sight is a binding's knowledge of an object, with the changes that wait there.
 func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Sight {
 	is := o.Watcher.Sight(h, index, namespace, name)
 	ev := event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Modified, Key: is.Key,
@@ -45,7 +45,7 @@ func (op *operator) queueSet() debug.QueueSet {
 		Removed: func(h *hook.Hook) bool { return op.life.State(h) == lifecycle.Gone }}
 }
 
-// Parts are what an object is to sets.
+// Parts are the roles of an object in sets.
 func (o objects) Parts(kind, namespace, name string) []applyset.Part {
 	return o.op.effects.Sets().Parts(func(of schema.GroupKind) bool {
 		return strings.EqualFold(kind, of.Kind) || strings.EqualFold(kind, of.String())

@@ -21,7 +21,7 @@ import (
 type shards struct {
 	// count is their number; 0 without shards.
 	count int
-	// division is how the hooks that were loaded first divide the work: it is the same until the end.
+	// division is the division of the work by the hooks that were loaded first: it is the same until the end.
 	division string
 	// own is the shard of this replica, from the time when taken is closed. Until then it waits for one. Taken is nil without shards.
 	own    atomic.Pointer[shard.Shard]
@@ -117,7 +117,7 @@ func (s *shards) role(now replica.State) (note string, standby bool) {
 	return note, now.Shard != 0 && (now.Rival != "" || now.Holders[0] != "")
 }
 
-// status is what the status shows; nil without shards.
+// status returns the shards for the status; nil without shards.
 func (s *shards) status() *debug.ShardStatus {
 	now := s.state.Load()
 	if now == nil {

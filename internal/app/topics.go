@@ -91,7 +91,7 @@ func (op *operator) troubles() (all []debug.Trouble) {
 	return all
 }
 
-// hookSeries are how many series of metrics each hook has.
+// hookSeries counts the series of metrics of each hook.
 func (op *operator) hookSeries(set telemetry.Set) {
 	for name, n := range op.effects.Metrics.Series() {
 		set(n, name)

@@ -2,7 +2,7 @@ package effect
 
 import "context"
 
-// Answered is what the API server has answered to a request of a run that changed an object.
+// Answered is the API server's answer to a request of a run that changed an object.
 type Answered struct {
 	// Group, Resource and Kind name the kind that the request addresses, in any version.
 	Group, Resource, Kind string
@@ -29,7 +29,7 @@ func WithAnswers(ctx context.Context, receive func(Answered)) context.Context {
 	return context.WithValue(ctx, answers{}, receive)
 }
 
-// Known is what a hook's bindings have of an object.
+// Known is the state of an object in a hook's bindings.
 type Known struct {
 	// Version is the object's resource version after all changes by the hook; empty for none.
 	Version string

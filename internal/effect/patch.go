@@ -33,11 +33,11 @@ const (
 
 // traits are the properties of an operation.
 type traits struct {
-	// word is what hooks write.
+	// word is the operation's name in patch files.
 	word string
 	// object reports that the operation has a manifest, deletes that it removes the object.
 	object, deletes bool
-	// verbs are what RBAC has to allow for it; the "get" of CreateIfNotExists only helps where a request to create is rejected.
+	// verbs are the ones that RBAC has to allow for it; the "get" of CreateIfNotExists only helps where a request to create is rejected.
 	verbs []string
 }
 
@@ -117,11 +117,11 @@ type Patch struct {
 	Body []byte
 	// Filter is the jq program of a JQPatch. It compiles.
 	Filter string
-	// Condition is what a SetCondition sets; its Subresource is "status".
+	// Condition is the condition of a SetCondition; its Subresource is "status".
 	Condition *Condition
-	// Event is what a RecordEvent publishes. The object is what it regards.
+	// Event is the Event of a RecordEvent. The object is the one that it regards.
 	Event *Event
-	// Set is what a Sync makes complete, and nil for the other operations.
+	// Set is the set of a Sync, and nil for the other operations.
 	Set *ObjectSet
 
 	// Read, if set, reads the patch again, with what is sent: Object, Body, Filter and the objects of a Set are empty here.

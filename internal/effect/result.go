@@ -2,7 +2,7 @@ package effect
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Result is what a run requests in its result file: when its contexts are delivered again, and what people see of it. The zero
+// Result has the requests of a run's result file: when its contexts are delivered again, and what people see of it. The zero
 // value requests nothing.
 type Result struct {
 	// RequeueAfter delivers what the run contained again after this time; 0 means never. Requeue, for single objects, precedes it.

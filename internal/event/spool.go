@@ -21,7 +21,7 @@ const (
 	sparseSize = 64 << 30
 	// page is a block of common file systems.
 	page = 4 << 10
-	// spoolRetry is how long nothing is written after a write has failed.
+	// spoolRetry is the pause after a failed write.
 	spoolRetry = 10 * time.Second
 )
 

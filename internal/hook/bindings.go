@@ -36,7 +36,7 @@ type Address struct {
 	Index int
 }
 
-// Bound is what every binding has, whatever its kind.
+// Bound has the fields of every kind of binding.
 type Bound struct {
 	*Binding
 	// Queue is the name of the queue of its events. It is empty for kinds with a Caller.

@@ -77,7 +77,7 @@ type Settings struct {
 	OneByOne bool
 	// Kubectl is "auto" or "process"; empty means the operator's default.
 	Kubectl string
-	// Record is which runs are recorded; empty means the operator's default.
+	// Record selects the runs that are recorded; empty means the operator's default.
 	Record Record
 	// Worker is set if processes of the hook serve runs one after the other.
 	Worker *Worker
@@ -94,7 +94,7 @@ type Worker struct {
 	MaxRuns             int
 }
 
-// Record is which runs of a hook are recorded.
+// Record selects the runs of a hook that are recorded.
 type Record string
 
 const (
@@ -184,7 +184,7 @@ type Kubernetes struct {
 	// Finalizer is added to each object before its first event, and makes Deleting events; empty means none.
 	Finalizer string
 
-	// Initial is how the initial list is delivered.
+	// Initial is the form in which the initial list is delivered.
 	Initial Initial
 	// Optional: a kind that is not installed is an empty snapshot, and holds up nothing. It has an APIVersion and no Finalizer.
 	Optional bool
@@ -197,7 +197,7 @@ type Kubernetes struct {
 	Resync time.Duration
 }
 
-// Initial is how the initial list of a binding is delivered to the hook.
+// Initial is the form in which a hook gets the initial list of a binding.
 type Initial int
 
 const (

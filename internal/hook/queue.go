@@ -18,7 +18,7 @@ type Lanes struct {
 // Keyed reports whether the queue has a lane for each key.
 func (l Lanes) Keyed() bool { return l.Key != "" }
 
-// Key is how a keyed queue finds the key of an object: ByObject, ByNamespace, or a jq expression that begins with a dot and compiles.
+// Key is the source of an object's key in a keyed queue: ByObject, ByNamespace, or a jq expression that begins with a dot and compiles.
 type Key string
 
 const (

@@ -8,7 +8,7 @@ type Retry struct {
 	MinDelay, MaxDelay *time.Duration
 	// Limit is the number of attempts, the first one included; 0 means no limit, nil not set.
 	Limit *int
-	// Exhausted is what happens to a task whose last attempt has failed; empty means not set.
+	// Exhausted is the fate of a task whose last attempt has failed; empty means not set.
 	Exhausted Exhausted
 }
 

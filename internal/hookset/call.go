@@ -46,14 +46,14 @@ func (o *Options) execute(ctx context.Context, f File, dir string) (stdout, stde
 	return out.text.Bytes(), errOut.text.Bytes(), err
 }
 
-// maxPrinted is what a config call may print. A hook that prints without end would otherwise take all memory until its time
+// maxPrinted bounds the output of a config call. A hook that prints without end would otherwise take all memory until its time
 // is up.
 const maxPrinted = 16 << 20
 
 var errTooMuch = fmt.Errorf("it printed more than %d bytes and was killed: make it print the configuration, nothing else, and exit",
 	maxPrinted)
 
-// collected is what a call has printed to a stream, as far as it may.
+// collected is the output of a call on one stream, up to its bound.
 type collected struct {
 	text    bytes.Buffer
 	tooMuch context.CancelCauseFunc

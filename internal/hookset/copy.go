@@ -23,7 +23,7 @@ func (e *tooLarge) Error() string {
 type copying struct {
 	ctx      context.Context
 	from, to string
-	// left is how many bytes more there may be, of at most limit.
+	// left counts the bytes that may follow, of at most limit.
 	left, limit int64
 }
 

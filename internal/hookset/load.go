@@ -167,7 +167,7 @@ func load(ctx context.Context, o Options, root string, f File) (*hook.Hook, erro
 	return a.Hook, nil
 }
 
-// Answer is what came of a config call.
+// Answer is the outcome of a config call.
 type Answer struct {
 	// Hook is nil if there is an error. There may be warnings nevertheless.
 	Hook     *hook.Hook
@@ -214,7 +214,7 @@ func (e *LoadError) Causes() map[string]Rejection {
 	return causes
 }
 
-// quoted is how problems show values.
+// quoted returns a value as problems show it.
 var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`|'[^']*'")
 
 // CallError is the error of a config call.
@@ -231,7 +231,7 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("hook %q: the call with --config failed: %v", e.Hook, e.Reason())
 }
 
-// Reason is how the call has ended, and its cause.
+// Reason is the end of the call, and its cause.
 func (e *CallError) Reason() string {
 	reason := e.Err.Error()
 	if exit, failed := errors.AsType[*process.ExitError](e.Err); failed {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// longestLine is how much of a file is looked at for its first line; the kernel reads no more either.
+// longestLine bounds the search for the first line of a file; the kernel reads no more either.
 const longestLine = 256
 
 // mountedScript returns how to run a script that kubelet has put into a volume: from its line "#!", split as the kernel

@@ -17,7 +17,7 @@ type Call[A any] struct {
 	// Limits are the limits of the handler, Key is the hook, or what else they count by.
 	Limits *Limits
 	Key    any
-	// Limit is how long the request may take.
+	// Limit is the time limit of the request.
 	Limit time.Duration
 	// MaxBytes limits the body.
 	MaxBytes int64

@@ -33,7 +33,7 @@ func HideTokensOfObject(text []byte) []byte {
 	return objectToken.ReplaceAll(text, []byte("/…"))
 }
 
-// lastSecond is how long the rest of a rejected body may take: a client that has sent it gets its response.
+// lastSecond limits the time of the rest of a rejected body: a client that has sent it gets its response.
 const lastSecond = time.Second
 
 // admit passes on requests of known clients: those that know a registered path, or have a certificate of a configured CA. Neither the log

@@ -141,7 +141,7 @@ func (r *request) done() {
 	}
 }
 
-// Body is what a client sends, at most so many bytes as are reserved for it.
+// Body is a client's body, at most as many bytes as are reserved for it.
 type Body struct {
 	io.Reader
 	// announced is the length that the client has sent, or -1.
@@ -154,7 +154,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// size is how many bytes the body can have.
+// size bounds the bytes of the body.
 func (b *Body) size() int64 {
 	if b.announced >= 0 {
 		return min(b.announced, b.limit)

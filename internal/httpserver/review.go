@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TimeLimit is how long the review of a request may take. The API server sends its timeout with each request; a tenth of it is kept for the
+// TimeLimit returns the time limit of a review. The API server sends its timeout with each request; a tenth of it is kept for the
 // network, so that the API server gets the reason of a failure. It sends 30 s at most; byDefault is for other clients.
 func TimeLimit(r *http.Request, byDefault time.Duration) time.Duration {
 	timeout := byDefault

@@ -41,7 +41,7 @@ type Options struct {
 	// Knows reports whether the client of a path and its token, which may be empty, is known, unless there are ClientCAs. Without both every
 	// client is served.
 	Knows func(path, token string) bool
-	// Grace is how long requests may take to finish at shutdown; 0 means 10 s.
+	// Grace limits the rest of the requests at shutdown; 0 means 10 s.
 	Grace time.Duration
 	// ReadTimeout bounds reading a request, 0 means 30 s. WriteTimeout bounds the response, 0 means no limit.
 	ReadTimeout, WriteTimeout time.Duration

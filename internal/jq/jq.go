@@ -124,7 +124,7 @@ type Filter struct {
 	inUse   func() uint64
 	// direct is nil if only gojq can evaluate the filter.
 	direct *code
-	// reads is what direct reads; without direct it is everything.
+	// reads has the members that direct reads; without direct all.
 	reads *Need
 	// slow reports native functions, which ignore the budget.
 	slow bool

@@ -27,7 +27,7 @@ func NeedOf(filters ...*Filter) *Need {
 	return n
 }
 
-// member is what is needed of a member, at least its type.
+// member is the need of a member, at least its type.
 func (n *Need) member(name string) *Need {
 	if m := n.lookup(name); m != nil {
 		return m
@@ -42,7 +42,7 @@ func (n *Need) lookup(name string) *Need {
 	return n.rest
 }
 
-// elements is what is needed of each element of an array, at least its type.
+// elements is the need of each element of an array, at least its type.
 func (n *Need) elements() *Need {
 	if n.rest != nil {
 		return n.rest

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client is what NewClient returns.
+// Client is the client of NewClient.
 type Client = rest.Interface
 
 // NewClient returns a client that speaks JSON about every resource. It decodes nothing but errors, and those have no values

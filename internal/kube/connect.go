@@ -33,7 +33,7 @@ type Cluster struct {
 	Inside bool
 	// Namespace is the namespace of the kubeconfig's context; empty inside.
 	Namespace string
-	// Env is what kubectl in a hook needs to reach the same cluster.
+	// Env has the variables by which kubectl in a hook reaches the same cluster.
 	Env []string
 }
 

@@ -44,7 +44,7 @@ func (r Resource) Path(namespace string) []string {
 	return append(path, r.Resource)
 }
 
-// Path is what the path of a request names: a version, a collection of its objects, or one of them.
+// Path is the content of a request's path: a version, a collection of its objects, or one of them.
 type Path struct {
 	schema.GroupVersionResource
 	Namespace, Name, Subresource string

@@ -169,7 +169,7 @@ func (m *Metrics) ForgetQueue(queue string) { m.Forget(Series{{"queue_name", que
 type Run struct {
 	// Hook, Binding and Queue are as in log records: start-up runs have no binding and no queue.
 	Hook, Binding, Queue string
-	// Waited is how long the task waited for the run, Wall how long the run and its effects took.
+	// Waited is the task's wait for the run, Wall the time of the run and its effects.
 	Waited, Wall time.Duration
 	// Process reports that there was a process. The next fields are its resource usage.
 	Process      bool

@@ -178,7 +178,7 @@ func hintForType(v *schema.Violation) string {
 	return ""
 }
 
-// like is how to write a value: its example, or its keys.
+// like has an example of a value, or its keys.
 func like(s *schema.Schema) string {
 	if len(s.Examples) > 0 {
 		example, _ := json.Marshal(s.Examples[0])

@@ -14,7 +14,7 @@ import (
 // Context is one binding context: an event and snapshots.
 type Context struct {
 	Event event.Event
-	// Previous is what the hook has seen of the object before, for a Change of a binding with IncludePrevious; nil if it has not.
+	// Previous is the state of the object that the hook has seen before, for a Change of a binding with IncludePrevious; nil if it has not.
 	Previous *event.Object
 	// Objects is the initial list of a Synchronization, nil otherwise.
 	Objects event.Snapshot

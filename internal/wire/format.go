@@ -7,7 +7,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 )
 
-// Forms are what hooks write, as values that can be written again: Parse of the JSON of a form is the value that it was made of. Metrics,
+// Forms are the texts of hooks, as values that can be written again: Parse of the JSON of a form is the value that it was made of. Metrics,
 // results and answers to conversions are their own forms.
 
 // Admission is the form of an answer to an admission review.
@@ -15,7 +15,7 @@ type Admission struct {
 	Allowed  bool     `json:"allowed"`
 	Message  string   `json:"message,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// Patch is what hooks write in base64: the JSON patch, or a text that is no JSON.
+	// Patch is the text that hooks write in base64: the JSON patch, or a text that is no JSON.
 	Patch json.RawMessage `json:"patch,omitempty"`
 }
 

@@ -29,7 +29,7 @@ const (
 	mostLeaves, longestLeaf = 200, 255
 	// firstText is enough for most contexts.
 	firstText = 16 << 10
-	// mostDigits is what a float64 has exactly, as every jq prints it.
+	// mostDigits counts the digits that a float64 has exactly, as every jq prints it.
 	mostDigits = 15
 )
 

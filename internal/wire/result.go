@@ -15,7 +15,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/schema"
 )
 
-// ResultRules are what the result file of a run can contain.
+// ResultRules are the keys of a run's result file.
 type ResultRules struct {
 	// Failed reports an exit status other than 0.
 	Failed bool

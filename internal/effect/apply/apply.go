@@ -65,7 +65,7 @@ type Options struct {
 	DeleteTimeout time.Duration
 	// Now is the clock of conditions; nil means time.Now.
 	Now func() time.Time
-	// Client is what Settings.Client returns, possibly wrapped. Simulated: it reaches no API server.
+	// Client is the client of Settings.Client, possibly wrapped. Simulated: it reaches no API server.
 	Client    *rest.Config
 	Simulated bool
 	Filters   *jq.Compiler

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Part is what an object is to a set: its owner, or a member.
+// Part is the role of an object in a set: its owner, or a member.
 type Part struct {
 	ID    string `json:"id"`
 	Set   string `json:"set"`

@@ -25,7 +25,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// scope is what one watch covers: the members of all sets of a kind, in one namespace or in all.
+// scope is the range of one watch: the members of all sets of a kind, in one namespace or in all.
 type scope struct {
 	kube.Resource
 	namespace string

@@ -52,7 +52,7 @@ type wanted struct {
 	resource kube.Resource
 	// err is why the object cannot be applied.
 	err error
-	// rest is what the object has beside its metadata.
+	// rest has the fields of the object beside its metadata.
 	rest        []byte
 	meta        map[string]json.RawMessage
 	labels      map[string]string
@@ -473,7 +473,7 @@ func (a *Applier) list(ctx context.Context, res kube.Resource, namespace, select
 	}
 }
 
-// crdTimeout is how long a Sync waits until the kind of a CRD is served.
+// crdTimeout limits the wait of a Sync for the kind of a CRD.
 const crdTimeout = time.Minute
 
 // resolveDefined finds the resources of kinds that CRDs of the set define. The API server serves a kind some time after its CRD is

@@ -240,7 +240,7 @@ func (s *session) isComplete() bool {
 	return len(s.members) == len(s.objects) && len(s.incomplete) == 0
 }
 
-// memberVerbs are what RBAC has to allow for members.
+// memberVerbs are the verbs that RBAC has to allow for members.
 var memberVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 
 func (s *session) reportNeeds() {
@@ -255,7 +255,7 @@ func (s *session) reportNeeds() {
 	}
 }
 
-// blocking is what members need that block the deletion of the owner.
+// blocking is the rule for members that block the deletion of the owner.
 func (s *session) blocking() kube.Rule {
 	return kube.Rule{Group: s.ownerKind.Group, Resource: s.ownerKind.Resource + "/finalizers", Verbs: []string{"update"}}
 }

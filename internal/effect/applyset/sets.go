@@ -51,7 +51,7 @@ type MemberState struct {
 	Kept   bool   `json:"kept,omitempty"`
 }
 
-// State is what the process knows of a member.
+// State is the process's knowledge of a member.
 type State string
 
 const (

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// setState is what a process knows of a set.
+// setState is a process's knowledge of a set.
 type setState struct {
 	names
 	// turn holds one value while a Sync, a move or a check of the set runs.
@@ -33,8 +33,8 @@ type setState struct {
 	// complete: the last Sync has succeeded. differing are members that were reported as changed since then.
 	complete  bool
 	differing map[ref]bool
-	// seen is what watches deliver during a Sync, which is compared at its end; nil at other times. Before the end, it is not known of each
-	// object what was applied.
+	// seen has the objects that watches deliver during a Sync, compared at its end; nil at other times. Before the end, some applied
+	// objects are unknown.
 	seen map[ref]sighting
 	// postponed are checks that found the turn taken. The end of each turn repeats one of them, so that they never fill the queue.
 	postponed map[ref]bool

@@ -44,16 +44,16 @@ type Store struct {
 	families map[string]*family
 	// groups have each series once, under the group that owns it.
 	groups map[string]map[*series]struct{}
-	// hooks are what each hook uses.
+	// hooks has the usage of each hook.
 	hooks map[string]*usage
 	// applied counts calls of Apply.
 	applied uint64
 }
 
-// usage is what a hook has.
+// usage counts the series of a hook.
 type usage struct {
 	series int
-	// bytes are what its series, families and label names take, approximately. The families of which it has written the first operation stay.
+	// bytes is the approximate memory of its series, families and label names. The families of which it has written the first operation stay.
 	bytes int
 }
 
@@ -274,7 +274,7 @@ func (s *Store) family(u *usage, op *effect.Metric) (f *family, problem string) 
 	return f, ""
 }
 
-// suffixes are what Prometheus appends to the name of a histogram.
+// suffixes are the endings that Prometheus appends to the name of a histogram.
 var suffixes = []string{"_bucket", "_count", "_sum"}
 
 // ofTheHandler is the prefix of metrics that the HTTP handler adds to a scrape.

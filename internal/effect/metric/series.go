@@ -22,11 +22,11 @@ type family struct {
 	// buckets are the upper bounds of a histogram, ascending, without duplicates.
 	buckets []float64
 	series  map[string]*series
-	// shares are what each hook has of the family.
+	// shares has the share of each hook in the family.
 	shares map[string]*share
 }
 
-// share is what one hook has of a family. Series of other hooks do not get its labels: their hooks would pay for them.
+// share has the series of one hook in a family. Series of other hooks do not get its labels: their hooks would pay for them.
 type share struct {
 	// labels are the names of all labels that a series of the hook has ever had, sorted.
 	labels []string
@@ -61,7 +61,7 @@ type series struct {
 	family *family
 	share  *share
 	key    string
-	// cost is what the series takes of the bytes of its hook.
+	// cost is the part of the series in the bytes of its hook.
 	cost int
 	// labels are those with a value, hookLabel among them.
 	labels map[string]string
@@ -98,7 +98,7 @@ const (
 	labelBytes = 160
 )
 
-// costOf is what a new series takes: its key and its labels.
+// costOf returns the bytes of a new series: its key and its labels.
 func (f *family) costOf(key string, given map[string]string) int {
 	n := seriesBytes + len(key) + 8*len(f.buckets)
 	for name, value := range given {

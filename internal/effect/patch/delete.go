@@ -56,7 +56,7 @@ func (r *request) reportGone(ctx context.Context, uid types.UID) {
 // most objects have no finalizers.
 const deletePause = time.Second
 
-// lastRead is how long the last read may take, including the wait for the rate limiter.
+// lastRead limits the last read, including the wait for the rate limiter.
 const lastRead = 30 * time.Second
 
 // deleteAndWait returns when the object is gone, or another object has its name.

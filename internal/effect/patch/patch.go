@@ -60,7 +60,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Run is what the patches belong to.
+// Run is the run of the patches.
 type Run struct {
 	Hook string
 	// Identify returns uid and generation of an object as the contexts of the run have it, nothing if they do not. It may be nil.

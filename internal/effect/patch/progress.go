@@ -15,7 +15,7 @@ import (
 // limits the warnings of one patch that are kept and logged: a Sync may have thousands of objects.
 const maxReported, maxWarnings = 50, 10
 
-// Progress is what became of the patches that Apply was called with.
+// Progress has the outcome of each patch of a call of Apply.
 type Progress struct {
 	mu       sync.Mutex
 	failed   map[*effect.Patch]bool

@@ -7,7 +7,7 @@ const slowRead = 15 * time.Millisecond
 
 // bound limits the lines of a run that are delivered, of all its streams together.
 type bound struct {
-	// most is how many bytes of lines are delivered; 0 means all. delivered counts them. dropped is called with the first line beyond.
+	// most bounds the bytes of lines that are delivered; 0 means all. delivered counts them. dropped is called with the first line beyond.
 	most, delivered int64
 	dropped         func()
 	over            bool

@@ -49,7 +49,7 @@ func New(opts Options) *Executor {
 	return &Executor{opts: opts, endOf: endOf}
 }
 
-// Invocation is what to run.
+// Invocation is a program to run.
 type Invocation struct {
 	// Hook is the name for error texts, Path the file.
 	Hook, Path string
@@ -65,8 +65,8 @@ type Invocation struct {
 	Timeout time.Duration
 	// Started, if set, is called with the pid of the process, or of the worker that serves the run.
 	Started func(pid int)
-	// Output is how many bytes of lines are delivered; 0 means all. The rest is read slowly and dropped. Dropped, if set, is called with the
-	// first line of it.
+	// Output bounds the bytes of lines that are delivered; 0 means all. The rest is read slowly and dropped. Dropped, if set, is called with
+	// the first line of it.
 	Output  int64
 	Dropped func()
 }
@@ -80,7 +80,7 @@ type Result struct {
 	Served Served
 }
 
-// Usage is what a process and the children that it waited for have used.
+// Usage is the usage of a process and the children that it waited for.
 type Usage struct {
 	User, System time.Duration
 	// MaxRSS is the largest resident set of a single process, in bytes.

@@ -14,7 +14,7 @@ type talk struct {
 	state talkState
 	// run is the id of the run that is being served.
 	run string
-	// buf is what was received and not used.
+	// buf has the bytes that were received and not used.
 	buf []byte
 }
 
@@ -26,7 +26,7 @@ const (
 	talkServing
 )
 
-// word is what a worker has sent.
+// word is a message of a worker.
 type word int
 
 const (

@@ -32,7 +32,7 @@ type Resident struct {
 	// gone: the process has ended. failure is why, when that is known.
 	gone    bool
 	failure *WorkerError
-	// before is what the worker had used at the end of the last run.
+	// before is the worker's usage at the end of the last run.
 	before Usage
 	late   *time.Timer
 
@@ -55,7 +55,7 @@ type served struct {
 	status   int
 }
 
-// ResidentOptions are what to start.
+// ResidentOptions name the program to start.
 type ResidentOptions struct {
 	// Invocation has Hook, Path, Args, Dir and Env. Its Stdout and Stderr receive what is printed outside of runs.
 	Invocation

@@ -123,7 +123,7 @@ type lineReader struct {
 	longest int
 	// buf is the beginning of a line.
 	buf []byte
-	// last is how many bytes were read last.
+	// last counts the bytes of the last read.
 	last int
 }
 

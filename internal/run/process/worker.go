@@ -10,7 +10,7 @@ import (
 // WorkerVariable names the descriptor of the socket in the environment of a worker.
 const WorkerVariable = "HOOK_WORKER_FD"
 
-// Worker is what a worker has to know about a run that it serves.
+// Worker has the data that a worker needs of a run that it serves.
 type Worker struct {
 	// Run is the id of the run.
 	Run string
@@ -30,7 +30,7 @@ type Worker struct {
 type Served struct {
 	// Worker is the number of the worker among the workers of its hook, Run counts the runs that it has served with this one.
 	Worker, Run int
-	// Started is how long the run has waited for the start of a worker.
+	// Started is the run's wait for the start of a worker.
 	Started time.Duration
 }
 

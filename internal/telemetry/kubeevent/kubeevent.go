@@ -56,7 +56,7 @@ type Event struct {
 }
 
 const (
-	// seriesWindow is how long an Event is continued after its last occurrence.
+	// seriesWindow is the time in which an Event is continued after its last occurrence.
 	seriesWindow = 10 * time.Minute
 	// writeInterval is the least time between two writes of an Event.
 	writeInterval = time.Minute
@@ -88,7 +88,7 @@ type Recorder struct {
 	swept time.Time
 }
 
-// series is what equal Events have in common. by is the hook for those about the operator's Pod, whose notes differ.
+// series has the common part of equal Events. by is the hook for those about the operator's Pod, whose notes differ.
 type series struct {
 	Event
 	by string

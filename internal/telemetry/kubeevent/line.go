@@ -49,7 +49,7 @@ func (l *line) before(other *line) bool {
 
 const (
 	controller = "shell-operator"
-	// noteLimit is what the API allows.
+	// noteLimit is the API's bound.
 	noteLimit = 1024
 )
 
