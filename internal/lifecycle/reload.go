@@ -119,7 +119,7 @@ func (l *Lifecycle) apply(r loaded) {
 		defer l.o.Reloaded(nil)
 	}
 	c := r.change
-	// The author of a fix does not want to wait for a back-off.
+	// A delay and an attempt belong to the old files.
 	defer l.o.Queues.Repeat(func(t queue.Task) bool { return slices.Contains(c.Touched, hookOf(t)) })
 	l.o.Store.Use(r.set, c.Hooks)
 	l.o.Runner.Renew()

@@ -350,6 +350,7 @@ func (c *core) begin(now time.Duration, l *lane) {
 		c.streak++
 	}
 	l.take()
+	l.outdated = false
 	head := l.tasks.at(0)
 	for l.tasks.len() > 1 && head.Absorb(l.tasks.at(1).Task) {
 		c.forget(l, l.remove(1))
@@ -400,8 +401,6 @@ type verdict struct {
 	failures  int
 	delay     time.Duration
 	exhausted bool
-	// requested: the task has requested the delay.
-	requested bool
 }
 
 // judge counts a failure of the head.
@@ -413,10 +412,11 @@ func (c *core) judge(l *lane, err error) verdict {
 	p := l.head().Policy()
 	giveUp, delay, given := decision(err)
 	switch {
+	case l.outdated: // it does not decide
 	case giveUp || p.Limit > 0 && v.failures >= p.Limit:
 		v.exhausted = true
 	case given:
-		v.delay, v.requested = delay, true
+		v.delay = delay
 	default:
 		v.delay = c.opts.delay(p, v.failures)
 	}
@@ -438,7 +438,7 @@ func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	c.stop(l)
 	l.tasks.setSince(0, now)
 	c.seq++
-	l.delay, l.due, l.requested, l.seq = v.delay, now+v.delay, v.requested, c.seq
+	l.delay, l.due, l.seq = v.delay, now+v.delay, c.seq
 	c.enter(now, l, Sleeping)
 	c.sleeping.push(l)
 }
@@ -493,19 +493,26 @@ func (c *core) retry(now time.Duration, which func(key string, head Task) bool) 
 	return ended
 }
 
-// repeat ends the back-off of lanes, and does not count the last attempt of their heads.
+// repeat ends the back-off of lanes, and does not count the last attempt of their heads, or the one in progress.
 func (c *core) repeat(now time.Duration, which func(head Task) bool) {
 	for _, l := range slices.Clone(c.sleeping.lanes) {
-		if l.requested || !which(l.head()) {
-			continue
+		if which(l.head()) {
+			c.again(now, l)
 		}
-		if f := l.failure(l.head()); f.failures > 1 {
-			f.failures--
-		} else {
-			c.forget(l, l.head())
-		}
-		c.settle(now, l)
 	}
+	for _, l := range c.running {
+		l.outdated = l.outdated || which(l.head())
+	}
+}
+
+// again makes a lane ready whose head has failed, and does not count the last attempt.
+func (c *core) again(now time.Duration, l *lane) {
+	if f := l.failure(l.head()); f.failures > 1 {
+		f.failures--
+	} else {
+		c.forget(l, l.head())
+	}
+	c.settle(now, l)
 }
 
 // skip removes a failed head that does not run.

@@ -26,8 +26,8 @@ func (s *Set) Retry(which func(queue, key string, head Task) bool) (ended int) {
 	return ended
 }
 
-// Repeat ends the delay of every lane for whose head which returns true, and does not count its last attempt. A delay that the task has
-// requested stays. which is called as keep of Edit.
+// Repeat ends the delay of every lane for whose head which returns true, and does not count its last attempt. If the head runs and this run
+// fails, it is retried immediately, and the attempt does not count. which is called as keep of Edit, also for heads that run.
 func (s *Set) Repeat(which func(head Task) bool) {
 	for _, q := range s.all() {
 		q.change(func(now time.Duration) { q.core.repeat(now, which) })

@@ -20,8 +20,8 @@ type lane struct {
 	failed []failed
 	// delay is the time between the head's last failure and its next attempt, which is due, while it sleeps.
 	delay, due time.Duration
-	// requested: the task has requested the delay.
-	requested bool
+	// outdated: Repeat was called for the head during its run.
+	outdated bool
 	// collects is the time until which the lane lets events collect. Last is the owner of the last run, unless that was
 	// urgent or the lane was idle since.
 	collects time.Duration

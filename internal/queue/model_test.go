@@ -388,7 +388,11 @@ func playModel(steps []step) (seen []string) {
 			}
 		case "repeat":
 			m.each(func(q *modelQueue, l *modelLane) {
-				if l.sleeps && l.tasks[0].hook == s.hook {
+				switch {
+				case len(l.tasks) == 0 || l.tasks[0].hook != s.hook:
+				case l.runs:
+					l.outdated = true
+				case l.sleeps:
 					l.tasks[0].failures--
 					q.ready(l)
 				}
@@ -436,9 +440,9 @@ type modelQueue struct {
 type modelLane struct {
 	tasks                 []*modelTask
 	runs, sleeps, blocked bool
-	// taken: the first task runs or has run.
-	taken bool
-	seq   int
+	// taken: the first task runs or has run. outdated: a failure of this run does not count.
+	taken, outdated bool
+	seq             int
 	// began is the time when the last run began, last its hook. If it took some, as the second one of the hook at least, the lane collects
 	// events for another time, if it has those of one task.
 	began                int
@@ -569,6 +573,11 @@ func (q *modelQueue) ended(l *modelLane) {
 func (q *modelQueue) fail(l *modelLane, giveUp bool) {
 	q.split(l)
 	head := l.tasks[0]
+	if l.outdated {
+		q.ready(l)
+		l.collects, l.last = false, ""
+		return
+	}
 	head.failures++
 	if giveUp || head.hook == "y" && head.failures >= 3 {
 		q.exhausted = append(q.exhausted, head.String())
@@ -626,7 +635,7 @@ func (m *model) settle() {
 			for len(next.tasks) > 1 && head.absorbs(next.tasks[1]) {
 				next.tasks = slices.Delete(next.tasks, 1, 2)
 			}
-			next.runs, next.taken, next.began, head.first = true, true, m.waits, false
+			next.runs, next.taken, next.outdated, next.began, head.first = true, true, false, m.waits, false
 		}
 	}
 }

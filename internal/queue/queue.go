@@ -154,6 +154,9 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 	if !v.exhausted {
 		q.core.sleep(q.age(), l, v)
 	}
+	if l.outdated {
+		q.core.again(q.age(), l)
+	}
 	return Failed{Queue: q.name, Key: l.key, Task: t, Failures: v.failures, Err: err, Delay: v.delay}, v.exhausted
 }
 

@@ -9,7 +9,7 @@
 //     neighbours merge, so order never changes.
 //   - A task whose run is Blocked stays at the head of its lane, with its token, and counts no failure. Its signal wakes this lane only.
 //   - Tasks that wait can be dropped, whatever they wait for, and a back-off can be ended. A task that is running is not
-//     touched.
+//     dropped.
 //   - Coalescing: a lane that has been busy lets events collect before it runs again, if that can save a run. An idle lane begins
 //     immediately.
 //   - A lane that waits for a token, a delay, a signal, more events or the end of a pause occupies no slot.
