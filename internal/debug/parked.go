@@ -226,7 +226,7 @@ func (t parkedTopic) troubles() (all []Trouble) {
 		if tasks[at]++; tasks[at] == 1 {
 			places = append(places, at)
 			last[at] = &Trouble{Kind: InParked, Hooks: []string{at.hook}, Subject: fmt.Sprintf("%s, queue %q", at.hook, at.queue),
-				part: true, Hint: "shell-operator parked list", Queue: at.queue, object: strings.Join(shown.About, ""), cause: p.Error}
+				Hint: "shell-operator parked list", Queue: at.queue, object: strings.Join(shown.About, ""), cause: p.Error}
 		}
 		last[at].Since = p.Since // the last one is the oldest
 	}

@@ -37,7 +37,7 @@ func (f *queued) inLanes(q *Queue) (reasons []Reason) {
 				until = l.Until
 			}
 		case l.Phase == queue.Sleeping && len(reasons) < shownLanes:
-			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s %s", q.Name, l.Key, l.About, l.why()),
+			reasons = append(reasons, Reason{ByRetry, true, fmt.Sprintf("queue %q, key %q: %s %s", q.Name, l.Key, l.Head(), l.why()),
 				"other keys are not held up: shell-operator runs " + f.hook.Name + " shows its last runs"})
 		default:
 			waiting++
@@ -83,7 +83,7 @@ func (f *queued) reasons() (reasons []Reason) {
 // first covers a task of the hook at the head of its queue.
 func (f *queued) first(q *Queue) Reason {
 	l := &q.FirstLanes[0]
-	r := Reason{InQueue, true, fmt.Sprintf("queue %q: its task is the first of %d: %s; it %s", q.Name, q.Tasks, l.About, l.why()), ""}
+	r := Reason{InQueue, true, fmt.Sprintf("queue %q: its task is the first of %d: %s; it %s", q.Name, q.Tasks, q.Head, l.why()), ""}
 	switch s := f.hook.Settings; l.Phase {
 	case queue.Running:
 		r.Kind, r.Blocks = ByItsOwnRun, false
@@ -132,7 +132,7 @@ func (f *queued) running(q *Queue, r *Reason) {
 // behind covers a task of the hook that has other tasks in front of it.
 func (f *queued) behind(q *Queue, at int) Reason {
 	l := &q.FirstLanes[0]
-	r := Reason{InQueue, true, fmt.Sprintf("queue %q: its task is number %d of %d, behind %s, which %s", q.Name, at+1, q.Tasks, l.About,
+	r := Reason{InQueue, true, fmt.Sprintf("queue %q: its task is number %d of %d, behind %s, which %s", q.Name, at+1, q.Tasks, q.Head,
 		l.why()), "give the binding a queue of its own"}
 	switch {
 	case l.Phase == queue.Stopped:

@@ -157,7 +157,7 @@ func (t *Task) named() string {
 	if t.ID == "" {
 		return t.About
 	}
-	return "task " + t.ID + " " + t.About
+	return "task " + t.ID + " " + t.Head()
 }
 
 // queueReader copies the states of queues; what it costs is what it shows.

@@ -43,7 +43,7 @@ func RunsTopic(hooks *Hooks, runs *history.History, recordings recordings, queue
 remembers the last 20 runs of each hook, and the last failed one for longer. For each object it keeps the last failed and the last
 successful run: see "why --object". --failed lists the failed ones.
 
-The id of a run is its task and attempt: 17-2 is the second attempt of the task with task.id=17 in the log.`,
+The id of a run is its task and its number: 17-2 is the second run of the task with task.id=17 in the log.`,
 				Example: "  shell-operator runs\n  shell-operator runs pods.sh --failed\n  " +
 					"shell-operator runs show 17-2\n  shell-operator runs -o json",
 			}},
@@ -53,7 +53,7 @@ The id of a run is its task and attempt: 17-2 is the second attempt of the task 
 				Long:    `Show the binding contexts of a recorded run as JSON. "shell-operator runs save" describes which runs are recorded.`,
 				Example: "  shell-operator runs context 17-2\n  shell-operator runs context 17-2 | jq '.[].object.metadata.name'",
 			}},
-			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second attempt of task 17, `17` the last one", show: t.show,
+			{Method: "GET", Path: "/run/*", About: "one run: `17-2` is the second run of task 17, `17` the last one", show: t.show,
 				Command: &Command{
 					Use: "runs show RUN", Short: "Show one run: events, output, error, operations", Args: ofOne, Takes: "the id of one run",
 					Long: `Show one run with its events, the end of its output, its error and its operations on Kubernetes objects. RUN is an id as

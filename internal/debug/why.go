@@ -66,7 +66,7 @@ var blocked = []struct {
 }{
 	{IsPaused, "paused"}, {ByStartup, "starting"}, {ByEnabling, "not enabled"}, {ByReplica, IsStandby}, {ByRetry, "failing"},
 	{InRegistration, notRegistered}, {InReviews, reviewsFail}, {InWatch, watchFailing}, {InWorker, "worker failing"},
-	{ByRateLimit, "rate limit"}, {ByFirstRun, "synchronizing"}, {InQueue, IsQueued},
+	{ByRateLimit, "rate limit"}, {ByFirstRun, "synchronizing"}, {InQueue, IsQueued}, {InParked, "parked"},
 }
 
 // verdict is the state of a hook in a word or two, for why, hooks, status and the console.

@@ -81,7 +81,7 @@ type Change struct {
 }
 
 func (c *Change) String() string {
-	return c.Operation + " " + c.Kind + " " + strings.TrimPrefix(c.Namespace+"/"+c.Name, "/")
+	return strings.Join(strings.Fields(c.Operation+" "+c.Kind+" "+strings.TrimPrefix(c.Namespace+"/"+c.Name, "/")), " ")
 }
 
 // Outcomes of a change.
