@@ -24,7 +24,7 @@ var classes = []struct {
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
 	}},
 	// What a hook or an installation opts into.
-	{"opt-in", 14650, []string{
+	{"opt-in", 14700, []string{
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/pending",
 		"internal/run/recording", "internal/run/traces", "internal/run/worker", "internal/shard",
 		"internal/source/http", "internal/source/webhook", "internal/telemetry/kubeevent",
@@ -36,7 +36,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64800
+const testLines = 64850
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

@@ -152,9 +152,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
 		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: bytesPerRun,
 		Full: op.spool.Full, Replaced: op.replaced,
-		Recorder:   op.recorder,
 		Companions: op.companions(),
-		Shard:      op.shards.Shard,
 	})
 	return op, nil
 }
@@ -164,7 +162,8 @@ func (op *operator) companions() (list []run.Companion) {
 	if op.tracers != nil {
 		list = append(list, op.tracers)
 	}
-	return append(list, chronicle{insight: op.insight})
+	return append(list, chronicle{insight: op.insight}, &run.Conditions{Set: op.effects.SetConditions, Follow: op.watcher.Follow}, op.recorder,
+		op.shards)
 }
 
 // bytesPerRun limits the context file of a run with several contexts: a single context may be larger. hookSeriesBytes is what the

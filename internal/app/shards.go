@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/replica"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
@@ -19,6 +21,7 @@ import (
 
 // shards are the share of this replica in the work.
 type shards struct {
+	run.Passive
 	// count is their number; 0 without shards.
 	count int
 	// division is the division of the work by the hooks that were loaded first: it is the same until the end.
@@ -44,6 +47,19 @@ func newShards(count int, health *lifecycle.Health, log *slog.Logger) *shards {
 
 // Shard returns the shard of this replica, without shards the one that has everything.
 func (s *shards) Shard() shard.Shard { return *s.own.Load() }
+
+// Joins implements run.Companion.
+func (s *shards) Joins(h *hook.Hook, answers bool) bool {
+	return !answers && h.Settings.ShardBy != shard.None
+}
+
+// Begin names the shard to a hook that runs on every one.
+func (s *shards) Begin(ctx context.Context, a *run.Attempt) context.Context {
+	if own := s.Shard(); own.Divided() {
+		a.Vars = append(a.Vars, "HOOK_SHARD="+strconv.Itoa(own.Index), "HOOK_SHARDS="+strconv.Itoa(own.Count))
+	}
+	return ctx
+}
 
 // first reports whether this replica has what is done once for all shards.
 func (s *shards) first() bool { return s.Shard().Index == 0 }

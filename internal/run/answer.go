@@ -65,7 +65,7 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	}
 	if err != nil {
 		switch {
-		case interrupted(ctx):
+		case Interrupted(ctx):
 			r.opts.Log.Info("Hook interrupted", t.LogFields()...)
 		case !review.Quiet:
 			r.opts.Log.Error("Hook failed", append(t.LogFields(), "error", err.Error())...)
@@ -75,10 +75,18 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 	return a.outputs, nil
 }
 
-// interrupted reports whether ctx was cancelled: by a shutdown, or by a client that has disconnected. A deadline that has
+// Interrupted reports whether ctx was cancelled: by a shutdown, or by a client that has disconnected. A deadline that has
 // passed is a failure of the hook instead.
-func interrupted(ctx context.Context) bool {
+func Interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded)
+}
+
+// late returns the error of a request whose deadline has passed, instead of the signal that ended the process.
+func (t *Task) late(ctx context.Context, err error) error {
+	if t.readExtra().review != nil && err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &requestError{context.Cause(ctx), "no answer in time", "it gave no answer in time"}
+	}
+	return err
 }
 
 // check checks the outputs of a review without effects, so that a dry run gets the verdict that the request itself would get.

@@ -16,7 +16,7 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 	last.attempts++
 	last.runs++
 	last.run = r.lastRun.Add(1)
-	a := &Attempt{Task: t, Log: r.opts.Log.With(t.LogFields()...), Record: noRecord{}, Report: Report{
+	a := &Attempt{Task: t, Log: r.opts.Log.With(t.LogFields()...), Record: noRecord{}, Unread: true, Report: Report{
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: last.key, Waited: last.waited, Attempt: last.attempts,
 		Merged: m.merged.tasks,
 	}}

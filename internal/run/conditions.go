@@ -2,8 +2,8 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -19,43 +19,49 @@ type Outcome struct {
 	APIVersion, Kind string
 	Namespace, Name  string
 	Condition        effect.Condition
-	// Follow is called before the object is changed, as Objects.Follow. It is nil after a Deleting, whose object has no later events, and
+	// Follow is called before the object is changed, as Conditions.Follow. It is nil after a Deleting, whose object has no later events, and
 	// the condition is set although the object is being deleted.
 	Follow func() (known []byte, written func(before, after string))
 }
 
-// report sets the conditions that report the outcome of a run, which is err, and returns the outcome with their failure.
-func (r *Runner) report(ctx context.Context, a *Attempt, err error) error {
-	list := r.outcomes(a, err)
+// Conditions is the Companion of hooks with conditions: it reports the outcome of a run in its objects.
+type Conditions struct {
+	Passive
+	// Set reports outcomes in objects that exist and, but for outcomes without Follow, are not being deleted.
+	Set func(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, identify Identify) error
+	// Follow returns an object of a binding, if it is there in full and not known to be outdated, before Set changes it. With the resource
+	// versions before and after, written suppresses the event of this change.
+	Follow func(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
+}
+
+// Joins implements Companion.
+func (c *Conditions) Joins(h *hook.Hook, answers bool) bool {
+	return !answers && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Condition != "" })
+}
+
+// Settle sets the conditions.
+func (c *Conditions) Settle(ctx context.Context, a *Attempt, outcome error) error {
+	list := c.outcomes(a, outcome)
 	if len(list) == 0 || ctx.Err() != nil {
-		return err
+		return nil
 	}
-	failed := r.opts.Effects.SetConditions(ctx, a.Log, a.Task.Hook(), list, a.Task.identify(a.lists))
-	var decided *decidedError
-	switch {
-	case failed == nil:
-		return err
-	case err == nil:
-		return fmt.Errorf("%s FAILED: %w", a.Task.Hook().Name, failed)
-	case errors.As(err, &decided): // what the hook has requested stays
-		return &decidedError{errors.Join(decided.error, failed), decided.Result}
+	err := c.Set(ctx, a.Log, a.Hook, list, a.Task.identify(a.Lists))
+	if err != nil && outcome == nil {
+		err = fmt.Errorf("%s FAILED: %w", a.Hook.Name, err)
 	}
-	return errors.Join(err, failed)
+	return err
 }
 
 // outcomes are the conditions of the objects in the contexts. Objects that are gone have none, also after their Deleting, and a failed
 // Synchronization is about none of its objects.
-func (r *Runner) outcomes(a *Attempt, err error) (all []Outcome) {
+func (c *Conditions) outcomes(a *Attempt, err error) (all []Outcome) {
 	h := a.Task.Hook()
-	if !slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.Condition != "" }) {
-		return nil
-	}
 	add := func(index int, o event.Object) {
 		k := &h.Kubernetes[index]
 		all = append(all, Outcome{
 			APIVersion: k.APIVersion, Kind: k.Kind, Namespace: o.Namespace, Name: o.Name, Condition: a.condition(k.Condition, err),
 			Follow: func() ([]byte, func(before, after string)) {
-				return r.opts.Objects.Follow(h, index, o.Namespace, o.Name)
+				return c.Follow(h, index, o.Namespace, o.Name)
 			},
 		})
 	}
@@ -66,7 +72,7 @@ func (r *Runner) outcomes(a *Attempt, err error) (all []Outcome) {
 			continue
 		}
 		if ev.Type == event.Synchronization && err == nil {
-			for _, list := range a.lists {
+			for _, list := range a.Lists {
 				list.Each(func(o event.Object) bool { add(ev.Index, o); return true })
 			}
 		}
@@ -87,6 +93,16 @@ func (r *Runner) outcomes(a *Attempt, err error) (all []Outcome) {
 		}
 	}
 	return all
+}
+
+// Reports reports whether the task's run sets the condition of an object. One about a deletion does not, also if the name is used again.
+func (t *Task) Reports(namespace, name string) (is bool) {
+	for ev := range t.Events() {
+		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Condition != "" {
+			is = ev.Type == event.Synchronization || ev.Watch != event.Deleted && ev.Object.Namespace == namespace && ev.Object.Name == name
+		}
+	}
+	return is
 }
 
 // condition describes the outcome of an attempt.

@@ -68,10 +68,10 @@ func TestOutcomes(t *testing.T) {
 		}
 		task.ensureExtra().last.attempts = c.attempts
 		a := &Attempt{Task: task, Report: Report{Usage: process.Usage{Wall: 1}, Result: c.result},
-			lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
+			Lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder
-		for _, o := range r.outcomes(a, c.err) {
-			if !task.reports(o.Namespace, o.Name) {
+		for _, o := range new(Conditions).outcomes(a, c.err) {
+			if !task.Reports(o.Namespace, o.Name) {
 				t.Errorf("%s: a change of %s/%s is not reported", name, o.Namespace, o.Name)
 			}
 			fmt.Fprintf(&got, "%s/%s %s/%s %s", o.Namespace, o.Name, o.Condition.Status, o.Condition.Reason, o.Condition.Message)
@@ -82,8 +82,8 @@ func TestOutcomes(t *testing.T) {
 		if got.String() != c.want {
 			t.Errorf("%s: got %q, want %q", name, got.String(), c.want)
 		}
-		if last := c.events[len(c.events)-1]; task.reports("shop", "other") != (last.Type == event.Synchronization) ||
-			last.Watch == event.Deleted && task.reports("shop", "web") {
+		if last := c.events[len(c.events)-1]; task.Reports("shop", "other") != (last.Type == event.Synchronization) ||
+			last.Watch == event.Deleted && task.Reports("shop", "web") {
 			t.Errorf("%s: changes of other objects are taken for reported", name)
 		}
 	}

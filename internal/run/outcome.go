@@ -89,7 +89,7 @@ func (r *Runner) end(ctx context.Context, a *Attempt, err error) error {
 		a.Cause = process.Line(strings.TrimPrefix(err.Error(), t.Hook().Name+" FAILED: "), "")
 		err = &causedError{err, a.Cause}
 	}
-	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(a.started), err, t.mayFail(), err != nil && interrupted(ctx)
+	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(a.started), err, t.mayFail(), err != nil && Interrupted(ctx)
 	err = a.each(err, func(c Companion, outcome error) error { c.Done(ctx, a, outcome); return nil })
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -241,7 +241,7 @@ func (r *Runner) succeed(t *Task, a *Attempt) {
 				p.Requeue(again(now), r.due(one.After.Duration), m.last.run)
 			}
 		}
-		for _, list := range a.lists {
+		for _, list := range a.Lists {
 			if !listsPrevious(&ev) {
 				break
 			}

@@ -104,7 +104,7 @@ func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
 	}
 	if slices.ContainsFunc(t.Hook().Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
 		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (effect.Known, func(before, after string)) {
-			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name, t.reports(namespace, name))
+			return r.opts.Writes.Own(t.Hook(), group, resource, namespace, name, t.Reports(namespace, name))
 		})
 	}
 	if t.readExtra().review != nil {
@@ -115,16 +115,6 @@ func (r *Runner) noteWrites(ctx context.Context, t *Task) context.Context {
 			r.own.note(r.opts.Writes, t, more)
 		}
 	})
-}
-
-// reports reports whether a run of the task sets the condition of an object. One about a deletion does not, also if the name is used again.
-func (t *Task) reports(namespace, name string) (is bool) {
-	for ev := range t.Events() {
-		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Condition != "" {
-			is = ev.Type == event.Synchronization || ev.Watch != event.Deleted && ev.Object.Namespace == namespace && ev.Object.Name == name
-		}
-	}
-	return is
 }
 
 func (o *ownWrites) note(by Writes, t *Task, more []effect.Write) {

@@ -13,9 +13,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/run/recording"
 )
 
 // Exit contains no text that a hook has written.
@@ -117,15 +115,9 @@ func TestRunsAreRecorded(t *testing.T) {
 	var log strings.Builder
 	rec := &recorder{}
 	h := hookOf("--")
-	recordings, err := recording.New(recording.Options{Dir: filepath.Join(t.TempDir(), "r"),
-		Filters: jq.NewCompiler(jq.Options{}), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer recordings.Close()
 	r := New(Options{
 		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)), Env: []string{"A=b"},
-		Recorder: recordings, Companions: []Companion{rec},
+		Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})
 	task := r.Task(change(h, 0))
@@ -153,18 +145,6 @@ func TestRunsAreRecorded(t *testing.T) {
 	cancel()
 	if err := task.Run(ended); err == nil || !rec.report.Interrupted {
 		t.Errorf("at the shutdown: %v, report %+v", err, rec.report)
-	}
-	// The last run that failed by itself is kept, with what it got.
-	text, err := recordings.Read("1")
-	if err != nil || text == nil {
-		t.Fatalf("there is no recording: %v", err)
-	}
-	kept, err := recording.Parse(text)
-	if err != nil || kept.Run != "1-2" || kept.Attempt != 2 || kept.Result.Exit != "exit status 1" ||
-		kept.Result.Error != "h FAILED: err" ||
-		!slices.Equal(kept.Result.Output, []string{"out", "err", "out", "err"}) ||
-		strings.Count(string(kept.Contexts), `"binding"`) != 3 {
-		t.Errorf("%v: the recording is %s", err, text)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -119,16 +118,4 @@ func (t *Task) limit() int {
 		return 0 // another task without allowFailure has joined
 	}
 	return p.Limit
-}
-
-// shardVariables name the shard to a hook that runs on every one.
-func (r *Runner) shardVariables(h *hook.Hook) []string {
-	if r.opts.Shard == nil || h.Settings.ShardBy == shard.None {
-		return nil
-	}
-	s := r.opts.Shard()
-	if !s.Divided() {
-		return nil
-	}
-	return []string{"HOOK_SHARD=" + strconv.Itoa(s.Index), "HOOK_SHARDS=" + strconv.Itoa(s.Count)}
 }

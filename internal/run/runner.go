@@ -34,9 +34,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
-	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
-	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
 // Executor runs a hook file once. It returns an error if the hook fails.
@@ -64,9 +62,6 @@ type Objects interface {
 	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
 	// Has reports whether the binding has an object, also one that is being deleted.
 	Has(h *hook.Hook, index int, namespace, name string) bool
-	// Follow returns the object, if it is there in full and not known to be outdated, before an effect changes it. With the resource versions
-	// before and after, written suppresses the event of this change.
-	Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
 
 // Finalizers keep or remove the finalizers that package watch adds to objects.
@@ -92,8 +87,6 @@ type Effects interface {
 	Check(h *hook.Hook, out Outputs) error
 	// ApplyFailed applies the patches with ignoreHookError of a failed hook.
 	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, identify Identify) ([]Change, error)
-	// SetConditions reports the outcome of a run in objects that exist and, but for outcomes without Follow, are not being deleted.
-	SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, identify Identify) error
 }
 
 // Options of a Runner. Executor, Snapshots, Objects, Effects, Workspace and Log are required.
@@ -140,10 +133,6 @@ type Options struct {
 	Companions []Companion
 	// Whole reads also large files of operations into memory, for Effects that compare what is sent.
 	Whole bool
-	// Recorder keeps recordings of runs; nil keeps none.
-	Recorder *recording.Recorder
-	// Shard, if set, returns the shard of this replica. It is called when the replica runs hooks, or answers requests.
-	Shard func() shard.Shard
 }
 
 // Runner runs hooks.
@@ -232,19 +221,18 @@ type Attempt struct {
 	// endList ends what began with the attempt.
 	endList func()
 	started time.Time
-	// outputs are what the hook wrote to its files; unread reports that one could not be read, secretCalls that the hook may have called
-	// kubectl on Secrets.
-	outputs     Outputs
-	unread      bool
-	secretCalls bool
-	// lists are the initial lists in the contexts.
-	lists []event.Snapshot
-	// hookFailed reports that the process failed.
-	hookFailed bool
+	// Vars are variables of the hook that companions add.
+	Vars []string
+	// Files are those of the run, from their creation until it is settled.
+	Files *workspace.Files
+	// Lists are the initial lists in the contexts.
+	Lists []event.Snapshot
+	// Outputs are what the hook wrote to its files. Unread reports that they are not known completely, HookFailed that the process failed,
+	// SecretCalls that the hook may have called kubectl on Secrets.
+	Outputs                         Outputs
+	Unread, HookFailed, SecretCalls bool
 	// large is Runner.large or largeAnswer, if the run has its place.
 	large chan struct{}
-	// files are those of the run, until it is settled.
-	files *workspace.Files
 }
 
 // release frees what an attempt holds until it is settled.
@@ -252,30 +240,30 @@ func (r *Runner) release(a *Attempt) {
 	if a.large != nil {
 		<-a.large
 	}
-	if a.files == nil {
+	if a.Files == nil {
 		return
 	}
-	if err := r.opts.Workspace.Delete(a.files); err != nil {
+	if err := r.opts.Workspace.Delete(a.Files); err != nil {
 		a.Log.Warn("Cannot remove the files of the run", "error", err.Error())
 	}
+	a.Files = nil
 }
 
-// attempt runs the process with the task's contexts, hands its outputs to the effects, and reports the outcome.
+// attempt runs the process with the task's contexts, and hands its outputs to the effects.
 func (r *Runner) attempt(ctx context.Context, a *Attempt) (err error) {
 	t, log := a.Task, a.Log
 	f, err := r.opts.Workspace.Create(t.Hook().Name, t.RunID())
 	if err != nil {
-		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
+		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
-	a.files = f
+	a.Files = f
 	frames := r.frames(t)
 	if err = r.writeContexts(t, f, frames, log); err != nil {
-		return r.report(ctx, a, fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err))
+		r.release(a) // there is nothing to record
+		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
-	a.lists = initialLists(frames)
-	err = r.report(ctx, a, r.perform(ctx, a, f))
-	r.keepRecording(ctx, a, f, err)
-	return err
+	a.Lists = initialLists(frames)
+	return r.perform(ctx, a, f)
 }
 
 // perform runs the process and applies its outputs.
@@ -284,8 +272,8 @@ func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) er
 	result, err := r.execute(ctx, a, f)
 	a.Record.Processed()
 	calls := f.Calls()
-	a.Usage, a.Served, a.hookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
-	a.secretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
+	a.Usage, a.Served, a.HookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
+	a.SecretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
 	if exit, failed := errors.AsType[*process.ExitError](err); failed {
 		exit.Known = process.ParseFailure(f.Failure())
 	}
@@ -300,7 +288,7 @@ func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) er
 		case place <- struct{}{}:
 			a.large = place
 		case <-ctx.Done():
-			a.unread = true
+			a.Unread = true
 			return cmp.Or(err, fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx)))
 		}
 	}
@@ -310,16 +298,16 @@ func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) er
 		defer turn.end()
 	}
 	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes), !r.opts.Whole)
-	a.outputs, a.unread = out, outErr != nil
+	a.Outputs, a.Unread = out, outErr != nil
 	var invalid error
-	a.Result, invalid = t.result(out.Result, a.lists, err != nil)
+	a.Result, invalid = t.result(out.Result, a.Lists, err != nil)
 	if err != nil {
 		if a.InvalidResult = invalid; invalid != nil {
 			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
 		}
 		if outErr == nil && (out.Patch != nil || out.Large != nil) && ctx.Err() == nil && (review == nil || !review.NoEffects) {
 			var failed error
-			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
+			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.Lists))
 			err = errors.Join(err, failed)
 		}
 		if a.Result.Message != "" {
@@ -347,7 +335,7 @@ func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) er
 			return r.check(a, out)
 		}
 	}
-	a.Changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.identify(a.lists))
+	a.Changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.identify(a.Lists))
 	return err
 }
 
@@ -366,9 +354,8 @@ func (r *Runner) execute(ctx context.Context, a *Attempt, f *workspace.Files) (p
 	in.Stdout = func(line []byte) { a.Record.Output(line); stdout.Line(line) }
 	in.Stderr = func(line []byte) { a.Record.Output(line); stderr.Line(line) }
 	m := t.readExtra()
-	in.Vars = append(in.Vars, attemptVariables(m.last.attempts, t.limit(), cmp.Or(m.keyValue, m.last.key))...)
+	in.Vars = append(append(in.Vars, attemptVariables(m.last.attempts, t.limit(), cmp.Or(m.keyValue, m.last.key))...), a.Vars...)
 	if m.review == nil {
-		in.Vars = append(in.Vars, r.shardVariables(t.Hook())...)
 		stoppable, leave := r.processes.enter(ctx, t)
 		ctx = stoppable
 		defer leave()

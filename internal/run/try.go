@@ -39,7 +39,6 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	}
 	in := r.invocation(t.Hook, f)
 	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
-	in.Vars = append(in.Vars, r.shardVariables(t.Hook)...)
 	in.Worker = r.worker(t.Hook, 0, "1", f)
 	result, err = r.opts.Executor.Execute(ctx, in)
 	out, outErr := f.Outputs(int64(t.Hook.Settings.MaxFileBytes), false)

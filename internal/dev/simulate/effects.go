@@ -112,8 +112,8 @@ func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *
 	return changes, errors.Join(err, e.refresh(ctx))
 }
 
-func (e simulatedEffects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome,
+func (s *simulation) setConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome,
 	identify run.Identify) error {
-	err := e.effects.SetConditions(ctx, log, h, outcomes, identify)
-	return errors.Join(err, e.refresh(ctx))
+	err := s.effects.SetConditions(ctx, log, h, outcomes, identify)
+	return errors.Join(err, s.refresh(ctx))
 }

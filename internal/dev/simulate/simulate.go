@@ -230,7 +230,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
 	defer pool.Close()
 	running := run.Options{Whole: true, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
-		Companions: []run.Companion{observer{simulation: s}},
+		Companions: []run.Companion{observer{simulation: s}, &run.Conditions{Set: s.setConditions, Follow: s.watched.Follow}},
 		Effects:    simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
 		Timeout: s.Timeout}
 	if s.Workers {

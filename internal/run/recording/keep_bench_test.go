@@ -29,7 +29,7 @@ func BenchmarkKeep(b *testing.B) {
 	h := &hook.Hook{Name: "a.sh"}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		r.Keep(Run{Hook: h, ID: strconv.Itoa(n) + "-1", Contexts: path, HookFailed: true, Exit: "exit status 1",
+		r.keepRun(Run{Hook: h, ID: strconv.Itoa(n) + "-1", Contexts: path, HookFailed: true, Exit: "exit status 1",
 			Error: "a.sh FAILED", Output: "cannot reach the database\n"})
 	}
 }

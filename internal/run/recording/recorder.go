@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
@@ -39,8 +40,9 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Recorder keeps recordings in files. A nil Recorder keeps none.
+// Recorder is the Companion of runs that keeps recordings in files.
 type Recorder struct {
+	run.Passive
 	opts  Options
 	limit int64
 	// writing is held while a run is recorded.
@@ -109,11 +111,8 @@ func (r *Recorder) mode(h *hook.Hook) (mode hook.Record, always bool) {
 	return mode, time.Now().Before(r.until[h.Name])
 }
 
-// Wants reports whether a run is recorded.
-func (r *Recorder) Wants(h *hook.Hook, failed bool) bool {
-	if r == nil {
-		return false
-	}
+// wants reports whether a run is recorded.
+func (r *Recorder) wants(h *hook.Hook, failed bool) bool {
 	mode, always := r.mode(h)
 	return always || failed && mode == hook.RecordFailures
 }
@@ -155,9 +154,9 @@ type Run struct {
 	Output string
 }
 
-// Keep records a run. While another one is being recorded, it waits if all runs of the hook are recorded, and does nothing otherwise: runs
-// that fail together must not wait for each other. It logs errors.
-func (r *Recorder) Keep(run Run) {
+// keepRun records a run. While another one is being recorded, it waits if all runs of the hook are recorded, and does nothing otherwise:
+// runs that fail together must not wait for each other. It logs errors.
+func (r *Recorder) keepRun(run Run) {
 	_, always := r.mode(run.Hook)
 	if always {
 		r.writing.Lock()

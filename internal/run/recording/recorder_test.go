@@ -38,14 +38,14 @@ func newRecorder(t *testing.T, o Options) *kept {
 
 func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
 	k.t.Helper()
-	if !k.Wants(h, failed) {
+	if !k.wants(h, failed) {
 		return
 	}
 	path := filepath.Join(k.t.TempDir(), "contexts")
 	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
 		k.t.Fatal(err)
 	}
-	k.Keep(Run{
+	k.keepRun(Run{
 		Hook: h, ID: id, Attempt: 1, Contexts: path, Exit: "exit status 1",
 		Output: "hunter22\n",
 		Outputs: workspace.Outputs{Patch: []byte(`{"operation": "Delete", "kind": "Pod", "name": "hunter22"}`), Metrics: []byte("not JSON"),
@@ -109,7 +109,7 @@ func TestRecorder(t *testing.T) {
 		k.run(none, "6-1", true, someContexts)
 		k.want("1-2 3-1 4-1 5-1")
 
-		if k.RecordAll(none, time.Now().Add(time.Minute), false) || !k.RecordAll(a, time.Now().Add(time.Minute), true) || k.Wants(a, false) {
+		if k.RecordAll(none, time.Now().Add(time.Minute), false) || !k.RecordAll(a, time.Now().Add(time.Minute), true) || k.wants(a, false) {
 			t.Error("a dry run has recorded, or a hook of which nothing is recorded")
 		}
 		k.RecordAll(a, time.Now().Add(10*time.Minute), false)
@@ -160,11 +160,11 @@ func TestRecorder(t *testing.T) {
 		if err := os.WriteFile(path, []byte(`[{"binding": "a", "password": "hunter22"}]`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		k.Keep(Run{Hook: a, ID: "41-1", Contexts: path, ContextsChanged: true})
+		k.keepRun(Run{Hook: a, ID: "41-1", Contexts: path, ContextsChanged: true})
 		if k.want(""); !strings.Contains(k.log.String(), "the hook has changed or replaced the file") {
 			t.Errorf("contexts that the hook has changed: %s", k.log.String())
 		}
-		k.Keep(Run{Hook: a, ID: "42-1", Contexts: path, Outputs: workspace.Outputs{Large: io.NewSectionReader(nil, 0, 9<<20)}})
+		k.keepRun(Run{Hook: a, ID: "42-1", Contexts: path, Outputs: workspace.Outputs{Large: io.NewSectionReader(nil, 0, 9<<20)}})
 		if k.want(""); !strings.Contains(k.log.String(), "its file of operations is large: 9437184 bytes") {
 			t.Errorf("operations that are not in memory: %s", k.log.String())
 		}
@@ -173,9 +173,6 @@ func TestRecorder(t *testing.T) {
 		k.run(all, "1-1", true, someContexts)
 		if k.want(""); k.RecordAll(a, time.Now().Add(time.Hour), false) {
 			t.Error("--record=none is overridden")
-		}
-		if (*Recorder)(nil).Wants(a, true) {
-			t.Error("no Recorder records")
 		}
 	})
 }
@@ -189,10 +186,10 @@ func TestOneRecordingAtATime(t *testing.T) {
 	if err := os.WriteFile(path, []byte(someContexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.Keep(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-0", Contexts: path})
+	k.keepRun(Run{Hook: &hook.Hook{Name: "failing.sh"}, ID: "1-0", Contexts: path})
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		k.Keep(Run{Hook: &hook.Hook{Name: "all.sh", Settings: hook.Settings{Record: hook.RecordAll}}, ID: "1-1", Contexts: path})
+		k.keepRun(Run{Hook: &hook.Hook{Name: "all.sh", Settings: hook.Settings{Record: hook.RecordAll}}, ID: "1-1", Contexts: path})
 	})
 	k.want("")
 	k.writing.Unlock()

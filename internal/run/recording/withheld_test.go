@@ -56,7 +56,7 @@ func (k *kept) recorded(t interface{ Fatal(...any) }, contexts string, run Run) 
 		t.Fatal(err)
 	}
 	run.Hook, run.Contexts, run.ID = recordedHook, path, fmt.Sprintf("%d-1", time.Now().UnixNano())
-	k.Keep(run)
+	k.keepRun(run)
 	text, err := k.Read(run.ID)
 	if err != nil || text == nil {
 		t.Fatal("no recording", err, k.log.String())
