@@ -18,15 +18,15 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 34300, []string{
+	{"core", 34050, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
 	}},
 	// What a hook or an installation opts into.
-	{"opt-in", 14700, []string{
-		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/pending",
-		"internal/run/recording", "internal/run/traces", "internal/run/worker", "internal/shard",
+	{"opt-in", 14950, []string{
+		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/ownwrites",
+		"internal/run/pending", "internal/run/recording", "internal/run/traces", "internal/run/worker", "internal/shard",
 		"internal/source/http", "internal/source/webhook", "internal/telemetry/kubeevent",
 	}},
 	// What people on duty use: the commands among it.
@@ -36,7 +36,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64850
+const testLines = 64900
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
+	"github.com/shell-operator/shell-operator/internal/run/ownwrites"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
@@ -144,7 +145,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	}
 	op.runner = run.New(run.Options{
 		Executor: op.traced(fenced{op.workers}), Workers: workers,
-		Snapshots: op.watcher, Await: op.watcher.Await, Objects: op.watcher, Writes: op.watcher, WritesLate: op.meter.WritesLate,
+		Snapshots: op.watcher, Await: op.watcher.Await, Objects: op.watcher,
 		Finalizers: op.watcher,
 		Effects:    effects, Workspace: files, Log: o.Log,
 		Env: o.Env, KubectlEnv: environments,
@@ -159,6 +160,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 
 // companions returns the companions of runs.
 func (op *operator) companions() (list []run.Companion) {
+	list = append(list, ownwrites.New(op.watcher, op.meter.WritesLate, op.log))
 	if op.tracers != nil {
 		list = append(list, op.tracers)
 	}

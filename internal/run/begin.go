@@ -20,10 +20,6 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: last.key, Waited: last.waited, Attempt: last.attempts,
 		Merged: m.merged.tasks,
 	}}
-	if m.own != nil {
-		a.OwnWrites, a.Lacking, m.own = m.own.took, m.own.lacking, nil
-	}
-	ctx = r.noteWrites(ctx, t)
 	t.refresh()
 	a.started, a.endList = time.Now(), r.beginList(t)
 	a.companions = r.hooks.companions(t.Hook(), m.review != nil)

@@ -40,6 +40,12 @@ type Marker interface {
 	Mark(t *Task, ev *event.Event) any
 }
 
+// Forgetter is a Companion that keeps something of a hook by its name, until there is no version of the hook.
+type Forgetter interface {
+	Companion
+	Forget(hook string)
+}
+
 // joining returns the companions of the runs of a hook, in order.
 func (r *Runner) joining(h *hook.Hook, answers bool) (list []Companion) {
 	for _, c := range r.opts.Companions {

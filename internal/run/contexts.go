@@ -2,6 +2,7 @@ package run
 
 import (
 	"iter"
+	"maps"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -89,4 +90,28 @@ func frameOf(frames []wire.Context, ev *event.Event) int {
 		}
 	}
 	return -1
+}
+
+// Shows returns the kubernetes bindings whose objects the contexts of the task contain as they are at the start of its run.
+func (t *Task) Shows() map[int]bool {
+	m := t.readExtra()
+	all := map[int]bool{}
+	for _, index := range m.unlocks {
+		all[index] = t.Hook().Kubernetes[index].Initial == hook.InitialList
+	}
+	last := event.Event{Index: -1}
+	for ev := range t.Events() {
+		if ev.Type == event.Synchronization || ev.Refreshed() {
+			all[ev.Index] = true
+		}
+		if ev.Type == last.Type && ev.Index == last.Index {
+			continue
+		}
+		last = ev
+		for _, index := range ev.Binding().Includes {
+			all[index] = true
+		}
+	}
+	maps.DeleteFunc(all, func(_ int, shown bool) bool { return !shown })
+	return all
 }

@@ -103,7 +103,12 @@ func (r *Runner) Rejected(names []string) {
 		if kept[name] {
 			continue
 		}
-		if r.own.forget(name); r.opts.Workspace != nil { // it is in tests
+		for _, c := range r.opts.Companions {
+			if f, ok := c.(Forgetter); ok {
+				f.Forget(name)
+			}
+		}
+		if r.opts.Workspace != nil { // it is in tests
 			r.opts.Workspace.Leave(name)
 		}
 	}

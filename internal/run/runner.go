@@ -94,15 +94,11 @@ type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
 	// Await, if set, returns when a request may get the snapshot of a binding.
-	Await   func(ctx context.Context, h *hook.Hook, index int)
-	Objects Objects
-	// Writes, if set, makes runs wait for what earlier runs of their lanes have written. WritesLate receives the hook of one that has waited
-	// in vain.
-	Writes     Writes
-	WritesLate func(hook string)
-	Effects    Effects
-	Workspace  *workspace.Workspace
-	Log        *slog.Logger
+	Await     func(ctx context.Context, h *hook.Hook, index int)
+	Objects   Objects
+	Effects   Effects
+	Workspace *workspace.Workspace
+	Log       *slog.Logger
 	// Env is the environment of every run, without the variables of its files.
 	Env []string
 	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
@@ -142,7 +138,6 @@ type Runner struct {
 	lastRun atomic.Uint64
 	hooks   hooks
 	turns   turns
-	own     ownWrites
 	// marker is the one of the companions; nil without one.
 	marker Marker
 	// processes can be ended by Stop.

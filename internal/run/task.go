@@ -63,8 +63,6 @@ type extra struct {
 	// keyValue is the value of which the key of the lane is a hash; empty if it is none. Only the hook gets it.
 	keyValue string
 	last     start
-	// own is the wait for what earlier runs have written; nil without one.
-	own *ownWait
 }
 
 // merged counts the tasks that have joined a task.
@@ -184,6 +182,9 @@ func (t *Task) Queue() string {
 	first := t.first.event()
 	return first.Queue()
 }
+
+// Key is the key of the task's lane once it has started.
+func (t *Task) Key() string { return t.readExtra().last.key }
 
 // Hook is the hook that the task runs.
 func (t *Task) Hook() *hook.Hook { return t.first.hook }
@@ -331,8 +332,10 @@ func (t *Task) Run(ctx context.Context) (err error) {
 		return t.runner.run(ctx, t)
 	}
 	if !t.runner.hooks.removed(t.Hook()) {
-		if err := t.runner.awaitWrites(t); err != nil {
-			return err
+		for _, c := range t.runner.hooks.companions(t.Hook(), false) {
+			if err := c.Await(t); err != nil {
+				return err
+			}
 		}
 	}
 	if !t.runner.hooks.enter(t.Hook()) {

@@ -1,6 +1,7 @@
-package run
+package ownwrites
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +17,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/process"
+	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
 // fakeWrites are bindings whose streams are "0", "1" and so on, up to a version each. Deletions are shown at the version in their name.
@@ -31,7 +35,9 @@ type fakeWait struct {
 	shown chan struct{}
 }
 
-func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write { return nil }
+func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write {
+	return []effect.Write{{Stream: "0", Version: 1}}
+}
 
 func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string, _ bool) (effect.Known, func(before, after string)) {
 	return effect.Known{Version: "7"}, nil
@@ -84,7 +90,8 @@ func (f *fakeWrites) progress(index int, version uint64) {
 
 // ownStage is a runner with a hook with two bindings. Its first schedule includes the snapshot of the first, its second both snapshots.
 type ownStage struct {
-	*Runner
+	*run.Runner
+	*Writes
 	fake *fakeWrites
 	hook *hook.Hook
 	late int
@@ -92,7 +99,8 @@ type ownStage struct {
 
 func newOwnStage() *ownStage {
 	s := &ownStage{fake: &fakeWrites{}}
-	s.Runner = New(Options{Writes: s.fake, Log: slog.New(slog.DiscardHandler), WritesLate: func(string) { s.late++ }})
+	s.Writes = New(s.fake, func(string) { s.late++ }, slog.New(slog.DiscardHandler))
+	s.Runner = run.New(run.Options{Companions: []run.Companion{s.Writes}})
 	s.reload()
 	return s
 }
@@ -103,22 +111,22 @@ func (s *ownStage) reload() {
 	s.hook.Schedules[0].Includes, s.hook.Schedules[1].Includes = []int{0}, []int{0, 1}
 }
 
-func (s *ownStage) task(schedule int, key string) *Task {
+func (s *ownStage) task(schedule int, key string) *run.Task {
 	t := s.Task(event.Event{Type: event.Tick, Hook: s.hook, Index: schedule})
 	t.Starting(key, 0, 0)
 	return t
 }
 
 func (s *ownStage) write(key string, w ...effect.Write) {
-	s.own.note(s.fake, s.task(0, key), w)
+	s.note(s.task(0, key), w)
 }
 
 // begin returns how long a task waits.
-func (s *ownStage) begin(t *Task) time.Duration {
+func (s *ownStage) begin(t *run.Task) time.Duration {
 	began := time.Now()
 	for {
 		var unshown *unshownError
-		if err := s.awaitWrites(t); !errors.As(err, &unshown) {
+		if err := s.Await(t); !errors.As(err, &unshown) {
 			return time.Since(began)
 		}
 		signal, most := unshown.Until()
@@ -186,7 +194,7 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 						}
 					}
 					if len(waits) > 0 {
-						if want = ownBound; st.After > 0 && st.After < 5 {
+						if want = bound; st.After > 0 && st.After < 5 {
 							want = time.Duration(st.After) * time.Second
 						} else {
 							inVain++
@@ -216,13 +224,13 @@ func TestOwnWritesAgainstModel(t *testing.T) {
 // Requeued and retried events contain objects of their binding, other tasks objects of included snapshots.
 func TestShownBindings(t *testing.T) {
 	s := newOwnStage()
-	change := func(watch event.Watch) *Task {
+	change := func(watch event.Watch) *run.Task {
 		return s.Task(event.Event{Type: event.Change, Hook: s.hook, Index: 1, Watch: watch})
 	}
 	retried := s.Task(event.Event{Type: event.Change, Hook: s.hook, Index: 1, Watch: event.Modified, Retried: true})
 	for _, row := range []struct {
 		name string
-		task *Task
+		task *run.Task
 		want map[int]bool
 	}{
 		{"an event", change(event.Modified), map[int]bool{}},
@@ -231,22 +239,39 @@ func TestShownBindings(t *testing.T) {
 		{"a tick", s.task(1, ""), map[int]bool{0: true, 1: true}},
 		{"a Synchronization", s.Task(event.Event{Type: event.Synchronization, Hook: s.hook, Index: 1}), map[int]bool{1: true}},
 	} {
-		if got := row.task.shows(); fmt.Sprint(got) != fmt.Sprint(row.want) {
+		if got := row.task.Shows(); fmt.Sprint(got) != fmt.Sprint(row.want) {
 			t.Errorf("%s shows %v, want %v", row.name, got, row.want)
 		}
 	}
 }
 
+// executor is a hook whose runs change an object.
+type executor struct{ do func(ctx context.Context) }
+
+func (e executor) Execute(ctx context.Context, _ process.Invocation) (process.Result, error) {
+	e.do(ctx)
+	return process.Result{}, errors.New("no output")
+}
+
 // A run for a request has no lane, so nothing waits for what it writes; its changes are the hook's own, too.
 func TestWritesOfARequest(t *testing.T) {
-	s := newOwnStage()
-	s.hook.Kubernetes[0].IgnoreOwn = true
-	request := s.task(0, "")
-	request.ensureExtra().review = &answered{}
-	ctx := s.noteWrites(t.Context(), request)
-	effect.Report(ctx, effect.Answered{})
-	if known, _ := effect.Own(ctx, "", "", "n", "a"); known.Version != "7" || len(s.own.of) > 0 {
-		t.Errorf("known %v, noted %v", known, s.own.of)
+	s, known := newOwnStage(), effect.Known{}
+	s.hook.Kubernetes[0].IgnoreOwn, s.hook.HTTP = true, make([]hook.HTTP, 1)
+	files, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	r := run.New(run.Options{Workspace: files, Log: slog.New(slog.DiscardHandler), Companions: []run.Companion{s.Writes},
+		Executor: executor{func(ctx context.Context) {
+			effect.Report(ctx, effect.Answered{})
+			known, _ = effect.Own(ctx, "", "", "n", "a")
+		}}})
+	r.Add([]*hook.Hook{s.hook})
+	_, err = r.Answer(t.Context(), run.Review{Request: &event.Request{},
+		Review: event.Review{Event: event.Event{Type: event.HTTP, Hook: s.hook}}})
+	if err == nil || known.Version != "7" || len(s.of) > 0 {
+		t.Errorf("known %v, noted %v: %v", known, s.of, err)
 	}
 }
 
@@ -257,16 +282,16 @@ func TestOwnWritesAreForgotten(t *testing.T) {
 		s.write(fmt.Sprint(i), effect.Write{Stream: "0", Version: uint64(i + 1)})
 		s.fake.progress(0, uint64(i+1))
 	}
-	if n := len(s.own.of["h"].lanes); n > 2*sweepEvery {
+	if n := len(s.of["h"].lanes); n > 2*sweepEvery {
 		t.Errorf("%d lanes are remembered", n)
 	}
 	for i := range 10_000 {
 		s.write("a", effect.Write{Stream: "0", UID: fmt.Sprint(i), Name: "99999"})
 	}
-	if n := len(s.own.of["h"].lanes[laneOf{"", "a"}]); n > maxGone+1 {
+	if n := len(s.of["h"].lanes[lane{"", "a"}]); n > maxGone+1 {
 		t.Errorf("%d deletions are remembered", n)
 	}
-	if s.Rejected([]string{"h"}); len(s.own.of) != 0 {
+	if s.Rejected([]string{"h"}); len(s.of) != 0 {
 		t.Errorf("a hook that is gone is remembered")
 	}
 }
