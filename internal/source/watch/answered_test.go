@@ -80,8 +80,8 @@ func said(isFilling bool, answers []answer) []string {
 		m.phase = locked
 	}
 	m.stuck = func(err error) { got = append(got, "stuck: "+err.Error()) }
-	sub := &subscription{consumer: m, stream: newStream(nil, pods)}
-	m.subs = map[*subscription]bool{sub: true}
+	sub := &subscription{consumer: m, scope: pods}
+	m.subs[sub] = &source{}
 	for _, a := range answers {
 		m.answered(sub, a.verb, a.err)
 	}
@@ -115,8 +115,8 @@ func TestTroublesAreForgotten(t *testing.T) {
 		w.do(strings.Fields("leave b visitor"))
 		m.answered(sub, "watch", errUnreachable) // a request that was still on its way
 	}
-	if len(m.troubles) != 0 {
-		t.Errorf("%d troubles are remembered", len(m.troubles))
+	if len(m.subs) != 1 || len(m.failing()) != 0 {
+		t.Errorf("%d subscriptions and %q are remembered", len(m.subs), m.failing())
 	}
 }
 

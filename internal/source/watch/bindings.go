@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,9 +55,12 @@ func (b *bindingSet) Await(ctx context.Context, h *hook.Hook, index int) {
 		return
 	}
 	m.mu.Lock()
-	subs := slices.Collect(maps.Keys(m.subs))
+	selections := make(map[*subscription]string, len(m.subs))
+	for sub, s := range m.subs {
+		selections[sub] = s.selection
+	}
 	m.mu.Unlock()
-	for _, sub := range subs {
+	for sub, selection := range selections {
 		b.mu.Lock()
 		s := sub.stream
 		b.mu.Unlock()
@@ -66,7 +68,7 @@ func (b *bindingSet) Await(ctx context.Context, h *hook.Hook, index int) {
 			continue
 		}
 		read, held := s.awaitWatch(ctx)
-		_, shown := b.Processed(h, index, slices.Values([]effect.Write{{Stream: sub.selection, Version: read}}))
+		_, shown := b.Processed(h, index, slices.Values([]effect.Write{{Stream: selection, Version: read}}))
 		if left := time.Until(held); shown != nil && left > 0 {
 			kube.Wait(ctx, left, shown())
 		}

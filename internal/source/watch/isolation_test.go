@@ -43,7 +43,7 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 			m.program, m.filters = program, []*jq.Filter{program}
 		}
 		sub := &subscription{consumer: m, stream: s}
-		m.expect(sub)
+		m.expect(sub, source{})
 		s.join(sub)
 		all = append(all, m)
 	}
@@ -107,7 +107,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		m := silentMonitor(hook.Kubernetes{})
 		m.program, m.filters = program, []*jq.Filter{program}
 		sub := &subscription{consumer: m, stream: s}
-		m.expect(sub)
+		m.expect(sub, source{})
 		s.join(sub)
 		all = append(all, m)
 	}

@@ -135,7 +135,7 @@ func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 		w.do(strings.Fields(command))
 	}
 	m, sub := w.bindings["b"].monitor, w.bindings["b"].subs["s"]
-	sub.optional = true
+	m.subs[sub].optional = true
 	m.order.Lock()
 	defer m.order.Unlock()
 	answered := make(chan struct{})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -97,19 +96,17 @@ type monitor struct {
 	// shard is the shard of this replica, division the part of the binding's objects that it has.
 	shard    shard.Shard
 	division division
-	// awaited are the subscriptions that have not delivered a list.
-	awaited map[*subscription]bool
+	// awaited is the number of subscriptions that have not delivered a list.
+	awaited int
 	phase   phase
 	// resting: on a standby the objects follow the cluster without events, for days if need be.
 	resting bool
 	// held are the events since the last snapshot for a Synchronization, until the phase is open.
 	held event.Log
-	// troubles are the requests that fail now.
-	troubles map[requestKey]failure
 	// total counts changes since the start, recent those since the last run of the hook.
 	total, recent Changes
-	// subs are all subscriptions of the binding, including the one of a follower. What others deliver is ignored.
-	subs map[*subscription]bool
+	// subs are all subscriptions of the binding, including the one of a follower. Deliveries of others are ignored.
+	subs map[*subscription]*source
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing
 
@@ -119,17 +116,6 @@ type monitor struct {
 	gate *gate
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
 	records []func()
-}
-
-type failure struct {
-	kind troubleKind
-	text string
-	of   *subscription
-}
-
-type requestKey struct {
-	stream *stream
-	verb   string
 }
 
 // fired is an event, or the reason why it is not delivered.
@@ -159,8 +145,7 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 		life: life, stop: stop, doubted: make(chan struct{}, 1),
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
-		awaited:  map[*subscription]bool{},
-		troubles: map[requestKey]failure{}, subs: map[*subscription]bool{},
+		subs:         map[*subscription]*source{},
 		filterErrors: logonce.Dedup{Every: time.Minute},
 	}
 }
@@ -232,14 +217,16 @@ func (m *monitor) filterFailed(o *object, problem string) {
 	}
 }
 
-// expect awaits a list of sub. It returns false if the binding was disabled, or its parent abandoned.
-func (m *monitor) expect(sub *subscription) bool {
+// expect awaits a list of sub. It returns false if the binding was disabled, or the parent of s abandoned.
+func (m *monitor) expect(sub *subscription, s source) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.phase == ended || sub.parent != nil && !m.subs[sub.parent] {
+	if m.phase == ended || s.parent != nil && m.subs[s.parent] == nil {
 		return false
 	}
-	m.subs[sub], m.awaited[sub] = true, true
+	s.selection, s.awaited = sub.scope.selection(), true
+	m.subs[sub] = &s
+	m.awaited++
 	return true
 }
 
@@ -257,10 +244,18 @@ func (m *monitor) watches() bool {
 
 // arrived records that sub has delivered a list, or is not waited for. It requires mu.
 func (m *monitor) arrived(sub *subscription) {
-	if !m.awaited[sub] {
+	if s := m.subs[sub]; s != nil {
+		m.stopAwaiting(s)
+	}
+}
+
+// stopAwaiting requires mu.
+func (m *monitor) stopAwaiting(s *source) {
+	if !s.awaited {
 		return
 	}
-	if delete(m.awaited, sub); len(m.awaited) == 0 {
+	s.awaited = false
+	if m.awaited--; m.awaited == 0 {
 		m.complete()
 	}
 }
@@ -323,7 +318,7 @@ func (m *monitor) logLater(level slog.Level, message string, args ...any) {
 func (m *monitor) replace(sub *subscription, entries []digested) {
 	slices.SortFunc(entries, func(a, b digested) int { return cmp.Compare(a.object.key, b.object.key) })
 	m.update(func() {
-		if !m.subs[sub] {
+		if m.subs[sub] == nil {
 			return
 		}
 		m.quiet = m.phase == filling
@@ -345,7 +340,7 @@ func (m *monitor) replace(sub *subscription, entries []digested) {
 func (m *monitor) change(sub *subscription, e digested) {
 	defer m.handled(time.Now())
 	m.update(func() {
-		if m.subs[sub] {
+		if m.subs[sub] != nil {
 			m.put(sub, e)
 		}
 	})
@@ -358,7 +353,7 @@ func (m *monitor) handled(since time.Time) {
 func (m *monitor) remove(sub *subscription, o *object) {
 	defer m.handled(time.Now())
 	m.update(func() {
-		if !m.subs[sub] {
+		if m.subs[sub] == nil {
 			return
 		}
 		m.dismissAll(func(l *change) bool { return l.key == o.key })
@@ -369,20 +364,19 @@ func (m *monitor) remove(sub *subscription, o *object) {
 	})
 }
 
-// abandon drops sub, those that descend from it and all their objects; the hook receives Deleted for them.
+// abandon drops sub, its descendants and all their objects; the hook receives Deleted for them.
 func (m *monitor) abandon(sub *subscription) (left []*subscription) {
 	m.update(func() {
-		for other := range m.subs {
-			if other.descendsFrom(sub) {
-				left = append(left, other)
-				delete(m.subs, other)
-			}
+		left = m.descendants(sub)
+		sources := make([]*source, len(left))
+		for i, other := range left {
+			sources[i] = m.subs[other]
+			delete(m.subs, other)
 		}
-		maps.DeleteFunc(m.troubles, func(_ requestKey, f failure) bool { return !m.subs[f.of] })
-		m.dropAll(func(_ string, it item) bool { return !m.subs[it.from] })
-		m.dismissAll(func(l *change) bool { return !m.subs[l.sub] })
-		for _, other := range left {
-			m.arrived(other)
+		m.dropAll(func(_ string, it item) bool { return m.subs[it.from] == nil })
+		m.dismissAll(func(l *change) bool { return m.subs[l.sub] == nil })
+		for _, s := range sources {
+			m.stopAwaiting(s)
 		}
 	})
 	return left
@@ -679,18 +673,14 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		return
 	}
 	m.mu.Lock()
-	isFilling, awaited := m.phase == filling, m.awaited[sub]
-	if !m.subs[sub] {
+	s := m.subs[sub]
+	if s == nil {
 		m.mu.Unlock()
 		return
 	}
-	key := requestKey{sub.stream, verb}
-	before := m.troubles[key].kind
-	if kind == noTrouble {
-		delete(m.troubles, key)
-	} else {
-		m.troubles[key] = failure{kind, explain(sub.stream.scope, verb, err).Error(), sub}
-	}
+	isFilling, awaited := m.phase == filling, s.awaited
+	problem := explain(sub.scope, verb, err)
+	before := s.note(verb, kind, problem)
 	m.settleWaits()
 	m.mu.Unlock()
 
@@ -698,9 +688,9 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	if kind == notServed || kind == noTrouble {
 		kube.Wake(m.doubted)
 	}
-	if sub.optional && verb == "list" && kind == forbidden {
+	if s.optional && verb == "list" && kind == forbidden {
 		if awaited { // or this would wait for a sink, and delay other bindings
-			m.doWithout(sub, explain(sub.stream.scope, verb, err))
+			m.doWithout(sub, problem)
 		}
 		if isFilling {
 			return
@@ -709,9 +699,9 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	switch kind {
 	case before:
 	case noTrouble:
-		m.log.Info("Watch recovered", "verb", verb, "scope", sub.stream.scope.String())
+		m.log.Info("Watch recovered", "verb", verb, "scope", sub.scope.String())
 	default:
-		m.complain(isFilling, explain(sub.stream.scope, verb, err))
+		m.complain(isFilling, problem)
 	}
 }
 
@@ -719,7 +709,8 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 func (m *monitor) doWithout(sub *subscription, err error) {
 	var waiting bool
 	m.update(func() {
-		waiting = m.awaited[sub] && m.phase == filling
+		s := m.subs[sub]
+		waiting = s != nil && s.awaited && m.phase == filling
 		m.arrived(sub)
 	})
 	if waiting {
@@ -729,7 +720,7 @@ func (m *monitor) doWithout(sub *subscription, err error) {
 
 func (m *monitor) dropped(sub *subscription, changes int) {
 	m.log.Warn("The binding is too slow, changes that wait were dropped: a new list delivers the last state of the objects",
-		"changes", changes, "scope", sub.stream.scope.String(), "hint",
+		"changes", changes, "scope", sub.scope.String(), "hint",
 		"make jqFilter faster, select fewer objects, or give --tmp-dir a faster disk")
 }
 

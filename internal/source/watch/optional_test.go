@@ -338,14 +338,14 @@ func (o *optionalStage) do(words []string) {
 func TestAbandonedParent(t *testing.T) {
 	m := silentMonitor(hook.Kubernetes{})
 	root := &subscription{}
-	namespaces := &subscription{parent: root}
-	if !m.expect(root) || !m.expect(namespaces) || !m.expect(&subscription{parent: namespaces}) {
+	namespaces := &subscription{}
+	if !m.expect(root, source{}) || !m.expect(namespaces, source{parent: root}) || !m.expect(&subscription{}, source{parent: namespaces}) {
 		t.Fatal("a subscription is not awaited")
 	}
-	if left := m.abandon(root); len(left) != 3 || len(m.subs) > 0 || len(m.awaited) > 0 {
-		t.Errorf("%d subscriptions are left, %d stay, %d are awaited", len(left), len(m.subs), len(m.awaited))
+	if left := m.abandon(root); len(left) != 3 || len(m.subs) > 0 || m.awaited > 0 {
+		t.Errorf("%d subscriptions are left, %d stay, %d are awaited", len(left), len(m.subs), m.awaited)
 	}
-	if m.expect(&subscription{parent: namespaces}) {
+	if m.expect(&subscription{}, source{parent: namespaces}) {
 		t.Error("a subscription of an abandoned one is awaited")
 	}
 }

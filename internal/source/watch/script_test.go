@@ -144,7 +144,7 @@ func (w *stage) do(words []string) {
 	case "join":
 		for _, stream := range args {
 			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn}
-			b.monitor.expect(b.subs[stream])
+			b.monitor.expect(b.subs[stream], source{})
 		}
 		for _, stream := range args {
 			w.feed(stream).join(b.subs[stream])

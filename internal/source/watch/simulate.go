@@ -198,7 +198,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	b.monitor.setFinalizer(s.opts.Changes, "shell-operator")
 	b.monitor.setResource(b.resource)
 	b.subs = []*subscription{{consumer: b.monitor}}
-	b.monitor.expect(b.subs[0])
+	b.monitor.expect(b.subs[0], source{})
 	return b, nil
 }
 

@@ -68,8 +68,10 @@ func (w *Watcher) Troubles(h *hook.Hook, index int) (texts []string) {
 
 // failing requires m.mu.
 func (m *monitor) failing() (texts []string) {
-	for _, t := range m.troubles {
-		texts = append(texts, t.text)
+	for _, s := range m.subs {
+		for _, f := range s.failing {
+			texts = append(texts, f.text)
+		}
 	}
 	slices.Sort(texts)
 	return slices.Compact(texts)

@@ -46,15 +46,10 @@ type digested struct {
 type subscription struct {
 	consumer
 	stream *stream
-	// scope is what the binding needs, selection its text without what may differ between versions of a hook.
-	scope     scope
-	selection string
+	// scope is what the binding needs.
+	scope scope
 	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
 	only, onlyIn map[string]bool
-	// optional subscriptions do not hold up the initial list when they are forbidden.
-	optional bool
-	// parent has led to this one, which ends with it.
-	parent *subscription
 	// gone is set when the stream has been left.
 	gone atomic.Bool
 	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
@@ -76,11 +71,6 @@ type subscription struct {
 
 	// recast is that of the delivery in progress.
 	recast bool
-
-	// applied is the version up to which the consumer has processed everything, written are changes by the hook after that, by key. The
-	// monitor's mu guards them.
-	applied uint64
-	written map[string]lastWrite
 }
 
 // delivery is a list, a change of an object, or else a bookmark.
@@ -122,10 +112,6 @@ func version(text string) uint64 {
 
 func (s *subscription) wants(o *object) bool {
 	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
-}
-
-func (s *subscription) descendsFrom(other *subscription) bool {
-	return s != nil && (s == other || s.parent.descendsFrom(other))
 }
 
 // join makes the subscription wait for a list of the stream.

@@ -100,9 +100,11 @@ func kindOfTrouble(err error) troubleKind {
 	return otherTrouble
 }
 
-// explain adds the request and the remedy to an error of the API server.
+// explain adds the request and the remedy to an error of the API server; nil stays nil.
 func explain(s scope, verb string, err error) error {
 	switch kindOfTrouble(err) {
+	case noTrouble:
+		return nil
 	case forbidden:
 		return &missingError{forbidden, fmt.Sprintf("no permission to %s %s: %s", verb, s, s.rule())}
 	case unauthorized:

@@ -303,7 +303,7 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 // which has no stream.
 func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *subscription) (root *subscription) {
 	root = &subscription{}
-	if !m.expect(root) {
+	if !m.expect(root, source{}) {
 		return root
 	}
 	if before != nil {
@@ -415,9 +415,8 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 func (w *Watcher) subscribe(m *monitor, c consumer, p plan, parent *subscription, optional bool) []*subscription {
 	subs := make([]*subscription, len(p.scopes))
 	for i := range p.scopes {
-		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn, optional: optional,
-			selection: p.scopes[i].selection(), parent: parent}
-		if !m.expect(subs[i]) {
+		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn}
+		if !m.expect(subs[i], source{parent: parent, optional: optional}) {
 			return nil
 		}
 	}

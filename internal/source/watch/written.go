@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -100,9 +99,9 @@ func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
 	}
 	key := objectKey(o.namespace, o.name)
 	it, has := m.items.Get(key)
-	for sub := range m.subs {
-		if sub.consumer == consumer(m) && sub.delivers(key, has && it.from == sub, lastWrite{w.Version, sub.selects(o)}) {
-			w.Stream = sub.selection
+	for sub, s := range m.subs {
+		if sub.consumer == consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, sub.selects(o)}) {
+			w.Stream = s.selection
 			all = append(all, w)
 		}
 	}
@@ -115,26 +114,8 @@ type lastWrite struct {
 	selected bool
 }
 
-// maxWritten limits the changes that a subscription remembers.
+// maxWritten limits the changes that a source remembers.
 const maxWritten = 256
-
-// delivers reports whether the subscription will deliver a change. Had: the monitor has the object, from before those that are not
-// processed.
-func (s *subscription) delivers(key string, had bool, w lastWrite) bool {
-	maps.DeleteFunc(s.written, func(_ string, w lastWrite) bool { return w.version <= s.applied })
-	if last, ok := s.written[key]; ok {
-		had = last.selected
-	}
-	if had || w.selected {
-		if s.written == nil {
-			s.written = map[string]lastWrite{}
-		}
-		if _, ok := s.written[key]; ok || len(s.written) < maxWritten {
-			s.written[key] = w
-		}
-	}
-	return had || w.selected
-}
 
 // selection names a scope in records that outlive versions of a hook and of a kind.
 func (s scope) selection() string {
@@ -206,14 +187,14 @@ func (m *monitor) lacks(writes iter.Seq[effect.Write]) (effect.Write, bool) {
 
 func (m *monitor) hasStill(w *effect.Write) bool {
 	it, ok := m.items.Get(objectKey(w.Namespace, w.Name))
-	return ok && it.object.uid == w.UID && w.Stream == m.resource.GroupResource().String() && !m.fails(it.from)
+	return ok && it.object.uid == w.UID && w.Stream == m.resource.GroupResource().String() && len(m.subs[it.from].failing) == 0
 }
 
 // lags reports whether a stream has not been processed up to a change, or objects of it up to there still wait for the finalizer.
 func (m *monitor) lags(w *effect.Write) bool {
-	for sub := range m.subs {
-		if sub.selection == w.Stream && sub.consumer == consumer(m) && sub.applied < w.Version && !m.fails(sub) &&
-			!(sub.optional && m.awaited[sub]) {
+	for sub, s := range m.subs {
+		if s.selection == w.Stream && sub.consumer == consumer(m) && s.applied < w.Version && len(s.failing) == 0 &&
+			!(s.optional && s.awaited) {
 			return true
 		}
 	}
@@ -221,17 +202,7 @@ func (m *monitor) lags(w *effect.Write) bool {
 		return false
 	}
 	for _, l := range m.gate.lacking {
-		if l.err == "" && l.since <= w.Version && l.sub.selection == w.Stream {
-			return true
-		}
-	}
-	return false
-}
-
-// fails reports whether a request of the subscription fails now.
-func (m *monitor) fails(sub *subscription) bool {
-	for _, f := range m.troubles {
-		if f.of == sub {
+		if l.err == "" && l.since <= w.Version && m.subs[l.sub].selection == w.Stream {
 			return true
 		}
 	}
@@ -242,11 +213,15 @@ func (m *monitor) fails(sub *subscription) bool {
 func (m *monitor) processed(sub *subscription, version uint64, listed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if listed && version < sub.applied {
-		clear(sub.written) // the API server was set back
+	s := m.subs[sub]
+	if s == nil {
+		return
 	}
-	if listed || version > sub.applied {
-		sub.applied = version
+	if listed && version < s.applied {
+		clear(s.written) // the API server was set back
+	}
+	if listed || version > s.applied {
+		s.applied = version
 	}
 	m.settleWaits()
 }

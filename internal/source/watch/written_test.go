@@ -207,8 +207,9 @@ type waitStage struct {
 
 func newWaitStage() *waitStage {
 	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
-	sub := &subscription{consumer: m, stream: &stream{}, selection: "all"}
-	m.expect(sub)
+	sub := &subscription{consumer: m}
+	m.expect(sub, source{})
+	m.subs[sub].selection = "all"
 	m.processed(sub, 10, true)
 	return &waitStage{m, sub, &bindingSet{monitors: map[address]*monitor{m.address: m}}}
 }
@@ -255,7 +256,7 @@ func TestEndsOfAWait(t *testing.T) {
 func TestDeliversAfterSetBack(t *testing.T) {
 	s := newWaitStage()
 	for _, v := range []uint64{12, 11} { // the label is removed, the object is back with it, the label is removed again
-		if !s.sub.delivers("key", true, lastWrite{version: v}) {
+		if !s.subs[s.sub].delivers("key", true, lastWrite{version: v}) {
 			t.Errorf("version %d is not delivered", v)
 		}
 		s.processed(s.sub, 10, true)
@@ -296,16 +297,16 @@ func TestDelivers(t *testing.T) {
 	} {
 		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 		m.resource.Resource = "configmaps"
-		sub := &subscription{consumer: m, stream: &stream{scope: row.scope}, scope: row.scope, selection: row.scope.selection()}
+		sub := &subscription{consumer: m, scope: row.scope}
 		if row.only != "" {
 			sub.only = map[string]bool{row.only: true}
 		}
-		m.expect(sub)
+		m.expect(sub, source{})
 		m.replace(sub, []digested{{object: &object{key: objectKey("n", "had"), namespace: "n", name: "had", uid: "7"}}})
 		set := &bindingSet{monitors: map[address]*monitor{m.address: m}}
 		got := set.Delivers(m.hook, effect.Answered{Resource: "configmaps", Kind: "ConfigMap",
 			Text: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{%s,"resourceVersion":"5"}}`, row.answer)})
-		if (len(got) == 1) != row.want || len(got) > 0 && (got[0].Version != 5 || got[0].Stream != sub.selection) {
+		if (len(got) == 1) != row.want || len(got) > 0 && (got[0].Version != 5 || got[0].Stream != row.scope.selection()) {
 			t.Errorf("%s: %+v", row.name, got)
 		}
 		for _, other := range []effect.Answered{

@@ -1,0 +1,71 @@
+package watch
+
+import "maps"
+
+// source is the state of one subscription of a binding. The monitor's mu guards it.
+type source struct {
+	// parent has led to this subscription, which ends with it.
+	parent *subscription
+	// optional subscriptions do not hold up the initial list when they are forbidden.
+	optional bool
+	// selection is the text of the scope without what may differ between versions of a hook.
+	selection string
+	// awaited: no list has been delivered.
+	awaited bool
+	// applied is the version up to which everything has been processed, written are changes by the hook after that, by key.
+	applied uint64
+	written map[string]lastWrite
+	// failing are the requests that fail now, by verb.
+	failing map[string]failure
+}
+
+type failure struct {
+	kind troubleKind
+	text string
+}
+
+// note stores the outcome of a request, and returns the kind of the one before.
+func (s *source) note(verb string, kind troubleKind, err error) (before troubleKind) {
+	before = s.failing[verb].kind
+	switch {
+	case kind == noTrouble:
+		delete(s.failing, verb)
+	case s.failing == nil:
+		s.failing = map[string]failure{}
+		fallthrough
+	default:
+		s.failing[verb] = failure{kind, err.Error()}
+	}
+	return before
+}
+
+// delivers reports whether the subscription will deliver a change. Had: the binding has the object, from before the changes that are not
+// processed.
+func (s *source) delivers(key string, had bool, w lastWrite) bool {
+	maps.DeleteFunc(s.written, func(_ string, w lastWrite) bool { return w.version <= s.applied })
+	if last, ok := s.written[key]; ok {
+		had = last.selected
+	}
+	if had || w.selected {
+		if s.written == nil {
+			s.written = map[string]lastWrite{}
+		}
+		if _, ok := s.written[key]; ok || len(s.written) < maxWritten {
+			s.written[key] = w
+		}
+	}
+	return had || w.selected
+}
+
+// descendants returns sub and the subscriptions that it has led to. It requires mu.
+func (m *monitor) descendants(sub *subscription) (all []*subscription) {
+	for other := range m.subs {
+		for at := other; at != nil; at = m.subs[at].parent {
+			if at == sub {
+				all = append(all, other)
+				break
+			}
+		}
+	}
+	return all
+}
