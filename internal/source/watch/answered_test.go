@@ -129,7 +129,7 @@ func TestBrokenOffRequestsAreNotReported(t *testing.T) {
 	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
 		Resource: "clusterroles"}}
 	var reports []string
-	f := &feed{stream: newStream(o.client, roles)}
+	f := &feed{stream: newStream(o.client, roles, ignore)}
 	f.join(&subscription{consumer: &eye{outcome: func(verb string, err error) {
 		cancel() // between the answer and its body
 		reports = append(reports, verb+" "+errorText(err))

@@ -61,13 +61,7 @@ func (b *bindingSet) Await(ctx context.Context, h *hook.Hook, index int) {
 	}
 	m.mu.Unlock()
 	for sub, selection := range selections {
-		b.mu.Lock()
-		s := sub.stream
-		b.mu.Unlock()
-		if s == nil {
-			continue
-		}
-		read, held := s.awaitWatch(ctx)
+		read, held := sub.awaitWatch(ctx)
 		_, shown := b.Processed(h, index, slices.Values([]effect.Write{{Stream: selection, Version: read}}))
 		if left := time.Until(held); shown != nil && left > 0 {
 			kube.Wait(ctx, left, shown())

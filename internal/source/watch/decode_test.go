@@ -153,14 +153,6 @@ func TestExpiredDiffersFromOtherErrors(t *testing.T) {
 	}
 }
 
-// reasons is a Meter that keeps why watches have failed.
-type reasons struct {
-	NoMeter
-	all []string
-}
-
-func (r *reasons) WatchFailed(reason string) { r.all = append(r.all, reason) }
-
 // Errors that end a watch after its start are counted: an error instead of an event, and a truncated line. The end of a
 // watch at its timeout is not.
 func TestBrokenWatchesAreCounted(t *testing.T) {
@@ -171,15 +163,14 @@ func TestBrokenWatchesAreCounted(t *testing.T) {
 		`{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"InternalError","code":500}}` + event: "fail",
 		event[:40]: "unexpected-eof", event + `{"type":`: "unexpected-eof",
 	} {
-		s := newStream(nil, scope{})
-		r := &reasons{}
-		s.meter = r
+		var reasons []string
+		s := newStream(nil, scope{}, func(reason string) { reasons = append(reasons, reason) })
 		events := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(err error, _ bool) { s.broke(err) })
 		for range events.ResultChan() { // until it ends
 		}
 		events.Stop()
 		s.stop()
-		if got := strings.Join(r.all, " "); got != want {
+		if got := strings.Join(reasons, " "); got != want {
 			t.Errorf("%s: counted %q, want %q", text, got, want)
 		}
 	}

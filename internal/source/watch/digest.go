@@ -20,6 +20,8 @@ type arrival struct {
 	subs    []*subscription
 	results []filtered
 	text    []byte
+	// shared: another consumer has the object's JSON.
+	shared bool
 }
 
 // filtered is what the filters of one consumer returned for an object.
@@ -65,9 +67,9 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 		if sub.gone.Load() || !sub.wants(o) {
 			continue
 		}
-		json, life := sub.needs()
-		keep, lifetime = keep || json, lifetime || life
-		decode = decode || len(sub.programs()) > 0 && !deleted
+		n := sub.needs()
+		keep, lifetime = keep || n.json, lifetime || n.lifetime
+		decode = decode || len(n.filters) > 0 && !deleted
 	}
 	if lifetime {
 		o.lifetime = readLifetime(raw)
@@ -99,7 +101,7 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 	a.results, all = make([]filtered, len(a.subs)), true
 	for i, sub := range a.subs {
 		switch {
-		case len(sub.programs()) == 0 || sub.gone.Load() || !sub.wants(a.object):
+		case len(sub.needs().filters) == 0 || sub.gone.Load() || !sub.wants(a.object):
 		case sub.isSlow():
 			all = false
 		default:
@@ -119,7 +121,7 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 func reads(subs []*subscription) *jq.Need {
 	var filters []*jq.Filter
 	for _, sub := range subs {
-		filters = append(filters, sub.programs()...)
+		filters = append(filters, sub.needs().filters...)
 	}
 	return jq.NeedOf(filters...)
 }

@@ -53,7 +53,7 @@ func (w *Watcher) end(m *monitor) {
 	}
 	w.mu.Unlock()
 	for _, sub := range m.end() {
-		w.leave(sub)
+		w.streams.leave(sub)
 	}
 	if m.gate != nil && m.gate.todo != nil {
 		<-m.gate.idle // or an object would get a finalizer that is recorded no more

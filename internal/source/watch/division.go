@@ -1,37 +1,10 @@
 package watch
 
 import (
-	"slices"
-
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
 )
-
-// part is the objects of a resource that a shard has. The zero value is all of them. Parts can be compared.
-type part struct {
-	shard.Part
-	// named: objects are Namespaces, which belong to themselves.
-	named bool
-}
-
-// everything is the part of an operator without shards.
-var everything part
-
-func (p part) has(o *object) bool {
-	if p.named {
-		return p.Has(o.uid, o.name)
-	}
-	return p.Has(o.uid, o.namespace)
-}
-
-// hasBytes is has, before there is an object.
-func (p part) hasBytes(uid, namespace, name []byte) bool {
-	if p.named {
-		return p.HasBytes(uid, name)
-	}
-	return p.HasBytes(uid, namespace)
-}
 
 func isNamespaces(res kube.Resource) bool { return res.Group == "" && res.Resource == "namespaces" }
 
@@ -62,14 +35,6 @@ func divide(s shard.Shard, h *hook.Hook, res kube.Resource) (d division) {
 		d.stream = d.own
 	}
 	return d
-}
-
-// ownNamespaces returns the namespaces of a binding that the part has.
-func (p part) ownNamespaces(names []string) []string {
-	if p.By() != shard.ByNamespace {
-		return names
-	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.Has("", name) })
 }
 
 // Take gives a Watcher with Options.Shards its shard. Enable, called again for a hook, enables the bindings that only its runs need.

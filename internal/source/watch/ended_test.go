@@ -58,9 +58,9 @@ func TestEndedWatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newStream(client, scope{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}})
+			s := newStream(client, scope{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, ignore)
 			consumer := &arrivals{at: make(chan time.Time, 1)}
-			sub := &subscription{consumer: consumer, stream: s}
+			sub := &subscription{consumer: consumer}
 			s.join(sub)
 			ctx, cancel := context.WithCancel(t.Context())
 			done, began := make(chan struct{}), time.Now()

@@ -19,8 +19,8 @@ type follower struct {
 
 var _ consumer = (*follower)(nil)
 
-func (f *follower) programs() []*jq.Filter                               { return nil }
-func (f *follower) needs() (json, lifetime bool)                         { return false, false }
+func (f *follower) needs() needs                                         { return needs{} }
+func (f *follower) holding() func(key, uid, version string) *object      { return nil }
 func (f *follower) filter(context.Context, *object, *jq.Object) filtered { return filtered{} }
 
 func (f *follower) replace(sub *subscription, entries []digested) {

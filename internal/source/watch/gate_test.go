@@ -52,7 +52,7 @@ func TestDisableWaitsForRequests(t *testing.T) {
 			<-answer
 			return nil
 		}
-		w := &Watcher{bindingSet: bindingSet{monitors: map[address]*monitor{{h, 0}: b.monitor}}}
+		w := &Watcher{streams: newPool(nil, ignore, nil), bindingSet: bindingSet{monitors: map[address]*monitor{{h, 0}: b.monitor}}}
 		for _, line := range []string{"join b s", "list s x/a#1:t"} {
 			stage.do(strings.Fields(line))
 		}

@@ -31,7 +31,7 @@ func (g *gated) Keep(b []byte) event.Payload {
 // share returns a feed that unlocked bindings with these filters and sinks share.
 func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*monitor) {
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
-	s := newStream(nil, scope{})
+	s := newStream(nil, scope{}, ignore)
 	for i, filter := range filters {
 		m := silentMonitor(hook.Kubernetes{Added: true, KeepFullObjects: true})
 		m.sink = sinks[i]
@@ -42,7 +42,7 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 			}
 			m.program, m.filters = program, []*jq.Filter{program}
 		}
-		sub := &subscription{consumer: m, stream: s}
+		sub := &subscription{consumer: m}
 		m.expect(sub, source{})
 		s.join(sub)
 		all = append(all, m)
@@ -97,7 +97,7 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 // The same holds for a list: the others have their initial list meanwhile.
 func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
-	s := newStream(nil, scope{})
+	s := newStream(nil, scope{}, ignore)
 	var all []*monitor
 	for _, filter := range []string{".metadata.name", "last(range(1e15))"} {
 		program, err := compiler.Compile(filter)
@@ -106,7 +106,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		}
 		m := silentMonitor(hook.Kubernetes{})
 		m.program, m.filters = program, []*jq.Filter{program}
-		sub := &subscription{consumer: m, stream: s}
+		sub := &subscription{consumer: m}
 		m.expect(sub, source{})
 		s.join(sub)
 		all = append(all, m)

@@ -150,10 +150,27 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 	}
 }
 
-func (m *monitor) programs() []*jq.Filter { return m.filters }
+func (m *monitor) needs() needs {
+	return needs{m.binding.KeepFullObjects, m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn, m.filters}
+}
 
-func (m *monitor) needs() (json, lifetime bool) {
-	return m.binding.KeepFullObjects, m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn
+// holding finds objects of the binding by key, uid and version.
+func (m *monitor) holding() func(key, uid, version string) *object {
+	if !m.binding.KeepFullObjects {
+		return nil
+	}
+	m.mu.Lock()
+	items := m.items.Copy()
+	m.mu.Unlock()
+	if items.Len() == 0 {
+		return nil
+	}
+	return func(key, uid, version string) *object {
+		if it, ok := items.Get(key); ok && it.object.uid == uid && it.object.resourceVersion == version {
+			return it.object
+		}
+		return nil
+	}
 }
 
 // null is the result of a filter that failed. No other result has its memory.

@@ -143,7 +143,7 @@ func (w *stage) do(words []string) {
 		w.order = append(w.order, w.bindings[name])
 	case "join":
 		for _, stream := range args {
-			b.subs[stream] = &subscription{consumer: b.monitor, stream: w.feed(stream).stream, only: b.only, onlyIn: b.onlyIn}
+			b.subs[stream] = &subscription{consumer: b.monitor, only: b.only, onlyIn: b.onlyIn}
 			b.monitor.expect(b.subs[stream], source{})
 		}
 		for _, stream := range args {
@@ -330,7 +330,7 @@ func (f *stagedFeed) bookmark(o any) {
 func (w *stage) feed(name string) *stagedFeed {
 	if w.feeds[name] == nil {
 		ctx, cancel := context.WithCancel(w.t.Context())
-		w.feeds[name], w.stops[name] = &stagedFeed{feed: &feed{stream: newStream(nil, scope{}), ctx: ctx}}, cancel
+		w.feeds[name], w.stops[name] = &stagedFeed{feed: &feed{stream: newStream(nil, scope{}, ignore), ctx: ctx}}, cancel
 	}
 	return w.feeds[name]
 }

@@ -120,7 +120,5 @@ func TestNarrow(t *testing.T) {
 
 // Streams is the number of lists and watches in use.
 func (w *Watcher) Streams() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.streams)
+	return w.streams.size()
 }

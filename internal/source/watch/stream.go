@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/tidwall/btree"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -31,7 +30,9 @@ import (
 type stream struct {
 	scope  scope
 	client rest.Interface
-	meter  Meter
+	// failed receives why a watch failed: the API server rejected or ended it ("expired" or "fail"), or the connection ended within an event
+	// ("unexpected-eof"). It must not block.
+	failed func(reason string)
 	// wake signals that a consumer may wait for a list. Its capacity is 1.
 	wake  chan struct{}
 	stop  context.CancelFunc
@@ -59,8 +60,8 @@ type stream struct {
 // longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
 const longestWatch = 5 * time.Second
 
-func newStream(client rest.Interface, sc scope) *stream {
-	s := &stream{scope: sc, client: client, meter: NoMeter{}, wake: make(chan struct{}, 1), watched: make(chan struct{}), relist: func() {}}
+func newStream(client rest.Interface, sc scope, failed func(reason string)) *stream {
+	s := &stream{scope: sc, client: client, failed: failed, wake: make(chan struct{}, 1), watched: make(chan struct{}), relist: func() {}}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -167,8 +168,6 @@ func (s *stream) hold() {
 	s.relist()
 }
 
-// awaitWatch returns when requests no longer wait for a watch, with the version that has been read, and until when they wait for its
-// objects.
 func (s *stream) awaitWatch(ctx context.Context) (read uint64, held time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +185,7 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 		return
 	}
 	if err != nil && verb == "watch" {
-		s.meter.WatchFailed(reasonOf(err))
+		s.failed(reasonOf(err))
 	}
 	if kind := kindOfTrouble(err); verb == "watch" && kind == noTrouble || kind == forbidden || kind == notServed {
 		s.settle(ctx)
@@ -198,7 +197,7 @@ func (s *stream) answered(ctx context.Context, subs []*subscription, verb string
 
 // broke counts an established watch that failed. The reflector watches or lists again.
 func (s *stream) broke(err error) {
-	s.meter.WatchFailed(reasonOf(err))
+	s.failed(reasonOf(err))
 }
 
 func reasonOf(err error) string {
@@ -302,21 +301,20 @@ func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arriva
 
 // reuse replaces objects of a list by those that a consumer has already, so that their bytes are in memory once.
 func (s *stream) reuse(list []*arrival) {
-	var most btree.Map[string, item]
 	for _, sub := range s.consumers() {
-		if m, ok := sub.consumer.(*monitor); ok && m.binding.KeepFullObjects {
-			m.mu.Lock()
-			if m.items.Len() > most.Len() {
-				most = *m.items.Copy()
-			}
-			m.mu.Unlock()
+		find := sub.holding()
+		if find == nil {
+			continue
 		}
-	}
-	for _, a := range list {
-		if it, ok := most.Get(a.key); ok && a.json != nil && it.object.uid == a.uid && it.object.resourceVersion == a.resourceVersion {
-			shared := *it.object
-			shared.lifetime = a.lifetime // the other consumer may not have it
-			a.object = &shared
+		for _, a := range list {
+			if a.json == nil || a.shared {
+				continue
+			}
+			if o := find(a.key, a.uid, a.resourceVersion); o != nil {
+				shared := *o
+				shared.lifetime = a.lifetime // the other consumer may not have it
+				a.object, a.shared = &shared, true
+			}
 		}
 	}
 }

@@ -20,15 +20,18 @@ type eye struct {
 	outcome       func(verb string, err error)
 }
 
-func (e *eye) needs() (json, lifetime bool) { return e.json, false }
+// ignore is for streams whose failures are not of interest.
+func ignore(string) {}
 
-func (e *eye) programs() (filters []*jq.Filter) {
+func (e *eye) needs() needs {
+	n := needs{json: e.json}
 	if e.decoded {
 		filter, _ := jq.NewCompiler(jq.Options{}).Compile(".metadata.name")
-		filters = append(filters, filter)
+		n.filters = append(n.filters, filter)
 	}
-	return filters
+	return n
 }
+func (e *eye) holding() func(key, uid, version string) *object { return nil }
 func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) filtered {
 	e.filtered = append(e.filtered, content)
 	return filtered{filtered: []byte("{}"), done: true}
@@ -104,8 +107,8 @@ func benchmarkStream(b *testing.B) *feed {
 	}
 	m := silentMonitor(hook.Kubernetes{Modified: true})
 	m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
-	s := newStream(nil, scope{})
-	s.join(&subscription{consumer: m, stream: s})
+	s := newStream(nil, scope{}, ignore)
+	s.join(&subscription{consumer: m})
 	return &feed{stream: s, ctx: b.Context()}
 }
 
@@ -124,7 +127,7 @@ func BenchmarkFirstList(b *testing.B) {
 // BenchmarkTenFilters is the first set of ten bindings with different filters.
 func BenchmarkTenFilters(b *testing.B) {
 	c := jq.NewCompiler(jq.Options{})
-	s := newStream(nil, scope{})
+	s := newStream(nil, scope{}, ignore)
 	for _, filter := range []string{
 		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels",
 		"[.spec.containers[].image]",
@@ -137,7 +140,7 @@ func BenchmarkTenFilters(b *testing.B) {
 		}
 		m := silentMonitor(hook.Kubernetes{})
 		m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
-		s.join(&subscription{consumer: m, stream: s})
+		s.join(&subscription{consumer: m})
 	}
 	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })
 }

@@ -12,12 +12,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; programs, needs and
-// filter are called concurrently.
+// consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; needs, filter and holding are
+// called concurrently.
 type consumer interface {
-	// programs returns the consumer's filters, needs whether objects have to keep their JSON, and to have their lifetime.
-	programs() []*jq.Filter
-	needs() (json, lifetime bool)
+	needs() needs
 	// filter applies the filters. The result is not done if ctx ended before.
 	filter(ctx context.Context, o *object, content *jq.Object) filtered
 	// replace delivers a complete list.
@@ -31,6 +29,15 @@ type consumer interface {
 	processed(sub *subscription, version uint64, listed bool)
 	// dropped reports that changes were dropped because the consumer is too slow. A list follows.
 	dropped(sub *subscription, changes int)
+	// holding returns a function that finds an object of the consumer with its JSON, or nil, so that a list for other consumers shares the
+	// bytes. The function is nil if there are none.
+	holding() func(key, uid, version string) *object
+}
+
+// needs are what a consumer keeps of objects: their JSON, their lifetime, the results of filters.
+type needs struct {
+	json, lifetime bool
+	filters        []*jq.Filter
 }
 
 // digested is an object with the results of the filters.
@@ -45,14 +52,12 @@ type digested struct {
 // or sink is slow delays no other.
 type subscription struct {
 	consumer
-	stream *stream
-	// scope is what the binding needs.
 	scope scope
 	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
 	only, onlyIn map[string]bool
 	// gone is set when the stream has been left.
 	gone atomic.Bool
-	// ended is set when the stream has been left, or must not be joined. The Watcher's lock guards it.
+	// ended is set when the stream has been left, or must not be joined. The lock of the pool guards it.
 	ended bool
 	// slowUntil is the Unix time in nanoseconds until which the filter does not run beside the filters of other consumers.
 	slowUntil atomic.Int64
@@ -119,6 +124,18 @@ func (s *subscription) join(from *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.source, s.waiting = from, true
+}
+
+// awaitWatch returns when requests no longer wait for the watch of the stream, with the version that has been read, and until when they
+// wait for its objects.
+func (s *subscription) awaitWatch(ctx context.Context) (read uint64, held time.Time) {
+	s.mu.Lock()
+	from := s.source
+	s.mu.Unlock()
+	if from == nil {
+		return 0, held
+	}
+	return from.awaitWatch(ctx)
 }
 
 func (s *subscription) leave() {
@@ -268,7 +285,7 @@ func (s *subscription) apply(ctx context.Context, d delivery) {
 // entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
 func (s *subscription) entry(ctx context.Context, a *arrival, index int) (digested, bool) {
 	r := a.result(index)
-	if filters := s.programs(); len(filters) > 0 && !r.done {
+	if filters := s.needs().filters; len(filters) > 0 && !r.done {
 		if s.gone.Load() {
 			return digested{}, false
 		}
@@ -297,7 +314,7 @@ func (s *subscription) slow() { s.slowUntil.Store(time.Now().Add(slowFor).UnixNa
 // isSlow reports that the filter was slow a moment ago, or may be slow for an object of usual size.
 func (s *subscription) isSlow() bool {
 	until := s.slowUntil.Load()
-	return until != 0 && time.Now().UnixNano() < until || slices.ContainsFunc(s.programs(), (*jq.Filter).Slow)
+	return until != 0 && time.Now().UnixNano() < until || slices.ContainsFunc(s.needs().filters, (*jq.Filter).Slow)
 }
 
 // deadline is a context that ends filterTurn after it began. gojq polls Err, so it needs no timer.

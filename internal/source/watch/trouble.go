@@ -30,6 +30,11 @@ func (s scope) String() string {
 	return b.String()
 }
 
+// selection names a scope in records that outlive versions of a hook and of a kind.
+func (s scope) selection() string {
+	return fmt.Sprintf("%s in %q with labels %q, fields %q", s.GroupResource(), s.namespace, s.labels, s.fields)
+}
+
 // rule is the RBAC rule for the scope, and the kind of Role that it belongs to.
 func (s scope) rule() string {
 	return kube.Grant(s.namespace, kube.Rule{Group: s.Group, Resource: s.Resource, Verbs: []string{"get", "list", "watch"}})

@@ -111,8 +111,9 @@ type Watcher struct {
 	start   chan func(context.Context)
 	stopped chan struct{}
 
-	// mu of bindingSet guards what follows. Streams have at least one consumer.
-	streams map[scope]*stream
+	streams *pool
+
+	// mu of bindingSet guards the fields below.
 	// unresolved has the reasons why bindings have no monitor yet.
 	unresolved map[address]string
 	// resting is the initial state of new monitors.
@@ -140,12 +141,13 @@ func New(opts Options) (*Watcher, error) {
 	if opts.Shards > 0 {
 		own = shard.Shard{Index: shard.Waiting, Count: opts.Shards}
 	}
-	return &Watcher{
+	w := &Watcher{
 		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client), kinds: newKinds(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
-		bindingSet: bindingSet{monitors: map[address]*monitor{}}, streams: map[scope]*stream{}, unresolved: map[address]string{},
-		resting: opts.Standby,
-	}, nil
+		bindingSet: bindingSet{monitors: map[address]*monitor{}}, unresolved: map[address]string{}, resting: opts.Standby,
+	}
+	w.streams = newPool(client, opts.Meter.WatchFailed, w.spawn)
+	return w, nil
 }
 
 // Run watches until ctx ends. It returns when all goroutines have ended.
@@ -216,13 +218,7 @@ func (w *Watcher) patient(ctx context.Context, h *hook.Hook, index int, report f
 // Rewatch lists and watches the objects of a resource again, such as "crontabs.example.com", after the operator has changed how the API
 // server serves it, which ends watches and may answer the next one a second later.
 func (w *Watcher) Rewatch(resource string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for sc, s := range w.streams {
-		if sc.GroupResource().String() == resource {
-			s.hold()
-		}
-	}
+	w.streams.rewatch(resource)
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
@@ -326,7 +322,7 @@ func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *subscrip
 // abandon ends a subscription of a binding, and those that descend from it.
 func (w *Watcher) abandon(m *monitor, sub *subscription) {
 	for _, left := range m.abandon(sub) {
-		w.leave(left)
+		w.streams.leave(left)
 	}
 }
 
@@ -421,42 +417,9 @@ func (w *Watcher) subscribe(m *monitor, c consumer, p plan, parent *subscription
 		}
 	}
 	for _, sub := range subs {
-		w.join(sub)
+		w.streams.join(sub)
 	}
 	return subs
-}
-
-// join connects sub to the stream of its scope, and starts the stream if there is none.
-func (w *Watcher) join(sub *subscription) {
-	w.mu.Lock()
-	if sub.ended {
-		w.mu.Unlock()
-		return
-	}
-	s, ok := w.streams[sub.scope]
-	if !ok {
-		s = newStream(w.client, sub.scope)
-		s.meter = w.opts.Meter
-		w.streams[sub.scope] = s
-	}
-	sub.stream = s
-	s.join(sub)
-	w.mu.Unlock()
-	if !ok {
-		w.spawn(s.run)
-	}
-}
-
-// leave ends a subscription, and its stream if it was the last one.
-func (w *Watcher) leave(sub *subscription) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := sub.ended
-	sub.ended = true
-	if !before && sub.stream != nil && sub.stream.leave(sub) {
-		delete(w.streams, sub.stream.scope)
-		sub.stream.stop()
-	}
 }
 
 // Lead ends the rest of a standby: changes become events, which are held until Unlock or Announce.

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"encoding/json"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -100,7 +99,7 @@ func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
 	key := objectKey(o.namespace, o.name)
 	it, has := m.items.Get(key)
 	for sub, s := range m.subs {
-		if sub.consumer == consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, sub.selects(o)}) {
+		if sub.consumer == consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selects(sub, o)}) {
 			w.Stream = s.selection
 			all = append(all, w)
 		}
@@ -117,13 +116,8 @@ type lastWrite struct {
 // maxWritten limits the changes that a source remembers.
 const maxWritten = 256
 
-// selection names a scope in records that outlive versions of a hook and of a kind.
-func (s scope) selection() string {
-	return fmt.Sprintf("%s in %q with labels %q, fields %q", s.GroupResource(), s.namespace, s.labels, s.fields)
-}
-
-// selects reports whether the subscription delivers an object.
-func (s *subscription) selects(o *answeredObject) bool {
+// selects reports whether a subscription delivers an object.
+func selects(s *subscription, o *answeredObject) bool {
 	if s.scope.namespace != "" && s.scope.namespace != o.namespace || !s.wants(&o.object) || !s.scope.part.has(&o.object) {
 		return false
 	}
