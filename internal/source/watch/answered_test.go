@@ -11,12 +11,9 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 var (
@@ -118,34 +115,4 @@ func TestTroublesAreForgotten(t *testing.T) {
 	if len(m.subs) != 1 || len(m.failing()) != 0 {
 		t.Errorf("%d subscriptions and %q are remembered", len(m.subs), m.failing())
 	}
-}
-
-// A request that we break off ourselves is no trouble of the API server.
-func TestBrokenOffRequestsAreNotReported(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	o := observe(t, c.Kubeconfig)
-	ctx, cancel := context.WithCancel(t.Context())
-	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
-		Resource: "clusterroles"}}
-	var reports []string
-	f := &feed{stream: newStream(o.client, roles, ignore)}
-	f.join(&subscription{consumer: &eye{outcome: func(verb string, err error) {
-		cancel() // between the answer and its body
-		reports = append(reports, verb+" "+errorText(err))
-	}}})
-	_, err := f.ListWithContext(ctx, metav1.ListOptions{})
-	if len(reports) != 1 || reports[0] != "list ok" {
-		t.Errorf("reported %q (%v)", reports, err)
-	}
-	if _, err := f.WatchWithContext(ctx, metav1.ListOptions{}); err == nil || len(reports) != 1 {
-		t.Errorf("a watch with a context that has ended: %v, reported %q", err, reports)
-	}
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return "ok"
-	}
-	return err.Error()
 }

@@ -61,7 +61,7 @@ func TestMuteDuringDelivery(t *testing.T) {
 	entered, gate := make(chan struct{}, 10), make(chan struct{})
 	sink := &gated{events: make(chan event.Event, 10), keep: func() { entered <- struct{}{}; <-gate }}
 	f, all := share(t, []string{""}, []*gated{sink})
-	f.add(t, 0)
+	add(t, f, 0)
 	test.Receive(t, entered, "call of Keep")
 	muted := make(chan struct{})
 	go func() {
@@ -69,9 +69,9 @@ func TestMuteDuringDelivery(t *testing.T) {
 		close(muted)
 	}()
 	test.Receive(t, muted, "return of mute")
-	f.add(t, 1)
+	add(t, f, 1)
 	close(gate)
-	f.running.Wait()
+	f.wait()
 	if len(sink.events) > 0 || len(entered) > 0 {
 		t.Errorf("%d events, %d of them stored after mute", len(sink.events), len(entered))
 	}

@@ -319,36 +319,6 @@ func TestForeignNamespaces(t *testing.T) {
 	})
 }
 
-// A foreign object costs a look at its metadata, and no memory.
-func TestForeignObjectsCostNoMemory(t *testing.T) {
-	raw := []byte(sampleObject)
-	own, foreign := -1, -1
-	for i := range testShards {
-		if (shard.Shard{Index: i, Count: testShards}).Part(shard.ByObject).Has("8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e", "") {
-			own = i
-		} else {
-			foreign = i
-		}
-	}
-	x := newIndexer(false)
-	x.part = part{shard.Shard{Index: own, Count: testShards}.Part(shard.ByObject), false}
-	if o, _, err := x.scan(raw); err != nil || o.name != "a" || o.namespace != "team-17" || o.kind != "ConfigMap" ||
-		o.resourceVersion != "77" {
-		t.Errorf("got %+v, %v", o, err)
-	}
-	x.part = part{shard.Shard{Index: foreign, Count: testShards}.Part(shard.ByObject), false}
-	if n := testing.AllocsPerRun(100, func() { _, _, _ = x.scan(raw) }); n != 0 {
-		t.Errorf("a foreign object costs %v allocations", n)
-	}
-	if string(x.foreign) != "77" || x.spare.kind != "ConfigMap" {
-		t.Errorf("version %q, kind %q", x.foreign, x.spare.kind)
-	}
-}
-
-var sampleObject = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"team-17",` +
-	`"uid":"8f3c1e7e-5d6b-4c1a-9a51-0a7f3d1c2b4e","resourceVersion":"77","labels":{"a":"b"}},"data":{"text":"` +
-	strings.Repeat("x", 2000) + `"}}`
-
 // In a binding that is whole because its objects are cluster-scoped, only objects of the shard need the finalizer.
 func TestFinalizersOfShards(t *testing.T) {
 	own := shard.Shard{Index: 0, Count: testShards}.Part(shard.ByNamespace)

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -163,12 +162,10 @@ func (m *monitor) readLeft(ctx context.Context, o kube.Finalized, again bool) er
 
 // digest makes an entry of the object in an answer.
 func (m *monitor) digest(ctx context.Context, text []byte) (digested, error) {
-	text = bytes.TrimSpace(text) // an answer ends with a newline
-	o, layout, err := newIndexer(m.keepManagedFields).scan(text)
+	o, err := readObject(text, m.keepManagedFields)
 	if err != nil {
 		return digested{}, err
 	}
-	o.lifetime, o.json = readLifetime(text), layout.appendTo(nil, text)
 	r := m.filter(ctx, o, jq.NewObject(o.json, jq.NeedOf(m.filters...)))
 	if !r.done {
 		return digested{}, ctx.Err()

@@ -414,7 +414,7 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 	g := m.gate
 	var last *object
 	if err == nil {
-		last, _, _ = newIndexer(true).scan(text)
+		last, _ = readObject(text, true)
 	}
 	m.locked(func() {
 		switch {

@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -29,9 +31,9 @@ func (g *gated) Keep(b []byte) event.Payload {
 }
 
 // share returns a feed that unlocked bindings with these filters and sinks share.
-func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*monitor) {
+func share(t *testing.T, filters []string, sinks []*gated) (f *manual, all []*monitor) {
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
-	s := newStream(nil, scope{}, ignore)
+	f = newManual(true)
 	for i, filter := range filters {
 		m := silentMonitor(hook.Kubernetes{Added: true, KeepFullObjects: true})
 		m.sink = sinks[i]
@@ -44,13 +46,10 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 		}
 		sub := &subscription{consumer: m}
 		m.expect(sub, source{})
-		s.join(sub)
+		f.join(sub)
 		all = append(all, m)
 	}
-	f = &feed{stream: s, ctx: t.Context()}
-	f.listing()
-	f.serving()
-	if err := f.Replace(nil, "1"); err != nil {
+	if err := f.deliverList(t.Context(), strings.NewReader(`{"metadata":{"resourceVersion":"1"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all {
@@ -60,17 +59,16 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *feed, all []*moni
 	return f, all
 }
 
-// add reads an object from a watch.
-func (f *feed) add(t *testing.T, i int) {
+// add delivers an object.
+func add(t *testing.T, f *manual, i int) {
 	t.Helper()
-	d := &digester{indexer: newIndexer(true), ctx: f.ctx, subs: f.reading}
-	a, err := d.digest(fmt.Appendf(nil, `{"kind":"Pod","metadata":{"name":"p%d","uid":"%d","resourceVersion":"%d"}}`, i, i, i+10), false)
-	if err != nil {
+	if err := f.deliverChange(t.Context(), pod(i), false); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Add(a); err != nil {
-		t.Fatal(err)
-	}
+}
+
+func pod(i int) []byte {
+	return fmt.Appendf(nil, `{"kind":"Pod","metadata":{"name":"p%d","uid":"%d","resourceVersion":"%d"}}`, i, i, i+10)
 }
 
 // A filter that takes long delays its own binding only.
@@ -79,7 +77,7 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 	f, _ := share(t, []string{"", ".metadata.name", "last(range(1e15))"}, sinks)
 	began := time.Now()
 	for i := range 4 {
-		f.add(t, i)
+		add(t, f, i)
 	}
 	for _, sink := range sinks[:2] {
 		for i := range 4 {
@@ -97,7 +95,7 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 // The same holds for a list: the others have their initial list meanwhile.
 func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
-	s := newStream(nil, scope{}, ignore)
+	f := newManual(true)
 	var all []*monitor
 	for _, filter := range []string{".metadata.name", "last(range(1e15))"} {
 		program, err := compiler.Compile(filter)
@@ -108,20 +106,16 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		m.program, m.filters = program, []*jq.Filter{program}
 		sub := &subscription{consumer: m}
 		m.expect(sub, source{})
-		s.join(sub)
+		f.join(sub)
 		all = append(all, m)
 	}
-	f := &feed{stream: s, ctx: t.Context()}
-	const n = 3 * batchObjects
-	list, err := decodeList(strings.NewReader(sampleList(n)), f.digesting())
-	if err != nil {
-		t.Fatal(err)
+	const n = 200 // several batches
+	items := make([][]byte, n)
+	for i := range items {
+		items[i] = pod(i)
 	}
-	objects := make([]any, n)
-	for i, o := range list.Items {
-		objects[i] = o
-	}
-	if err := f.Replace(objects, "1"); err != nil {
+	list := fmt.Sprintf(`{"metadata":{"resourceVersion":"1"},"items":[%s]}`, bytes.Join(items, []byte(",")))
+	if err := f.deliverList(t.Context(), strings.NewReader(list)); err != nil {
 		t.Fatal(err)
 	}
 	test.Receive(t, all[0].filled, "initial list")
@@ -146,9 +140,9 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 		{events: make(chan event.Event, 10)},
 	}
 	f, all := share(t, []string{"", ""}, sinks)
-	f.add(t, 0)
+	add(t, f, 0)
 	test.Receive(t, entered, "call of Keep")
-	f.add(t, 1)
+	add(t, f, 1)
 	for range 2 {
 		test.Receive(t, sinks[1].events, "event of the other binding")
 	}
@@ -163,5 +157,17 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 			t.Errorf("event %d is for %s", i, ev.Object.Name)
 		}
 	}
-	f.running.Wait()
+	f.wait()
 }
+
+// silentMonitor returns the monitor of a binding whose events nothing receives.
+func silentMonitor(k hook.Kubernetes) *monitor {
+	return newMonitor(&hook.Hook{Kubernetes: []hook.Kubernetes{k}}, 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
+}
+
+type silence struct{ NoMeter }
+
+func (silence) Event(event.Event)                  {}
+func (silence) Keep(b []byte) event.Payload        { return event.Memory(b) }
+func (silence) Objects(*hook.Hook, int, int)       {}
+func (silence) Gone(*hook.Hook, int, event.Object) {}

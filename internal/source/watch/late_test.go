@@ -2,71 +2,15 @@ package watch
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
-
-// The changes that wait for a slow binding are bounded. A list delivers the last state instead, which is not older than what was dropped.
-func TestQueueIsBounded(t *testing.T) {
-	gate, entered := make(chan struct{}), make(chan struct{}, 10)
-	sink := &gated{events: make(chan event.Event, 10), keep: func() { entered <- struct{}{}; <-gate }}
-	f, all := share(t, []string{""}, []*gated{sink})
-	slow := f.consumers()[0]
-	f.add(t, 0)
-	test.Receive(t, entered, "call of Keep")
-
-	text := make([]byte, 1<<20)
-	const n = 3 * queueBytes >> 20 / 2
-	change := func(v int) *arrival {
-		o := &object{key: objectKey("", "big"), name: "big", uid: "big", resourceVersion: fmt.Sprint(v), json: text}
-		return &arrival{object: o, version: uint64(v)}
-	}
-	for v := 11; v < 11+n; v++ {
-		a := change(v)
-		a.subs = f.reading(a.version)
-		if err := f.Update(a); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slow.mu.Lock()
-	if !slow.waiting || slow.bytes > queueBytes {
-		t.Errorf("waiting for a list: %t, with %d bytes", slow.waiting, slow.bytes)
-	}
-	slow.mu.Unlock()
-	subs := f.late()
-	if len(subs) != 1 || subs[0] != slow {
-		t.Fatalf("a list for %d bindings", len(subs))
-	}
-	at, _ := f.begin(subs)
-	if at != 10+n {
-		t.Errorf("a list at version %d", at)
-	}
-	if slow.bytes != 0 || len(slow.queue) != 0 {
-		t.Errorf("%d changes that the list contains are queued", len(slow.queue))
-	}
-	f.merge(f.ctx, subs, []*arrival{change(10 + n)}, at)
-	close(gate)
-	f.running.Wait()
-	for _, want := range []string{"p0", "big"} {
-		if ev := test.Receive(t, sink.events, "event"); ev.Object.Name != want {
-			t.Errorf("an event for %s, want one for %s", ev.Object.Name, want)
-		}
-	}
-	if len(sink.events) > 0 || slow.bytes != 0 {
-		t.Errorf("%d more events, %d bytes in the queue", len(sink.events), slow.bytes)
-	}
-	if n := all[0].snapshot().Len(); n != 1 { // p0 is not in the list
-		t.Errorf("%d objects", n)
-	}
-}
 
 // Bindings share the bytes of an object after a late list, and do not keep those that they do not need.
 func TestBytesAreShared(t *testing.T) {

@@ -120,6 +120,17 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	return o, x.layout(raw, o, hasKind, hasVersion, managed), nil
 }
 
+// readObject returns an object with its JSON and its lifetime.
+func readObject(raw []byte, keepManagedFields bool) (*object, error) {
+	raw = bytes.TrimSpace(raw) // an answer ends with a newline
+	o, layout, err := newIndexer(keepManagedFields).scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	o.lifetime, o.json = readLifetime(raw), layout.appendTo(nil, raw)
+	return o, nil
+}
+
 // span is the place of a member of an object, with the comma before it; the zero value is none.
 type span struct {
 	from, to int

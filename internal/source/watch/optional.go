@@ -152,7 +152,11 @@ func (k *kinds) doubt(ctx context.Context, name kindName, s *sighting) error {
 func (k *kinds) crd(ctx context.Context, of kube.Resource) (deleting bool, err error) {
 	raw, err := kube.Send(ctx, k.client.Get().MaxRetries(0).
 		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", of.Resource+"."+of.Group))
-	return err == nil && (&object{lifetime: readLifetime(raw)}).terminating(), err
+	if err != nil {
+		return false, err
+	}
+	o, err := readObject(raw, true)
+	return err == nil && o.terminating(), err
 }
 
 // following is the resource that a binding has streams of, and how. All its subscriptions descend from root, which has no stream.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -90,7 +91,8 @@ type stage struct {
 	t        *testing.T
 	compiler *jq.Compiler
 	bindings map[string]*staged
-	feeds    map[string]*stagedFeed
+	feeds    map[string]*manual
+	contexts map[string]context.Context
 	stops    map[string]context.CancelFunc
 	version  int
 	happened []string
@@ -120,7 +122,7 @@ type staged struct {
 func newStage(t *testing.T) *stage {
 	return &stage{
 		t: t, compiler: jq.NewCompiler(jq.Options{}),
-		bindings: map[string]*staged{}, feeds: map[string]*stagedFeed{}, stops: map[string]context.CancelFunc{},
+		bindings: map[string]*staged{}, feeds: map[string]*manual{}, contexts: map[string]context.Context{}, stops: map[string]context.CancelFunc{},
 	}
 }
 
@@ -153,52 +155,17 @@ func (w *stage) do(words []string) {
 		b.monitor.abandon(b.subs[args[0]])
 		w.feed(args[0]).leave(b.subs[args[0]])
 	case "relist":
-		w.feed(name).listing()
-		w.feed(name).serving()
-		w.feed(name).relisting = true
+		w.feed(name).beginList()
 	case "list":
 		stream, v, _ := strings.Cut(name, "@")
-		f := w.feed(stream)
-		if !f.relisting {
-			f.listing()
-			f.serving()
-		}
-		f.relisting = false
-		list := make([]any, len(args))
-		for i, arg := range args {
-			list[i] = w.object(f, func(uint64) []*subscription { return f.listed }, arg, false)
-		}
-		if err := f.Replace(list, v); err != nil {
-			w.t.Fatal(err)
-		}
+		w.delivered(w.feed(stream).deliverList(w.contexts[stream], w.list(v, args)))
 	case "ask":
-		f := w.feed(name)
-		subs := f.late()
-		f.asked = subs
-		at, _ := f.begin(subs)
-		w.log("%s: a list for %d at version %d", name, len(subs), at)
+		w.log("%s: %s", name, w.feed(name).ask())
 	case "late":
 		stream, v, _ := strings.Cut(name, "@")
-		f := w.feed(stream)
-		var list []*arrival
-		for _, arg := range args {
-			list = append(list, w.object(f, func(uint64) []*subscription { return f.asked }, arg, false).(*arrival))
-		}
-		f.merge(f.ctx, f.asked, list, version(v))
-	case "set":
-		f := w.feed(name)
-		o := w.object(f, f.reading, args[0], false)
-		if err := f.Update(o); err != nil {
-			w.t.Fatal(err)
-		}
-		f.bookmark(o)
-	case "delete":
-		f := w.feed(name)
-		o := w.object(f, f.reading, args[0], true)
-		if err := f.Delete(o); err != nil {
-			w.t.Fatal(err)
-		}
-		f.bookmark(o)
+		w.delivered(w.feed(stream).deliverLate(w.contexts[stream], w.list(v, args)))
+	case "set", "delete":
+		w.delivered(w.feed(name).deliverChange(w.contexts[name], w.text(args[0]).json, command == "delete"))
 	case "stop":
 		w.feed(name)
 		w.stops[name]()
@@ -260,7 +227,7 @@ func (w *stage) do(words []string) {
 		w.t.Fatalf("unknown command %q", command)
 	}
 	for _, f := range w.feeds {
-		f.running.Wait()
+		f.wait()
 	}
 	for _, b := range w.order { // they run concurrently
 		w.happened = append(w.happened, b.happened...)
@@ -314,25 +281,28 @@ func (b *staged) answered(key string) *change {
 	return r
 }
 
-// stagedFeed is a stream whose reflector is the script.
-type stagedFeed struct {
-	*feed
-	relisting bool
-	asked     []*subscription
-}
-
-func (f *stagedFeed) bookmark(o any) {
-	if a, ok := o.(*arrival); ok {
-		f.UpdateResourceVersion(a.resourceVersion)
-	}
-}
-
-func (w *stage) feed(name string) *stagedFeed {
+func (w *stage) feed(name string) *manual {
 	if w.feeds[name] == nil {
-		ctx, cancel := context.WithCancel(w.t.Context())
-		w.feeds[name], w.stops[name] = &stagedFeed{feed: &feed{stream: newStream(nil, scope{}, ignore), ctx: ctx}}, cancel
+		w.feeds[name] = newManual(true)
+		w.contexts[name], w.stops[name] = context.WithCancel(w.t.Context())
 	}
 	return w.feeds[name]
+}
+
+// list returns a list of objects in the format of the API server.
+func (w *stage) list(version string, args []string) io.Reader {
+	items := make([]string, len(args))
+	for i, arg := range args {
+		items[i] = string(w.text(arg).json)
+	}
+	return strings.NewReader(fmt.Sprintf(`{"kind":"ThingList","metadata":{"resourceVersion":%q},"items":[%s]}`, version,
+		strings.Join(items, ",")))
+}
+
+func (w *stage) delivered(err error) {
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *stage) binding(name string, options []string) *staged {
@@ -393,20 +363,7 @@ func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
 
 const finalizerOfScripts = "example.com/f"
 
-// object reads NAMESPACE/NAME+FLAGS#UID@VERSION:TEXT.
-func (w *stage) object(f *stagedFeed, subs func(uint64) []*subscription, arg string, gone bool) any {
-	if arg == "nonsense" {
-		return "nonsense"
-	}
-	d := &digester{indexer: newIndexer(true), ctx: f.ctx, subs: subs}
-	a, err := d.digest(w.text(arg).json, gone)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return a
-}
-
-// text returns an object with its JSON.
+// text reads NAMESPACE/NAME+FLAGS#UID@VERSION:TEXT, and returns an object with its JSON.
 func (w *stage) text(arg string) *object {
 	w.version++
 	id, text, _ := strings.Cut(arg, ":")

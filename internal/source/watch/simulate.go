@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -25,9 +26,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request and has no goroutine:
-// events have reached the Sink when Set and Remove return. Filters, comparisons, events and snapshots work as in a Watcher; only the
-// selectors, which the API server evaluates otherwise, are evaluated here.
+// Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request, and events have reached
+// the Sink when Set and Remove return. Filters, comparisons, events and snapshots work as in a Watcher; only the selectors, which the API
+// server evaluates otherwise, are evaluated here.
 //
 // It is not safe for concurrent use.
 type Simulation struct {
@@ -85,9 +86,8 @@ func (o *simulatedObject) Has(path string) bool { return o.Get(path) != "" }
 
 type simulatedBinding struct {
 	monitor            *monitor
-	subs               []*subscription
+	stream             *manual
 	resource           kube.Resource
-	indexer            *indexer
 	labels, namespaces labels.Selector
 	fields             fields.Selector
 }
@@ -178,7 +178,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	}
 	b.monitor.keepManagedFields = *cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)
 	b.monitor.excluded = func(reason string) { s.opts.Excluded(h, index, reason) }
-	b.indexer = newIndexer(b.monitor.keepManagedFields)
+	b.stream = newManual(b.monitor.keepManagedFields)
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
 		return nil, err
@@ -197,8 +197,9 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	}
 	b.monitor.setFinalizer(s.opts.Changes, "shell-operator")
 	b.monitor.setResource(b.resource)
-	b.subs = []*subscription{{consumer: b.monitor}}
-	b.monitor.expect(b.subs[0], source{})
+	sub := &subscription{consumer: b.monitor}
+	b.monitor.expect(sub, source{})
+	b.stream.join(sub)
 	return b, nil
 }
 
@@ -235,7 +236,7 @@ func (s *Simulation) changed(ctx context.Context, res kube.Resource, raw []byte,
 		reason := s.excluded(b, key, o)
 		leaves := reason != "" && !deleted && b.monitor.tracks(objectKey(key.namespace, key.name)) // which a watch reports as a deletion
 		if reason == "" || deleted || leaves {
-			if err := b.change(ctx, raw, deleted || leaves); err != nil {
+			if err := b.delivered(ctx, b.stream.deliverChange(ctx, raw, deleted || leaves)); err != nil {
 				return err
 			}
 		}
@@ -246,34 +247,22 @@ func (s *Simulation) changed(ctx context.Context, res kube.Resource, raw []byte,
 	return nil
 }
 
-// list delivers all objects of a binding. What it does not have any more is Deleted.
+// list delivers all objects of a binding. Objects missing from the list are delivered as Deleted.
 func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
-	var list []*arrival
+	var items [][]byte
 	for key, o := range s.objects {
-		if b.resource.GroupResource() != key.GroupResource || s.excluded(b, key, o) != "" {
-			continue
+		if b.resource.GroupResource() == key.GroupResource && s.excluded(b, key, o) == "" {
+			items = append(items, o.raw)
 		}
-		a, err := b.digest(ctx, o.raw, false)
-		if err != nil {
-			return err
-		}
-		list = append(list, a)
 	}
-	slices.SortFunc(list, func(a, b *arrival) int { return cmp.Compare(a.key, b.key) })
-	b.subs[0].apply(ctx, delivery{isList: true, list: list})
-	b.finalize(ctx)
-	return ctx.Err()
+	list := slices.Concat([]byte(`{"items":[`), bytes.Join(items, []byte(",")), []byte(`]}`))
+	return cmp.Or(b.delivered(ctx, b.stream.deliverList(ctx, bytes.NewReader(list))), ctx.Err())
 }
 
-func (b *simulatedBinding) digest(ctx context.Context, raw []byte, deleted bool) (*arrival, error) {
-	d := &digester{indexer: b.indexer, ctx: ctx, subs: func(uint64) []*subscription { return b.subs }}
-	return d.digest(raw, deleted)
-}
-
-func (b *simulatedBinding) change(ctx context.Context, raw []byte, deleted bool) error {
-	a, err := b.digest(ctx, raw, deleted)
+// delivered waits until the binding has processed a delivery, unless that has failed.
+func (b *simulatedBinding) delivered(ctx context.Context, err error) error {
 	if err == nil {
-		b.subs[0].apply(ctx, delivery{changed: a, isDeletion: deleted})
+		b.stream.wait()
 		b.finalize(ctx)
 	}
 	return err

@@ -3,21 +3,26 @@ package watch
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/hook"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/test"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // eye is a consumer with or without a filter.
 type eye struct {
 	decoded, json bool
 	filtered      []any
-	sets          int
 	outcome       func(verb string, err error)
+	// changes receives changes, replaced lists.
+	changes  func(digested)
+	replaced func([]digested)
 }
 
 // ignore is for streams whose failures are not of interest.
@@ -36,8 +41,16 @@ func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) filtered 
 	e.filtered = append(e.filtered, content)
 	return filtered{filtered: []byte("{}"), done: true}
 }
-func (e *eye) replace(*subscription, []digested)     { e.sets++ }
-func (e *eye) change(*subscription, digested)        {}
+func (e *eye) replace(_ *subscription, entries []digested) {
+	if e.replaced != nil {
+		e.replaced(entries)
+	}
+}
+func (e *eye) change(_ *subscription, d digested) {
+	if e.changes != nil {
+		e.changes(d)
+	}
+}
 func (e *eye) remove(*subscription, *object)         {}
 func (e *eye) dropped(*subscription, int)            {}
 func (e *eye) processed(*subscription, uint64, bool) {}
@@ -46,11 +59,6 @@ func (e *eye) answered(_ *subscription, verb string, err error) {
 	if e.outcome != nil {
 		e.outcome(verb, err)
 	}
-}
-
-// silentMonitor returns the monitor of a binding whose events nothing receives.
-func silentMonitor(k hook.Kubernetes) *monitor {
-	return newMonitor(&hook.Hook{Kubernetes: []hook.Kubernetes{k}}, 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 }
 
 // An object keeps its bytes only if a consumer keeps objects, and is decoded once for all filters.
@@ -99,84 +107,6 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// benchmarkStream has a binding with a filter, as most have.
-func benchmarkStream(b *testing.B) *feed {
-	program, err := jq.NewCompiler(jq.Options{}).Compile(`{name: .metadata.name, image: .spec.containers[0].image, phase: .status.phase}`)
-	if err != nil {
-		b.Fatal(err)
-	}
-	m := silentMonitor(hook.Kubernetes{Modified: true})
-	m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
-	s := newStream(nil, scope{}, ignore)
-	s.join(&subscription{consumer: m})
-	return &feed{stream: s, ctx: b.Context()}
-}
-
-type silence struct{ NoMeter }
-
-func (silence) Event(event.Event)                  {}
-func (silence) Keep(b []byte) event.Payload        { return event.Memory(b) }
-func (silence) Objects(*hook.Hook, int, int)       {}
-func (silence) Gone(*hook.Hook, int, event.Object) {}
-
-// BenchmarkFirstList is the first set of a binding with a filter, from the bytes of a list to its items.
-func BenchmarkFirstList(b *testing.B) {
-	firstLists(b, func() *feed { return benchmarkStream(b) })
-}
-
-// BenchmarkTenFilters is the first set of ten bindings with different filters.
-func BenchmarkTenFilters(b *testing.B) {
-	c := jq.NewCompiler(jq.Options{})
-	s := newStream(nil, scope{}, ignore)
-	for _, filter := range []string{
-		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels",
-		"[.spec.containers[].image]",
-		".spec.containers | length", ".metadata.uid", ".metadata.labels | to_entries | map(select(.value | length < 100))",
-		"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}", "del(.spec, .metadata.managedFields)",
-	} {
-		program, err := c.Compile(filter)
-		if err != nil {
-			b.Fatal(err)
-		}
-		m := silentMonitor(hook.Kubernetes{})
-		m.program, m.filters, m.phase = program, []*jq.Filter{program}, open
-		s.join(&subscription{consumer: m})
-	}
-	firstLists(b, func() *feed { return &feed{stream: s, ctx: b.Context()} })
-}
-
-func firstLists(b *testing.B, next func() *feed) {
-	b.Helper()
-	const n = 1000
-	text := sampleList(n)
-	b.ReportAllocs()
-	for b.Loop() {
-		f := next()
-		list, err := decodeList(strings.NewReader(text), f.digesting())
-		if err != nil {
-			b.Fatal(err)
-		}
-		objects := make([]any, n)
-		for i, o := range list.Items {
-			objects[i] = o
-		}
-		if err := f.Replace(objects, ""); err != nil {
-			b.Fatal(err)
-		}
-		f.running.Wait()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
-}
-
-// digesting begins a list, and returns how to make digesters for it.
-func (f *feed) digesting() func() *digester {
-	f.listing()
-	subs := f.serving()
-	return func() *digester {
-		return &digester{indexer: newIndexer(true), ctx: f.ctx, subs: func(uint64) []*subscription { return subs }}
-	}
-}
-
 // The order of a list is kept, and a list with something unreadable is an error.
 func TestBatches(t *testing.T) {
 	for _, n := range []int{0, 1, batchObjects - 1, batchObjects, batchObjects + 1, 20 * batchObjects} {
@@ -203,4 +133,165 @@ func TestBatches(t *testing.T) {
 			}
 		}
 	}
+}
+
+// BenchmarkFirstList is the first list of a consumer with a filter, from the bytes to the results.
+func BenchmarkFirstList(b *testing.B) {
+	firstLists(b, `{name: .metadata.name, image: .spec.containers[0].image, phase: .status.phase}`)
+}
+
+// BenchmarkTenFilters is the first list of ten consumers with different filters.
+func BenchmarkTenFilters(b *testing.B) {
+	firstLists(b,
+		".spec.nodeName", "{name: .metadata.name, phase: .status.phase}", ".metadata.labels | keys", ".metadata.labels",
+		"[.spec.containers[].image]",
+		".spec.containers | length", ".metadata.uid", ".metadata.labels | to_entries | map(select(.value | length < 100))",
+		"{ns: .metadata.namespace, kind, created: .metadata.creationTimestamp}", "del(.spec, .metadata.managedFields)")
+}
+
+func firstLists(b *testing.B, filters ...string) {
+	b.Helper()
+	const n = 1000
+	f := newManual(true)
+	compiler := jq.NewCompiler(jq.Options{})
+	for _, text := range filters {
+		filter, err := compiler.Compile(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		f.join(&subscription{consumer: &applied{program: filter}})
+	}
+	text := sampleList(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.deliverList(b.Context(), strings.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+		f.wait()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+}
+
+// applied is a consumer that applies a filter.
+type applied struct {
+	eye
+	program *jq.Filter
+}
+
+func (a *applied) needs() needs { return needs{filters: []*jq.Filter{a.program}} }
+func (a *applied) filter(ctx context.Context, _ *object, content *jq.Object) filtered {
+	result, err := a.program.ApplyTo(ctx, content)
+	return filtered{filtered: result, done: err == nil}
+}
+
+// Objects of other types, which the reflector does not deliver, are ignored.
+func TestOtherObjects(t *testing.T) {
+	f := newManual(true)
+	f.join(&subscription{consumer: &eye{replaced: func(entries []digested) {
+		if len(entries) > 0 {
+			t.Errorf("a list with %d objects", len(entries))
+		}
+	}, changes: func(digested) { t.Error("a change is delivered") }}})
+	f.beginList()
+	f.ctx = t.Context()
+	for _, err := range []error{f.Replace([]any{"nonsense"}, "1"), f.Update("nonsense"), f.Delete("nonsense")} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	f.wait()
+}
+
+// The changes that wait for a slow consumer are bounded. A list delivers the last state instead, which is not older than the dropped ones.
+func TestQueueIsBounded(t *testing.T) {
+	gate, entered, received := make(chan struct{}), make(chan struct{}, 1), make(chan string, 10)
+	slow := &subscription{consumer: &eye{json: true, changes: func(d digested) {
+		entered <- struct{}{}
+		<-gate
+		received <- d.object.name
+	}, replaced: func(entries []digested) {
+		for _, d := range entries {
+			received <- d.object.name + "@" + d.object.resourceVersion
+		}
+	}}}
+	f := newManual(true)
+	f.join(slow)
+	object := func(name string, v int) string {
+		return fmt.Sprintf(`{"kind":"Pod","metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"text":%q}`, name, name, v,
+			strings.Repeat("x", (len(name)-2)<<20))
+	}
+	list := func(v int, items string) *strings.Reader {
+		return strings.NewReader(fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"items":[%s]}`, v, items))
+	}
+	if err := f.deliverList(t.Context(), list(1, "")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.deliverChange(t.Context(), []byte(object("p0", 10)), false); err != nil {
+		t.Fatal(err)
+	}
+	test.Receive(t, entered, "change")
+
+	const n = 3 * queueBytes >> 20 / 2
+	for v := 11; v < 11+n; v++ {
+		if err := f.deliverChange(t.Context(), []byte(object("big", v)), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slow.mu.Lock()
+	if !slow.waiting || slow.bytes > queueBytes {
+		t.Errorf("waiting for a list: %t, with %d bytes", slow.waiting, slow.bytes)
+	}
+	slow.mu.Unlock()
+	if got, want := f.ask(), fmt.Sprintf("a list for 1 at version %d", 10+n); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if slow.bytes != 0 || len(slow.queue) != 0 {
+		t.Errorf("%d changes that the list contains are queued", len(slow.queue))
+	}
+	if err := f.deliverLate(t.Context(), list(10+n, object("big", 10+n))); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	f.wait()
+	for _, want := range []string{"p0", fmt.Sprint("big@", 10+n)} {
+		if got := test.Receive(t, received, "object"); got != want {
+			t.Errorf("received %s, want %s", got, want)
+		}
+	}
+	if len(received) > 0 || slow.bytes != 0 {
+		t.Errorf("%d more objects, %d bytes in the queue", len(received), slow.bytes)
+	}
+}
+
+// A request that we break off ourselves is no trouble of the API server.
+func TestBrokenOffRequestsAreNotReported(t *testing.T) {
+	t.Parallel()
+	c := testenv.Shared(t)
+	client, err := kube.NewClient(testenv.Config(t, c.Kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
+		Resource: "clusterroles"}}
+	var reports []string
+	f := &feed{stream: newStream(client, roles, ignore)}
+	f.join(&subscription{consumer: &eye{outcome: func(verb string, err error) {
+		cancel() // between the answer and its body
+		reports = append(reports, verb+" "+errorText(err))
+	}}})
+	_, err = f.ListWithContext(ctx, metav1.ListOptions{})
+	if len(reports) != 1 || reports[0] != "list ok" {
+		t.Errorf("reported %q (%v)", reports, err)
+	}
+	if _, err := f.WatchWithContext(ctx, metav1.ListOptions{}); err == nil || len(reports) != 1 {
+		t.Errorf("a watch with a context that has ended: %v, reported %q", err, reports)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
 }
