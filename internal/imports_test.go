@@ -59,9 +59,12 @@ var directions = []struct {
 		"leader election and shards are independent of the stages"},
 	{"internal/replica/ownership", nil, "a pure state machine"},
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
+	{"internal/source/stream", []string{"internal/shard", "internal/jq", "internal/kube"},
+		"from bytes to objects; it knows no hook and no event"},
 	{"internal/source/watch",
 		[]string{"internal/hook", "internal/event", "internal/effect", "internal/shard", "internal/jq", "internal/kube",
-			"internal/telemetry/logonce"}, "a stage that makes events, and compares its objects with the answers to changes"},
+			"internal/source/stream", "internal/telemetry/logonce"},
+		"a stage that makes events, and compares its objects with the answers to changes"},
 	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
 	{"internal/source/webhook/keep", []string{"internal/hook", "internal/kube"}, "objects of the cluster"},
@@ -142,7 +145,8 @@ var reserved = []struct {
 	reason  string
 }{
 	{"k8s.io/client-go", []string{
-		"internal/source/watch", "internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/keep",
+		"internal/source/stream", "internal/source/watch",
+		"internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/keep",
 		"internal/source/webhook", "internal/source/http",
 		"internal/effect/patch", "internal/effect/applyset", "internal/effect/finalizer", "internal/kube", "internal/replica",
 		"internal/telemetry/kubeevent", "internal/effect/apply", "internal/app", "internal/test/testenv",

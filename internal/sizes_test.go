@@ -15,7 +15,7 @@ const maxMethods = 5
 
 // wide are interfaces with more methods, with the reason.
 var wide = map[string]string{
-	"source/watch.consumer": "the protocol between a stream and what follows it, which three types of the package implement",
+	"source/stream.Consumer": "the protocol between a stream and its consumers, which bindings and followers of namespaces implement",
 }
 
 // TestSizes keeps interfaces small, and the pages of the documentation few.

@@ -11,12 +11,16 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
 var (
+	pods = stream.Scope{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+
 	errForbidden   = apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no"))
 	errNotFound    = apierrors.NewNotFound(pods.GroupResource(), "")
 	errUnreachable = &url.Error{Op: "Get", URL: "https://x/", Err: io.EOF}
@@ -77,10 +81,10 @@ func said(isFilling bool, answers []answer) []string {
 		m.phase = locked
 	}
 	m.stuck = func(err error) { got = append(got, "stuck: "+err.Error()) }
-	sub := &subscription{consumer: m, scope: pods}
-	m.subs[sub] = &source{}
+	sub := &stream.Subscription{Consumer: m, Scope: pods}
+	m.expect(sub, source{})
 	for _, a := range answers {
-		m.answered(sub, a.verb, a.err)
+		m.Answered(sub, a.verb, a.err)
 	}
 	return got
 }
@@ -107,10 +111,10 @@ func TestTroublesAreForgotten(t *testing.T) {
 	for range 10 {
 		w.do(strings.Fields("join b visitor"))
 		sub := w.bindings["b"].subs["visitor"]
-		m.answered(sub, "watch", nil)
-		m.answered(sub, "list", errForbidden)
+		m.Answered(sub, "watch", nil)
+		m.Answered(sub, "list", errForbidden)
 		w.do(strings.Fields("leave b visitor"))
-		m.answered(sub, "watch", errUnreachable) // a request that was still on its way
+		m.Answered(sub, "watch", errUnreachable) // a request that was still on its way
 	}
 	if len(m.subs) != 1 || len(m.failing()) != 0 {
 		t.Errorf("%d subscriptions and %q are remembered", len(m.subs), m.failing())

@@ -10,6 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // address identifies a kubernetes binding.
@@ -55,13 +56,13 @@ func (b *bindingSet) Await(ctx context.Context, h *hook.Hook, index int) {
 		return
 	}
 	m.mu.Lock()
-	selections := make(map[*subscription]string, len(m.subs))
+	selections := make(map[*stream.Subscription]string, len(m.subs))
 	for sub, s := range m.subs {
 		selections[sub] = s.selection
 	}
 	m.mu.Unlock()
 	for sub, selection := range selections {
-		read, held := sub.awaitWatch(ctx)
+		read, held := sub.AwaitWatch(ctx)
 		_, shown := b.Processed(h, index, slices.Values([]effect.Write{{Stream: selection, Version: read}}))
 		if left := time.Until(held); shown != nil && left > 0 {
 			kube.Wait(ctx, left, shown())
@@ -86,11 +87,11 @@ func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(namespace, name))
-	if !ok || m.phase >= muted || m.gate != nil && it.object.terminating() || !m.division.events().has(it.object) {
+	it, ok := m.items.Get(stream.KeyOf(namespace, name))
+	if !ok || m.phase >= muted || m.gate != nil && it.object.Terminating() || !m.division.events().Has(it.object) {
 		return ev, false
 	}
-	e := digested{it.object, it.filtered, m.keys[it.object.key]}
+	e := stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[it.object.Key]}
 	return event.Event{Type: event.Change, Hook: h, Index: index, Object: m.contents(e, inMemory), Key: m.laneKey(m.resource.Group, e)}, true
 }
 
@@ -102,8 +103,8 @@ func (b *bindingSet) Has(h *hook.Hook, index int, namespace, name string) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(namespace, name))
-	return ok && m.division.events().has(it.object)
+	it, ok := m.items.Get(stream.KeyOf(namespace, name))
+	return ok && m.division.events().Has(it.object)
 }
 
 // Unlock delivers the held events of a binding, and later ones immediately. It acknowledges that a Synchronization was delivered.
@@ -130,13 +131,13 @@ func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	it, ok := m.items.Get(objectKey(ev.Object.Namespace, ev.Object.Name))
+	it, ok := m.items.Get(stream.KeyOf(ev.Object.Namespace, ev.Object.Name))
 	switch {
 	case m.phase >= muted:
 		return true, false
-	case !ok || it.object.uid != ev.Object.UID:
+	case !ok || it.object.UID != ev.Object.UID:
 		return m.binding.Deleted, false // it has left the selectors: the run with its Deleted releases it
-	case !it.object.has(m.gate.name):
+	case !it.object.HasFinalizer(m.gate.name):
 		return false, false
 	}
 	m.gate.fates[ev.Object.UID] = kept

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // deletions are the objects of a binding with a finalizer that are being deleted, or have left the selectors.
@@ -13,7 +14,7 @@ type deletions struct {
 	// fates are by uid.
 	fates map[string]fate
 	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
-	left []digested
+	left []stream.Digested
 	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is
 	// why that has failed.
 	known   map[string]bool
@@ -40,52 +41,52 @@ func (d *deletions) meet(uid string) {
 }
 
 // lostFinalizer notes that a finalizer has been removed; last is the object then, if it is known.
-func (m *monitor) lostFinalizer(r finalizerChange, last *object) {
+func (m *monitor) lostFinalizer(r finalizerChange, last *stream.Object) {
 	g := m.gate
 	if delete(g.fates, r.uid); last != nil {
-		g.floors[r.key] = floor{r.uid, version(last.resourceVersion)}
+		g.floors[r.key] = floor{r.uid, stream.ParseVersion(last.ResourceVersion)}
 	}
-	if it, ok := m.items.Get(r.key); ok && it.object.uid == r.uid {
+	if it, ok := m.items.Get(r.key); ok && it.object.UID == r.uid {
 		g.fates[r.uid] = removed
 	}
 }
 
 // startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when
 // the Synchronization has been delivered; others are not.
-func (m *monitor) startsDeleting(watch event.Watch, e digested) {
-	g, o := m.gate, e.object
+func (m *monitor) startsDeleting(watch event.Watch, e stream.Digested) {
+	g, o := m.gate, e.Object
 	switch {
-	case !o.has(g.name):
+	case !o.HasFinalizer(g.name):
 		m.undelivered(watch, e, "the object is being deleted and does not have the finalizer of the binding")
 	case m.phase != open:
 		m.undelivered(watch, e, "Deleting follows the Synchronization")
-	case g.fates[o.uid] != 0:
+	case g.fates[o.UID] != 0:
 		m.undelivered(watch, e, "Deleting has been delivered, later changes of the object are not")
 	case !g.closed():
 		m.undelivered(watch, e, "finalizers are not set")
 	default:
-		g.fates[o.uid] = requested
-		m.fired = append(m.fired, fired{watch: event.Deleting, digested: e, release: true})
+		g.fates[o.UID] = requested
+		m.fired = append(m.fired, fired{watch: event.Deleting, Digested: e, release: true})
 	}
 }
 
 // deliverDeleting delivers Deleting again of an object whose finalizer was kept.
 func (m *monitor) deliverDeleting(o event.Object) {
-	g, key := m.gate, objectKey(o.Namespace, o.Name)
+	g, key := m.gate, stream.KeyOf(o.Namespace, o.Name)
 	m.update(func() {
 		it, ok := m.items.Get(key)
-		if !ok || it.object.uid != o.UID || g.fates[o.UID] != kept || m.phase >= muted {
+		if !ok || it.object.UID != o.UID || g.fates[o.UID] != kept || m.phase >= muted {
 			return
 		}
 		delete(g.fates, o.UID)
-		m.fire(event.Modified, digested{it.object, it.filtered, m.keys[key]})
+		m.fire(event.Modified, stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[key]})
 	})
 }
 
 // isUnannounced reports whether an object that is new in an unlocked binding makes no event: it is being deleted, and there is nothing to
 // clean up, or that has been requested before the object left the selectors, and Deleted has followed.
-func (g *gate) isUnannounced(o *object) bool {
-	return g.closed() && o.terminating() && (!o.has(g.name) || g.fates[o.uid] != 0)
+func (g *gate) isUnannounced(o *stream.Object) bool {
+	return g.closed() && o.Terminating() && (!o.HasFinalizer(g.name) || g.fates[o.UID] != 0)
 }
 
 // forget drops what is known of an object whose finalizer has been removed.
@@ -96,8 +97,8 @@ func (d *deletions) forget(uid string) {
 }
 
 // fireLeft delivers that an object is gone, or has left the selectors of the binding with its finalizer.
-func (m *monitor) fireLeft(e digested) {
-	g, n, uid := m.gate, len(m.fired), e.object.uid
+func (m *monitor) fireLeft(e stream.Digested) {
+	g, n, uid := m.gate, len(m.fired), e.Object.UID
 	before := g.fates[uid]
 	if before == kept {
 		g.fates[uid] = requested
@@ -105,23 +106,23 @@ func (m *monitor) fireLeft(e digested) {
 	m.fire(event.Deleted, e)
 	switch {
 	case !m.binding.Deleted && before != requested:
-		m.requestRemoval(g.finalized(e.object))
+		m.requestRemoval(g.finalized(e.Object))
 	case len(m.fired) > n && m.fired[n].undelivered == "":
 		m.fired[n].release = true
 	}
 }
 
 // dropFinalized decides about an item that is dropped. It returns false if that is an event like any other.
-func (m *monitor) dropFinalized(it item, e digested) bool {
-	g, uid := m.gate, it.object.uid
+func (m *monitor) dropFinalized(it item, e stream.Digested) bool {
+	g, uid := m.gate, it.object.UID
 	switch {
 	case !g.closed() || m.phase >= muted:
 		return false
-	case g.fates[uid] >= removed || !it.object.has(g.name):
+	case g.fates[uid] >= removed || !it.object.HasFinalizer(g.name):
 		delete(g.fates, uid)
 		return false
 	case m.phase != open: // it may come back and leave again: one Deleted reports it
-		g.left = append(slices.DeleteFunc(g.left, func(e digested) bool { return e.object.uid == uid }), e)
+		g.left = append(slices.DeleteFunc(g.left, func(e stream.Digested) bool { return e.Object.UID == uid }), e)
 	default:
 		m.fireLeft(e)
 	}
@@ -135,15 +136,15 @@ func (m *monitor) fireDelayed() {
 		return
 	}
 	m.items.Scan(func(key string, it item) bool {
-		if it.object.terminating() {
-			m.fire(event.Modified, digested{it.object, it.filtered, m.keys[key]})
+		if it.object.Terminating() {
+			m.fire(event.Modified, stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[key]})
 		}
 		return true
 	})
 	left := g.left
 	g.left = nil
 	for _, e := range left {
-		if it, ok := m.items.Get(e.object.key); !ok || it.object.uid != e.object.uid {
+		if it, ok := m.items.Get(e.Object.Key); !ok || it.object.UID != e.Object.UID {
 			m.fireLeft(e)
 		}
 	}
@@ -152,13 +153,13 @@ func (m *monitor) fireDelayed() {
 // release removes the finalizer of an object after a successful run. It tries once, then in the background.
 func (m *monitor) release(ctx context.Context, ev *event.Event) {
 	g, o := m.gate, ev.Object
-	key := objectKey(o.Namespace, o.Name)
+	key := stream.KeyOf(o.Namespace, o.Name)
 	m.mu.Lock()
 	object := kube.Finalized{Resource: g.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 	it, ok := m.items.Get(key)
-	present := ok && it.object.uid == o.UID
+	present := ok && it.object.UID == o.UID
 	if present {
-		object.Finalizers = it.object.finalizers()
+		object.Finalizers = it.object.Finalizers()
 	}
 	l := g.lacking[key]
 	if ev.Watch == event.Deleted && (present && !it.unannounced || l != nil && l.uid == o.UID) {

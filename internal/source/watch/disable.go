@@ -6,6 +6,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // Mute stops the events of a hook. One that the sink is receiving may still arrive: Mute does not wait for the sink. Snapshots
@@ -29,9 +30,7 @@ func (m *monitor) mute() {
 
 // replaceable reports whether the binding is muted, but not by an uninstall.
 func (m *monitor) replaceable() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.phase == muted && (m.gate == nil || m.gate.phase != gateHalted)
+	return read(m, func() bool { return m.phase == muted && (m.gate == nil || m.gate.phase != gateHalted) })
 }
 
 // Disable ends a binding without any further event. It waits for the sink if that is receiving one, and for requests about finalizers
@@ -53,7 +52,7 @@ func (w *Watcher) end(m *monitor) {
 	}
 	w.mu.Unlock()
 	for _, sub := range m.end() {
-		w.streams.leave(sub)
+		w.streams.Leave(sub)
 	}
 	if m.gate != nil && m.gate.todo != nil {
 		<-m.gate.idle // or an object would get a finalizer that is recorded no more
@@ -61,7 +60,7 @@ func (w *Watcher) end(m *monitor) {
 }
 
 // end returns the subscriptions to leave. The objects stay, for a snapshot that is being taken of a binding that was replaced.
-func (m *monitor) end() []*subscription {
+func (m *monitor) end() []*stream.Subscription {
 	m.order.Lock()
 	defer m.order.Unlock()
 	m.mu.Lock()

@@ -71,7 +71,7 @@ func TestMuteDuringDelivery(t *testing.T) {
 	test.Receive(t, muted, "return of mute")
 	add(t, f, 1)
 	close(gate)
-	f.wait()
+	f.Wait()
 	if len(sink.events) > 0 || len(entered) > 0 {
 		t.Errorf("%d events, %d of them stored after mute", len(sink.events), len(entered))
 	}

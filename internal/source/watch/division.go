@@ -4,6 +4,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 func isNamespaces(res kube.Resource) bool { return res.Group == "" && res.Resource == "namespaces" }
@@ -13,13 +14,13 @@ type division struct {
 	// rests: the hook runs on another shard. Only requests need the binding here.
 	rests bool
 	// own are the objects that belong to the shard, stream those that the binding has, and that are in its snapshots.
-	own, stream part
+	own, stream stream.Part
 }
 
 // events returns the objects in the events of the binding and in its Synchronization: the binding may have others.
-func (d division) events() part {
+func (d division) events() stream.Part {
 	if d.stream == d.own {
-		return everything
+		return stream.Everything
 	}
 	return d.own
 }
@@ -30,8 +31,8 @@ func divide(s shard.Shard, h *hook.Hook, res kube.Resource) (d division) {
 	if d.rests = !s.Runs(by); d.rests || !s.Divided() || by == shard.None {
 		return d
 	}
-	d.own = part{s.Part(by), isNamespaces(res)}
-	if by != shard.ByNamespace || res.Namespaced || d.own.named {
+	d.own = stream.Part{Part: s.Part(by), Named: isNamespaces(res)}
+	if by != shard.ByNamespace || res.Namespaced || d.own.Named {
 		d.stream = d.own
 	}
 	return d
@@ -70,16 +71,16 @@ func (m *monitor) take(s shard.Shard) {
 }
 
 // shardOf returns the shard of an object, whose uid may be unknown: Everywhere without shards. It requires mu.
-func (m *monitor) shardOf(o *object) int {
+func (m *monitor) shardOf(o *stream.Object) int {
 	by := m.division.own.By()
 	if by == shard.None {
 		return Everywhere
 	}
-	if by == shard.ByObject && o.uid == "" {
+	if by == shard.ByObject && o.UID == "" {
 		return Unknown
 	}
 	for i := range m.shard.Count {
-		if (part{shard.Shard{Index: i, Count: m.shard.Count}.Part(by), m.division.own.named}).has(o) {
+		if (stream.Part{Part: shard.Shard{Index: i, Count: m.shard.Count}.Part(by), Named: m.division.own.Named}).Has(o) {
 			return i
 		}
 	}

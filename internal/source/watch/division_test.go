@@ -21,6 +21,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 func TestDivide(t *testing.T) {
@@ -28,7 +29,8 @@ func TestDivide(t *testing.T) {
 	nodes := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
 	namespaces := kube.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 	s, waits := shard.Shard{Index: 1, Count: 3}, shard.Shard{Index: shard.Waiting, Count: 3}
-	byObject, byNamespace := part{s.Part(shard.ByObject), false}, part{s.Part(shard.ByNamespace), false}
+	byObject, byNamespace := stream.Part{Part: s.Part(shard.ByObject)}, stream.Part{Part: s.Part(shard.ByNamespace)}
+	named := stream.Part{Part: s.Part(shard.ByNamespace), Named: true}
 	for _, test := range []struct {
 		name     string
 		shard    shard.Shard
@@ -44,8 +46,7 @@ func TestDivide(t *testing.T) {
 		{"object, cluster-scoped", s, shard.ByObject, nodes, division{own: byObject, stream: byObject}},
 		{"namespace", s, shard.ByNamespace, pods, division{own: byNamespace, stream: byNamespace}},
 		{"namespace, cluster-scoped", s, shard.ByNamespace, nodes, division{own: byNamespace}},
-		{"namespace, Namespaces", s, shard.ByNamespace, namespaces,
-			division{own: part{s.Part(shard.ByNamespace), true}, stream: part{s.Part(shard.ByNamespace), true}}},
+		{"namespace, Namespaces", s, shard.ByNamespace, namespaces, division{own: named, stream: named}},
 	} {
 		h := &hook.Hook{Kubernetes: make([]hook.Kubernetes, 1), Settings: hook.Settings{ShardBy: test.by}}
 		if got := divide(test.shard, h, test.resource); got != test.want {
@@ -330,19 +331,19 @@ func TestFinalizersOfShards(t *testing.T) {
 	stage := newStage(t)
 	stage.do([]string{"binding", "b", "finalizer"})
 	m := stage.bindings["b"].monitor
-	m.division = division{own: part{own, false}}
+	m.division = division{own: stream.Part{Part: own, Named: false}}
 	stage.do([]string{"join", "b", "s"})
 	stage.do([]string{"list", "s", namespaces[true] + "/a#1:t", namespaces[false] + "/a#2:t"})
 	if !m.closeGate(stage.bindings["b"].todo) {
 		t.Fatal("it has ended")
 	}
-	if len(m.gate.lacking) != 1 || m.gate.lacking[objectKey(namespaces[true], "a")] == nil {
+	if len(m.gate.lacking) != 1 || m.gate.lacking[stream.KeyOf(namespaces[true], "a")] == nil {
 		t.Errorf("%d objects lack the finalizer", len(m.gate.lacking))
 	}
 	if whole, part := m.snapshot().Len(), event.Own(m.snapshot()).Len(); whole != 2 || part != 1 {
 		t.Errorf("%d and %d objects", whole, part)
 	}
-	if m.divided().own.has(&object{namespace: namespaces[false], name: "b", uid: "3"}) {
+	if m.division.own.Has(&stream.Object{Namespace: namespaces[false], Name: "b", UID: "3"}) {
 		t.Error("an object of another shard that left the selectors is found here")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // Finalize adds the finalizers of a hook's bindings to their objects. It returns when all requests have been answered, whatever the
@@ -27,7 +28,7 @@ func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index i
 	errs := make([]error, len(h.Kubernetes))
 	var working sync.WaitGroup
 	for i := range h.Kubernetes {
-		if m := w.gated(h, i); m != nil && !m.finalizing() {
+		if m := w.gated(h, i); m != nil && read(m, func() bool { return m.gate.todo == nil }) {
 			working.Go(func() { errs[i] = w.finalize(ctx, m, func(err error) { stuck(i, err) }) })
 		}
 	}
@@ -35,17 +36,8 @@ func (w *Watcher) Finalize(ctx context.Context, h *hook.Hook, stuck func(index i
 	return errors.Join(errs...)
 }
 
-// finalizing reports whether the binding has its finalizer already.
-func (m *monitor) finalizing() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.gate.todo != nil
-}
-
 func (w *Watcher) finalize(ctx context.Context, m *monitor, stuck func(error)) error {
-	m.mu.Lock()
-	res := m.gate.resource
-	m.mu.Unlock()
+	res := read(m, func() kube.Resource { return m.gate.resource })
 	err := retry(ctx, forbiddenDelay, func(err error) {
 		m.locked(func() { m.gate.trouble = err.Error() })
 		stuck(err)
@@ -114,9 +106,10 @@ func (m *monitor) findLeft(ctx context.Context, res kube.Resource) (err error) {
 		return err
 	}
 	var failed error // one object does not hold up others
-	own := m.divided().own
+	own := read(m, func() stream.Part { return m.division.own })
 	for _, o := range found {
-		if !o.AddedBy(g.manager, b.Namespaces.Names) || !own.has(&object{uid: o.UID, namespace: o.Namespace, name: o.Name}) || m.isKnown(o.UID) {
+		if !o.AddedBy(g.manager, b.Namespaces.Names) || !own.Has(&stream.Object{UID: o.UID, Namespace: o.Namespace, Name: o.Name}) ||
+			read(m, func() bool { return g.known[o.UID] }) { // the binding has had it
 			continue
 		}
 		if err := m.readLeft(ctx, o, false); err != nil && failed == nil {
@@ -141,11 +134,11 @@ func (m *monitor) readLeft(ctx context.Context, o kube.Finalized, again bool) er
 		return err
 	}
 	m.update(func() {
-		it, has := m.items.Get(e.object.key)
+		it, has := m.items.Get(e.Object.Key)
 		switch {
-		case m.phase >= muted || g.known[e.object.uid] && !again || e.object.uid != o.UID || !e.object.has(g.name):
+		case m.phase >= muted || g.known[e.Object.UID] && !again || e.Object.UID != o.UID || !e.Object.HasFinalizer(g.name):
 			return
-		case has && it.object.uid == o.UID && !it.unannounced || g.lacking[e.object.key] != nil:
+		case has && it.object.UID == o.UID && !it.unannounced || g.lacking[e.Object.Key] != nil:
 			return // it has come back, and other events follow
 		case m.phase == open:
 			if again && g.fates[o.UID] == requested {
@@ -155,36 +148,22 @@ func (m *monitor) readLeft(ctx context.Context, o kube.Finalized, again bool) er
 		default:
 			g.left = append(g.left, e)
 		}
-		g.meet(e.object.uid)
+		g.meet(e.Object.UID)
 	})
 	return nil
 }
 
 // digest makes an entry of the object in an answer.
-func (m *monitor) digest(ctx context.Context, text []byte) (digested, error) {
-	o, err := readObject(text, m.keepManagedFields)
+func (m *monitor) digest(ctx context.Context, text []byte) (stream.Digested, error) {
+	o, err := stream.Read(text, m.keepManagedFields)
 	if err != nil {
-		return digested{}, err
+		return stream.Digested{}, err
 	}
-	r := m.filter(ctx, o, jq.NewObject(o.json, jq.NeedOf(m.filters...)))
-	if !r.done {
-		return digested{}, ctx.Err()
+	r := m.Filter(ctx, o, jq.NewObject(o.JSON, jq.NeedOf(m.filters...)))
+	if !r.Done {
+		return stream.Digested{}, ctx.Err()
 	}
-	return digested{o, r.filtered, r.key}, nil
-}
-
-// leaver describes the object of an event, which has left.
-func (m *monitor) leaver(o event.Object) kube.Finalized {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return kube.Finalized{Resource: m.gate.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-}
-
-// isKnown reports whether the binding has had an object.
-func (m *monitor) isKnown(uid string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.gate.known[uid]
+	return stream.Digested{Object: o, Filtered: r.Filtered, Key: r.Key}, nil
 }
 
 // setFinalizer is called before the binding has objects.
@@ -232,7 +211,8 @@ func (w *Watcher) DeliverDeletion(ev event.Event) {
 	case ev.Watch == event.Deleting:
 		m.deliverDeleting(ev.Object)
 	default:
-		o := m.leaver(ev.Object)
+		res := read(m, func() kube.Resource { return m.gate.resource })
+		o := kube.Finalized{Resource: res, Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}
 		w.spawn(func(ctx context.Context) {
 			m.persist(ctx, func() error { return m.readLeft(ctx, o, true) })
 		})
@@ -246,9 +226,7 @@ func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
 	if m == nil {
 		return strings.EqualFold(kind, own)
 	}
-	m.mu.Lock()
-	res := m.resource
-	m.mu.Unlock()
+	res := read(m, func() kube.Resource { return m.resource })
 	return slices.ContainsFunc(append(strings.Split(res.ShortNames, ","), own, res.Kind, res.Resource, res.GroupResource().String(),
 		event.ObjectName{Group: res.Group, Kind: res.Kind}.KindName()),
 		func(name string) bool { return strings.EqualFold(kind, name) })

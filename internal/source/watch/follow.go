@@ -1,33 +1,29 @@
 package watch
 
-import (
-	"context"
-
-	"github.com/shell-operator/shell-operator/internal/jq"
-)
+import "github.com/shell-operator/shell-operator/internal/source/stream"
 
 // follower subscribes a binding to the namespaces that match its label selector.
 //
 // It is a consumer of the stream of namespaces. Each namespace gets a stream of its own; over HTTP/2 they share a connection.
 type follower struct {
+	// The monitor receives the outcomes of requests.
+	*monitor
 	watcher *Watcher
-	monitor *monitor
-	base    scope
+	base    stream.Scope
 	// subs is by namespace. Only the goroutine of the stream of namespaces uses it.
-	subs map[string][]*subscription
+	subs map[string][]*stream.Subscription
 }
 
-var _ consumer = (*follower)(nil)
+var _ stream.Consumer = (*follower)(nil)
 
-func (f *follower) needs() needs                                         { return needs{} }
-func (f *follower) holding() func(key, uid, version string) *object      { return nil }
-func (f *follower) filter(context.Context, *object, *jq.Object) filtered { return filtered{} }
+func (f *follower) Needs() stream.Needs                                 { return stream.Needs{} }
+func (f *follower) Held() func(key, uid, version string) *stream.Object { return nil }
 
-func (f *follower) replace(sub *subscription, entries []digested) {
+func (f *follower) Replace(sub *stream.Subscription, entries []stream.Digested) {
 	selected := map[string]bool{}
 	for _, e := range entries {
-		selected[e.object.name] = true
-		f.add(sub, e.object.name)
+		selected[e.Object.Name] = true
+		f.add(sub, e.Object.Name)
 	}
 	for namespace := range f.subs {
 		if !selected[namespace] {
@@ -38,18 +34,10 @@ func (f *follower) replace(sub *subscription, entries []digested) {
 	f.monitor.update(func() { f.monitor.arrived(sub) })
 }
 
-func (f *follower) change(sub *subscription, e digested) { f.add(sub, e.object.name) }
-func (f *follower) remove(_ *subscription, o *object)    { f.drop(o.name) }
+func (f *follower) Change(sub *stream.Subscription, e stream.Digested) { f.add(sub, e.Object.Name) }
+func (f *follower) Remove(_ *stream.Subscription, o *stream.Object)    { f.drop(o.Name) }
 
-func (f *follower) answered(sub *subscription, verb string, err error) {
-	f.monitor.answered(sub, verb, err)
-}
-
-func (f *follower) processed(*subscription, uint64, bool) {}
-
-func (f *follower) dropped(sub *subscription, changes int) { f.monitor.dropped(sub, changes) }
-
-func (f *follower) add(sub *subscription, namespace string) {
+func (f *follower) add(sub *stream.Subscription, namespace string) {
 	if f.subs[namespace] != nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // gate is in front of the objects of a binding with a finalizer. An object that lives and lacks the finalizer waits outside, the gate
@@ -86,7 +87,7 @@ type change struct {
 
 	// The others are of an object that waits. sub delivered it. awaited: the end of gateStarting waits for it. added: the request has been
 	// answered, the watch follows. left: the binding does not select it any more.
-	sub                  *subscription
+	sub                  *stream.Subscription
 	awaited, added, left bool
 	// since is the version in which it came.
 	since uint64
@@ -124,7 +125,7 @@ func newRequests() requests {
 }
 
 // admit decides whether a state of an object passes. Otherwise it is outdated, or the object has to get the finalizer before.
-func (m *monitor) admit(sub *subscription, o *object, old item, had bool) bool {
+func (m *monitor) admit(sub *stream.Subscription, o *stream.Object, old item, had bool) bool {
 	g := m.gate
 	switch {
 	case !g.closed():
@@ -132,12 +133,12 @@ func (m *monitor) admit(sub *subscription, o *object, old item, had bool) bool {
 	case g.outdated(o):
 		m.keep(sub, o, old, had)
 		return false
-	case o.terminating() || o.has(g.name):
-		if l := g.lacking[o.key]; l != nil {
+	case o.Terminating() || o.HasFinalizer(g.name):
+		if l := g.lacking[o.Key]; l != nil {
 			g.end(l)
 		}
-		if o.has(g.name) && g.fates[o.uid] == removed && version(o.resourceVersion) != 0 {
-			delete(g.fates, o.uid) // it has been added again since
+		if o.HasFinalizer(g.name) && g.fates[o.UID] == removed && stream.ParseVersion(o.ResourceVersion) != 0 {
+			delete(g.fates, o.UID) // it has been added again since
 		}
 		return true
 	}
@@ -153,35 +154,35 @@ func (m *monitor) admit(sub *subscription, o *object, old item, had bool) bool {
 }
 
 // keep keeps the last state of an object that the binding has, although a subscription has delivered another one.
-func (m *monitor) keep(sub *subscription, o *object, old item, had bool) (kept bool) {
-	if !had || old.object.uid != o.uid {
+func (m *monitor) keep(sub *stream.Subscription, o *stream.Object, old item, had bool) (kept bool) {
+	if !had || old.object.UID != o.UID {
 		return false
 	}
 	if old.from != sub {
 		old.from = sub
-		m.items.Set(o.key, old)
+		m.items.Set(o.Key, old)
 	}
 	return true
 }
 
 // outdated reports whether a state is older than the removal of the finalizer, and forgets removals that the watch has passed.
-func (g *gate) outdated(o *object) bool {
+func (g *gate) outdated(o *stream.Object) bool {
 	if len(g.floors) == 0 {
 		return false
 	}
-	v, last := version(o.resourceVersion), g.floors[o.key]
+	v, last := stream.ParseVersion(o.ResourceVersion), g.floors[o.Key]
 	maps.DeleteFunc(g.floors, func(_ string, f floor) bool { return f.version < v })
-	return last.uid == o.uid && v != 0 && v < last.version
+	return last.uid == o.UID && v != 0 && v < last.version
 }
 
 // lack requests the finalizer for an object.
-func (m *monitor) lack(sub *subscription, o *object, delay time.Duration) *change {
+func (m *monitor) lack(sub *stream.Subscription, o *stream.Object, delay time.Duration) *change {
 	g := m.gate
-	l := g.lacking[o.key]
+	l := g.lacking[o.Key]
 	switch {
 	case l == nil:
-	case l.uid == o.uid:
-		l.sub, l.object.Finalizers = sub, o.finalizers()
+	case l.uid == o.UID:
+		l.sub, l.object.Finalizers = sub, o.Finalizers()
 		if l.added { // and lost again
 			l.added = false
 			g.todo.Add(l.finalizerChange)
@@ -190,15 +191,18 @@ func (m *monitor) lack(sub *subscription, o *object, delay time.Duration) *chang
 	default:
 		m.dismiss(l)
 	}
-	g.meet(o.uid)
-	l = &change{finalizerChange: finalizerChange{key: o.key, uid: o.uid}, sub: sub, object: g.finalized(o), since: version(o.resourceVersion)}
-	g.lacking[o.key] = l
+	g.meet(o.UID)
+	l = &change{
+		finalizerChange: finalizerChange{key: o.Key, uid: o.UID}, sub: sub, object: g.finalized(o),
+		since: stream.ParseVersion(o.ResourceVersion),
+	}
+	g.lacking[o.Key] = l
 	g.todo.AddAfter(l.finalizerChange, delay)
 	return l
 }
 
-func (g *gate) finalized(o *object) kube.Finalized {
-	return kube.Finalized{Resource: g.resource, Namespace: o.namespace, Name: o.name, UID: o.uid, Finalizers: o.finalizers()}
+func (g *gate) finalized(o *stream.Object) kube.Finalized {
+	return kube.Finalized{Resource: g.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Finalizers: o.Finalizers()}
 }
 
 // end ends the waiting of an object.
@@ -252,10 +256,10 @@ func (m *monitor) closeGate(todo requests) (closed bool) {
 		g.todo, g.phase, g.trouble, g.known, g.awaited = todo, gateStarting, "", map[string]bool{}, 1
 		var lacking []item
 		m.items.Scan(func(_ string, it item) bool {
-			if g.meet(it.object.uid); !m.gates(it.object) {
+			if g.meet(it.object.UID); !m.gates(it.object) {
 				return true
 			}
-			if !it.object.terminating() && !it.object.has(g.name) {
+			if !it.object.Terminating() && !it.object.HasFinalizer(g.name) {
 				lacking = append(lacking, it)
 			}
 			return true
@@ -404,7 +408,7 @@ func (g *gate) missing(problem string, c *change) string {
 func (m *monitor) requestRemoval(o kube.Finalized) { m.gate.todo.Add(m.gate.removal(o)) }
 
 func (g *gate) removal(o kube.Finalized) finalizerChange {
-	r := finalizerChange{key: objectKey(o.Namespace, o.Name), uid: o.UID, remove: true}
+	r := finalizerChange{key: stream.KeyOf(o.Namespace, o.Name), uid: o.UID, remove: true}
 	g.removals[r] = &change{finalizerChange: r, object: o}
 	return r
 }
@@ -412,9 +416,9 @@ func (g *gate) removal(o kube.Finalized) finalizerChange {
 // answeredRemoval notes that a finalizer has been removed; last is the object then. If that failed, it is repeated.
 func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 	g := m.gate
-	var last *object
+	var last *stream.Object
 	if err == nil {
-		last, _ = readObject(text, true)
+		last, _ = stream.Read(text, true)
 	}
 	m.locked(func() {
 		switch {
@@ -450,7 +454,7 @@ func (m *monitor) halt(reason string, than uint64) {
 	m.openGate(gateHalted)
 	m.held, m.phase, g.left = event.Log{}, muted, nil
 	m.items.Scan(func(_ string, it item) bool {
-		if m.gates(it.object) && it.object.has(g.name) && version(it.object.resourceVersion) > than {
+		if m.gates(it.object) && it.object.HasFinalizer(g.name) && stream.ParseVersion(it.object.ResourceVersion) > than {
 			m.requestRemoval(g.finalized(it.object))
 		}
 		return true

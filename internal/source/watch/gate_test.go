@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // A log that blocks does not hold up snapshots: nothing is logged with the lock of the monitor.
@@ -32,9 +33,9 @@ func TestLogsWithoutLock(t *testing.T) {
 	missing, other := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
 		errors.New("the webhook denied it")
 	for _, err := range []error{missing, other, nil} {
-		m.update(func() { m.answeredAdd(m.lack(&subscription{consumer: m}, o, 0), err) })
-		c := &change{finalizerChange: finalizerChange{key: o.key, remove: true}}
-		m.answeredRemoval(c, w.text("x/a#1:t").json, err)
+		m.update(func() { m.answeredAdd(m.lack(&stream.Subscription{Consumer: m}, o, 0), err) })
+		c := &change{finalizerChange: finalizerChange{key: o.Key, remove: true}}
+		m.answeredRemoval(c, w.text("x/a#1:t").JSON, err)
 	}
 	if records != 4 {
 		t.Errorf("%d records", records)
@@ -52,7 +53,7 @@ func TestDisableWaitsForRequests(t *testing.T) {
 			<-answer
 			return nil
 		}
-		w := &Watcher{streams: newPool(nil, ignore, nil), bindingSet: bindingSet{monitors: map[address]*monitor{{h, 0}: b.monitor}}}
+		w := &Watcher{streams: stream.NewPool(nil, nil, nil), bindingSet: bindingSet{monitors: map[address]*monitor{{h, 0}: b.monitor}}}
 		for _, line := range []string{"join b s", "list s x/a#1:t"} {
 			stage.do(strings.Fields(line))
 		}

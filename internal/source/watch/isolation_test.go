@@ -12,6 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
@@ -31,9 +32,9 @@ func (g *gated) Keep(b []byte) event.Payload {
 }
 
 // share returns a feed that unlocked bindings with these filters and sinks share.
-func share(t *testing.T, filters []string, sinks []*gated) (f *manual, all []*monitor) {
+func share(t *testing.T, filters []string, sinks []*gated) (f *stream.Manual, all []*monitor) {
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
-	f = newManual(true)
+	f = stream.NewManual(true)
 	for i, filter := range filters {
 		m := silentMonitor(hook.Kubernetes{Added: true, KeepFullObjects: true})
 		m.sink = sinks[i]
@@ -44,12 +45,12 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *manual, all []*mo
 			}
 			m.program, m.filters = program, []*jq.Filter{program}
 		}
-		sub := &subscription{consumer: m}
+		sub := &stream.Subscription{Consumer: m}
 		m.expect(sub, source{})
-		f.join(sub)
+		f.Join(sub)
 		all = append(all, m)
 	}
-	if err := f.deliverList(t.Context(), strings.NewReader(`{"metadata":{"resourceVersion":"1"}}`)); err != nil {
+	if err := f.DeliverList(t.Context(), strings.NewReader(`{"metadata":{"resourceVersion":"1"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range all {
@@ -60,9 +61,9 @@ func share(t *testing.T, filters []string, sinks []*gated) (f *manual, all []*mo
 }
 
 // add delivers an object.
-func add(t *testing.T, f *manual, i int) {
+func add(t *testing.T, f *stream.Manual, i int) {
 	t.Helper()
-	if err := f.deliverChange(t.Context(), pod(i), false); err != nil {
+	if err := f.DeliverChange(t.Context(), pod(i), false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -95,7 +96,7 @@ func TestSlowFilterDelaysItsBindingOnly(t *testing.T) {
 // The same holds for a list: the others have their initial list meanwhile.
 func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 	compiler := jq.NewCompiler(jq.Options{Timeout: time.Hour})
-	f := newManual(true)
+	f := stream.NewManual(true)
 	var all []*monitor
 	for _, filter := range []string{".metadata.name", "last(range(1e15))"} {
 		program, err := compiler.Compile(filter)
@@ -104,9 +105,9 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		}
 		m := silentMonitor(hook.Kubernetes{})
 		m.program, m.filters = program, []*jq.Filter{program}
-		sub := &subscription{consumer: m}
+		sub := &stream.Subscription{Consumer: m}
 		m.expect(sub, source{})
-		f.join(sub)
+		f.Join(sub)
 		all = append(all, m)
 	}
 	const n = 200 // several batches
@@ -115,7 +116,7 @@ func TestSlowFilterDelaysItsInitialListOnly(t *testing.T) {
 		items[i] = pod(i)
 	}
 	list := fmt.Sprintf(`{"metadata":{"resourceVersion":"1"},"items":[%s]}`, bytes.Join(items, []byte(",")))
-	if err := f.deliverList(t.Context(), strings.NewReader(list)); err != nil {
+	if err := f.DeliverList(t.Context(), strings.NewReader(list)); err != nil {
 		t.Fatal(err)
 	}
 	test.Receive(t, all[0].filled, "initial list")
@@ -157,7 +158,7 @@ func TestSlowSinkDelaysItsBindingOnly(t *testing.T) {
 			t.Errorf("event %d is for %s", i, ev.Object.Name)
 		}
 	}
-	f.wait()
+	f.Wait()
 }
 
 // silentMonitor returns the monitor of a binding whose events nothing receives.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
@@ -16,11 +17,11 @@ import (
 func TestBytesAreShared(t *testing.T) {
 	w := newStage(t)
 	bytes := func(binding string) []byte {
-		it, ok := w.bindings[binding].monitor.items.Get(objectKey("x", "a"))
+		it, ok := w.bindings[binding].monitor.items.Get(stream.KeyOf("x", "a"))
 		if !ok {
 			t.Fatalf("%s has no object", binding)
 		}
-		return it.object.json
+		return it.object.JSON
 	}
 	for _, command := range []string{
 		"binding b", "binding slim jq slim", "join b s", "join slim s", "list s@10 x/a@1:one", "binding late", "join late s", "ask s",
@@ -85,7 +86,7 @@ func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		m.answered(sub, "list", errForbidden)
+		m.Answered(sub, "list", errForbidden)
 	}()
 	test.Receive(t, answered, "return")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
 
@@ -78,7 +79,7 @@ type monitor struct {
 	fired []fired
 	quiet bool
 	// gone are the objects that the change removes. order guards them, too.
-	gone []*object
+	gone []*stream.Object
 
 	mu sync.Mutex
 	// items is ordered by object key. Copies are cheap and are read without the lock.
@@ -106,7 +107,7 @@ type monitor struct {
 	// total counts changes since the start, recent those since the last run of the hook.
 	total, recent Changes
 	// subs are all subscriptions of the binding, including the one of a follower. Deliveries of others are ignored.
-	subs map[*subscription]*source
+	subs map[*stream.Subscription]*source
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing
 
@@ -121,7 +122,7 @@ type monitor struct {
 // fired is an event, or the reason why it is not delivered.
 type fired struct {
 	watch event.Watch
-	digested
+	stream.Digested
 	initial     bool
 	undelivered string
 	// release: a successful run removes the finalizer.
@@ -130,14 +131,14 @@ type fired struct {
 
 // item is an object of a binding and the subscription that delivered it.
 type item struct {
-	object   *object
+	object   *stream.Object
 	filtered []byte
-	from     *subscription
+	from     *stream.Subscription
 	// unannounced: the hook does not know the object and gets no event of it, because it was being deleted when the binding got it.
 	unannounced bool
 }
 
-var _ consumer = (*monitor)(nil)
+var _ stream.Consumer = (*monitor)(nil)
 
 func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logger) *monitor {
 	life, stop := context.WithCancel(context.Background())
@@ -145,28 +146,28 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 		life: life, stop: stop, doubted: make(chan struct{}, 1),
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
 		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
-		subs:         map[*subscription]*source{},
+		subs:         map[*stream.Subscription]*source{},
 		filterErrors: logonce.Dedup{Every: time.Minute},
 	}
 }
 
-func (m *monitor) needs() needs {
-	return needs{m.binding.KeepFullObjects, m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn, m.filters}
+func (m *monitor) Needs() stream.Needs {
+	return stream.Needs{
+		JSON: m.binding.KeepFullObjects, Filters: m.filters,
+		Lifetime: m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn,
+	}
 }
 
-// holding finds objects of the binding by key, uid and version.
-func (m *monitor) holding() func(key, uid, version string) *object {
+// Held finds objects of the binding by key, uid and version.
+func (m *monitor) Held() func(key, uid, version string) *stream.Object {
 	if !m.binding.KeepFullObjects {
 		return nil
 	}
 	m.mu.Lock()
 	items := m.items.Copy()
 	m.mu.Unlock()
-	if items.Len() == 0 {
-		return nil
-	}
-	return func(key, uid, version string) *object {
-		if it, ok := items.Get(key); ok && it.object.uid == uid && it.object.resourceVersion == version {
+	return func(key, uid, version string) *stream.Object {
+		if it, ok := items.Get(key); ok && it.object.UID == uid && it.object.ResourceVersion == version {
 			return it.object
 		}
 		return nil
@@ -178,9 +179,9 @@ var null = []byte("null")
 
 func isFailure(filtered []byte) bool { return len(filtered) > 0 && &filtered[0] == &null[0] }
 
-func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r filtered) {
+func (m *monitor) Filter(ctx context.Context, o *stream.Object, content *jq.Object) (r stream.Filtered) {
 	if m.program != nil {
-		if r.filtered = m.applyFilter(ctx, o, content); r.filtered == nil {
+		if r.Filtered = m.applyFilter(ctx, o, content); r.Filtered == nil {
 			return r
 		}
 	}
@@ -188,28 +189,28 @@ func (m *monitor) filter(ctx context.Context, o *object, content *jq.Object) (r 
 		text, err := m.keyProgram.ApplyTo(ctx, content)
 		switch {
 		case err == nil:
-			r.key = event.KeyText(text)
+			r.Key = event.KeyText(text)
 		case ctx.Err() != nil:
-			return filtered{}
+			return stream.Filtered{}
 		default:
 			m.keyFailed(o, err)
 		}
 	}
-	r.done = true
+	r.Done = true
 	return r
 }
 
-func (m *monitor) keyFailed(o *object, err error) {
+func (m *monitor) keyFailed(o *stream.Object, err error) {
 	m.meter.KeyFailed(m.hook, m.index, err)
 	if _, due := m.keyErrors.Due(err.Error(), ""); due {
 		m.log.Error("The key of the queue failed, the key of the object is used; later failures are only counted",
-			"queue", m.binding.Queue, "namespace", o.namespace, "name", o.name, "kind", o.kind, "error", err.Error(),
+			"queue", m.binding.Queue, "namespace", o.Namespace, "name", o.Name, "kind", o.Kind, "error", err.Error(),
 			"hint", "correct queue.key in all bindings of the queue")
 	}
 }
 
 // applyFilter returns nil when ctx has ended.
-func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object) []byte {
+func (m *monitor) applyFilter(ctx context.Context, o *stream.Object, content *jq.Object) []byte {
 	started := time.Now()
 	result, err := m.program.ApplyTo(ctx, content)
 	m.meter.Filtered(m.hook, m.index, time.Since(started))
@@ -224,24 +225,25 @@ func (m *monitor) applyFilter(ctx context.Context, o *object, content *jq.Object
 	return result
 }
 
-func (m *monitor) filterFailed(o *object, problem string) {
+func (m *monitor) filterFailed(o *stream.Object, problem string) {
 	m.mu.Lock()
 	m.filterError = problem
 	m.mu.Unlock()
 	if before, due := m.filterErrors.Due("filter", ""); due {
 		m.log.Error("jqFilter failed, the object's filterResult is null",
-			"namespace", o.namespace, "name", o.name, "kind", o.kind, "failures", before+1, "error", problem)
+			"namespace", o.Namespace, "name", o.Name, "kind", o.Kind, "failures", before+1, "error", problem)
 	}
 }
 
 // expect awaits a list of sub. It returns false if the binding was disabled, or the parent of s abandoned.
-func (m *monitor) expect(sub *subscription, s source) bool {
+func (m *monitor) expect(sub *stream.Subscription, s source) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.phase == ended || s.parent != nil && m.subs[s.parent] == nil {
 		return false
 	}
-	s.selection, s.awaited = sub.scope.selection(), true
+	s.selection, s.awaited = sub.Scope.Selection(), true
+	s.failing, s.written = map[string]failure{}, map[string]lastWrite{}
 	m.subs[sub] = &s
 	m.awaited++
 	return true
@@ -252,7 +254,7 @@ func (m *monitor) watches() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for sub := range m.subs {
-		if sub.consumer == consumer(m) {
+		if sub.Consumer == stream.Consumer(m) {
 			return true
 		}
 	}
@@ -260,15 +262,9 @@ func (m *monitor) watches() bool {
 }
 
 // arrived records that sub has delivered a list, or is not waited for. It requires mu.
-func (m *monitor) arrived(sub *subscription) {
-	if s := m.subs[sub]; s != nil {
-		m.stopAwaiting(s)
-	}
-}
-
-// stopAwaiting requires mu.
-func (m *monitor) stopAwaiting(s *source) {
-	if !s.awaited {
+func (m *monitor) arrived(sub *stream.Subscription) {
+	s := m.subs[sub]
+	if s == nil || !s.awaited {
 		return
 	}
 	s.awaited = false
@@ -299,7 +295,7 @@ func (m *monitor) update(change func()) {
 	})
 	m.sink.Objects(m.hook, m.index, n)
 	for _, o := range m.gone {
-		m.sink.Gone(m.hook, m.index, event.Object{Namespace: o.namespace, Name: o.name, Kind: o.kind})
+		m.sink.Gone(m.hook, m.index, event.Object{Namespace: o.Namespace, Name: o.Name, Kind: o.Kind})
 	}
 	m.gone = nil
 	for ev := range held.All(m.hook) {
@@ -332,8 +328,8 @@ func (m *monitor) logLater(level slog.Level, message string, args ...any) {
 	m.records = append(m.records, func() { m.log.Log(context.Background(), level, message, args...) })
 }
 
-func (m *monitor) replace(sub *subscription, entries []digested) {
-	slices.SortFunc(entries, func(a, b digested) int { return cmp.Compare(a.object.key, b.object.key) })
+func (m *monitor) Replace(sub *stream.Subscription, entries []stream.Digested) {
+	slices.SortFunc(entries, func(a, b stream.Digested) int { return cmp.Compare(a.Object.Key, b.Object.Key) })
 	m.update(func() {
 		if m.subs[sub] == nil {
 			return
@@ -342,7 +338,7 @@ func (m *monitor) replace(sub *subscription, entries []digested) {
 		if m.items.Len() > 0 || m.gate != nil {
 			present := make(map[string]bool, len(entries))
 			for _, e := range entries {
-				present[e.object.key] = true
+				present[e.Object.Key] = true
 			}
 			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] })
 			m.dismissAll(func(l *change) bool { return l.sub == sub && !present[l.key] })
@@ -354,7 +350,7 @@ func (m *monitor) replace(sub *subscription, entries []digested) {
 	})
 }
 
-func (m *monitor) change(sub *subscription, e digested) {
+func (m *monitor) Change(sub *stream.Subscription, e stream.Digested) {
 	defer m.handled(time.Now())
 	m.update(func() {
 		if m.subs[sub] != nil {
@@ -367,14 +363,14 @@ func (m *monitor) handled(since time.Time) {
 	m.meter.Handled(m.hook, m.index, time.Since(since))
 }
 
-func (m *monitor) remove(sub *subscription, o *object) {
+func (m *monitor) Remove(sub *stream.Subscription, o *stream.Object) {
 	defer m.handled(time.Now())
 	m.update(func() {
 		if m.subs[sub] == nil {
 			return
 		}
-		m.dismissAll(func(l *change) bool { return l.key == o.key })
-		if it, ok := m.items.Get(o.key); ok {
+		m.dismissAll(func(l *change) bool { return l.key == o.Key })
+		if it, ok := m.items.Get(o.Key); ok {
 			// The filter is not applied: the hook has the last result.
 			m.drop(it, o)
 		}
@@ -382,18 +378,14 @@ func (m *monitor) remove(sub *subscription, o *object) {
 }
 
 // abandon drops sub, its descendants and all their objects; the hook receives Deleted for them.
-func (m *monitor) abandon(sub *subscription) (left []*subscription) {
+func (m *monitor) abandon(sub *stream.Subscription) (left map[*stream.Subscription]bool) {
 	m.update(func() {
 		left = m.descendants(sub)
-		sources := make([]*source, len(left))
-		for i, other := range left {
-			sources[i] = m.subs[other]
+		m.dropAll(func(_ string, it item) bool { return left[it.from] })
+		m.dismissAll(func(l *change) bool { return left[l.sub] })
+		for other := range left {
+			m.arrived(other)
 			delete(m.subs, other)
-		}
-		m.dropAll(func(_ string, it item) bool { return m.subs[it.from] == nil })
-		m.dismissAll(func(l *change) bool { return m.subs[l.sub] == nil })
-		for _, s := range sources {
-			m.stopAwaiting(s)
 		}
 	})
 	return left
@@ -413,38 +405,38 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 }
 
 // put stores an entry and fires the event that follows from the comparison with the stored one.
-func (m *monitor) put(sub *subscription, e digested) {
-	old, had := m.items.Get(e.object.key)
-	if m.gates(e.object) && !m.admit(sub, e.object, old, had) {
+func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
+	old, had := m.items.Get(e.Object.Key)
+	if m.gates(e.Object) && !m.admit(sub, e.Object, old, had) {
 		return
 	}
 	switch {
-	case had && old.object.uid == e.object.uid && old.object.resourceVersion == e.object.resourceVersion &&
-		!(sub.recast && old.object.json != nil && !bytes.Equal(old.object.json, e.object.json)):
-		e.object = old.object // other bindings share its bytes
-	case !m.binding.KeepFullObjects && e.object.json != nil:
-		slim := *e.object // or the bytes would stay when the binding that needs them is disabled
-		slim.json = nil
-		e.object = &slim
+	case had && old.object.UID == e.Object.UID && old.object.ResourceVersion == e.Object.ResourceVersion &&
+		!(sub.Recast && old.object.JSON != nil && !bytes.Equal(old.object.JSON, e.Object.JSON)):
+		e.Object = old.object // other bindings share its bytes
+	case !m.binding.KeepFullObjects && e.Object.JSON != nil:
+		slim := *e.Object // or the bytes would stay when the binding that needs them is disabled
+		slim.JSON = nil
+		e.Object = &slim
 	}
 	if m.gate != nil {
-		m.gate.meet(e.object.uid)
+		m.gate.meet(e.Object.UID)
 	}
-	it := item{object: e.object, filtered: e.filtered, from: sub}
-	if had && old.object.uid == e.object.uid {
+	it := item{object: e.Object, filtered: e.Filtered, from: sub}
+	if had && old.object.UID == e.Object.UID {
 		it.unannounced = old.unannounced
 	} else {
-		it.unannounced = m.gates(e.object) && m.phase == open && m.gate.isUnannounced(e.object)
+		it.unannounced = m.gates(e.Object) && m.phase == open && m.gate.isUnannounced(e.Object)
 	}
 	switch {
 	case !had:
-		m.items.Load(e.object.key, it) // Set, but faster for keys in order
+		m.items.Load(e.Object.Key, it) // Set, but faster for keys in order
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
-	case old.object.uid != e.object.uid:
+	case old.object.UID != e.Object.UID:
 		// Deleted and created again, and the watch has missed that.
 		m.drop(old, old.object)
-		m.items.Set(e.object.key, it)
+		m.items.Set(e.Object.Key, it)
 		m.count(Changes{Added: 1})
 		m.fire(event.Added, e)
 	case m.same(old, it):
@@ -454,18 +446,18 @@ func (m *monitor) put(sub *subscription, e digested) {
 		if isFailure(it.filtered) == isFailure(old.filtered) {
 			it.filtered = old.filtered // saves a copy
 		}
-		m.items.Set(e.object.key, it)
-		if old.object.generation() != e.object.generation() {
-			delete(m.unseen, e.object.key) // a change of another client, which the hook does not see
+		m.items.Set(e.Object.Key, it)
+		if old.object.Generation() != e.Object.Generation() {
+			delete(m.unseen, e.Object.Key) // a change of another client, which the hook does not see
 		}
 	default:
-		m.items.Set(e.object.key, it)
+		m.items.Set(e.Object.Key, it)
 		m.count(Changes{Modified: 1})
 		m.modified(old.object, e)
 	}
-	m.settleOwn(e.object)
+	m.settleOwn(e.Object)
 	if m.keyProgram != nil {
-		m.keys[e.object.key] = e.key
+		m.keys[e.Object.Key] = e.Key
 	}
 }
 
@@ -474,41 +466,41 @@ func (m *monitor) put(sub *subscription, e digested) {
 func (m *monitor) same(a, b item) bool {
 	switch now := b.object; {
 	case m.program == nil:
-		return a.object.resourceVersion == now.resourceVersion && (a.object == now || !b.from.recast)
-	case !bytes.Equal(a.filtered, b.filtered) || m.gate != nil && a.object.terminating() != now.terminating():
+		return a.object.ResourceVersion == now.ResourceVersion && (a.object == now || !b.from.Recast)
+	case !bytes.Equal(a.filtered, b.filtered) || m.gate != nil && a.object.Terminating() != now.Terminating():
 		return false
 	default:
-		return m.binding.Condition == "" || now.terminating() || a.object.generation() == now.generation()
+		return m.binding.Condition == "" || now.Terminating() || a.object.Generation() == now.Generation()
 	}
 }
 
 // drop removes an item; last is the object's last known state.
-func (m *monitor) drop(it item, last *object) {
-	m.items.Delete(it.object.key)
-	if own := m.own[it.object.key]; own != nil {
+func (m *monitor) drop(it item, last *stream.Object) {
+	m.items.Delete(it.object.Key)
+	if own := m.own[it.object.Key]; own != nil {
 		m.fireWaiting(own)
-		delete(m.own, it.object.key)
+		delete(m.own, it.object.Key)
 	}
 	m.gone = append(m.gone, last)
 	m.count(Changes{Deleted: 1})
-	e := digested{last, it.filtered, m.keys[it.object.key]}
+	e := stream.Digested{Object: last, Filtered: it.filtered, Key: m.keys[it.object.Key]}
 	switch {
 	case it.unannounced:
-		m.gate.forget(it.object.uid)
+		m.gate.forget(it.object.UID)
 		m.undelivered(event.Deleted, e, "the object was being deleted when the binding got it, the hook does not know it")
 	case !m.gates(last) || !m.dropFinalized(it, e):
 		m.fire(event.Deleted, e)
 	}
-	delete(m.keys, it.object.key)
-	delete(m.unseen, it.object.key)
+	delete(m.keys, it.object.Key)
+	delete(m.unseen, it.object.Key)
 }
 
 // fire makes an event, if the binding wants it.
-func (m *monitor) fire(watch event.Watch, e digested) {
+func (m *monitor) fire(watch event.Watch, e stream.Digested) {
 	b := m.binding
 	switch {
 	case m.phase >= muted:
-	case !m.division.events().has(e.object):
+	case !m.division.events().Has(e.Object):
 		m.undelivered(watch, e, "another shard has the object")
 	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
 		m.undelivered(watch, e, "the Synchronization will contain it")
@@ -516,18 +508,18 @@ func (m *monitor) fire(watch event.Watch, e digested) {
 		m.undelivered(watch, e, "the hook runs on shard 0")
 	case m.resting:
 		m.undelivered(watch, e, "this replica is on standby")
-	case m.gate != nil && watch != event.Deleted && e.object.terminating():
+	case m.gate != nil && watch != event.Deleted && e.Object.Terminating():
 		m.startsDeleting(watch, e)
 	case watch == event.Added && !b.Added || watch == event.Modified && !b.Modified || watch == event.Deleted && !b.Deleted:
 		m.undelivered(watch, e, "executeHookOnEvent does not include its type")
 	default:
-		m.fired = append(m.fired, fired{watch: watch, digested: e})
+		m.fired = append(m.fired, fired{watch: watch, Digested: e})
 	}
 }
 
-func (m *monitor) undelivered(watch event.Watch, e digested, reason string) {
+func (m *monitor) undelivered(watch event.Watch, e stream.Digested, reason string) {
 	if !m.quiet && (m.excluded != nil || m.log.Enabled(context.Background(), slog.LevelDebug)) {
-		m.fired = append(m.fired, fired{watch: watch, digested: e, undelivered: reason})
+		m.fired = append(m.fired, fired{watch: watch, Digested: e, undelivered: reason})
 	}
 }
 
@@ -537,8 +529,8 @@ func (m *monitor) send(f fired) {
 		if m.excluded != nil {
 			m.excluded(f.undelivered)
 		}
-		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.object.namespace,
-			"name", f.object.name)
+		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.Object.Namespace,
+			"name", f.Object.Name)
 		return
 	}
 	if m.at() >= muted {
@@ -556,37 +548,39 @@ func (m *monitor) send(f fired) {
 	}
 }
 
-// at returns the phase.
-func (m *monitor) at() phase {
+// read returns the result of get, which may use the fields that mu guards.
+func read[T any](m *monitor, get func() T) T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.phase
+	return get()
 }
 
+func (m *monitor) at() phase { return read(m, func() phase { return m.phase }) }
+
 func (m *monitor) event(f fired) event.Event {
-	o := f.object
+	o := f.Object
 	ev := event.Event{
 		Type: event.Change, Hook: m.hook, Index: m.index, Watch: f.watch, Initial: f.initial,
-		Object: event.Object{Namespace: o.namespace, Name: o.name, Kind: o.kind},
+		Object: event.Object{Namespace: o.Namespace, Name: o.Name, Kind: o.Kind},
 	}
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
 	}
-	ev.Object, ev.Key = m.contents(f.digested, m.sink.Keep), m.laneKey(m.group(), f.digested)
+	ev.Object, ev.Key = m.contents(f.Digested, m.sink.Keep), m.laneKey(read(m, func() string { return m.resource.Group }), f.Digested)
 	if f.release {
-		ev.Object.UID = o.uid
+		ev.Object.UID = o.UID
 	}
 	return ev
 }
 
 // contents is what the binding keeps of an object.
-func (m *monitor) contents(e digested, keep func([]byte) event.Payload) event.Object {
-	o := event.Object{Namespace: e.object.namespace, Name: e.object.name, Kind: e.object.kind}
+func (m *monitor) contents(e stream.Digested, keep func([]byte) event.Payload) event.Object {
+	o := event.Object{Namespace: e.Object.Namespace, Name: e.Object.Name, Kind: e.Object.Kind}
 	if m.binding.KeepFullObjects {
-		o.Full = keep(e.object.json)
+		o.Full = keep(e.Object.JSON)
 	}
 	if m.program != nil {
-		o.Filtered = keep(e.filtered)
+		o.Filtered = keep(e.Filtered)
 	}
 	return o
 }
@@ -594,18 +588,12 @@ func (m *monitor) contents(e digested, keep func([]byte) event.Payload) event.Ob
 func inMemory(text []byte) event.Payload { return event.Memory(text) }
 
 // laneKey is the key of an object in the binding's queue; empty if that is not keyed.
-func (m *monitor) laneKey(group string, e digested) string {
-	lanes, o := m.binding.Lanes, e.object
+func (m *monitor) laneKey(group string, e stream.Digested) string {
+	lanes, o := m.binding.Lanes, e.Object
 	if !lanes.Keyed() {
 		return ""
 	}
-	return event.KeyOf(lanes.Key, event.ObjectName{Group: group, Kind: o.kind, Namespace: o.namespace, Name: o.name}, e.key)
-}
-
-func (m *monitor) group() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.resource.Group
+	return event.KeyOf(lanes.Key, event.ObjectName{Group: group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, e.Key)
 }
 
 func (m *monitor) setResource(res kube.Resource) {
@@ -617,15 +605,8 @@ func (m *monitor) setResource(res kube.Resource) {
 	}
 }
 
-// divided returns what this replica has of the binding.
-func (m *monitor) divided() division {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.division
-}
-
 // gates reports whether an object has to have the finalizer. That is up to its shard. It requires mu.
-func (m *monitor) gates(o *object) bool { return m.gate != nil && m.division.events().has(o) }
+func (m *monitor) gates(o *stream.Object) bool { return m.gate != nil && m.division.events().Has(o) }
 
 // snapshot returns the objects that the binding has.
 func (m *monitor) snapshot() event.Snapshot {
@@ -673,7 +654,7 @@ func (m *monitor) announce() {
 			m.held, m.phase = event.Log{}, open
 		}
 		m.items.Scan(func(_ string, it item) bool {
-			m.fire(event.Added, digested{it.object, it.filtered, m.keys[it.object.key]})
+			m.fire(event.Added, stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[it.object.Key]})
 			return true
 		})
 		for i := range m.fired {
@@ -683,10 +664,10 @@ func (m *monitor) announce() {
 	})
 }
 
-// answered records and logs the outcome of a request. A trouble is logged when it begins, changes and ends.
-func (m *monitor) answered(sub *subscription, verb string, err error) {
-	kind := kindOfTrouble(err)
-	if kind == expired {
+// Answered records and logs the outcome of a request. A trouble is logged when it begins, changes and ends.
+func (m *monitor) Answered(sub *stream.Subscription, verb string, err error) {
+	kind := stream.TroubleOf(err)
+	if kind == stream.Expired {
 		return
 	}
 	m.mu.Lock()
@@ -696,16 +677,21 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 		return
 	}
 	isFilling, awaited := m.phase == filling, s.awaited
-	problem := explain(sub.scope, verb, err)
-	before := s.note(verb, kind, problem)
+	problem := stream.Explain(sub.Scope, verb, err)
+	before := s.failing[verb].kind
+	if kind == stream.NoTrouble {
+		delete(s.failing, verb)
+	} else {
+		s.failing[verb] = failure{kind, problem.Error()}
+	}
 	m.settleWaits()
 	m.mu.Unlock()
 
 	// The CRD of an optional kind may also have been replaced while the API server could not be reached.
-	if kind == notServed || kind == noTrouble {
+	if kind == stream.NotServed || kind == stream.NoTrouble {
 		kube.Wake(m.doubted)
 	}
-	if s.optional && verb == "list" && kind == forbidden {
+	if s.optional && verb == "list" && kind == stream.Forbidden {
 		if awaited { // or this would wait for a sink, and delay other bindings
 			m.doWithout(sub, problem)
 		}
@@ -715,15 +701,15 @@ func (m *monitor) answered(sub *subscription, verb string, err error) {
 	}
 	switch kind {
 	case before:
-	case noTrouble:
-		m.log.Info("Watch recovered", "verb", verb, "scope", sub.scope.String())
+	case stream.NoTrouble:
+		m.log.Info("Watch recovered", "verb", verb, "scope", sub.Scope.String())
 	default:
 		m.complain(isFilling, problem)
 	}
 }
 
 // doWithout completes the initial list without the objects of sub. They are Added once they can be listed.
-func (m *monitor) doWithout(sub *subscription, err error) {
+func (m *monitor) doWithout(sub *stream.Subscription, err error) {
 	var waiting bool
 	m.update(func() {
 		s := m.subs[sub]
@@ -735,9 +721,9 @@ func (m *monitor) doWithout(sub *subscription, err error) {
 	}
 }
 
-func (m *monitor) dropped(sub *subscription, changes int) {
+func (m *monitor) Dropped(sub *stream.Subscription, changes int) {
 	m.log.Warn("The binding is too slow, changes that wait were dropped: a new list delivers the last state of the objects",
-		"changes", changes, "scope", sub.scope.String(), "hint",
+		"changes", changes, "scope", sub.Scope.String(), "hint",
 		"make jqFilter faster, select fewer objects, or give --tmp-dir a faster disk")
 }
 
@@ -758,18 +744,18 @@ type snapshot struct {
 	full, filtered bool
 	finalizer      string
 	// part are the objects that it shows, own those that are delivered.
-	part, own part
+	part, own stream.Part
 }
 
 var _ event.Divided = (*snapshot)(nil)
 
 func (s *snapshot) Len() int {
-	if s.part == everything {
+	if s.part == stream.Everything {
 		return s.items.Len()
 	}
 	n := 0
 	s.items.Scan(func(_ string, it item) bool {
-		if s.part.has(it.object) {
+		if s.part.Has(it.object) {
 			n++
 		}
 		return true
@@ -785,17 +771,17 @@ func (s *snapshot) Own() event.Snapshot {
 
 func (s *snapshot) Each(yield func(event.Object) bool) {
 	s.items.Scan(func(_ string, it item) bool {
-		if !s.part.has(it.object) {
+		if !s.part.Has(it.object) {
 			return true
 		}
-		o := event.Object{Namespace: it.object.namespace, Name: it.object.name, Kind: it.object.kind}
+		o := event.Object{Namespace: it.object.Namespace, Name: it.object.Name, Kind: it.object.Kind}
 		if s.full {
-			o.Full = event.Memory(it.object.json)
+			o.Full = event.Memory(it.object.JSON)
 		}
 		if s.filtered {
 			o.Filtered = event.Memory(it.filtered)
 		}
-		o.Deleting = s.finalizer != "" && it.object.terminating() && it.object.has(s.finalizer)
+		o.Deleting = s.finalizer != "" && it.object.Terminating() && it.object.HasFinalizer(s.finalizer)
 		return yield(o)
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // An empty snapshot may be an order to prune, so an optional kind is not installed only when that is beyond doubt: in two reads at least
@@ -57,7 +58,7 @@ type sighting struct {
 }
 
 // errMissing reports that an optional kind is missing, and that it is in doubt whether it is not installed.
-var errMissing = &missingError{notServed, "the kind is not installed"}
+var errMissing = &stream.MissingError{Kind: stream.NotServed, Text: "the kind is not installed"}
 
 func newKinds(client rest.Interface) *kinds {
 	return &kinds{client: client, resolver: kube.NewResolver(client), turn: make(chan struct{}, 1), seen: map[kindName]*sighting{}}
@@ -155,15 +156,15 @@ func (k *kinds) crd(ctx context.Context, of kube.Resource) (deleting bool, err e
 	if err != nil {
 		return false, err
 	}
-	o, err := readObject(raw, true)
-	return err == nil && o.terminating(), err
+	o, err := stream.Read(raw, true)
+	return err == nil && o.Terminating(), err
 }
 
 // following is the resource that a binding has streams of, and how. All its subscriptions descend from root, which has no stream.
 type following struct {
 	resource kube.Resource
 	plan     plan
-	root     *subscription
+	root     *stream.Subscription
 }
 
 // attend lets the streams of an optional binding come and go with its kind, until the binding is disabled.

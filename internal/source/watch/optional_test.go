@@ -23,6 +23,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
@@ -324,7 +325,7 @@ func (o *optionalStage) do(words []string) {
 		synctest.Wait()
 		s, m := o.State(o.hook, 0), o.monitor(o.hook, 0)
 		o.note(fmt.Sprintf("%d objects, %d held, not installed: %t, events of shard: %t", s.Objects.Len(), s.Held, s.NotInstalled,
-			m != nil && m.divided().events() != everything))
+			m != nil && m.division.events() != stream.Everything))
 		for _, text := range s.Troubles {
 			o.note("trouble: " + text)
 		}
@@ -337,15 +338,16 @@ func (o *optionalStage) do(words []string) {
 // A subscription that a follower makes of a namespace while the kind goes is not awaited, and gets no stream.
 func TestAbandonedParent(t *testing.T) {
 	m := silentMonitor(hook.Kubernetes{})
-	root := &subscription{}
-	namespaces := &subscription{}
-	if !m.expect(root, source{}) || !m.expect(namespaces, source{parent: root}) || !m.expect(&subscription{}, source{parent: namespaces}) {
+	root := &stream.Subscription{}
+	namespaces := &stream.Subscription{}
+	if !m.expect(root, source{}) || !m.expect(namespaces, source{parent: root}) ||
+		!m.expect(&stream.Subscription{}, source{parent: namespaces}) {
 		t.Fatal("a subscription is not awaited")
 	}
 	if left := m.abandon(root); len(left) != 3 || len(m.subs) > 0 || m.awaited > 0 {
 		t.Errorf("%d subscriptions are left, %d stay, %d are awaited", len(left), len(m.subs), m.awaited)
 	}
-	if m.expect(&subscription{}, source{parent: namespaces}) {
+	if m.expect(&stream.Subscription{}, source{parent: namespaces}) {
 		t.Error("a subscription of an abandoned one is awaited")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // ownChanges are changes of an object by the operator, which are no events of the binding: it has set a condition after a run.
@@ -32,7 +33,7 @@ type ownChange struct {
 
 // waitingChange is a change of an object that had this resource version and generation before.
 type waitingChange struct {
-	digested
+	stream.Digested
 	before, generation string
 }
 
@@ -60,22 +61,22 @@ func (c *ownChanges) follows(version string) bool {
 
 // awaitsOthers reports whether a change waits that is not known to be our own.
 func (c *ownChanges) awaitsOthers() bool {
-	return slices.ContainsFunc(c.waiting, func(w waitingChange) bool { return !c.isOwn(w.before, w.object.resourceVersion) })
+	return slices.ContainsFunc(c.waiting, func(w waitingChange) bool { return !c.isOwn(w.before, w.Object.ResourceVersion) })
 }
 
 // settle forgets the changes up to a version.
 func (c *ownChanges) settle(current string) (done bool) {
 	maps.DeleteFunc(c.made, func(after string, _ ownChange) bool {
-		return after == current || version(after) > 0 && version(after) <= version(current)
+		return after == current || stream.ParseVersion(after) > 0 && stream.ParseVersion(after) <= stream.ParseVersion(current)
 	})
 	return c.writing == 0 && len(c.made) == 0
 }
 
 // modified fires Modified for a change, unless it is our own; one that may be is delayed. It requires mu.
-func (m *monitor) modified(before *object, e digested) {
-	w := waitingChange{e, before.resourceVersion, before.generation()}
-	own := m.own[e.object.key]
-	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(w.before, e.object.resourceVersion) {
+func (m *monitor) modified(before *stream.Object, e stream.Digested) {
+	w := waitingChange{e, before.ResourceVersion, before.Generation()}
+	own := m.own[e.Object.Key]
+	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(w.before, e.Object.ResourceVersion) {
 		m.decide(own, w)
 		return
 	}
@@ -87,28 +88,28 @@ func (m *monitor) modified(before *object, e digested) {
 
 // decide fires Modified for a change, unless it is our own. A new generation is an event if no condition reports it. It requires mu.
 func (m *monitor) decide(own *ownChanges, w waitingChange) {
-	isOwn := own != nil && own.isOwn(w.before, w.object.resourceVersion)
-	switch is := w.object.generation(); {
+	isOwn := own != nil && own.isOwn(w.before, w.Object.ResourceVersion)
+	switch is := w.Object.Generation(); {
 	case is == w.generation:
-	case isOwn && m.binding.Condition != "" && own.made[w.object.resourceVersion].unreported:
+	case isOwn && m.binding.Condition != "" && own.made[w.Object.ResourceVersion].unreported:
 		isOwn = false
-		delete(m.unseen, w.object.key)
+		delete(m.unseen, w.Object.Key)
 	case !isOwn:
-		delete(m.unseen, w.object.key)
-	case m.unseen[w.object.key] == "":
-		m.unseen[w.object.key] = w.generation
+		delete(m.unseen, w.Object.Key)
+	case m.unseen[w.Object.Key] == "":
+		m.unseen[w.Object.Key] = w.generation
 	}
 	if isOwn {
-		m.undelivered(event.Modified, w.digested, ownReason)
+		m.undelivered(event.Modified, w.Digested, ownReason)
 		return
 	}
-	m.fire(event.Modified, w.digested)
+	m.fire(event.Modified, w.Digested)
 }
 
 // settleOwn is called for each version of an object. It requires mu.
-func (m *monitor) settleOwn(o *object) {
-	if own := m.own[o.key]; own != nil && own.writing == 0 && own.settle(o.resourceVersion) {
-		delete(m.own, o.key)
+func (m *monitor) settleOwn(o *stream.Object) {
+	if own := m.own[o.Key]; own != nil && own.writing == 0 && own.settle(o.ResourceVersion) {
+		delete(m.own, o.Key)
 	}
 }
 
@@ -128,9 +129,9 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 	if m == nil {
 		return nil, func(string, string) {}
 	}
-	last, _, written := m.follow(objectKey(namespace, name), true)
+	last, _, written := m.follow(stream.KeyOf(namespace, name), true)
 	if last != nil {
-		known = last.json
+		known = last.JSON
 	}
 	return known, written
 }
@@ -145,7 +146,7 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 		if m == nil || !h.Kubernetes[i].IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
 			continue
 		}
-		_, its, written := m.follow(objectKey(namespace, name), reported)
+		_, its, written := m.follow(stream.KeyOf(namespace, name), reported)
 		known, all = cmp.Or(its, known), append(all, written)
 	}
 	if all == nil {
@@ -160,7 +161,7 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 
 // follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and what
 // is known of it.
-func (m *monitor) follow(key string, reported bool) (last *object, known effect.Known, written func(before, after string)) {
+func (m *monitor) follow(key string, reported bool) (last *stream.Object, known effect.Known, written func(before, after string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.own[key]
@@ -168,12 +169,12 @@ func (m *monitor) follow(key string, reported bool) (last *object, known effect.
 	if own == nil {
 		own = &ownChanges{made: map[string]ownChange{}}
 		if has {
-			last, own.last = it.object, it.object.resourceVersion
+			last, own.last = it.object, it.object.ResourceVersion
 		}
 		m.own[key] = own
 	}
-	if known.Version = own.last; has && own.follows(it.object.resourceVersion) && !own.awaitsOthers() {
-		known.Generation, _ = strconv.ParseInt(cmp.Or(m.unseen[key], it.object.generation()), 10, 64)
+	if known.Version = own.last; has && own.follows(it.object.ResourceVersion) && !own.awaitsOthers() {
+		known.Generation, _ = strconv.ParseInt(cmp.Or(m.unseen[key], it.object.Generation()), 10, 64)
 	}
 	own.writing++
 	return last, known, func(before, after string) {
@@ -190,7 +191,7 @@ func (m *monitor) follow(key string, reported bool) (last *object, known effect.
 			own.over = false
 			m.fireWaiting(own)
 			it, ok := m.items.Get(key)
-			if !ok || own.settle(it.object.resourceVersion) {
+			if !ok || own.settle(it.object.ResourceVersion) {
 				delete(m.own, key)
 			}
 		})

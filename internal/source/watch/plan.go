@@ -14,6 +14,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // How many narrow watches a binding may open before wider ones are considered, and how many objects a single one
@@ -27,35 +28,35 @@ const (
 
 // plan is what a binding subscribes to. If the scopes are wider than the binding, only and onlyIn are its names and namespaces.
 type plan struct {
-	scopes       []scope
+	scopes       []stream.Scope
 	only, onlyIn map[string]bool
 	// byLabels: the scope has the namespaces to follow; in each of them there are scopes like base.
 	byLabels bool
-	base     scope
+	base     stream.Scope
 }
 
 // narrowPlan has requests for just what the binding selects.
 func (w *Watcher) narrowPlan(m *monitor, res kube.Resource) plan {
-	b, stream := m.binding, divide(w.ownShard(), m.hook, res).stream
-	base := scope{
-		GroupVersionResource: res.GroupVersionResource, labels: b.Labels, fields: b.Fields,
-		keepManagedFields: m.keepManagedFields,
-		part:              stream, resync: b.Resync,
+	b, part := m.binding, divide(w.ownShard(), m.hook, res).stream
+	base := stream.Scope{
+		GroupVersionResource: res.GroupVersionResource, Labels: b.Labels, Fields: b.Fields,
+		KeepManagedFields: m.keepManagedFields,
+		Part:              part, Resync: b.Resync,
 	}
 	if !res.Namespaced {
 		return plan{base: base, scopes: narrow(base, nil, b.Names)}
 	}
 	if b.Namespaces.ByLabels {
-		namespaces := scope{
-			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, labels: b.Namespaces.Labels,
-			keepManagedFields: true,
+		namespaces := stream.Scope{
+			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Labels: b.Namespaces.Labels,
+			KeepManagedFields: true,
 		}
-		if stream.By() == shard.ByNamespace {
-			namespaces.part = part{stream.Part, true}
+		if part.By() == shard.ByNamespace {
+			namespaces.Part = stream.Part{Part: part.Part, Named: true}
 		}
-		return plan{base: base, byLabels: true, scopes: []scope{namespaces}}
+		return plan{base: base, byLabels: true, scopes: []stream.Scope{namespaces}}
 	}
-	own := stream.ownNamespaces(b.Namespaces.Names)
+	own := part.OwnNamespaces(b.Namespaces.Names)
 	if len(own) == 0 && len(b.Namespaces.Names) > 0 {
 		return plan{base: base}
 	}
@@ -71,13 +72,13 @@ func (w *Watcher) plan(ctx context.Context, m *monitor, res kube.Resource) (plan
 	if p.byLabels || len(p.scopes) <= fewWatches || p.base.Group == "" && p.base.Resource == "secrets" {
 		return p, nil
 	}
-	names, namespaces := m.binding.Names, p.base.part.ownNamespaces(m.binding.Namespaces.Names)
+	names, namespaces := m.binding.Names, p.base.Part.OwnNamespaces(m.binding.Namespaces.Names)
 	if !res.Namespaced {
 		namespaces = nil
 	}
 	wide := p.base
 	if len(namespaces) == 1 {
-		wide = wide.in(namespaces[0])
+		wide = wide.In(namespaces[0])
 	}
 	if ok, err := w.mayWatch(ctx, wide); !ok || err != nil {
 		return p, err
@@ -92,7 +93,7 @@ func (w *Watcher) plan(ctx context.Context, m *monitor, res kube.Resource) (plan
 			return p, err
 		}
 		if n <= limit {
-			chosen = []scope{wide}
+			chosen = []stream.Scope{wide}
 		}
 	}
 	if len(chosen) == len(p.scopes) {
@@ -103,30 +104,21 @@ func (w *Watcher) plan(ctx context.Context, m *monitor, res kube.Resource) (plan
 }
 
 // narrow returns one scope for each pair of namespace and name. No namespaces, or no names, means all.
-func narrow(base scope, namespaces, names []string) []scope {
-	var scopes []scope
+func narrow(base stream.Scope, namespaces, names []string) []stream.Scope {
+	var scopes []stream.Scope
 	for _, namespace := range orAll(namespaces) {
 		for _, name := range orAll(names) {
-			sc := base.in(namespace)
+			sc := base.In(namespace)
 			if name != "" {
-				if sc.fields != "" {
-					sc.fields += ","
+				if sc.Fields != "" {
+					sc.Fields += ","
 				}
-				sc.fields += "metadata.name=" + fields.EscapeValue(name)
+				sc.Fields += "metadata.name=" + fields.EscapeValue(name)
 			}
 			scopes = append(scopes, sc)
 		}
 	}
 	return scopes
-}
-
-// in returns the scope of one namespace, which has one shard with all its objects if they are divided by it; of all namespaces if it is
-// empty.
-func (s scope) in(namespace string) scope {
-	if s.namespace = namespace; namespace != "" && s.part.By() == shard.ByNamespace {
-		s.part = everything
-	}
-	return s
 }
 
 func orAll(names []string) []string {
@@ -148,10 +140,10 @@ func set(names []string) map[string]bool {
 }
 
 // mayWatch reports whether the operator is allowed to list and watch a scope.
-func (w *Watcher) mayWatch(ctx context.Context, sc scope) (bool, error) {
+func (w *Watcher) mayWatch(ctx context.Context, sc stream.Scope) (bool, error) {
 	for _, verb := range []string{"list", "watch"} {
 		ok, err := allowed(ctx, w.client, authorization.ResourceAttributes{
-			Namespace: sc.namespace, Verb: verb, Group: sc.Group, Version: sc.Version, Resource: sc.Resource,
+			Namespace: sc.Namespace, Verb: verb, Group: sc.Group, Version: sc.Version, Resource: sc.Resource,
 		})
 		if !ok || err != nil {
 			return false, err
@@ -183,8 +175,9 @@ func refused(err error) bool {
 }
 
 // count returns the number of objects in a scope without its selectors, or more than limit if it cannot be known.
-func (w *Watcher) count(ctx context.Context, sc scope, limit int) (int, error) {
-	raw, err := kube.Send(ctx, w.client.Get().AbsPath(scope{GroupVersionResource: sc.GroupVersionResource, namespace: sc.namespace}.path()).
+func (w *Watcher) count(ctx context.Context, sc stream.Scope, limit int) (int, error) {
+	all := stream.Scope{GroupVersionResource: sc.GroupVersionResource, Namespace: sc.Namespace}
+	raw, err := kube.Send(ctx, w.client.Get().AbsPath(all.Path()).
 		SpecificallyVersionedParams(&metav1.ListOptions{Limit: 1}, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}))
 	switch {
 	case refused(err):

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // holding is an API server that replaces what serves a kind: it holds the first watches for a second, and then sends an error.
@@ -48,6 +49,9 @@ func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return h.server.RoundTrip(r)
 }
+
+// longestWatch is the wait of requests for the answer to a watch.
+const longestWatch = 5 * time.Second
 
 // A request gets the objects of a binding when its watch has been answered, not when its list has: what changes while the API server holds
 // the watch is not seen. A list follows immediately if the answer is an error; more of them have the back-off. Requests wait again after a
@@ -203,7 +207,7 @@ func TestRequestsDoNotWaitForErrors(t *testing.T) {
 					switch now := time.Since(f.began); {
 					case err == nil:
 						filled = now
-					case missing == 0 && errors.As(err, new(*missingError)):
+					case missing == 0 && errors.As(err, new(*stream.MissingError)):
 						missing = now + 1 // it may be immediately
 						if len(w.Troubles(h, 0)) != 1 {
 							t.Error("there is no trouble")

@@ -24,6 +24,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
 )
 
@@ -91,7 +92,7 @@ type stage struct {
 	t        *testing.T
 	compiler *jq.Compiler
 	bindings map[string]*staged
-	feeds    map[string]*manual
+	feeds    map[string]*stream.Manual
 	contexts map[string]context.Context
 	stops    map[string]context.CancelFunc
 	version  int
@@ -107,7 +108,7 @@ type staged struct {
 	name         string
 	monitor      *monitor
 	only, onlyIn map[string]bool
-	subs         map[string]*subscription
+	subs         map[string]*stream.Subscription
 	filled       bool
 
 	logged bytes.Buffer
@@ -122,7 +123,8 @@ type staged struct {
 func newStage(t *testing.T) *stage {
 	return &stage{
 		t: t, compiler: jq.NewCompiler(jq.Options{}),
-		bindings: map[string]*staged{}, feeds: map[string]*manual{}, contexts: map[string]context.Context{}, stops: map[string]context.CancelFunc{},
+		bindings: map[string]*staged{}, feeds: map[string]*stream.Manual{},
+		contexts: map[string]context.Context{}, stops: map[string]context.CancelFunc{},
 	}
 }
 
@@ -144,28 +146,29 @@ func (w *stage) do(words []string) {
 		w.bindings[name] = w.binding(name, args)
 		w.order = append(w.order, w.bindings[name])
 	case "join":
-		for _, stream := range args {
-			b.subs[stream] = &subscription{consumer: b.monitor, only: b.only, onlyIn: b.onlyIn}
-			b.monitor.expect(b.subs[stream], source{})
+		for _, id := range args {
+			b.subs[id] = &stream.Subscription{Consumer: b.monitor, Only: b.only, OnlyIn: b.onlyIn}
+			b.monitor.expect(b.subs[id], source{})
 		}
-		for _, stream := range args {
-			w.feed(stream).join(b.subs[stream])
+		for _, id := range args {
+			w.feed(id).Join(b.subs[id])
 		}
 	case "leave":
 		b.monitor.abandon(b.subs[args[0]])
-		w.feed(args[0]).leave(b.subs[args[0]])
+		w.feed(args[0]).Leave(b.subs[args[0]])
 	case "relist":
-		w.feed(name).beginList()
+		w.feed(name).BeginList()
 	case "list":
-		stream, v, _ := strings.Cut(name, "@")
-		w.delivered(w.feed(stream).deliverList(w.contexts[stream], w.list(v, args)))
+		id, v, _ := strings.Cut(name, "@")
+		w.delivered(w.feed(id).DeliverList(w.contexts[id], w.list(v, args)))
 	case "ask":
-		w.log("%s: %s", name, w.feed(name).ask())
+		n, at := w.feed(name).Ask()
+		w.log("%s: a list for %d at version %d", name, n, at)
 	case "late":
-		stream, v, _ := strings.Cut(name, "@")
-		w.delivered(w.feed(stream).deliverLate(w.contexts[stream], w.list(v, args)))
+		id, v, _ := strings.Cut(name, "@")
+		w.delivered(w.feed(id).DeliverLate(w.contexts[id], w.list(v, args)))
 	case "set", "delete":
-		w.delivered(w.feed(name).deliverChange(w.contexts[name], w.text(args[0]).json, command == "delete"))
+		w.delivered(w.feed(name).DeliverChange(w.contexts[name], w.text(args[0]).JSON, command == "delete"))
 	case "stop":
 		w.feed(name)
 		w.stops[name]()
@@ -185,7 +188,7 @@ func (w *stage) do(words []string) {
 		}
 		b.logged.Reset()
 	case "executed":
-		b.monitor.executed()
+		b.monitor.recent = Changes{}
 	case "unlock":
 		b.monitor.unlock()
 	case "announce":
@@ -201,13 +204,13 @@ func (w *stage) do(words []string) {
 		b.send()
 	case "added":
 		namespace, name, _ := strings.Cut(args[0], "/")
-		c := b.answered(objectKey(namespace, name))
+		c := b.answered(stream.KeyOf(namespace, name))
 		b.monitor.update(func() { b.monitor.answeredAdd(c, nil) })
 	case "removed":
 		o := w.text(args[0])
-		b.monitor.answeredRemoval(b.answered(o.key), o.json, nil)
+		b.monitor.answeredRemoval(b.answered(o.Key), o.JSON, nil)
 	case "failed":
-		c := b.answered(w.text(args[0]).key)
+		c := b.answered(w.text(args[0]).Key)
 		err := map[string]error{
 			"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
 			"missing":   apierrors.NewNotFound(schema.GroupResource{}, "a"),
@@ -221,13 +224,13 @@ func (w *stage) do(words []string) {
 	case "release":
 		o := w.text(args[1])
 		ev := event.Event{Watch: map[string]event.Watch{"Deleting": event.Deleting, "Deleted": event.Deleted}[args[0]]}
-		ev.Object = event.Object{Namespace: o.namespace, Name: o.name, UID: o.uid}
+		ev.Object = event.Object{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 		b.monitor.release(w.t.Context(), &ev)
 	default:
 		w.t.Fatalf("unknown command %q", command)
 	}
 	for _, f := range w.feeds {
-		f.wait()
+		f.Wait()
 	}
 	for _, b := range w.order { // they run concurrently
 		w.happened = append(w.happened, b.happened...)
@@ -281,9 +284,9 @@ func (b *staged) answered(key string) *change {
 	return r
 }
 
-func (w *stage) feed(name string) *manual {
+func (w *stage) feed(name string) *stream.Manual {
 	if w.feeds[name] == nil {
-		w.feeds[name] = newManual(true)
+		w.feeds[name] = stream.NewManual(true)
 		w.contexts[name], w.stops[name] = context.WithCancel(w.t.Context())
 	}
 	return w.feeds[name]
@@ -293,7 +296,7 @@ func (w *stage) feed(name string) *manual {
 func (w *stage) list(version string, args []string) io.Reader {
 	items := make([]string, len(args))
 	for i, arg := range args {
-		items[i] = string(w.text(arg).json)
+		items[i] = string(w.text(arg).JSON)
 	}
 	return strings.NewReader(fmt.Sprintf(`{"kind":"ThingList","metadata":{"resourceVersion":%q},"items":[%s]}`, version,
 		strings.Join(items, ",")))
@@ -306,7 +309,7 @@ func (w *stage) delivered(err error) {
 }
 
 func (w *stage) binding(name string, options []string) *staged {
-	b := &staged{stage: w, name: name, subs: map[string]*subscription{}, todo: undelayed{workqueue.NewTyped[finalizerChange]()},
+	b := &staged{stage: w, name: name, subs: map[string]*stream.Subscription{}, todo: undelayed{workqueue.NewTyped[finalizerChange]()},
 		sent: map[string]*change{}}
 	h := &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 1)}
 	k := &h.Kubernetes[0]
@@ -338,7 +341,7 @@ func (w *stage) binding(name string, options []string) *staged {
 			b.monitor.gate = newGate(k.Finalizer)
 			b.monitor.gate.remove = func(_ context.Context, _ rest.Interface, o kube.Finalized) ([]byte, error) {
 				b.log("%s: remove %s/%s %s", b.name, o.Namespace, o.Name, o.UID)
-				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).json, nil
+				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).JSON, nil
 			}
 		case "group":
 			k.Group = "group"
@@ -364,7 +367,7 @@ func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
 const finalizerOfScripts = "example.com/f"
 
 // text reads NAMESPACE/NAME+FLAGS#UID@VERSION:TEXT, and returns an object with its JSON.
-func (w *stage) text(arg string) *object {
+func (w *stage) text(arg string) *stream.Object {
 	w.version++
 	id, text, _ := strings.Cut(arg, ":")
 	id, version, given := strings.Cut(id, "@")
@@ -387,7 +390,7 @@ func (w *stage) text(arg string) *object {
 	if _, generation, has := strings.Cut(flags, "g"); has {
 		lifetime += `,"generation":` + generation
 	}
-	return &object{key: objectKey(namespace, name), namespace: namespace, name: name, uid: uid, json: fmt.Appendf(nil,
+	return &stream.Object{Key: stream.KeyOf(namespace, name), Namespace: namespace, Name: name, UID: uid, JSON: fmt.Appendf(nil,
 		`{"kind":"Thing","metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q%s},"text":%q}`,
 		namespace, name, uid, version, lifetime, text)}
 }

@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 
 func TestNarrow(t *testing.T) {
 	base := pods
-	base.labels, base.fields = "a=b", "status.phase=Running"
+	base.Labels, base.Fields = "a=b", "status.phase=Running"
 	for _, test := range []struct {
 		namespaces, names []string
 		want              []string
@@ -107,9 +107,9 @@ func TestNarrow(t *testing.T) {
 	} {
 		var got []string
 		for _, sc := range narrow(base, test.namespaces, test.names) {
-			got = append(got, sc.path()+" "+sc.fields)
-			if sc.labels != base.labels {
-				t.Errorf("labels are %q", sc.labels)
+			got = append(got, sc.Path()+" "+sc.Fields)
+			if sc.Labels != base.Labels {
+				t.Errorf("labels are %q", sc.Labels)
 			}
 		}
 		if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
@@ -120,5 +120,5 @@ func TestNarrow(t *testing.T) {
 
 // Streams is the number of lists and watches in use.
 func (w *Watcher) Streams() int {
-	return w.streams.size()
+	return w.streams.Len()
 }

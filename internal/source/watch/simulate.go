@@ -24,9 +24,10 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
-// Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request, and events have reached
+// Simulation has kubernetes bindings over objects that its caller provides, for tests of hooks. It sends no request. Events have reached
 // the Sink when Set and Remove return. Filters, comparisons, events and snapshots work as in a Watcher; only the selectors, which the API
 // server evaluates otherwise, are evaluated here.
 //
@@ -86,7 +87,7 @@ func (o *simulatedObject) Has(path string) bool { return o.Get(path) != "" }
 
 type simulatedBinding struct {
 	monitor            *monitor
-	stream             *manual
+	stream             *stream.Manual
 	resource           kube.Resource
 	labels, namespaces labels.Selector
 	fields             fields.Selector
@@ -178,7 +179,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	}
 	b.monitor.keepManagedFields = *cmp.Or(k.KeepManagedFields, &s.opts.KeepManagedFields)
 	b.monitor.excluded = func(reason string) { s.opts.Excluded(h, index, reason) }
-	b.stream = newManual(b.monitor.keepManagedFields)
+	b.stream = stream.NewManual(b.monitor.keepManagedFields)
 	var err error
 	if b.resource, err = s.opts.Resolve(k.APIVersion, k.Kind); err != nil {
 		return nil, err
@@ -197,9 +198,9 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	}
 	b.monitor.setFinalizer(s.opts.Changes, "shell-operator")
 	b.monitor.setResource(b.resource)
-	sub := &subscription{consumer: b.monitor}
+	sub := &stream.Subscription{Consumer: b.monitor}
 	b.monitor.expect(sub, source{})
-	b.stream.join(sub)
+	b.stream.Join(sub)
 	return b, nil
 }
 
@@ -234,9 +235,9 @@ func (s *Simulation) changed(ctx context.Context, res kube.Resource, raw []byte,
 			continue
 		}
 		reason := s.excluded(b, key, o)
-		leaves := reason != "" && !deleted && b.monitor.tracks(objectKey(key.namespace, key.name)) // which a watch reports as a deletion
+		leaves := reason != "" && !deleted && b.monitor.tracks(stream.KeyOf(key.namespace, key.name)) // which a watch reports as a deletion
 		if reason == "" || deleted || leaves {
-			if err := b.delivered(ctx, b.stream.deliverChange(ctx, raw, deleted || leaves)); err != nil {
+			if err := b.delivered(ctx, b.stream.DeliverChange(ctx, raw, deleted || leaves)); err != nil {
 				return err
 			}
 		}
@@ -256,13 +257,13 @@ func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
 		}
 	}
 	list := slices.Concat([]byte(`{"items":[`), bytes.Join(items, []byte(",")), []byte(`]}`))
-	return cmp.Or(b.delivered(ctx, b.stream.deliverList(ctx, bytes.NewReader(list))), ctx.Err())
+	return cmp.Or(b.delivered(ctx, b.stream.DeliverList(ctx, bytes.NewReader(list))), ctx.Err())
 }
 
 // delivered waits until the binding has processed a delivery, unless that has failed.
 func (b *simulatedBinding) delivered(ctx context.Context, err error) error {
 	if err == nil {
-		b.stream.wait()
+		b.stream.Wait()
 		b.finalize(ctx)
 	}
 	return err
@@ -278,7 +279,7 @@ func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulate
 		return fmt.Sprintf("labelSelector %q does not match its labels", k.Labels)
 	case !b.fields.Matches(o):
 		return fmt.Sprintf("fieldSelector %q does not match", k.Fields)
-	case !b.monitor.division.stream.has(&object{uid: o.Get("metadata.uid"), namespace: key.namespace, name: key.name}):
+	case !b.monitor.division.stream.Has(&stream.Object{UID: o.Get("metadata.uid"), Namespace: key.namespace, Name: key.name}):
 		return "another shard has the object"
 	case !b.resource.Namespaced:
 		return ""

@@ -1,11 +1,15 @@
 package watch
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/shell-operator/shell-operator/internal/source/stream"
+)
 
 // source is the state of one subscription of a binding. The monitor's mu guards it.
 type source struct {
 	// parent has led to this subscription, which ends with it.
-	parent *subscription
+	parent *stream.Subscription
 	// optional subscriptions do not hold up the initial list when they are forbidden.
 	optional bool
 	// selection is the text of the scope without what may differ between versions of a hook.
@@ -20,23 +24,8 @@ type source struct {
 }
 
 type failure struct {
-	kind troubleKind
+	kind stream.Trouble
 	text string
-}
-
-// note stores the outcome of a request, and returns the kind of the one before.
-func (s *source) note(verb string, kind troubleKind, err error) (before troubleKind) {
-	before = s.failing[verb].kind
-	switch {
-	case kind == noTrouble:
-		delete(s.failing, verb)
-	case s.failing == nil:
-		s.failing = map[string]failure{}
-		fallthrough
-	default:
-		s.failing[verb] = failure{kind, err.Error()}
-	}
-	return before
 }
 
 // delivers reports whether the subscription will deliver a change. Had: the binding has the object, from before the changes that are not
@@ -47,9 +36,6 @@ func (s *source) delivers(key string, had bool, w lastWrite) bool {
 		had = last.selected
 	}
 	if had || w.selected {
-		if s.written == nil {
-			s.written = map[string]lastWrite{}
-		}
 		if _, ok := s.written[key]; ok || len(s.written) < maxWritten {
 			s.written[key] = w
 		}
@@ -58,11 +44,12 @@ func (s *source) delivers(key string, had bool, w lastWrite) bool {
 }
 
 // descendants returns sub and the subscriptions that it has led to. It requires mu.
-func (m *monitor) descendants(sub *subscription) (all []*subscription) {
+func (m *monitor) descendants(sub *stream.Subscription) map[*stream.Subscription]bool {
+	all := map[*stream.Subscription]bool{}
 	for other := range m.subs {
 		for at := other; at != nil; at = m.subs[at].parent {
 			if at == sub {
-				all = append(all, other)
+				all[other] = true
 				break
 			}
 		}

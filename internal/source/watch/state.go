@@ -5,6 +5,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // Changes counts changes of a binding's objects. Those of the initial list count as added.
@@ -109,15 +110,11 @@ func (m *monitor) state() State {
 func (w *Watcher) Executed(h *hook.Hook) {
 	for i := range h.Kubernetes {
 		if m := w.monitor(h, i); m != nil {
-			m.executed()
+			m.mu.Lock()
+			m.recent = Changes{}
+			m.mu.Unlock()
 		}
 	}
-}
-
-func (m *monitor) executed() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.recent = Changes{}
 }
 
 // Sight is what a binding knows of one object.
@@ -150,21 +147,21 @@ func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := objectKey(namespace, name)
+	key := stream.KeyOf(namespace, name)
 	it, sees := m.items.Get(key)
 	o := it.object
 	if !sees {
-		o = &object{namespace: namespace, name: name, kind: m.resource.Kind}
+		o = &stream.Object{Namespace: namespace, Name: name, Kind: m.resource.Kind}
 	}
-	s := Sight{Sees: sees, Shard: m.shardOf(o), JSON: o.json}
+	s := Sight{Sees: sees, Shard: m.shardOf(o), JSON: o.JSON}
 	if sees && m.gate != nil {
-		s.Deleting, s.Finalizer = o.terminating(), o.has(m.gate.name)
+		s.Deleting, s.Finalizer = o.Terminating(), o.HasFinalizer(m.gate.name)
 	}
 	if m.gate != nil {
 		s.Lacking = m.gate.lacking[key] != nil
 	}
 	if m.binding.Group == "" && (sees || m.binding.Lanes.Key.Filter() == "") {
-		s.Key = m.laneKey(m.resource.Group, digested{object: o, key: m.keys[key]})
+		s.Key = m.laneKey(m.resource.Group, stream.Digested{Object: o, Key: m.keys[key]})
 	}
 	return s
 }

@@ -18,9 +18,8 @@
 // Not attempted: intermediate states of an object that changed while the connection was lost, or while more changes waited for a slow
 // binding than its queue holds; and an order between different objects.
 //
-// Locks are taken in this order: Watcher.mu, stream.mu, subscription.mu; and Watcher.mu, monitor.order, monitor.mu. The Sink is called
-// with monitor.order held only. Run owns all goroutines; a stream owns its reflector, the one that lists for late consumers, and one per
-// subscription with deliveries.
+// Locks are taken in this order: Watcher.mu, monitor.order, monitor.mu; none is held together with a lock of package stream. The Sink is
+// called with monitor.order held only. Run owns all goroutines.
 package watch
 
 import (
@@ -41,6 +40,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // Sink receives events. A method that blocks delays its binding only. It must not call the Watcher.
@@ -111,7 +111,7 @@ type Watcher struct {
 	start   chan func(context.Context)
 	stopped chan struct{}
 
-	streams *pool
+	streams *stream.Pool
 
 	// mu of bindingSet guards the fields below.
 	// unresolved has the reasons why bindings have no monitor yet.
@@ -146,7 +146,7 @@ func New(opts Options) (*Watcher, error) {
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		bindingSet: bindingSet{monitors: map[address]*monitor{}}, unresolved: map[address]string{}, resting: opts.Standby,
 	}
-	w.streams = newPool(client, opts.Meter.WatchFailed, w.spawn)
+	w.streams = stream.NewPool(client, opts.Meter.WatchFailed, w.spawn)
 	return w, nil
 }
 
@@ -195,16 +195,17 @@ const longestRefusal = 5 * time.Second
 // patient returns a function that reports errors of a binding until ctx ends, and the last one again when the API server has answered with
 // errors for longestRefusal. Requests wait for a list in progress, and for an API server that cannot be reached: it sends none.
 func (w *Watcher) patient(ctx context.Context, h *hook.Hook, index int, report func(index int, err error)) (stuck func(error)) {
-	var refusal atomic.Pointer[missingError]
+	var refusal atomic.Pointer[stream.MissingError]
 	var once sync.Once
 	return func(err error) {
 		report(index, err)
-		if kindOfTrouble(err) == unreachable {
+		if stream.TroubleOf(err) == stream.Unreachable {
 			refusal.Store(nil)
 			return
 		}
-		refusal.Store(&missingError{otherTrouble, fmt.Sprintf("requests do not wait for the list after %s: %v", longestRefusal, err)})
-		if errors.As(err, new(*missingError)) {
+		text := fmt.Sprintf("requests do not wait for the list after %s: %v", longestRefusal, err)
+		refusal.Store(&stream.MissingError{Kind: stream.OtherTrouble, Text: text})
+		if errors.As(err, new(*stream.MissingError)) {
 			return
 		}
 		time.AfterFunc(longestRefusal, func() {
@@ -215,10 +216,9 @@ func (w *Watcher) patient(ctx context.Context, h *hook.Hook, index int, report f
 	}
 }
 
-// Rewatch lists and watches the objects of a resource again, such as "crontabs.example.com", after the operator has changed how the API
-// server serves it, which ends watches and may answer the next one a second later.
+// Rewatch lists and watches the objects of a resource again, after the operator has changed how the API server serves it.
 func (w *Watcher) Rewatch(resource string) {
-	w.streams.rewatch(resource)
+	w.streams.Rewatch(resource)
 }
 
 func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck func(error)) error {
@@ -297,8 +297,8 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 
 // follow subscribes a binding as planned, in place of the subscriptions that descend from before. It returns the root of the new ones,
 // which has no stream.
-func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *subscription) (root *subscription) {
-	root = &subscription{}
+func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *stream.Subscription) (root *stream.Subscription) {
+	root = &stream.Subscription{}
 	if !m.expect(root, source{}) {
 		return root
 	}
@@ -310,9 +310,9 @@ func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *subscrip
 		m.log.Warn("The kind is cluster-scoped, its restriction to namespaces is ignored: remove \"namespace\" from the binding",
 			"kind", m.binding.Kind)
 	}
-	c := consumer(m)
+	c := stream.Consumer(m)
 	if p.byLabels {
-		c = &follower{watcher: w, monitor: m, base: p.base, subs: map[string][]*subscription{}}
+		c = &follower{watcher: w, monitor: m, base: p.base, subs: map[string][]*stream.Subscription{}}
 	}
 	w.subscribe(m, c, p, root, false)
 	m.locked(func() { m.arrived(root) }) // it is the last one if all the namespaces belong to other shards
@@ -320,16 +320,16 @@ func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *subscrip
 }
 
 // abandon ends a subscription of a binding, and those that descend from it.
-func (w *Watcher) abandon(m *monitor, sub *subscription) {
-	for _, left := range m.abandon(sub) {
-		w.streams.leave(left)
+func (w *Watcher) abandon(m *monitor, sub *stream.Subscription) {
+	for left := range m.abandon(sub) {
+		w.streams.Leave(left)
 	}
 }
 
 // warnOfMissing logs, and keeps, which of a binding's namespaces do not exist. It needs no permission: without it nothing is logged.
 func (w *Watcher) warnOfMissing(m *monitor) {
 	m.mu.Lock()
-	namespaces := m.division.own.ownNamespaces(m.binding.Namespaces.Names)
+	namespaces := m.division.own.OwnNamespaces(m.binding.Namespaces.Names)
 	if !m.resource.Namespaced {
 		namespaces = nil
 	}
@@ -365,8 +365,8 @@ func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try f
 		if w.note(a, ""); !errors.Is(err, errMissing) { // which is no trouble
 			w.note(a, err.Error())
 		}
-		if kind := kindOfTrouble(err); kind == forbidden || kind == notServed {
-			err = &missingError{kind, err.Error()}
+		if kind := stream.TroubleOf(err); kind == stream.Forbidden || kind == stream.NotServed {
+			err = &stream.MissingError{Kind: kind, Text: err.Error()}
 		}
 		stuck(err)
 	}, try)
@@ -408,16 +408,16 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 }
 
 // subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together, unless parent is abandoned.
-func (w *Watcher) subscribe(m *monitor, c consumer, p plan, parent *subscription, optional bool) []*subscription {
-	subs := make([]*subscription, len(p.scopes))
+func (w *Watcher) subscribe(m *monitor, c stream.Consumer, p plan, parent *stream.Subscription, optional bool) []*stream.Subscription {
+	subs := make([]*stream.Subscription, len(p.scopes))
 	for i := range p.scopes {
-		subs[i] = &subscription{consumer: c, scope: p.scopes[i], only: p.only, onlyIn: p.onlyIn}
+		subs[i] = &stream.Subscription{Consumer: c, Scope: p.scopes[i], Only: p.only, OnlyIn: p.onlyIn}
 		if !m.expect(subs[i], source{parent: parent, optional: optional}) {
 			return nil
 		}
 	}
 	for _, sub := range subs {
-		w.streams.join(sub)
+		w.streams.Join(sub)
 	}
 	return subs
 }

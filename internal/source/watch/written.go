@@ -12,6 +12,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // showing is a wait for a binding to show changes by runs of the hook.
@@ -51,21 +52,21 @@ func (m *monitor) isOf(a effect.Answered) bool {
 // answeredObject is the object of an answer. A field that the answer lacks is read from the manifest.
 type answeredObject struct {
 	simulatedObject
-	object
+	stream.Object
 	// gone: it does not exist any more.
 	gone bool
 }
 
 // readAnswer returns an object without a version if the answer is about another kind.
 func readAnswer(a effect.Answered) *answeredObject {
-	o := &answeredObject{object: object{namespace: a.Namespace, name: a.Name, uid: a.Gone}, gone: a.Gone != ""}
+	o := &answeredObject{Object: stream.Object{Namespace: a.Namespace, Name: a.Name, UID: a.Gone}, gone: a.Gone != ""}
 	if o.gone || json.Unmarshal(a.Text, &o.tree) != nil {
 		return o
 	}
 	switch kind := o.Get("kind"); {
 	case kind == "Status":
-		o.uid = o.Get("details.uid")
-		o.gone = o.uid != ""
+		o.UID = o.Get("details.uid")
+		o.gone = o.UID != ""
 		return o
 	case kind == "PartialObjectMetadata" && a.Sent != nil:
 		metadata := o.tree["metadata"]
@@ -75,13 +76,13 @@ func readAnswer(a effect.Answered) *answeredObject {
 	case kind != a.Kind && kind != "PartialObjectMetadata":
 		return o
 	}
-	o.namespace, o.name, o.uid = o.Get("metadata.namespace"), o.Get("metadata.name"), o.Get("metadata.uid")
+	o.Namespace, o.Name, o.UID = o.Get("metadata.namespace"), o.Get("metadata.name"), o.Get("metadata.uid")
 	finalizers, _, _ := unstructured.NestedSlice(o.tree, "metadata", "finalizers")
 	if o.Has("metadata.deletionTimestamp") && o.Get("metadata.deletionGracePeriodSeconds") == "0" && len(finalizers) == 0 {
 		o.gone = true // with its last finalizer
 		return o
 	}
-	o.resourceVersion = o.Get("metadata.resourceVersion")
+	o.ResourceVersion = o.Get("metadata.resourceVersion")
 	return o
 }
 
@@ -89,17 +90,17 @@ func readAnswer(a effect.Answered) *answeredObject {
 func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.namespace, Name: o.name, UID: o.uid}
+	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 	if o.gone {
 		return []effect.Write{w}
 	}
-	if w.Version = version(o.resourceVersion); w.Version == 0 {
+	if w.Version = stream.ParseVersion(o.ResourceVersion); w.Version == 0 {
 		return nil
 	}
-	key := objectKey(o.namespace, o.name)
+	key := stream.KeyOf(o.Namespace, o.Name)
 	it, has := m.items.Get(key)
 	for sub, s := range m.subs {
-		if sub.consumer == consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selects(sub, o)}) {
+		if sub.Consumer == stream.Consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selects(sub, o)}) {
 			w.Stream = s.selection
 			all = append(all, w)
 		}
@@ -117,12 +118,12 @@ type lastWrite struct {
 const maxWritten = 256
 
 // selects reports whether a subscription delivers an object.
-func selects(s *subscription, o *answeredObject) bool {
-	if s.scope.namespace != "" && s.scope.namespace != o.namespace || !s.wants(&o.object) || !s.scope.part.has(&o.object) {
+func selects(s *stream.Subscription, o *answeredObject) bool {
+	if s.Scope.Namespace != "" && s.Scope.Namespace != o.Namespace || !s.Wants(&o.Object) || !s.Scope.Part.Has(&o.Object) {
 		return false
 	}
-	byLabels, err := labels.Parse(s.scope.labels)
-	byFields, failed := fields.ParseSelector(s.scope.fields)
+	byLabels, err := labels.Parse(s.Scope.Labels)
+	byFields, failed := fields.ParseSelector(s.Scope.Fields)
 	return err == nil && failed == nil && byLabels.Matches(o.labels()) && byFields.Matches(o)
 }
 
@@ -180,14 +181,14 @@ func (m *monitor) lacks(writes iter.Seq[effect.Write]) (effect.Write, bool) {
 }
 
 func (m *monitor) hasStill(w *effect.Write) bool {
-	it, ok := m.items.Get(objectKey(w.Namespace, w.Name))
-	return ok && it.object.uid == w.UID && w.Stream == m.resource.GroupResource().String() && len(m.subs[it.from].failing) == 0
+	it, ok := m.items.Get(stream.KeyOf(w.Namespace, w.Name))
+	return ok && it.object.UID == w.UID && w.Stream == m.resource.GroupResource().String() && len(m.subs[it.from].failing) == 0
 }
 
 // lags reports whether a stream has not been processed up to a change, or objects of it up to there still wait for the finalizer.
 func (m *monitor) lags(w *effect.Write) bool {
 	for sub, s := range m.subs {
-		if s.selection == w.Stream && sub.consumer == consumer(m) && s.applied < w.Version && len(s.failing) == 0 &&
+		if s.selection == w.Stream && sub.Consumer == stream.Consumer(m) && s.applied < w.Version && len(s.failing) == 0 &&
 			!(s.optional && s.awaited) {
 			return true
 		}
@@ -203,8 +204,8 @@ func (m *monitor) lags(w *effect.Write) bool {
 	return false
 }
 
-// processed notes how far a subscription has come.
-func (m *monitor) processed(sub *subscription, version uint64, listed bool) {
+// Reached notes how far a subscription has come.
+func (m *monitor) Reached(sub *stream.Subscription, version uint64, listed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.subs[sub]

@@ -14,6 +14,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // author is a hook that changes the objects that it watches, and what it remembers of that: all of it, and what streams deliver.
@@ -141,23 +142,23 @@ func (w *author) isShown() bool {
 
 // check compares the snapshot with all that was ever written.
 func (w *author) check() (problems []string) {
-	snapshot := map[string]object{}
+	snapshot := map[string]stream.Object{}
 	m := w.w.monitor(w.hook, 0)
 	m.mu.Lock()
 	m.items.Scan(func(_ string, it item) bool {
-		snapshot[it.object.name] = *it.object
+		snapshot[it.object.Name] = *it.object
 		return true
 	})
 	m.mu.Unlock()
 	for name, v := range w.written {
 		gone := slices.ContainsFunc(w.s.history[v:], func(r revision) bool { return r.name == name && r.deleted })
-		if version(snapshot[name].resourceVersion) < uint64(v) && !gone {
-			problems = append(problems, fmt.Sprintf("%s is seen as of version %q, it was written as %d", name, snapshot[name].resourceVersion, v))
+		if stream.ParseVersion(snapshot[name].ResourceVersion) < uint64(v) && !gone {
+			problems = append(problems, fmt.Sprintf("%s is seen as of version %q, it was written as %d", name, snapshot[name].ResourceVersion, v))
 		}
 	}
 	for _, o := range snapshot {
-		if w.deleted[o.uid] > 0 {
-			problems = append(problems, fmt.Sprintf("%s is seen with the uid %s, it was deleted", o.name, o.uid))
+		if w.deleted[o.UID] > 0 {
+			problems = append(problems, fmt.Sprintf("%s is seen with the uid %s, it was deleted", o.Name, o.UID))
 		}
 	}
 	return problems
@@ -201,16 +202,16 @@ func TestWrittenAgainstHistory(t *testing.T) {
 // waitStage is a binding with a stream that has come up to version 10.
 type waitStage struct {
 	*monitor
-	sub *subscription
+	sub *stream.Subscription
 	set *bindingSet
 }
 
 func newWaitStage() *waitStage {
 	m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
-	sub := &subscription{consumer: m}
+	sub := &stream.Subscription{Consumer: m}
 	m.expect(sub, source{})
 	m.subs[sub].selection = "all"
-	m.processed(sub, 10, true)
+	m.Reached(sub, 10, true)
 	return &waitStage{m, sub, &bindingSet{monitors: map[address]*monitor{m.address: m}}}
 }
 
@@ -235,14 +236,14 @@ func isOver(wait <-chan struct{}) bool {
 // A wait is over when the watch has come so far, or when it cannot be expected to: the watch fails, or the binding ends.
 func TestEndsOfAWait(t *testing.T) {
 	for name, end := range map[string]func(*waitStage){
-		"a bookmark":             func(s *waitStage) { s.processed(s.sub, 12, false) },
-		"a newer list":           func(s *waitStage) { s.processed(s.sub, 15, true) },
-		"a failing watch":        func(s *waitStage) { s.answered(s.sub, "watch", errUnreachable) },
+		"a bookmark":             func(s *waitStage) { s.Reached(s.sub, 12, false) },
+		"a newer list":           func(s *waitStage) { s.Reached(s.sub, 15, true) },
+		"a failing watch":        func(s *waitStage) { s.Answered(s.sub, "watch", errUnreachable) },
 		"the end of the binding": func(s *waitStage) { s.end() },
 	} {
 		s := newWaitStage()
 		wait := s.wait(12)
-		if s.processed(s.sub, 3, true); wait == nil || isOver(wait) {
+		if s.Reached(s.sub, 3, true); wait == nil || isOver(wait) {
 			t.Errorf("%s: nothing is waited for", name)
 			continue
 		}
@@ -259,18 +260,19 @@ func TestDeliversAfterSetBack(t *testing.T) {
 		if !s.subs[s.sub].delivers("key", true, lastWrite{version: v}) {
 			t.Errorf("version %d is not delivered", v)
 		}
-		s.processed(s.sub, 10, true)
-		s.processed(s.sub, 9, true)
+		s.Reached(s.sub, 10, true)
+		s.Reached(s.sub, 9, true)
 	}
 }
 
 // Delivers knows what each binding selects, by the answer and by the objects that the binding has.
 func TestDelivers(t *testing.T) {
 	at := shard.Shard{Index: 0, Count: 2}
+	own := stream.Part{Part: at.Part(shard.ByObject)}
 	var uid [2]string // of each shard
 	for i := 0; uid[0] == "" || uid[1] == ""; i++ {
 		text := fmt.Sprint("uid-", i)
-		if (part{Part: at.Part(shard.ByObject)}).has(&object{uid: text}) {
+		if own.Has(&stream.Object{UID: text}) {
 			uid[0] = text
 		} else {
 			uid[1] = text
@@ -278,35 +280,35 @@ func TestDelivers(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name   string
-		scope  scope
+		scope  stream.Scope
 		only   string
 		answer string
 		want   bool
 	}{
-		{"all", scope{}, "", `"namespace":"n","name":"a"`, true},
-		{"another namespace", scope{namespace: "m"}, "", `"namespace":"n","name":"a"`, false},
-		{"a name among others", scope{}, "a", `"namespace":"n","name":"a"`, true},
-		{"another name", scope{}, "b", `"namespace":"n","name":"a"`, false},
-		{"a label", scope{labels: "role=own"}, "", `"namespace":"n","name":"a","labels":{"role":"own"}`, true},
-		{"another label", scope{labels: "role=own"}, "", `"namespace":"n","name":"a","labels":{"role":"x"}`, false},
-		{"a field of the answer", scope{fields: "metadata.name=a"}, "", `"namespace":"n","name":"a"`, true},
-		{"another field", scope{fields: "data.x=1"}, "", `"namespace":"n","name":"a"`, false},
-		{"of the shard", scope{part: part{Part: at.Part(shard.ByObject)}}, "", `"namespace":"n","name":"a","uid":"` + uid[0] + `"`, true},
-		{"of another shard", scope{part: part{Part: at.Part(shard.ByObject)}}, "", `"namespace":"n","name":"a","uid":"` + uid[1] + `"`, false},
-		{"an object that the binding has", scope{labels: "role=own"}, "", `"namespace":"n","name":"had"`, true},
+		{"all", stream.Scope{}, "", `"namespace":"n","name":"a"`, true},
+		{"another namespace", stream.Scope{Namespace: "m"}, "", `"namespace":"n","name":"a"`, false},
+		{"a name among others", stream.Scope{}, "a", `"namespace":"n","name":"a"`, true},
+		{"another name", stream.Scope{}, "b", `"namespace":"n","name":"a"`, false},
+		{"a label", stream.Scope{Labels: "role=own"}, "", `"namespace":"n","name":"a","labels":{"role":"own"}`, true},
+		{"another label", stream.Scope{Labels: "role=own"}, "", `"namespace":"n","name":"a","labels":{"role":"x"}`, false},
+		{"a field of the answer", stream.Scope{Fields: "metadata.name=a"}, "", `"namespace":"n","name":"a"`, true},
+		{"another field", stream.Scope{Fields: "data.x=1"}, "", `"namespace":"n","name":"a"`, false},
+		{"of the shard", stream.Scope{Part: own}, "", `"namespace":"n","name":"a","uid":"` + uid[0] + `"`, true},
+		{"of another shard", stream.Scope{Part: own}, "", `"namespace":"n","name":"a","uid":"` + uid[1] + `"`, false},
+		{"an object that the binding has", stream.Scope{Labels: "role=own"}, "", `"namespace":"n","name":"had"`, true},
 	} {
 		m := newMonitor(bindings("h", hook.Kubernetes{Kind: "ConfigMap"}), 0, silence{}, NoMeter{}, slog.New(slog.DiscardHandler))
 		m.resource.Resource = "configmaps"
-		sub := &subscription{consumer: m, scope: row.scope}
+		sub := &stream.Subscription{Consumer: m, Scope: row.scope}
 		if row.only != "" {
-			sub.only = map[string]bool{row.only: true}
+			sub.Only = map[string]bool{row.only: true}
 		}
 		m.expect(sub, source{})
-		m.replace(sub, []digested{{object: &object{key: objectKey("n", "had"), namespace: "n", name: "had", uid: "7"}}})
+		m.Replace(sub, []stream.Digested{{Object: &stream.Object{Key: stream.KeyOf("n", "had"), Namespace: "n", Name: "had", UID: "7"}}})
 		set := &bindingSet{monitors: map[address]*monitor{m.address: m}}
 		got := set.Delivers(m.hook, effect.Answered{Resource: "configmaps", Kind: "ConfigMap",
 			Text: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{%s,"resourceVersion":"5"}}`, row.answer)})
-		if (len(got) == 1) != row.want || len(got) > 0 && (got[0].Version != 5 || got[0].Stream != row.scope.selection()) {
+		if (len(got) == 1) != row.want || len(got) > 0 && (got[0].Version != 5 || got[0].Stream != row.scope.Selection()) {
 			t.Errorf("%s: %+v", row.name, got)
 		}
 		for _, other := range []effect.Answered{
@@ -334,7 +336,7 @@ func TestAnswerOfTheLastFinalizer(t *testing.T) {
 		{`"name":"a"`, false},
 	} {
 		o := readAnswer(effect.Answered{Kind: "Pod", Text: []byte(`{"kind":"Pod","metadata":{"uid":"1",` + row.metadata + `}}`)})
-		if o.gone != row.gone || o.uid != "1" {
+		if o.gone != row.gone || o.UID != "1" {
 			t.Errorf("%s: %+v", row.metadata, o)
 		}
 	}
@@ -344,7 +346,7 @@ func TestAnswerOfTheLastFinalizer(t *testing.T) {
 func TestAnswerOfMetadata(t *testing.T) {
 	o := readAnswer(effect.Answered{Kind: "Secret", Sent: []byte(`{"metadata":{"name":"a"},"type":"x"}`),
 		Text: []byte(`{"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n","resourceVersion":"3"}}`)})
-	if o.resourceVersion != "3" || o.namespace != "n" || o.Get("type") != "x" {
+	if o.ResourceVersion != "3" || o.Namespace != "n" || o.Get("type") != "x" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"strings"
@@ -19,17 +19,17 @@ func TestForeignObjectsCostNoMemory(t *testing.T) {
 		}
 	}
 	x := newIndexer(false)
-	x.part = part{shard.Shard{Index: own, Count: 3}.Part(shard.ByObject), false}
-	if o, _, err := x.scan(raw); err != nil || o.name != "a" || o.namespace != "team-17" || o.kind != "ConfigMap" ||
-		o.resourceVersion != "77" {
+	x.part = Part{shard.Shard{Index: own, Count: 3}.Part(shard.ByObject), false}
+	if o, _, err := x.scan(raw); err != nil || o.Name != "a" || o.Namespace != "team-17" || o.Kind != "ConfigMap" ||
+		o.ResourceVersion != "77" {
 		t.Errorf("got %+v, %v", o, err)
 	}
-	x.part = part{shard.Shard{Index: foreign, Count: 3}.Part(shard.ByObject), false}
+	x.part = Part{shard.Shard{Index: foreign, Count: 3}.Part(shard.ByObject), false}
 	if n := testing.AllocsPerRun(100, func() { _, _, _ = x.scan(raw) }); n != 0 {
 		t.Errorf("a foreign object costs %v allocations", n)
 	}
-	if string(x.foreign) != "77" || x.spare.kind != "ConfigMap" {
-		t.Errorf("version %q, kind %q", x.foreign, x.spare.kind)
+	if string(x.foreign) != "77" || x.spare.Kind != "ConfigMap" {
+		t.Errorf("version %q, kind %q", x.foreign, x.spare.Kind)
 	}
 }
 

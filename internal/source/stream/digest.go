@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"bytes"
@@ -13,45 +13,45 @@ import (
 
 // arrival is an object that was read, with its filter results.
 type arrival struct {
-	*object
+	*Object
 	version uint64
-	// subs are the consumers, results what their filters returned; nil when none has a filter. Filters whose result is not done still
+	// subs are the consumers, results the results of their filters; nil when none has a filter. Filters whose result is not done still
 	// have to run, on text.
-	subs    []*subscription
-	results []filtered
+	subs    []*Subscription
+	results []Filtered
 	text    []byte
 	// shared: another consumer has the object's JSON.
 	shared bool
 }
 
-// filtered is what the filters of one consumer returned for an object.
-type filtered struct {
-	// filtered is the result of jqFilter, key the text of a jq key.
-	filtered []byte
-	key      string
-	done     bool
+// Filtered has the results of one consumer's filters for an object.
+type Filtered struct {
+	// Filtered is the result of jqFilter, Key the text of a jq key.
+	Filtered []byte
+	Key      string
+	Done     bool
 }
 
-// result returns what the filters of the i-th consumer returned.
-func (a *arrival) result(i int) filtered {
+// result returns the results of the i-th consumer's filters.
+func (a *arrival) result(i int) Filtered {
 	if a.results == nil {
-		return filtered{}
+		return Filtered{}
 	}
 	return a.results[i]
 }
 
-// digester reduces an object's JSON to what consumers keep of it. It reuses buffers, so each goroutine has its own.
+// digester reduces an object's JSON to the parts that consumers keep. It reuses buffers, so each goroutine has its own.
 type digester struct {
 	*indexer
 	ctx context.Context
 	// subs returns the consumers of an object of this version.
-	subs func(version uint64) []*subscription
+	subs func(version uint64) []*Subscription
 	// scratch is the JSON of an object that is not kept, batch the text of the last batch.
 	scratch, batch []byte
 	turn           deadline
-	// reads is what the filters of readers read of an object.
+	// reads are the parts of an object that the filters of readers read.
 	reads   *jq.Need
-	readers []*subscription
+	readers []*Subscription
 }
 
 // digest indexes raw, and copies as much of it as is kept. No filter is applied to an object that was deleted.
@@ -60,16 +60,16 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &arrival{object: o, version: version(o.resourceVersion)}
+	a := &arrival{Object: o, version: ParseVersion(o.ResourceVersion)}
 	a.subs = d.subs(a.version)
 	var keep, decode, lifetime bool
 	for _, sub := range a.subs {
-		if sub.gone.Load() || !sub.wants(o) {
+		if sub.gone.Load() || !sub.Wants(o) {
 			continue
 		}
-		n := sub.needs()
-		keep, lifetime = keep || n.json, lifetime || n.lifetime
-		decode = decode || len(n.filters) > 0 && !deleted
+		n := sub.Needs()
+		keep, lifetime = keep || n.JSON, lifetime || n.Lifetime
+		decode = decode || len(n.Filters) > 0 && !deleted
 	}
 	if lifetime {
 		o.lifetime = readLifetime(raw)
@@ -77,14 +77,14 @@ func (d *digester) digest(raw []byte, deleted bool) (*arrival, error) {
 	text := d.scratch
 	switch {
 	case keep:
-		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
-		text = o.json
+		o.JSON = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
+		text = o.JSON
 	case decode:
 		d.scratch = layout.appendTo(d.scratch[:0], raw)
 		text = d.scratch
 	}
 	if decode && !d.evaluate(a, text) {
-		if a.text = o.json; !keep {
+		if a.text = o.JSON; !keep {
 			a.text = bytes.Clone(text)
 		}
 	}
@@ -98,30 +98,30 @@ func (d *digester) evaluate(a *arrival, text []byte) (all bool) {
 		d.reads, d.readers = reads(a.subs), a.subs
 	}
 	content := jq.NewObject(text, d.reads)
-	a.results, all = make([]filtered, len(a.subs)), true
+	a.results, all = make([]Filtered, len(a.subs)), true
 	for i, sub := range a.subs {
 		switch {
-		case len(sub.needs().filters) == 0 || sub.gone.Load() || !sub.wants(a.object):
+		case len(sub.Needs().Filters) == 0 || sub.gone.Load() || !sub.Wants(a.Object):
 		case sub.isSlow():
 			all = false
 		default:
 			d.turn = deadline{d.ctx, time.Now()}
-			a.results[i] = sub.filter(&d.turn, a.object, content)
+			a.results[i] = sub.Filter(&d.turn, a.Object, content)
 			// One function of jq cannot be interrupted, so a filter may have ended much later.
-			if !a.results[i].done || time.Since(d.turn.began) > 5*filterTurn {
+			if !a.results[i].Done || time.Since(d.turn.began) > 5*filterTurn {
 				sub.slow()
 			}
-			all = all && a.results[i].done
+			all = all && a.results[i].Done
 		}
 	}
 	return all
 }
 
-// reads is what the filters of consumers read of an object.
-func reads(subs []*subscription) *jq.Need {
+// reads returns the parts of an object that the filters of consumers read.
+func reads(subs []*Subscription) *jq.Need {
 	var filters []*jq.Filter
 	for _, sub := range subs {
-		filters = append(filters, sub.needs().filters...)
+		filters = append(filters, sub.Needs().Filters...)
 	}
 	return jq.NeedOf(filters...)
 }

@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 )
 
 // index returns the object of raw, which it copies.
-func (x *indexer) index(raw []byte) (*object, error) {
+func (x *indexer) index(raw []byte) (*Object, error) {
 	o, layout, err := x.scan(raw)
 	if err == nil {
-		o.json = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
+		o.JSON = layout.appendTo(make([]byte, 0, layout.size(raw)), raw)
 	}
 	return o, err
 }
@@ -21,20 +21,20 @@ func (x *indexer) index(raw []byte) (*object, error) {
 func TestIndex(t *testing.T) {
 	for _, test := range []struct {
 		name, raw string
-		want      object
+		want      Object
 		wantError string
 	}{
 		{
 			name: "metadata first, fields of the same names elsewhere",
 			raw: `{"metadata":{"labels":{"name":"no"},"name":"yes","ownerReferences":[{"uid":"no","kind":"No","name":"no"}]},` +
 				`"spec":{"metadata":{"name":"no"},"kind":"No"},"kind":"Yes","apiVersion":"v1"}`,
-			want: object{key: "\x00yes", name: "yes", kind: "Yes"},
+			want: Object{Key: "\x00yes", Name: "yes", Kind: "Yes"},
 		},
 		{
 			name: "escapes in values that are indexed and in those that are not",
 			raw: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"w\u0065b\"\\","namespace":"sh\u006fp","annotations":{"a":"\n\u2028<&>",` +
 				`"b":"\ud83d\ude00"}}}`,
-			want: object{key: "shop\x00web\"\\", namespace: "shop", name: "web\"\\", kind: "Pod"},
+			want: Object{Key: "shop\x00web\"\\", Namespace: "shop", Name: "web\"\\", Kind: "Pod"},
 		},
 		{name: "not an object", raw: `[]`, wantError: "not a JSON object"},
 		{name: "a name of another type", raw: `{"kind":"Pod","metadata":{"name":7}}`, wantError: "found 7 where a string was expected"},
@@ -52,14 +52,14 @@ func TestIndex(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got.json) != test.raw {
-				t.Errorf("the bytes changed:\n got %s\nwant %s", got.json, test.raw)
+			if string(got.JSON) != test.raw {
+				t.Errorf("the bytes changed:\n got %s\nwant %s", got.JSON, test.raw)
 			}
 			clear(raw)
-			if string(got.json) != test.raw || cap(got.json) != len(test.raw) {
+			if string(got.JSON) != test.raw || cap(got.JSON) != len(test.raw) {
 				t.Error("the object does not own memory of exactly its size")
 			}
-			got.json = nil
+			got.JSON = nil
 			if !reflect.DeepEqual(*got, test.want) {
 				t.Errorf("got %+v\nwant %+v", *got, test.want)
 			}
@@ -81,8 +81,8 @@ func TestIndexerForgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.namespace != "" || second.uid != "" || string(second.json) != `{"kind":"Pod","metadata":{"name":"b"}}` {
-		t.Errorf("something of %s is in %s", first.json, second.json)
+	if second.Namespace != "" || second.UID != "" || string(second.JSON) != `{"kind":"Pod","metadata":{"name":"b"}}` {
+		t.Errorf("something of %s is in %s", first.JSON, second.JSON)
 	}
 }
 
@@ -125,8 +125,8 @@ func FuzzIndex(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !json.Valid(o.json) || len(o.json) != cap(o.json) {
-			t.Fatalf("%s became %s: no JSON, or not in memory of its size", raw, o.json)
+		if !json.Valid(o.JSON) || len(o.JSON) != cap(o.JSON) {
+			t.Fatalf("%s became %s: no JSON, or not in memory of its size", raw, o.JSON)
 		}
 		if hasTwins(raw) {
 			return // the order of duplicates is undefined
@@ -135,7 +135,7 @@ func FuzzIndex(f *testing.F) {
 		if err := json.Unmarshal(raw, &was); err != nil {
 			return // a number that is too large
 		}
-		if err := json.Unmarshal(o.json, &is); err != nil {
+		if err := json.Unmarshal(o.JSON, &is); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := was["kind"]; !ok {
@@ -149,7 +149,7 @@ func FuzzIndex(f *testing.F) {
 			delete(metadata, "managedFields")
 		}
 		if !reflect.DeepEqual(was, is) {
-			t.Fatalf("%s became %s", raw, o.json)
+			t.Fatalf("%s became %s", raw, o.JSON)
 		}
 		if !utf8.Valid(raw) {
 			return // encoding/json replaces what is wrong, we keep it
@@ -159,7 +159,7 @@ func FuzzIndex(f *testing.F) {
 		namespace, _ := metadata["namespace"].(string)
 		uid, _ := metadata["uid"].(string)
 		kind, _ := is["kind"].(string)
-		if o.name != name || o.resourceVersion != version || o.namespace != namespace || o.uid != uid || o.kind != cmp.Or(kind, "Thing") {
+		if o.Name != name || o.ResourceVersion != version || o.Namespace != namespace || o.UID != uid || o.Kind != cmp.Or(kind, "Thing") {
 			t.Fatalf("%s was indexed as %+v", raw, o)
 		}
 	})

@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"context"
@@ -47,7 +47,7 @@ type arrivals struct {
 	at chan time.Time
 }
 
-func (a *arrivals) change(*subscription, digested) { a.at <- time.Now() }
+func (a *arrivals) Change(*Subscription, Digested) { a.at <- time.Now() }
 
 // The API server ends the watches of a kind when its CRD changes. What it would have delivered arrives without the back-off of a failure.
 func TestEndedWatch(t *testing.T) {
@@ -58,10 +58,10 @@ func TestEndedWatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newStream(client, scope{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, ignore)
+			s := newStream(client, Scope{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, ignore)
 			consumer := &arrivals{at: make(chan time.Time, 1)}
-			sub := &subscription{consumer: consumer}
-			s.join(sub)
+			sub := &Subscription{Consumer: consumer}
+			s.Join(sub)
 			ctx, cancel := context.WithCancel(t.Context())
 			done, began := make(chan struct{}), time.Now()
 			go func() { defer close(done); s.run(ctx) }()

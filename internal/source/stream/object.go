@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"bytes"
@@ -14,33 +14,33 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// object is a Kubernetes object as the API server sent it: bytes and a few indexed fields. It is immutable once it is delivered.
-type object struct {
-	// key is "namespace\x00name". Its byte order is the order of snapshots.
-	key             string
-	namespace, name string
-	kind            string
-	uid             string
-	resourceVersion string
-	// json is nil if no consumer keeps objects.
-	json []byte
+// Object is a Kubernetes object as the API server sent it: bytes and a few indexed fields. It is immutable once it is delivered.
+type Object struct {
+	// Key is "namespace\x00name". Its byte order is the order of snapshots.
+	Key             string
+	Namespace, Name string
+	Kind            string
+	UID             string
+	ResourceVersion string
+	// JSON is nil if no consumer keeps objects.
+	JSON []byte
 	// lifetime is set only if a consumer reads it.
 	lifetime *lifetime
 }
 
 // The reflector requires a runtime.Object and calls four getters of its metadata.
-func (o *object) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-func (o *object) DeepCopyObject() runtime.Object   { c := *o; return &c }
-func (o *object) GetObjectMeta() metav1.Object     { return &objectMeta{object: o} }
+func (o *Object) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (o *Object) DeepCopyObject() runtime.Object   { c := *o; return &c }
+func (o *Object) GetObjectMeta() metav1.Object     { return &objectMeta{object: o} }
 
 type objectMeta struct {
 	metav1.Object // nil: other methods panic
-	object        *object
+	object        *Object
 }
 
-func (m *objectMeta) GetNamespace() string              { return m.object.namespace }
-func (m *objectMeta) GetName() string                   { return m.object.name }
-func (m *objectMeta) GetResourceVersion() string        { return m.object.resourceVersion }
+func (m *objectMeta) GetNamespace() string              { return m.object.Namespace }
+func (m *objectMeta) GetName() string                   { return m.object.Name }
+func (m *objectMeta) GetResourceVersion() string        { return m.object.ResourceVersion }
 func (m *objectMeta) GetAnnotations() map[string]string { return nil }
 
 // objectList is one page of a list.
@@ -48,6 +48,14 @@ type objectList struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 	Items []runtime.Object
+}
+
+func (l *objectList) arrivals() []*arrival {
+	all := make([]*arrival, len(l.Items))
+	for i, o := range l.Items {
+		all[i] = o.(*arrival)
+	}
+	return all
 }
 
 func (l *objectList) DeepCopyObject() runtime.Object {
@@ -61,10 +69,10 @@ type indexer struct {
 	intern map[string]string
 
 	keepManagedFields bool
-	// part are the objects that are kept. Of the last one that was not, foreign is the version, and spare its memory.
-	part    part
+	// part has the objects that are kept. foreign is the version of the last other one, spare its memory.
+	part    Part
 	foreign []byte
-	spare   *object
+	spare   *Object
 	// fallbackKind and fallbackVersion are for the items of a list, which need not repeat them.
 	fallbackKind, fallbackVersion string
 }
@@ -80,12 +88,12 @@ func newIndexer(keepManagedFields bool) *indexer {
 var errForeign = errors.New("the object belongs to another shard")
 
 // scan reads the indexed fields of raw, which is a valid JSON value. The object has no JSON yet: layout makes it.
-func (x *indexer) scan(raw []byte) (*object, layout, error) {
+func (x *indexer) scan(raw []byte) (*Object, layout, error) {
 	o := x.spare
 	if x.spare = nil; o == nil {
-		o = &object{}
+		o = &Object{}
 	}
-	*o = object{}
+	*o = Object{}
 	w := jq.Walk(raw)
 	var hasKind, hasVersion bool
 	managed := span{}
@@ -97,7 +105,7 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 		switch string(name) {
 		case `"kind"`:
 			hasKind = true
-			o.kind, err = x.interned(text(&w))
+			o.Kind, err = x.interned(text(&w))
 		case `"apiVersion"`:
 			hasVersion = true
 			w.Skip()
@@ -111,7 +119,7 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 			return nil, layout{}, err
 		}
 		if err != nil {
-			return nil, layout{}, fmt.Errorf("cannot read object %s/%s: %w", o.namespace, o.name, err)
+			return nil, layout{}, fmt.Errorf("cannot read object %s/%s: %w", o.Namespace, o.Name, err)
 		}
 	}
 	if err := w.Err(); err != nil {
@@ -120,14 +128,14 @@ func (x *indexer) scan(raw []byte) (*object, layout, error) {
 	return o, x.layout(raw, o, hasKind, hasVersion, managed), nil
 }
 
-// readObject returns an object with its JSON and its lifetime.
-func readObject(raw []byte, keepManagedFields bool) (*object, error) {
+// Read returns an object with its JSON and its lifetime.
+func Read(raw []byte, keepManagedFields bool) (*Object, error) {
 	raw = bytes.TrimSpace(raw) // an answer ends with a newline
 	o, layout, err := newIndexer(keepManagedFields).scan(raw)
 	if err != nil {
 		return nil, err
 	}
-	o.lifetime, o.json = readLifetime(raw), layout.appendTo(nil, raw)
+	o.lifetime, o.JSON = readLifetime(raw), layout.appendTo(nil, raw)
 	return o, nil
 }
 
@@ -138,7 +146,7 @@ type span struct {
 	first bool
 }
 
-func (x *indexer) metadata(w *jq.Walker, o *object) (managed span, err error) {
+func (x *indexer) metadata(w *jq.Walker, o *Object) (managed span, err error) {
 	if !w.Enter('{') {
 		return span{}, errors.New("metadata is not a JSON object")
 	}
@@ -170,14 +178,14 @@ func (x *indexer) metadata(w *jq.Walker, o *object) (managed span, err error) {
 		x.foreign = append(x.foreign[:0], version...)
 		return span{}, errForeign
 	}
-	o.resourceVersion = string(version)
-	o.namespace, _ = x.interned(namespace, nil)
-	o.key = o.namespace + "\x00" + string(name)
-	o.name, o.uid = o.key[len(namespace)+1:], string(uid)
+	o.ResourceVersion = string(version)
+	o.Namespace, _ = x.interned(namespace, nil)
+	o.Key = o.Namespace + "\x00" + string(name)
+	o.Name, o.UID = o.Key[len(namespace)+1:], string(uid)
 	return managed, nil
 }
 
-func objectKey(namespace, name string) string { return namespace + "\x00" + name }
+func KeyOf(namespace, name string) string { return namespace + "\x00" + name }
 
 // text reads a string, which may alias the walker's text; null is an empty one.
 func text(w *jq.Walker) ([]byte, error) {
@@ -205,15 +213,15 @@ func (x *indexer) interned(text []byte, err error) (string, error) {
 	return s, err
 }
 
-// layout is how an object's JSON differs from the received one: without managedFields unless they are kept, and with kind and apiVersion
-// if its list left them out.
+// layout describes the difference between an object's JSON and the received one: without managedFields unless they are kept, and with
+// kind and apiVersion if its list left them out.
 type layout struct {
 	open int
 	head []byte
 	cut  span
 }
 
-func (x *indexer) layout(raw []byte, o *object, hasKind, hasVersion bool, managed span) layout {
+func (x *indexer) layout(raw []byte, o *Object, hasKind, hasVersion bool, managed span) layout {
 	l := layout{open: bytes.IndexByte(raw, '{') + 1}
 	add := func(name, value string) {
 		l.head = append(l.head, '"')
@@ -222,8 +230,8 @@ func (x *indexer) layout(raw []byte, o *object, hasKind, hasVersion bool, manage
 		l.head, _ = jsontext.AppendQuote(l.head, value)
 		l.head = append(l.head, ',')
 	}
-	if o.kind == "" {
-		o.kind = x.fallbackKind
+	if o.Kind == "" {
+		o.Kind = x.fallbackKind
 	}
 	if !hasKind && x.fallbackKind != "" {
 		add("kind", x.fallbackKind)
@@ -247,7 +255,7 @@ func (x *indexer) layout(raw []byte, o *object, hasKind, hasVersion bool, manage
 	return l
 }
 
-// size is the exact length of what appendTo appends.
+// size returns the exact length of the JSON that appendTo appends.
 func (l *layout) size(raw []byte) int { return len(raw) + len(l.head) - (l.cut.to - l.cut.from) }
 
 func (l *layout) appendTo(out, raw []byte) []byte {

@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"slices"
@@ -6,8 +6,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 )
 
-// lifetime is what bindings with a finalizer or conditions, or that ignore own changes, read of an object. It is nil for an object
-// without any of it.
+// lifetime has the fields of an object that consumers with Needs.Lifetime read. It is nil for an object without any of them.
 type lifetime struct {
 	terminating bool
 	// generation is the text of the number.
@@ -61,20 +60,22 @@ func texts(w *jq.Walker) (list []string) {
 	return list
 }
 
-func (o *object) terminating() bool { return o.lifetime != nil && o.lifetime.terminating }
+func (o *Object) Terminating() bool { return o.lifetime != nil && o.lifetime.terminating }
 
-func (o *object) generation() string {
+func (o *Object) Generation() string {
 	if o.lifetime == nil {
 		return ""
 	}
 	return o.lifetime.generation
 }
 
-func (o *object) finalizers() []string {
+func (o *Object) Finalizers() []string {
 	if o.lifetime == nil {
 		return nil
 	}
 	return o.lifetime.finalizers
 }
 
-func (o *object) has(finalizer string) bool { return slices.Contains(o.finalizers(), finalizer) }
+func (o *Object) HasFinalizer(finalizer string) bool {
+	return slices.Contains(o.Finalizers(), finalizer)
+}

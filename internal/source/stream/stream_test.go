@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"context"
@@ -21,41 +21,41 @@ type eye struct {
 	filtered      []any
 	outcome       func(verb string, err error)
 	// changes receives changes, replaced lists.
-	changes  func(digested)
-	replaced func([]digested)
+	changes  func(Digested)
+	replaced func([]Digested)
 }
 
 // ignore is for streams whose failures are not of interest.
 func ignore(string) {}
 
-func (e *eye) needs() needs {
-	n := needs{json: e.json}
+func (e *eye) Needs() Needs {
+	n := Needs{JSON: e.json}
 	if e.decoded {
 		filter, _ := jq.NewCompiler(jq.Options{}).Compile(".metadata.name")
-		n.filters = append(n.filters, filter)
+		n.Filters = append(n.Filters, filter)
 	}
 	return n
 }
-func (e *eye) holding() func(key, uid, version string) *object { return nil }
-func (e *eye) filter(_ context.Context, _ *object, content *jq.Object) filtered {
+func (e *eye) Held() func(key, uid, version string) *Object { return nil }
+func (e *eye) Filter(_ context.Context, _ *Object, content *jq.Object) Filtered {
 	e.filtered = append(e.filtered, content)
-	return filtered{filtered: []byte("{}"), done: true}
+	return Filtered{Filtered: []byte("{}"), Done: true}
 }
-func (e *eye) replace(_ *subscription, entries []digested) {
+func (e *eye) Replace(_ *Subscription, entries []Digested) {
 	if e.replaced != nil {
 		e.replaced(entries)
 	}
 }
-func (e *eye) change(_ *subscription, d digested) {
+func (e *eye) Change(_ *Subscription, d Digested) {
 	if e.changes != nil {
 		e.changes(d)
 	}
 }
-func (e *eye) remove(*subscription, *object)         {}
-func (e *eye) dropped(*subscription, int)            {}
-func (e *eye) processed(*subscription, uint64, bool) {}
+func (e *eye) Remove(*Subscription, *Object)       {}
+func (e *eye) Dropped(*Subscription, int)          {}
+func (e *eye) Reached(*Subscription, uint64, bool) {}
 
-func (e *eye) answered(_ *subscription, verb string, err error) {
+func (e *eye) Answered(_ *Subscription, verb string, err error) {
 	if e.outcome != nil {
 		e.outcome(verb, err)
 	}
@@ -76,22 +76,22 @@ func TestDigest(t *testing.T) {
 		{"two filters, one with objects", []*eye{{decoded: true}, {decoded: true, json: true}, {}}, true, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var subs []*subscription
+			var subs []*Subscription
 			for _, e := range test.eyes {
-				subs = append(subs, &subscription{consumer: e})
+				subs = append(subs, &Subscription{Consumer: e})
 			}
-			d := &digester{indexer: newIndexer(true), ctx: t.Context(), subs: func(uint64) []*subscription { return subs }}
+			d := &digester{indexer: newIndexer(true), ctx: t.Context(), subs: func(uint64) []*Subscription { return subs }}
 			a, err := d.digest([]byte(samplePod(1)), false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if keeps := a.json != nil; keeps != test.keeps {
+			if keeps := a.JSON != nil; keeps != test.keeps {
 				t.Errorf("keeps its JSON: %t", keeps)
 			}
 			var trees []any
 			for i, e := range test.eyes {
 				trees = append(trees, e.filtered...)
-				if r := a.result(i); r.done != e.decoded || (r.filtered != nil) != e.decoded {
+				if r := a.result(i); r.Done != e.decoded || (r.Filtered != nil) != e.decoded {
 					t.Errorf("result %d is %+v", i, r)
 				}
 			}
@@ -127,8 +127,8 @@ func TestBatches(t *testing.T) {
 				t.Errorf("%d of %d objects are returned", len(list), n)
 			}
 			for i, a := range list {
-				if a.name != fmt.Sprint(i) {
-					t.Fatalf("%d objects: number %d is %s", n, i, a.name)
+				if a.Name != fmt.Sprint(i) {
+					t.Fatalf("%d objects: number %d is %s", n, i, a.Name)
 				}
 			}
 		}
@@ -152,22 +152,22 @@ func BenchmarkTenFilters(b *testing.B) {
 func firstLists(b *testing.B, filters ...string) {
 	b.Helper()
 	const n = 1000
-	f := newManual(true)
+	f := NewManual(true)
 	compiler := jq.NewCompiler(jq.Options{})
 	for _, text := range filters {
 		filter, err := compiler.Compile(text)
 		if err != nil {
 			b.Fatal(err)
 		}
-		f.join(&subscription{consumer: &applied{program: filter}})
+		f.Join(&Subscription{Consumer: &applied{program: filter}})
 	}
 	text := sampleList(n)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := f.deliverList(b.Context(), strings.NewReader(text)); err != nil {
+		if err := f.DeliverList(b.Context(), strings.NewReader(text)); err != nil {
 			b.Fatal(err)
 		}
-		f.wait()
+		f.Wait()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
 }
@@ -178,44 +178,44 @@ type applied struct {
 	program *jq.Filter
 }
 
-func (a *applied) needs() needs { return needs{filters: []*jq.Filter{a.program}} }
-func (a *applied) filter(ctx context.Context, _ *object, content *jq.Object) filtered {
+func (a *applied) Needs() Needs { return Needs{Filters: []*jq.Filter{a.program}} }
+func (a *applied) Filter(ctx context.Context, _ *Object, content *jq.Object) Filtered {
 	result, err := a.program.ApplyTo(ctx, content)
-	return filtered{filtered: result, done: err == nil}
+	return Filtered{Filtered: result, Done: err == nil}
 }
 
 // Objects of other types, which the reflector does not deliver, are ignored.
 func TestOtherObjects(t *testing.T) {
-	f := newManual(true)
-	f.join(&subscription{consumer: &eye{replaced: func(entries []digested) {
+	f := NewManual(true)
+	f.Join(&Subscription{Consumer: &eye{replaced: func(entries []Digested) {
 		if len(entries) > 0 {
 			t.Errorf("a list with %d objects", len(entries))
 		}
-	}, changes: func(digested) { t.Error("a change is delivered") }}})
-	f.beginList()
+	}, changes: func(Digested) { t.Error("a change is delivered") }}})
+	f.BeginList()
 	f.ctx = t.Context()
 	for _, err := range []error{f.Replace([]any{"nonsense"}, "1"), f.Update("nonsense"), f.Delete("nonsense")} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	f.wait()
+	f.Wait()
 }
 
 // The changes that wait for a slow consumer are bounded. A list delivers the last state instead, which is not older than the dropped ones.
 func TestQueueIsBounded(t *testing.T) {
 	gate, entered, received := make(chan struct{}), make(chan struct{}, 1), make(chan string, 10)
-	slow := &subscription{consumer: &eye{json: true, changes: func(d digested) {
+	slow := &Subscription{Consumer: &eye{json: true, changes: func(d Digested) {
 		entered <- struct{}{}
 		<-gate
-		received <- d.object.name
-	}, replaced: func(entries []digested) {
+		received <- d.Object.Name
+	}, replaced: func(entries []Digested) {
 		for _, d := range entries {
-			received <- d.object.name + "@" + d.object.resourceVersion
+			received <- d.Object.Name + "@" + d.Object.ResourceVersion
 		}
 	}}}
-	f := newManual(true)
-	f.join(slow)
+	f := NewManual(true)
+	f.Join(slow)
 	object := func(name string, v int) string {
 		return fmt.Sprintf(`{"kind":"Pod","metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"},"text":%q}`, name, name, v,
 			strings.Repeat("x", (len(name)-2)<<20))
@@ -223,17 +223,17 @@ func TestQueueIsBounded(t *testing.T) {
 	list := func(v int, items string) *strings.Reader {
 		return strings.NewReader(fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"items":[%s]}`, v, items))
 	}
-	if err := f.deliverList(t.Context(), list(1, "")); err != nil {
+	if err := f.DeliverList(t.Context(), list(1, "")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.deliverChange(t.Context(), []byte(object("p0", 10)), false); err != nil {
+	if err := f.DeliverChange(t.Context(), []byte(object("p0", 10)), false); err != nil {
 		t.Fatal(err)
 	}
 	test.Receive(t, entered, "change")
 
 	const n = 3 * queueBytes >> 20 / 2
 	for v := 11; v < 11+n; v++ {
-		if err := f.deliverChange(t.Context(), []byte(object("big", v)), false); err != nil {
+		if err := f.DeliverChange(t.Context(), []byte(object("big", v)), false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -242,17 +242,17 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("waiting for a list: %t, with %d bytes", slow.waiting, slow.bytes)
 	}
 	slow.mu.Unlock()
-	if got, want := f.ask(), fmt.Sprintf("a list for 1 at version %d", 10+n); got != want {
-		t.Errorf("%s, want %s", got, want)
+	if consumers, at := f.Ask(); consumers != 1 || at != 10+n {
+		t.Errorf("a list for %d consumers at version %d", consumers, at)
 	}
 	if slow.bytes != 0 || len(slow.queue) != 0 {
 		t.Errorf("%d changes that the list contains are queued", len(slow.queue))
 	}
-	if err := f.deliverLate(t.Context(), list(10+n, object("big", 10+n))); err != nil {
+	if err := f.DeliverLate(t.Context(), list(10+n, object("big", 10+n))); err != nil {
 		t.Fatal(err)
 	}
 	close(gate)
-	f.wait()
+	f.Wait()
 	for _, want := range []string{"p0", fmt.Sprint("big@", 10+n)} {
 		if got := test.Receive(t, received, "object"); got != want {
 			t.Errorf("received %s, want %s", got, want)
@@ -272,11 +272,11 @@ func TestBrokenOffRequestsAreNotReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	roles := scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
+	roles := Scope{GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
 		Resource: "clusterroles"}}
 	var reports []string
 	f := &feed{stream: newStream(client, roles, ignore)}
-	f.join(&subscription{consumer: &eye{outcome: func(verb string, err error) {
+	f.Join(&Subscription{Consumer: &eye{outcome: func(verb string, err error) {
 		cancel() // between the answer and its body
 		reports = append(reports, verb+" "+errorText(err))
 	}}})

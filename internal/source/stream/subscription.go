@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"context"
@@ -12,53 +12,51 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// consumer processes the objects of a stream. Each subscription calls replace, change and remove one at a time; needs, filter and holding are
+// Consumer processes the objects of a stream. Each subscription calls Replace, Change and Remove one at a time; Needs, Filter and Held are
 // called concurrently.
-type consumer interface {
-	needs() needs
-	// filter applies the filters. The result is not done if ctx ended before.
-	filter(ctx context.Context, o *object, content *jq.Object) filtered
-	// replace delivers a complete list.
-	replace(sub *subscription, entries []digested)
-	// change delivers an object that is new or different, remove one that was deleted.
-	change(*subscription, digested)
-	remove(*subscription, *object)
-	// answered reports the outcome of a request; nil is success.
-	answered(sub *subscription, verb string, err error)
-	// processed reports that everything up to a version has been processed; of a list that is not merged, it may be lower than before.
-	processed(sub *subscription, version uint64, listed bool)
-	// dropped reports that changes were dropped because the consumer is too slow. A list follows.
-	dropped(sub *subscription, changes int)
-	// holding returns a function that finds an object of the consumer with its JSON, or nil, so that a list for other consumers shares the
+type Consumer interface {
+	Needs() Needs
+	// Filter applies the filters. The result is not done if ctx ended before.
+	Filter(ctx context.Context, o *Object, content *jq.Object) Filtered
+	// Replace delivers a complete list.
+	Replace(sub *Subscription, entries []Digested)
+	// Change delivers an object that is new or different, Remove the last state of a deleted one.
+	Change(*Subscription, Digested)
+	Remove(*Subscription, *Object)
+	// Answered reports the outcome of a request; nil is success.
+	Answered(sub *Subscription, verb string, err error)
+	// Reached reports that everything up to a version has been processed; of a list that is not merged, it may be lower than before.
+	Reached(sub *Subscription, version uint64, listed bool)
+	// Dropped reports that changes were dropped because the consumer is too slow. A list follows.
+	Dropped(sub *Subscription, changes int)
+	// Held returns a function that finds an object of the consumer with its JSON, or nil, so that a list for other consumers shares the
 	// bytes. The function is nil if there are none.
-	holding() func(key, uid, version string) *object
+	Held() func(key, uid, version string) *Object
 }
 
-// needs are what a consumer keeps of objects: their JSON, their lifetime, the results of filters.
-type needs struct {
-	json, lifetime bool
-	filters        []*jq.Filter
+// Needs are the parts of objects that a consumer keeps: their JSON, their lifetime, the results of filters.
+type Needs struct {
+	JSON, Lifetime bool
+	Filters        []*jq.Filter
 }
 
-// digested is an object with the results of the filters.
-type digested struct {
-	object   *object
-	filtered []byte
-	// key is the text of a jq key of the binding's queue.
-	key string
+// Digested is an object with the results of the filters.
+type Digested struct {
+	Object   *Object
+	Filtered []byte
+	// Key is the text of a jq key of the binding's queue.
+	Key string
 }
 
-// subscription connects a consumer to a stream. It has a queue and, while that is not empty, a goroutine, so that a consumer whose filter
-// or sink is slow delays no other.
-type subscription struct {
-	consumer
-	scope scope
-	// only and onlyIn are the names and namespaces to deliver from a stream that is wider than the binding; nil means all.
-	only, onlyIn map[string]bool
-	// gone is set when the stream has been left.
+// Subscription connects a consumer to a stream. It has a queue and, while that is not empty, a goroutine, so that a slow consumer delays no
+// other.
+type Subscription struct {
+	Consumer
+	Scope Scope
+	// Only and OnlyIn are the names and namespaces to deliver from a stream that is wider than the consumer; nil means all.
+	Only, OnlyIn map[string]bool
+	// gone is set when the stream has been left, or must not be joined.
 	gone atomic.Bool
-	// ended is set when the stream has been left, or must not be joined. The lock of the pool guards it.
-	ended bool
 	// slowUntil is the Unix time in nanoseconds until which the filter does not run beside the filters of other consumers.
 	slowUntil atomic.Int64
 
@@ -74,8 +72,8 @@ type subscription struct {
 	// changes were dropped, it is the version of the last one. An older list is not delivered.
 	floor uint64
 
-	// recast is that of the delivery in progress.
-	recast bool
+	// Recast: the objects of the delivery in progress may differ from those with the same version. Replace, Change and Remove may read it.
+	Recast bool
 }
 
 // delivery is a list, a change of an object, or else a bookmark.
@@ -103,11 +101,11 @@ func (d *delivery) size() int {
 	if d.changed == nil {
 		return 0
 	}
-	return max(len(d.changed.json), len(d.changed.text)) + len(d.changed.result(d.index).filtered)
+	return max(len(d.changed.JSON), len(d.changed.text)) + len(d.changed.result(d.index).Filtered)
 }
 
-// version parses a resource version; 0 stands for one that is no number and cannot be compared.
-func version(text string) uint64 {
+// ParseVersion parses a resource version; 0 stands for one that is no number and cannot be compared.
+func ParseVersion(text string) uint64 {
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0
@@ -115,30 +113,37 @@ func version(text string) uint64 {
 	return v
 }
 
-func (s *subscription) wants(o *object) bool {
-	return (s.only == nil || s.only[o.name]) && (s.onlyIn == nil || s.onlyIn[o.namespace])
+func (s *Subscription) Wants(o *Object) bool {
+	return (s.Only == nil || s.Only[o.Name]) && (s.OnlyIn == nil || s.OnlyIn[o.Namespace])
 }
 
 // join makes the subscription wait for a list of the stream.
-func (s *subscription) join(from *stream) {
+func (s *Subscription) join(from *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.source, s.waiting = from, true
 }
 
-// awaitWatch returns when requests no longer wait for the watch of the stream, with the version that has been read, and until when they
+// AwaitWatch returns when requests no longer wait for the watch of the stream, with the version that has been read, and until when they
 // wait for its objects.
-func (s *subscription) awaitWatch(ctx context.Context) (read uint64, held time.Time) {
+func (s *Subscription) AwaitWatch(ctx context.Context) (read uint64, held time.Time) {
 	s.mu.Lock()
 	from := s.source
 	s.mu.Unlock()
 	if from == nil {
 		return 0, held
 	}
-	return from.awaitWatch(ctx)
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	if watched, left := from.watched, time.Until(from.held); left > 0 {
+		from.mu.Unlock()
+		kube.Wait(ctx, left, watched)
+		from.mu.Lock()
+	}
+	return from.read, from.held
 }
 
-func (s *subscription) leave() {
+func (s *Subscription) leave() {
 	s.gone.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,15 +152,15 @@ func (s *subscription) leave() {
 }
 
 // deliver queues what the reflector of a stream reports.
-func (s *subscription) deliver(ctx context.Context, from *stream, d delivery) {
+func (s *Subscription) deliver(ctx context.Context, from *stream, d delivery) {
 	if n := s.receive(ctx, from, d); n > 0 {
-		s.dropped(s, n)
+		s.Dropped(s, n)
 		kube.Wake(from.wake)
 	}
 }
 
 // receive returns the number of changes that were dropped.
-func (s *subscription) receive(ctx context.Context, from *stream, d delivery) (dropped int) {
+func (s *Subscription) receive(ctx context.Context, from *stream, d delivery) (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -182,7 +187,7 @@ func (s *subscription) receive(ctx context.Context, from *stream, d delivery) (d
 }
 
 // bookmark notes that the stream has come up to a version, behind the changes that wait.
-func (s *subscription) bookmark(ctx context.Context, from *stream, version uint64) {
+func (s *Subscription) bookmark(ctx context.Context, from *stream, version uint64) {
 	s.mu.Lock()
 	ignored, idle := s.source != from || s.waiting, len(s.queue) == 0 && !s.busy
 	if !ignored && !idle {
@@ -190,11 +195,11 @@ func (s *subscription) bookmark(ctx context.Context, from *stream, version uint6
 	}
 	s.mu.Unlock()
 	if !ignored && idle {
-		s.processed(s, version, false)
+		s.Reached(s, version, false)
 	}
 }
 
-func (s *subscription) setQueue(queue []delivery) {
+func (s *Subscription) setQueue(queue []delivery) {
 	s.queue, s.bytes = queue, 0
 	for i := range queue {
 		s.bytes += queue[i].size()
@@ -202,7 +207,7 @@ func (s *subscription) setQueue(queue []delivery) {
 }
 
 // merge queues a list that the reflector did not make, for a consumer that waits. The changes after it follow.
-func (s *subscription) merge(ctx context.Context, from *stream, d delivery) {
+func (s *Subscription) merge(ctx context.Context, from *stream, d delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.source != from || !s.waiting || d.version < s.floor {
@@ -215,9 +220,9 @@ func (s *subscription) merge(ctx context.Context, from *stream, d delivery) {
 }
 
 // contains reports whether a change is part of the list that was delivered. It requires mu.
-func (s *subscription) contains(a *arrival) bool { return a.version != 0 && a.version <= s.floor }
+func (s *Subscription) contains(a *arrival) bool { return a.version != 0 && a.version <= s.floor }
 
-func (s *subscription) enqueue(ctx context.Context, from *stream, d delivery) {
+func (s *Subscription) enqueue(ctx context.Context, from *stream, d delivery) {
 	s.queue = append(s.queue, d)
 	s.bytes += d.size()
 	if !s.waiting {
@@ -225,7 +230,7 @@ func (s *subscription) enqueue(ctx context.Context, from *stream, d delivery) {
 	}
 }
 
-func (s *subscription) start(ctx context.Context, from *stream) {
+func (s *Subscription) start(ctx context.Context, from *stream) {
 	if !s.busy {
 		s.busy = true
 		from.running.Go(func() { s.drain(ctx) })
@@ -233,7 +238,7 @@ func (s *subscription) start(ctx context.Context, from *stream) {
 }
 
 // drain delivers until the queue is empty, or the consumer waits for a list.
-func (s *subscription) drain(ctx context.Context) {
+func (s *Subscription) drain(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		if len(s.queue) == 0 || s.waiting || ctx.Err() != nil {
@@ -252,24 +257,24 @@ func (s *subscription) drain(ctx context.Context) {
 		if d.changed != nil {
 			d.version = d.changed.version
 		}
-		s.processed(s, d.version, d.isList)
+		s.Reached(s, d.version, d.isList)
 	}
 }
 
-func (s *subscription) apply(ctx context.Context, d delivery) {
-	s.recast = d.recast
+func (s *Subscription) apply(ctx context.Context, d delivery) {
+	s.Recast = d.recast
 	switch {
 	case d.isDeletion:
-		s.remove(s, d.changed.object)
+		s.Remove(s, d.changed.Object)
 	case !d.isList && d.changed == nil:
 	case !d.isList:
 		if e, ok := s.entry(ctx, d.changed, d.index); ok {
-			s.change(s, e)
+			s.Change(s, e)
 		}
 	default:
-		entries := make([]digested, 0, len(d.list))
+		entries := make([]Digested, 0, len(d.list))
 		for _, a := range d.list {
-			if !s.wants(a.object) {
+			if !s.Wants(a.Object) {
 				continue
 			}
 			e, ok := s.entry(ctx, a, d.index)
@@ -278,27 +283,27 @@ func (s *subscription) apply(ctx context.Context, d delivery) {
 			}
 			entries = append(entries, e)
 		}
-		s.replace(s, entries)
+		s.Replace(s, entries)
 	}
 }
 
 // entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
-func (s *subscription) entry(ctx context.Context, a *arrival, index int) (digested, bool) {
+func (s *Subscription) entry(ctx context.Context, a *arrival, index int) (Digested, bool) {
 	r := a.result(index)
-	if filters := s.needs().filters; len(filters) > 0 && !r.done {
+	if filters := s.Needs().Filters; len(filters) > 0 && !r.Done {
 		if s.gone.Load() {
-			return digested{}, false
+			return Digested{}, false
 		}
 		started := time.Now()
-		r = s.filter(ctx, a.object, jq.NewObject(a.text, jq.NeedOf(filters...)))
+		r = s.Filter(ctx, a.Object, jq.NewObject(a.text, jq.NeedOf(filters...)))
 		if time.Since(started) > filterTurn {
 			s.slow()
 		}
-		if !r.done {
-			return digested{}, false
+		if !r.Done {
+			return Digested{}, false
 		}
 	}
-	return digested{a.object, r.filtered, r.key}, true
+	return Digested{a.Object, r.Filtered, r.Key}, true
 }
 
 const (
@@ -309,12 +314,12 @@ const (
 	slowFor = 10 * time.Second
 )
 
-func (s *subscription) slow() { s.slowUntil.Store(time.Now().Add(slowFor).UnixNano()) }
+func (s *Subscription) slow() { s.slowUntil.Store(time.Now().Add(slowFor).UnixNano()) }
 
 // isSlow reports that the filter was slow a moment ago, or may be slow for an object of usual size.
-func (s *subscription) isSlow() bool {
+func (s *Subscription) isSlow() bool {
 	until := s.slowUntil.Load()
-	return until != 0 && time.Now().UnixNano() < until || slices.ContainsFunc(s.needs().filters, (*jq.Filter).Slow)
+	return until != 0 && time.Now().UnixNano() < until || slices.ContainsFunc(s.Needs().Filters, (*jq.Filter).Slow)
 }
 
 // deadline is a context that ends filterTurn after it began. gojq polls Err, so it needs no timer.

@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"cmp"
@@ -145,9 +145,9 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 	case watch.Bookmark:
 		o, _, err := d.digester.scan(raw)
 		if err == nil {
-			d.digester.subs(version(o.resourceVersion))
+			d.digester.subs(ParseVersion(o.ResourceVersion))
 		}
-		return &arrival{object: o}, err
+		return &arrival{Object: o}, err
 	}
 	a, err := d.digester.digest(raw, event == watch.Deleted)
 	return a, err
@@ -155,7 +155,7 @@ func (d *eventDecoder) object(event watch.EventType) (runtime.Object, error) {
 
 // foreign replaces an object of another shard: the watch has come so far.
 func (d *eventDecoder) foreign() runtime.Object {
-	o := &object{resourceVersion: string(d.digester.foreign)}
-	d.digester.subs(version(o.resourceVersion))
-	return &arrival{object: o}
+	o := &Object{ResourceVersion: string(d.digester.foreign)}
+	d.digester.subs(ParseVersion(o.ResourceVersion))
+	return &arrival{Object: o}
 }

@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 // Its reflector is never interrupted. A consumer that joins while it watches gets a list of its own, merged with the watch at its resource
 // version: the list is not older than the watch was when the consumer joined, and changes up to the list's version are part of it.
 type stream struct {
-	scope  scope
+	scope  Scope
 	client rest.Interface
 	// failed receives why a watch failed: the API server rejected or ended it ("expired" or "fail"), or the connection ended within an event
 	// ("unexpected-eof"). It must not block.
@@ -42,7 +42,7 @@ type stream struct {
 
 	mu sync.Mutex
 	// subs is replaced, never changed, so a copy of the slice header may be used without the lock.
-	subs []*subscription
+	subs []*Subscription
 	// watching is false until the reflector has delivered a list, and again from the moment it begins another.
 	watching bool
 	// read is the newest version that the reflector has read.
@@ -51,7 +51,7 @@ type stream struct {
 	// Requests wait for that until held: after the first list, and when the operator has changed how the kind is served.
 	watched chan struct{}
 	held    time.Time
-	// rewatched: the operator has changed that.
+	// rewatched: hold was called.
 	rewatched bool
 	// relist ends the list or the watch of the reflector, which then lists again.
 	relist context.CancelFunc
@@ -60,14 +60,14 @@ type stream struct {
 // longestWatch bounds the wait for the answer to a watch: some proxies delay it until the first event.
 const longestWatch = 5 * time.Second
 
-func newStream(client rest.Interface, sc scope, failed func(reason string)) *stream {
+func newStream(client rest.Interface, sc Scope, failed func(reason string)) *stream {
 	s := &stream{scope: sc, client: client, failed: failed, wake: make(chan struct{}, 1), watched: make(chan struct{}), relist: func() {}}
 	s.stopc, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// join adds a consumer. Its first delivery is a list.
-func (s *stream) join(sub *subscription) {
+// Join adds a consumer. Its first delivery is a list.
+func (s *stream) Join(sub *Subscription) {
 	sub.join(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,16 +75,16 @@ func (s *stream) join(sub *subscription) {
 	kube.Wake(s.wake)
 }
 
-// leave removes a consumer and reports whether it was the last.
-func (s *stream) leave(sub *subscription) (empty bool) {
+// Leave removes a consumer and reports whether it was the last.
+func (s *stream) Leave(sub *Subscription) (empty bool) {
 	sub.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *subscription) bool { return other == sub })
+	s.subs = slices.DeleteFunc(slices.Clone(s.subs), func(other *Subscription) bool { return other == sub })
 	return len(s.subs) == 0
 }
 
-func (s *stream) consumers() []*subscription {
+func (s *stream) consumers() []*Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.subs
@@ -168,41 +168,25 @@ func (s *stream) hold() {
 	s.relist()
 }
 
-func (s *stream) awaitWatch(ctx context.Context) (read uint64, held time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if watched, left := s.watched, time.Until(s.held); left > 0 {
-		s.mu.Unlock()
-		kube.Wait(ctx, left, watched)
-		s.mu.Lock()
-	}
-	return s.read, s.held
-}
-
 // answered reports the outcome of a request that was not cancelled; nil is success.
-func (s *stream) answered(ctx context.Context, subs []*subscription, verb string, err error) {
+func (s *stream) answered(ctx context.Context, subs []*Subscription, verb string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil && verb == "watch" {
 		s.failed(reasonOf(err))
 	}
-	if kind := kindOfTrouble(err); verb == "watch" && kind == noTrouble || kind == forbidden || kind == notServed {
+	if kind := TroubleOf(err); verb == "watch" && kind == NoTrouble || kind == Forbidden || kind == NotServed {
 		s.settle(ctx)
 	}
 	for _, sub := range subs {
-		sub.answered(sub, verb, err)
+		sub.Answered(sub, verb, err)
 	}
-}
-
-// broke counts an established watch that failed. The reflector watches or lists again.
-func (s *stream) broke(err error) {
-	s.failed(reasonOf(err))
 }
 
 func reasonOf(err error) string {
 	switch {
-	case kindOfTrouble(err) == expired:
+	case TroubleOf(err) == Expired:
 		return "expired"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "unexpected-eof"
@@ -211,7 +195,7 @@ func reasonOf(err error) string {
 }
 
 // reading returns the consumers that receive a change of the given version: those that have joined before it was read.
-func (s *stream) reading(v uint64) []*subscription {
+func (s *stream) reading(v uint64) []*Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read = max(s.read, v)
@@ -238,7 +222,7 @@ func (s *stream) serveLate(ctx context.Context) {
 }
 
 // late returns the consumers that wait for a list. While the reflector lists, they get its list.
-func (s *stream) late() (subs []*subscription) {
+func (s *stream) late() (subs []*Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.watching {
@@ -255,7 +239,7 @@ func (s *stream) late() (subs []*subscription) {
 }
 
 // listFor lists for some of the consumers, while the reflector continues.
-func (s *stream) listFor(ctx context.Context, subs []*subscription) error {
+func (s *stream) listFor(ctx context.Context, subs []*Subscription) error {
 	at, ok := s.begin(subs)
 	if !ok {
 		return nil
@@ -273,20 +257,24 @@ func (s *stream) listFor(ctx context.Context, subs []*subscription) error {
 
 // begin returns the version that a list for some of the consumers must have, 0 if versions cannot be compared. It returns false while the
 // reflector lists: that list is for the same consumers.
-func (s *stream) begin(subs []*subscription) (at uint64, ok bool) {
+func (s *stream) begin(subs []*Subscription) (at uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.watching {
 		return 0, false
 	}
 	for _, sub := range subs {
-		sub.begin()
+		sub.mu.Lock()
+		if sub.waiting { // the changes in its queue have been read, so the list contains them
+			sub.setQueue(nil)
+		}
+		sub.mu.Unlock()
 	}
 	return s.read, true
 }
 
 // merge delivers a list, unless the reflector has begun one: that is for the same consumers.
-func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arrival, v uint64) {
+func (s *stream) merge(ctx context.Context, subs []*Subscription, list []*arrival, v uint64) {
 	s.mu.Lock()
 	watching := s.watching
 	s.mu.Unlock()
@@ -302,45 +290,34 @@ func (s *stream) merge(ctx context.Context, subs []*subscription, list []*arriva
 // reuse replaces objects of a list by those that a consumer has already, so that their bytes are in memory once.
 func (s *stream) reuse(list []*arrival) {
 	for _, sub := range s.consumers() {
-		find := sub.holding()
+		find := sub.Held()
 		if find == nil {
 			continue
 		}
 		for _, a := range list {
-			if a.json == nil || a.shared {
+			if a.JSON == nil || a.shared {
 				continue
 			}
-			if o := find(a.key, a.uid, a.resourceVersion); o != nil {
+			if o := find(a.Key, a.UID, a.ResourceVersion); o != nil {
 				shared := *o
 				shared.lifetime = a.lifetime // the other consumer may not have it
-				a.object, a.shared = &shared, true
+				a.Object, a.shared = &shared, true
 			}
 		}
 	}
 }
 
-// begin requires the stream's mu: what is queued for a consumer that waits has been read, so the list contains it.
-func (s *subscription) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting {
-		s.setQueue(nil)
-	}
-}
-
 // list reads all pages of a list for some of the consumers. Its version is 0 if it cannot be compared.
-func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
-	serving := func() []*subscription { return subs }
-	at := version(opts.ResourceVersion)
+func (s *stream) list(ctx context.Context, subs []*Subscription, opts metav1.ListOptions) (list []*arrival, v uint64, err error) {
+	serving := func() []*Subscription { return subs }
+	at := ParseVersion(opts.ResourceVersion)
 	for {
 		page, err := s.page(ctx, opts, serving, serving)
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, o := range page.Items {
-			list = append(list, o.(*arrival))
-		}
-		v = version(page.ResourceVersion)
+		list = append(list, page.arrivals()...)
+		v = ParseVersion(page.ResourceVersion)
 		if v != 0 && v < at {
 			err := fmt.Errorf("the list has version %q, which is before %d", page.ResourceVersion, at)
 			s.answered(ctx, subs, "list", err)
@@ -353,13 +330,13 @@ func (s *stream) list(ctx context.Context, subs []*subscription, opts metav1.Lis
 	}
 }
 
-// feed is what the reflector lists and watches by, as bytes, and the store that it fills.
+// feed lists and watches for the reflector, as bytes, and is the store that the reflector fills.
 type feed struct {
 	*stream
 	cache.ListerWatcher // nil: the reflector calls the variants with a context
 	ctx                 context.Context
 	// listed are the consumers of the list that the reflector makes. changedTo is the version of the last change.
-	listed    []*subscription
+	listed    []*Subscription
 	changedTo uint64
 	// recast: the objects of the list may differ from those with the same version, because the API server now serves them differently.
 	recast bool
@@ -383,7 +360,7 @@ func (f *feed) listing() {
 
 // serving returns the consumers of the list, when its response arrives. Bindings that are enabled together join before that, so one list
 // serves all of them: ten hooks with filters start in two thirds of the time.
-func (f *feed) serving() []*subscription {
+func (f *feed) serving() []*Subscription {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listed = f.subs
@@ -400,7 +377,7 @@ func (f *feed) changed(obj any, deleted bool) error {
 	if a, ok := obj.(*arrival); ok && f.ctx.Err() == nil {
 		f.changedTo = a.version
 		for i, sub := range a.subs {
-			if sub.wants(a.object) {
+			if sub.Wants(a.Object) {
 				sub.deliver(f.ctx, f.stream, delivery{changed: a, index: i, isDeletion: deleted})
 			} else {
 				sub.bookmark(f.ctx, f.stream, a.version)
@@ -412,7 +389,7 @@ func (f *feed) changed(obj any, deleted bool) error {
 
 // UpdateResourceVersion is called after each change and for bookmarks, also in place of objects of other shards.
 func (f *feed) UpdateResourceVersion(text string) {
-	v := version(text)
+	v := ParseVersion(text)
 	if v == 0 || v == f.changedTo || f.ctx.Err() != nil {
 		return
 	}
@@ -432,19 +409,23 @@ func (f *feed) Replace(objects []any, text string) error {
 			list = append(list, a)
 		}
 	}
+	f.replace(list, ParseVersion(text))
+	return nil
+}
+
+func (f *feed) replace(list []*arrival, version uint64) {
 	for i, sub := range f.listed {
-		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, version: version(text), index: i, recast: f.recast})
+		sub.deliver(f.ctx, f.stream, delivery{isList: true, list: list, version: version, index: i, recast: f.recast})
 	}
 	f.recast = false
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.read, f.watching = version(text), true
+	f.read, f.watching = version, true
 	if f.held.IsZero() {
 		f.held = time.Now().Add(longestWatch)
 	}
 	kube.Wake(f.wake)
-	if f.scope.resync > 0 {
-		time.AfterFunc(f.scope.resync, f.relist)
+	if f.scope.Resync > 0 {
+		time.AfterFunc(f.scope.Resync, f.relist)
 	}
-	return nil
 }

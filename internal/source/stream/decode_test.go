@@ -1,4 +1,4 @@
-package watch
+package stream
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func TestDecodeList(t *testing.T) {
 	var items []string
 	for _, item := range got.Items {
 		o := item.(*arrival)
-		items = append(items, fmt.Sprintf("%s %s/%s@%s %s", o.kind, o.namespace, o.name, o.resourceVersion, o.json))
+		items = append(items, fmt.Sprintf("%s %s/%s@%s %s", o.Kind, o.Namespace, o.Name, o.ResourceVersion, o.JSON))
 	}
 	want := []string{
 		`Thing x/a@1 {"kind":"Thing","apiVersion":"example.com/v1","metadata":{"name":"a","namespace":"x","resourceVersion":"1"}}`,
@@ -127,7 +127,7 @@ func readStream(t *testing.T, text string) []string {
 			got = append(got, fmt.Sprintf("%s %v", ev.Type, apierrors.FromObject(ev.Object)))
 			continue
 		}
-		got = append(got, fmt.Sprintf("%s %s %s/%s@%s %s", ev.Type, o.kind, o.namespace, o.name, o.resourceVersion, o.json))
+		got = append(got, fmt.Sprintf("%s %s %s/%s@%s %s", ev.Type, o.Kind, o.Namespace, o.Name, o.ResourceVersion, o.JSON))
 	}
 	return got
 }
@@ -164,8 +164,8 @@ func TestBrokenWatchesAreCounted(t *testing.T) {
 		event[:40]: "unexpected-eof", event + `{"type":`: "unexpected-eof",
 	} {
 		var reasons []string
-		s := newStream(nil, scope{}, func(reason string) { reasons = append(reasons, reason) })
-		events := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(err error, _ bool) { s.broke(err) })
+		s := newStream(nil, Scope{}, func(reason string) { reasons = append(reasons, reason) })
+		events := newEventStream(io.NopCloser(strings.NewReader(text)), digesting(true)(), func(err error, _ bool) { s.failed(reasonOf(err)) })
 		for range events.ResultChan() { // until it ends
 		}
 		events.Stop()
@@ -213,8 +213,8 @@ func FuzzDecodeList(f *testing.F) {
 			return
 		}
 		for _, item := range list.Items {
-			if o := item.(*arrival); !bytes.HasPrefix(o.json, []byte("{")) || !bytes.HasSuffix(o.json, []byte("}")) {
-				t.Errorf("an item is %q", o.json)
+			if o := item.(*arrival); !bytes.HasPrefix(o.JSON, []byte("{")) || !bytes.HasSuffix(o.JSON, []byte("}")) {
+				t.Errorf("an item is %q", o.JSON)
 			}
 		}
 	})
@@ -234,8 +234,8 @@ func FuzzDecodeStream(f *testing.F) {
 
 // digesting makes digesters that keep everything.
 func digesting(keepManagedFields bool) func() *digester {
-	subs := []*subscription{{consumer: &eye{json: true}}}
+	subs := []*Subscription{{Consumer: &eye{json: true}}}
 	return func() *digester {
-		return &digester{indexer: newIndexer(keepManagedFields), subs: func(uint64) []*subscription { return subs }}
+		return &digester{indexer: newIndexer(keepManagedFields), subs: func(uint64) []*Subscription { return subs }}
 	}
 }

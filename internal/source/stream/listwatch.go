@@ -1,9 +1,10 @@
-package watch
+package stream
 
 import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,34 +12,78 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/shell-operator/shell-operator/internal/shard"
 )
 
-// scope is what one list and one watch cover.
-type scope struct {
+// Scope selects the objects of one list and one watch. Scopes can be compared.
+type Scope struct {
 	schema.GroupVersionResource
-	namespace         string // empty: all
-	labels, fields    string
-	keepManagedFields bool
-	// part is what arrives. The API server may send more.
-	part part
-	// resync is the period after which the objects are listed again; 0 means never.
-	resync time.Duration
+	Namespace         string // empty: all
+	Labels, Fields    string
+	KeepManagedFields bool
+	// Part has the objects that are delivered. The API server may send more.
+	Part Part
+	// Resync is the period after which the objects are listed again; 0 means never.
+	Resync time.Duration
 }
 
-func (s scope) path() string {
+func (s Scope) Path() string {
 	path := "/apis/" + s.Group + "/" + s.Version
 	if s.Group == "" {
 		path = "/api/" + s.Version
 	}
-	if s.namespace != "" {
-		path += "/namespaces/" + s.namespace
+	if s.Namespace != "" {
+		path += "/namespaces/" + s.Namespace
 	}
 	return path + "/" + s.Resource
 }
 
-func (s *stream) newDigester(ctx context.Context, subs func(version uint64) []*subscription) *digester {
-	d := &digester{indexer: newIndexer(s.scope.keepManagedFields), ctx: ctx, subs: subs}
-	d.part = s.scope.part
+// In returns the scope of one namespace, or of all namespaces if it is empty. If objects are divided by namespace, one shard has all
+// objects of a namespace.
+func (s Scope) In(namespace string) Scope {
+	if s.Namespace = namespace; namespace != "" && s.Part.By() == shard.ByNamespace {
+		s.Part = Everything
+	}
+	return s
+}
+
+// Part selects the objects of a resource that a shard has. The zero value selects all of them. Parts can be compared.
+type Part struct {
+	shard.Part
+	// Named: objects are Namespaces, which belong to themselves.
+	Named bool
+}
+
+// Everything is the part of an operator without shards.
+var Everything Part
+
+func (p Part) Has(o *Object) bool {
+	if p.Named {
+		return p.Part.Has(o.UID, o.Name)
+	}
+	return p.Part.Has(o.UID, o.Namespace)
+}
+
+// hasBytes is Has before there is an object.
+func (p Part) hasBytes(uid, namespace, name []byte) bool {
+	if p.Named {
+		return p.HasBytes(uid, name)
+	}
+	return p.HasBytes(uid, namespace)
+}
+
+// OwnNamespaces returns the namespaces of a binding that the part has.
+func (p Part) OwnNamespaces(names []string) []string {
+	if p.By() != shard.ByNamespace {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !p.Part.Has("", name) })
+}
+
+func (s *stream) newDigester(ctx context.Context, subs func(version uint64) []*Subscription) *digester {
+	d := &digester{indexer: newIndexer(s.scope.KeepManagedFields), ctx: ctx, subs: subs}
+	d.part = s.scope.Part
 	return d
 }
 
@@ -55,7 +100,7 @@ const pageSize = 10_000
 func (f *feed) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	// A consistent read: the cache of another API server may lag behind.
 	opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-	serving := func() []*subscription { return f.listed }
+	serving := func() []*Subscription { return f.listed }
 	if opts.Continue == "" {
 		f.listing()
 		serving = f.serving
@@ -65,7 +110,7 @@ func (f *feed) ListWithContext(ctx context.Context, opts metav1.ListOptions) (ru
 
 // page reads a page of a list for the consumers that serving returns when the response arrives. Concerned are those that receive the
 // outcome.
-func (s *stream) page(ctx context.Context, opts metav1.ListOptions, concerned, serving func() []*subscription) (*objectList, error) {
+func (s *stream) page(ctx context.Context, opts metav1.ListOptions, concerned, serving func() []*Subscription) (*objectList, error) {
 	body, err := s.open(ctx, "list", opts, concerned)
 	if err != nil {
 		return nil, err
@@ -73,7 +118,7 @@ func (s *stream) page(ctx context.Context, opts metav1.ListOptions, concerned, s
 	defer body.Close()
 	subs := serving()
 	list, err := decodeList(body, func() *digester {
-		return s.newDigester(ctx, func(uint64) []*subscription { return subs })
+		return s.newDigester(ctx, func(uint64) []*Subscription { return subs })
 	})
 	if err != nil {
 		s.answered(ctx, concerned(), "list", err)
@@ -94,14 +139,14 @@ func (f *feed) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (w
 			return
 		}
 		if f.fruitless.Store(first); !errors.Is(err, io.EOF) {
-			f.broke(err)
+			f.failed(reasonOf(err)) // the reflector watches or lists again
 		}
 	}), nil
 }
 
-func (s *stream) open(ctx context.Context, verb string, opts metav1.ListOptions, concerned func() []*subscription) (io.ReadCloser, error) {
-	opts.LabelSelector, opts.FieldSelector, opts.ShardSelector = s.scope.labels, s.scope.fields, s.scope.part.Selector()
-	req := s.client.Get().AbsPath(s.scope.path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
+func (s *stream) open(ctx context.Context, verb string, opts metav1.ListOptions, concerned func() []*Subscription) (io.ReadCloser, error) {
+	opts.LabelSelector, opts.FieldSelector, opts.ShardSelector = s.scope.Labels, s.scope.Fields, s.scope.Part.Selector()
+	req := s.client.Get().AbsPath(s.scope.Path()).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 	// Compressing a list takes the API server several times as long as all the rest. Compression of a watch saves nothing on small events,
 	// and some proxies delay them.
 	req = req.SetHeader("Accept-Encoding", "identity")
