@@ -55,7 +55,7 @@ func (i *insight) topics() []debug.Topic {
 		}),
 		debug.BindingsTopic(i.hooks, i, queues, i.names),
 		debug.ReloadTopic(op.health.Rejected, i.names),
-		debug.HooksTopic(i.hooks, i, op.life),
+		debug.HooksTopic(i.hooks, i, objects{op.watcher, op}, op.life),
 		debug.RunsTopic(i.hooks, i.history, op.recorder, queues, op.life),
 		debug.ObjectTopic(i.hooks, objects{op.watcher, op}, i, i.history),
 		debug.WorkersTopic(i.hooks, i),

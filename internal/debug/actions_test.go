@@ -22,6 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/lifecycle"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -67,7 +68,13 @@ func (f *fakeActions) RecordAll(h *hook.Hook, until time.Time, dryRun bool) bool
 	return h.Name != "big.py" && (dryRun || f.note("record %s for %s", h.Name, time.Until(until).Round(time.Minute)))
 }
 
-func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
+func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address, dryRun bool) (string, error) {
+	if slices.Contains(f.paused, h.Name) {
+		return "", lifecycle.ErrPaused
+	}
+	if dryRun {
+		return "", nil
+	}
 	if h.Name == "big.py" {
 		return "", errors.New("its Synchronization is switched off: x")
 	}
@@ -76,6 +83,13 @@ func (f *fakeActions) Trigger(h *hook.Hook, a hook.Address) (string, error) {
 		return "", nil
 	}
 	return "42", nil
+}
+func (f *fakeActions) TriggerObject(h *hook.Hook, index int, namespace, name string, dryRun bool) error {
+	if name == "unseen" {
+		return lifecycle.ErrNoObject
+	}
+	_ = dryRun || f.note("trigger %s %s of %s/%s", h.Name, h.Kubernetes[index].Name, namespace, name)
+	return nil
 }
 func (f *fakeActions) Parked(int) []pending.ParkedTask    { return f.parked }
 func (f *fakeActions) LostParked() map[*hook.Hook]int     { return f.dropped }

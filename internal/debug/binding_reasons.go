@@ -37,12 +37,8 @@ func notInstalled(hooks *Hooks, bindings bindingReader, set telemetry.Set) {
 	for _, h := range hooks.Active() {
 		of := map[string]int{}
 		for i := range h.Kubernetes {
-			switch k := &h.Kubernetes[i]; {
-			case !k.Optional:
-			case bindings.Binding(h, i).NotInstalled:
-				of[k.Name] = 1
-			default:
-				of[k.Name] |= 0
+			if k := &h.Kubernetes[i]; k.Optional {
+				of[k.Name] |= 1 - rank(bindings.Binding(h, i).NotInstalled)
 			}
 		}
 		for name, is := range of {

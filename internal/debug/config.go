@@ -158,7 +158,6 @@ func (l *LogLevel) set(r request) (answer, error) {
 	}
 	var duration time.Duration
 	if text := r.PostForm.Get("duration"); text != "" {
-		var err error
 		if duration, err = time.ParseDuration(text); err != nil || duration <= 0 {
 			return answer{}, refuse(http.StatusBadRequest, "the duration %q is not one", text).hint("write for instance 90s, 10m or 1h30m")
 		}

@@ -201,7 +201,7 @@ func (o *operator) api() *API {
 		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log,
 			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f, names), ReloadTopic(func() map[string]hookset.Rejection { return f.rejected }, names),
-		HooksTopic(hooks, f, o.do),
+		HooksTopic(hooks, f, f, o.do),
 		RunsTopic(hooks, o.history, o.do, f, o.do), ObjectTopic(hooks, f, f, o.history), WorkersTopic(hooks, f),
 		OperationsTopic(func() ([]apply.Sent, int) { return nil, 0 }), o.logLevel.Topic(),
 		{Troubles: func() []Trouble { return f.troubles }},

@@ -103,8 +103,6 @@ func (t *finalizerTopic) all(ctx context.Context) ([]Finalizer, error) {
 	return all, err
 }
 
-const removeOrphan = "bring the hook back, or shell-operator finalizers remove --yes "
-
 func (t *finalizerTopic) list(r request) (answer, error) {
 	all, err := t.all(r.Context())
 	return answer{value: all}, err
@@ -162,7 +160,7 @@ func (t *finalizerTopic) troubles() (all []Trouble) {
 		all = append(all, Trouble{Kind: InFinalizer, Hooks: []string{f.Hook}, Binding: f.Binding, Subject: inHook(f.Hook, f.Binding),
 			Problem: fmt.Sprintf("%s of %s keep the finalizer %s, and its hook or binding is gone: they cannot be deleted",
 				Count(f.Objects, "object"), f.Resource, f.Finalizer),
-			Hint: removeOrphan + f.Finalizer})
+			Hint: "bring the hook back, or shell-operator finalizers remove --yes " + f.Finalizer})
 	}
 	return all
 }

@@ -36,7 +36,7 @@ func writeSnapshots(out io.Writer, bindings bindingReader, h *hook.Hook) error {
 		return err
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
-	used := map[string]int{}
+	used, before := map[string]int{}, "{"
 	for i := range h.Kubernetes {
 		b := bindings.Binding(h, i)
 		name := h.Kubernetes[i].Name
@@ -51,11 +51,8 @@ func writeSnapshots(out io.Writer, bindings bindingReader, h *hook.Hook) error {
 		if err != nil {
 			return err
 		}
-		if i == 0 {
-			_, _ = w.WriteString("{")
-		} else {
-			_, _ = w.WriteString(",")
-		}
+		_, _ = w.WriteString(before)
+		before = ","
 		_, _ = w.Write(key)
 		_, _ = w.WriteString(`:{"snapshot":[`)
 		if err := writeObjects(w, b.Objects); err != nil {
@@ -70,14 +67,11 @@ func writeSnapshots(out io.Writer, bindings bindingReader, h *hook.Hook) error {
 }
 
 func writeObjects(w *bufio.Writer, objects event.Snapshot) (err error) {
-	first := true
+	before := "{"
 	objects.Each(func(o event.Object) bool {
 		separator := ""
-		if !first {
-			_, _ = w.WriteString(",")
-		}
-		first = false
-		_, _ = w.WriteString("{")
+		_, _ = w.WriteString(before)
+		before = ",{"
 		for _, part := range []struct {
 			name    string
 			payload event.Payload

@@ -185,17 +185,11 @@ func (t *objectTopic) show(r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	parts := strings.Split(r.name, "/")
-	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return answer{}, refuse(http.StatusBadRequest, "%q names no object", r.name).
-			hint("write KIND/NAMESPACE/NAME, an object without a namespace as KIND/NAME")
+	s := &ObjectState{Bindings: []ObjectBinding{}, Sets: []ObjectSet{}, Runs: []history.Run{}}
+	if s.Kind, s.Namespace, s.Name, err = parseObject(r.name); err != nil {
+		return answer{}, err
 	}
-	s := &ObjectState{Kind: parts[0], Name: parts[len(parts)-1], Bindings: []ObjectBinding{}, Sets: []ObjectSet{}, Runs: []history.Run{}}
-	if len(parts) == 3 {
-		s.Namespace = parts[1]
-	}
-	now := time.Now()
-	kinds := t.bindingsOf(hooks, s)
+	kinds, all := t.bindingsOf(hooks, s)
 	for _, p := range t.objects.Parts(kinds[0], s.Namespace, s.Name) {
 		set := ObjectSet{p, len(p.Members)}
 		set.Reason, set.Members = history.Cut(p.Reason, shownError), p.Members[:min(shownMembers, len(p.Members))]
@@ -208,15 +202,27 @@ func (t *objectTopic) show(r request) (answer, error) {
 		}
 	}
 	if len(s.Bindings)+len(s.Sets)+len(s.Runs) == 0 {
-		return answer{}, t.unknownKind(hooks, s.Kind)
+		return answer{}, refuse(http.StatusNotFound, "no binding is for the kind %q, and no set or run names the object", s.Kind).
+			meant(s.Kind, all, "")
 	}
-	return answer{value: s, text: s.text(now)}, nil
+	return answer{value: s, text: s.text(time.Now())}, nil
 }
 
-// bindingsOf sets the bindings for the kind. It returns the names of the kind: first the name in the bindings.
-func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []string) {
+// parseObject parses KIND/NAMESPACE/NAME, or KIND/NAME.
+func parseObject(text string) (kind, namespace, name string, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return "", "", "", refuse(http.StatusBadRequest, "%q names no object", text).
+			hint("write KIND/NAMESPACE/NAME, an object without a namespace as KIND/NAME")
+	}
+	return parts[0], strings.Join(parts[1:len(parts)-1], ""), parts[len(parts)-1], nil
+}
+
+// bindingsOf sets the bindings for the kind. It returns the names of the kind, first that in the bindings, and the kinds of all bindings.
+func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds, all []string) {
 	for _, h := range hooks {
 		for i := range h.Kubernetes {
+			all = append(all, h.Kubernetes[i].Kind)
 			if !t.objects.IsKind(h, i, s.Kind) {
 				continue
 			}
@@ -230,7 +236,7 @@ func (t *objectTopic) bindingsOf(hooks []*hook.Hook, s *ObjectState) (kinds []st
 	if kind, _, _ := strings.Cut(s.Kind, "."); !slices.Contains(kinds, kind) {
 		kinds = append(kinds, kind)
 	}
-	return kinds
+	return kinds, all
 }
 
 func (t *objectTopic) binding(h *hook.Hook, index int, s *ObjectState) ObjectBinding {
@@ -284,16 +290,6 @@ func (s *ObjectState) isNamedBy(r *history.Run, kinds []string) bool {
 
 // path is NAMESPACE/NAME.
 func (s *ObjectState) path() string { return strings.TrimPrefix(s.Namespace+"/"+s.Name, "/") }
-
-func (t *objectTopic) unknownKind(hooks []*hook.Hook, kind string) error {
-	var kinds []string
-	for _, h := range hooks {
-		for i := range h.Kubernetes {
-			kinds = append(kinds, h.Kubernetes[i].Kind)
-		}
-	}
-	return refuse(http.StatusNotFound, "no binding is for the kind %q, and no set or run names the object", kind).meant(kind, kinds, "")
-}
 
 func (s *ObjectState) text(now time.Time) string {
 	var b strings.Builder

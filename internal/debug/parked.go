@@ -242,11 +242,7 @@ func (t parkedTopic) measure(set telemetry.Set) {
 	type labels struct{ hook, binding, queue string }
 	tasks := map[labels]int{}
 	for _, p := range t.Parked(math.MaxInt) {
-		bindings := sets.New[string]()
-		for _, ev := range p.Events {
-			bindings.Insert(ev.Binding().Name)
-		}
-		for name := range bindings {
+		for _, name := range shownParked(&p, 0).Bindings {
 			tasks[labels{p.Hook.Name, name, p.Queue}]++
 		}
 	}

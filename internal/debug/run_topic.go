@@ -89,8 +89,7 @@ func (t *runTopic) list(r request) (answer, error) {
 	}
 	runs := t.runs.Runs(name)
 	if failed := query.Get("failed") == "true"; failed || query.Get("all") == "true" {
-		runs = t.runs.All(name)
-		runs = slices.DeleteFunc(runs, func(r history.Run) bool { return failed && !r.Status.Bad() })
+		runs = slices.DeleteFunc(t.runs.All(name), func(r history.Run) bool { return failed && !r.Status.Bad() })
 	}
 	// The output is in the answer for one run only.
 	for i := range runs {

@@ -110,9 +110,14 @@ func runText(r *history.Run) string {
 		}
 	}
 	list("operations", r.PatchCount+len(patches)-len(r.Patches), patches)
-	if len(r.Kubectl) > 0 {
-		list("calls of kubectl", 1, kubectlCalls(r))
+	var calls []string
+	for _, c := range r.Kubectl { // one for each command and way
+		calls = append(calls, fmt.Sprintf("%d × %s, %s", c.Count, c.Verb, c.Way))
+		if c.Reason != "" {
+			calls[len(calls)-1] += " (" + c.Reason + ")"
+		}
 	}
+	list("calls of kubectl", len(calls), calls)
 	if rest := r.Rest(); rest != "" {
 		list("error", 1, strings.Split(strings.TrimRight(rest, "\n"), "\n"))
 	}
@@ -124,16 +129,4 @@ func runText(r *history.Run) string {
 		list(title, 1, strings.Split(strings.TrimRight(r.Output, "\n"), "\n"))
 	}
 	return b.String()
-}
-
-// kubectlCalls has an item for each command and way.
-func kubectlCalls(r *history.Run) (items []string) {
-	for _, c := range r.Kubectl {
-		item := fmt.Sprintf("%d × %s, %s", c.Count, c.Verb, c.Way)
-		if c.Reason != "" {
-			item += " (" + c.Reason + ")"
-		}
-		items = append(items, item)
-	}
-	return items
 }

@@ -57,11 +57,7 @@ func (t *runTopic) tail(w http.ResponseWriter, r request) error {
 func writeEntry(w http.ResponseWriter, f format, e history.Entry) error {
 	switch f {
 	case jsonFormat:
-		text, err := json.Marshal(e)
-		if err == nil {
-			_, err = w.Write(append(text, '\n'))
-		}
-		return err
+		return json.NewEncoder(w).Encode(e)
 	case yamlFormat: // a document for each, so that programs can read it as it comes
 		text, err := yaml.Marshal(e)
 		if err == nil {

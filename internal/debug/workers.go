@@ -21,18 +21,16 @@ func WorkersTopic(hooks *Hooks, workers workerReader) Topic {
 			if h.Settings.Worker == nil {
 				return nil
 			}
-			state, used := workers.Workers(h)
-			return servedBy(state, used)
+			return servedBy(workers.Workers(h))
 		},
 		Troubles: func() (all []Trouble) {
-			now := time.Now()
 			for _, h := range hooks.Active() {
 				if h.Settings.Worker == nil {
 					continue
 				}
 				state, _ := workers.Workers(h)
 				for _, p := range state.Problems {
-					text, hint := describeProblem(p, now)
+					text, hint := describeProblem(p, time.Now())
 					all = append(all, Trouble{Kind: InWorker, Hooks: []string{h.Name}, Subject: h.Name, Problem: text, Hint: hint})
 				}
 			}

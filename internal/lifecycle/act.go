@@ -48,17 +48,15 @@ var (
 	ErrNotStarted = errors.New("the hook has not started yet: its binding delivers events later")
 	ErrNoInitial  = errors.New("the binding has executeHookOnSynchronization: false")
 	ErrAnswers    = errors.New("the binding answers requests: only onStartup, schedule and kubernetes bindings can be triggered")
+	ErrNoObject   = errors.New("there is no such object in its snapshot: 'why --object' has the reason")
+	ErrNoEvents   = errors.New("its executeHookOnEvent has neither Modified nor Added")
 )
 
 // Trigger queues a tick, an onStartup run or a Synchronization, and returns the id of its task. Of a binding that delivers its initial list
-// as events there is no task of its own: Added events of all objects follow.
-func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error) {
-	v := l.view.Load()
-	switch s, active := v.states[h]; {
-	case s == Paused:
-		return "", ErrPaused
-	case !active || s < Released:
-		return "", ErrNotStarted
+// as events there is no task of its own: Added events of all objects follow. A check queues nothing.
+func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address, check bool) (id string, err error) {
+	if err := l.triggerable(h); err != nil || check {
+		return "", err
 	}
 	t := Task{}
 	switch a.Kind {
@@ -85,6 +83,39 @@ func (l *Lifecycle) Trigger(h *hook.Hook, a hook.Address) (id string, err error)
 	}
 	l.o.Log.Info("Task queued on request", t.LogFields()...)
 	return t.ID(), nil
+}
+
+// TriggerObject queues Modified, or Added for a binding without it, of an object of a binding. Each attempt has the object of its moment. A
+// check queues nothing.
+func (l *Lifecycle) TriggerObject(h *hook.Hook, index int, namespace, name string, check bool) error {
+	if err := l.triggerable(h); err != nil {
+		return err
+	}
+	ev, ok := l.o.Objects.Object(h, index, namespace, name)
+	switch k := &h.Kubernetes[index]; {
+	case !ok:
+		return ErrNoObject
+	case k.Modified:
+		ev.Watch = event.Modified
+	case k.Added:
+		ev.Watch = event.Added
+	default:
+		return ErrNoEvents
+	}
+	if ev.Retried = true; !check {
+		l.Queue(ev)
+	}
+	return nil
+}
+
+func (l *Lifecycle) triggerable(h *hook.Hook) error {
+	switch s, active := l.view.Load().states[h]; {
+	case s == Paused:
+		return ErrPaused
+	case !active || s < Released:
+		return ErrNotStarted
+	}
+	return nil
 }
 
 // Parked are the parked tasks, the oldest first, with at most so many of their events.

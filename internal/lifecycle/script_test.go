@@ -45,7 +45,7 @@ import (
 //	wait 5s                               let time pass
 //	parked, requeues, queues              show them
 //	parked-retry ID..., parked-drop ID... act
-//	retry-queue Q/K, skip Q/K, pause Q, resume Q, trigger H/B
+//	retry-queue Q/K, skip Q/K, pause Q, resume Q, trigger H/B [a/x]
 //	remove HOOK                           a reload removes the hook
 //
 // RUN is the hook, with "[KEY]" if there is one, as in the first word of its record. Without jitter; the time is not real.
@@ -381,7 +381,13 @@ func (w *world) do(words []string) {
 	case "resume":
 		w.life.ResumeQueue(args[0])
 	case "trigger":
-		id, err := w.life.Trigger(w.find(args[0]))
+		h, a := w.find(args[0])
+		if args[1] != "" {
+			namespace, name, _ := strings.Cut(args[1], "/")
+			w.record("triggered: %v", w.life.TriggerObject(h, a.Index, namespace, name, false))
+			break
+		}
+		id, err := w.life.Trigger(h, a, false)
 		w.record("triggered %s %v", id, err)
 	case "remove":
 		for _, x := range w.life.lives {
