@@ -1,7 +1,9 @@
 package examples
 
 import (
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -77,6 +79,7 @@ func runScripts(t *testing.T, files []string, v variant) {
 				env.Vars = append(env.Vars, e.mysql.Env()...)
 				e.env = append(e.env, e.mysql.Env()...)
 			}
+			env.Setenv("EXAMPLE", filepath.Join(test.Root(), "examples", name))
 			env.Setenv("PROGRAMS", test.Tools(w.T)+":"+os.Getenv("PATH"))
 			e.cleanUp()
 			if v.generated {
@@ -88,7 +91,7 @@ func runScripts(t *testing.T, files []string, v variant) {
 		},
 		Condition: func(name string) (bool, error) { return name == "killed" && v.killed, nil },
 		Commands: map[string]scripts.Command{
-			"start": startCommand, "end": endCommand, "restart": restartCommand, "until": untilCommand, "kills": killsCommand,
+			"start": startCommand, "pod": podCommand, "end": endCommand, "restart": restartCommand, "until": untilCommand, "kills": killsCommand,
 			"failures": failuresCommand, "mysql": mysqlCommand,
 		},
 	})
@@ -102,6 +105,10 @@ func (e *example) cleanUp() {
 			for object := range strings.FieldsSeq(e.kubectl("get", "mysqldatabases", "-o", "name")) {
 				e.kubectl("patch", object, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 			}
+		})
+	case "cluster-api":
+		e.t.Cleanup(func() {
+			e.kubectl("delete", "clusterrolebinding", e.namespace+"-reader", e.namespace+"-writer", "--ignore-not-found")
 		})
 	case "convert-crontab":
 		e.t.Cleanup(func() {
@@ -117,6 +124,37 @@ func of(ts *testscript.TestScript) *example { return ts.Value(exampleKey{}).(*ex
 func startCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
 	e := of(ts)
 	e.start(args...)
+	w.Operator = e.operator
+}
+
+// pod PROGRAM [ARGUMENT…]: start the operator by a program, with the environment of a Pod of the example's ServiceAccount: the files in the
+// directory account, two variables, and no kubeconfig. The file tls.crt is what clients at $ADDRESS trust.
+func podCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	e := of(ts)
+	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
+		e.t.Skipf("no files can be put where a Pod has them: unshare -rm: %v %s", err, out)
+	}
+	certificate := test.NewCertificate(e.t)
+	ts.Check(os.Mkdir(ts.MkAbs("account"), 0o700))
+	for name, text := range map[string]string{
+		"account/namespace": e.namespace,
+		"account/token":     strings.TrimSpace(e.kubectl("create", "token", e.name)),
+		"account/ca.crt": e.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o",
+			`go-template={{index (index .clusters 0).cluster "certificate-authority-data" | base64decode}}`),
+		"tls.crt": string(certificate.CertPEM), "tls.key": string(certificate.KeyPEM),
+	} {
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o600))
+	}
+	server := e.kubectl("config", "view", "--raw", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(server, "https://"))
+	ts.Check(err)
+	e.operator = testenv.Start(e.t, testenv.OperatorOptions{
+		Binary: ts.MkAbs(args[0]), HooksDir: filepath.Join(e.name, "hooks"),
+		Args: append(args[1:], "--http-server-cert", ts.MkAbs("tls.crt"), "--http-server-key", ts.MkAbs("tls.key")),
+		Env: []string{"PROGRAM=" + testenv.Binary(e.t), "KUBECONFIG=", "HOME=" + ts.MkAbs("."),
+			"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
+	})
+	ts.Setenv("ADDRESS", e.operator.UntilLog("HTTP hooks are served").Fields["address"])
 	w.Operator = e.operator
 }
 
