@@ -77,8 +77,6 @@ type world struct {
 	hooks map[string]*hook.Hook
 	life  *Lifecycle
 	stop  func()
-	// executor is the world itself, unless it is set.
-	executor run.Executor
 
 	mu      sync.Mutex // guards what follows
 	log     []string
@@ -220,9 +218,6 @@ func (w *world) start(o options) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.executor == nil {
-		w.executor = w
-	}
 	log := slog.New(slog.DiscardHandler)
 	queues := queue.NewSet(queue.Options{
 		Backoff: queue.DefaultBackoff(5*time.Second, 5*time.Second), Random: func() float64 { return 0.5 }, MaxRuns: o.number("runs"),
@@ -231,7 +226,7 @@ func (w *world) start(o options) {
 	w.life = &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w}, Objects: cluster{world: w},
 		Runner: run.New(run.Options{
-			Executor:  w.executor,
+			Executor:  w,
 			Snapshots: cluster{world: w}, Objects: cluster{world: w}, Effects: w, Workspace: files, Log: log,
 			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
 			Pending: pending.New(o.number("parked"), func(ev event.Event, why pending.Reason) {
