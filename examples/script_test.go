@@ -127,8 +127,8 @@ func startCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []st
 	w.Operator = e.operator
 }
 
-// pod PROGRAM [ARGUMENT…]: start the operator by a program, with the environment of a Pod of the example's ServiceAccount: the files in the
-// directory account, two variables, and no kubeconfig. The file tls.crt is what clients at $ADDRESS trust.
+// pod PROGRAM [ARGUMENT…]: start the operator by a program, with the environment of a Pod of the example's ServiceAccount: the files
+// in the directory account, two variables, and no kubeconfig. Clients at $ADDRESS trust the file tls.crt.
 func podCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
 	e := of(ts)
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
