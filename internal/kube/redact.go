@@ -150,7 +150,7 @@ var withoutValues = []string{
 	`Apply failed with \d+ conflicts?: conflicts? with .*`,
 	// Strict decoding, and fields of another type, which the simulated cluster of dev/memory reports as strict decoding.
 	`\w+ in version "[^"]*" cannot be handled as a \w+: json: cannot unmarshal [a-z]+ into Go struct field [\w.]+ of type [\w.*[\]]+`,
-	`(\w+ in version "[^"]*" cannot be handled as a \w+: strict decoding error: )?` +
+	`((\w+ in version "[^"]*" cannot be handled as a \w+: )?strict decoding error: )?` +
 		`(((unknown|duplicate) field "[^"]*"|field "(\\"|[^"])*": expected [\w ()]+)(, |$))+`,
 	`failed to create typed patch object \([^()]*\): (errors:)?(\s*\.\S+: field not declared in schema)+`,
 	// Quota, PodSecurity, terminating namespaces.
@@ -162,9 +162,14 @@ var withoutValues = []string{
 		`Too many requests|Unauthorized|Timeout: |Request entity too large).*`,
 	// Of causes.
 	`Required value`,
+	`(a lowercase RFC 1123 (subdomain|label)|a DNS-1035 label|a valid (label|config key)|(name|prefix) part) must (be|consist) .*|` +
+		`must be no more than \d+ (characters|bytes)`,
 }
 
 var known = regexp.MustCompile(`(?s)^(` + strings.Join(withoutValues, "|") + `)$`)
+
+// ofValue begins a cause with the invalid text, which is removed.
+var ofValue = regexp.MustCompile(`^Invalid value: "(\\.|[^"\\])*": `)
 
 // foreign begins the text of an admission webhook, a policy or a rule of a CustomResourceDefinition.
 var foreign = regexp.MustCompile(`^([\w.-]+ "[^"]*" is forbidden: )?(admission webhook "[^"]*" denied the request(: | without)|` +
@@ -189,6 +194,8 @@ func (r redactor) message(text string) (string, bool) {
 		return cut(text), true
 	case strings.HasSuffix(text, ": field is immutable"):
 		return "field is immutable", true
+	case ofValue.MatchString(text):
+		return r.message(ofValue.ReplaceAllString(text, ""))
 	case known.MatchString(text):
 		return cut(listKey.ReplaceAllStringFunc(text, func(key string) string {
 			if strings.HasPrefix(text, "Apply failed") && !harmless.MatchString(key) {

@@ -63,8 +63,10 @@ func TestRedactStatus(t *testing.T) {
 				{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.selector", Message: `Invalid value: "M4RKER": field is immutable`},
 				{Type: metav1.CauseTypeFieldValueNotSupported, Field: "spec.type", Message: `Unsupported value: "M4RKER"`},
 				{Type: metav1.CauseTypeFieldValueRequired, Field: "spec.name", Message: "Required value"},
+				{Type: metav1.CauseTypeFieldValueInvalid, Field: "a", Message: `Invalid value: "M4RKER\": a valid label": name part must be it`},
+				{Type: metav1.CauseTypeFieldValueInvalid, Field: "b", Message: `Invalid value: "M4RKER": a valid M4RKER must be`},
 			}}}, `Deployment.apps "web" is invalid: spec.selector: field is immutable; ` +
-			`spec.type: FieldValueNotSupported; spec.name: Required value`},
+			`spec.type: FieldValueNotSupported; spec.name: Required value; a: name part must be it; b: FieldValueInvalid`},
 	} {
 		if (redactor{about: "secrets n/db"}).status(&row.status); row.status.Message != row.want ||
 			strings.Contains(row.status.String(), "M4RKER") {

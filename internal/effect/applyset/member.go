@@ -116,6 +116,11 @@ func notAfter(t *metav1.Time, limit metav1.Time) bool { return t == nil || !t.Af
 // foreign returns why an object can never be adopted, or "".
 func (n *names) foreign(o *live, owner types.UID) string {
 	if set := o.Labels[partOfLabel]; set != "" && set != n.id {
+		for _, e := range o.ManagedFields {
+			if e.Subresource == "" && setOf(e.FieldsV1).Has(labelField) {
+				set += " of " + e.Manager
+			}
+		}
 		return "it belongs to another set, " + set + " (after a rename of the hook or set: shell-operator sets adopt)"
 	}
 	for _, r := range o.OwnerReferences {
