@@ -46,6 +46,7 @@ It never slows hooks down: entries that arrive faster than they are read are dro
 		},
 	}
 	addFormat(c, &a.output, answerFormats...)
+	c.Flags().BoolP("follow", "f", true, "follow until Ctrl-C, which tail does in any case")
 	c.Flags().IntVar(&last, "last", 0, "begin with the ends of the last `N` runs")
 	return c
 }

@@ -18,10 +18,12 @@ func uses(cmd *cobra.Command, flags ...string) *cobra.Command {
 	return cmd
 }
 
-// shortenNamespace adds -n to the commands below c that use the namespace. Others would ignore it.
-func shortenNamespace(c *cobra.Command) {
+// shorten adds ls to the commands below c that list, and -n to those that use the namespace. Others would ignore it.
+func shorten(c *cobra.Command) {
 	for _, below := range c.Commands() {
-		shortenNamespace(below)
+		if shorten(below); below.Name() == "list" {
+			below.Aliases = append(below.Aliases, "ls")
+		}
 		if slices.Contains(strings.Fields(below.Annotations["settings"]), "namespace") {
 			f := *c.Root().PersistentFlags().Lookup("namespace")
 			f.Shorthand = "n"
@@ -93,9 +95,12 @@ func arguments(least int, what string) cobra.PositionalArgs {
 // noSuchFlag adds the nearest flag to the error about one that does not exist.
 func noSuchFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
-		return &hinted{fmt.Errorf("--%s=%s is not a duration", invalid.GetFlag().Name, invalid.GetValue()),
-			`use a number with a unit, such as "300ms", "3s" or "1m30s"`}
+	if errors.As(err, &invalid) && typeWords[invalid.GetFlag().Value.Type()] != "" {
+		f := invalid.GetFlag()
+		return &hinted{fmt.Errorf("--%s=%s is not %s", f.Name, invalid.GetValue(), typeWords[f.Value.Type()]), f.Usage}
+	}
+	if lacks := new(pflag.ValueRequiredError); errors.As(err, &lacks) {
+		return &hinted{fmt.Errorf("--%s has no value", lacks.GetSpecifiedName()), lacks.GetFlag().Usage}
 	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {

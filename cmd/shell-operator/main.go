@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -31,7 +33,11 @@ func run(s *settings, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	escaped := &escaping{w: stderr} // errors have texts of operators and hooks
-	fmt.Fprintf(escaped, "Error: %v\n", err)
+	text := err.Error()
+	if failed, ok := errors.AsType[*fs.PathError](err); ok && strings.HasSuffix(failed.Op, "stat") { // no word of a user
+		text = strings.Replace(text, failed.Op+" "+failed.Path, failed.Path, 1)
+	}
+	fmt.Fprintf(escaped, "Error: %s\n", text)
 	if hint := hintFor(err); hint != "" {
 		fmt.Fprintf(escaped, "Hint: %s\n", hint)
 	}
@@ -81,7 +87,7 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	refuseUnknown(root)
-	shortenNamespace(root)
+	shorten(root)
 	return root
 }
 

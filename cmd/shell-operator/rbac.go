@@ -21,7 +21,7 @@ func newRBACCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	var output string
 	var r dev.RBACOptions
 	cmd := uses(&cobra.Command{
-		Use:   "rbac [PATH…]",
+		Use:   "rbac [HOOKS-DIR | PATH…]",
 		Short: "Print the Roles that the bindings and operations of hooks need",
 		Long: `Print the least permissions that the operator needs for the bindings of its hooks, as manifests for kubectl apply. Comments
 name the hook that needs each rule. --from-runs adds the operations that a running operator has sent since its start, those that were
@@ -38,8 +38,10 @@ and the resources of other kinds are guessed and marked by a comment.`,
   shell-operator rbac --from-tests --offline --namespace my-operator -o values >rbac-values.yaml
   kubectl -n shell-operator exec deploy/shell-operator -- /shell-operator rbac --from-runs >rbac.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 && !fromTests {
-				return &hinted{fmt.Errorf("unexpected argument %q", args[0]), "paths are those of test files, for --from-tests"}
+			if len(args) == 1 && !fromTests && isDir(args[0]) {
+				s.HooksDir = args[0]
+			} else if len(args) > 0 && !fromTests {
+				return &hinted{fmt.Errorf("unexpected argument %q", args[0]), "name the directory of the hooks, or test files for --from-tests"}
 			}
 			if fromTests {
 				r.Tests = s.testPaths(args)
@@ -83,12 +85,16 @@ func (s *settings) testPaths(args []string) []string {
 	}
 	paths := []string{s.HooksDir}
 	if absolute, err := filepath.Abs(s.HooksDir); err == nil {
-		beside := filepath.Join(filepath.Dir(absolute), "tests")
-		if info, err := os.Stat(beside); err == nil && info.IsDir() {
+		if beside := filepath.Join(filepath.Dir(absolute), "tests"); isDir(beside) {
 			paths = append(paths, beside)
 		}
 	}
 	return paths
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // defaultRole and defaultAccount are names in the manifests.

@@ -81,7 +81,7 @@ func (b *lenientBool) Set(text string) error {
 	case "0", "f", "false", "no", "n":
 		*b = false
 	default:
-		return fmt.Errorf("%q is not a bool", text)
+		return fmt.Errorf("%q is not true or false", text)
 	}
 	return nil
 }

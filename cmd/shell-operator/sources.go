@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,7 +34,8 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 			value = strings.ReplaceAll(strings.TrimSpace(value), "\n", ",")
 		}
 		if err := to.Set(row.flag, value); err != nil {
-			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not a %s", row.env, value, typeWord(f)))
+			errs = append(errs, fmt.Errorf("configuration error: %s=%q is not %s", row.env, value,
+				cmp.Or(typeWords[f.Value.Type()], "a "+f.Value.Type())))
 		}
 	}
 	s.debugSocketChosen = fs.Changed("debug-unix-socket")
@@ -43,10 +45,8 @@ func (s *settings) complete(fs *pflag.FlagSet) error {
 	return s.check()
 }
 
-// typeWord is the type of a flag in words.
-func typeWord(f *pflag.Flag) string {
-	if f.Value.Type() == "stringSlice" {
-		return "list"
-	}
-	return strings.TrimSuffix(f.Value.Type(), "32")
+// typeWords are the types of flags in words.
+var typeWords = map[string]string{
+	"bool": "true or false", "duration": `a duration, such as "300ms", "3s" or "1m30s"`, "float32": "a number", "stringSlice": "a list",
+	"int": "a whole number", "int32": "a whole number", "int or auto": "a whole number or auto",
 }

@@ -56,14 +56,14 @@ func RBAC(ctx context.Context, o Options, r RBACOptions) (manifests string, note
 	if err != nil {
 		return "", nil, err
 	}
+	finder := &kindFinder{}
 	var tested *Tested
 	if len(r.Tests) > 0 {
 		if tested, err = runTests(ctx, given, hooks, r.Tests); err != nil {
 			return "", nil, err
 		}
-		notes = tested.notes
+		notes, finder.tested = tested.notes, tested.kinds
 	}
-	finder := &kindFinder{}
 	if !r.Offline {
 		if err := finder.connect(o.Cluster, dir); err != nil {
 			return "", notes, err
@@ -146,7 +146,9 @@ func syncs(h *hook.Hook) bool {
 // kindFinder resolves kinds by a cluster, or by the built-in table while no cluster answers.
 type kindFinder struct {
 	resolver *kube.Resolver
-	notes    []string
+	// tested are the kinds of Tested.
+	tested map[string]kube.Resource
+	notes  []string
 }
 
 // connect fails only for a cluster that was named.
@@ -168,6 +170,9 @@ func (f *kindFinder) connect(o kube.Options, dir string) error {
 
 func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (found kube.Resource, guessed bool, err error) {
 	if f.resolver == nil {
+		if found, ok := f.tested[apiVersion+"/"+kind]; ok {
+			return found, false, nil
+		}
 		return rbac.Known(apiVersion, kind)
 	}
 	found, err = f.resolver.Resolve(ctx, apiVersion, kind, "list", "watch")

@@ -16,6 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // Tested is what the cases of test files show of the hooks.
@@ -23,6 +24,8 @@ type Tested struct {
 	uses []rbac.Use
 	// Hooks by name: covered have cases, a case of syncing returns sets, a run of calling has called kubectl.
 	covered, syncing, calling map[string]bool
+	// kinds are the resources, by API version and kind, of bindings for which a case has the CRD.
+	kinds map[string]kube.Resource
 	// untested are the hooks without a case.
 	untested []string
 	notes    []string
@@ -33,7 +36,7 @@ const ownNamespace = "operator-of-the-cases"
 
 // runTests runs the cases of test files, and returns what they show of the hooks. Cases of other hooks are left out.
 func runTests(ctx context.Context, o Options, hooks []*hook.Hook, paths []string) (*Tested, error) {
-	t := &Tested{covered: map[string]bool{}, syncing: map[string]bool{}, calling: map[string]bool{}}
+	t := &Tested{covered: map[string]bool{}, syncing: map[string]bool{}, calling: map[string]bool{}, kinds: map[string]kube.Resource{}}
 	byPath, others := map[string]*hook.Hook{}, map[string]bool{}
 	for _, h := range hooks {
 		byPath[realPath(h.Path)] = h
@@ -104,6 +107,11 @@ func (t *Tested) add(h, tested *hook.Hook, r *simulate.Result) {
 			uses[i].Name, uses[i].Why = p.Name, strings.Replace(uses[i].Why, "operation ", "", 1)
 		}
 		t.uses = append(t.uses, uses...)
+	}
+	for _, k := range tested.Kubernetes {
+		if found, guessed := r.Resolve(k.APIVersion, k.Kind); !guessed {
+			t.kinds[k.APIVersion+"/"+k.Kind] = found
+		}
 	}
 }
 

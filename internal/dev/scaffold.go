@@ -177,7 +177,10 @@ func InitLanguages() (names []string) {
 func languageNamed(name, file string) (language, error) {
 	extension := strings.ToLower(filepath.Ext(file))
 	for _, l := range languages {
-		if name == l.name || name == "" && l.extension == extension {
+		switch {
+		case name == l.name && (l.name == "python") != (extension == ".py") && slices.Contains([]string{".py", ".sh", ".bash"}, extension):
+			return language{}, fmt.Errorf("the extension %s is not one of %s: rename the file, or leave out --lang", extension, name)
+		case name == l.name || name == "" && l.extension == extension:
 			return l, nil
 		}
 	}

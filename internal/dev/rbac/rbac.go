@@ -44,7 +44,7 @@ type Options struct {
 	Uses []Use
 	// Syncs reports whether a hook returns sets of objects. It may be nil.
 	Syncs func(*hook.Hook) bool
-	// Tested reports whether Uses has the operations of a hook. It may be nil.
+	// Tested reports whether Uses has the operations of a hook, with the owners of its sets. It may be nil.
 	Tested func(*hook.Hook) bool
 }
 
@@ -117,7 +117,7 @@ func Plan(hooks []*hook.Hook, lookup Lookup, o Options) ([]Role, error) {
 			if o.Events && !b.AllowFailure && h.Policy(hook.Address{Kind: hook.OnKubernetes, Index: i}, 0, 0).Limit > 0 {
 				all = append(all, events(h, b)...)
 			}
-			if syncs {
+			if syncs && (o.Tested == nil || !o.Tested(h)) {
 				all = append(all, sets(h, watched)...)
 			}
 		}

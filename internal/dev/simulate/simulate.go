@@ -139,6 +139,12 @@ func (r *Result) Guessed(group, resource string) bool {
 	return r.server.Guessed(schema.GroupResource{Group: group, Resource: resource})
 }
 
+// Resolve returns the resource of a kind, and whether no CRD has confirmed it.
+func (r *Result) Resolve(apiVersion, kind string) (found kube.Resource, guessed bool) {
+	k, known := r.server.Resolve(apiVersion, kind)
+	return k.Resource, k.Guessed || !known
+}
+
 // simulatedTask is a task of the operator with a limit of attempts and without a rate limit.
 type simulatedTask struct {
 	*run.Task

@@ -118,13 +118,8 @@ func meaning(stderr, root string, traced bool) (what string, at place) {
 
 // remedied adds how to fix an error that does not lead to its place, the first line of the script.
 func remedied(what string) string {
-	switch {
-	case inBash.MatchString(what):
-		return what + ": this is bash; begin the file with #!/usr/bin/env bash"
-	case byEnv.MatchString(what):
-		return what + ": install it, or change the first line of the file"
-	}
-	return what
+	what = inBash.ReplaceAllString(what, "$0: this is bash; begin the file with #!/usr/bin/env bash")
+	return byEnv.ReplaceAllString(what, "$0: install it, or change the first line of the file")
 }
 
 // LastLine is the line of stderr that a person would read; empty for none.
