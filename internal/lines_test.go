@@ -30,13 +30,13 @@ var classes = []struct {
 		"internal/source/http", "internal/source/webhook", "internal/telemetry/kubeevent",
 	}},
 	// What people on duty use: the commands among it.
-	{"duty", 12310, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
+	{"duty", 12350, []string{"cmd/shell-operator", "internal/console", "internal/debug"}},
 	// Tools of authors.
-	{"authors", 10060, []string{"docs", "internal/dev", "internal/script"}},
+	{"authors", 10150, []string{"docs", "internal/dev", "internal/script"}},
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64400
+const testLines = 64450
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 
 func newInitCommand(stdout io.Writer) *cobra.Command {
 	o := dev.InitOptions{Path: os.Getenv("PATH")}
-	agents := false
+	agents, project, output := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write the first version of a hook and its test file",
@@ -28,6 +29,7 @@ the default is sh. Hooks in sh and bash need jq. A hook in another language is a
   shell-operator init hooks/check.py --binding validating --kind Deployment
   shell-operator init hooks/widgets.sh --kind example.com/v1/Widget --lang bash
   shell-operator init --agents
+  shell-operator init --project
   shell-operator init hooks/sites.py --reconcile --kind example.com/v1/Site`,
 		Args: upToOne("one file, the hook"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -37,7 +39,13 @@ the default is sh. Hooks in sh and bash need jq. A hook in another language is a
 			if agents {
 				return initAgents(stdout, args)
 			}
+			if project {
+				o.Project = imageTag()
+			}
 			done, err := dev.Init(o)
+			if output == formatJSON && err == nil {
+				return printValue(stdout, output, done)
+			}
 			for _, path := range done.Paths {
 				fmt.Fprintln(stdout, "wrote", path)
 			}
@@ -68,15 +76,28 @@ the default is sh. Hooks in sh and bash need jq. A hook in another language is a
 	cmd.Flags().BoolVar(&o.Reconcile, "reconcile", false,
 		"write a hook for a custom resource with children, condition and finalizer, its CRD and its Role: sh and python")
 	cmd.MarkFlagsMutuallyExclusive("reconcile", "binding")
+	cmd.Flags().BoolVar(&project, "project", false,
+		"write also, beside the directory of the hook, what deploys it: Dockerfile, values.yaml of the chart and AGENTS.md")
+	addFormat(cmd, &output, formatText, formatJSON)
 	cmd.Flags().BoolVar(&agents, "agents", false, "write AGENTS.md for assistants that write hooks, and no hook")
 	cmd.Flags().BoolVar(&o.Worker, "worker", false, "start the hook once, for many runs: bash and python")
-	for _, other := range []string{"binding", "kind", "lang", "worker", "reconcile"} {
+	for _, other := range []string{"binding", "kind", "lang", "worker", "reconcile", "project"} {
 		cmd.MarkFlagsMutuallyExclusive("agents", other)
 	}
 	_ = cmd.RegisterFlagCompletionFunc("binding", cobra.FixedCompletions(dev.InitBindings(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(dev.InitLanguages(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
+
+// imageTag is the tag of the image of this version, or latest.
+func imageTag() string {
+	if released.MatchString(version) {
+		return version
+	}
+	return "latest"
+}
+
+var released = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 
 // initAgents writes AGENTS.md.
 func initAgents(stdout io.Writer, args []string) error {

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -30,15 +32,19 @@ type InitOptions struct {
 	Worker, Reconcile bool
 	// Path is the variable PATH.
 	Path string
+	// Project adds what deploys the hooks, with this tag of the image of the operator: Dockerfile, values of the chart and AGENTS.md.
+	Project string
 }
 
 // Initialized is what Init has written.
 type Initialized struct {
-	Paths []string
+	Paths []string `json:"paths"`
 	// Next is the next command, Missing a program that it needs and that is not installed. Kind is the kind of a conversion, if Init chose it.
-	Next, Missing, Kind string
+	Next    string `json:"next,omitempty"`
+	Missing string `json:"missing,omitempty"`
+	Kind    string `json:"kind,omitempty"`
 	// Session are the commands that run a hook for a custom resource: dev in a terminal, the others, which need its KUBECONFIG, in another.
-	Session []string
+	Session []string `json:"session,omitempty"`
 }
 
 // InitBindings returns the types of bindings that Init knows.
@@ -66,6 +72,9 @@ func Init(o InitOptions) (done Initialized, err error) {
 		return done, err
 	}
 	files, err := fit.files()
+	if err == nil && o.Project != "" {
+		files, err = project(files, filepath.Dir(fit.File), l, o.Project)
+	}
 	if err != nil {
 		return done, err
 	}
@@ -77,7 +86,7 @@ func Init(o InitOptions) (done Initialized, err error) {
 		}
 	}
 	for _, f := range files {
-		if err := Create(f.path, []byte(f.text), f.mode); err != nil {
+		if err := f.create(); err != nil {
 			for _, path := range done.Paths { // with them, a second attempt would be rejected
 				_ = os.Remove(path)
 			}
@@ -96,6 +105,46 @@ func Init(o InitOptions) (done Initialized, err error) {
 		done.Missing = l.needs
 	}
 	return done, nil
+}
+
+// create writes the file. Values of the chart are made by the files that are there.
+func (f *scaffoldFile) create() error {
+	if f.hooks == "" {
+		return Create(f.path, []byte(f.text), f.mode)
+	}
+	o := Options{HooksDir: f.hooks, Env: os.Environ(), ConfigTimeout: callPatience, HookTimeout: callPatience}
+	values, _, err := RBAC(context.Background(), o, RBACOptions{Offline: true, Tests: []string{f.hooks},
+		Options: rbac.Options{HooksOnly: true, Namespace: releaseNamespace}})
+	if err != nil {
+		return err
+	}
+	const http = "http:\n  enabled: true\n" // the one value that the chart requires beside it
+	values = strings.Replace(values, http, http+"  secretName: hooks-tls # name a Secret with tls.crt and tls.key\n", 1)
+	return Create(f.path, []byte(f.text+values), f.mode)
+}
+
+// releaseNamespace is the namespace for which values of the chart are made.
+const releaseNamespace = "my-operator"
+
+// callPatience bounds each call of a hook that Init has written.
+const callPatience = time.Minute
+
+// project adds the files that deploy a directory of hooks, beside it.
+func project(files []scaffoldFile, dir string, l language, tag string) ([]scaffoldFile, error) {
+	if dir == "." || dir == ".." {
+		return nil, errors.New("a project has a directory for its hooks: write for instance init hooks/pods.sh --project")
+	}
+	agents, err := templates.ReadFile("templates/AGENTS.md")
+	image := "FROM ghcr.io/shell-operator/shell-operator:" + tag + "\n"
+	if l.name == "python" {
+		image += "RUN apk add --no-cache python3\n"
+	}
+	in := func(name, text, hooks string) scaffoldFile {
+		return scaffoldFile{filepath.Join(filepath.Dir(dir), name), text, 0o644, hooks}
+	}
+	return append(files, in("Dockerfile", image+"COPY "+filepath.Base(dir)+" /hooks\n", ""), in("AGENTS.md", string(agents), ""),
+		in("values.yaml", "# Values of the chart for a release in the namespace "+
+			releaseNamespace+": name the image that you build.\nimage: {repository: registry.example.com/my-operator, tag: v1}\n", dir)), err
 }
 
 // InitAgents writes AGENTS.md, which describes for assistants how hooks are written and checked, into the working directory.

@@ -58,6 +58,8 @@ type scaffold struct {
 type scaffoldFile struct {
 	path, text string
 	mode       fs.FileMode
+	// hooks is the directory of the hooks whose values of the chart follow the text, if they do.
+	hooks string
 }
 
 // Plural is for templates.
@@ -114,7 +116,7 @@ func (o scaffold) files() ([]scaffoldFile, error) {
 		if err := all.ExecuteTemplate(&b, part.name, o.values(stem)); err != nil {
 			return nil, err
 		}
-		files = append(files, scaffoldFile{part.path, b.String(), part.mode})
+		files = append(files, scaffoldFile{part.path, b.String(), part.mode, ""})
 	}
 	return files, nil
 }
