@@ -24,7 +24,7 @@ func check(t *testing.T, args ...string) (string, error) {
 
 func TestReferenceSolutionsPass(t *testing.T) {
 	out, err := check(t, "--solutions")
-	if err != nil || !strings.Contains(out, " in 20 files: 0 failed") {
+	if err != nil || !strings.Contains(out, " in 22 files: 0 failed") {
 		t.Errorf("check --solutions: %v\n%s", err, out)
 	}
 }
@@ -45,8 +45,26 @@ func TestHookWithoutEffectFails(t *testing.T) {
 		failed[match[1]] = true
 	}
 	tasks, err := filepath.Glob("tasks/*")
-	if err != nil || len(tasks) != 20 || len(failed) != len(tasks) {
+	if err != nil || len(tasks) != 22 || len(failed) != len(tasks) {
 		t.Errorf("%d of %d tasks reject it (%v): %v\n%s", len(failed), len(tasks), err, failed, out)
+	}
+}
+
+// Plausible wrong solutions, of which only what differs from the reference solution is there, fail.
+func TestWrongSolutionsFail(t *testing.T) {
+	wrong, err := filepath.Glob("tasks/*/wrong/*")
+	if err != nil || len(wrong) < 4 {
+		t.Fatal(wrong, err)
+	}
+	for _, dir := range wrong {
+		task, attempt := filepath.Dir(filepath.Dir(dir)), t.TempDir()
+		// cp, because CopyFS overwrites nothing.
+		if out, err := exec.Command("cp", "-R", task+"/solution/.", dir+"/.", attempt).CombinedOutput(); err != nil {
+			t.Fatal(string(out))
+		}
+		if out, err := check(t, attempt, filepath.Base(task)); err == nil || !strings.Contains(out, "FAIL "+filepath.Base(task)) {
+			t.Errorf("%s passes: %v\n%s", dir, err, out)
+		}
 	}
 }
 
@@ -64,7 +82,7 @@ func TestAttemptsPass(t *testing.T) {
 		task, _, _ := strings.Cut(filepath.Base(dir), "-")
 		last[task] = dir
 	}
-	if len(last) != 20 {
+	if len(last) != 20 { // the later tasks are new
 		t.Errorf("%d tasks have attempts", len(last))
 	}
 	for task, dir := range last {
