@@ -1,0 +1,4 @@
+#!/bin/sh
+# What the Roles must not permit.
+if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+echo '{operation: Delete, kind: Secret, apiVersion: v1, namespace: shop, name: db}' >"$KUBERNETES_PATCH_PATH"
