@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -27,5 +28,13 @@ func TestOpenBrowser(t *testing.T) {
 		if err, opens := openBrowser("/tmp/a"), row.display != "" && row.script == "exit 0"; (err == nil) != opens {
 			t.Errorf("%+v: %v", row, err)
 		}
+	}
+}
+
+// The way to the next event does not need kubectl.
+func TestNextEvent(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if got := nextEvent("/k", "hooks/*.yaml"); !strings.Contains(got, "write objects to hooks/*.yaml and start again") {
+		t.Error(got)
 	}
 }

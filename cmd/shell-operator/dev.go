@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -175,9 +176,18 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 			n, places = n+more, append(places, from...)
 		}
 		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), strings.Join(places, ", "))
-		fmt.Fprintf(d.out, "for kubectl in another terminal: export KUBECONFIG=%s\n", own.Kubeconfig())
+		fmt.Fprintln(d.out, nextEvent(own.Kubeconfig(), places[0]))
 		return d.operator(ctx, kill, watch, log)
 	})
+}
+
+// nextEvent is the way to the next event, with or without kubectl.
+func nextEvent(kubeconfig, objects string) string {
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		return "kubectl is not on the PATH: install it for changes, or write objects to " + objects + " and start again; for other clients: " +
+			"export KUBECONFIG=" + kubeconfig
+	}
+	return "for kubectl in another terminal: export KUBECONFIG=" + kubeconfig
 }
 
 // operator runs the operator and the tests of the hooks, and removes what was registered.

@@ -15,6 +15,30 @@ import (
 // varying are parts of the output of dev that differ from run to run: the address, directories, times and numbers of runs.
 var varying = regexp.MustCompile(`https://[\w.:]+|hooks in \S+|/\S+/debug\.socket|\d\d:\d\d:\d\d\.\d{3}|\b\d+-\d+\b|\d+(\.\d+)?m?s\b`)
 
+// TestReadmeInMemory types the first example of README on an API server in memory; package tutorial does on a real one.
+func TestReadmeInMemory(t *testing.T) {
+	testenv.Needs(t, "kubectl: run")
+	readme, err := os.ReadFile(filepath.Join(test.Root(), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?s)\$ cat hooks/pods.sh\n(.*?)\$ shell-operator [^\n]*\n\$ kubectl ([^\n]*)\n(.*?)\nINFO msg='([^']*)'`).
+		FindStringSubmatch(string(readme))
+	if shown == nil {
+		t.Fatal("README has no example")
+	}
+	dir := t.TempDir()
+	testenv.Script(t, dir, "pods.sh", shown[1])
+	s := develop(t, "--testcluster", "memory", dir)
+	s.out.Until(t, "pods.sh 1-1 ended: succeeded", 1)
+	c := &testenv.Cluster{Kubeconfig: s.kubeconfig(t)}
+	if out := c.Kubectl(t, strings.Fields(shown[2])...); strings.TrimSpace(out) != shown[3] {
+		t.Errorf("kubectl prints %q, README %q", out, shown[3])
+	}
+	s.out.Until(t, "| "+shown[4]+"\n", 1)
+	s.end(t)
+}
+
 // TestReadmeDev compares the output of dev that README shows with the output of a session: each line comes, in this order.
 func TestReadmeDev(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(test.Root(), "README.md"))
