@@ -37,14 +37,14 @@ func (g *group) stop(replicas ...*member) {
 	}
 }
 
-// The first replica leads for an hour. When it is stopped it finishes its work; the next one leads milliseconds later.
+// The first replica leads for some minutes. When it is stopped it finishes its work; the next one leads milliseconds later.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newGroup(t)
 		a := e.start("a", "", 0, func(r *member) { r.tail = 20 * time.Second })
 		e.leads(100*time.Millisecond, "a")
 		b, c := e.start("b", "", 0, nil), e.start("c", "", 0, nil)
-		e.leads(time.Hour, "a")
+		e.leads(5*time.Minute, "a")
 		a.end()
 		e.leads(19*time.Second, "a")
 		if err := <-a.result; err != nil {
