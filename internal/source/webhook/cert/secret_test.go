@@ -3,12 +3,15 @@ package cert
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
@@ -24,13 +28,16 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test"
 )
 
-// store is an API server in memory, which rejects some writes; watching is forbidden.
+// store is an API server in memory, which rejects some writes; watching is forbidden, and the methods in forbids are.
 type store struct {
 	*memory.Server
 	mu     sync.Mutex // guards what follows, and edits
 	writes int
 	// rejects are the statuses of the next writes, 0 accepts one.
 	rejects []int
+	forbids string
+	// away is until when requests fail.
+	away time.Time
 }
 
 func newStore() *store { return &store{Server: memory.New(memory.Options{Kinds: memory.BuiltIns()})} }
@@ -40,7 +47,9 @@ func (s *store) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer s.mu.Unlock()
 	status := 0
 	switch {
-	case r.URL.Query().Get("watch") != "":
+	case time.Now().Before(s.away):
+		return nil, errors.New("the API server is away")
+	case r.URL.Query().Get("watch") != "", strings.Contains(s.forbids, r.Method):
 		status = http.StatusForbidden
 	case r.Method != http.MethodGet:
 		s.writes++
@@ -86,8 +95,24 @@ func (s *store) edit(change func(data map[string][]byte)) {
 	}
 }
 
+// create creates the Secret as another client.
+func (s *store) create(data map[string][]byte) {
+	text, _ := json.Marshal(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: "tls", Namespace: "ns"}, Data: data})
+	s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/ns/secrets", bytes.NewReader(text)))
+}
+
 // source is a Source whose state is in the store.
 func (s *store) source(t *testing.T, names ...string) (*Source, *recorder) {
+	t.Helper()
+	source, lines, err := s.try(t, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source, lines
+}
+
+func (s *store) try(t *testing.T, names ...string) (*Source, *recorder, error) {
 	t.Helper()
 	client, err := kube.NewClient(kube.Over(s))
 	if err != nil {
@@ -95,10 +120,7 @@ func (s *store) source(t *testing.T, names ...string) (*Source, *recorder) {
 	}
 	log, lines := record(t)
 	source, err := InSecret(t.Context(), SecretOptions{Client: client, Namespace: "ns", SecretName: "tls", Names: names, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return source, lines
+	return source, lines, err
 }
 
 // Another client deletes, damages and edits the Secret at any time, and the API server rejects writes: when that ceases the replicas agree
@@ -197,6 +219,76 @@ func TestTokens(t *testing.T) {
 		if one.Valid("/a", first) {
 			t.Error("the token before the last one is valid")
 		}
+	})
+}
+
+// Without names there is the secret of paths only; certificates are added when a server needs them.
+func TestSecretOfPathsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		paths, _ := s.source(t)
+		if o := s.send(http.MethodGet, nil); len(o.Data[pathKey]) != 64 || paths.Bundle() != nil || len(o.Data[caKey]) > 0 {
+			t.Errorf("the bundle is %q", paths.Bundle())
+		}
+		whole, _ := s.source(t, "a")
+		if whole.Token("/a") != paths.Token("/a") || whole.Bundle() == nil {
+			t.Error("the replicas differ, or there is no certificate")
+		}
+	})
+}
+
+// A Secret with another owner is left alone.
+func TestForeignSecret(t *testing.T) {
+	s := newStore()
+	s.create(map[string][]byte{"password": []byte("x")})
+	if _, _, err := s.try(t, "a"); err == nil || !strings.Contains(err.Error(),
+		`Secret "tls" in namespace "ns" was not created by the operator and is not changed: choose another name`) || s.writes > 0 {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Without permission to create Secrets, an empty one does. Without any permission each process creates certificates of its own. One warning
+// names what is missing.
+func TestFewPermissions(t *testing.T) {
+	for forbids, want := range map[string]string{
+		http.MethodPost: "No permission to watch", http.MethodPost + http.MethodGet: "correct for one replica only",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			s.create(nil)
+			s.forbids = forbids
+			source, lines := s.source(t, "a")
+			run(t, source)
+			time.Sleep(time.Hour)
+			trusts(t, source.Bundle(), leaf(t, source), "a", time.Now())
+			if rule := strings.ReplaceAll(rule("ns", "tls"), `"`, `\"`); lines.count(slog.LevelWarn) != 1 ||
+				!strings.Contains(lines.String(), want) || !strings.Contains(lines.String(), rule) {
+				t.Errorf("without %s there is not one warning with %q and the rule %s", forbids, want, rule)
+			}
+			if filled := slices.Equal(s.send(http.MethodGet, nil).Data[caKey], source.Bundle()); filled != (forbids == http.MethodPost) {
+				t.Errorf("without %s the Secret is filled: %t", forbids, filled)
+			}
+		})
+	}
+}
+
+// The API server is away at the start, and later while the Secret changes.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.away = time.Now().Add(time.Minute)
+		source, lines := s.source(t, "a")
+		lines.says("have to wait for the API server")
+		run(t, source)
+		synctest.Wait()
+		before := source.Bundle()
+		s.mu.Lock()
+		s.away = time.Now().Add(2 * time.Minute)
+		s.mu.Unlock()
+		time.Sleep(90 * time.Second)
+		lines.says("cannot be kept fresh")
+		s.edit(func(data map[string][]byte) { delete(data, caPrivateKey) })
+		becomes(t, source, func(bundle []byte) bool { return !slices.Equal(bundle, before) })
 	})
 }
 
