@@ -91,7 +91,7 @@ func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev
 	if !ok || m.phase >= muted || m.gate != nil && it.object.Terminating() || !m.division.events().Has(it.object) {
 		return ev, false
 	}
-	e := stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[it.object.Key]}
+	e := m.digested(it)
 	return event.Event{Type: event.Change, Hook: h, Index: index, Object: m.contents(e, inMemory), Key: m.laneKey(m.resource.Group, e)}, true
 }
 

@@ -53,20 +53,21 @@ func (m *monitor) lostFinalizer(r finalizerChange, last *stream.Object) {
 
 // startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when
 // the Synchronization has been delivered; others are not.
-func (m *monitor) startsDeleting(watch event.Watch, e stream.Digested) {
-	g, o := m.gate, e.Object
+func (m *monitor) startsDeleting(c Change) {
+	g, o := m.gate, c.Object
 	switch {
 	case !o.HasFinalizer(g.name):
-		m.undelivered(watch, e, "the object is being deleted and does not have the finalizer of the binding")
+		m.withhold(c, "the object is being deleted and does not have the finalizer of the binding")
 	case m.phase != open:
-		m.undelivered(watch, e, "Deleting follows the Synchronization")
+		m.withhold(c, "Deleting follows the Synchronization")
 	case g.fates[o.UID] != 0:
-		m.undelivered(watch, e, "Deleting has been delivered, later changes of the object are not")
+		m.withhold(c, "Deleting has been delivered, later changes of the object are not")
 	case !g.closed():
-		m.undelivered(watch, e, "finalizers are not set")
+		m.withhold(c, "finalizers are not set")
 	default:
 		g.fates[o.UID] = requested
-		m.fired = append(m.fired, fired{watch: event.Deleting, Digested: e, release: true})
+		c.watch, c.release = event.Deleting, true
+		m.fired = append(m.fired, c)
 	}
 }
 
@@ -79,7 +80,7 @@ func (m *monitor) deliverDeleting(o event.Object) {
 			return
 		}
 		delete(g.fates, o.UID)
-		m.fire(event.Modified, stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[key]})
+		m.fire(Change{watch: event.Modified, Digested: m.digested(it)})
 	})
 }
 
@@ -103,17 +104,17 @@ func (m *monitor) fireLeft(e stream.Digested) {
 	if before == kept {
 		g.fates[uid] = requested
 	}
-	m.fire(event.Deleted, e)
+	m.fire(Change{watch: event.Deleted, Digested: e})
 	switch {
 	case !m.binding.Deleted && before != requested:
 		m.requestRemoval(g.finalized(e.Object))
-	case len(m.fired) > n && m.fired[n].undelivered == "":
+	case len(m.fired) > n && m.fired[n].withheld == "":
 		m.fired[n].release = true
 	}
 }
 
 // dropFinalized decides about an item that is dropped. It returns false if that is an event like any other.
-func (m *monitor) dropFinalized(it item, e stream.Digested) bool {
+func (m *monitor) dropFinalized(it item, c Change) bool {
 	g, uid := m.gate, it.object.UID
 	switch {
 	case !g.closed() || m.phase >= muted:
@@ -122,9 +123,9 @@ func (m *monitor) dropFinalized(it item, e stream.Digested) bool {
 		delete(g.fates, uid)
 		return false
 	case m.phase != open: // it may come back and leave again: one Deleted reports it
-		g.left = append(slices.DeleteFunc(g.left, func(e stream.Digested) bool { return e.Object.UID == uid }), e)
+		g.left = append(slices.DeleteFunc(g.left, func(e stream.Digested) bool { return e.Object.UID == uid }), c.Digested)
 	default:
-		m.fireLeft(e)
+		m.fireLeft(c.Digested)
 	}
 	return true
 }
@@ -137,7 +138,7 @@ func (m *monitor) fireDelayed() {
 	}
 	m.items.Scan(func(key string, it item) bool {
 		if it.object.Terminating() {
-			m.fire(event.Modified, stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[key]})
+			m.fire(Change{watch: event.Modified, Digested: m.digested(it)})
 		}
 		return true
 	})

@@ -75,19 +75,18 @@ type monitor struct {
 	// order serializes changes of the set together with the events that they make. It is locked before mu, and held while the sink stores
 	// an event: a slow disk must not delay snapshots.
 	order sync.Mutex
-	// fired are the events of the change that is being made, quiet is true for an initial list. order guards them.
-	fired []fired
+	// fired are the changes of the update that is being made, quiet is true for an initial list. order guards them.
+	fired []Change
 	quiet bool
 	// gone are the objects that the change removes. order guards them, too.
 	gone []*stream.Object
 
 	mu sync.Mutex
-	// items is ordered by object key. Copies are cheap and are read without the lock.
-	items btree.Map[string, item]
+	view
+	// executed are the changes at the last run of the hook.
+	executed Changes
 	// absent are namespaces of the binding that did not exist when it was enabled.
 	absent []string
-	// keys are the results of keyProgram, by object key.
-	keys map[string]string
 	// own are changes by the operator, by object key. It has only objects with changes whose events are outstanding.
 	own map[string]*ownChanges
 	// unseen are the generations of objects before changes of it by the hook that are no events, by object key.
@@ -104,8 +103,6 @@ type monitor struct {
 	resting bool
 	// held are the events since the last snapshot for a Synchronization, until the phase is open.
 	held event.Log
-	// total counts changes since the start, recent those since the last run of the hook.
-	total, recent Changes
 	// subs are all subscriptions of the binding, including the one of a follower. Deliveries of others are ignored.
 	subs map[*stream.Subscription]*source
 	// waits are for the binding to show changes by runs of the hook.
@@ -119,25 +116,6 @@ type monitor struct {
 	records []func()
 }
 
-// fired is an event, or the reason why it is not delivered.
-type fired struct {
-	watch event.Watch
-	stream.Digested
-	initial     bool
-	undelivered string
-	// release: a successful run removes the finalizer.
-	release bool
-}
-
-// item is an object of a binding and the subscription that delivered it.
-type item struct {
-	object   *stream.Object
-	filtered []byte
-	from     *stream.Subscription
-	// unannounced: the hook does not know the object and gets no event of it, because it was being deleted when the binding got it.
-	unannounced bool
-}
-
 var _ stream.Consumer = (*monitor)(nil)
 
 func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logger) *monitor {
@@ -145,7 +123,7 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 	return &monitor{
 		life: life, stop: stop, doubted: make(chan struct{}, 1),
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
-		filled: make(chan struct{}), keys: map[string]string{}, own: map[string]*ownChanges{}, unseen: map[string]string{},
+		filled: make(chan struct{}), own: map[string]*ownChanges{}, unseen: map[string]string{},
 		subs:         map[*stream.Subscription]*source{},
 		filterErrors: logonce.Dedup{Every: time.Minute},
 	}
@@ -304,8 +282,8 @@ func (m *monitor) update(change func()) {
 		}
 		m.sink.Event(ev)
 	}
-	for _, f := range m.fired {
-		m.send(f)
+	for _, c := range m.fired {
+		m.send(c)
 	}
 	m.fired, m.quiet = nil, false
 }
@@ -410,8 +388,12 @@ func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
 	if m.gates(e.Object) && !m.admit(sub, e.Object, old, had) {
 		return
 	}
+	if had && old.object.UID != e.Object.UID { // deleted and created again, and the watch has missed that
+		m.drop(old, old.object)
+		had = false
+	}
 	switch {
-	case had && old.object.UID == e.Object.UID && old.object.ResourceVersion == e.Object.ResourceVersion &&
+	case had && old.object.ResourceVersion == e.Object.ResourceVersion &&
 		!(sub.Recast && old.object.JSON != nil && !bytes.Equal(old.object.JSON, e.Object.JSON)):
 		e.Object = old.object // other bindings share its bytes
 	case !m.binding.KeepFullObjects && e.Object.JSON != nil:
@@ -422,43 +404,25 @@ func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
 	if m.gate != nil {
 		m.gate.meet(e.Object.UID)
 	}
-	it := item{object: e.Object, filtered: e.Filtered, from: sub}
-	if had && old.object.UID == e.Object.UID {
-		it.unannounced = old.unannounced
-	} else {
+	it := item{object: e.Object, filtered: e.Filtered, from: sub, unannounced: old.unannounced}
+	if !had {
 		it.unannounced = m.gates(e.Object) && m.phase == open && m.gate.isUnannounced(e.Object)
 	}
+	c, changed := m.set(it, e.Key, m.same)
 	switch {
-	case !had:
-		m.items.Load(e.Object.Key, it) // Set, but faster for keys in order
-		m.count(Changes{Added: 1})
-		m.fire(event.Added, e)
-	case old.object.UID != e.Object.UID:
-		// Deleted and created again, and the watch has missed that.
-		m.drop(old, old.object)
-		m.items.Set(e.Object.Key, it)
-		m.count(Changes{Added: 1})
-		m.fire(event.Added, e)
-	case m.same(old, it):
+	case !changed:
 		if m.program != nil {
-			m.undelivered(event.Modified, e, "the result of jqFilter is the same")
+			m.withhold(c, "the result of jqFilter is the same")
 		}
-		if isFailure(it.filtered) == isFailure(old.filtered) {
-			it.filtered = old.filtered // saves a copy
-		}
-		m.items.Set(e.Object.Key, it)
 		if old.object.Generation() != e.Object.Generation() {
 			delete(m.unseen, e.Object.Key) // a change of another client, which the hook does not see
 		}
+	case had:
+		m.modified(c)
 	default:
-		m.items.Set(e.Object.Key, it)
-		m.count(Changes{Modified: 1})
-		m.modified(old.object, e)
+		m.fire(c)
 	}
 	m.settleOwn(e.Object)
-	if m.keyProgram != nil {
-		m.keys[e.Object.Key] = e.Key
-	}
 }
 
 // same reports whether two states are one for the hook. With a condition each generation is another one, although the filter hides what
@@ -476,67 +440,66 @@ func (m *monitor) same(a, b item) bool {
 
 // drop removes an item; last is the object's last known state.
 func (m *monitor) drop(it item, last *stream.Object) {
-	m.items.Delete(it.object.Key)
+	c := m.remove(it, last)
 	if own := m.own[it.object.Key]; own != nil {
 		m.fireWaiting(own)
 		delete(m.own, it.object.Key)
 	}
 	m.gone = append(m.gone, last)
-	m.count(Changes{Deleted: 1})
-	e := stream.Digested{Object: last, Filtered: it.filtered, Key: m.keys[it.object.Key]}
 	switch {
 	case it.unannounced:
 		m.gate.forget(it.object.UID)
-		m.undelivered(event.Deleted, e, "the object was being deleted when the binding got it, the hook does not know it")
-	case !m.gates(last) || !m.dropFinalized(it, e):
-		m.fire(event.Deleted, e)
+		m.withhold(c, "the object was being deleted when the binding got it, the hook does not know it")
+	case !m.gates(last) || !m.dropFinalized(it, c):
+		m.fire(c)
 	}
-	delete(m.keys, it.object.Key)
 	delete(m.unseen, it.object.Key)
 }
 
-// fire makes an event, if the binding wants it.
-func (m *monitor) fire(watch event.Watch, e stream.Digested) {
+// fire delivers a change, unless the binding withholds it.
+func (m *monitor) fire(c Change) {
 	b := m.binding
 	switch {
 	case m.phase >= muted:
-	case !m.division.events().Has(e.Object):
-		m.undelivered(watch, e, "another shard has the object")
+	case !m.division.events().Has(c.Object):
+		m.withhold(c, "another shard has the object")
 	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
-		m.undelivered(watch, e, "the Synchronization will contain it")
+		m.withhold(c, "the Synchronization will contain it")
 	case m.resting && m.division.rests:
-		m.undelivered(watch, e, "the hook runs on shard 0")
+		m.withhold(c, "the hook runs on shard 0")
 	case m.resting:
-		m.undelivered(watch, e, "this replica is on standby")
-	case m.gate != nil && watch != event.Deleted && e.Object.Terminating():
-		m.startsDeleting(watch, e)
-	case watch == event.Added && !b.Added || watch == event.Modified && !b.Modified || watch == event.Deleted && !b.Deleted:
-		m.undelivered(watch, e, "executeHookOnEvent does not include its type")
+		m.withhold(c, "this replica is on standby")
+	case m.gate != nil && c.watch != event.Deleted && c.Object.Terminating():
+		m.startsDeleting(c)
+	case c.watch == event.Added && !b.Added || c.watch == event.Modified && !b.Modified || c.watch == event.Deleted && !b.Deleted:
+		m.withhold(c, "executeHookOnEvent does not include its type")
 	default:
-		m.fired = append(m.fired, fired{watch: watch, Digested: e})
+		m.fired = append(m.fired, c)
 	}
 }
 
-func (m *monitor) undelivered(watch event.Watch, e stream.Digested, reason string) {
+// withhold notes why a change is no event.
+func (m *monitor) withhold(c Change, reason string) {
 	if !m.quiet && (m.excluded != nil || m.log.Enabled(context.Background(), slog.LevelDebug)) {
-		m.fired = append(m.fired, fired{watch: watch, Digested: e, undelivered: reason})
+		c.withheld = reason
+		m.fired = append(m.fired, c)
 	}
 }
 
 // send delivers an event, or holds it while the binding is locked. It requires order.
-func (m *monitor) send(f fired) {
-	if f.undelivered != "" {
+func (m *monitor) send(c Change) {
+	if c.withheld != "" {
 		if m.excluded != nil {
-			m.excluded(f.undelivered)
+			m.excluded(c.withheld)
 		}
-		m.log.Debug("Event is not delivered", "reason", f.undelivered, "watchEvent", f.watch.String(), "namespace", f.Object.Namespace,
-			"name", f.Object.Name)
+		m.log.Debug("Event is not delivered", "reason", c.withheld, "watchEvent", c.watch.String(), "namespace", c.Object.Namespace,
+			"name", c.Object.Name)
 		return
 	}
 	if m.at() >= muted {
 		return // before its bytes are stored
 	}
-	ev := m.event(f)
+	ev := m.event(c)
 	m.mu.Lock()
 	phase := m.phase
 	if phase < open {
@@ -557,17 +520,17 @@ func read[T any](m *monitor, get func() T) T {
 
 func (m *monitor) at() phase { return read(m, func() phase { return m.phase }) }
 
-func (m *monitor) event(f fired) event.Event {
-	o := f.Object
+func (m *monitor) event(c Change) event.Event {
+	o := c.Object
 	ev := event.Event{
-		Type: event.Change, Hook: m.hook, Index: m.index, Watch: f.watch, Initial: f.initial,
+		Type: event.Change, Hook: m.hook, Index: m.index, Watch: c.watch, Initial: c.initial,
 		Object: event.Object{Namespace: o.Namespace, Name: o.Name, Kind: o.Kind},
 	}
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
 	}
-	ev.Object, ev.Key = m.contents(f.Digested, m.sink.Keep), m.laneKey(read(m, func() string { return m.resource.Group }), f.Digested)
-	if f.release {
+	ev.Object, ev.Key = m.contents(c.Digested, m.sink.Keep), m.laneKey(read(m, func() string { return m.resource.Group }), c.Digested)
+	if c.release {
 		ev.Object.UID = o.UID
 	}
 	return ev
@@ -654,7 +617,7 @@ func (m *monitor) announce() {
 			m.held, m.phase = event.Log{}, open
 		}
 		m.items.Scan(func(_ string, it item) bool {
-			m.fire(event.Added, stream.Digested{Object: it.object, Filtered: it.filtered, Key: m.keys[it.object.Key]})
+			m.fire(Change{watch: event.Added, Digested: m.digested(it)})
 			return true
 		})
 		for i := range m.fired {

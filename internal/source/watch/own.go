@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
@@ -16,7 +15,7 @@ import (
 type ownChanges struct {
 	// writing is the number of requests that have not been answered. Meanwhile changes wait: one of them may be our own.
 	writing int
-	waiting []waitingChange
+	waiting []Change
 	// over: too many changes wait. They do not wait any more.
 	over bool
 	// last is the version after our last change.
@@ -31,21 +30,16 @@ type ownChange struct {
 	unreported bool
 }
 
-// waitingChange is a change of an object that had this resource version and generation before.
-type waitingChange struct {
-	stream.Digested
-	before, generation string
-}
-
 // maxOwnWaiting bounds the changes of an object that wait for requests, which have a time limit.
 const maxOwnWaiting = 100
 
 // ownReason is why a change is no event.
 const ownReason = "it is a condition that the operator has set, or a change by the hook itself, whose binding has ownChanges: ignore"
 
-// isOwn reports whether nothing but our change lies between both versions.
-func (c *ownChanges) isOwn(before, after string) bool {
-	return c.made[after].before == before && before != ""
+// isOwn reports whether nothing but our change lies between both states of a change.
+func (c *ownChanges) isOwn(of Change) bool {
+	before := of.before.ResourceVersion
+	return c.made[of.Object.ResourceVersion].before == before && before != ""
 }
 
 // follows reports whether nothing but our changes lies between a version and the last one of them.
@@ -61,7 +55,7 @@ func (c *ownChanges) follows(version string) bool {
 
 // awaitsOthers reports whether a change waits that is not known to be our own.
 func (c *ownChanges) awaitsOthers() bool {
-	return slices.ContainsFunc(c.waiting, func(w waitingChange) bool { return !c.isOwn(w.before, w.Object.ResourceVersion) })
+	return slices.ContainsFunc(c.waiting, func(w Change) bool { return !c.isOwn(w) })
 }
 
 // settle forgets the changes up to a version.
@@ -73,37 +67,36 @@ func (c *ownChanges) settle(current string) (done bool) {
 }
 
 // modified fires Modified for a change, unless it is our own; one that may be is delayed. It requires mu.
-func (m *monitor) modified(before *stream.Object, e stream.Digested) {
-	w := waitingChange{e, before.ResourceVersion, before.Generation()}
-	own := m.own[e.Object.Key]
-	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(w.before, e.Object.ResourceVersion) {
-		m.decide(own, w)
+func (m *monitor) modified(c Change) {
+	own := m.own[c.Object.Key]
+	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(c) {
+		m.decide(own, c)
 		return
 	}
-	if own.waiting = append(own.waiting, w); len(own.waiting) > maxOwnWaiting {
+	if own.waiting = append(own.waiting, c); len(own.waiting) > maxOwnWaiting {
 		own.over = true
 		m.fireWaiting(own)
 	}
 }
 
 // decide fires Modified for a change, unless it is our own. A new generation is an event if no condition reports it. It requires mu.
-func (m *monitor) decide(own *ownChanges, w waitingChange) {
-	isOwn := own != nil && own.isOwn(w.before, w.Object.ResourceVersion)
-	switch is := w.Object.Generation(); {
-	case is == w.generation:
+func (m *monitor) decide(own *ownChanges, w Change) {
+	isOwn, before := own != nil && own.isOwn(w), w.before.Generation()
+	switch {
+	case w.Object.Generation() == before:
 	case isOwn && m.binding.Condition != "" && own.made[w.Object.ResourceVersion].unreported:
 		isOwn = false
 		delete(m.unseen, w.Object.Key)
 	case !isOwn:
 		delete(m.unseen, w.Object.Key)
 	case m.unseen[w.Object.Key] == "":
-		m.unseen[w.Object.Key] = w.generation
+		m.unseen[w.Object.Key] = before
 	}
 	if isOwn {
-		m.undelivered(event.Modified, w.Digested, ownReason)
+		m.withhold(w, ownReason)
 		return
 	}
-	m.fire(event.Modified, w.Digested)
+	m.fire(w)
 }
 
 // settleOwn is called for each version of an object. It requires mu.

@@ -188,7 +188,7 @@ func (w *stage) do(words []string) {
 		}
 		b.logged.Reset()
 	case "executed":
-		b.monitor.recent = Changes{}
+		b.monitor.executed = b.monitor.changes
 	case "unlock":
 		b.monitor.unlock()
 	case "announce":

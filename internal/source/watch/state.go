@@ -8,17 +8,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
-// Changes counts changes of a binding's objects. Those of the initial list count as added.
-type Changes struct{ Added, Modified, Deleted int }
-
-func (m *monitor) count(c Changes) {
-	for _, sum := range []*Changes{&m.total, &m.recent} {
-		sum.Added += c.Added
-		sum.Modified += c.Modified
-		sum.Deleted += c.Deleted
-	}
-}
-
 // State is the state of a kubernetes binding at one moment.
 type State struct {
 	Objects event.Snapshot
@@ -82,7 +71,7 @@ func (m *monitor) state() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := State{
-		Objects: m.copy(), Total: m.total, Recent: m.recent, Complete: m.phase != filling, Unlocked: m.phase >= open, Held: m.held.Len(),
+		Objects: m.copy(), Total: m.changes, Recent: m.changes.minus(m.executed), Complete: m.phase != filling, Unlocked: m.phase >= open, Held: m.held.Len(),
 	}
 	s.Finalizing, s.NotInstalled = m.gate.troubles(), m.binding.Optional && m.phase != filling && len(m.subs) == 0
 	if m.filterError != "" {
@@ -111,7 +100,7 @@ func (w *Watcher) Executed(h *hook.Hook) {
 	for i := range h.Kubernetes {
 		if m := w.monitor(h, i); m != nil {
 			m.mu.Lock()
-			m.recent = Changes{}
+			m.executed = m.changes
 			m.mu.Unlock()
 		}
 	}

@@ -290,7 +290,7 @@ func (m *monitor) compile(filters *jq.Compiler) (err error) {
 		if m.keyProgram, err = filters.Compile(text); err != nil {
 			return fmt.Errorf("cannot compile queue.key of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
 		}
-		m.filters = append(m.filters, m.keyProgram)
+		m.filters, m.keys = append(m.filters, m.keyProgram), map[string]string{}
 	}
 	return nil
 }
