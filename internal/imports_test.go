@@ -61,9 +61,10 @@ var directions = []struct {
 	{"internal/source/schedule", nil, "a stage that fires crontabs"},
 	{"internal/source/stream", []string{"internal/shard", "internal/jq", "internal/kube"},
 		"from bytes to objects; it knows no hook and no event"},
+	{"internal/source/installed", []string{"internal/kube", "internal/source/stream"}, "which kinds are installed; it knows no binding"},
 	{"internal/source/watch",
 		[]string{"internal/hook", "internal/event", "internal/effect", "internal/shard", "internal/jq", "internal/kube",
-			"internal/source/stream", "internal/telemetry/logonce"},
+			"internal/source/installed", "internal/source/stream", "internal/telemetry/logonce"},
 		"a stage that makes events, and compares its objects with the answers to changes"},
 	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
@@ -145,7 +146,7 @@ var reserved = []struct {
 	reason  string
 }{
 	{"k8s.io/client-go", []string{
-		"internal/source/stream", "internal/source/watch",
+		"internal/source/installed", "internal/source/stream", "internal/source/watch",
 		"internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/keep",
 		"internal/source/webhook", "internal/source/http",
 		"internal/effect/patch", "internal/effect/applyset", "internal/effect/finalizer", "internal/kube", "internal/replica",

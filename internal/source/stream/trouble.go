@@ -123,3 +123,9 @@ func Explain(s Scope, verb string, err error) error {
 	}
 	return fmt.Errorf("cannot %s %s: %w", verb, s, err)
 }
+
+// Refused reports whether the API server will give the same answer to the same request.
+func Refused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsInvalid(err)
+}

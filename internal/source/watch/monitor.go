@@ -18,6 +18,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/installed"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/telemetry/logonce"
 )
@@ -695,7 +696,7 @@ func (m *monitor) complain(isFilling bool, err error) {
 	case isFilling:
 		m.stuck(err)
 		return
-	case errors.Is(err, errMissing):
+	case errors.Is(err, installed.ErrMissing):
 		return
 	}
 	m.log.Error("Watch Failed", "error", err.Error())

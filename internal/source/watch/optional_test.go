@@ -23,6 +23,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/installed"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
@@ -199,7 +200,7 @@ func (o *optionalStage) enable(done func(error)) {
 		var last atomic.Value
 		last.Store("")
 		done(o.Enable(ctx, h, func(_ int, err error) {
-			if err != nil && !errors.Is(err, errMissing) && last.Swap(err.Error()) != err.Error() {
+			if err != nil && !errors.Is(err, installed.ErrMissing) && last.Swap(err.Error()) != err.Error() {
 				o.note("stuck: " + err.Error())
 			}
 		}))
@@ -422,7 +423,7 @@ func (m *optionalModel) start() {
 
 // mayBeMissing reports whether a start may find that the kind is not installed, perhaps by a read from before the last change.
 func (m *optionalModel) mayBeMissing() bool {
-	return m.state == "missing" || m.state == "version" || time.Since(m.since) <= doubtful+time.Second
+	return m.state == "missing" || m.state == "version" || time.Since(m.since) <= installed.Doubtful+time.Second
 }
 
 func (m *optionalModel) step() {
@@ -469,7 +470,7 @@ func (m *optionalModel) step() {
 }
 
 func (m *optionalModel) serve(state string) {
-	if m.state != "missing" && time.Since(m.since) > 2*doubtful { // otherwise no read may have seen the state before
+	if m.state != "missing" && time.Since(m.since) > 2*installed.Doubtful { // otherwise no read may have seen the state before
 		m.missing = time.Now()
 	}
 	if slices.Contains([]string{"installed", "scope", "plural"}, m.state) {
@@ -500,7 +501,7 @@ func (m *optionalModel) check() {
 	mayGo := took < 90*time.Second
 	switch m.state {
 	case "missing":
-		mayGo = m.server.crd.Load() != "forbidden" || time.Since(m.missing) >= goneAfter
+		mayGo = m.server.crd.Load() != "forbidden" || time.Since(m.missing) >= time.Minute
 	case "unlisted":
 		mayGo = !m.listed
 	case "failing", "partial", "version":

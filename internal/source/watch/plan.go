@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	authorization "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -159,7 +158,7 @@ func allowed(ctx context.Context, client rest.Interface, what authorization.Reso
 	}
 	raw, err := kube.SendJSON(ctx, client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"), review)
 	switch {
-	case refused(err):
+	case stream.Refused(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("cannot review the permission to %s %s: %w", what.Verb, what.Resource, err)
@@ -168,19 +167,13 @@ func allowed(ctx context.Context, client rest.Interface, what authorization.Reso
 	return review.Status.Allowed, err
 }
 
-// refused reports whether the API server will give the same answer to the same request.
-func refused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsInvalid(err)
-}
-
 // count returns the number of objects in a scope without its selectors, or more than limit if it cannot be known.
 func (w *Watcher) count(ctx context.Context, sc stream.Scope, limit int) (int, error) {
 	all := stream.Scope{GroupVersionResource: sc.GroupVersionResource, Namespace: sc.Namespace}
 	raw, err := kube.Send(ctx, w.client.Get().AbsPath(all.Path()).
 		SpecificallyVersionedParams(&metav1.ListOptions{Limit: 1}, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"}))
 	switch {
-	case refused(err):
+	case stream.Refused(err):
 		return limit + 1, nil
 	case err != nil:
 		return 0, fmt.Errorf("cannot count %s: %w", sc, err)

@@ -71,7 +71,8 @@ func (m *monitor) state() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := State{
-		Objects: m.copy(), Total: m.changes, Recent: m.changes.minus(m.executed), Complete: m.phase != filling, Unlocked: m.phase >= open, Held: m.held.Len(),
+		Objects: m.copy(), Total: m.changes, Recent: m.changes.minus(m.executed), Complete: m.phase != filling, Unlocked: m.phase >= open,
+		Held: m.held.Len(),
 	}
 	s.Finalizing, s.NotInstalled = m.gate.troubles(), m.binding.Optional && m.phase != filling && len(m.subs) == 0
 	if m.filterError != "" {

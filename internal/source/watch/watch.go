@@ -40,6 +40,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
+	"github.com/shell-operator/shell-operator/internal/source/installed"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
@@ -106,7 +107,7 @@ type Watcher struct {
 	opts     Options
 	client   rest.Interface
 	resolver *kube.Resolver
-	kinds    *kinds
+	kinds    *installed.Kinds
 	// start hands work to Run, stopped is closed when Run takes no more.
 	start   chan func(context.Context)
 	stopped chan struct{}
@@ -142,7 +143,7 @@ func New(opts Options) (*Watcher, error) {
 		own = shard.Shard{Index: shard.Waiting, Count: opts.Shards}
 	}
 	w := &Watcher{
-		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client), kinds: newKinds(client),
+		shard: own, opts: opts, client: client, resolver: kube.NewResolver(client), kinds: installed.New(client),
 		start: make(chan func(context.Context)), stopped: make(chan struct{}),
 		bindingSet: bindingSet{monitors: map[address]*monitor{}}, unresolved: map[address]string{}, resting: opts.Standby,
 	}
@@ -362,7 +363,7 @@ func (w *Watcher) warnOfMissing(m *monitor) {
 func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
 	defer w.note(a, "")
 	return retry(ctx, 5*time.Second, func(err error) {
-		if w.note(a, ""); !errors.Is(err, errMissing) { // which is no trouble
+		if w.note(a, ""); !errors.Is(err, installed.ErrMissing) { // which is no trouble
 			w.note(a, err.Error())
 		}
 		if kind := stream.TroubleOf(err); kind == stream.Forbidden || kind == stream.NotServed {
