@@ -17,7 +17,7 @@ import (
 var shaped = map[string][]string{
 	"source/stream": nil,
 	"source/watch":  {"deletion.go", "division.go", "finalize.go", "gate.go", "optional.go", "own.go", "setback.go", "written.go"},
-	"run":           {"conditions.go", "keep.go", "own.go", "previous.go", "trace.go", "worker.go"},
+	"run":           {"conditions.go", "worker.go"},
 	"queue":         nil,
 	"lifecycle":     {"pause.go", "pending.go"},
 }

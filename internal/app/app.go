@@ -26,6 +26,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/replica"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/traces"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
@@ -45,6 +46,7 @@ type operator struct {
 	log     *slog.Logger
 	queues  *queue.Set
 	runner  *run.Runner
+	pending *pending.Ledger
 	watcher *watch.Watcher
 	clock   *schedule.Clock
 	spool   *event.Spool

@@ -143,29 +143,44 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if o.Workers {
 		workers = op.workers
 	}
+	op.pending = pending.New(pending.Options{Limit: o.MaxParked, Dropped: op.dropped, Replaced: op.replaced, Objects: op.watcher,
+		Finalizers: op.watcher})
 	op.runner = run.New(run.Options{
 		Executor: op.traced(fenced{op.workers}), Workers: workers,
-		Snapshots: op.watcher, Await: op.watcher.Await, Objects: op.watcher,
-		Finalizers: op.watcher,
-		Effects:    effects, Workspace: files, Log: o.Log,
+		Snapshots: op.watcher, Await: op.watcher.Await,
+		Effects: effects, Workspace: files, Log: o.Log,
 		Env: o.Env, KubectlEnv: environments,
 		Files:   op.store,
 		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
-		Pending: pending.New(o.MaxParked, op.dropped), MaxContextBytes: bytesPerRun,
-		Full: op.spool.Full, Replaced: op.replaced,
+		Deferred: op.pending, MaxContextBytes: bytesPerRun,
+		Full:       op.spool.Full,
 		Companions: op.companions(),
 	})
 	return op, nil
 }
 
-// companions returns the companions of runs.
-func (op *operator) companions() (list []run.Companion) {
-	list = append(list, ownwrites.New(op.watcher, op.meter.WritesLate, op.log))
-	if op.tracers != nil {
-		list = append(list, op.tracers)
+// companions returns the companions of runs. Their order is the safety argument:
+//   - When a run begins, it knows its wait for own writes and its trace before the history and the log have it.
+//   - Conditions are the only ones that send requests that may fail the run; recordings contain that, and read the files of the run, which
+//     are removed next. Then the outcome is final.
+//   - The history and the metrics receive each outcome first, whatever follows.
+//   - Requeues, parked contexts and previous versions are settled before finalizers are released: then the object goes, and its last event
+//     has to find them current.
+//   - Finalizers are last, so that a run that one of the others fails releases none. Bindings are unlocked and lanes left after all.
+func (op *operator) companions() []run.Companion {
+	list := []run.Companion{
+		ownwrites.New(op.watcher, op.meter.WritesLate, op.log),
+		chronicle{insight: op.insight},
+		&run.Conditions{Set: op.effects.SetConditions, Follow: op.watcher.Follow},
+		op.recorder,
+		op.shards,
+		op.pending,
+		op.pending.Releases(),
 	}
-	return append(list, chronicle{insight: op.insight}, &run.Conditions{Set: op.effects.SetConditions, Follow: op.watcher.Follow}, op.recorder,
-		op.shards)
+	if op.tracers != nil {
+		list = slices.Insert(list, 1, run.Companion(op.tracers))
+	}
+	return list
 }
 
 // bytesPerRun limits the context file of a run with several contexts: a single context may be larger. hookSeriesBytes is what the
@@ -230,7 +245,8 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		return err
 	}
 	op.life = lifecycle.New(lifecycle.Options{
-		Queues: op.queues, Runner: op.runner, Watcher: op.watcher, Objects: op.watcher, Clock: op.clock, Meter: hookMeter{op.meter, op},
+		Queues: op.queues, Runner: op.runner, Pending: op.pending, Watcher: op.watcher, Objects: op.watcher,
+		Clock: op.clock, Meter: hookMeter{op.meter, op},
 		Health: op.health, Log: o.Log,
 		Store: op.store, Load: loading, Watch: o.WatchHooks, Reloaded: o.Reloaded, Leading: op.leading,
 		Standby: op.election != nil, Taken: op.shards.taken, Shard: op.shards.Shard, Trace: op.enablingStarts,

@@ -130,7 +130,7 @@ func (i *insight) Binding(h *hook.Hook, index int) watch.State {
 
 // displaced says which deletions have left the parked contexts because of their bound.
 func (i *insight) displaced(h *hook.Hook, index int) []string {
-	objects := i.op.runner.Pending().Waiting(h, index)
+	objects := i.op.pending.Waiting(h, index)
 	if len(objects) == 0 {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (i *insight) displaced(h *hook.Hook, index int) []string {
 
 // Deletions are the objects of a binding whose clean-up has another step.
 func (i *insight) Deletions(h *hook.Hook, index int) []pending.Deletion {
-	return i.op.runner.Pending().Deletions(h, index)
+	return i.op.pending.Deletions(h, index)
 }
 
 // missing lists what keeps the kubernetes bindings of a hook from being enabled at this moment.

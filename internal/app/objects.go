@@ -29,7 +29,7 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 	s.Sees, s.Deleting, s.HasFinalizer, s.AwaitsFinalizer = is.Sees, is.Deleting, is.Finalizer, is.Lacking
 	s.Queue, s.Key = o.op.life.LaneOf(ev)
 	s.InLane = o.op.queueSet().InLane(s.Queue, s.Key, h, index, namespace, name)
-	later := o.op.runner.Pending()
+	later := o.op.pending
 	s.Tasks = later.ParkedOf(&ev)
 	if due, awaitsRoom, requeued := later.Requeued(&ev); requeued {
 		s.Requeue = &debug.ObjectRequeue{AwaitsRoom: awaitsRoom}
@@ -41,7 +41,7 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 }
 
 func (op *operator) queueSet() debug.QueueSet {
-	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.runner.Pending().Due() },
+	return debug.QueueSet{Set: op.queues, Requeues: func() []pending.Due { return op.pending.Due() },
 		Removed: func(h *hook.Hook) bool { return op.life.State(h) == lifecycle.Gone }}
 }
 

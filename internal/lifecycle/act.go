@@ -120,16 +120,16 @@ func (l *Lifecycle) triggerable(h *hook.Hook) error {
 
 // Parked are the parked tasks, the oldest first, with at most so many of their events.
 func (l *Lifecycle) Parked(events int) []pending.ParkedTask {
-	return l.o.Runner.Pending().Parked(events)
+	return l.o.Pending.Parked(events)
 }
 
 // LostParked counts the contexts of each hook that --max-parked has dropped since its last success.
-func (l *Lifecycle) LostParked() map[*hook.Hook]int { return l.o.Runner.Pending().Lost() }
+func (l *Lifecycle) LostParked() map[*hook.Hook]int { return l.o.Pending.Lost() }
 
 // RetryParked queues an event for each subject of parked tasks, and returns the ids of those that there were.
 func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 	for _, id := range ids {
-		p, ok := l.o.Runner.Pending().Retry(id)
+		p, ok := l.o.Pending.Retry(id)
 		if !ok {
 			continue
 		}
@@ -138,7 +138,7 @@ func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 		for _, ev := range p.Events {
 			if ev.Watch != event.Deleting {
 				l.deliver(ev)
-			} else if ev, ok := l.o.Runner.Deletion(&ev); ok {
+			} else if ev, ok := l.o.Pending.Deletion(&ev); ok {
 				l.deliver(ev)
 			}
 		}
@@ -149,7 +149,7 @@ func (l *Lifecycle) RetryParked(ids ...string) (retried []string) {
 // DropParked drops the contexts of parked tasks. It returns the ids of those that there were.
 func (l *Lifecycle) DropParked(ids ...string) (dropped []string) {
 	for _, id := range ids {
-		if p, ok := l.o.Runner.Pending().Drop(id, 0); ok {
+		if p, ok := l.o.Pending.Drop(id, 0); ok {
 			dropped = append(dropped, id)
 			l.o.Log.Warn("Parked task dropped on request", "hook", p.Hook.Name, "queue", p.Queue, "key", p.Key, "parked", id, "contexts", p.Contexts)
 		}

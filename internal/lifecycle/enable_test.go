@@ -12,6 +12,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 )
 
@@ -43,7 +44,8 @@ func watcherLifecycle(t *testing.T, w interface {
 	leading := make(chan struct{})
 	close(leading)
 	return &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: w, Meter: w, Log: log, Leading: leading,
+		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Pending: pending.New(pending.Options{}),
+		Watcher: w, Meter: w, Log: log, Leading: leading,
 		Clock:  schedule.New(schedule.Options{}),
 		Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Trace:  func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },

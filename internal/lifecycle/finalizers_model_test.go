@@ -372,10 +372,10 @@ func (w *finalizerWorld) pendingObjects() map[string]bool {
 			add(ev)
 		}
 	}
-	for _, d := range w.life.o.Runner.Pending().Deletions(w.life.Hooks()[0], 0) {
+	for _, d := range w.life.o.Pending.Deletions(w.life.Hooks()[0], 0) {
 		uids[d.Object.UID] = true
 	}
-	for _, o := range w.life.o.Runner.Pending().Waiting(w.life.Hooks()[0], 0) {
+	for _, o := range w.life.o.Pending.Waiting(w.life.Hooks()[0], 0) {
 		uids[o.UID] = true
 	}
 	return uids
@@ -424,15 +424,16 @@ func (s *scenario) play(t *testing.T) []string {
 	leading := make(chan struct{})
 	close(leading)
 	first := s.newHook()
+	later := pending.New(pending.Options{Limit: s.parked, Dropped: b.dropped, Objects: w.watcher, Finalizers: w.watcher})
 	w.life = &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: w.watcher, Objects: w.watcher, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{
-			Executor: b, Snapshots: w.watcher, Objects: w.watcher, Effects: noEffects{}, Workspace: files, Log: log,
+			Executor: b, Snapshots: w.watcher, Effects: noEffects{}, Workspace: files, Log: log,
 			RetryMin: time.Second, RetryMax: 5 * time.Second,
-			Finalizers: w.watcher, Pending: pending.New(s.parked, b.dropped),
-		}),
+			Deferred: later, Companions: []run.Companion{later, later.Releases()},
+		}), Pending: later,
 	}}
 	w.life.add([]*hook.Hook{first}, []*hook.Hook{first})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -536,7 +537,7 @@ func (w *finalizerWorld) finish() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server.check(w.buckets)
-	p := w.life.o.Runner.Pending()
+	p := w.life.o.Pending
 	for _, h := range w.old {
 		for _, name := range []string{"x", "y"} {
 			if _, kept := p.Last(&event.Event{Type: event.Change, Hook: h, Object: event.Object{Namespace: "n", Name: name}}); kept {

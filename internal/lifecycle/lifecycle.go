@@ -30,6 +30,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 )
@@ -86,6 +87,7 @@ type Renewal interface {
 type Options struct {
 	Queues  *queue.Set
 	Runner  *run.Runner
+	Pending *pending.Ledger
 	Watcher Watcher
 	Objects Objects
 	Clock   *schedule.Clock
@@ -351,7 +353,7 @@ func (l *Lifecycle) measure() {
 // Queue queues a task for an event. It may be called by any goroutine, also with locks held.
 func (l *Lifecycle) Queue(ev event.Event) {
 	if ev.Watch == event.Deleting { // no requeue may follow it: its success would drop a Deleting that is parked
-		l.o.Runner.Pending().Cancel(&ev)
+		l.o.Pending.Cancel(&ev)
 	}
 	t, key := l.task(ev)
 	l.o.Log.Info("queue task", "event.id", t.ID(), "hook", ev.Hook.Name, "binding", ev.Type.String(), "queue", t.Queue(), "name", "HookRun")
@@ -364,7 +366,7 @@ func (l *Lifecycle) LaneOf(ev event.Event) (queue, key string) {
 	if lanes.Secret && ev.Key != "" {
 		ev.Key = l.hash(ev.Key)
 	}
-	ev.Key = cmp.Or(l.o.Runner.Pending().Key(&ev), ev.Key)
+	ev.Key = cmp.Or(l.o.Pending.Key(&ev), ev.Key)
 	return ev.Queue(), ev.LaneKey(lanes)
 }
 
@@ -374,7 +376,7 @@ func (l *Lifecycle) task(ev event.Event) (t Task, key string) {
 	if lanes.Secret && ev.Key != "" {
 		ev.Key, ev.KeyValue = l.hash(ev.Key), ev.Key
 	}
-	l.o.Runner.Pending().Enter(&ev)
+	l.o.Pending.Enter(&ev)
 	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(lanes)
 }
 

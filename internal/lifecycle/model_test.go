@@ -203,7 +203,7 @@ func playRuns(t *testing.T, steps []modelStep) []string {
 	executor := &gatedExecutor{}
 	log := slog.New(slog.DiscardHandler)
 	runner := run.New(run.Options{
-		Executor: executor, Snapshots: noSnapshots{executor}, Objects: noSnapshots{executor}, Effects: noEffects{}, Workspace: files, Log: log,
+		Executor: executor, Snapshots: noSnapshots{executor}, Effects: noEffects{}, Workspace: files, Log: log,
 	})
 	runner.Add(hooks)
 	queues := queue.NewSet(queue.Options{Backoff: func(int) time.Duration { return retryDelay }})

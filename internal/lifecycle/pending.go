@@ -55,12 +55,12 @@ func sameObject(a, b *event.Object) bool {
 
 // ObjectGone ends what waits for an object that a binding has no more. It may be called with locks held.
 func (l *Lifecycle) ObjectGone(h *hook.Hook, index int, o event.Object) {
-	l.o.Runner.Pending().Gone(&event.Event{Type: event.Change, Hook: h, Index: index, Object: o})
+	l.o.Pending.Gone(&event.Event{Type: event.Change, Hook: h, Index: index, Object: o})
 }
 
 // requeue queues requeues when they are due, and deletions that --max-parked has displaced when there is room.
 func (l *Lifecycle) requeue(ctx context.Context) {
-	p := l.o.Runner.Pending()
+	p := l.o.Pending
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

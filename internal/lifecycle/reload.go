@@ -248,7 +248,7 @@ func (l *Lifecycle) dropTasks(h *hook.Hook) {
 
 // dropPending drops what a hook would get again.
 func (l *Lifecycle) dropPending(h *hook.Hook) {
-	l.o.Runner.Pending().Retain(func(other *hook.Hook) bool { return other != h })
+	l.o.Pending.Retain(func(other *hook.Hook) bool { return other != h })
 }
 
 // hold shows users the reason why a hook has not started.

@@ -17,6 +17,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 )
@@ -70,8 +71,9 @@ func (w *fileWorld) start() {
 		w.t.Fatal(err)
 	}
 	w.life = New(Options{
-		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Watcher: quietWatcher{w.failing},
-		Meter: w.failing, Log: log, Leading: leading, Clock: schedule.New(schedule.Options{}),
+		Queues: queue.NewSet(queue.Options{}), Runner: run.New(run.Options{Log: log}), Pending: pending.New(pending.Options{}),
+		Watcher: quietWatcher{w.failing},
+		Meter:   w.failing, Log: log, Leading: leading, Clock: schedule.New(schedule.Options{}),
 		Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store:  store, Load: load,
 		Prepare: func(context.Context, []*hook.Hook) (Renewal, error) {

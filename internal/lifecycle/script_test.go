@@ -223,16 +223,20 @@ func (w *world) start(o options) {
 		Backoff: queue.DefaultBackoff(5*time.Second, 5*time.Second), Random: func() float64 { return 0.5 }, MaxRuns: o.number("runs"),
 		OnExhausted: func(f queue.Failed) { w.life.Exhausted(f) },
 	})
+	later := pending.New(pending.Options{
+		Limit: o.number("parked"), Objects: cluster{world: w}, Random: func() float64 { return 0.5 },
+		Dropped: func(ev event.Event, why pending.Reason) {
+			w.record("dropped %s %s%s: %s", ev.Hook.Name, ev.Binding().Name, objectText(ev.Object), why)
+		},
+	})
 	w.life = &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: w.t.Context(), o: Options{
 		Queues: queues, Log: log, Watcher: cluster{world: w}, Objects: cluster{world: w},
 		Runner: run.New(run.Options{
 			Executor:  w,
-			Snapshots: cluster{world: w}, Objects: cluster{world: w}, Effects: w, Workspace: files, Log: log,
-			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Random: func() float64 { return 0.5 },
-			Pending: pending.New(o.number("parked"), func(ev event.Event, why pending.Reason) {
-				w.record("dropped %s %s%s: %s", ev.Hook.Name, ev.Binding().Name, objectText(ev.Object), why)
-			}),
-		}),
+			Snapshots: cluster{world: w}, Effects: w, Workspace: files, Log: log,
+			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Deferred: later,
+			Companions: []run.Companion{later, later.Releases()},
+		}), Pending: later,
 		Exhausted: func(e Exhausted) {
 			about := "nothing"
 			if e.Object != nil {
@@ -340,9 +344,9 @@ func (w *world) do(words []string) {
 				strings.Join(events, ", "), end)
 		}
 	case "requeues":
-		if at, ok := w.life.o.Runner.Pending().Next(); ok {
+		if at, ok := w.life.o.Pending.Next(); ok {
 			requeues := 0
-			for _, due := range w.life.o.Runner.Pending().Due() {
+			for _, due := range w.life.o.Pending.Due() {
 				requeues += due.Events
 			}
 			w.record("%d requeues, the next one at %s", requeues, at.Sub(w.began))

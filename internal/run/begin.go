@@ -21,7 +21,7 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 		Merged: m.merged.tasks,
 	}}
 	t.refresh()
-	a.started, a.endList = time.Now(), r.beginList(t)
+	a.started = time.Now()
 	a.companions = r.hooks.companions(t.Hook(), m.review != nil)
 	err := a.each(nil, func(c Companion, _ error) error { ctx = c.Begin(ctx, a); return nil })
 	a.logMerge(&m.merged)
@@ -39,46 +39,18 @@ func (a *Attempt) logMerge(m *merged) {
 	m.tasks, m.dropped = 0, 0
 }
 
-// refresh reads the objects of requeues and of retried events. One that is gone or is being deleted leaves the task, and so does a retried
-// Deleted of an object that the binding has again.
+// refresh makes requeues and retried events current.
 func (t *Task) refresh() {
 	if !t.is(refreshed) {
 		return
 	}
 	var events event.Log
 	for ev := range t.Events() {
-		if !t.current(&ev) {
-			t.runner.opts.Pending.Leave(&ev, true)
-			continue
+		if t.runner.opts.Deferred.Refresh(&ev) {
+			events.Add(ev)
 		}
-		events.Add(ev)
 	}
 	t.events = events
-}
-
-// current reads the object of an event if an attempt has to do so, and reports whether the event is to be delivered.
-func (t *Task) current(ev *event.Event) bool {
-	o := ev.Object
-	switch {
-	case !ev.Refreshed():
-		return true
-	case ev.Watch == event.Deleted:
-		return !t.runner.opts.Objects.Has(t.Hook(), ev.Index, o.Namespace, o.Name)
-	}
-	now, ok := t.runner.opts.Objects.Object(t.Hook(), ev.Index, o.Namespace, o.Name)
-	ev.Object = now.Object
-	return ok
-}
-
-// beginList is called before a run gets its contexts. The returned function ends the run.
-func (r *Runner) beginList(t *Task) (end func()) {
-	for ev := range t.Events() {
-		if listsPrevious(&ev) {
-			r.opts.Pending.BeginList(t.readExtra().last.run)
-			return r.opts.Pending.EndList
-		}
-	}
-	return func() {}
 }
 
 // maxIDs limits the ids in a log record.

@@ -46,6 +46,25 @@ type Forgetter interface {
 	Forget(hook string)
 }
 
+// Deferred has what hooks get again. Package pending implements it: parking and requeues act when there is no run.
+type Deferred interface {
+	// Refresh makes a requeue, or a retried event, current at the start of an attempt. False: it has left its task.
+	Refresh(ev *event.Event) bool
+	// Replaced is called for a waiting event that has left its task, because a later one takes its place.
+	Replaced(ev *event.Event)
+	// Left is called for a task whose events do not wait any longer. Processed: a hook has done so, or nothing is left of it.
+	Left(t *Task, processed bool)
+	// Park keeps the contexts of a task that has failed with err so often that no attempt is left.
+	Park(t *Task, queue, key string, attempts int, err error)
+}
+
+type nothingDeferred struct{}
+
+func (nothingDeferred) Refresh(*event.Event) bool              { return true }
+func (nothingDeferred) Replaced(*event.Event)                  {}
+func (nothingDeferred) Left(*Task, bool)                       {}
+func (nothingDeferred) Park(*Task, string, string, int, error) {}
+
 // joining returns the companions of the runs of a hook, in order.
 func (r *Runner) joining(h *hook.Hook, answers bool) (list []Companion) {
 	for _, c := range r.opts.Companions {

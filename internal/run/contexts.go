@@ -11,15 +11,18 @@ import (
 
 // contexts joins the first n of the task's events with the frames of their bindings. It makes contexts one at a time, because there may be
 // very many.
-func (t *Task) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] {
+func (a *Attempt) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] {
 	return func(yield func(wire.Context) bool) {
-		previous, left := previousInRun{of: t.runner.opts.Pending}, n
-		for ev := range t.Events() {
+		previous, left := func(*event.Event) *event.Object { return nil }, n
+		if a.Previous != nil {
+			previous = a.Previous()
+		}
+		for ev := range a.Task.Events() {
 			if left--; left < 0 {
 				return
 			}
 			c := frames[frameOf(frames, &ev)]
-			c.Event, c.Previous = ev, previous.before(&ev)
+			c.Event, c.Previous = ev, previous(&ev)
 			if !yield(c) {
 				return
 			}

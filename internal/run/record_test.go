@@ -151,7 +151,6 @@ func TestRunsAreRecorded(t *testing.T) {
 // panics is a world in which something panics: the process, the snapshot or an effect.
 type panics struct {
 	Snapshots
-	Objects
 	Effects
 	where string
 }
@@ -185,7 +184,7 @@ func TestPanics(t *testing.T) {
 			h.Kubernetes[0].Includes = []int{0}
 			files := openWorkspace(t)
 			r := New(Options{
-				Executor: p, Snapshots: p, Objects: p, Effects: p, Workspace: files, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Executor: p, Snapshots: p, Effects: p, Workspace: files, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Companions: []Companion{rec},
 			})
 			r.Add([]*hook.Hook{h})
@@ -219,7 +218,7 @@ func TestOnlyRunsAreObserved(t *testing.T) {
 	runs, rec := 0, &recorder{}
 	r := New(Options{
 		Executor:  executor(func(process.Invocation) error { runs++; return nil }),
-		Snapshots: panics{}, Objects: panics{}, Effects: panics{}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
+		Snapshots: panics{}, Effects: panics{}, Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler),
 		Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})

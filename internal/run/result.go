@@ -29,7 +29,7 @@ func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.
 					}
 				}
 				for ev := range t.Events() {
-					if ev.Type == event.Change && ev.Binding().Group == "" && !isUnlisted(&ev) {
+					if ev.Type == event.Change && ev.Binding().Group == "" && !IsUnlisted(&ev) {
 						objects[objectName{ev.Object.Namespace, ev.Object.Name}] = true
 					}
 				}
@@ -55,7 +55,7 @@ func (t *Task) messageOnly() string {
 	switch {
 	case t.readExtra().review != nil:
 		return "a run that answers a request"
-	case t.kind() == event.Startup:
+	case t.Type() == event.Startup:
 		return "an onStartup run"
 	case t.Hook().Contexts == hook.NameContexts:
 		return "a hook with configuration v0"
@@ -68,7 +68,7 @@ func (t *Task) unlisted() (all, deleting string) {
 	requeued := false
 	for ev := range t.Events() {
 		switch {
-		case !isUnlisted(&ev):
+		case !IsUnlisted(&ev):
 			requeued = true
 			continue
 		case ev.Watch == event.Deleting:
@@ -82,8 +82,8 @@ func (t *Task) unlisted() (all, deleting string) {
 	return all, deleting
 }
 
-// isUnlisted reports whether the binding of an event has no Synchronization: its events are not requeued.
-func isUnlisted(ev *event.Event) bool {
+// IsUnlisted reports whether the binding of an event has no Synchronization: its events are not requeued.
+func IsUnlisted(ev *event.Event) bool {
 	return ev.Type.Kind() == hook.OnKubernetes && ev.Hook.Kubernetes[ev.Index].Initial == hook.InitialNone
 }
 

@@ -1,14 +1,9 @@
 package run
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"pgregory.net/rapid"
-
-	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -67,106 +62,3 @@ func TestResultRules(t *testing.T) {
 		t.Errorf("a request: error %v, limit %d", err, review.limit())
 	}
 }
-
-// Whatever a run contains, what can be delivered again is requeued, and nothing else: a binding without Synchronization refuses a key only
-// if the key is about its own contexts.
-func TestResultOfMixedContexts(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		h := hookOf("---")
-		alive := aliveObjects{}
-		r := New(Options{Objects: alive, Finalizers: keepsAll{}})
-		var task *Task
-		listed, again, refused := false, map[string]bool{}, false
-		for i := range h.Kubernetes {
-			k := &h.Kubernetes[i]
-			if rapid.Bool().Draw(rt, "unlisted") {
-				k.Initial = hook.InitialNone
-			}
-			if i > 0 && rapid.Bool().Draw(rt, "absent") {
-				continue
-			}
-			ev := change(h, i)
-			ev.Object = event.Object{Namespace: "n", Name: fmt.Sprint("o", i)}
-			if rapid.Bool().Draw(rt, "deleting") {
-				ev.Watch, ev.Object.UID = event.Deleting, "u"
-			} else {
-				alive[ev.Object.Name] = true
-			}
-			if next := r.Task(ev); task == nil {
-				task = next
-			} else if !task.Absorb(next) {
-				rt.Fatal("not absorbed")
-			}
-			if k.Initial != hook.InitialNone {
-				listed, again[k.Name] = true, true
-			}
-			refused = refused || k.Initial == hook.InitialNone && ev.Watch == event.Deleting
-		}
-		keeps := rapid.Bool().Draw(rt, "keepFinalizer")
-		text := "requeueAfter: 5m"
-		if keeps {
-			text += "\nkeepFinalizer: true"
-		}
-		result, err := task.result([]byte(text), nil, false)
-		if (err == nil) != (listed && !(keeps && refused)) {
-			rt.Fatalf("a listed one %t, a Deleting of an unlisted one %t, keepFinalizer %t: %v", listed, refused, keeps, err)
-		}
-		if err != nil {
-			return
-		}
-		r.succeed(task, &Attempt{Report: Report{Result: result}})
-		r.keep(task, result, nil)
-		for _, ev := range r.Pending().Take(time.Now().Add(time.Hour)) {
-			if !again[ev.Binding().Name] {
-				rt.Fatalf("%s is requeued", ev.Binding().Name)
-			}
-			delete(again, ev.Binding().Name)
-		}
-		// A Deleting is delivered again only if its finalizer is kept.
-		for ev := range task.Events() {
-			if ev.Watch == event.Deleting && !keeps {
-				delete(again, ev.Binding().Name)
-			}
-		}
-		if len(again) > 0 {
-			rt.Fatalf("not requeued: %v", again)
-		}
-	})
-}
-
-// aliveObjects are the names of those that are not being deleted.
-type aliveObjects map[string]bool
-
-func (a aliveObjects) Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool) {
-	return event.Event{Type: event.Change, Hook: h, Index: index, Object: event.Object{Namespace: namespace, Name: name}}, a[name]
-}
-func (a aliveObjects) Has(*hook.Hook, int, string, string) bool { return true }
-func (aliveObjects) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
-	return nil, nil
-}
-
-// keepsAll keeps all finalizers.
-type keepsAll struct{ noFinalizers }
-
-func (keepsAll) Keep(event.Event) (kept, again bool) { return true, true }
-
-// A clean-up that has another step keeps the objects of Deleting, but for those whose Deleted is in the same run: nothing follows it.
-func TestKeptObjects(t *testing.T) {
-	h := hookOf("-")
-	r := New(Options{Finalizers: leftAll{}})
-	of := func(uid string, watch event.Watch) event.Event {
-		return event.Event{Type: event.Change, Hook: h, Watch: watch, Object: event.Object{Name: uid, UID: uid}}
-	}
-	task := r.Task(of("added", event.Added))
-	for _, ev := range []event.Event{of("stays", event.Deleting), of("left", event.Deleting), of("left", event.Deleted)} {
-		task.Absorb(r.Task(ev))
-	}
-	if kept := r.keep(task, effect.Result{KeepFinalizer: true}, nil); !kept["stays"] || kept["left"] || kept["added"] {
-		t.Errorf("kept: %v", kept)
-	}
-}
-
-// leftAll are objects that have left the selectors of a binding with Deleted.
-type leftAll struct{ keepsAll }
-
-func (leftAll) Keep(event.Event) (kept, again bool) { return true, false }

@@ -22,9 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,7 +30,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run/kubectl"
-	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
@@ -55,29 +52,6 @@ type Snapshots interface {
 	Unlock(h *hook.Hook, index int)
 }
 
-// Objects have single objects of kubernetes bindings.
-type Objects interface {
-	// Object returns a current object as an event would carry it; false if the binding has no such object, or the object is being deleted and
-	// has to get nothing but Deleting.
-	Object(h *hook.Hook, index int, namespace, name string) (event.Event, bool)
-	// Has reports whether the binding has an object, also one that is being deleted.
-	Has(h *hook.Hook, index int, namespace, name string) bool
-}
-
-// Finalizers keep or remove the finalizers that package watch adds to objects.
-type Finalizers interface {
-	// Release removes them after a successful run with these events.
-	Release(ctx context.Context, events iter.Seq[event.Event])
-	// Keep keeps an object whose clean-up has another step, unless the binding has no such object any more. If again, the object is
-	// delivered again when the requeue is due.
-	Keep(ev event.Event) (kept, again bool)
-}
-
-type noFinalizers struct{}
-
-func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
-func (noFinalizers) Keep(event.Event) (kept, again bool)            { return true, false }
-
 // Effects apply the output of hooks.
 type Effects interface {
 	// Apply checks all of out before it applies any of it, and returns the changes that it tried. The log has the run's fields. It
@@ -89,13 +63,12 @@ type Effects interface {
 	ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out Outputs, turn *Turn, identify Identify) ([]Change, error)
 }
 
-// Options of a Runner. Executor, Snapshots, Objects, Effects, Workspace and Log are required.
+// Options of a Runner. Executor, Snapshots, Effects, Workspace and Log are required.
 type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
 	// Await, if set, returns when a request may get the snapshot of a binding.
 	Await     func(ctx context.Context, h *hook.Hook, index int)
-	Objects   Objects
 	Effects   Effects
 	Workspace *workspace.Workspace
 	Log       *slog.Logger
@@ -107,18 +80,12 @@ type Options struct {
 	Timeout time.Duration
 	// RetryMin and RetryMax bound the delays of policies that leave them out.
 	RetryMin, RetryMax time.Duration
-	// Random returns a number in [0, 1) for the jitter of requeues.
-	Random func() float64
-	// Finalizers, if set, removes the finalizers of deleted objects.
-	Finalizers Finalizers
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
-	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. Replaced receives the event that
-	// it replaces. Both must be quick.
-	Full     func() bool
-	Replaced func(ev *event.Event)
-	// Pending has what hooks get again. By default it is empty.
-	Pending *pending.Ledger
+	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. It must be quick.
+	Full func() bool
+	// Deferred, if set, has what hooks get again.
+	Deferred Deferred
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool
 	// Files, if set, are those that hooks run from. By default hooks run from their own paths.
@@ -152,14 +119,8 @@ func New(opts Options) *Runner {
 	if opts.Files == nil {
 		opts.Files = ownPaths{}
 	}
-	if opts.Finalizers == nil {
-		opts.Finalizers = noFinalizers{}
-	}
-	if opts.Random == nil {
-		opts.Random = rand.Float64
-	}
-	if opts.Pending == nil {
-		opts.Pending = pending.New(0, nil)
+	if opts.Deferred == nil {
+		opts.Deferred = nothingDeferred{}
 	}
 	r := &Runner{opts: opts, hooks: hooks{known: map[*hook.Hook]*hookState{}}, processes: processes{of: map[string]running{}},
 		large: make(chan struct{}, 1), largeAnswer: make(chan struct{}, 1)}
@@ -170,9 +131,6 @@ func New(opts Options) *Runner {
 	}
 	return r
 }
-
-// Pending has what hooks get again.
-func (r *Runner) Pending() *pending.Ledger { return r.opts.Pending }
 
 func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
 	if limit := r.hooks.limit(h); limit != nil {
@@ -191,7 +149,6 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
 	ctx, a, err := r.begin(ctx, t)
-	defer a.endList()
 	if err == nil && t.events.Len() > 0 {
 		err = a.guard(func() error { return r.attempt(ctx, a) })
 	}
@@ -213,9 +170,9 @@ type Attempt struct {
 	Lacking   string
 	// companions take part in the attempt.
 	companions []Companion
-	// endList ends what began with the attempt.
-	endList func()
-	started time.Time
+	started    time.Time
+	// Previous, if set, returns a function for one pass over the events, in order: the version that the hook has processed before an event.
+	Previous func() func(ev *event.Event) *event.Object
 	// Vars are variables of the hook that companions add.
 	Vars []string
 	// Files are those of the run, from their creation until it is settled.
@@ -234,6 +191,7 @@ type Attempt struct {
 func (r *Runner) release(a *Attempt) {
 	if a.large != nil {
 		<-a.large
+		a.large = nil
 	}
 	if a.Files == nil {
 		return
@@ -246,14 +204,14 @@ func (r *Runner) release(a *Attempt) {
 
 // attempt runs the process with the task's contexts, and hands its outputs to the effects.
 func (r *Runner) attempt(ctx context.Context, a *Attempt) (err error) {
-	t, log := a.Task, a.Log
+	t := a.Task
 	f, err := r.opts.Workspace.Create(t.Hook().Name, t.RunID())
 	if err != nil {
 		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
 	a.Files = f
 	frames := r.frames(t)
-	if err = r.writeContexts(t, f, frames, log); err != nil {
+	if err = r.writeContexts(a, frames); err != nil {
 		r.release(a) // there is nothing to record
 		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}

@@ -2,23 +2,22 @@ package run
 
 import (
 	"io"
-	"log/slog"
 	"slices"
 
-	"github.com/shell-operator/shell-operator/internal/run/workspace"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
 // writeContexts writes as many contexts of the task as fit, by MaxContextBytes, but at least one. The others are left to the next task of
 // the lane.
-func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Context, log *slog.Logger) error {
+func (r *Runner) writeContexts(a *Attempt, frames []wire.Context) error {
+	t, f := a.Task, a.Files
 	n := t.events.Len()
 	if most := r.opts.MaxContextBytes; most > 0 && n > 1 && t.divisible() {
-		n = t.fit(frames, most)
+		n = a.fit(frames, most)
 	}
 	var heads []byte
 	err := f.WriteContexts(func(w io.Writer) (err error) {
-		contexts := t.contexts(frames, n)
+		contexts := a.contexts(frames, n)
 		if !t.Hook().ShellLibrary {
 			return wire.WriteContexts(w, t.Hook().Contexts, contexts)
 		}
@@ -30,7 +29,7 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 	}
 	if left := t.events.Len() - n; left > 0 {
 		t.split(n)
-		log.Info("Not all binding contexts fit into one run, the others are left to the next one", "contexts", n, "left", left)
+		a.Log.Info("Not all binding contexts fit into one run, the others are left to the next one", "contexts", n, "left", left)
 	}
 	return err
 }
@@ -39,8 +38,8 @@ func (r *Runner) writeContexts(t *Task, f *workspace.Files, frames []wire.Contex
 func (t *Task) divisible() bool { return !t.synchronizes() && t.readExtra().review == nil }
 
 // fit returns how many contexts, at least one, have no more bytes than most in a file.
-func (t *Task) fit(frames []wire.Context, most int) (n int) {
-	h := t.Hook()
+func (a *Attempt) fit(frames []wire.Context, most int) (n int) {
+	h := a.Hook
 	snapshots := make([]int, len(frames)) // each context of a binding has the same
 	for i, frame := range frames {
 		if len(frame.Snapshots) > 0 {
@@ -50,7 +49,7 @@ func (t *Task) fit(frames []wire.Context, most int) (n int) {
 		}
 	}
 	size := len("[]\n")
-	for c := range t.contexts(frames, t.events.Len()) {
+	for c := range a.contexts(frames, a.Task.Len()) {
 		c.Snapshots = nil
 		more := wire.ContextSize(h.Contexts, c) + snapshots[frameOf(frames, &c.Event)]
 		if n > 0 {
@@ -104,9 +103,6 @@ func (t *Task) Replace(waiting *Task) (empty, done bool) {
 	if !dropped {
 		return false, found
 	}
-	t.runner.opts.Pending.Leave(&ev, true)
-	if t.runner.opts.Replaced != nil {
-		t.runner.opts.Replaced(&ev)
-	}
+	t.runner.opts.Deferred.Replaced(&ev)
 	return waiting.events.Len() == 0, true
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"slices"
@@ -89,7 +88,6 @@ func drain(t testing.TB, task *Task) {
 // fewObjects are the snapshots of all bindings, and effects that do nothing.
 type fewObjects struct {
 	Snapshots
-	Objects
 }
 
 func (fewObjects) Snapshot(*hook.Hook, int) event.Snapshot {
@@ -113,7 +111,7 @@ func splitting(t testing.TB, dir string, most int) (*Runner, *reader) {
 	t.Cleanup(func() { _ = files.Close() })
 	got := &reader{t: t}
 	return New(Options{Executor: got, Workspace: files, Log: slog.New(slog.DiscardHandler), Snapshots: fewObjects{},
-		Objects: fewObjects{}, Effects: noEffects{},
+		Effects:         noEffects{},
 		MaxContextBytes: most}), got
 }
 
@@ -211,50 +209,5 @@ func TestSynchronizationIsNotSplit(t *testing.T) {
 	drain(t, head)
 	if len(got.runs) != 1 {
 		t.Errorf("%d runs", len(got.runs))
-	}
-}
-
-// released are the names of objects without their finalizers.
-type released struct {
-	noFinalizers
-	names []string
-}
-
-func (r *released) Release(_ context.Context, events iter.Seq[event.Event]) {
-	for ev := range events {
-		r.names = append(r.names, ev.Object.Name)
-	}
-}
-
-// A run acknowledges the events that it has delivered: it releases no finalizer, and drops no parked context, of those that it leaves.
-func TestSplitRunAcknowledgesItsShare(t *testing.T) {
-	h := hookOf("-")
-	r, _ := splitting(t, t.TempDir(), 2500)
-	cleaned := &released{}
-	r.opts.Finalizers = cleaned
-	r.Add([]*hook.Hook{h})
-	var head *Task
-	for i := range 5 {
-		ev := object(h, 0, event.Deleting, fmt.Sprint(i), 1000)
-		ev.Object.UID = fmt.Sprint("u", i)
-		r.Task(ev).Exhaust("main", "", 1, fmt.Errorf("no"))
-		if next := r.Task(ev); i == 0 {
-			head = next
-		} else {
-			head.Absorb(next)
-		}
-	}
-	for _, want := range []string{"[0 1], parked 3", "[0 1 2 3], parked 1", "[0 1 2 3 4], parked 0"} {
-		if err := head.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		parked := 0
-		for _, p := range r.Pending().Parked(0) {
-			parked += p.Contexts
-		}
-		head = head.Rest()
-		if got := fmt.Sprintf("%v, parked %d", cleaned.names, parked); got != want {
-			t.Errorf("released %s, want %s", got, want)
-		}
 	}
 }

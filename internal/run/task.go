@@ -189,10 +189,20 @@ func (t *Task) Key() string { return t.readExtra().last.key }
 // Hook is the hook that the task runs.
 func (t *Task) Hook() *hook.Hook { return t.first.hook }
 
-func (t *Task) kind() event.Type { return event.Type(t.first.kind) }
+// Type is the type of the first event.
+func (t *Task) Type() event.Type { return event.Type(t.first.kind) }
+
+// Number is the number of the task's last run among all of the operator.
+func (t *Task) Number() uint64 { return t.readExtra().last.run }
+
+// KeyValue is the value of which the key of the task's lane is a hash; empty if it is none.
+func (t *Task) KeyValue() string { return t.readExtra().keyValue }
+
+// Removed reports whether the hook of the task has been removed.
+func (t *Task) Removed() bool { return t.runner.hooks.removed(t.Hook()) }
 
 // EventType and Binding describe its first event.
-func (t *Task) EventType() string { return t.kind().String() }
+func (t *Task) EventType() string { return t.Type().String() }
 func (t *Task) Binding() string   { return t.binding().Name }
 
 func (t *Task) binding() hook.Binding {
@@ -200,7 +210,7 @@ func (t *Task) binding() hook.Binding {
 	return first.Binding()
 }
 
-func (t *Task) synchronizes() bool { return t.kind() == event.Synchronization }
+func (t *Task) synchronizes() bool { return t.Type() == event.Synchronization }
 
 // mayFail reports whether a failed run may lose all events: their bindings allow failure.
 func (t *Task) mayFail() bool {
@@ -231,7 +241,7 @@ func (t *Task) Initial() bool { return t.first.initial }
 
 // Absorb merges the events of the next task in the queue, if one run may deliver both.
 func (t *Task) Absorb(next *Task) bool {
-	if next.Hook() != t.Hook() || t.kind() == event.Startup || next.kind() == event.Startup || t.events.Len() == 0 || !t.samePolicy(next) {
+	if next.Hook() != t.Hook() || t.Type() == event.Startup || next.Type() == event.Startup || t.events.Len() == 0 || !t.samePolicy(next) {
 		return false
 	}
 	if t.synchronizes() || next.synchronizes() {
@@ -282,7 +292,7 @@ func (t *Task) HasRoom() bool {
 
 // isUrgent reports whether an event is not a change that has just happened: it was scheduled or requested, or its object is an initial one.
 func (t *Task) isUrgent() bool {
-	return t.kind() != event.Change || t.first.initial || t.is(urgent)
+	return t.Type() != event.Change || t.first.initial || t.is(urgent)
 }
 
 // size is about the number of bytes of the objects in the events.
@@ -355,7 +365,7 @@ func (t *Task) Run(ctx context.Context) (err error) {
 
 // Count counts the events of an object of a binding in a task that does not run. It visits at most so many events, and returns how many.
 func (t *Task) Count(index int, namespace, name string, most int) (events, visited int) {
-	if t.kind().Kind() != hook.OnKubernetes {
+	if t.Type().Kind() != hook.OnKubernetes {
 		return 0, 0
 	}
 	for ev := range t.Events() {
@@ -377,7 +387,7 @@ func (t *Task) String() string {
 	if b.Group != "" {
 		parts = append(parts, "group="+b.Group)
 	}
-	if t.kind() != event.Startup {
+	if t.Type() != event.Startup {
 		parts = append(parts, b.Name)
 	}
 	return strings.Join(parts, ":")
@@ -387,14 +397,14 @@ func (t *Task) String() string {
 func (t *Task) Labels() (binding, queue string) { return t.bindingLabel(), t.queueLabel() }
 
 func (t *Task) queueLabel() string {
-	if t.kind() == event.Startup {
+	if t.Type() == event.Startup {
 		return ""
 	}
 	return t.Queue()
 }
 
 func (t *Task) bindingLabel() string {
-	if t.kind() == event.Startup {
+	if t.Type() == event.Startup {
 		return ""
 	}
 	return t.Binding()

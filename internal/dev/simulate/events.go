@@ -36,7 +36,7 @@ func (s *simulation) trigger(ctx context.Context) error {
 	for i, k := range s.hook.Kubernetes {
 		for _, o := range s.server.Objects() { // the hook has seen them in its Synchronization
 			if ev, ok := s.watched.Object(s.hook, i, o.Namespace, o.Name); ok && k.IncludePrevious && k.Initial != hook.InitialNone {
-				s.runner.Pending().Listed(&ev, 0)
+				s.pending.Listed(&ev, 0)
 			}
 		}
 		s.watched.Unlock(s.hook, i)

@@ -33,6 +33,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/queue"
 	"github.com/shell-operator/shell-operator/internal/run"
+	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
@@ -53,6 +54,7 @@ type simulation struct {
 	// permissions checks the requests of the operator; nil without a role.
 	permissions *permissions
 	runner      *run.Runner
+	pending     *pending.Ledger
 	effects     *apply.Effects
 
 	// listening: a change makes events. Changes by the hook itself make none.
@@ -235,9 +237,11 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	defer w.Close()
 	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
 	defer pool.Close()
-	running := run.Options{Whole: true, Snapshots: s.watched, Objects: s.watched, Finalizers: simulatedFinalizers{s},
-		Companions: []run.Companion{observer{simulation: s}, &run.Conditions{Set: s.setConditions, Follow: s.watched.Follow}},
-		Effects:    simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
+	s.pending = pending.New(pending.Options{Objects: s.watched, Finalizers: simulatedFinalizers{s}})
+	running := run.Options{Whole: true, Snapshots: s.watched, Deferred: s.pending,
+		Companions: []run.Companion{observer{simulation: s}, &run.Conditions{Set: s.setConditions, Follow: s.watched.Follow},
+			s.pending, s.pending.Releases()},
+		Effects: simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
 		Timeout: s.Timeout}
 	if s.Workers {
 		running.Workers = pool

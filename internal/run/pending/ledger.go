@@ -12,7 +12,9 @@ package pending
 
 import (
 	"container/list"
+	"iter"
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -20,17 +22,18 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // Ledger has the deferred work of all hooks: a row for each subject that has some. It is safe for concurrent use.
 type Ledger struct {
-	limit   int
-	dropped func(ev event.Event, why Reason)
+	run.Passive
+	o Options
 	// changed has a token when Next or room may have changed. Its capacity is 1.
 	changed chan struct{}
 
 	mu   sync.Mutex
-	rows map[Subject]*row
+	rows map[*hook.Hook]map[Subject]*row
 	// contexts are all parked ones; the oldest come first.
 	contexts *list.List
 	tasks    map[lane]*parked
@@ -72,14 +75,35 @@ type row struct {
 	key, keyValue string
 }
 
-// New returns an empty Ledger for at most limit parked contexts; 0 means no limit. Dropped, if set, is called, with a lock held, for each
-// context that is dropped.
-func New(limit int, dropped func(ev event.Event, why Reason)) *Ledger {
-	if dropped == nil {
-		dropped = func(event.Event, Reason) {}
+// Options of a Ledger. Objects are required for runs, the others are optional.
+type Options struct {
+	// Limit is the largest number of parked contexts; 0 means no limit. Dropped is called, with a lock held, for each context that is dropped.
+	Limit   int
+	Dropped func(ev event.Event, why Reason)
+	// Replaced receives each waiting event of which a later one takes the place. It must be quick.
+	Replaced   func(ev *event.Event)
+	Objects    Objects
+	Finalizers Finalizers
+	// Random returns a number in [0, 1) for the jitter of requeues.
+	Random func() float64
+}
+
+// New returns an empty Ledger.
+func New(o Options) *Ledger {
+	if o.Dropped == nil {
+		o.Dropped = func(event.Event, Reason) {}
+	}
+	if o.Replaced == nil {
+		o.Replaced = func(*event.Event) {}
+	}
+	if o.Finalizers == nil {
+		o.Finalizers = noFinalizers{}
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
 	return &Ledger{
-		limit: limit, dropped: dropped, changed: make(chan struct{}, 1), rows: map[Subject]*row{}, contexts: list.New(),
+		o: o, changed: make(chan struct{}, 1), rows: map[*hook.Hook]map[Subject]*row{}, contexts: list.New(),
 		tasks: map[lane]*parked{}, lost: map[*hook.Hook]int{},
 		requeues: btree.NewBTreeGOptions((*requeue).before, btree.Options{NoLocks: true}),
 	}
@@ -87,7 +111,7 @@ func New(limit int, dropped func(ev event.Event, why Reason)) *Ledger {
 
 // row returns the row of a subject, perhaps a new one that put has not got.
 func (l *Ledger) row(s Subject) *row {
-	if r := l.rows[s]; r != nil {
+	if r := l.rows[s.hook][s]; r != nil {
 		return r
 	}
 	return &row{}
@@ -95,10 +119,29 @@ func (l *Ledger) row(s Subject) *row {
 
 // put keeps a row that has changed.
 func (l *Ledger) put(s Subject, r *row) {
-	if r.parked == nil && r.requeue == nil && r.previous == nil && r.events == 0 {
-		delete(l.rows, s)
-	} else {
-		l.rows[s] = r
+	of := l.rows[s.hook]
+	switch empty := r.parked == nil && r.requeue == nil && r.previous == nil && r.events == 0; {
+	case !empty && of == nil:
+		l.rows[s.hook] = map[Subject]*row{s: r}
+	case !empty:
+		of[s] = r
+	case len(of) > 1:
+		delete(of, s)
+	case of[s] != nil:
+		delete(l.rows, s.hook)
+	}
+}
+
+// all yields the rows, which may be removed meanwhile.
+func (l *Ledger) all() iter.Seq2[Subject, *row] {
+	return func(yield func(Subject, *row) bool) {
+		for _, of := range l.rows {
+			for s, r := range of {
+				if !yield(s, r) {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -128,51 +171,44 @@ func (l *Ledger) signal() {
 // Changed has a token when Next, or the room for parked contexts, may have changed.
 func (l *Ledger) Changed() <-chan struct{} { return l.changed }
 
-// Success is what a successful run means for one of its events.
-type Success struct {
-	Run uint64
-	// Again is delivered at At; zero means never.
-	Again event.Event
-	At    time.Time
-	// Gone reports that no later event ends what is kept of the object.
-	Gone bool
+// success is the meaning of a successful run for one of its events.
+type success struct {
+	run uint64
+	// again is delivered at the time at; zero means never.
+	again event.Event
+	at    time.Time
+	// gone reports that no later event ends what is kept of the object.
+	gone bool
 }
 
-// Done is called for each event of a successful run: it sets or cancels the requeue of its subject, drops what was parked before of it, and
-// replaces the previous version of its object. Of a Synchronization it cancels the requeues of single objects that earlier runs have
+// processed is called for each event of a successful run: it sets or cancels the requeue of its subject, drops older parked contexts of it,
+// and replaces the previous version of its object. Of a Synchronization it cancels the requeues of single objects that earlier runs have
 // requested; a requeued deletion stays, as nothing else would remove the finalizer of the object.
-func (l *Ledger) Done(ev *event.Event, s Success) {
+func (l *Ledger) processed(ev *event.Event, s success) {
 	var now *version
 	if IncludesPrevious(ev) {
-		now = versionOf(ev.Object, s.Run)
+		now = versionOf(ev.Object, s.run)
 	}
 	l.edit(SubjectOf(ev), func(r *row) {
-		l.supersede(r, ev, s.Run)
+		l.supersede(r, ev, s.run)
 		if l.requeues.Len() > 0 && ev.Type == event.Synchronization && ev.Binding().Group == "" {
 			l.cancel(func(q *requeue) bool {
 				of := q.subject
-				return of.hook == ev.Hook && of.kind == event.Change && of.index == ev.Index && of.group == "" && q.run < s.Run &&
+				return of.hook == ev.Hook && of.kind == event.Change && of.index == ev.Index && of.group == "" && q.run < s.run &&
 					q.event.Object.UID == ""
 			})
 		}
 		l.unqueue(r)
-		if !s.At.IsZero() {
-			l.enqueue(r, &requeue{subject: SubjectOf(&s.Again), event: s.Again, at: s.At, run: s.Run})
+		if !s.at.IsZero() {
+			l.enqueue(r, &requeue{subject: SubjectOf(&s.again), event: s.again, at: s.at, run: s.run})
 		}
 		switch {
-		case s.Gone || IncludesPrevious(ev) && now == nil:
-			l.forget(r, s.Run)
+		case s.gone || IncludesPrevious(ev) && now == nil:
+			l.forget(r, s.run)
 		case now != nil:
 			l.keep(r, now)
 		}
 	})
-}
-
-// Succeeded ends the count of Lost for a hook.
-func (l *Ledger) Succeeded(h *hook.Hook) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.lost, h)
 }
 
 // Retain drops all of the hooks for which keep returns false.
@@ -184,7 +220,7 @@ func (l *Ledger) Retain(keep func(*hook.Hook) bool) {
 			l.drop(c, HookGone)
 		}
 	}
-	for s, r := range l.rows {
+	for s, r := range l.all() {
 		if !keep(s.hook) {
 			l.unqueue(r)
 			r.previous = nil

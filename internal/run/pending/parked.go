@@ -25,8 +25,8 @@ type parked struct {
 	contexts *list.List
 }
 
-// context is a parked context. Its last run was the run-th of the operator.
-type context struct {
+// parkedContext is a parked context. Its last run was the run-th of the operator.
+type parkedContext struct {
 	event event.Event
 	task  *parked
 	row   *row
@@ -63,9 +63,9 @@ const (
 	HookGone   Reason = "the hook was changed, removed or paused"
 )
 
-// Park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the ID of those.
+// park adds the contexts of a task whose last run was the run-th. They join the contexts of the same hook and lane, under the ID of those.
 // It returns what the limit has displaced although nothing else removes a finalizer.
-func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
+func (l *Ledger) park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (displaced []event.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := lane{t.Hook, t.Queue, t.Key}
@@ -79,15 +79,15 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 	task.task = t
 	for ev := range events {
 		s := SubjectOf(&ev)
-		c := &context{event: ev, task: task, row: l.row(s), run: run}
+		c := &parkedContext{event: ev, task: task, row: l.row(s), run: run}
 		if c.row.parked == nil {
 			c.row.parked = list.New()
 		}
 		c.inAll, c.inTask, c.inSubject = l.contexts.PushBack(c), task.contexts.PushBack(c), c.row.parked.PushBack(c)
 		l.put(s, c.row)
 	}
-	for l.limit > 0 && l.contexts.Len() > l.limit {
-		oldest := l.contexts.Front().Value.(*context)
+	for l.o.Limit > 0 && l.contexts.Len() > l.o.Limit {
+		oldest := l.contexts.Front().Value.(*parkedContext)
 		l.drop(oldest, BeyondMax)
 		if oldest.event.Object.UID != "" {
 			displaced = append(displaced, oldest.event)
@@ -99,14 +99,14 @@ func (l *Ledger) Park(t ParkedTask, run uint64, events iter.Seq[event.Event]) (d
 }
 
 // each yields the contexts of a list, which may be removed meanwhile.
-func each(l *list.List) iter.Seq[*context] {
-	return func(yield func(*context) bool) {
+func each(l *list.List) iter.Seq[*parkedContext] {
+	return func(yield func(*parkedContext) bool) {
 		if l == nil {
 			return
 		}
 		for e := l.Front(); e != nil; {
 			next := e.Next()
-			if !yield(e.Value.(*context)) {
+			if !yield(e.Value.(*parkedContext)) {
 				return
 			}
 			e = next
@@ -136,12 +136,12 @@ func endsDeleting(w event.Watch) bool {
 	return w == event.Deleting || w == event.Deleted || w == event.Added
 }
 
-func (l *Ledger) drop(c *context, why Reason) {
+func (l *Ledger) drop(c *parkedContext, why Reason) {
 	l.remove(c, why == Superseded) // then the later run has replaced it
-	l.dropped(c.event, why)
+	l.o.Dropped(c.event, why)
 }
 
-func (l *Ledger) remove(c *context, replaced bool) {
+func (l *Ledger) remove(c *parkedContext, replaced bool) {
 	l.contexts.Remove(c.inAll)
 	if c.row.parked.Remove(c.inSubject); c.row.parked.Len() == 0 {
 		c.row.parked = nil
@@ -157,7 +157,7 @@ func (l *Ledger) remove(c *context, replaced bool) {
 // Retry removes a parked task and returns it, with all its contexts in Contexts, and in Events one for each subject, to be queued again, in
 // the order of their first contexts.
 func (l *Ledger) Retry(id string) (ParkedTask, bool) {
-	t, ok := l.removeTask(id, -1, func(c *context) { l.remove(c, true) })
+	t, ok := l.removeTask(id, -1, func(c *parkedContext) { l.remove(c, true) })
 	at := map[Subject]int{}
 	var events []event.Event
 	for _, ev := range t.Events {
@@ -203,10 +203,10 @@ func (t *ParkedTask) again(ev event.Event) event.Event {
 
 // Drop drops a parked task, and returns it as Parked does.
 func (l *Ledger) Drop(id string, events int) (ParkedTask, bool) {
-	return l.removeTask(id, events, func(c *context) { l.drop(c, OnRequest) })
+	return l.removeTask(id, events, func(c *parkedContext) { l.drop(c, OnRequest) })
 }
 
-func (l *Ledger) removeTask(id string, events int, do func(*context)) (ParkedTask, bool) {
+func (l *Ledger) removeTask(id string, events int, do func(*parkedContext)) (ParkedTask, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for first := range each(l.contexts) { // in the order of Parked

@@ -81,7 +81,7 @@ func checkLedger(t *rapid.T) {
 	hooks := testHooks()
 	limit := rapid.IntRange(1, 6).Draw(t, "limit")
 	dropped, wantDropped, lost := 0, 0, 0
-	l := New(limit, func(event.Event, Reason) { dropped++ })
+	l := New(Options{Limit: limit, Dropped: func(event.Event, Reason) { dropped++ }})
 	var (
 		parked   []parkedContext
 		requeues []due
@@ -134,7 +134,7 @@ func checkLedger(t *rapid.T) {
 			all := rapid.SliceOfN(anyEvent(hooks[:1]), 1, 3).Draw(t, "events")
 			key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
 			id := fmt.Sprint(step)
-			l.Park(ParkedTask{ID: id, Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(all))
+			l.park(ParkedTask{ID: id, Hook: hooks[0], Queue: "q", Key: key}, run, slices.Values(all))
 			if i := slices.IndexFunc(parked, func(c parkedContext) bool { return c.lane == key }); i >= 0 {
 				id = parked[i].id
 			}
@@ -151,11 +151,11 @@ func checkLedger(t *rapid.T) {
 		case "done":
 			run := uint64(rapid.IntRange(0, step).Draw(t, "run"))
 			gone := rapid.Bool().Draw(t, "gone") && IncludesPrevious(&ev)
-			success := Success{Run: run, Gone: gone, Again: ev}
+			meaning := success{run: run, gone: gone, again: ev}
 			if after > 0 {
-				success.At = now.Add(after)
+				meaning.at = now.Add(after)
 			}
-			l.Done(&ev, success)
+			l.processed(&ev, meaning)
 			ends := ev.Watch != event.Modified && ev.Type == event.Change
 			drop(true, func(c parkedContext) bool {
 				return subjectText(c.event) == s && c.run < run && (ends || c.event.Watch != event.Deleting)
@@ -174,7 +174,7 @@ func checkLedger(t *rapid.T) {
 				previous[s] = ev.Object.Kind
 			}
 		case "success":
-			l.Succeeded(hooks[0])
+			delete(l.lost, hooks[0])
 			lost = 0
 		case "drop":
 			id := fmt.Sprint(rapid.IntRange(0, step).Draw(t, "id"))
@@ -255,7 +255,7 @@ func checkLedger(t *rapid.T) {
 			l.Leave(&ev, processed)
 			leave(ev, processed)
 		case "list":
-			l.BeginList(run)
+			l.beginList(run)
 			lists = append(lists, listInFlight{run, map[string]bool{}})
 		case "listed":
 			if len(lists) == 0 || !IncludesPrevious(&ev) {
@@ -269,7 +269,7 @@ func checkLedger(t *rapid.T) {
 		case "end":
 			if len(lists) > 0 {
 				lists = lists[1:]
-				l.EndList()
+				l.endList()
 			}
 		case "remove":
 			l.Retain(func(h *hook.Hook) bool { return h != ev.Hook })
@@ -278,7 +278,7 @@ func checkLedger(t *rapid.T) {
 			maps.DeleteFunc(previous, func(s, _ string) bool { return strings.HasPrefix(s, ev.Hook.Name) })
 			lists = nil // of hooks that are removed nothing is kept
 			for range l.lists {
-				l.EndList()
+				l.endList()
 			}
 			if ev.Hook == hooks[0] {
 				lost = 0
@@ -322,7 +322,7 @@ func checkLedger(t *rapid.T) {
 		}
 	}
 	l.Retain(func(*hook.Hook) bool { return false })
-	for _, r := range l.rows {
+	for _, r := range l.all() {
 		if r.events == 0 {
 			t.Fatalf("left: %+v", *r)
 		}
@@ -348,13 +348,13 @@ func TestRetry(t *testing.T) {
 		"Added Deleting Added Modified":   "Added",
 		"Modified Deleted Added Deleting": "Deleting",
 	} {
-		l := New(0, nil)
+		l := New(Options{})
 		var events []event.Event
 		for _, w := range strings.Fields(parked) {
 			events = append(events, event.Event{Type: event.Change, Hook: h, Watch: watches[w], Initial: true, Object: event.Object{
 				Name: "a", Kind: "Order", Full: event.Memory("{}")}})
 		}
-		l.Park(ParkedTask{ID: "1", Hook: h, Queue: "q", Key: "k"}, 1, slices.Values(events))
+		l.park(ParkedTask{ID: "1", Hook: h, Queue: "q", Key: "k"}, 1, slices.Values(events))
 		task, _ := l.Retry("1")
 		if len(task.Events) != 1 || task.Contexts != len(events) {
 			t.Fatalf("%s: %d events for %d contexts", parked, len(task.Events), task.Contexts)
@@ -386,7 +386,7 @@ func TestSizeOfARequeue(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	l := New(0, nil)
+	l := New(Options{})
 	for i, ev := range events {
 		l.Requeue(ev, time.Unix(int64(i), 0), 0)
 	}

@@ -41,23 +41,23 @@ func (l *Ledger) Last(ev *event.Event) (event.Object, bool) {
 	return r.previous.object, true
 }
 
-// BeginList is called before the run-th run gets an initial list that becomes previous versions, EndList at its end. Runs that began later
+// beginList is called before the run-th run gets an initial list that becomes previous versions, endList at its end. Runs that began later
 // may end earlier.
-func (l *Ledger) BeginList(run uint64) {
+func (l *Ledger) beginList(run uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lists++
 	l.listed = max(l.listed, run)
 }
 
-// EndList ends what BeginList began.
-func (l *Ledger) EndList() {
+// endList ends what beginList began.
+func (l *Ledger) endList() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lists--; l.lists > 0 {
 		return
 	}
-	for s, r := range l.rows {
+	for s, r := range l.all() {
 		if r.previous != nil && r.previous.gone {
 			r.previous = nil
 			l.put(s, r)
@@ -100,4 +100,29 @@ func (l *Ledger) Gone(ev *event.Event) {
 			l.forget(r, l.listed+1)
 		}
 	})
+}
+
+// previousInRun has the versions of objects that the hook has processed before a context of a run: earlier in the run, else in a run that
+// has succeeded.
+type previousInRun struct {
+	of      *Ledger
+	earlier map[Subject]*event.Object
+}
+
+// before returns the version that the hook has processed before this event, or nil, and notes the event.
+func (s *previousInRun) before(ev *event.Event) *event.Object {
+	if !IncludesPrevious(ev) {
+		return nil
+	}
+	of := SubjectOf(ev)
+	previous := s.earlier[of]
+	if last, ok := s.of.Last(ev); previous == nil && ok {
+		previous = &last
+	}
+	if s.earlier == nil {
+		s.earlier = map[Subject]*event.Object{}
+	}
+	current := ev.Object
+	s.earlier[of] = &current
+	return previous
 }

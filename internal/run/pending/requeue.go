@@ -105,9 +105,9 @@ func (l *Ledger) Take(now time.Time) (events []event.Event) {
 		}
 		return due
 	})
-	room := l.limit - l.contexts.Len()
+	room := l.o.Limit - l.contexts.Len()
 	l.requeues.Ascend(&requeue{awaitsRoom: true}, func(q *requeue) bool {
-		if room--; l.limit > 0 && room < 0 {
+		if room--; l.o.Limit > 0 && room < 0 {
 			return false
 		}
 		take(q)

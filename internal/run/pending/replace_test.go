@@ -1,4 +1,4 @@
-package run
+package pending
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/run/pending"
+	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // TestReplaceAgainstModel adds random events to a lane of tasks. Above the bound, only a Modified event directly behind a Modified one of
@@ -22,9 +22,9 @@ func TestReplaceAgainstModel(t *testing.T) {
 	other := hookOf("-")
 	rapid.Check(t, func(t *rapid.T) {
 		full, replaced := false, 0
-		waiting := pending.New(0, nil)
-		r := New(Options{Full: func() bool { return full }, Replaced: func(*event.Event) { replaced++ }, Pending: waiting})
-		var lane []*Task
+		waiting := New(Options{Replaced: func(*event.Event) { replaced++ }})
+		r := run.New(run.Options{Full: func() bool { return full }, Deferred: waiting})
+		var lane []*run.Task
 		var want, got []string
 		dropped := 0
 		type about struct {

@@ -1,10 +1,9 @@
-package run
+package pending
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 
 // reading is a hook that reads what was before, and fails if the test asks for it. Its cluster has the objects in there.
 type reading struct {
-	panics
+	world
 	there map[string]bool
 	list  many
 	fail  bool
@@ -65,8 +64,7 @@ func TestPrevious(t *testing.T) {
 		k.IncludePrevious, k.JQFilter, k.Deleted = true, ".", i == 0
 	}
 	world := &reading{there: map[string]bool{"web": true, "db": true}, list: many{{Name: "web", Filtered: event.Memory("1")}}}
-	r := New(Options{Executor: world, Snapshots: world, Objects: world, Effects: world, Workspace: openWorkspace(t),
-		Log: slog.New(slog.DiscardHandler)})
+	r, previous := running(t, world, world, Options{Objects: world}, 0)
 	r.Add([]*hook.Hook{h})
 	of := func(index int, watch event.Watch, name, result string) event.Event {
 		return event.Event{Type: event.Change, Hook: h, Index: index, Watch: watch,
@@ -102,7 +100,6 @@ func TestPrevious(t *testing.T) {
 	run("Modified[null,11]", of(0, event.Modified, "web", "11"))
 
 	// Nothing is left of objects that are gone, whatever becomes of the events about them.
-	previous := r.Pending()
 	for name, end := range map[string]func(){
 		"skipped": func() { r.Task(of(0, event.Deleted, "web", "11")).Skip() },
 		"dropped": func() {
@@ -118,7 +115,7 @@ func TestPrevious(t *testing.T) {
 		"parked and dropped": func() {
 			task := r.Task(of(0, event.Deleted, "web", "11"))
 			task.Exhaust("main", "", 1, errors.New("no"))
-			r.Pending().Drop(task.ID(), 0)
+			previous.Drop(task.ID(), 0)
 		},
 	} {
 		run("Added[null,11]", of(0, event.Added, "web", "11"))
@@ -145,6 +142,6 @@ func TestPrevious(t *testing.T) {
 	world.there["db"] = false
 	run("Modified[null,1]", of(1, event.Modified, "db", "1"))
 	run("Modified[null,2]", of(1, event.Modified, "db", "2"))
-	r.Pending().Retain(func(*hook.Hook) bool { return false })
+	previous.Retain(func(*hook.Hook) bool { return false })
 	run("Modified[null,3]", of(0, event.Modified, "db", "3"))
 }
