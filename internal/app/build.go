@@ -143,17 +143,21 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if o.Workers {
 		workers = op.workers
 	}
-	op.pending = pending.New(pending.Options{Limit: o.MaxParked, Dropped: op.dropped, Replaced: op.replaced, Objects: op.watcher,
-		Finalizers: op.watcher})
+	op.pending = pending.New(pending.Options{Limit: o.MaxParked, Dropped: op.dropped, Full: op.spool.Full, Replaced: op.replaced,
+		Objects: op.watcher, Finalizers: op.watcher})
 	op.runner = run.New(run.Options{
 		Executor: op.traced(fenced{op.workers}), Workers: workers,
-		Snapshots: op.watcher, Await: op.watcher.Await,
-		Effects: effects, Workspace: files, Log: o.Log,
-		Env: o.Env, KubectlEnv: environments,
+		Snapshots: op.watcher,
+		Effects:   effects, Workspace: files, Log: o.Log,
+		Env: func(h *hook.Hook) []string {
+			if env, found := environments[h.Settings.Kubectl]; found {
+				return env
+			}
+			return o.Env
+		},
 		Files:   op.store,
-		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, RetryMin: o.RetryMin, RetryMax: o.RetryMax,
+		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, Retry: run.Retry{Min: o.RetryMin, Max: o.RetryMax},
 		Deferred: op.pending, MaxContextBytes: bytesPerRun,
-		Full:       op.spool.Full,
 		Companions: op.companions(),
 	})
 	return op, nil

@@ -431,7 +431,7 @@ func (s *scenario) play(t *testing.T) []string {
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{
 			Executor: b, Snapshots: w.watcher, Effects: noEffects{}, Workspace: files, Log: log,
-			RetryMin: time.Second, RetryMax: 5 * time.Second,
+			Retry:    run.Retry{Min: time.Second, Max: 5 * time.Second},
 			Deferred: later, Companions: []run.Companion{later, later.Releases()},
 		}), Pending: later,
 	}}

@@ -234,7 +234,7 @@ func (w *world) start(o options) {
 		Runner: run.New(run.Options{
 			Executor:  w,
 			Snapshots: cluster{world: w}, Effects: w, Workspace: files, Log: log,
-			RetryMin: 5 * time.Second, RetryMax: 40 * time.Second, Deferred: later,
+			Retry: run.Retry{Min: 5 * time.Second, Max: 40 * time.Second}, Deferred: later,
 			Companions: []run.Companion{later, later.Releases()},
 		}), Pending: later,
 		Exhausted: func(e Exhausted) {

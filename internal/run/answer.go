@@ -55,9 +55,9 @@ func (r *Runner) Answer(ctx context.Context, review Review) (Outputs, error) {
 		err = ErrRate
 	}
 	// A conversion does not wait: a watch may need it.
-	if r.opts.Await != nil && err == nil && review.Type != event.Conversion {
+	if snapshots, may := r.opts.Snapshots.(Awaiter); may && err == nil && review.Type != event.Conversion {
 		for _, index := range review.Binding().Includes {
-			r.opts.Await(ctx, t.Hook(), index)
+			snapshots.Await(ctx, t.Hook(), index)
 		}
 	}
 	if err == nil {

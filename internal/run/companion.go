@@ -50,6 +50,8 @@ type Forgetter interface {
 type Deferred interface {
 	// Refresh makes a requeue, or a retried event, current at the start of an attempt. False: it has left its task.
 	Refresh(ev *event.Event) bool
+	// Full reports that too much waits: a Modified event then takes the place of one of its object. It must be quick.
+	Full() bool
 	// Replaced is called for a waiting event that has left its task, because a later one takes its place.
 	Replaced(ev *event.Event)
 	// Left is called for a task whose events do not wait any longer. Processed: a hook has done so, or nothing is left of it.
@@ -61,6 +63,7 @@ type Deferred interface {
 type nothingDeferred struct{}
 
 func (nothingDeferred) Refresh(*event.Event) bool              { return true }
+func (nothingDeferred) Full() bool                             { return false }
 func (nothingDeferred) Replaced(*event.Event)                  {}
 func (nothingDeferred) Left(*Task, bool)                       {}
 func (nothingDeferred) Park(*Task, string, string, int, error) {}

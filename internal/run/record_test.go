@@ -116,7 +116,7 @@ func TestRunsAreRecorded(t *testing.T) {
 	rec := &recorder{}
 	h := hookOf("--")
 	r := New(Options{
-		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)), Env: []string{"A=b"},
+		Executor: printer{}, Workspace: openWorkspace(t), Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})

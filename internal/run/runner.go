@@ -67,23 +67,17 @@ type Effects interface {
 type Options struct {
 	Executor  Executor
 	Snapshots Snapshots
-	// Await, if set, returns when a request may get the snapshot of a binding.
-	Await     func(ctx context.Context, h *hook.Hook, index int)
 	Effects   Effects
 	Workspace *workspace.Workspace
 	Log       *slog.Logger
-	// Env is the environment of every run, without the variables of its files.
-	Env []string
-	// KubectlEnv, if set, replaces Env, by the setting kubectl of the hook.
-	KubectlEnv map[string][]string
+	// Env, if set, returns the environment of the runs of a hook, without the variables of their files.
+	Env func(h *hook.Hook) []string
 	// Timeout limits runs of hooks without executionTimeout; 0 means no limit.
 	Timeout time.Duration
-	// RetryMin and RetryMax bound the delays of policies that leave them out.
-	RetryMin, RetryMax time.Duration
+	// Retry bounds the delays of policies that leave them out.
+	Retry Retry
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
-	// Full, if set, reports that too much waits: a Modified event then takes the place of one of its object. It must be quick.
-	Full func() bool
 	// Deferred, if set, has what hooks get again.
 	Deferred Deferred
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
@@ -94,8 +88,20 @@ type Options struct {
 	Workers Workers
 	// Companions take part in runs, in this order.
 	Companions []Companion
-	// Whole reads also large files of operations into memory, for Effects that compare what is sent.
-	Whole bool
+}
+
+// Retry is the shortest and the longest delay before the next attempt.
+type Retry struct{ Min, Max time.Duration }
+
+// Awaiter is a Snapshots that may not have the objects of a binding yet. Await returns when a request may get them.
+type Awaiter interface {
+	Await(ctx context.Context, h *hook.Hook, index int)
+}
+
+// WholeEffects are Effects that compare what is sent: they get also large files of operations in memory.
+type WholeEffects interface {
+	Effects
+	ReadWhole()
 }
 
 // Runner runs hooks.
@@ -250,7 +256,8 @@ func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) er
 		turn = r.turns.take(t.Hook())
 		defer turn.end()
 	}
-	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes), !r.opts.Whole)
+	_, whole := r.opts.Effects.(WholeEffects)
+	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes), !whole)
 	a.Outputs, a.Unread = out, outErr != nil
 	var invalid error
 	a.Result, invalid = t.result(out.Result, a.Lists, err != nil)

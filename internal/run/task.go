@@ -130,7 +130,7 @@ func (r *Runner) Task(ev event.Event) *Task {
 			return t
 		}
 	}
-	if ev.Type == event.Change && ev.Watch == event.Modified && r.opts.Full != nil && r.opts.Full() {
+	if ev.Type == event.Change && ev.Watch == event.Modified && r.opts.Deferred.Full() {
 		t.ensureExtra().mark(replaces, true)
 	}
 	if ev.KeyValue != "" {
@@ -224,7 +224,7 @@ func (t *Task) Policy() hook.Policy {
 		return hook.Policy{Given: true, Limit: 1, Exhausted: hook.Drop}
 	}
 	first := t.first.event()
-	return t.Hook().Policy(first.Address(), t.runner.opts.RetryMin, t.runner.opts.RetryMax)
+	return t.Hook().Policy(first.Address(), t.runner.opts.Retry.Min, t.runner.opts.Retry.Max)
 }
 
 // samePolicy reports whether both tasks have no policy, or the same one.

@@ -58,9 +58,9 @@ func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation
 // program is what is equal for all runs of a hook; own are variables of the hook.
 func (r *Runner) program(h *hook.Hook, own []string) process.Invocation {
 	program, args := h.Command()
-	env, found := r.opts.KubectlEnv[h.Settings.Kubectl]
-	if !found {
-		env = r.opts.Env
+	var env []string
+	if r.opts.Env != nil {
+		env = r.opts.Env(h)
 	}
 	return process.Invocation{
 		Hook: h.Name, Path: program, Args: args, Dir: filepath.Dir(h.Path),

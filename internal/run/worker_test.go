@@ -70,7 +70,9 @@ func TestRunsOfWorkers(t *testing.T) {
 	rec := &recorder{}
 	r := New(Options{
 		Executor: pool, Workers: pool, Snapshots: fewObjects{}, Effects: noEffects{}, Workspace: files, Log: slog.New(slog.DiscardHandler),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "FILE=" + protected, "NOTES=" + notes}, MaxContextBytes: 3000,
+		Env: func(*hook.Hook) []string {
+			return []string{"PATH=" + os.Getenv("PATH"), "HOME=/nowhere", "FILE=" + protected, "NOTES=" + notes}
+		}, MaxContextBytes: 3000,
 		Companions: []Companion{rec},
 	})
 	r.Add([]*hook.Hook{h})

@@ -97,6 +97,9 @@ func (e simulatedEffects) Apply(ctx context.Context, log *slog.Logger, h *hook.H
 	return changes, err
 }
 
+// ReadWhole implements run.WholeEffects.
+func (simulatedEffects) ReadWhole() {}
+
 func (e simulatedEffects) Check(h *hook.Hook, out run.Outputs) error { return e.effects.Check(h, out) }
 
 func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hook, out run.Outputs, turn *run.Turn,

@@ -238,11 +238,11 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	pool := worker.New(worker.Options{Executor: process.New(process.Options{}), ReadyTimeout: s.ReadyTimeout, Log: silent()})
 	defer pool.Close()
 	s.pending = pending.New(pending.Options{Objects: s.watched, Finalizers: simulatedFinalizers{s}})
-	running := run.Options{Whole: true, Snapshots: s.watched, Deferred: s.pending,
+	running := run.Options{Snapshots: s.watched, Deferred: s.pending,
 		Companions: []run.Companion{observer{simulation: s}, &run.Conditions{Set: s.setConditions, Follow: s.watched.Follow},
 			s.pending, s.pending.Releases()},
-		Effects: simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(), Env: s.Env,
-		Timeout: s.Timeout}
+		Effects: simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(),
+		Env: func(*hook.Hook) []string { return s.Env }, Timeout: s.Timeout}
 	if s.Workers {
 		running.Workers = pool
 	}

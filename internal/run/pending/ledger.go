@@ -80,6 +80,8 @@ type Options struct {
 	// Limit is the largest number of parked contexts; 0 means no limit. Dropped is called, with a lock held, for each context that is dropped.
 	Limit   int
 	Dropped func(ev event.Event, why Reason)
+	// Full reports that too much waits: a Modified event then takes the place of one of its object. It must be quick.
+	Full func() bool
 	// Replaced receives each waiting event of which a later one takes the place. It must be quick.
 	Replaced   func(ev *event.Event)
 	Objects    Objects
@@ -92,6 +94,9 @@ type Options struct {
 func New(o Options) *Ledger {
 	if o.Dropped == nil {
 		o.Dropped = func(event.Event, Reason) {}
+	}
+	if o.Full == nil {
+		o.Full = func() bool { return false }
 	}
 	if o.Replaced == nil {
 		o.Replaced = func(*event.Event) {}

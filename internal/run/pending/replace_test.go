@@ -22,8 +22,8 @@ func TestReplaceAgainstModel(t *testing.T) {
 	other := hookOf("-")
 	rapid.Check(t, func(t *rapid.T) {
 		full, replaced := false, 0
-		waiting := New(Options{Replaced: func(*event.Event) { replaced++ }})
-		r := run.New(run.Options{Full: func() bool { return full }, Deferred: waiting})
+		waiting := New(Options{Full: func() bool { return full }, Replaced: func(*event.Event) { replaced++ }})
+		r := run.New(run.Options{Deferred: waiting})
 		var lane []*run.Task
 		var want, got []string
 		dropped := 0

@@ -105,6 +105,9 @@ func (l *Ledger) Refresh(ev *event.Event) bool {
 	return ok
 }
 
+// Full implements run.Deferred.
+func (l *Ledger) Full() bool { return l.o.Full() }
+
 // Replaced implements run.Deferred.
 func (l *Ledger) Replaced(ev *event.Event) {
 	l.Leave(ev, true)
