@@ -37,7 +37,7 @@ func (Passive) Done(context.Context, *Attempt, error)                         {}
 // Marker is a Companion that marks each event, until the run that delivers it. Tasks keep the marks of their first events.
 type Marker interface {
 	Companion
-	Mark(t *Task, ev *event.Event) any
+	Mark(t *Task, ev event.Event) any
 }
 
 // Forgetter is a Companion that keeps something of a hook by its name, until there is no version of the hook.
@@ -81,7 +81,7 @@ func (r *Runner) joining(h *hook.Hook, answers bool) (list []Companion) {
 // each calls all companions of an attempt, also after one has failed or panicked, and returns the outcome with their failures.
 func (a *Attempt) each(outcome error, call func(c Companion, outcome error) error) error {
 	for _, c := range a.companions {
-		failure := a.guard(func() error { return call(c, outcome) })
+		failure := a.guard(c, outcome, call)
 		var decided *decidedError
 		switch {
 		case failure == nil:
@@ -96,8 +96,8 @@ func (a *Attempt) each(outcome error, call func(c Companion, outcome error) erro
 	return outcome
 }
 
-// guard turns a panic into a failure of the attempt. Nothing else recovers for runs.
-func (a *Attempt) guard(do func() error) (err error) {
+// guard turns a panic of a call into a failure of the attempt. Nothing else recovers for runs.
+func (a *Attempt) guard(c Companion, outcome error, call func(c Companion, outcome error) error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			a.Log.Warn("panic recovered in TaskQueue Start", "task_id", a.Task.ID(), "task_type", a.Task.String(),
@@ -105,5 +105,5 @@ func (a *Attempt) guard(do func() error) (err error) {
 			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.Hook.Name)
 		}
 	}()
-	return do()
+	return call(c, outcome)
 }

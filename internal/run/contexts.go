@@ -13,7 +13,7 @@ import (
 // very many.
 func (a *Attempt) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] {
 	return func(yield func(wire.Context) bool) {
-		previous, left := func(*event.Event) *event.Object { return nil }, n
+		previous, left := func(event.Event) *event.Object { return nil }, n
 		if a.Previous != nil {
 			previous = a.Previous()
 		}
@@ -22,7 +22,7 @@ func (a *Attempt) contexts(frames []wire.Context, n int) iter.Seq[wire.Context] 
 				return
 			}
 			c := frames[frameOf(frames, &ev)]
-			c.Event, c.Previous = ev, previous(&ev)
+			c.Event, c.Previous = ev, previous(ev)
 			if !yield(c) {
 				return
 			}

@@ -156,7 +156,7 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 func (r *Runner) run(ctx context.Context, t *Task) error {
 	ctx, a, err := r.begin(ctx, t)
 	if err == nil && t.events.Len() > 0 {
-		err = a.guard(func() error { return r.attempt(ctx, a) })
+		err = a.guard(nil, nil, func(Companion, error) error { return r.attempt(ctx, a) })
 	}
 	err = a.each(t.late(ctx, err), func(c Companion, outcome error) error { return c.Settle(ctx, a, outcome) })
 	r.release(a)
@@ -178,7 +178,7 @@ type Attempt struct {
 	companions []Companion
 	started    time.Time
 	// Previous, if set, returns a function for one pass over the events, in order: the version that the hook has processed before an event.
-	Previous func() func(ev *event.Event) *event.Object
+	Previous func() func(ev event.Event) *event.Object
 	// Vars are variables of the hook that companions add.
 	Vars []string
 	// Files are those of the run, from their creation until it is settled.

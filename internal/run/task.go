@@ -115,7 +115,7 @@ const maxMarks = 128
 func (r *Runner) Task(ev event.Event) *Task {
 	t := &Task{runner: r, id: r.lastID.Add(1), first: addressOf(ev)}
 	if r.marker != nil {
-		t.ensureExtra().marks = []any{r.marker.Mark(t, &ev)}
+		t.ensureExtra().marks = []any{r.marker.Mark(t, ev)}
 	}
 	if ev.Retried || ev.Watch == event.Requeued {
 		m := t.ensureExtra()

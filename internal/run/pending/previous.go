@@ -110,13 +110,13 @@ type previousInRun struct {
 }
 
 // before returns the version that the hook has processed before this event, or nil, and notes the event.
-func (s *previousInRun) before(ev *event.Event) *event.Object {
-	if !IncludesPrevious(ev) {
+func (s *previousInRun) before(ev event.Event) *event.Object {
+	if !IncludesPrevious(&ev) {
 		return nil
 	}
-	of := SubjectOf(ev)
+	of := SubjectOf(&ev)
 	previous := s.earlier[of]
-	if last, ok := s.of.Last(ev); previous == nil && ok {
+	if last, ok := s.of.Last(&ev); previous == nil && ok {
 		previous = &last
 	}
 	if s.earlier == nil {

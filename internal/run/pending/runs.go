@@ -31,7 +31,7 @@ func (l *Ledger) Joins(_ *hook.Hook, answers bool) bool { return !answers }
 // Begin gives the run the versions that the hook has processed before.
 func (l *Ledger) Begin(ctx context.Context, a *run.Attempt) context.Context {
 	if includesPrevious(a.Hook) {
-		a.Previous = func() func(*event.Event) *event.Object { return (&previousInRun{of: l}).before }
+		a.Previous = func() func(event.Event) *event.Object { return (&previousInRun{of: l}).before }
 		if listsPrevious(a.Task) {
 			l.beginList(a.Task.Number())
 		}

@@ -30,7 +30,7 @@ var _ run.Marker = (*Tracers)(nil)
 const maxLinks = 128
 
 // Mark records the event as the root of a trace.
-func (t *Tracers) Mark(task *run.Task, ev *event.Event) any {
+func (t *Tracers) Mark(task *run.Task, ev event.Event) any {
 	attributes := append(labels(task), attribute.String("binding.type", ev.Type.String()))
 	if ev.Type == event.Change {
 		attributes = append(attributes, attribute.String("watch.event", ev.Watch.String()), attribute.String("object.kind", ev.Object.Kind),
