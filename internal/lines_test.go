@@ -18,7 +18,7 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 34100, []string{
+	{"core", 33900, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
@@ -37,7 +37,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64350
+const testLines = 64450
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

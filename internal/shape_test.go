@@ -79,7 +79,7 @@ func TestShape(t *testing.T) {
 		name       string
 		now, bound int
 	}{
-		{"lines that name a capability", named, 427},
+		{"lines that name a capability", named, 390},
 		{"lines of the largest package", largest, 3800},
 		{"methods of " + widest(methods), methods[widest(methods)], 93},
 		{"fields of " + widest(fields), fields[widest(fields)], 40},
