@@ -10,6 +10,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/golden"
+	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 //go:embed testdata/header.yaml
@@ -33,4 +34,25 @@ func TestManifests(t *testing.T) {
 	}
 	want := plainHeader + strings.TrimPrefix(helmLines.ReplaceAllString(string(out), ""), "---\n") + plainServices
 	golden.Compare(t, "manifests/shell-operator.yaml", want)
+}
+
+// TestRolesOfBoth: what rbac prints for the ServiceAccount of the plain manifests replaces nothing of them.
+func TestRolesOfBoth(t *testing.T) {
+	hooks := t.TempDir()
+	write(t, filepath.Join(hooks, "watch"), "#!/bin/sh\necho '{configVersion: v1, kubernetes: [{kind: Node}, {kind: Pod, namespace: "+
+		"{nameSelector: {matchNames: [shell-operator]}}}]}'\n", 0o755)
+	printed, err := exec.Command(testenv.Binary(t), "rbac", "--hooks-dir", hooks, "--namespace", "shell-operator", "--offline").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, own := parse(t, read(t, "manifests/shell-operator.yaml")), parse(t, string(printed))
+	for name := range own {
+		if manifests[name] != nil {
+			t.Errorf("%s is in both", name)
+		}
+	}
+	if account := own.at(t, "RoleBinding/shell-operator-hooks", "subjects"); manifests["ServiceAccount/shell-operator"] == nil ||
+		!strings.Contains(account, "name: shell-operator\n") {
+		t.Errorf("the rules are for %s", account)
+	}
 }

@@ -199,29 +199,15 @@ const (
 )
 
 // createIfAbsent is a hook that creates an object unless there is one.
-func createIfAbsent(kind, more string) string {
-	return `echo "$OWN" | grep -qx "$WANT" && exit
+const createIfAbsent = `echo "$OWN" | grep -qx "$WANT" && exit
 cat >"$KUBERNETES_PATCH_PATH" <<END
-{operation: Create, object: {apiVersion: v1, kind: ` + kind + `, ` + more + `metadata:
+{operation: Create, object: {apiVersion: v1, kind: ConfigMap, metadata:
   {generateName: own-, namespace: $NS, labels: {role: own, of: $WANT}}}}
 END`
-}
 
 var behaviors = []behavior{
-	{name: "create in a FIFO queue", selector: labelled, filter: ofWhom, script: createIfAbsent("ConfigMap", ""), check: oneForEach, many: 10},
-	{name: "create in a keyed queue", selector: labelled, filter: ofWhom, script: createIfAbsent("ConfigMap", ""), queue: inLanes,
+	{name: "create in a keyed queue", selector: labelled, filter: ofWhom, script: createIfAbsent, queue: inLanes,
 		check: oneForEach, many: 10},
-	{
-		name: "create what a field selector selects", kind: "Secret", filter: ofWhom,
-		selector: `fieldSelector: {matchExpressions: [{field: type, operator: Equals, value: example.com/own}]}`,
-		script:   createIfAbsent("Secret", "type: example.com/own, "),
-		check: func(w *world) {
-			list, err := w.client.CoreV1().Secrets(w.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "role=own"})
-			if err != nil || len(list.Items) != w.objects {
-				w.Errorf("%d objects were created for %d (%v)", len(list.Items), w.objects, err)
-			}
-		},
-	},
 	{name: "count by a merge patch", selector: labelled, filter: count1, prepare: create(1), check: countedOwn,
 		script: `cat >"$KUBERNETES_PATCH_PATH" <<END
 {operation: MergePatch, kind: ConfigMap, namespace: $NS, name: own0, mergePatch: {data: {n: '$((OWN + 1))'}}}
@@ -258,8 +244,6 @@ END`},
 		script: take("operation: Delete")},
 	{name: "delete with a finalizer", selector: labelled, filter: byName, prepare: create(10, "example.com/kept"), check: eachOnce,
 		script: take("operation: DeleteInBackground")},
-	{name: "remove the label", selector: labelled, filter: byName, prepare: create(10), check: eachOnce,
-		script: take("operation: MergePatch, mergePatch: {metadata: {labels: {role: null}}}")},
 }
 
 // No run decides by a snapshot that lacks what an earlier one has written, although each watch is 0.2 s late.
