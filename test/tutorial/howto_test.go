@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -22,7 +23,10 @@ type world struct {
 	server, receiver string
 }
 
-var replacement = regexp.MustCompile(`(?m)^<!-- replace: (.*) => (.*) -->$`)
+var (
+	replacement = regexp.MustCompile(`(?m)^<!-- replace: (.*) => (.*) -->$`)
+	needs       = regexp.MustCompile(`(?s)<!-- needs: \S+ -->\n.*?\n## `)
+)
 
 // follow runs the blocks of a page of the repository.
 func (w world) follow(t *testing.T, page string) {
@@ -71,7 +75,13 @@ func (w world) follow(t *testing.T, page string) {
 			t.Logf("the last operator printed:\n%s", printed)
 		}
 	}()
-	for _, b := range pages.Blocks(strings.NewReplacer(replace...).Replace(string(text))) {
+	page = needs.ReplaceAllStringFunc(strings.NewReplacer(replace...).Replace(string(text)), func(section string) string {
+		if _, err := exec.LookPath(strings.Fields(section)[2]); err != nil {
+			return "## "
+		}
+		return section
+	})
+	for _, b := range pages.Blocks(page) {
 		f.block(b)
 	}
 }

@@ -16,6 +16,7 @@
 //	<!-- in a binding -->     it belongs to a binding of a hook
 //	<!-- file: path -->       it is the text of this file
 //	<!-- in: path -->         this file has these lines
+//	<!-- needs: program -->   in a section that is left out on machines without the program
 //	<!-- values -->           it is for the chart
 //	<!-- values: instead -->  it is for the chart, instead of other values of the page
 //
