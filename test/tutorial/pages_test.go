@@ -34,6 +34,7 @@ const workersPage = "docs/how-to/workers-without-a-library.md"
 // notInMemory are pages that make test-cluster follows alone, as an API server in memory lacks what they need, or make test its program.
 var notInMemory = map[string]string{
 	"README.md":                                         "kubectl: run",
+	"docs/how-to/a-repository-of-hooks.md":              "programs: chart",
 	"docs/how-to/convert-versions.md":                   "webhooks: objects are converted",
 	"docs/how-to/develop-locally.md":                    "webhooks: a Deployment is reviewed",
 	"docs/how-to/export-metrics-from-a-hook.md":         "kubectl: run",
