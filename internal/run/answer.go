@@ -83,7 +83,7 @@ func Interrupted(ctx context.Context) bool {
 
 // late returns the error of a request whose deadline has passed, instead of the signal that ended the process.
 func (t *Task) late(ctx context.Context, err error) error {
-	if t.readExtra().review != nil && err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if t.readExtra().review != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &requestError{context.Cause(ctx), "no answer in time", "it gave no answer in time"}
 	}
 	return err

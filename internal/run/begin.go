@@ -20,11 +20,15 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: last.key, Waited: last.waited, Attempt: last.attempts,
 		Merged: m.merged.tasks,
 	}}
-	t.refresh()
+	if t.is(refreshed) {
+		t.refresh()
+	}
 	a.started = time.Now()
 	a.companions = r.hooks.companions(t.Hook(), m.review != nil)
 	err := a.each(nil, func(c Companion, _ error) error { ctx = c.Begin(ctx, a); return nil })
-	a.logMerge(&m.merged)
+	if m.merged.tasks > 0 {
+		a.logMerge(&m.merged)
+	}
 	if t.events.Len() > 0 {
 		a.Log.Info("Execute hook", "event.id", t.eventIDs(), "run", t.RunID())
 	}
@@ -32,18 +36,13 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 }
 
 func (a *Attempt) logMerge(m *merged) {
-	if m.tasks > 0 {
-		a.Log.Info("Binding contexts from are dropped from queue", "count", m.tasks, "dropped", m.dropped,
-			"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.tasks, m.dropped))
-	}
+	a.Log.Info("Binding contexts from are dropped from queue", "count", m.tasks, "dropped", m.dropped,
+		"message", fmt.Sprintf("contexts of %d more tasks go into one run, %d of them are covered by their group", m.tasks, m.dropped))
 	m.tasks, m.dropped = 0, 0
 }
 
 // refresh makes requeues and retried events current.
 func (t *Task) refresh() {
-	if !t.is(refreshed) {
-		return
-	}
 	var events event.Log
 	for ev := range t.Events() {
 		if t.runner.opts.Deferred.Refresh(&ev) {

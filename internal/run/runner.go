@@ -158,7 +158,10 @@ func (r *Runner) run(ctx context.Context, t *Task) error {
 	if err == nil && t.events.Len() > 0 {
 		err = a.guard(nil, nil, func(Companion, error) error { return r.attempt(ctx, a) })
 	}
-	err = a.each(t.late(ctx, err), func(c Companion, outcome error) error { return c.Settle(ctx, a, outcome) })
+	if err != nil {
+		err = t.late(ctx, err)
+	}
+	err = a.each(err, func(c Companion, outcome error) error { return c.Settle(ctx, a, outcome) })
 	r.release(a)
 	return r.end(ctx, a, err)
 }
@@ -222,81 +225,107 @@ func (r *Runner) attempt(ctx context.Context, a *Attempt) (err error) {
 		return fmt.Errorf("%w: is the directory of --tmp-dir or --run-dir full or not writable?", err)
 	}
 	a.Lists = initialLists(frames)
-	return r.perform(ctx, a, f)
+	return r.perform(ctx, a)
 }
 
 // perform runs the process and applies its outputs.
-func (r *Runner) perform(ctx context.Context, a *Attempt, f *workspace.Files) error {
-	t, log := a.Task, a.Log
-	result, err := r.execute(ctx, a, f)
-	a.Record.Processed()
-	calls := f.Calls()
-	a.Usage, a.Served, a.HookFailed, a.Kubectl = result.Usage, result.Served, err != nil, kubectl.ParseCalls(calls)
-	a.SecretCalls = kubectl.OnSecrets(calls, workspace.MaxCalls)
-	if exit, failed := errors.AsType[*process.ExitError](err); failed {
-		exit.Known = process.ParseFailure(f.Failure())
-	}
-	review := t.readExtra().review
-	place := r.large
-	if review != nil {
-		place = r.largeAnswer
-	}
-	// Before the turn: a run with a turn never waits for one that waits for a turn.
-	if f.Large() {
-		select {
-		case place <- struct{}{}:
-			a.large = place
-		case <-ctx.Done():
-			a.Unread = true
-			return cmp.Or(err, fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx)))
-		}
+func (r *Runner) perform(ctx context.Context, a *Attempt) error {
+	err := r.process(ctx, a)
+	review := a.Task.readExtra().review
+	if late := r.enterLarge(ctx, a); late != nil { // before the turn: a run with a turn never waits for one that waits for a turn
+		return cmp.Or(err, late)
 	}
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if review == nil {
-		turn = r.turns.take(t.Hook())
+		turn = r.turns.take(a.Hook)
 		defer turn.end()
 	}
 	_, whole := r.opts.Effects.(WholeEffects)
-	out, outErr := f.Outputs(int64(t.Hook().Settings.MaxFileBytes), !whole)
+	out, outErr := a.Files.Outputs(int64(a.Hook.Settings.MaxFileBytes), !whole)
 	a.Outputs, a.Unread = out, outErr != nil
 	var invalid error
-	a.Result, invalid = t.result(out.Result, a.Lists, err != nil)
+	a.Result, invalid = a.Task.result(out.Result, a.Lists, err != nil)
 	if err != nil {
-		if a.InvalidResult = invalid; invalid != nil {
-			log.Warn("The result file of a failed hook is ignored", "error", invalid.Error())
-		}
-		if outErr == nil && (out.Patch != nil || out.Large != nil) && ctx.Err() == nil && (review == nil || !review.NoEffects) {
-			var failed error
-			a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, log, t.Hook(), out, turn, t.identify(a.Lists))
-			err = errors.Join(err, failed)
-		}
-		if a.Result.Message != "" {
-			err = &messageError{err, t.Hook().Name, process.Printable(strings.TrimSpace(a.Result.Message))}
-		}
-		if a.Result.GiveUp != "" || a.Result.RetryAfter != nil {
-			err = &decidedError{err, a.Result}
-		}
-		return err
+		a.InvalidResult = invalid
+		return r.applyFailed(ctx, a, turn, err)
 	}
-	if err := errors.Join(outErr, invalid); err != nil {
-		return fmt.Errorf("%s FAILED: %w", t.Hook().Name, err)
-	}
-	if ctx.Err() != nil {
-		// The client has disconnected, or another replica is the leader.
-		return fmt.Errorf("%s FAILED: its output is not applied: %w", t.Hook().Name, context.Cause(ctx))
-	}
-	if review != nil {
-		// The caller reads only the answers, and the rest may be large.
-		review.outputs = Outputs{Admission: out.Admission, Conversion: out.Conversion, HTTP: out.HTTP}
-		if a.Response, err = review.judge(review.outputs, nil); err != nil {
-			return &requestError{err, "exit status 0, but no valid answer", "it gave no valid answer; the log of the operator says why"}
-		}
-		if review.NoEffects {
-			return r.check(a, out)
+	switch err := errors.Join(outErr, invalid); {
+	case err != nil:
+		return fmt.Errorf("%s FAILED: %w", a.Hook.Name, err)
+	case ctx.Err() != nil: // the client has disconnected, or another replica is the leader
+		return a.unapplied(ctx)
+	case review != nil:
+		if err := a.answer(review); err != nil || review.NoEffects {
+			return cmp.Or(err, r.check(a, out))
 		}
 	}
-	a.Changes, err = r.opts.Effects.Apply(ctx, log, t.Hook(), out, turn, t.identify(a.Lists))
+	a.Changes, err = r.opts.Effects.Apply(ctx, a.Log, a.Hook, out, turn, a.Task.identify(a.Lists))
 	return err
+}
+
+// process runs the process.
+func (r *Runner) process(ctx context.Context, a *Attempt) error {
+	result, err := r.execute(ctx, a, a.Files)
+	a.Record.Processed()
+	a.Usage, a.Served, a.HookFailed = result.Usage, result.Served, err != nil
+	if calls := a.Files.Calls(); len(calls) > 0 {
+		a.Kubectl, a.SecretCalls = kubectl.ParseCalls(calls), kubectl.OnSecrets(calls, workspace.MaxCalls)
+	}
+	if exit, failed := errors.AsType[*process.ExitError](err); failed {
+		exit.Known = process.ParseFailure(a.Files.Failure())
+	}
+	return err
+}
+
+// enterLarge takes the place for a run whose large files are in memory, if it has such files.
+func (r *Runner) enterLarge(ctx context.Context, a *Attempt) error {
+	if !a.Files.Large() {
+		return nil
+	}
+	place := r.large
+	if a.Task.Answers() {
+		place = r.largeAnswer
+	}
+	select {
+	case place <- struct{}{}:
+		a.large = place
+		return nil
+	case <-ctx.Done():
+		return a.unapplied(ctx)
+	}
+}
+
+func (a *Attempt) unapplied(ctx context.Context) error {
+	return fmt.Errorf("%s FAILED: its output is not applied: %w", a.Hook.Name, context.Cause(ctx))
+}
+
+// applyFailed applies those operations of a failed hook that ignore its failure, and completes the failure by what the hook has requested.
+func (r *Runner) applyFailed(ctx context.Context, a *Attempt, turn *Turn, err error) error {
+	if a.InvalidResult != nil {
+		a.Log.Warn("The result file of a failed hook is ignored", "error", a.InvalidResult.Error())
+	}
+	review, out := a.Task.readExtra().review, a.Outputs
+	if !a.Unread && (out.Patch != nil || out.Large != nil) && ctx.Err() == nil && (review == nil || !review.NoEffects) {
+		var failed error
+		a.Changes, failed = r.opts.Effects.ApplyFailed(ctx, a.Log, a.Hook, out, turn, a.Task.identify(a.Lists))
+		err = errors.Join(err, failed)
+	}
+	if a.Result.Message != "" {
+		err = &messageError{err, a.Hook.Name, process.Printable(strings.TrimSpace(a.Result.Message))}
+	}
+	if a.Result.GiveUp != "" || a.Result.RetryAfter != nil {
+		err = &decidedError{err, a.Result}
+	}
+	return err
+}
+
+// answer judges what the hook wrote for a request. The caller reads only the answers, and the rest may be large.
+func (a *Attempt) answer(review *answered) (err error) {
+	review.outputs = Outputs{Admission: a.Outputs.Admission, Conversion: a.Outputs.Conversion, HTTP: a.Outputs.HTTP}
+	if a.Response, err = review.judge(review.outputs, nil); err != nil {
+		return &requestError{err, "exit status 0, but no valid answer", "it gave no valid answer; the log of the operator says why"}
+	}
+	return nil
 }
 
 // maxLogged bounds the logged output of a run by default: an endless loop that prints makes 10 MB of log in 2 s.

@@ -90,8 +90,12 @@ func (f *Follower) Take() []Entry {
 	return taken
 }
 
-// publish requires h.mu.
-func (h *History) publish(e Entry) {
+// publish makes an entry for the followers, if there are any. It requires h.mu.
+func (h *History) publish(entry func() Entry) {
+	if len(h.followers) == 0 {
+		return
+	}
+	e := entry()
 	for f := range h.followers {
 		if f.hook == "" || f.hook == e.Hook {
 			f.put(e)
@@ -102,10 +106,9 @@ func (h *History) publish(e Entry) {
 func (h *History) line(r *Record, line []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.followers) == 0 {
-		return // without a copy of the line
-	}
-	h.publish(Entry{Time: time.Now(), Hook: r.run.Hook, Run: r.run.ID, Kind: Printed, Text: string(line[:min(len(line), maxLine)])})
+	h.publish(func() Entry {
+		return Entry{Time: time.Now(), Hook: r.run.Hook, Run: r.run.ID, Kind: Printed, Text: string(line[:min(len(line), maxLine)])}
+	})
 }
 
 func (f *Follower) put(e Entry) {

@@ -95,7 +95,9 @@ func (h *History) Begin(r Run) *Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hooks[r.Hook] = append(h.hooks[r.Hook], rec)
-	h.publish(Entry{Time: r.Started, Hook: r.Hook, Run: r.ID, Kind: Began, Text: rec.run.Reason()})
+	h.publish(func() Entry {
+		return Entry{Time: r.Started, Hook: r.Hook, Run: r.ID, Kind: Began, Text: rec.run.Reason()}
+	})
 	return rec
 }
 
@@ -172,7 +174,7 @@ func (r *Record) End(o Outcome) {
 		}
 	}
 	h.trim(ended.Hook)
-	h.publish(r.endEntry())
+	h.publish(r.endEntry)
 }
 
 // trim drops the oldest runs until all limits hold again.
