@@ -90,11 +90,9 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if op.events, err = op.newKubeEvents(cl, o); err != nil {
 		return nil, err
 	}
-	effects, err := op.newEffects(cl, filters, o)
-	if err != nil {
+	if op.effects, err = op.newEffects(cl, filters, o); err != nil {
 		return nil, err
 	}
-	op.effects = effects
 	op.meter.Count(cl.Config, "main") // not earlier: what is counted is counted in copies, too
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return nil, err
@@ -126,17 +124,15 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		return nil, err
 	}
 	op.insight = newInsight(op, cl, o)
-	environments, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
-	switch {
-	case err == nil || o.Kubectl != kubectl.Auto:
-	case errors.Is(err, kubectl.ErrAbsent):
-		o.Log.Debug("Hooks call the complete kubectl", "reason", err.Error())
-	default:
-		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
-	}
-	executor := process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill})
+	op.newRunner(o, kill, files)
+	return op, nil
+}
+
+// newRunner makes what runs hooks.
+func (op *operator) newRunner(o Options, kill context.Context, files *workspace.Workspace) {
 	op.workers = worker.New(worker.Options{
-		Executor: executor, ReadyTimeout: o.ConfigTimeout, Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,
+		Executor: process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}), ReadyTimeout: o.ConfigTimeout,
+		Check: replica.Check, ProxyJSON: o.ProxyHookJSON, Log: o.Log, Meter: op.meter,
 		Prepare: func(in process.Invocation) error { _, err := files.Prepare(in.Hook); return err },
 	})
 	var workers run.Workers
@@ -146,21 +142,28 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	op.pending = pending.New(pending.Options{Limit: o.MaxParked, Dropped: op.dropped, Full: op.spool.Full, Replaced: op.replaced,
 		Objects: op.watcher, Finalizers: op.watcher})
 	op.runner = run.New(run.Options{
-		Executor: op.traced(fenced{op.workers}), Workers: workers,
-		Snapshots: op.watcher,
-		Effects:   effects, Workspace: files, Log: o.Log,
-		Env: func(h *hook.Hook) []string {
-			if env, found := environments[h.Settings.Kubectl]; found {
-				return env
-			}
-			return o.Env
-		},
-		Files:   op.store,
-		Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON, Retry: run.Retry{Min: o.RetryMin, Max: o.RetryMax},
-		Deferred: op.pending, MaxContextBytes: bytesPerRun,
-		Companions: op.companions(),
+		Executor: op.traced(fenced{op.workers}), Workers: workers, Snapshots: op.watcher, Effects: op.effects, Workspace: files, Log: o.Log,
+		Env: o.environment(), Files: op.store, Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON,
+		Retry: run.Retry{Min: o.RetryMin, Max: o.RetryMax}, Deferred: op.pending, MaxContextBytes: bytesPerRun, Companions: op.companions(),
 	})
-	return op, nil
+}
+
+// environment returns the environments of hooks, by the kubectl that they ask for.
+func (o *Options) environment() func(h *hook.Hook) []string {
+	all, err := kubectl.Environments(o.Env, o.Kubectl, kubectl.Dirs()...)
+	switch {
+	case err == nil || o.Kubectl != kubectl.Auto:
+	case errors.Is(err, kubectl.ErrAbsent):
+		o.Log.Debug("Hooks call the complete kubectl", "reason", err.Error())
+	default:
+		o.Log.Info("Hooks call the complete kubectl", "reason", err.Error())
+	}
+	return func(h *hook.Hook) []string {
+		if env, found := all[h.Settings.Kubectl]; found {
+			return env
+		}
+		return o.Env
+	}
 }
 
 // companions returns the companions of runs. Their order is the safety argument:

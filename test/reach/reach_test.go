@@ -25,9 +25,9 @@ var bounds = []struct {
 	event  string
 	bounds [3]int
 }{
-	{"Added", [3]int{403, 104, 25}},
-	{"MergePatch", [3]int{103, 35, 13}}, // beyond those of Added
-	{"review", [3]int{300, 102, 26}},
+	{"Added", [3]int{384, 102, 27}},
+	{"MergePatch", [3]int{102, 35, 15}}, // beyond those of Added
+	{"review", [3]int{288, 97, 26}},
 }
 
 const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",

@@ -234,18 +234,24 @@ func (o *Writes) Await(t *run.Task) error {
 	if left := bound - w.took; left > 0 {
 		return &unshownError{lacking[0].shown(), left}
 	}
+	of.giveUp(lacking, w, o.log)
+	o.late(t.Hook().Name)
+	return nil
+}
+
+// giveUp lets a task run that has waited for too long, and no other task wait for the bindings that are late.
+func (of *hookWrites) giveUp(lacking []lacks, w *wait, log *slog.Logger) {
 	for _, l := range lacking {
 		all := writes{}
-		for _, w := range of.lanes {
-			all.add(maps.Values(w))
+		for _, own := range of.lanes {
+			all.add(maps.Values(own))
 		}
 		of.late[l.index] = all
 		w.lacking = l.write.Stream + ": " + l.write.Namespace + "/" + l.write.Name
-		o.log.Debug("The run begins although a snapshot lacks what an earlier one has written", append(t.LogFields(),
-			"lacking", t.Hook().Kubernetes[l.index].Name, "resource", l.write.Stream, "namespace", l.write.Namespace, "name", l.write.Name)...)
+		log.Debug("The run begins although a snapshot lacks what an earlier one has written", append(w.task.LogFields(),
+			"lacking", w.task.Hook().Kubernetes[l.index].Name, "resource", l.write.Stream, "namespace", l.write.Namespace,
+			"name", l.write.Name)...)
 	}
-	o.late(t.Hook().Name)
-	return nil
 }
 
 // lacks is a binding whose snapshot lacks a change.
