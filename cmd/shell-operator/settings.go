@@ -111,7 +111,7 @@ func (s *settings) groups() []settingGroup {
 			{flag: "shutdown-timeout", bind: duration(&s.ShutdownTimeout, 25*time.Second),
 				usage: "time from the first signal to the end; running hooks get SIGTERM after four fifths of it, SIGKILL at its end"},
 			{flag: "dry-run", bind: truth(&s.Patches.DryRun, false),
-				usage: "send the operations of hooks as server-side dry run, so nothing changes; kubectl in hooks is not affected. " +
+				usage: "send the operations of hooks as server-side dry run and register no webhooks; kubectl in hooks is not affected. " +
 					"With uninstall: log what it would do"},
 			{flag: "namespace", bind: text(&s.Installation.Namespace, ""),
 				usage: "namespace of the webhook Services, the Lease and the records of sets; default: that of the Pod, " +

@@ -153,6 +153,7 @@ func logger(s *settings, stdout io.Writer) *slog.Logger {
 func (s *settings) options(log *slog.Logger) app.Options {
 	o := s.Options
 	o.Log, o.Version, o.Env, o.Debug = log, version, os.Environ(), s.debugOptions()
+	o.Webhooks.NoRegistration = o.Patches.DryRun // which changes nothing
 	o.OwnHomes, o.KeepTmpFiles = s.hookHome == homeOwn, bool(s.keepTmpFiles)
 	o.ContextsPerRun, o.SkipExistingV0 = int(s.contextsPerRun), s.v0Existing == "skip"
 	o.ListenAddress, o.HTTP.ListenAddress = net.JoinHostPort(s.listenAddress, s.listenPort), net.JoinHostPort(s.httpAddress, s.httpPort)

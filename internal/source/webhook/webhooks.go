@@ -16,6 +16,9 @@ import (
 // prepareWebhooks listens for the kinds that hooks need for the first time, and creates handlers.
 func (w *Servers) prepareWebhooks(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	if w.o.Webhooks.NoRegistration {
+		if names := namesOf(hooks, hook.OnValidating, hook.OnMutating, hook.OnConversion); len(names) > 0 {
+			w.o.Log.Info("No webhook is served or registered in this mode", "hooks", names)
+		}
 		return nil
 	}
 	admits, converts := len(namesOf(hooks, hook.OnValidating, hook.OnMutating)) > 0, len(namesOf(hooks, hook.OnConversion)) > 0
