@@ -3,8 +3,6 @@ package admission
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -82,11 +80,4 @@ func live(t *testing.T, c *testenv.Cluster, k kind, name string) *configuration 
 		t.Fatal(err)
 	}
 	return &out
-}
-
-// testCA is a certificate for caBundle, which the API server validates.
-func testCA(t *testing.T) []byte {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }

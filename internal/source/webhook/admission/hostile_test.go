@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 
@@ -21,12 +22,13 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
-// contested is the object, in an API server that rejects some writes of the operator; watching is forbidden.
+// contested is the object, in an API server that rejects some writes of the operator; watching is forbidden, and the methods in forbids are.
 type contested struct {
 	mu   sync.Mutex
 	live *configuration
 	// rejects are the statuses of the next writes, 0 accepts one.
 	rejects []int
+	forbids string
 	// wrong are writes that remove what is registered.
 	wrong  []string
 	writes int
@@ -48,7 +50,7 @@ func (c *contested) respond(r *http.Request) (status int, body any) {
 		return code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
 	}
 	switch {
-	case r.URL.Query().Get("watch") != "":
+	case r.URL.Query().Get("watch") != "", strings.Contains(c.forbids, r.Method):
 		return failure(403)
 	case r.Method == http.MethodGet:
 		c.reads++
@@ -85,23 +87,28 @@ func (c *contested) client(t *testing.T) rest.Interface {
 	return client
 }
 
+// keep keeps the object with the options until stop is called.
+func (c *contested) keep(t *testing.T, o RegistrarOptions) (stop func(), log *logText) {
+	o.Client, o.Service = c.client(t), svc
+	r, log := newRegistrar(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { r.keepers[0].Object.Run(ctx); close(ended) }()
+	return func() { cancel(); <-ended }, log
+}
+
 // Of two operators that want different webhooks the newer one gets them, as long as it is there.
 func TestTwoVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, reports, hooks := &contested{}, make(chan string, 100), full() // reports of the older one
 		start := func(h *hook.Hook) (stop func(), log *logText) {
-			r, log := newRegistrar(t, RegistrarOptions{Hooks: []*hook.Hook{h}, Target: keep.Target{
-				Client: server.client(t), Service: svc,
+			return server.keep(t, RegistrarOptions{Hooks: []*hook.Hook{h}, Target: keep.Target{
 				Report: func(_ hook.Kind, _ []string, _ string, err error) {
 					if h == hooks[0] {
 						reports <- fmt.Sprint(err)
 					}
 				},
 			}})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() { r.keepers[0].Object.Run(ctx); close(ended) }()
-			return func() { cancel(); <-ended }, log
 		}
 		check := func(when string, webhooks int, report string) {
 			t.Helper()
@@ -130,6 +137,94 @@ func TestTwoVersions(t *testing.T) {
 		if n := strings.Count(log.String(), "Another client changes the webhook configuration"); n != 1 {
 			t.Errorf("want one record:\n%s", log)
 		}
+	})
+}
+
+// A configuration that a chart creates is written by an operator that may only update it, and keeps its creator. One that the operator has
+// created, and may not remove, is emptied. Until it exists, and while it cannot be emptied, that is reported.
+func TestFewPermissions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, report := &contested{forbids: http.MethodPost + http.MethodDelete}, ""
+		o := RegistrarOptions{Hooks: quietFull(), Target: keep.Target{Report: func(_ hook.Kind, _ []string, _ string, err error) {
+			report = fmt.Sprint(err)
+		}}}
+		change := func(do func()) {
+			server.mu.Lock()
+			do()
+			server.mu.Unlock()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+		}
+		check := func(when, creator string, webhooks int, want string) {
+			t.Helper()
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			if !strings.HasPrefix(report, want) || len(server.live.Webhooks) != webhooks || server.live.Labels[managedByLabel] != creator {
+				t.Errorf("%s: reported is %s, the object is %+v", when, report, server.live)
+			}
+		}
+		stop, _ := server.keep(t, o)
+		change(func() {})
+		if want := "there is no " + validating.name + ` "example-hooks", and no permission to create it: create it without webhooks, ` +
+			`as 'shell-operator rbac' prints it, and the chart with webhooks.validating: `; !strings.HasPrefix(report, want) {
+			t.Errorf("reported is %s, want %s", report, want)
+		}
+		change(func() {
+			server.live = &configuration{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{managedByLabel: "Helm"}}}
+		})
+		check("created", "Helm", 3, "<nil>")
+		stop()
+		o.Hooks, server.forbids, server.live.Labels[managedByLabel] = nil, http.MethodPut+http.MethodDelete, managedBy
+		stop, log := server.keep(t, o)
+		defer stop()
+		change(func() {})
+		check("without hooks", managedBy, 3, "no permission for validatingwebhookconfigurations")
+		if !strings.Contains(log.String(), "with failure policy Fail they block requests") {
+			t.Errorf("logged is\n%s", log)
+		}
+		change(func() { server.forbids = http.MethodDelete })
+		check("with the permission to update", managedBy, 0, "<nil>")
+		if n := strings.Count(log.String(), "is emptied"); n != 1 {
+			t.Errorf("it was emptied %d times", n)
+		}
+	})
+}
+
+// With cert-manager the CA is what cert-manager writes, also after another client has changed another field. Without it the annotation goes:
+// it would write another CA.
+func TestCertManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &contested{}
+		o := RegistrarOptions{Hooks: quietFull(), Target: keep.Target{CertManager: "ns/cert", Bundle: func() []byte { return []byte("not asked") }}}
+		check := func(annotation, ca string) {
+			t.Helper()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			if server.live.Annotations[keep.InjectAnnotation] != annotation || len(server.live.Webhooks) != 3 {
+				t.Errorf("got %+v", server.live)
+			}
+			for _, w := range server.live.Webhooks {
+				if string(w.ClientConfig.CABundle) != ca {
+					t.Errorf("webhook %s has the CA %q", w.Name, w.ClientConfig.CABundle)
+				}
+			}
+		}
+		stop, _ := server.keep(t, o)
+		check("ns/cert", "")
+		server.mu.Lock()
+		for i := range server.live.Webhooks {
+			server.live.Webhooks[i].ClientConfig.CABundle = []byte("injected")
+		}
+		server.live.Webhooks = server.live.Webhooks[1:]
+		server.mu.Unlock()
+		check("ns/cert", "injected")
+		stop()
+		o.CertManager, o.Bundle = "", nil
+		stop, _ = server.keep(t, o)
+		defer stop()
+		check("", "")
 	})
 }
 

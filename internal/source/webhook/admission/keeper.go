@@ -164,7 +164,7 @@ func (k *keeper) pause(do action, live *configuration) time.Duration {
 		}
 		return time.Until(k.later.Add(leaveFor))
 	}
-	if do == register && !changed(k.last, live) {
+	if do == register && !changed(k.last, live) || do == remove && len(live.Webhooks) == 0 {
 		return 0
 	}
 	return time.Until(k.restored.Add(keep.RestoreEvery))
@@ -207,10 +207,12 @@ func (k *keeper) write(ctx context.Context, do action, live, want *configuration
 		k.Log.Info(done, "count", len(want.Webhooks))
 	case remove:
 		err := k.delete(ctx, live)
-		if apierrors.IsForbidden(err) { // without webhooks it does no harm
+		switch {
+		case apierrors.IsForbidden(err) && len(live.Webhooks) == 0: // it does no harm
+			return nil
+		case apierrors.IsForbidden(err):
 			return k.write(ctx, empty, live, nil)
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		k.Log.Info("The webhook configuration is removed")
