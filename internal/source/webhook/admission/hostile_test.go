@@ -22,7 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
-// contested is the object, in an API server that rejects some writes of the operator; watching is forbidden, and the methods in forbids are.
+// contested is the object, in an API server that rejects some writes of the operator, and forbids to watch and the methods in forbids.
 type contested struct {
 	mu   sync.Mutex
 	live *configuration
@@ -190,12 +190,13 @@ func TestFewPermissions(t *testing.T) {
 	})
 }
 
-// With cert-manager the CA is what cert-manager writes, also after another client has changed another field. Without it the annotation goes:
-// it would write another CA.
+// With cert-manager the CA is what cert-manager writes, also after another client has changed another field. Without it the annotation
+// goes: it would write another CA.
 func TestCertManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &contested{}
-		o := RegistrarOptions{Hooks: quietFull(), Target: keep.Target{CertManager: "ns/cert", Bundle: func() []byte { return []byte("not asked") }}}
+		o := RegistrarOptions{Hooks: quietFull(), Target: keep.Target{CertManager: "ns/cert",
+			Bundle: func() []byte { return []byte("not asked") }}}
 		check := func(annotation, ca string) {
 			t.Helper()
 			time.Sleep(2 * time.Minute)
