@@ -182,6 +182,7 @@ func (op *operator) companions() []run.Companion {
 		op.recorder,
 		op.shards,
 		op.pending,
+		op.pending.Versions(),
 		op.pending.Releases(),
 	}
 	if op.tracers != nil {

@@ -240,7 +240,7 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	s.pending = pending.New(pending.Options{Objects: s.watched, Finalizers: simulatedFinalizers{s}})
 	running := run.Options{Snapshots: s.watched, Deferred: s.pending,
 		Companions: []run.Companion{observer{simulation: s}, &run.Conditions{Set: s.setConditions, Follow: s.watched.Follow},
-			s.pending, s.pending.Releases()},
+			s.pending, s.pending.Versions(), s.pending.Releases()},
 		Effects: simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(),
 		Env: func(*hook.Hook) []string { return s.Env }, Timeout: s.Timeout}
 	if s.Workers {

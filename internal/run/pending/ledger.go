@@ -182,18 +182,12 @@ type success struct {
 	// again is delivered at the time at; zero means never.
 	again event.Event
 	at    time.Time
-	// gone reports that no later event ends what is kept of the object.
-	gone bool
 }
 
-// processed is called for each event of a successful run: it sets or cancels the requeue of its subject, drops older parked contexts of it,
-// and replaces the previous version of its object. Of a Synchronization it cancels the requeues of single objects that earlier runs have
-// requested; a requeued deletion stays, as nothing else would remove the finalizer of the object.
+// processed is called for each event of a successful run: it sets or cancels the requeue of its subject, and drops older parked contexts of
+// the subject. Of a Synchronization it cancels the requeues of single objects that earlier runs have requested; a requeued deletion stays,
+// because nothing else would remove the finalizer of the object.
 func (l *Ledger) processed(ev *event.Event, s success) {
-	var now *version
-	if IncludesPrevious(ev) {
-		now = versionOf(ev.Object, s.run)
-	}
 	l.edit(SubjectOf(ev), func(r *row) {
 		l.supersede(r, ev, s.run)
 		if l.requeues.Len() > 0 && ev.Type == event.Synchronization && ev.Binding().Group == "" {
@@ -206,12 +200,6 @@ func (l *Ledger) processed(ev *event.Event, s success) {
 		l.unqueue(r)
 		if !s.at.IsZero() {
 			l.enqueue(r, &requeue{subject: SubjectOf(&s.again), event: s.again, at: s.at, run: s.run})
-		}
-		switch {
-		case s.gone || IncludesPrevious(ev) && now == nil:
-			l.forget(r, s.run)
-		case now != nil:
-			l.keep(r, now)
 		}
 	})
 }
@@ -277,7 +265,7 @@ func (l *Ledger) leave(r *row, ev *event.Event, processed bool) {
 	if movable(ev) {
 		r.events = max(0, r.events-1)
 	}
-	if !processed && ev.Watch == event.Deleted && IncludesPrevious(ev) {
+	if !processed && ev.Watch == event.Deleted && hasPrevious(ev) {
 		l.forget(r, l.listed+1)
 	}
 }

@@ -150,12 +150,15 @@ func checkLedger(t *rapid.T) {
 			}
 		case "done":
 			run := uint64(rapid.IntRange(0, step).Draw(t, "run"))
-			gone := rapid.Bool().Draw(t, "gone") && IncludesPrevious(&ev)
-			meaning := success{run: run, gone: gone, again: ev}
+			gone := rapid.Bool().Draw(t, "gone") && hasPrevious(&ev)
+			meaning := success{run: run, again: ev}
 			if after > 0 {
 				meaning.at = now.Add(after)
 			}
 			l.processed(&ev, meaning)
+			if hasPrevious(&ev) {
+				l.seen(&ev, run, gone)
+			}
 			ends := ev.Watch != event.Modified && ev.Type == event.Change
 			drop(true, func(c parkedContext) bool {
 				return subjectText(c.event) == s && c.run < run && (ends || c.event.Watch != event.Deleting)
@@ -169,7 +172,7 @@ func checkLedger(t *rapid.T) {
 			}
 			if gone {
 				forget(s, run)
-			} else if IncludesPrevious(&ev) {
+			} else if hasPrevious(&ev) {
 				later(s, run)
 				previous[s] = ev.Object.Kind
 			}
@@ -258,7 +261,7 @@ func checkLedger(t *rapid.T) {
 			l.beginList(run)
 			lists = append(lists, listInFlight{run, map[string]bool{}})
 		case "listed":
-			if len(lists) == 0 || !IncludesPrevious(&ev) {
+			if len(lists) == 0 || !hasPrevious(&ev) {
 				break
 			}
 			list := rapid.SampledFrom(lists).Draw(t, "list")

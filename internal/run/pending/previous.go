@@ -1,6 +1,94 @@
 package pending
 
-import "github.com/shell-operator/shell-operator/internal/event"
+import (
+	"context"
+	"slices"
+
+	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/run"
+)
+
+// Versions returns the Companion of hooks with includePrevious. It comes behind the Ledger.
+func (l *Ledger) Versions() run.Companion { return versions{l: l} }
+
+type versions struct {
+	run.Passive
+	l *Ledger
+}
+
+// Joins implements run.Companion.
+func (versions) Joins(h *hook.Hook, answers bool) bool {
+	return !answers && slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.IncludePrevious })
+}
+
+// Begin gives the run the versions that the hook has processed before.
+func (v versions) Begin(ctx context.Context, a *run.Attempt) context.Context {
+	a.Previous = func() func(event.Event) *event.Object { return (&previousInRun{of: v.l}).before }
+	if listsPrevious(a.Task) {
+		v.l.beginList(a.Task.Number())
+	}
+	return ctx
+}
+
+// Done keeps the versions that a successful run has processed.
+func (v versions) Done(_ context.Context, a *run.Attempt, outcome error) {
+	if listsPrevious(a.Task) {
+		defer v.l.endList()
+	}
+	if outcome != nil {
+		return
+	}
+	for ev := range a.Task.Events() {
+		if hasPrevious(&ev) {
+			v.l.seen(&ev, a.Task.Number(), v.l.isGone(&ev))
+		} else if isPreviousList(&ev) {
+			for _, list := range a.Lists {
+				for o := range list.Each {
+					v.l.Listed(&event.Event{Type: event.Change, Hook: ev.Hook, Index: ev.Index, Object: o}, a.Task.Number())
+				}
+			}
+		}
+	}
+}
+
+// isPreviousList reports whether an event is a Synchronization whose objects become previous versions.
+func isPreviousList(ev *event.Event) bool {
+	return ev.Type == event.Synchronization && ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious
+}
+
+// listsPrevious reports whether a task has one.
+func listsPrevious(t *run.Task) bool {
+	if t.Type() != event.Synchronization {
+		return false
+	}
+	for ev := range t.Events() {
+		if isPreviousList(&ev) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGone reports whether no later event ends what is kept of an object. A binding without Deleted events does not get one.
+func (l *Ledger) isGone(ev *event.Event) bool {
+	if ev.Watch == event.Deleted {
+		return true
+	}
+	return !ev.Hook.Kubernetes[ev.Index].Deleted && !l.o.Objects.Has(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
+}
+
+// seen replaces the version of an event's object, which the run-th run has processed.
+func (l *Ledger) seen(ev *event.Event, run uint64, gone bool) {
+	now := versionOf(ev.Object, run)
+	l.edit(SubjectOf(ev), func(r *row) {
+		if gone || now == nil {
+			l.forget(r, run)
+		} else {
+			l.keep(r, now)
+		}
+	})
+}
 
 // version is an object as a hook has processed it last, in the run-th run. Only bindings with IncludePrevious have any. The texts
 // are shared with the snapshot of the binding as long as the object does not change.
@@ -11,8 +99,8 @@ type version struct {
 	gone bool
 }
 
-// IncludesPrevious reports whether the context of an event has the version that the hook has processed before.
-func IncludesPrevious(ev *event.Event) bool {
+// hasPrevious reports whether the context of an event has the version that the hook has processed before.
+func hasPrevious(ev *event.Event) bool {
 	return ev.Type == event.Change && ev.Hook.Kubernetes[ev.Index].IncludePrevious
 }
 
@@ -111,7 +199,7 @@ type previousInRun struct {
 
 // before returns the version that the hook has processed before this event, or nil, and notes the event.
 func (s *previousInRun) before(ev event.Event) *event.Object {
-	if !IncludesPrevious(&ev) {
+	if !hasPrevious(&ev) {
 		return nil
 	}
 	of := SubjectOf(&ev)

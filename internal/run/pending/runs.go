@@ -2,7 +2,6 @@ package pending
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
@@ -28,22 +27,8 @@ type Objects interface {
 // Joins implements run.Companion. What answers a request is not delivered again.
 func (l *Ledger) Joins(_ *hook.Hook, answers bool) bool { return !answers }
 
-// Begin gives the run the versions that the hook has processed before.
-func (l *Ledger) Begin(ctx context.Context, a *run.Attempt) context.Context {
-	if includesPrevious(a.Hook) {
-		a.Previous = func() func(event.Event) *event.Object { return (&previousInRun{of: l}).before }
-		if listsPrevious(a.Task) {
-			l.beginList(a.Task.Number())
-		}
-	}
-	return ctx
-}
-
-// Done settles the events of a successful run: their requeues, their older parked contexts, and the previous versions.
+// Done settles the events of a successful run: their requeues, and their older parked contexts.
 func (l *Ledger) Done(_ context.Context, a *run.Attempt, outcome error) {
-	if includesPrevious(a.Hook) && listsPrevious(a.Task) {
-		defer l.endList()
-	}
 	if outcome != nil || a.Task.Len() == 0 || a.Task.Type() == event.Startup {
 		return
 	}
@@ -51,34 +36,22 @@ func (l *Ledger) Done(_ context.Context, a *run.Attempt, outcome error) {
 	delete(l.lost, a.Hook)
 	idle := l.idle(a.Hook)
 	l.mu.Unlock()
-	if idle && a.Result.RequeueAfter.Duration == 0 && len(a.Result.Requeue) == 0 && !includesPrevious(a.Hook) {
+	if idle && a.Result.RequeueAfter.Duration == 0 && len(a.Result.Requeue) == 0 {
 		return
 	}
 	for ev := range a.Task.Events() {
-		s := success{run: a.Task.Number(), gone: IncludesPrevious(&ev) && l.isGone(&ev)}
+		s := success{run: a.Task.Number()}
 		if after := requeueAfter(&ev, a.Result); after > 0 && l.exists(&ev) {
 			s.again, s.at = again(ev), l.due(after)
 		}
 		l.processed(&ev, s)
-		if ev.Type == event.Synchronization && ev.Binding().Group == "" {
-			l.synchronized(&ev, a)
+		if ev.Type != event.Synchronization || ev.Binding().Group != "" {
+			continue
 		}
-	}
-}
-
-// synchronized requeues objects of an initial list, as a run has requested, and makes them previous versions.
-func (l *Ledger) synchronized(ev *event.Event, a *run.Attempt) {
-	for _, one := range a.Result.Requeue {
-		if now, ok := l.o.Objects.Object(ev.Hook, ev.Index, one.Namespace, one.Name); ok {
-			l.Requeue(again(now), l.due(one.After.Duration), a.Task.Number())
-		}
-	}
-	if !ev.Hook.Kubernetes[ev.Index].IncludePrevious {
-		return
-	}
-	for _, list := range a.Lists {
-		for o := range list.Each {
-			l.Listed(&event.Event{Type: event.Change, Hook: ev.Hook, Index: ev.Index, Object: o}, a.Task.Number())
+		for _, one := range a.Result.Requeue {
+			if now, ok := l.o.Objects.Object(ev.Hook, ev.Index, one.Namespace, one.Name); ok {
+				l.Requeue(again(now), l.due(one.After.Duration), a.Task.Number())
+			}
 		}
 	}
 }
@@ -169,32 +142,6 @@ func (l *Ledger) Deletion(ev *event.Event) (again event.Event, ok bool) {
 	return event.Event{Type: ev.Type, Hook: ev.Hook, Index: ev.Index, Watch: watch, Object: event.Object{
 		Namespace: o.Namespace, Name: o.Name, Kind: o.Kind, UID: o.UID,
 	}}, true
-}
-
-// listsPrevious reports whether the objects of an initial list in a task become previous versions.
-func listsPrevious(t *run.Task) bool {
-	if t.Type() != event.Synchronization {
-		return false
-	}
-	for ev := range t.Events() {
-		if ev.Binding().Group == "" && ev.Hook.Kubernetes[ev.Index].IncludePrevious {
-			return true
-		}
-	}
-	return false
-}
-
-// includesPrevious reports whether a binding of a hook gets previous versions.
-func includesPrevious(h *hook.Hook) bool {
-	return slices.ContainsFunc(h.Kubernetes, func(k hook.Kubernetes) bool { return k.IncludePrevious })
-}
-
-// isGone reports whether no later event ends what is kept of an object. A binding without Deleted events does not get one.
-func (l *Ledger) isGone(ev *event.Event) bool {
-	if ev.Watch == event.Deleted {
-		return true
-	}
-	return !ev.Hook.Kubernetes[ev.Index].Deleted && !l.o.Objects.Has(ev.Hook, ev.Index, ev.Object.Namespace, ev.Object.Name)
 }
 
 // exists reports whether what an event is about can be delivered again.
