@@ -28,7 +28,7 @@ type Object struct {
 	lifetime *lifetime
 }
 
-// GetObjectKind, as the methods below, is for the reflector: it requires a runtime.Object, and calls four getters of its metadata.
+// GetObjectKind and the methods below serve the reflector: it requires a runtime.Object, and calls four getters of its metadata.
 func (o *Object) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 func (o *Object) DeepCopyObject() runtime.Object   { c := *o; return &c }
 func (o *Object) GetObjectMeta() metav1.Object     { return &objectMeta{object: o} }
