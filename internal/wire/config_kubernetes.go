@@ -193,7 +193,8 @@ func (p *parser) selectors(at string, c *kubernetesConfig, k *hook.Kubernetes) {
 func (p *parser) exactNames(at string, names []string, check func(name string) []string) {
 	for _, name := range names {
 		if len(check(name)) > 0 || strings.ContainsAny(name, `*?^$|\ `) {
-			p.warn(at+".matchNames", "%q matches no object: names are compared as a whole, without patterns; select by labels instead", name)
+			p.warn(at+".matchNames", "%q matches no object: names are compared as a whole, without patterns; "+
+				"select by labels, or leave the selector out for all", name)
 		}
 	}
 }
