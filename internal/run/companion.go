@@ -40,13 +40,13 @@ type Marker interface {
 	Mark(t *Task, ev event.Event) any
 }
 
-// Forgetter is a Companion that keeps something of a hook by its name, until there is no version of the hook.
+// Forgetter is a Companion that keeps something of a hook by its name, until the last version of the hook has gone.
 type Forgetter interface {
 	Companion
 	Forget(hook string)
 }
 
-// Deferred has what hooks get again. Package pending implements it: parking and requeues act when there is no run.
+// Deferred keeps events that hooks get again. Package pending implements it: parking and requeues act also without a run.
 type Deferred interface {
 	// Refresh makes a requeue, or a retried event, current at the start of an attempt. False: it has left its task.
 	Refresh(ev *event.Event) bool

@@ -24,7 +24,8 @@ type Outcome struct {
 	Follow func() (known []byte, written func(before, after string))
 }
 
-// Conditions is the Companion of hooks with conditions: it reports the outcome of a run in its objects.
+// Conditions is the Companion of hooks with conditions: it reports the outcome of a run in its objects before the run ends. If that fails,
+// the run has failed.
 type Conditions struct {
 	Passive
 	// Set reports outcomes in objects that exist and, but for outcomes without Follow, are not being deleted.

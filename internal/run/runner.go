@@ -1,17 +1,15 @@
 // Package run delivers events to hooks: it makes the tasks that queues order, and runs them.
 //
 // Callers may rely on this:
-//   - A run gets snapshots taken at its start, each taken once and equal in all its contexts. It begins when they contain what earlier runs
-//     of its lane have written, but waits for that no longer than 5 s.
+//   - A run gets snapshots taken at its start, each taken once and equal in all its contexts.
 //   - The output of a failed run is not applied, except patches with ignoreHookError. Its events stay in the task for
 //     the next attempt.
 //   - A binding is unlocked once its Synchronization run has succeeded, was allowed to fail, or has no attempt left.
 //   - A hook can be removed during a run: the run completes and is not retried, and no other run starts.
-//   - A panic during a run is a failure of that run.
+//   - A panic during a run is a failure of that run. Its companions are called nevertheless, and its files, places and turns released.
 //   - Operations of one hook on one object are sent in the order in which the processes of its runs ended.
-//   - Conditions of objects that report the outcome of a run are set before the run ends. If that fails, the run has failed.
-//   - Only a successful run, or one that is allowed to fail, with the Deleting of an object removes its finalizer.
-//   - A successful run drops older parked contexts of what it contained, and sets or cancels its requeues.
+//   - Companions settle a run before its outcome is final, and may fail it. A binding is unlocked, and a lane left, after all are done.
+//   - A run acknowledges the events that it has delivered, not those that it leaves to the next run.
 //   - The files of a run are private to the operator's user, and are deleted at its end.
 //
 // It starts processes through an Executor, and applies outputs through Effects only.
@@ -78,7 +76,7 @@ type Options struct {
 	Retry Retry
 	// MaxContextBytes is about the largest size of a context file with more than one context; 0 means no limit.
 	MaxContextBytes int
-	// Deferred, if set, has what hooks get again.
+	// Deferred, if set, keeps events that hooks get again.
 	Deferred Deferred
 	// ProxyJSON logs the JSON objects that hooks print as records of their own.
 	ProxyJSON bool

@@ -6,6 +6,9 @@
 //   - Parked contexts keep their order. Beyond the bound the oldest one is dropped. One whose success removes a finalizer is delivered
 //     again when there is room.
 //   - An object stays in its lane as long as it has events there, even if its key changes.
+//   - A successful run drops older parked contexts of what it contained, and sets or cancels its requeues.
+//   - Only a successful run, or one that is allowed to fail, with the Deleting of an object removes its finalizer.
+//   - The runs of a hook of which nothing is kept walk no events.
 //
 // It starts nothing: callers deliver what is due.
 package pending
@@ -253,7 +256,7 @@ func (l *Ledger) Key(ev *event.Event) string {
 	return ""
 }
 
-// Leave ends what Enter began: the event does not wait any more. If no hook has processed it, and it is the Deleted of an object, nothing
+// Leave ends what Enter began: the event no longer waits. If no hook has processed it, and it is the Deleted of an object, nothing
 // else drops the version of that.
 func (l *Ledger) Leave(ev *event.Event, processed bool) {
 	if movable(ev) || !processed {

@@ -177,7 +177,8 @@ func (l *Ledger) keep(r *row, now *version) {
 // forget drops the version of an object that is gone after the run-th run.
 func (l *Ledger) forget(r *row, run uint64) { l.keep(r, &version{run: run, gone: true}) }
 
-// Gone ends the requeue of an object that a binding has no more, and drops its version unless a Deleted event follows. The event has both.
+// Gone ends the requeue of an object that a binding no longer has, and drops its version unless a Deleted event follows. The event has
+// both.
 func (l *Ledger) Gone(ev *event.Event) {
 	b := &ev.Hook.Kubernetes[ev.Index]
 	l.edit(SubjectOf(ev), func(r *row) {

@@ -24,7 +24,7 @@ type Objects interface {
 	Has(h *hook.Hook, index int, namespace, name string) bool
 }
 
-// Joins implements run.Companion. What answers a request is not delivered again.
+// Joins implements run.Companion. A request is not delivered again.
 func (l *Ledger) Joins(_ *hook.Hook, answers bool) bool { return !answers }
 
 // Done settles the events of a successful run: their requeues, and their older parked contexts.
