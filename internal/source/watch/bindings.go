@@ -32,14 +32,6 @@ func (b *bindingSet) monitor(h *hook.Hook, index int) *monitor {
 	return b.monitors[address{h, index}]
 }
 
-// gated returns the monitor of a binding with a finalizer; nil without one.
-func (b *bindingSet) gated(h *hook.Hook, index int) *monitor {
-	if m := b.monitor(h, index); m != nil && m.gate != nil {
-		return m
-	}
-	return nil
-}
-
 // Snapshot returns the objects of a binding.
 func (b *bindingSet) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	if m := b.monitor(h, index); m != nil {
@@ -119,27 +111,4 @@ func (b *bindingSet) Announce(h *hook.Hook, index int) {
 	if m := b.monitor(h, index); m != nil {
 		m.announce()
 	}
-}
-
-// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more and
-// no Deleted of it follows. If again, the object is delivered again on request; otherwise the next version of the hook gets it in its
-// Synchronization, or the hook its Deleted.
-func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
-	m := b.gated(ev.Hook, ev.Index)
-	if m == nil {
-		return true, false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	it, ok := m.items.Get(stream.KeyOf(ev.Object.Namespace, ev.Object.Name))
-	switch {
-	case m.phase >= muted:
-		return true, false
-	case !ok || it.object.UID != ev.Object.UID:
-		return m.binding.Deleted, false // it has left the selectors: the run with its Deleted releases it
-	case !it.object.HasFinalizer(m.gate.name):
-		return false, false
-	}
-	m.gate.fates[ev.Object.UID] = kept
-	return true, true
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
@@ -51,24 +52,29 @@ func (m *monitor) lostFinalizer(r finalizerChange, last *stream.Object) {
 	}
 }
 
-// startsDeleting decides about a state of an object that is being deleted: the first one with the finalizer is delivered as Deleting, when
-// the Synchronization has been delivered; others are not.
-func (m *monitor) startsDeleting(c Change) {
-	g, o := m.gate, c.Object
+// finalizerPass delivers the first state of an object that is being deleted and has the finalizer as Deleting, when the Synchronization has
+// been delivered, and withholds the others.
+type finalizerPass struct{ *monitor }
+
+func (p finalizerPass) decide(c *Change) (reason string, deliver bool) {
+	g, o := p.gate, c.Object
 	switch {
+	case g.phase == gateStarting:
+		return "the Synchronization will contain it", false
+	case c.watch == event.Deleted || !o.Terminating():
+		return "", true
 	case !o.HasFinalizer(g.name):
-		m.withhold(c, "the object is being deleted and does not have the finalizer of the binding")
-	case m.phase != open:
-		m.withhold(c, "Deleting follows the Synchronization")
+		return "the object is being deleted and does not have the finalizer of the binding", false
+	case p.phase != open:
+		return "Deleting follows the Synchronization", false
 	case g.fates[o.UID] != 0:
-		m.withhold(c, "Deleting has been delivered, later changes of the object are not")
+		return "Deleting has been delivered, later changes of the object are not", false
 	case !g.closed():
-		m.withhold(c, "finalizers are not set")
-	default:
-		g.fates[o.UID] = requested
-		c.watch, c.release = event.Deleting, true
-		m.fired = append(m.fired, c)
+		return "finalizers are not set", false
 	}
+	g.fates[o.UID] = requested
+	c.watch, c.release = event.Deleting, true
+	return "", true
 }
 
 // deliverDeleting delivers Deleting again of an object whose finalizer was kept.
@@ -170,4 +176,35 @@ func (m *monitor) release(ctx context.Context, ev *event.Event) {
 	r := g.removal(object)
 	m.mu.Unlock()
 	m.transmit(ctx, r)
+}
+
+// gated returns the monitor of a binding with a finalizer; nil without one.
+func (b *bindingSet) gated(h *hook.Hook, index int) *monitor {
+	if m := b.monitor(h, index); m != nil && m.gate != nil {
+		return m
+	}
+	return nil
+}
+
+// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more and
+// no Deleted of it follows. If again, the object is delivered again on request; otherwise the next version of the hook gets it in its
+// Synchronization, or the hook its Deleted.
+func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
+	m := b.gated(ev.Hook, ev.Index)
+	if m == nil {
+		return true, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it, ok := m.items.Get(stream.KeyOf(ev.Object.Namespace, ev.Object.Name))
+	switch {
+	case m.phase >= muted:
+		return true, false
+	case !ok || it.object.UID != ev.Object.UID:
+		return m.binding.Deleted, false // it has left the selectors: the run with its Deleted releases it
+	case !it.object.HasFinalizer(m.gate.name):
+		return false, false
+	}
+	m.gate.fates[ev.Object.UID] = kept
+	return true, true
 }

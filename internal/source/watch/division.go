@@ -25,6 +25,35 @@ func (d division) events() stream.Part {
 	return d.own
 }
 
+// shardPass withholds changes of objects that belong to other shards.
+type shardPass struct{ *monitor }
+
+func (p shardPass) decide(c *Change) (string, bool) {
+	return "another shard has the object", p.division.events().Has(c.Object)
+}
+
+// standbyPass withholds all changes while this replica, or the hook on this shard, rests: for days if need be.
+type standbyPass struct {
+	*monitor
+	resting bool
+}
+
+func (p *standbyPass) decide(*Change) (string, bool) {
+	if p.division.rests {
+		return "the hook runs on shard 0", !p.resting
+	}
+	return "this replica is on standby", !p.resting
+}
+
+// rest decides whether the objects follow the cluster without events.
+func (m *monitor) rest(resting bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.standby != nil {
+		m.standby.resting = resting || m.division.rests
+	}
+}
+
 // divide returns the division of a binding among shards.
 func divide(s shard.Shard, h *hook.Hook, res kube.Resource) (d division) {
 	by := h.Settings.ShardBy

@@ -80,7 +80,7 @@ func TestRefusedListDoesNotWaitForTheSink(t *testing.T) {
 		w.do(strings.Fields(command))
 	}
 	m, sub := w.bindings["b"].monitor, w.bindings["b"].subs["s"]
-	m.subs[sub].optional = true
+	m.subs[sub].dispensable = true
 	m.order.Lock()
 	defer m.order.Unlock()
 	answered := make(chan struct{})

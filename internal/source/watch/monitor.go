@@ -88,10 +88,11 @@ type monitor struct {
 	executed Changes
 	// absent are namespaces of the binding that did not exist when it was enabled.
 	absent []string
-	// own are changes by the operator, by object key. It has only objects with changes whose events are outstanding.
-	own map[string]*ownChanges
-	// unseen are the generations of objects before changes of it by the hook that are no events, by object key.
-	unseen map[string]string
+	passes []pass
+	// own, standby and gate are nil for a binding without own changes, standbys or a finalizer.
+	own     *ownPass
+	standby *standbyPass
+	gate    *gate
 	// resource is the resource of the binding's kind.
 	resource kube.Resource
 	// shard is the shard of this replica, division the part of the binding's objects that it has.
@@ -100,8 +101,6 @@ type monitor struct {
 	// awaited is the number of subscriptions that have not delivered a list.
 	awaited int
 	phase   phase
-	// resting: on a standby the objects follow the cluster without events, for days if need be.
-	resting bool
 	// held are the events since the last snapshot for a Synchronization, until the phase is open.
 	held event.Log
 	// subs are all subscriptions of the binding, including the one of a follower. Deliveries of others are ignored.
@@ -111,8 +110,6 @@ type monitor struct {
 
 	// filterError is the last one.
 	filterError string
-	// gate is nil without a finalizer.
-	gate *gate
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
 	records []func()
 }
@@ -121,20 +118,17 @@ var _ stream.Consumer = (*monitor)(nil)
 
 func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logger) *monitor {
 	life, stop := context.WithCancel(context.Background())
-	return &monitor{
+	m := &monitor{
 		life: life, stop: stop, doubted: make(chan struct{}, 1),
 		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
-		filled: make(chan struct{}), own: map[string]*ownChanges{}, unseen: map[string]string{},
-		subs:         map[*stream.Subscription]*source{},
-		filterErrors: logonce.Dedup{Every: time.Minute},
+		filled: make(chan struct{}), subs: map[*stream.Subscription]*source{}, filterErrors: logonce.Dedup{Every: time.Minute},
 	}
+	m.arrange(false, false)
+	return m
 }
 
 func (m *monitor) Needs() stream.Needs {
-	return stream.Needs{
-		JSON: m.binding.KeepFullObjects, Filters: m.filters,
-		Lifetime: m.gate != nil || m.binding.Condition != "" || m.binding.IgnoreOwn,
-	}
+	return stream.Needs{JSON: m.binding.KeepFullObjects, Lifetime: m.gate != nil || m.own != nil, Filters: m.filters}
 }
 
 // Held finds objects of the binding by key, uid and version.
@@ -415,15 +409,12 @@ func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
 		if m.program != nil {
 			m.withhold(c, "the result of jqFilter is the same")
 		}
-		if old.object.Generation() != e.Object.Generation() {
-			delete(m.unseen, e.Object.Key) // a change of another client, which the hook does not see
-		}
-	case had:
-		m.modified(c)
 	default:
 		m.fire(c)
 	}
-	m.settleOwn(e.Object)
+	if m.own != nil {
+		m.own.stored(old.object, e.Object, changed)
+	}
 }
 
 // same reports whether two states are one for the hook. With a condition each generation is another one, although the filter hides what
@@ -442,9 +433,8 @@ func (m *monitor) same(a, b item) bool {
 // drop removes an item; last is the object's last known state.
 func (m *monitor) drop(it item, last *stream.Object) {
 	c := m.remove(it, last)
-	if own := m.own[it.object.Key]; own != nil {
-		m.fireWaiting(own)
-		delete(m.own, it.object.Key)
+	if m.own != nil {
+		m.own.removed(it.object.Key)
 	}
 	m.gone = append(m.gone, last)
 	switch {
@@ -453,37 +443,6 @@ func (m *monitor) drop(it item, last *stream.Object) {
 		m.withhold(c, "the object was being deleted when the binding got it, the hook does not know it")
 	case !m.gates(last) || !m.dropFinalized(it, c):
 		m.fire(c)
-	}
-	delete(m.unseen, it.object.Key)
-}
-
-// fire delivers a change, unless the binding withholds it.
-func (m *monitor) fire(c Change) {
-	b := m.binding
-	switch {
-	case m.phase >= muted:
-	case !m.division.events().Has(c.Object):
-		m.withhold(c, "another shard has the object")
-	case m.phase == filling || m.gate != nil && m.gate.phase == gateStarting:
-		m.withhold(c, "the Synchronization will contain it")
-	case m.resting && m.division.rests:
-		m.withhold(c, "the hook runs on shard 0")
-	case m.resting:
-		m.withhold(c, "this replica is on standby")
-	case m.gate != nil && c.watch != event.Deleted && c.Object.Terminating():
-		m.startsDeleting(c)
-	case c.watch == event.Added && !b.Added || c.watch == event.Modified && !b.Modified || c.watch == event.Deleted && !b.Deleted:
-		m.withhold(c, "executeHookOnEvent does not include its type")
-	default:
-		m.fired = append(m.fired, c)
-	}
-}
-
-// withhold notes why a change is no event.
-func (m *monitor) withhold(c Change, reason string) {
-	if !m.quiet && (m.excluded != nil || m.log.Enabled(context.Background(), slog.LevelDebug)) {
-		c.withheld = reason
-		m.fired = append(m.fired, c)
 	}
 }
 
@@ -594,13 +553,6 @@ func (m *monitor) copy() *snapshot {
 		own: m.division.events()}
 }
 
-// rest decides whether the objects follow the cluster without events.
-func (m *monitor) rest(resting bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.resting = resting || m.division.rests
-}
-
 // unlock delivers the events that were held; later ones are delivered immediately.
 func (m *monitor) unlock() {
 	m.update(func() {
@@ -655,7 +607,7 @@ func (m *monitor) Answered(sub *stream.Subscription, verb string, err error) {
 	if kind == stream.NotServed || kind == stream.NoTrouble {
 		kube.Wake(m.doubted)
 	}
-	if s.optional && verb == "list" && kind == stream.Forbidden {
+	if s.dispensable && verb == "list" && kind == stream.Forbidden {
 		if awaited { // or this would wait for a sink, and delay other bindings
 			m.doWithout(sub, problem)
 		}

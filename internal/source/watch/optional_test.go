@@ -290,7 +290,7 @@ func (o *optionalStage) do(words []string) {
 		}
 		time.Sleep(d)
 	case "standby":
-		o.resting = true
+		o.opts.Standby, o.resting = true, true
 	case "lead":
 		o.Lead()
 	case "shards":

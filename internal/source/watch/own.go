@@ -66,50 +66,73 @@ func (c *ownChanges) settle(current string) (done bool) {
 	return c.writing == 0 && len(c.made) == 0
 }
 
-// modified fires Modified for a change, unless it is our own; one that may be is delayed. It requires mu.
-func (m *monitor) modified(c Change) {
-	own := m.own[c.Object.Key]
-	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(c) {
-		m.decide(own, c)
-		return
+// ownPass withholds changes of a binding's objects by the operator and by the hook itself. A change that may be one waits for the request.
+type ownPass struct {
+	*monitor
+	// changes are by object key. It has only objects with changes whose events are outstanding.
+	changes map[string]*ownChanges
+	// unseen are the generations of objects before changes of it by the hook that are no events, by object key.
+	unseen map[string]string
+}
+
+func (p *ownPass) decide(c *Change) (reason string, deliver bool) {
+	if c.before == nil {
+		return "", true
 	}
-	if own.waiting = append(own.waiting, c); len(own.waiting) > maxOwnWaiting {
+	own := p.changes[c.Object.Key]
+	if own == nil || own.writing == 0 || own.over || len(own.waiting) == 0 && own.isOwn(*c) {
+		return ownReason, !p.isOwn(own, *c)
+	}
+	if own.waiting = append(own.waiting, *c); len(own.waiting) > maxOwnWaiting {
 		own.over = true
-		m.fireWaiting(own)
+		p.fireWaiting(own)
 	}
+	return "", false
 }
 
-// decide fires Modified for a change, unless it is our own. A new generation is an event if no condition reports it. It requires mu.
-func (m *monitor) decide(own *ownChanges, w Change) {
-	isOwn, before := own != nil && own.isOwn(w), w.before.Generation()
+// isOwn reports whether a change is an own one. A new generation is an event if no condition reports it.
+func (p *ownPass) isOwn(own *ownChanges, c Change) bool {
+	is, before := own != nil && own.isOwn(c), c.before.Generation()
 	switch {
-	case w.Object.Generation() == before:
-	case isOwn && m.binding.Condition != "" && own.made[w.Object.ResourceVersion].unreported:
-		isOwn = false
-		delete(m.unseen, w.Object.Key)
-	case !isOwn:
-		delete(m.unseen, w.Object.Key)
-	case m.unseen[w.Object.Key] == "":
-		m.unseen[w.Object.Key] = before
+	case c.Object.Generation() == before:
+	case is && p.binding.Condition != "" && own.made[c.Object.ResourceVersion].unreported:
+		is = false
+		delete(p.unseen, c.Object.Key)
+	case !is:
+		delete(p.unseen, c.Object.Key)
+	case p.unseen[c.Object.Key] == "":
+		p.unseen[c.Object.Key] = before
 	}
-	if isOwn {
-		m.withhold(w, ownReason)
-		return
-	}
-	m.fire(w)
+	return is
 }
 
-// settleOwn is called for each version of an object. It requires mu.
-func (m *monitor) settleOwn(o *stream.Object) {
-	if own := m.own[o.Key]; own != nil && own.writing == 0 && own.settle(o.ResourceVersion) {
-		delete(m.own, o.Key)
+// stored is called for each version of an object. The hook does not see a change of another client that makes no other state for it.
+func (p *ownPass) stored(before, now *stream.Object, changed bool) {
+	if !changed && before.Generation() != now.Generation() {
+		delete(p.unseen, now.Key)
+	}
+	if own := p.changes[now.Key]; own != nil && own.writing == 0 && own.settle(now.ResourceVersion) {
+		delete(p.changes, now.Key)
 	}
 }
 
-// fireWaiting fires the changes that wait, but for our own ones. It requires mu.
-func (m *monitor) fireWaiting(own *ownChanges) {
-	for _, w := range own.waiting {
-		m.decide(own, w)
+// removed fires the changes of a deleted object that wait.
+func (p *ownPass) removed(key string) {
+	if own := p.changes[key]; own != nil {
+		p.fireWaiting(own)
+	}
+	delete(p.changes, key)
+	delete(p.unseen, key)
+}
+
+// fireWaiting fires the changes that wait, but for our own ones.
+func (p *ownPass) fireWaiting(own *ownChanges) {
+	for _, c := range own.waiting {
+		if p.isOwn(own, c) {
+			p.withhold(c, ownReason)
+		} else {
+			p.ask(c, p.passes[1:])
+		}
 	}
 	own.waiting = nil
 }
@@ -119,10 +142,10 @@ func (m *monitor) fireWaiting(own *ownChanges) {
 // no event of the binding if nothing else lies between. Until then other changes of the object wait.
 func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string)) {
 	m := b.monitor(h, index)
-	if m == nil {
+	if m == nil || m.own == nil {
 		return nil, func(string, string) {}
 	}
-	last, _, written := m.follow(stream.KeyOf(namespace, name), true)
+	last, _, written := m.own.follow(stream.KeyOf(namespace, name), true)
 	if last != nil {
 		known = last.JSON
 	}
@@ -136,10 +159,10 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 	var all []func(before, after string)
 	for i := range h.Kubernetes {
 		m := b.monitor(h, i)
-		if m == nil || !h.Kubernetes[i].IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
+		if m == nil || !m.binding.IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
 			continue
 		}
-		_, its, written := m.follow(stream.KeyOf(namespace, name), reported)
+		_, its, written := m.own.follow(stream.KeyOf(namespace, name), reported)
 		known, all = cmp.Or(its, known), append(all, written)
 	}
 	if all == nil {
@@ -154,38 +177,38 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 
 // follow makes changes of an object wait until written is called. It returns the object, unless earlier changes are outstanding, and what
 // is known of it.
-func (m *monitor) follow(key string, reported bool) (last *stream.Object, known effect.Known, written func(before, after string)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	own := m.own[key]
-	it, has := m.items.Get(key)
+func (p *ownPass) follow(key string, reported bool) (last *stream.Object, known effect.Known, written func(before, after string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.changes[key]
+	it, has := p.items.Get(key)
 	if own == nil {
 		own = &ownChanges{made: map[string]ownChange{}}
 		if has {
 			last, own.last = it.object, it.object.ResourceVersion
 		}
-		m.own[key] = own
+		p.changes[key] = own
 	}
 	if known.Version = own.last; has && own.follows(it.object.ResourceVersion) && !own.awaitsOthers() {
-		known.Generation, _ = strconv.ParseInt(cmp.Or(m.unseen[key], it.object.Generation()), 10, 64)
+		known.Generation, _ = strconv.ParseInt(cmp.Or(p.unseen[key], it.object.Generation()), 10, 64)
 	}
 	own.writing++
 	return last, known, func(before, after string) {
-		m.update(func() {
+		p.update(func() {
 			if own.writing--; after != "" && after != before {
 				own.made[after], own.last = ownChange{before, !reported}, after
 			}
-			if m.own[key] != own {
+			if p.changes[key] != own {
 				return // the object has been deleted
 			}
 			if own.writing > 0 {
 				return
 			}
 			own.over = false
-			m.fireWaiting(own)
-			it, ok := m.items.Get(key)
+			p.fireWaiting(own)
+			it, ok := p.items.Get(key)
 			if !ok || own.settle(it.object.ResourceVersion) {
-				delete(m.own, key)
+				delete(p.changes, key)
 			}
 		})
 	}

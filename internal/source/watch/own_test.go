@@ -157,7 +157,7 @@ func TestTwoWriters(t *testing.T) {
 				rt.Fatalf("version %d, of the other client: %t; events %q", v, others[v], o.sink.events)
 			}
 		}
-		if left := o.monitors[address{o.hook, 0}].own; len(left) > 0 {
+		if left := o.monitors[address{o.hook, 0}].own.changes; len(left) > 0 {
 			rt.Fatalf("left: %+v", left)
 		}
 		known, _ := o.Own(o.hook, "", "", "n", "a", true)
@@ -211,7 +211,7 @@ func TestOwnChanges(t *testing.T) {
 			if got := strings.Join(o.sink.events, ", "); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if own := o.monitors[address{o.hook, 0}].own; len(own) > 0 {
+			if own := o.monitors[address{o.hook, 0}].own.changes; len(own) > 0 {
 				t.Errorf("left: %+v", own)
 			}
 		})

@@ -335,7 +335,6 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "slim":
 			k.KeepFullObjects = false
 		case "standby":
-			b.monitor.resting = true
 		case "finalizer":
 			k.Finalizer = finalizerOfScripts
 			b.monitor.gate = newGate(k.Finalizer)
@@ -349,6 +348,8 @@ func (w *stage) binding(name string, options []string) *staged {
 			w.t.Fatalf("unknown option %q", option)
 		}
 	}
+	b.monitor.arrange(false, slices.Contains(options, "standby"))
+	b.monitor.rest(true)
 	b.monitor.setResource(kube.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com"}})
 	if err := b.monitor.compile(w.compiler); err != nil {
 		w.t.Fatal(err)

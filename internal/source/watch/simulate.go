@@ -197,6 +197,7 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 		return nil, err
 	}
 	b.monitor.setFinalizer(s.opts.Changes, "shell-operator")
+	b.monitor.arrange(false, false)
 	b.monitor.setResource(b.resource)
 	sub := &stream.Subscription{Consumer: b.monitor}
 	b.monitor.expect(sub, source{})

@@ -10,8 +10,8 @@ import (
 type source struct {
 	// parent has led to this subscription, which ends with it.
 	parent *stream.Subscription
-	// optional subscriptions do not hold up the initial list when they are forbidden.
-	optional bool
+	// dispensable subscriptions do not hold up the initial list when they are forbidden.
+	dispensable bool
 	// selection is the text of the scope without what may differ between versions of a hook.
 	selection string
 	// awaited: no list has been delivered.

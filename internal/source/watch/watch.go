@@ -232,6 +232,7 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if w.opts.Changes != nil {
 		m.setFinalizer(w.opts.Changes, w.opts.Manager)
 	}
+	m.arrange(w.opts.Shards > 0, w.opts.Standby)
 	m.take(w.ownShard())
 	var muted *monitor
 	if b.Optional {
@@ -409,11 +410,11 @@ func (w *Watcher) spawn(f func(context.Context)) bool {
 }
 
 // subscribe connects a consumer to the streams of a plan. The monitor m waits for all of them together, unless parent is abandoned.
-func (w *Watcher) subscribe(m *monitor, c stream.Consumer, p plan, parent *stream.Subscription, optional bool) []*stream.Subscription {
+func (w *Watcher) subscribe(m *monitor, c stream.Consumer, p plan, parent *stream.Subscription, dispensable bool) []*stream.Subscription {
 	subs := make([]*stream.Subscription, len(p.scopes))
 	for i := range p.scopes {
 		subs[i] = &stream.Subscription{Consumer: c, Scope: p.scopes[i], Only: p.only, OnlyIn: p.onlyIn}
-		if !m.expect(subs[i], source{parent: parent, optional: optional}) {
+		if !m.expect(subs[i], source{parent: parent, dispensable: dispensable}) {
 			return nil
 		}
 	}

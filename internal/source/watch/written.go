@@ -189,7 +189,7 @@ func (m *monitor) hasStill(w *effect.Write) bool {
 func (m *monitor) lags(w *effect.Write) bool {
 	for sub, s := range m.subs {
 		if s.selection == w.Stream && sub.Consumer == stream.Consumer(m) && s.applied < w.Version && len(s.failing) == 0 &&
-			!(s.optional && s.awaited) {
+			!(s.dispensable && s.awaited) {
 			return true
 		}
 	}
