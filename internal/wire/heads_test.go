@@ -2,12 +2,10 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	bench "github.com/shell-operator/shell-operator/bench/objects"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
@@ -100,30 +98,5 @@ func TestWriteContextsAndHeads(t *testing.T) {
 	}
 	if heads, err := WriteContextsAndHeads(full{}, hook.FullContexts, slices.Values(contexts)); heads != nil || err == nil {
 		t.Error("a full disk", err, heads)
-	}
-}
-
-// BenchmarkHeads is the cost of the heads of a Pod: the difference to writing the contexts alone.
-func BenchmarkHeads(b *testing.B) {
-	text, err := json.Marshal(bench.Pod(0))
-	if err != nil {
-		b.Fatal(err)
-	}
-	contexts := []Context{{Event: event.Event{Type: event.Change, Hook: &testHook, Object: kept(string(text), "")}}}
-	for name, write := range map[string]func() error{
-		"without": func() error { return WriteContexts(nowhere{}, hook.FullContexts, slices.Values(contexts)) },
-		"with": func() error {
-			_, err := WriteContextsAndHeads(nowhere{}, hook.FullContexts, slices.Values(contexts))
-			return err
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := write(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

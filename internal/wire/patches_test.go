@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -99,19 +98,4 @@ func FuzzParsePatches(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkParsePatches(b *testing.B) {
-	var file bytes.Buffer
-	for i := range 1000 {
-		fmt.Fprintf(&file, `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map-%d", `+
-			`"namespace": "x"}, "data": {"key": %q}}}`+"\n", i, strings.Repeat("x", 1000))
-	}
-	b.SetBytes(int64(file.Len()))
-	filters := jq.NewCompiler(jq.Options{})
-	for b.Loop() {
-		if _, err := ParsePatches(file.Bytes(), filters); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

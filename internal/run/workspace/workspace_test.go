@@ -280,33 +280,6 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// BenchmarkFiles creates, uses and deletes the files of a run that hands nothing back, on a disk and in memory.
-func BenchmarkFiles(b *testing.B) {
-	text := bytes.Repeat([]byte("x"), 2000)
-	for _, parent := range []string{os.TempDir(), "/dev/shm"} {
-		b.Run(parent, func(b *testing.B) {
-			dir, err := os.MkdirTemp(parent, "bench")
-			if err != nil {
-				b.Skip(err)
-			}
-			defer os.RemoveAll(dir)
-			w := open(b, Options{Dir: dir})
-			b.ReportAllocs()
-			for b.Loop() {
-				f := create(b, w, "1-1")
-				must(b, f.WriteContexts(func(w io.Writer) error { _, err := w.Write(text); return err }))
-				if _, err := os.ReadFile(f.Contexts()); err != nil { // as hooks do
-					b.Fatal(err)
-				}
-				if _, err := f.Outputs(0, false); err != nil {
-					b.Fatal(err)
-				}
-				must(b, w.Delete(f))
-			}
-		})
-	}
-}
-
 // A file of heads is written on request, is no older than the contexts, and goes with them. One that cannot be written is not there.
 func TestHeads(t *testing.T) {
 	w := open(t, Options{Dir: t.TempDir()})

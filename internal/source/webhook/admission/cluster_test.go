@@ -27,7 +27,12 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 			}
 		}
 	}
-	stop, done := running(t, r)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	var err error
+	go func() { defer close(done); err = r.Run(ctx) }()
+	stop = func() error { cancel(); <-done; return err }
+	t.Cleanup(func() { _ = stop() })
 	for kinds := map[hook.Kind]bool{}; len(kinds) < len(r.keepers); {
 		select {
 		case kind := <-reconciled:
@@ -39,33 +44,6 @@ func run(t *testing.T, r *Registrar) (stop func() error) {
 		}
 	}
 	return stop
-}
-
-// running runs a registrar until the test ends, or stop is called. Done is closed when it has ended.
-func running(t *testing.T, r *Registrar) (stop func() error, done <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	var err error
-	go func() { defer close(ended); err = r.Run(ctx) }()
-	stop = func() error { cancel(); <-ended; return err }
-	t.Cleanup(func() { _ = stop() })
-	return stop, ended
-}
-
-// until tries repeatedly: the API server takes notice of configurations some time after they are written, and gives no sign.
-func until(t *testing.T, try func() (got string, ok bool)) {
-	t.Helper()
-	deadline := time.Now().Add(test.Patience)
-	for {
-		got, ok := try()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still: %s", got)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }
 
 // live returns a configuration, or nil when there is none.

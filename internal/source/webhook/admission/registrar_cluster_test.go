@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
+	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -85,14 +85,15 @@ func TestRejected(t *testing.T) {
 	name := c.Namespace(t)
 	cleanup(t, c, name)
 	options := inCluster(t, c, name, quietFull())
-	invalid := func() (*Registrar, *reports) {
-		o, seen := options, &reports{}
-		o.Hooks, o.Report = quietFull(), seen.report
+	reported := make(chan string, 100)
+	invalid := func() *Registrar {
+		o := options
+		o.Hooks, o.Report = quietFull(), func(_ hook.Kind, _ []string, object string, err error) { reported <- fmt.Sprint(object, err) }
 		o.Hooks[0].Validating[0].MatchConditions[0].Expression = "this is no CEL"
 		r, _ := newRegistrar(t, o)
-		return r, seen
+		return r
 	}
-	r, _ := invalid()
+	r := invalid()
 	want := fmt.Sprintf(`the API server rejects the webhook %q of hook %q: matchConditions[0].expression "this is no CEL": `,
 		r.opts.Hooks[0].Validating[0].Name, r.opts.Hooks[0].Name)
 	if err := r.Check(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
@@ -104,14 +105,16 @@ func TestRejected(t *testing.T) {
 	}
 	run(t, good)
 	before := live(t, c, validating, name)
-	r, seen := invalid()
+	r = invalid()
 	if err := r.Check(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("later: %v, want %s", err, want)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	seen.until(t, validating.name+" "+name+"-hooks true", "it does not compile: ")
+	for got := ""; !strings.HasPrefix(got, validating.name) || !strings.Contains(got, "it does not compile: "); {
+		got = test.Receive(t, reported, "report")
+	}
 	cancel(ErrReplaced)
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -136,29 +139,4 @@ func TestUnreachable(t *testing.T) {
 	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "stays behind") {
 		t.Error(err)
 	}
-}
-
-// reports has the last report about each object.
-type reports struct {
-	mu  sync.Mutex
-	all map[string]error
-}
-
-func (r *reports) report(_ hook.Kind, hooks []string, configuration string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = map[string]error{}
-	}
-	r.all[fmt.Sprintf("%s %t", configuration, len(hooks) > 0)] = err
-}
-
-func (r *reports) until(t *testing.T, configuration, want string) {
-	t.Helper()
-	until(t, func() (string, bool) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		err := r.all[configuration]
-		return fmt.Sprint(r.all), want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want)
-	})
 }
