@@ -74,9 +74,3 @@ func TestGatherWritesTheSame(t *testing.T) {
 		}
 	}
 }
-
-// nowhere takes pieces and forgets them.
-type nowhere struct{}
-
-func (nowhere) Write(p []byte) (int, error)  { return len(p), nil }
-func (nowhere) WritePieces(_ [][]byte) error { return nil }
