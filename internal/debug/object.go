@@ -49,6 +49,14 @@ type InLane struct {
 	AtLeast bool `json:"eventsCut,omitempty"`
 }
 
+// FirstTask is the state of the lane in words. If its first task is about the object, the runs of the object have the cause.
+func (w InLane) FirstTask() string {
+	if w.Events > 0 && w.Before == 0 {
+		return "the first task " + w.Lane.doing()
+	}
+	return "the first task " + w.Lane.why()
+}
+
 // visitedEvents limits the events of a lane that are visited with the lock of its queue, to about 1 ms.
 const visitedEvents = 10_000
 
@@ -356,7 +364,7 @@ func (o *ObjectBinding) write(b *strings.Builder, now time.Time) {
 		case o.Before > 0:
 			text += fmt.Sprintf(", behind %s", Count(o.Before, "task"))
 		}
-		line("%s; %s", text, o.Lane.Text())
+		line("%s; %s", text, o.FirstTask())
 	}
 	for _, p := range o.Parked {
 		line("parked task %s, %s, %s ago: %s", p.ID, Count(p.Attempts, "attempt"), ago(now.Sub(p.Since)), OneLine(p.Error))

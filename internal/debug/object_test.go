@@ -135,3 +135,13 @@ func TestInLaneAgainstModel(t *testing.T) {
 		}
 	})
 }
+
+// The cause of the first task is in the runs of the object, and shown once, unless the task is about another one.
+func TestFirstTask(t *testing.T) {
+	l := &Lane{Phase: queue.Idle, Failures: 1, Error: "boom"}
+	for want, w := range map[string]InLane{"": {Lane: l, Events: 1}, ": boom": {Lane: l, Events: 1, Before: 1}} {
+		if want = "the first task has failed once, the next attempt waits for its turn" + want; w.FirstTask() != want {
+			t.Errorf("%q, not %q", w.FirstTask(), want)
+		}
+	}
+}

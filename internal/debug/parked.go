@@ -143,9 +143,7 @@ func laneText(queue, key string) string {
 func chosenParked(form url.Values) error {
 	ways := 0
 	for _, way := range []bool{form.Has("id"), form.Get("hook") != "" || form.Get("queue") != "", form.Get("all") == "true"} {
-		if way {
-			ways++
-		}
+		ways += 1 - rank(way)
 	}
 	if ways != 1 {
 		return errors.New("name the parked tasks in one way: by their ids, by --hook and --queue, or --all: shell-operator parked shows them")

@@ -129,9 +129,6 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05.000Z") }
 // why is doing with the error of the last attempt.
 func (l *Lane) why() string { return l.doing() + colon(OneLine(l.Error)) }
 
-// Text is the state of the lane in words.
-func (l *Lane) Text() string { return "the first task " + l.why() }
-
 // Task waits in a queue, or runs.
 type Task struct {
 	// Hook, Event and Binding are empty for work of the operator itself.

@@ -197,11 +197,11 @@ func (s *Status) Text(now time.Time) string {
 		}
 	}
 	problems, notices := s.Lists()
+	var unready []string
 	if s.NotReady != "" && !s.Loading {
-		list("problems", problems, s.NotReady)
-	} else {
-		list("problems", problems)
+		unready = append(unready, s.NotReady)
 	}
+	list("problems", problems, unready...)
 	list("notices", notices)
 	states, waiting, workers := map[string]int{}, 0, []worker.Status{}
 	for _, h := range s.Hooks {

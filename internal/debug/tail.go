@@ -65,15 +65,13 @@ func writeEntry(w http.ResponseWriter, f format, e history.Entry) error {
 		}
 		return err
 	}
-	at := e.Time.Format("15:04:05.000")
-	var err error
+	text := fmt.Sprintf("%s %s %s: %s", e.Hook, e.Run, e.Kind, e.Text)
 	switch e.Kind {
 	case history.Lost:
-		_, err = fmt.Fprintf(w, "%s … %s lost: they came faster than they were read\n", at, Count(e.Count, "line"))
+		text = fmt.Sprintf("… %s lost: they came faster than they were read", Count(e.Count, "line"))
 	case history.Printed:
-		_, err = fmt.Fprintf(w, "%s %s %s | %s\n", at, e.Hook, e.Run, e.Text)
-	default:
-		_, err = fmt.Fprintf(w, "%s %s %s %s: %s\n", at, e.Hook, e.Run, e.Kind, e.Text)
+		text = fmt.Sprintf("%s %s | %s", e.Hook, e.Run, e.Text)
 	}
+	_, err := fmt.Fprintln(w, e.Time.Format("15:04:05.000"), text)
 	return err
 }
