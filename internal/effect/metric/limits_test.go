@@ -34,8 +34,8 @@ func TestBytesLimit(t *testing.T) {
 		m.Labels["l"] = strings.Repeat("x", 60_000)
 	}
 	store.Apply("b.sh", flood(500, byLabel))
-	store.Apply("a.sh", flood(1000, long))
-	store.Apply("c.sh", flood(10_000, func(i int, m *effect.Metric) { m.Name = fmt.Sprint("name", i) }))
+	store.Apply("a.sh", flood(100, long))
+	store.Apply("c.sh", flood(2000, func(i int, m *effect.Metric) { m.Name = fmt.Sprint("name", i) }))
 	store.Apply("d.sh", flood(1000, func(i int, m *effect.Metric) { m.Labels = map[string]string{fmt.Sprint("l", i): "x"} }))
 	got := store.Series()
 	if got["a.sh"] < 5 || got["a.sh"] > 17 || got["c.sh"] < 200 || got["c.sh"] > 1000 || got["d.sh"] < 200 || got["b.sh"] != 500 {

@@ -6,24 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 const secretName = "shell-operator-webhook-tls"
-
-// client speaks to the API server, as another user if one is named.
-func client(t *testing.T, kubeconfig, user string) rest.Interface {
-	t.Helper()
-	config := testenv.Config(t, kubeconfig)
-	config.Impersonate.UserName = user
-	return testenv.Client(t, config)
-}
 
 // keyOf is what is under a key of the Secret.
 func keyOf(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
@@ -36,25 +24,6 @@ func keyOf(t *testing.T, c *testenv.Cluster, ns, key string) []byte {
 	return text
 }
 
-// allow gives a user rules, each `resources…` as in a Role, and waits until they are active.
-func allow(t *testing.T, c *testenv.Cluster, user, ns string, rules string) {
-	t.Helper()
-	c.KubectlInput(t, fmt.Sprintf(`
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: cert, namespace: %[1]s}, rules: [%[2]s]}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s},
-  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
-`, ns, rules, user), "apply", "-f", "-")
-	m := &inSecret{SecretOptions: SecretOptions{Client: client(t, c.Kubeconfig, user), Namespace: ns, SecretName: secretName}}
-	for deadline := time.Now().Add(test.Patience); time.Now().Before(deadline); {
-		// The API server does not report when a Role is active, so this polls.
-		if _, err := m.read(t.Context()); !apierrors.IsForbidden(err) {
-			return
-		}
-	}
-	t.Fatal("the Role is not active")
-}
-
 // The rule that the warning names is enough, watching included.
 func TestRuleIsEnough(t *testing.T) {
 	t.Parallel()
@@ -62,9 +31,18 @@ func TestRuleIsEnough(t *testing.T) {
 	ns := c.Namespace(t)
 	user := "cert-" + ns
 	_, rules, _ := strings.Cut(rule(ns, secretName), "the rules ")
-	allow(t, c, user, ns, strings.ReplaceAll(rules, "} and {", "}, {"))
+	manifest := fmt.Sprintf(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: cert, namespace: %[1]s}, rules: [%[2]s]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: cert, namespace: %[1]s},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: cert}, subjects: [{kind: User, name: %[3]q}]}
+`, ns, strings.ReplaceAll(rules, "} and {", "}, {"), user)
+	c.KubectlInput(t, manifest, "apply", "-f", "-")
+	c.UntilRoles(t, user, ns, manifest)
+	config := c.Config(t)
+	config.Impersonate.UserName = user
 	log, lines := record(t)
-	a, err := InSecret(t.Context(), SecretOptions{Client: client(t, c.Kubeconfig, user), Namespace: ns, SecretName: secretName,
+	a, err := InSecret(t.Context(), SecretOptions{Client: testenv.Client(t, config), Namespace: ns, SecretName: secretName,
 		Names: []string{"hooks." + ns + ".svc"}, Log: log})
 	if err != nil {
 		t.Fatal(err)
