@@ -34,6 +34,9 @@ func TestHTTPRefused(t *testing.T) {
 
 // A process that a --config call leaves behind cannot have a port of the operator, whether the operator needs it or not.
 func TestConfigCallsFindPortsTaken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts the operator, which -short leaves out")
+	}
 	c := testenv.Memory(t)
 	port := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
