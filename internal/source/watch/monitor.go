@@ -15,7 +15,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/source/installed"
@@ -45,22 +44,13 @@ const (
 
 // monitor has the objects of one kubernetes binding and decides whether their changes are events.
 type monitor struct {
-	address
+	filtering
 	// stuck reports why the initial list is not complete.
-	stuck   func(error)
-	binding *hook.Kubernetes
-	program *jq.Filter // nil without jqFilter
-	// keyProgram is nil unless the binding's queue has a jq key. filters has program and keyProgram, unless nil.
-	keyProgram *jq.Filter
-	filters    []*jq.Filter
+	stuck func(error)
 	// keepManagedFields: objects have their managedFields.
 	keepManagedFields bool
 
-	// filterErrors makes one record a minute of all failures of jqFilter.
-	filterErrors, keyErrors logonce.Dedup
-	sink                    Sink
-	meter                   Meter
-	log                     *slog.Logger
+	sink Sink
 	// excluded, if set, receives why a change is no event.
 	excluded func(reason string)
 	// filled is closed when the initial list is complete.
@@ -108,8 +98,6 @@ type monitor struct {
 	// waits are for the binding to show changes by runs of the hook.
 	waits []*showing
 
-	// filterError is the last one.
-	filterError string
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
 	records []func()
 }
@@ -120,8 +108,10 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 	life, stop := context.WithCancel(context.Background())
 	m := &monitor{
 		life: life, stop: stop, doubted: make(chan struct{}, 1),
-		address: address{h, index}, binding: &h.Kubernetes[index], stuck: func(error) {}, sink: sink, meter: meter, log: log,
-		filled: make(chan struct{}), subs: map[*stream.Subscription]*source{}, filterErrors: logonce.Dedup{Every: time.Minute},
+		filtering: filtering{
+			address: address{h, index}, binding: &h.Kubernetes[index], meter: meter, log: log, filterErrors: logonce.Dedup{Every: time.Minute},
+		},
+		stuck: func(error) {}, sink: sink, filled: make(chan struct{}), subs: map[*stream.Subscription]*source{},
 	}
 	m.arrange(false, false)
 	return m
@@ -144,67 +134,6 @@ func (m *monitor) Held() func(key, uid, version string) *stream.Object {
 			return it.object
 		}
 		return nil
-	}
-}
-
-// null is the result of a filter that failed. No other result has its memory.
-var null = []byte("null")
-
-func isFailure(filtered []byte) bool { return len(filtered) > 0 && &filtered[0] == &null[0] }
-
-func (m *monitor) Filter(ctx context.Context, o *stream.Object, content *jq.Object) (r stream.Filtered) {
-	if m.program != nil {
-		if r.Filtered = m.applyFilter(ctx, o, content); r.Filtered == nil {
-			return r
-		}
-	}
-	if m.keyProgram != nil {
-		text, err := m.keyProgram.ApplyTo(ctx, content)
-		switch {
-		case err == nil:
-			r.Key = event.KeyText(text)
-		case ctx.Err() != nil:
-			return stream.Filtered{}
-		default:
-			m.keyFailed(o, err)
-		}
-	}
-	r.Done = true
-	return r
-}
-
-func (m *monitor) keyFailed(o *stream.Object, err error) {
-	m.meter.KeyFailed(m.hook, m.index, err)
-	if _, due := m.keyErrors.Due(err.Error(), ""); due {
-		m.log.Error("The key of the queue failed, the key of the object is used; later failures are only counted",
-			"queue", m.binding.Queue, "namespace", o.Namespace, "name", o.Name, "kind", o.Kind, "error", err.Error(),
-			"hint", "correct queue.key in all bindings of the queue")
-	}
-}
-
-// applyFilter returns nil when ctx has ended.
-func (m *monitor) applyFilter(ctx context.Context, o *stream.Object, content *jq.Object) []byte {
-	started := time.Now()
-	result, err := m.program.ApplyTo(ctx, content)
-	m.meter.Filtered(m.hook, m.index, time.Since(started))
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		m.meter.FilterFailed(m.hook, m.index, err)
-		m.filterFailed(o, err.Error())
-		return null
-	}
-	return result
-}
-
-func (m *monitor) filterFailed(o *stream.Object, problem string) {
-	m.mu.Lock()
-	m.filterError = problem
-	m.mu.Unlock()
-	if before, due := m.filterErrors.Due("filter", ""); due {
-		m.log.Error("jqFilter failed, the object's filterResult is null",
-			"namespace", o.Namespace, "name", o.Name, "kind", o.Kind, "failures", before+1, "error", problem)
 	}
 }
 

@@ -75,10 +75,10 @@ func (m *monitor) state() State {
 		Held: m.held.Len(),
 	}
 	s.Finalizing, s.NotInstalled = m.gate.troubles(), m.binding.Optional && m.phase != filling && len(m.subs) == 0
-	if m.filterError != "" {
+	if last := m.filterError.Load(); last != nil {
 		m.items.Scan(func(_ string, it item) bool {
 			if isFailure(it.filtered) {
-				s.FilterFails, s.FilterError = s.FilterFails+1, m.filterError
+				s.FilterFails, s.FilterError = s.FilterFails+1, *last
 			}
 			return true
 		})

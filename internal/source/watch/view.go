@@ -11,7 +11,7 @@ import (
 type view struct {
 	// items is ordered by object key. Copies are cheap and are read without the lock.
 	items btree.Map[string, item]
-	// keys are the results of the queue's jq key, by object key; nil without one.
+	// keys are the results of the queue's jq key, by object key.
 	keys    map[string]string
 	changes Changes
 }
@@ -56,7 +56,10 @@ func (v *view) digested(it item) stream.Digested {
 // object with another uid has to be removed before.
 func (v *view) set(now item, key string, same func(before, now item) bool) (c Change, changed bool) {
 	before, had := v.items.Get(now.object.Key)
-	if v.keys != nil {
+	if delete(v.keys, now.object.Key); key != "" {
+		if v.keys == nil {
+			v.keys = map[string]string{}
+		}
 		v.keys[now.object.Key] = key
 	}
 	c = Change{watch: event.Modified, Digested: v.digested(now), before: before.object}

@@ -279,24 +279,6 @@ func (w *Watcher) place(m, replaces *monitor) (muted *monitor) {
 	return muted
 }
 
-// compile compiles the filters of a binding.
-func (m *monitor) compile(filters *jq.Compiler) (err error) {
-	b := m.binding
-	if b.JQFilter != "" {
-		if m.program, err = filters.Compile(b.JQFilter); err != nil {
-			return fmt.Errorf("cannot compile jqFilter of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
-		}
-		m.filters = append(m.filters, m.program)
-	}
-	if text := b.Lanes.Key.Filter(); text != "" && b.Group == "" {
-		if m.keyProgram, err = filters.Compile(text); err != nil {
-			return fmt.Errorf("cannot compile queue.key of hook %q, binding %q: %w", m.hook.Name, b.Name, err)
-		}
-		m.filters, m.keys = append(m.filters, m.keyProgram), map[string]string{}
-	}
-	return nil
-}
-
 // follow subscribes a binding as planned, in place of the subscriptions that descend from before. It returns the root of the new ones,
 // which has no stream.
 func (w *Watcher) follow(m *monitor, res kube.Resource, p plan, before *stream.Subscription) (root *stream.Subscription) {
