@@ -10,10 +10,8 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +22,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/selectors"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
@@ -35,7 +34,7 @@ import (
 type Simulation struct {
 	bindingSet
 	opts    SimulationOptions
-	objects map[simulatedKey]*simulatedObject
+	objects map[simulatedKey]*selectors.Decoded
 	order   []*simulatedBinding
 }
 
@@ -59,32 +58,6 @@ type simulatedKey struct {
 	namespace, name string
 }
 
-type simulatedObject struct {
-	raw  []byte
-	tree map[string]any
-}
-
-func (o *simulatedObject) labels() labels.Set {
-	set, _, _ := unstructured.NestedStringMap(o.tree, "metadata", "labels")
-	return set
-}
-
-// Get returns the text of a field by its path, such as status.phase, for field selectors.
-func (o *simulatedObject) Get(path string) string {
-	var value any = o.tree
-	for key := range strings.SplitSeq(path, ".") {
-		within, _ := value.(map[string]any)
-		value = within[key]
-	}
-	if value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
-}
-
-// Has reports whether an object has a field.
-func (o *simulatedObject) Has(path string) bool { return o.Get(path) != "" }
-
 type simulatedBinding struct {
 	monitor            *monitor
 	stream             *stream.Manual
@@ -98,7 +71,7 @@ func NewSimulation(opts SimulationOptions) *Simulation {
 	if opts.Excluded == nil {
 		opts.Excluded = func(*hook.Hook, int, string) {}
 	}
-	return &Simulation{opts: opts, objects: map[simulatedKey]*simulatedObject{}, bindingSet: bindingSet{monitors: map[address]*monitor{}}}
+	return &Simulation{opts: opts, objects: map[simulatedKey]*selectors.Decoded{}, bindingSet: bindingSet{monitors: map[address]*monitor{}}}
 }
 
 // Enable starts the bindings of a hook. Their initial lists have the objects so far; events are held until Unlock or Announce.
@@ -217,8 +190,8 @@ func (s *Simulation) Remove(ctx context.Context, res kube.Resource, raw []byte) 
 
 // changed delivers a change to the bindings of the object's kind, and to those that select namespaces by label if it is one.
 func (s *Simulation) changed(ctx context.Context, res kube.Resource, raw []byte, deleted bool) error {
-	o := &simulatedObject{raw: raw}
-	if err := json.Unmarshal(raw, &o.tree); err != nil {
+	o := &selectors.Decoded{Raw: raw}
+	if err := json.Unmarshal(raw, &o.Tree); err != nil {
 		return err
 	}
 	key := simulatedKey{res.GroupResource(), o.Get("metadata.namespace"), o.Get("metadata.name")}
@@ -254,7 +227,7 @@ func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
 	var items [][]byte
 	for key, o := range s.objects {
 		if b.resource.GroupResource() == key.GroupResource && s.excluded(b, key, o) == "" {
-			items = append(items, o.raw)
+			items = append(items, o.Raw)
 		}
 	}
 	list := slices.Concat([]byte(`{"items":[`), bytes.Join(items, []byte(",")), []byte(`]}`))
@@ -271,12 +244,12 @@ func (b *simulatedBinding) delivered(ctx context.Context, err error) error {
 }
 
 // excluded returns the selector of a binding that does not match an object of its kind, or "".
-func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulatedObject) string {
+func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *selectors.Decoded) string {
 	k := b.monitor.binding
 	switch {
 	case len(k.Names) > 0 && !slices.Contains(k.Names, key.name):
 		return fmt.Sprintf("nameSelector does not have the name %q", key.name)
-	case !b.labels.Matches(o.labels()):
+	case !b.labels.Matches(o.Labels()):
 		return fmt.Sprintf("labelSelector %q does not match its labels", k.Labels)
 	case !b.fields.Matches(o):
 		return fmt.Sprintf("fieldSelector %q does not match", k.Fields)
@@ -296,7 +269,7 @@ func (s *Simulation) excluded(b *simulatedBinding, key simulatedKey, o *simulate
 func (s *Simulation) namespaceLabels(name string) labels.Set {
 	own := labels.Set{"kubernetes.io/metadata.name": name}
 	if o := s.objects[simulatedKey{schema.GroupResource{Resource: "namespaces"}, "", name}]; o != nil {
-		return labels.Merge(o.labels(), own)
+		return labels.Merge(o.Labels(), own)
 	}
 	return own
 }

@@ -1,17 +1,13 @@
 package watch
 
 import (
-	"encoding/json"
 	"iter"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/source/selectors"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
@@ -28,14 +24,14 @@ func (b *bindingSet) Delivers(h *hook.Hook, a effect.Answered) (all []effect.Wri
 		m.proves(a)
 	}
 	b.mu.Unlock()
-	var o *answeredObject
+	var o *selectors.Answered
 	for i := range h.Kubernetes {
 		m := b.monitor(h, i)
 		if m == nil || !m.isOf(a) {
 			continue
 		}
 		if o == nil {
-			o = readAnswer(a)
+			o = selectors.ReadAnswer(a)
 		}
 		all = append(all, m.writesOf(o)...)
 	}
@@ -49,49 +45,12 @@ func (m *monitor) isOf(a effect.Answered) bool {
 	return m.resource.Group == a.Group && m.resource.Resource == a.Resource
 }
 
-// answeredObject is the object of an answer. A field that the answer lacks is read from the manifest.
-type answeredObject struct {
-	simulatedObject
-	stream.Object
-	// gone: it does not exist any more.
-	gone bool
-}
-
-// readAnswer returns an object without a version if the answer is about another kind.
-func readAnswer(a effect.Answered) *answeredObject {
-	o := &answeredObject{Object: stream.Object{Namespace: a.Namespace, Name: a.Name, UID: a.Gone}, gone: a.Gone != ""}
-	if o.gone || json.Unmarshal(a.Text, &o.tree) != nil {
-		return o
-	}
-	switch kind := o.Get("kind"); {
-	case kind == "Status":
-		o.UID = o.Get("details.uid")
-		o.gone = o.UID != ""
-		return o
-	case kind == "PartialObjectMetadata" && a.Sent != nil:
-		metadata := o.tree["metadata"]
-		if json.Unmarshal(a.Sent, &o.tree) == nil {
-			o.tree["metadata"] = metadata
-		}
-	case kind != a.Kind && kind != "PartialObjectMetadata":
-		return o
-	}
-	o.Namespace, o.Name, o.UID = o.Get("metadata.namespace"), o.Get("metadata.name"), o.Get("metadata.uid")
-	finalizers, _, _ := unstructured.NestedSlice(o.tree, "metadata", "finalizers")
-	if o.Has("metadata.deletionTimestamp") && o.Get("metadata.deletionGracePeriodSeconds") == "0" && len(finalizers) == 0 {
-		o.gone = true // with its last finalizer
-		return o
-	}
-	o.ResourceVersion = o.Get("metadata.resourceVersion")
-	return o
-}
-
 // writesOf returns what the streams of the binding will deliver of a change: because they select the object as it is now, or as it was.
-func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
+func (m *monitor) writesOf(o *selectors.Answered) (all []effect.Write) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-	if o.gone {
+	if o.Gone {
 		return []effect.Write{w}
 	}
 	if w.Version = stream.ParseVersion(o.ResourceVersion); w.Version == 0 {
@@ -100,7 +59,7 @@ func (m *monitor) writesOf(o *answeredObject) (all []effect.Write) {
 	key := stream.KeyOf(o.Namespace, o.Name)
 	it, has := m.items.Get(key)
 	for sub, s := range m.subs {
-		if sub.Consumer == stream.Consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selects(sub, o)}) {
+		if sub.Consumer == stream.Consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selectors.Selects(sub, o)}) {
 			w.Stream = s.selection
 			all = append(all, w)
 		}
@@ -116,16 +75,6 @@ type lastWrite struct {
 
 // maxWritten limits the changes that a source remembers.
 const maxWritten = 256
-
-// selects reports whether a subscription delivers an object.
-func selects(s *stream.Subscription, o *answeredObject) bool {
-	if s.Scope.Namespace != "" && s.Scope.Namespace != o.Namespace || !s.Wants(&o.Object) || !s.Scope.Part.Has(&o.Object) {
-		return false
-	}
-	byLabels, err := labels.Parse(s.Scope.Labels)
-	byFields, failed := fields.ParseSelector(s.Scope.Fields)
-	return err == nil && failed == nil && byLabels.Matches(o.labels()) && byFields.Matches(o)
-}
 
 // Processed returns a change that the snapshots of a binding lack, and what returns a channel that is closed when they lack none of them
 // any more, or cannot be expected to show them; nil if that is so now.
