@@ -35,6 +35,12 @@ func tool(t *testing.T, name string) string {
 	return ""
 }
 
+func notShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the operator, which -short leaves out")
+	}
+}
+
 // render renders the chart with a text of values. The error is what the user of the chart reads.
 func render(t *testing.T, namespace, values string, flags ...string) (string, string) {
 	t.Helper()

@@ -38,9 +38,7 @@ func TestManifests(t *testing.T) {
 
 // TestRolesOfBoth: what rbac prints for the ServiceAccount of the plain manifests replaces nothing of them.
 func TestRolesOfBoth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the operator, which -short leaves out")
-	}
+	notShort(t)
 	hooks := t.TempDir()
 	write(t, filepath.Join(hooks, "watch"), "#!/bin/sh\necho '{configVersion: v1, kubernetes: [{kind: Node}, {kind: Pod, namespace: "+
 		"{nameSelector: {matchNames: [shell-operator]}}}]}'\n", 0o755)

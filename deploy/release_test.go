@@ -146,6 +146,7 @@ func remove(t *testing.T, file string) {
 
 // TestInstall types the commands of README on the files of a release: what they fetch is there under that name, and the program runs.
 func TestInstall(t *testing.T) {
+	notShort(t)
 	steps := read(t, filepath.Join("testdata", "release-v1.2.3.txt"))
 	_, section, _ := strings.Cut(read(t, filepath.Join(test.Root(), "README.md")), "\n## Install\n")
 	_, block, _ := strings.Cut(section, "```sh\n")
