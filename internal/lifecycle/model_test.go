@@ -168,9 +168,6 @@ func (noSnapshots) Object(*hook.Hook, int, string, string) (event.Event, bool) {
 func (noSnapshots) Has(*hook.Hook, int, string, string) bool   { return false }
 func (noSnapshots) Snapshot(*hook.Hook, int) event.Snapshot    { return event.NoObjects{} }
 func (noSnapshots) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }
-func (noSnapshots) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
-	return nil, nil
-}
 
 func (s noSnapshots) Unlock(h *hook.Hook, index int) {
 	s.mu.Lock()
@@ -182,9 +179,6 @@ type noEffects struct{}
 
 func (noEffects) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *run.Turn, run.Identify) ([]run.Change, error) {
 	return nil, nil
-}
-func (noEffects) SetConditions(context.Context, *slog.Logger, *hook.Hook, []run.Outcome, run.Identify) error {
-	return nil
 }
 
 func (noEffects) Check(*hook.Hook, run.Outputs) error { return nil }

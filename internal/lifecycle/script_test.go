@@ -504,9 +504,7 @@ func (c cluster) Snapshot(h *hook.Hook, index int) event.Snapshot {
 
 func (c cluster) Synchronize(h *hook.Hook, index int) event.Snapshot { return c.Snapshot(h, index) }
 func (c cluster) Unlock(h *hook.Hook, index int)                     { c.record("unlocked %s", h.Kubernetes[index].Name) }
-func (c cluster) Follow(*hook.Hook, int, string, string) ([]byte, func(string, string)) {
-	return nil, nil
-}
+
 func (c cluster) Mute(*hook.Hook)         {}
 func (c cluster) Disable(*hook.Hook, int) {}
 func (c cluster) Announce(h *hook.Hook, index int) {

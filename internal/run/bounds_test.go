@@ -71,10 +71,6 @@ func (o oneAtATime) Apply(_ context.Context, _ *slog.Logger, _ *hook.Hook, out O
 	return nil, nil
 }
 
-func (o oneAtATime) SetConditions(context.Context, *slog.Logger, *hook.Hook, []Outcome, Identify) error {
-	return nil
-}
-
 // Large files of runs are read one run at a time, and one that is too large is not read.
 func TestLargeFilesAreReadOneAtATime(t *testing.T) {
 	size := int64(9 << 20)
