@@ -80,8 +80,8 @@ func TestShape(t *testing.T) {
 		now, bound int
 	}{
 		{"lines that name a capability", named, 378},
-		{"lines of the largest package", largest, 3811},
-		{"methods of " + widest(methods), methods[widest(methods)], 84},
+		{"lines of the largest package", largest, 3816},
+		{"methods of " + widest(methods), methods[widest(methods)], 73},
 		{"fields of " + widest(fields), fields[widest(fields)], 31},
 		{"lines of a function, 90th percentile", functions[len(functions)*9/10], 26},
 	} {
@@ -110,7 +110,7 @@ func TestComments(t *testing.T) {
 			count[core] += len(vague.FindAll(text, -1))
 		}
 	})
-	for core, bound := range map[bool]int{true: 75, false: 202} {
+	for core, bound := range map[bool]int{true: 74, false: 202} {
 		if t.Logf("core %t: %d vague comments of %d", core, count[core], bound); count[core] > bound {
 			t.Errorf("core %t: %d comments are vague, the bound is %d: begin with a type or a term", core, count[core], bound)
 		}

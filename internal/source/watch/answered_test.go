@@ -116,7 +116,7 @@ func TestTroublesAreForgotten(t *testing.T) {
 		w.do(strings.Fields("leave b visitor"))
 		m.Answered(sub, "watch", errUnreachable) // a request that was still on its way
 	}
-	if len(m.subs) != 1 || len(m.failing()) != 0 {
-		t.Errorf("%d subscriptions and %q are remembered", len(m.subs), m.failing())
+	if len(m.subs) != 1 || len(m.subs.failing()) != 0 {
+		t.Errorf("%d subscriptions and %q are remembered", len(m.subs), m.subs.failing())
 	}
 }

@@ -73,6 +73,6 @@ func (m *monitor) end() []*stream.Subscription {
 	m.held, m.phase = event.Log{}, ended
 	clear(m.subs)
 	clear(m.keys)
-	m.settleWaits()
+	m.writes.settle()
 	return subs
 }

@@ -106,3 +106,26 @@ func (f *filtering) filterFailed(o *stream.Object, problem string) {
 			"namespace", o.Namespace, "name", o.Name, "kind", o.Kind, "failures", before+1, "error", problem)
 	}
 }
+
+// contents returns the parts of an object that events of the binding have.
+func (f *filtering) contents(e stream.Digested, keep func([]byte) event.Payload) event.Object {
+	o := event.Object{Namespace: e.Object.Namespace, Name: e.Object.Name, Kind: e.Object.Kind}
+	if f.binding.KeepFullObjects {
+		o.Full = keep(e.Object.JSON)
+	}
+	if f.program != nil {
+		o.Filtered = keep(e.Filtered)
+	}
+	return o
+}
+
+func inMemory(text []byte) event.Payload { return event.Memory(text) }
+
+// laneKey returns the key of an object in the binding's queue; empty if that is not keyed.
+func (f *filtering) laneKey(group string, e stream.Digested) string {
+	lanes, o := f.binding.Lanes, e.Object
+	if !lanes.Keyed() {
+		return ""
+	}
+	return event.KeyOf(lanes.Key, event.ObjectName{Group: group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, e.Key)
+}

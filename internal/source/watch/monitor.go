@@ -93,10 +93,9 @@ type monitor struct {
 	phase   phase
 	// held are the events since the last snapshot for a Synchronization, until the phase is open.
 	held event.Log
-	// subs are all subscriptions of the binding, including the one of a follower. Deliveries of others are ignored.
-	subs map[*stream.Subscription]*source
-	// waits are for the binding to show changes by runs of the hook.
-	waits []*showing
+	// subs are the subscriptions whose deliveries count.
+	subs   sources
+	writes *writes
 
 	// records are written to the log when mu is released: a log that blocks must not hold up snapshots.
 	records []func()
@@ -111,8 +110,9 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 		filtering: filtering{
 			address: address{h, index}, binding: &h.Kubernetes[index], meter: meter, log: log, filterErrors: logonce.Dedup{Every: time.Minute},
 		},
-		stuck: func(error) {}, sink: sink, filled: make(chan struct{}), subs: map[*stream.Subscription]*source{},
+		stuck: func(error) {}, sink: sink, filled: make(chan struct{}), subs: sources{},
 	}
+	m.writes = &writes{monitor: m}
 	m.arrange(false, false)
 	return m
 }
@@ -216,7 +216,7 @@ func (m *monitor) update(change func()) {
 func (m *monitor) locked(do func()) {
 	m.mu.Lock()
 	do()
-	m.settleWaits()
+	m.writes.settle()
 	records := m.records
 	m.records = nil
 	m.mu.Unlock()
@@ -282,7 +282,7 @@ func (m *monitor) Remove(sub *stream.Subscription, o *stream.Object) {
 // abandon drops sub, its descendants and all their objects; the hook receives Deleted for them.
 func (m *monitor) abandon(sub *stream.Subscription) (left map[*stream.Subscription]bool) {
 	m.update(func() {
-		left = m.descendants(sub)
+		left = m.subs.descendants(sub)
 		m.dropAll(func(_ string, it item) bool { return left[it.from] })
 		m.dismissAll(func(l *change) bool { return left[l.sub] })
 		for other := range left {
@@ -425,29 +425,6 @@ func (m *monitor) event(c Change) event.Event {
 	return ev
 }
 
-// contents is what the binding keeps of an object.
-func (m *monitor) contents(e stream.Digested, keep func([]byte) event.Payload) event.Object {
-	o := event.Object{Namespace: e.Object.Namespace, Name: e.Object.Name, Kind: e.Object.Kind}
-	if m.binding.KeepFullObjects {
-		o.Full = keep(e.Object.JSON)
-	}
-	if m.program != nil {
-		o.Filtered = keep(e.Filtered)
-	}
-	return o
-}
-
-func inMemory(text []byte) event.Payload { return event.Memory(text) }
-
-// laneKey is the key of an object in the binding's queue; empty if that is not keyed.
-func (m *monitor) laneKey(group string, e stream.Digested) string {
-	lanes, o := m.binding.Lanes, e.Object
-	if !lanes.Keyed() {
-		return ""
-	}
-	return event.KeyOf(lanes.Key, event.ObjectName{Group: group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, e.Key)
-}
-
 func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -529,7 +506,7 @@ func (m *monitor) Answered(sub *stream.Subscription, verb string, err error) {
 	} else {
 		s.failing[verb] = failure{kind, problem.Error()}
 	}
-	m.settleWaits()
+	m.writes.settle()
 	m.mu.Unlock()
 
 	// The CRD of an optional kind may also have been replaced while the API server could not be reached.

@@ -17,10 +17,6 @@ import (
 // readEvery is the interval of reads while a kind is not installed.
 const readEvery = 30 * time.Second
 
-func (m *monitor) kind() installed.Kind {
-	return installed.Kind{APIVersion: m.binding.APIVersion, Kind: m.binding.Kind}
-}
-
 // following is the resource that a binding has streams of, and how. All its subscriptions descend from root, which has no stream.
 type following struct {
 	resource kube.Resource
@@ -34,6 +30,7 @@ func (w *Watcher) attend(ctx context.Context, m *monitor) {
 	defer cancel()
 	defer context.AfterFunc(m.life, cancel)()
 	var has following // nothing without the kind
+	kind := installed.Kind{APIVersion: m.binding.APIVersion, Kind: m.binding.Kind}
 	failed := func(err error) { m.complain(m.at() == filling, err) }
 	kube.Wake(m.doubted)
 	for every, age := time.Duration(0), installed.Doubtful; kube.Wait(ctx, every, m.doubted); {
@@ -44,7 +41,7 @@ func (w *Watcher) attend(ctx context.Context, m *monitor) {
 			if m.wrote.Swap(false) {
 				oldest = 0
 			}
-			next.resource, is, err = w.kinds.Find(ctx, m.kind(), oldest)
+			next.resource, is, err = w.kinds.Find(ctx, kind, oldest)
 			same = is && has.root != nil && next.resource.GroupVersionResource == has.resource.GroupVersionResource &&
 				next.resource.Namespaced == has.resource.Namespaced
 			if err == nil && is && !same {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
@@ -43,11 +44,14 @@ func (s *source) delivers(key string, had bool, w lastWrite) bool {
 	return had || w.selected
 }
 
-// descendants returns sub and the subscriptions that it has led to. It requires mu.
-func (m *monitor) descendants(sub *stream.Subscription) map[*stream.Subscription]bool {
+// sources are all subscriptions of a binding, including the one of a follower.
+type sources map[*stream.Subscription]*source
+
+// descendants returns sub and the subscriptions that it has led to.
+func (s sources) descendants(sub *stream.Subscription) map[*stream.Subscription]bool {
 	all := map[*stream.Subscription]bool{}
-	for other := range m.subs {
-		for at := other; at != nil; at = m.subs[at].parent {
+	for other := range s {
+		for at := other; at != nil; at = s[at].parent {
 			if at == sub {
 				all[other] = true
 				break
@@ -55,4 +59,15 @@ func (m *monitor) descendants(sub *stream.Subscription) map[*stream.Subscription
 		}
 	}
 	return all
+}
+
+// failing returns the texts of the requests that fail.
+func (s sources) failing() (texts []string) {
+	for _, of := range s {
+		for _, f := range of.failing {
+			texts = append(texts, f.text)
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"slices"
-
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
@@ -48,23 +46,12 @@ func (w *Watcher) Troubles(h *hook.Hook, index int) (texts []string) {
 	if m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		texts = m.failing()
+		texts = m.subs.failing()
 	}
 	if unresolved != "" {
 		texts = append(texts, unresolved)
 	}
 	return texts
-}
-
-// failing requires m.mu.
-func (m *monitor) failing() (texts []string) {
-	for _, s := range m.subs {
-		for _, f := range s.failing {
-			texts = append(texts, f.text)
-		}
-	}
-	slices.Sort(texts)
-	return slices.Compact(texts)
 }
 
 func (m *monitor) state() State {

@@ -11,6 +11,12 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
+// writes make runs wait until a binding shows the changes by earlier runs of the hook.
+type writes struct {
+	*monitor
+	waits []*showing
+}
+
 // showing is a wait for a binding to show changes by runs of the hook.
 type showing struct {
 	writes []effect.Write
@@ -33,7 +39,7 @@ func (b *bindingSet) Delivers(h *hook.Hook, a effect.Answered) (all []effect.Wri
 		if o == nil {
 			o = selectors.ReadAnswer(a)
 		}
-		all = append(all, m.writesOf(o)...)
+		all = append(all, m.writes.writesOf(o)...)
 	}
 	return all
 }
@@ -46,7 +52,7 @@ func (m *monitor) isOf(a effect.Answered) bool {
 }
 
 // writesOf returns what the streams of the binding will deliver of a change: because they select the object as it is now, or as it was.
-func (m *monitor) writesOf(o *selectors.Answered) (all []effect.Write) {
+func (m *writes) writesOf(o *selectors.Answered) (all []effect.Write) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := effect.Write{Stream: m.resource.GroupResource().String(), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
@@ -59,7 +65,7 @@ func (m *monitor) writesOf(o *selectors.Answered) (all []effect.Write) {
 	key := stream.KeyOf(o.Namespace, o.Name)
 	it, has := m.items.Get(key)
 	for sub, s := range m.subs {
-		if sub.Consumer == stream.Consumer(m) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selectors.Selects(sub, o)}) {
+		if sub.Consumer == stream.Consumer(m.monitor) && s.delivers(key, has && it.from == sub, lastWrite{w.Version, selectors.Selects(sub, o)}) {
 			w.Stream = s.selection
 			all = append(all, w)
 		}
@@ -86,24 +92,24 @@ func (b *bindingSet) Processed(h *hook.Hook, index int, writes iter.Seq[effect.W
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	lacking, lacks := m.lacks(writes)
+	lacking, lacks := m.writes.lacks(writes)
 	if !lacks {
 		return lacking, nil
 	}
-	return lacking, func() <-chan struct{} { return m.await(slices.Collect(writes)) }
+	return lacking, func() <-chan struct{} { return m.writes.await(slices.Collect(writes)) }
 }
 
-func (m *monitor) await(writes []effect.Write) <-chan struct{} {
+func (m *writes) await(writes []effect.Write) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := &showing{writes, make(chan struct{})}
 	m.waits = append(m.waits, w)
-	m.settleWaits()
+	m.settle()
 	return w.shown
 }
 
-// settleWaits ends the waits for what is shown now. It requires mu.
-func (m *monitor) settleWaits() {
+// settle ends the waits for what is shown now. It requires mu.
+func (m *writes) settle() {
 	if len(m.waits) == 0 {
 		return
 	}
@@ -117,7 +123,7 @@ func (m *monitor) settleWaits() {
 }
 
 // lacks returns a change that the snapshots lack. It requires mu.
-func (m *monitor) lacks(writes iter.Seq[effect.Write]) (effect.Write, bool) {
+func (m *writes) lacks(writes iter.Seq[effect.Write]) (effect.Write, bool) {
 	if m.phase == ended {
 		return effect.Write{}, false
 	}
@@ -129,15 +135,15 @@ func (m *monitor) lacks(writes iter.Seq[effect.Write]) (effect.Write, bool) {
 	return effect.Write{}, false
 }
 
-func (m *monitor) hasStill(w *effect.Write) bool {
+func (m *writes) hasStill(w *effect.Write) bool {
 	it, ok := m.items.Get(stream.KeyOf(w.Namespace, w.Name))
 	return ok && it.object.UID == w.UID && w.Stream == m.resource.GroupResource().String() && len(m.subs[it.from].failing) == 0
 }
 
 // lags reports whether a stream has not been processed up to a change, or objects of it up to there still wait for the finalizer.
-func (m *monitor) lags(w *effect.Write) bool {
+func (m *writes) lags(w *effect.Write) bool {
 	for sub, s := range m.subs {
-		if s.selection == w.Stream && sub.Consumer == stream.Consumer(m) && s.applied < w.Version && len(s.failing) == 0 &&
+		if s.selection == w.Stream && sub.Consumer == stream.Consumer(m.monitor) && s.applied < w.Version && len(s.failing) == 0 &&
 			!(s.dispensable && s.awaited) {
 			return true
 		}
@@ -167,5 +173,5 @@ func (m *monitor) Reached(sub *stream.Subscription, version uint64, listed bool)
 	if listed || version > s.applied {
 		s.applied = version
 	}
-	m.settleWaits()
+	m.writes.settle()
 }
