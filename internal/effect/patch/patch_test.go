@@ -164,7 +164,7 @@ func TestDryRun(t *testing.T) {
 	// The server checks what a dry run sends.
 	bad := strings.Replace(object, "one", "Not A Name", 1)
 	if got := apply(t, a, `{"operation": "Create", "object": `+bad+`}`); !strings.Contains(got,
-		"is invalid: metadata.name: FieldValueInvalid") {
+		"is invalid: metadata.name: a lowercase RFC 1123 subdomain must consist") {
 		t.Errorf("error %q", got)
 	}
 }

@@ -129,7 +129,11 @@ func TestDispute(t *testing.T) {
 func TestOldPermissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, log, bundle := &edited{old: true}, new(bytes.Buffer), []byte("ca")
-		server.play(t, log, func() []byte { return bundle }, func() {
+		server.play(t, log, func() []byte {
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			return bundle
+		}, func() {
 			time.Sleep(10 * time.Second)
 			server.mu.Lock()
 			bundle = []byte("new")
