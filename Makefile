@@ -44,15 +44,15 @@ stand-ins: $(addprefix bin/tools/,jq htpasswd ping mysql mysqld)
 tools: stand-ins bin/tools/kubectl bin/kubectl bin/tools/flux-crds.yaml ## build bin/tools: jq, kubectl and other programs that hooks call
 
 bin/tools/jq: tools/go.mod
-	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../bin/tools/jq github.com/itchyny/gojq/cmd/gojq
 bin/tools/htpasswd: tools/go.mod $(wildcard tools/htpasswd/*.go)
-	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/htpasswd ./htpasswd
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../bin/tools/htpasswd ./htpasswd
 bin/tools/ping: tools/go.mod $(wildcard tools/ping/*.go)
-	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/ping ./ping
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../bin/tools/ping ./ping
 bin/tools/mysql: tools/go.mod $(wildcard tools/mysql/*.go)
-	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysql ./mysql
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../bin/tools/mysql ./mysql
 bin/tools/mysqld: tools/go.mod $(wildcard tools/mysqld/*.go)
-	@mkdir -p bin/tools && cd tools && go build -o ../bin/tools/mysqld ./mysqld
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../bin/tools/mysqld ./mysqld
 bin/tools/kubectl: bin/kubectl
 	@mkdir -p bin/tools && ln -sf ../kubectl $@
 
@@ -88,9 +88,9 @@ bin/kubectl: scripts/build-kubectl.sh kubectl/go.mod kubectl/go.sum $(shell find
 delivery-tools: $(addprefix bin/tools/,chart image promql actionlint) ## build bin/tools/chart, image, promql, actionlint: used by the targets below and tests of deploy
 
 bin/tools/chart bin/tools/image bin/tools/promql: bin/tools/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
-	@mkdir -p bin/tools && cd tools && go build -o ../$@ ./$*
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../$@ ./$*
 bin/tools/actionlint: tools/go.mod
-	@mkdir -p bin/tools && cd tools && go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
+	@mkdir -p bin/tools && cd tools && CGO_ENABLED=0 go build -o ../$@ github.com/rhysd/actionlint/cmd/actionlint
 
 # Static, without Sass and Node, which the theme does not need.
 $(HUGO): tools/hugo/go.mod tools/hugo/go.sum
@@ -99,7 +99,7 @@ $(HUGO): tools/hugo/go.mod tools/hugo/go.sum
 
 # Of the work tree and of the newest patch of each minor release. Every link is checked.
 site: $(HUGO) ## build bin/site: the documentation with search, for each release; open bin/site/index.html
-	@cd tools && go build -o ../bin/tools/site ./site
+	@cd tools && CGO_ENABLED=0 go build -o ../bin/tools/site ./site
 	@bin/tools/site --hugo $(HUGO) --to bin/site
 
 # PICTURE=1 writes bin/site.png and the pictures of README and the site in docs/pictures.

@@ -3,6 +3,8 @@
 # than that of testcluster/go.mod, a go.mod is written beside the binary.
 set -euo pipefail
 cd "$(dirname "$0")/../testcluster"
+# As the operator, kubectl and the tools: they share most packages.
+export CGO_ENABLED=0
 version=$1 output=$2 flags=$3
 
 # required prints the version that testcluster/go.mod requires of a module.
