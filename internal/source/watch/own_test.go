@@ -278,3 +278,20 @@ func TestOwnChangesInACircle(t *testing.T) {
 		}
 	}
 }
+
+// A change of another client that has waited for a request of the operator is withheld by the other passes as any other change.
+func TestWaitingChangeMeetsOtherPasses(t *testing.T) {
+	for name, withheld := range map[string]func(*owned){
+		"its type": func(o *owned) { o.hook.Kubernetes[0].Modified = false },
+		"muted":    func(o *owned) { o.monitors[address{o.hook, 0}].mute() },
+	} {
+		o := newOwned(t, "1")
+		o.Unlock(o.hook, 0)
+		_, written := o.Follow(o.hook, 0, "n", "a")
+		o.set("2")
+		withheld(o)
+		if written("", ""); len(o.sink.events) > 0 {
+			t.Errorf("%s: %q", name, o.sink.events)
+		}
+	}
+}
