@@ -81,19 +81,23 @@ func (r *Runner) joining(h *hook.Hook, answers bool) (list []Companion) {
 // each calls all companions of an attempt, also after one has failed or panicked, and returns the outcome with their failures.
 func (a *Attempt) each(outcome error, call func(c Companion, outcome error) error) error {
 	for _, c := range a.companions {
-		failure := a.guard(c, outcome, call)
-		var decided *decidedError
-		switch {
-		case failure == nil:
-		case outcome == nil:
-			outcome = failure
-		case errors.As(outcome, &decided): // what the hook has requested stays
-			outcome = &decidedError{errors.Join(decided.error, failure), decided.Result}
-		default:
-			outcome = errors.Join(outcome, failure)
+		if failure := a.guard(c, outcome, call); failure != nil {
+			outcome = withFailure(outcome, failure)
 		}
 	}
 	return outcome
+}
+
+// withFailure adds the failure of a companion to an outcome. The requests of the hook stay.
+func withFailure(outcome, failure error) error {
+	var decided *decidedError
+	switch {
+	case outcome == nil:
+		return failure
+	case errors.As(outcome, &decided):
+		return &decidedError{errors.Join(decided.error, failure), decided.Result}
+	}
+	return errors.Join(outcome, failure)
 }
 
 // guard turns a panic of a call into a failure of the attempt. Nothing else recovers for runs.
