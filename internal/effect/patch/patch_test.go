@@ -62,9 +62,9 @@ func apply(t *testing.T, a *applier, text string) string {
 	return ""
 }
 
-// TestOperations runs the files of testdata. Each has "before" (for kubectl apply), "patches", "look" (arguments of
-// kubectl) and "want" (what it prints then), and "error" with a part of the expected error, or "end" with its end. With "user" the
-// operator has no permissions. $NS is a namespace.
+// TestOperations runs the files of testdata. Each has "before" (for kubectl apply), perhaps "wait" (arguments of kubectl wait), "patches",
+// "look" (arguments of kubectl) and "want" (its output), and "error" with a part of the expected error, or "end" with its end. With
+// "user" the operator has no permissions. $NS is a namespace.
 func TestOperations(t *testing.T) {
 	cluster := testenv.Shared(t)
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -87,6 +87,9 @@ func TestOperations(t *testing.T) {
 			}
 			if before := parts["before"]; before != "" {
 				cluster.KubectlInput(t, before, "-n", namespace, "apply", "-f", "-")
+			}
+			if wait := parts["wait"]; wait != "" {
+				cluster.Kubectl(t, append([]string{"-n", namespace, "wait"}, strings.Fields(wait)...)...)
 			}
 			a := admin
 			if _, ok := parts["user"]; ok {
