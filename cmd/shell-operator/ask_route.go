@@ -120,6 +120,15 @@ func instead(cmd *cobra.Command, is *debug.Command) (path, value string) {
 // formOf makes a form of arguments, and of the flags that are set.
 func formOf(cmd *cobra.Command, is *debug.Command, args []string) (url.Values, error) {
 	form := url.Values{}
+	for _, f := range is.Flags {
+		switch flag := cmd.Flags().Lookup(f.Name); {
+		case !flag.Changed || flag.Value.String() == "false":
+		case flag.Value.String() == "" && !f.Empty:
+			return nil, &hinted{fmt.Errorf("--%s is empty", f.Name), "is its variable set? Leave the flag out to restrict nothing"}
+		default:
+			form.Set(f.Field, flag.Value.String())
+		}
+	}
 	if is.Many != "" {
 		if len(args) > 0 {
 			form[is.Many] = args
@@ -131,11 +140,6 @@ func formOf(cmd *cobra.Command, is *debug.Command, args []string) (url.Values, e
 		}
 		for i, arg := range args {
 			form.Set(is.Args[at][i], arg)
-		}
-	}
-	for _, f := range is.Flags {
-		if flag := cmd.Flags().Lookup(f.Name); flag.Changed && flag.Value.String() != "false" {
-			form.Set(f.Field, flag.Value.String())
 		}
 	}
 	return form, nil

@@ -66,6 +66,8 @@ type Flag struct {
 	Default, Usage string
 	// Path is set for a flag that calls another route instead, with its value as the name in the path and no argument.
 	Path string
+	// Empty: an empty value is one. Of other flags it is an error: without its restriction the command would concern more.
+	Empty bool
 }
 
 // oneOf rejects a form that does not have exactly one of two fields.

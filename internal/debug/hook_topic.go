@@ -89,8 +89,8 @@ func (t *hookTopic) config(_ request, h *hook.Hook) (answer, error) {
 }
 
 func (t *hookTopic) trigger(r request, h *hook.Hook) (acted, error) {
-	if object := r.PostForm.Get("object"); object != "" {
-		return t.triggerObject(r, h, object)
+	if r.PostForm.Has("object") {
+		return t.triggerObject(r, h, r.PostForm.Get("object"))
 	}
 	at, name, err := triggered(h, r.PostForm.Get("binding"))
 	if err != nil {

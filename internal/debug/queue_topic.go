@@ -26,7 +26,7 @@ type queueActor interface {
 // QueuesTopic shows queues, retries and skips failed tasks. Timeout is the default time limit of a run; 0 means none.
 func QueuesTopic(queues queueReader, do queueActor, runs *history.History, timeout time.Duration) Topic {
 	q := &queueTopic{queues, do}
-	key := []Flag{{Name: "key", Field: "key", Usage: "lane of a keyed queue"}}
+	key := []Flag{{Name: "key", Field: "key", Usage: "lane of a keyed queue", Empty: true}}
 	return Topic{
 		Name: "queue queues", About: "Show queues and their tasks, retry, skip, pause and resume",
 		Routes: []Route{
