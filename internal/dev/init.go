@@ -72,14 +72,17 @@ func Init(o InitOptions) (done Initialized, err error) {
 		return done, err
 	}
 	files, err := fit.files()
+	own := len(files)
 	if err == nil && o.Project != "" {
 		files, err = project(files, filepath.Dir(fit.File), l, o.Project)
 	}
 	if err != nil {
 		return done, err
 	}
-	for _, f := range files {
-		if _, err := os.Lstat(f.path); err == nil {
+	for i, f := range files {
+		if _, err := os.Lstat(f.path); err == nil && i >= own {
+			return done, fmt.Errorf("%s exists already: nothing is overwritten, init without --project adds a hook", f.path)
+		} else if err == nil {
 			return done, fmt.Errorf("%s exists already: nothing is overwritten, choose another name", f.path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return done, fmt.Errorf("nothing is written: %w", err)
@@ -131,8 +134,9 @@ const callPatience = time.Minute
 
 // project adds the files that deploy a directory of hooks, beside it.
 func project(files []scaffoldFile, dir string, l language, tag string) ([]scaffoldFile, error) {
-	if dir == "." || dir == ".." {
-		return nil, errors.New("a project has a directory for its hooks: write for instance init hooks/pods.sh --project")
+	if base := filepath.Base(dir); !plainShell.MatchString(base) || strings.HasPrefix(base, "-") || strings.Trim(base, "./") == "" {
+		return nil, errors.New("a project has a directory for its hooks, whose name a Dockerfile takes as it is: write for instance " +
+			"init hooks/pods.sh --project")
 	}
 	agents, err := templates.ReadFile("templates/AGENTS.md")
 	image := "FROM ghcr.io/shell-operator/shell-operator:" + tag + "\n"
