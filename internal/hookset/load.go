@@ -206,7 +206,8 @@ func (e *LoadError) Causes() map[string]Rejection {
 		case errors.As(err, &call):
 			cause := Rejection{Text: "the call with --config failed: " + call.Err.Error()}
 			if exit, failed := errors.AsType[*process.ExitError](call.Err); failed {
-				cause = Rejection{"the call with --config failed: " + exit.Status + exit.Hint(), exit.Cause("")}
+				status := exit.Status + exit.Hint()
+				cause = Rejection{"the call with --config failed: " + status, strings.TrimSuffix(exit.Cause(""), ": "+status)}
 			}
 			causes[call.Hook] = cause
 		}

@@ -138,6 +138,7 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 		"c-invalid.sh": prints("configVersion: v2\nconfigVersion: v2\n", "warning: old\n", nil),
 		"d-quiet.sh":   prints("", "", nil),
 		"e-no-exit.sh": prints("configVersion: v1\nonStartup: 1\n", "", &process.ExitError{Status: "exit status 2", Stderr: "no file"}),
+		"f-mute.sh":    prints("", "", &process.ExitError{Status: "exit status 3"}),
 	})
 	hooks, err := Load(t.Context(), o)
 	if hooks != nil || err == nil {
@@ -145,6 +146,7 @@ func TestAllBrokenHooksAreReported(t *testing.T) {
 	}
 	var broken *LoadError
 	causes := map[string]Rejection{
+		"f-mute.sh":    {"the call with --config failed: exit status 3", "it printed nothing"},
 		"a-fails.sh":   {"the call with --config failed: exit status 127", "no such command: jq"},
 		"c-invalid.sh": {"the configuration is not valid: configVersion … is not supported", ""},
 		"d-quiet.sh":   {"the configuration is not valid: it printed nothing", ""},
@@ -165,7 +167,8 @@ warning: old
 hook "d-quiet.sh": the configuration is not valid:
   * it printed nothing: print a configuration that begins with "configVersion: v1" to stdout when the first argument is --config; ` +
 		`a hook with a library ends with hook::run "$@" or hook.run()
-hook "e-no-exit.sh": the call with --config failed: exit status 2: no file: it has printed a valid configuration; make it exit after that`
+hook "e-no-exit.sh": the call with --config failed: exit status 2: no file: it has printed a valid configuration; make it exit after that
+hook "f-mute.sh": the call with --config failed: it printed nothing: exit status 3`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
