@@ -68,7 +68,7 @@ func (p *parser) valid(path string) bool {
 // explain adds a violation with a hint for its key.
 func (p *parser) explain(v *schema.Violation) {
 	path := v.Path
-	if v.Rule == schema.Word && p.binding(path)["finalizer"] == nil {
+	if slices.Contains(v.Schema.Enum, "Deleting") && p.binding(path)["finalizer"] == nil {
 		without := *v.Schema
 		without.Enum = slices.DeleteFunc(slices.Clone(without.Enum), func(word string) bool { return word == "Deleting" })
 		v.Schema = &without
@@ -166,6 +166,10 @@ func hintForType(v *schema.Violation) string {
 			return fmt.Sprintf("write it with a unit: %ss", v.Value)
 		}
 		return "write it with a unit, such as 5s"
+	case len(v.Schema.Enum) > 0 && (is == "boolean" || is == "number"):
+		return "use one of " + strings.Join(v.Schema.Enum, ", ")
+	case wants("string") && wants("integer"):
+		return hints[v.Key]
 	case wants("string") && is == "boolean":
 		return quoteBooleans
 	case wants("string") && is == "number":
