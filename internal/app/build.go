@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,7 +179,10 @@ func (op *operator) companions() []run.Companion {
 	list := []run.Companion{
 		ownwrites.New(op.watcher, op.meter.WritesLate, op.log),
 		chronicle{insight: op.insight},
-		&run.Conditions{Set: op.effects.SetConditions, Follow: op.watcher.Follow},
+		&run.Conditions{Follow: op.watcher.Follow, Change: func(ctx context.Context, log *slog.Logger, r run.Reporting) error {
+			_, err := op.effects.Change(ctx, log, apply.Run{Hook: r.Hook, Identify: r.Identify, Follow: r.Follow}, r.Patches, nil)
+			return err
+		}},
 		op.recorder,
 		op.shards,
 		op.pending,

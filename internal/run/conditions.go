@@ -13,24 +13,22 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// Outcome is the condition of an object that reports the outcome of a run.
-type Outcome struct {
-	// APIVersion and Kind are the kind that the binding names.
-	APIVersion, Kind string
-	Namespace, Name  string
-	Condition        effect.Condition
-	// Follow is called before the object is changed, as Conditions.Follow. It is nil after a Deleting, whose object has no later events, and
-	// the condition is set although the object is being deleted.
-	Follow func() (known []byte, written func(before, after string))
+// Reporting are the changes of objects that report the outcome of a run.
+type Reporting struct {
+	Hook     string
+	Patches  []effect.Patch
+	Identify Identify
+	// Follow is called before an object is read, as Conditions.Follow. Without written, the object is changed although it is being deleted.
+	Follow func(p *effect.Patch) (known []byte, written func(before, after string))
 }
 
 // Conditions is the Companion of hooks with conditions: it reports the outcome of a run in its objects before the run ends. If that fails,
 // the run has failed.
 type Conditions struct {
 	Passive
-	// Set reports outcomes in objects that exist and, but for outcomes without Follow, are not being deleted.
-	Set func(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []Outcome, identify Identify) error
-	// Follow returns an object of a binding, if it is there in full and not known to be outdated, before Set changes it. With the resource
+	// Change applies the patches.
+	Change func(ctx context.Context, log *slog.Logger, r Reporting) error
+	// Follow returns an object of a binding, if it is there in full and not known to be outdated, before Change changes it. With the resource
 	// versions before and after, written suppresses the event of this change.
 	Follow func(h *hook.Hook, index int, namespace, name string) (known []byte, written func(before, after string))
 }
@@ -42,29 +40,41 @@ func (c *Conditions) Joins(h *hook.Hook, answers bool) bool {
 
 // Settle sets the conditions.
 func (c *Conditions) Settle(ctx context.Context, a *Attempt, outcome error) error {
-	list := c.outcomes(a, outcome)
-	if len(list) == 0 || ctx.Err() != nil {
+	patches, bindings := c.outcomes(a, outcome)
+	if len(patches) == 0 || ctx.Err() != nil {
 		return nil
 	}
-	err := c.Set(ctx, a.Log, a.Hook, list, a.Task.identify(a.Lists))
+	of := make(map[*effect.Patch]int, len(patches))
+	for i := range patches {
+		of[&patches[i]] = bindings[i]
+	}
+	err := c.Change(ctx, a.Log, Reporting{a.Hook.Name, patches, a.Task.identify(a.Lists),
+		func(p *effect.Patch) (known []byte, written func(before, after string)) {
+			if of[p] == noLaterEvents {
+				return nil, nil
+			}
+			return c.Follow(a.Hook, of[p], p.Namespace, p.Name)
+		}})
 	if err != nil && outcome == nil {
 		err = fmt.Errorf("%s FAILED: %w", a.Hook.Name, err)
 	}
 	return err
 }
 
+// noLaterEvents is instead of a binding.
+const noLaterEvents = -1
+
 // outcomes are the conditions of the objects in the contexts. Objects that are gone have none, also after their Deleting, and a failed
-// Synchronization is about none of its objects.
-func (c *Conditions) outcomes(a *Attempt, err error) (all []Outcome) {
+// Synchronization is about none of its objects. Each has its binding, or noLaterEvents after a Deleting.
+func (c *Conditions) outcomes(a *Attempt, err error) (all []effect.Patch, bindings []int) {
 	h := a.Task.Hook()
 	add := func(index int, o event.Object) {
 		k := &h.Kubernetes[index]
-		all = append(all, Outcome{
-			APIVersion: k.APIVersion, Kind: k.Kind, Namespace: o.Namespace, Name: o.Name, Condition: a.condition(k.Condition, err),
-			Follow: func() ([]byte, func(before, after string)) {
-				return c.Follow(h, index, o.Namespace, o.Name)
-			},
+		all = append(all, effect.Patch{
+			Operation: effect.SetCondition, APIVersion: k.APIVersion, Kind: k.Kind, Namespace: o.Namespace, Name: o.Name,
+			Subresource: "status", Condition: a.condition(k.Condition, err), IgnoreMissingObject: true,
 		})
+		bindings = append(bindings, index)
 	}
 	// A task of a binding with conditions is about one object or the initial list.
 	last := map[int]event.Event{}
@@ -87,13 +97,13 @@ func (c *Conditions) outcomes(a *Attempt, err error) (all []Outcome) {
 		}
 		add(index, ev.Object)
 		if deleting {
-			o := &all[len(all)-1]
-			if o.Follow = nil; err == nil {
-				o.Condition.Status, o.Condition.Reason = "False", "Deleting"
+			bindings[len(all)-1] = noLaterEvents
+			if c := all[len(all)-1].Condition; err == nil {
+				c.Status, c.Reason = "False", "Deleting"
 			}
 		}
 	}
-	return all
+	return all, bindings
 }
 
 // Reports reports whether the task's run sets the condition of an object. One about a deletion does not, also if the name is used again.
@@ -107,8 +117,8 @@ func (t *Task) Reports(namespace, name string) (is bool) {
 }
 
 // condition describes the outcome of an attempt.
-func (a *Attempt) condition(kind string, err error) effect.Condition {
-	c := effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: process.Printable(a.Result.Message)}
+func (a *Attempt) condition(kind string, err error) *effect.Condition {
+	c := &effect.Condition{Type: kind, Status: "True", Reason: "Succeeded", Message: process.Printable(a.Result.Message)}
 	if err == nil {
 		return c
 	}

@@ -70,13 +70,15 @@ func TestOutcomes(t *testing.T) {
 		a := &Attempt{Task: task, Report: Report{Usage: process.Usage{Wall: 1}, Result: c.result},
 			Lists: []event.Snapshot{many{{Namespace: "shop", Name: "a"}, {Namespace: "shop", Name: "b"}}}}
 		var got strings.Builder
-		for _, o := range new(Conditions).outcomes(a, c.err) {
+		patches, bindings := new(Conditions).outcomes(a, c.err)
+		for i, o := range patches {
 			if !task.Reports(o.Namespace, o.Name) {
 				t.Errorf("%s: a change of %s/%s is not reported", name, o.Namespace, o.Name)
 			}
 			fmt.Fprintf(&got, "%s/%s %s/%s %s", o.Namespace, o.Name, o.Condition.Status, o.Condition.Reason, o.Condition.Message)
-			if o.Kind != "Pod" || o.Condition.Type != "Ready" {
-				t.Errorf("%s: %+v", name, o)
+			if isLast := strings.HasPrefix(name, "clean-up"); o.Kind != "Pod" || o.Condition.Type != "Ready" ||
+				(bindings[i] == noLaterEvents) != isLast || !isLast && bindings[i] != 0 {
+				t.Errorf("%s: %+v of binding %d", name, o, bindings[i])
 			}
 		}
 		if got.String() != c.want {

@@ -114,9 +114,3 @@ func (e simulatedEffects) ApplyFailed(ctx context.Context, log *slog.Logger, h *
 	changes, err := e.effects.ApplyFailed(ctx, log, h, out, turn, identify)
 	return changes, errors.Join(err, e.refresh(ctx))
 }
-
-func (s *simulation) setConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome,
-	identify run.Identify) error {
-	err := s.effects.SetConditions(ctx, log, h, outcomes, identify)
-	return errors.Join(err, s.refresh(ctx))
-}

@@ -239,7 +239,11 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	defer pool.Close()
 	s.pending = pending.New(pending.Options{Objects: s.watched, Finalizers: simulatedFinalizers{s}})
 	running := run.Options{Snapshots: s.watched, Deferred: s.pending,
-		Companions: []run.Companion{observer{simulation: s}, &run.Conditions{Set: s.setConditions, Follow: s.watched.Follow},
+		Companions: []run.Companion{observer{simulation: s},
+			&run.Conditions{Follow: s.watched.Follow, Change: func(ctx context.Context, log *slog.Logger, r run.Reporting) error {
+				_, err := s.effects.Change(ctx, log, apply.Run{Hook: r.Hook, Identify: r.Identify, Follow: r.Follow}, r.Patches, nil)
+				return errors.Join(err, s.refresh(ctx))
+			}},
 			s.pending, s.pending.Versions(), s.pending.Releases()},
 		Effects: simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(),
 		Env: func(*hook.Hook) []string { return s.Env }, Timeout: s.Timeout}

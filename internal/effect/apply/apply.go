@@ -158,8 +158,11 @@ func (e *Effects) Restore(ctx context.Context) { e.sets.Run(ctx) }
 // Sent returns what Applier.Sent of package patch does.
 func (e *Effects) Sent() (all []Sent, dropped int) { return e.patches.Sent() }
 
-// Sent is a kind of operations that the operator has sent.
-type Sent = patch.Sent
+// Sent is a kind of operations that the operator has sent, Run the run of patches.
+type (
+	Sent = patch.Sent
+	Run  = patch.Run
+)
 
 // Sets are the sets of objects.
 func (e *Effects) Sets() *applyset.Applier { return e.sets }
@@ -197,7 +200,7 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 	if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
 		return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	done, err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, requests.Patches, turn)
+	done, err := e.Change(ctx, log, Run{Hook: h.Name, Identify: identify}, requests.Patches, turn)
 	if err != nil {
 		return changes(requests.Patches, done), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
@@ -222,33 +225,11 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 	if err := checkShard(e.o.Shard(), h, kept, turn == nil, identify); err != nil {
 		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
-	done, err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify}, kept, turn)
+	done, err := e.Change(ctx, log, Run{Hook: h.Name, Identify: identify}, kept, turn)
 	if err != nil {
 		err = fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	return changes(kept, done), err
-}
-
-// SetConditions reports the outcome of a run.
-func (e *Effects) SetConditions(ctx context.Context, log *slog.Logger, h *hook.Hook, outcomes []run.Outcome, identify run.Identify) error {
-	patches := make([]effect.Patch, len(outcomes))
-	of := make(map[*effect.Patch]*run.Outcome, len(outcomes))
-	for i := range outcomes {
-		o := &outcomes[i]
-		patches[i] = effect.Patch{
-			Operation: effect.SetCondition, APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
-			Subresource: "status", Condition: &o.Condition, IgnoreMissingObject: true,
-		}
-		of[&patches[i]] = o
-	}
-	follow := func(p *effect.Patch) ([]byte, func(before, after string)) {
-		if f := of[p].Follow; f != nil {
-			return f()
-		}
-		return nil, nil
-	}
-	_, err := e.change(ctx, log, patch.Run{Hook: h.Name, Identify: identify, Follow: follow}, patches, nil)
-	return err
 }
 
 // changes returns the patches without values. Without progress none was sent.
@@ -330,9 +311,8 @@ func (e *Effects) unscoped(ctx context.Context, patches []effect.Patch) map[kind
 	return known
 }
 
-// change applies patches when it is the run's turn, in a span of the run's trace. Without its turn it returns no progress.
-func (e *Effects) change(ctx context.Context, log *slog.Logger, of patch.Run, patches []effect.Patch,
-	turn *run.Turn) (*patch.Progress, error) {
+// Change applies patches when it is the run's turn, in a span of the run's trace. Without its turn it returns no progress.
+func (e *Effects) Change(ctx context.Context, log *slog.Logger, of Run, patches []effect.Patch, turn *run.Turn) (*patch.Progress, error) {
 	if len(patches) == 0 {
 		return nil, nil
 	}
