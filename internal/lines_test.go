@@ -18,7 +18,7 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 33950, []string{
+	{"core", 34000, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
@@ -37,7 +37,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 64250
+const testLines = 64350
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test"
@@ -28,10 +30,10 @@ func TestNoRequestIsLostAtTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		draining, drain, ended := make(chan struct{}), make(chan time.Time), make(chan error, 1)
-		s.drain = func() <-chan time.Time {
+		draining, drain, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		s.drain = func(context.Context) {
 			close(draining)
-			return drain
+			<-drain
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- s.Run(ctx) }()
@@ -85,4 +87,33 @@ func TestNoRequestIsLostAtTheEnd(t *testing.T) {
 		old = next
 	}
 	old()()
+}
+
+// The drain goes on while clients send requests, for 5 s.
+func TestUntilQuiet(t *testing.T) {
+	for name, test := range map[string]struct{ every, until, want time.Duration }{
+		"nothing comes":      {time.Hour, 0, time.Second},
+		"requests for 3.2 s": {800 * time.Millisecond, 3200 * time.Millisecond, 4200 * time.Millisecond},
+		"they do not end":    {500 * time.Millisecond, 6 * time.Second, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, begun := &Server{open: NewConnections(1, slog.New(slog.DiscardHandler))}, time.Now()
+				s.open.all = []*connection{{}}
+				var clients sync.WaitGroup
+				clients.Go(func() {
+					for range test.until / test.every {
+						time.Sleep(test.every)
+						now := time.Now()
+						s.used.Store(&now)
+					}
+				})
+				s.untilQuiet(t.Context())
+				if took := time.Since(begun); took != test.want {
+					t.Errorf("it ends after %v, not %v", took, test.want)
+				}
+				clients.Wait()
+			})
+		})
+	}
 }

@@ -70,15 +70,20 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	grace    time.Duration
-	// drain is the time in which the server still serves when it ends, or nil; ending is true then, and responses close their connections.
-	drain  func() <-chan time.Time
+	// drain waits while the server still serves when it ends, or is nil; ending is true then, and responses close their connections. used is
+	// the time of the last request since.
+	drain  func(ctx context.Context)
 	ending *atomic.Bool
+	used   atomic.Pointer[time.Time]
 	open   *Connections
 }
 
-// reviewDrain is the time in which API servers leave the connections of a replica that ends: one that is closed while it is idle may be
-// chosen for a review at the same moment, which fails then, because HTTP/1.1 does not repeat a POST.
-const reviewDrain = time.Second
+// A replica that ends closes the connections of API servers when none has sent a request for reviewDrain, at the latest after maxDrain: one
+// that is closed while it is idle may be chosen for a review at the same moment, which fails then, because HTTP/1.1 does not repeat a POST.
+const (
+	reviewDrain = time.Second
+	maxDrain    = 5 * time.Second
+)
 
 // New binds the address.
 func New(o Options) (*Server, error) {
@@ -98,7 +103,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{listener: listener, grace: o.Grace, ending: &atomic.Bool{}}
 	if o.Component != "" {
-		s.drain = func() <-chan time.Time { return time.After(reviewDrain) }
+		s.drain = s.untilQuiet
 		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
 	}
 	if o.Connections == nil {
@@ -118,6 +123,8 @@ func New(o Options) (*Server, error) {
 func (s *Server) leave(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.ending.Load() {
+			now := time.Now()
+			s.used.Store(&now)
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -136,16 +143,33 @@ func (s *Server) Run(ctx context.Context) error {
 	defer end()
 	stop := context.AfterFunc(ctx, func() {
 		defer end()
-		if s.ending.Store(true); s.drain == nil || s.open.empty() {
-			return
-		}
-		select {
-		case <-s.drain():
-		case <-serving.Done(): // the listener has failed
+		if s.ending.Store(true); s.drain != nil && !s.open.empty() {
+			s.drain(serving) // it ends when the listener fails
 		}
 	})
 	defer stop()
 	return Serve(serving, s.server, s.listener, s.grace)
+}
+
+// untilQuiet waits until clients have left, or send nothing.
+func (s *Server) untilQuiet(ctx context.Context) {
+	begun := time.Now()
+	s.used.CompareAndSwap(nil, &begun)
+	for end := begun.Add(reviewDrain); ; {
+		select {
+		case <-time.After(time.Until(end)):
+		case <-ctx.Done():
+			return
+		}
+		quiet, last := s.used.Load().Add(reviewDrain), begun.Add(maxDrain)
+		if quiet.After(last) {
+			quiet = last
+		}
+		if !quiet.After(end) || s.open.empty() {
+			return
+		}
+		end = quiet
+	}
 }
 
 // Serve serves until ctx ends, or the listener fails, and then gives requests a grace period.
