@@ -15,7 +15,7 @@ var ownPrefixes = []string{"SHELL_OPERATOR_", "VALIDATING_WEBHOOK_", "CONVERSION
 	"QUEUE_ACTIONS_", "TRACING_OTLP_"}
 
 // withoutFlag are the variables that have no flag.
-var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "SHELL_OPERATOR_KUBECTL_FILE", "TRACING_OTLP_ENDPOINT", "TRACING_OTLP_AUTH_TOKEN"}
+var withoutFlag = []string{"QUEUE_ACTIONS_METRICS", "SHELL_OPERATOR_KUBECTL_FILE"}
 
 // ofService are the variables that Kubernetes makes for a Service, whose name may begin like our prefixes. NAME_PORT is one by its value.
 var (
