@@ -197,6 +197,13 @@ type Kubernetes struct {
 	Resync time.Duration
 }
 
+// SeesGenerations reports whether each generation of an object is another state for the hook, although a JQFilter hides what has changed:
+// the condition has the generation that the hook has seen.
+func (k *Kubernetes) SeesGenerations() bool { return k.Condition != "" }
+
+// LeavesOut reports whether some changes by the operator are no events of the binding.
+func (k *Kubernetes) LeavesOut() bool { return k.Condition != "" || k.IgnoreOwn }
+
 // Initial is the form in which a hook gets the initial list of a binding.
 type Initial int
 

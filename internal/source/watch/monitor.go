@@ -346,8 +346,7 @@ func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
 	}
 }
 
-// same reports whether two states are one for the hook. With a condition each generation is another one, although the filter hides what
-// has changed: the condition has the generation that the hook has seen.
+// same reports whether two states are one for the hook.
 func (m *monitor) same(a, b item) bool {
 	switch now := b.object; {
 	case m.program == nil:
@@ -355,7 +354,7 @@ func (m *monitor) same(a, b item) bool {
 	case !bytes.Equal(a.filtered, b.filtered) || m.gate != nil && a.object.Terminating() != now.Terminating():
 		return false
 	default:
-		return m.binding.Condition == "" || now.Terminating() || a.object.Generation() == now.Generation()
+		return !m.binding.SeesGenerations() || now.Terminating() || a.object.Generation() == now.Generation()
 	}
 }
 

@@ -95,7 +95,7 @@ func (p *ownPass) isOwn(own *ownChanges, c Change) bool {
 	is, before := own != nil && own.isOwn(c), c.before.Generation()
 	switch {
 	case c.Object.Generation() == before:
-	case is && p.binding.Condition != "" && own.made[c.Object.ResourceVersion].unreported:
+	case is && p.binding.SeesGenerations() && own.made[c.Object.ResourceVersion].unreported:
 		is = false
 		delete(p.unseen, c.Object.Key)
 	case !is:

@@ -25,7 +25,7 @@ type pass interface {
 // Behind all passes, send holds the events of a locked binding: a slow Synchronization costs spooled events and no objects.
 func (m *monitor) arrange(shards, standbys bool) {
 	m.own, m.standby, m.passes = nil, nil, nil
-	if m.binding.Condition != "" || m.binding.IgnoreOwn {
+	if m.binding.LeavesOut() {
 		m.own = &ownPass{monitor: m, changes: map[string]*ownChanges{}, unseen: map[string]string{}}
 		m.passes = append(m.passes, m.own)
 	}
