@@ -3,7 +3,6 @@ package debug
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -213,8 +212,9 @@ func failingTasks(q *Queue) []Trouble {
 	t := Trouble{Kind: InQueue, Queue: q.Name, Subject: fmt.Sprintf("queue %q", q.Name), Problem: l.Head() + " " + l.doing(),
 		Hint: "shell-operator queue lanes " + q.Name, object: l.First, cause: l.Error}
 	if q.Keyed {
-		if t.object = fmt.Sprintf("key %q", l.Key); q.Delayed > 1 {
-			t.Problem += ", and so do other lanes: " + strconv.Itoa(q.Delayed-1)
+		t.object = fmt.Sprintf("key %q", l.Key)
+		if others := q.Delayed - rank(l.Phase != queue.Sleeping); others > 0 {
+			t.Problem += fmt.Sprintf(" (%d more delayed in other lanes)", others)
 		}
 	} else if l.Hook != "" {
 		t.Hooks, t.Hint = []string{l.Hook}, "shell-operator runs "+l.Hook+" --failed"

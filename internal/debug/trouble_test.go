@@ -70,8 +70,12 @@ func TestTroubles(t *testing.T) {
 			f.queues = []Queue{fifo("main", "", Lane{Phase: queue.Waiting, Failures: 1}, task)}
 		}},
 		{"failing lane in its next attempt", func(f *fake) {
-			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: queue.Running, Running: 1,
+			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: queue.Running, Running: 1, Delayed: 1,
 				FirstLanes: []Lane{{Phase: queue.Running, Failures: 1}}}}
+		}},
+		{"failing lanes that are delayed", func(f *fake) {
+			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: queue.Sleeping, Delayed: 3,
+				FirstLanes: []Lane{{Phase: queue.Sleeping, Failures: 1, RetryIn: history.Duration(time.Second)}}}}
 		}},
 		{"failing lanes", func(f *fake) {
 			f.queues = []Queue{{Name: "q", Keyed: true, Tasks: 3, Phase: queue.Running, Running: 1, Delayed: 2}}
