@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
@@ -80,10 +81,11 @@ func (d *loseProcess) write(r *replica, p place, _ *request, send func() *answer
 		return a
 	}
 	r.expected.Store(true)
-	before := len(r.w.takeovers(r))
+	stopped := time.Now()
 	r.op.Signal(syscall.SIGSTOP)
-	led := slices.ContainsFunc(r.op.Records(), leads)
-	if !r.w.await(patience, func() bool { return !led || len(r.w.takeovers(r)) > before }) {
+	records := r.op.Records()
+	if led := slices.IndexFunc(records, leads); led >= 0 &&
+		!r.w.await(patience, func() bool { return r.w.takesOver(r, records[led].Fields["shard"], stopped) }) {
 		r.w.t.Error("no other replica takes over")
 	}
 	r.op.Signal(syscall.SIGCONT)
@@ -92,19 +94,13 @@ func (d *loseProcess) write(r *replica, p place, _ *request, send func() *answer
 
 func leads(r testenv.Record) bool { return r.Has(servesShard) || r.Has("This replica runs the hooks") }
 
-// takeovers are the records of other replicas that begin to run hooks.
-func (w *world) takeovers(but *replica) (texts []string) {
-	for _, r := range w.replicas() {
-		if r == but {
-			continue
-		}
-		for _, record := range r.op.Records() {
-			if leads(record) {
-				texts = append(texts, record.Text)
-			}
-		}
-	}
-	return texts
+// takesOver reports whether another replica has begun to run hooks, or to serve the shard, since then.
+func (w *world) takesOver(from *replica, shard string, since time.Time) bool {
+	return slices.ContainsFunc(w.replicas(), func(r *replica) bool {
+		return r != from && slices.ContainsFunc(r.op.Records(), func(record testenv.Record) bool {
+			return leads(record) && record.Fields["shard"] == shard && record.At.After(since)
+		})
+	})
 }
 
 // refuse answers the first two requests of a place with errors.
