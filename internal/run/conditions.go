@@ -106,10 +106,11 @@ func (c *Conditions) outcomes(a *Attempt, err error) (all []effect.Patch, bindin
 	return all, bindings
 }
 
-// Reports reports whether the task's run sets the condition of an object. One about a deletion does not, also if the name is used again.
-func (t *Task) Reports(namespace, name string) (is bool) {
+// Reports reports whether the task's run sets the condition of an object of a binding. One about a deletion does not, also if the name is
+// used again.
+func (t *Task) Reports(index int, namespace, name string) (is bool) {
 	for ev := range t.Events() {
-		if ev.Type.Kind() == hook.OnKubernetes && t.Hook().Kubernetes[ev.Index].Condition != "" {
+		if ev.Type.Kind() == hook.OnKubernetes && ev.Index == index {
 			is = ev.Type == event.Synchronization || ev.Watch != event.Deleted && ev.Object.Namespace == namespace && ev.Object.Name == name
 		}
 	}

@@ -72,7 +72,7 @@ func TestOutcomes(t *testing.T) {
 		var got strings.Builder
 		patches, bindings := new(Conditions).outcomes(a, c.err)
 		for i, o := range patches {
-			if !task.Reports(o.Namespace, o.Name) {
+			if !task.Reports(0, o.Namespace, o.Name) {
 				t.Errorf("%s: a change of %s/%s is not reported", name, o.Namespace, o.Name)
 			}
 			fmt.Fprintf(&got, "%s/%s %s/%s %s", o.Namespace, o.Name, o.Condition.Status, o.Condition.Reason, o.Condition.Message)
@@ -84,9 +84,33 @@ func TestOutcomes(t *testing.T) {
 		if got.String() != c.want {
 			t.Errorf("%s: got %q, want %q", name, got.String(), c.want)
 		}
-		if last := c.events[len(c.events)-1]; task.Reports("shop", "other") != (last.Type == event.Synchronization) ||
-			last.Watch == event.Deleted && task.Reports("shop", "web") {
+		if last := c.events[len(c.events)-1]; task.Reports(0, "shop", "other") != (last.Type == event.Synchronization) ||
+			last.Watch == event.Deleted && task.Reports(0, "shop", "web") {
 			t.Errorf("%s: changes of other objects are taken for reported", name)
+		}
+	}
+}
+
+// A task with the events of two bindings reports for each its own object, whatever its name.
+func TestReports(t *testing.T) {
+	h := &hook.Hook{Kubernetes: []hook.Kubernetes{{Kind: "Pod", Condition: "Ready"}, {Kind: "Service", Condition: "Ready"}}}
+	r := New(Options{})
+	of := func(index int, watch event.Watch, name string) *Task {
+		return r.Task(event.Event{Type: event.Change, Watch: watch, Hook: h, Index: index, Object: event.Object{Namespace: "shop", Name: name}})
+	}
+	task := of(0, event.Deleted, "web")
+	for _, next := range []*Task{of(1, event.Modified, "web"), of(1, event.Modified, "api")} {
+		if !task.Absorb(next) {
+			t.Fatal("one task does not have both events")
+		}
+	}
+	for _, row := range []struct {
+		index int
+		name  string
+		want  bool
+	}{{0, "web", false}, {1, "web", false}, {1, "api", true}, {0, "api", false}} {
+		if got := task.Reports(row.index, "shop", row.name); got != row.want {
+			t.Errorf("binding %d, %s: reported %t", row.index, row.name, got)
 		}
 	}
 }

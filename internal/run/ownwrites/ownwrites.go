@@ -28,9 +28,10 @@ type Bindings interface {
 	// Processed returns a change that the snapshots of a binding lack, and a function for a channel that is closed when they lack none of
 	// them, or cannot be expected to show them; nil if that is so now.
 	Processed(h *hook.Hook, index int, writes iter.Seq[effect.Write]) (lacking effect.Write, shown func() <-chan struct{})
-	// Own prepares a request of a run, as effect.Owned, for the bindings that ignore changes by the hook. Reported: the run sets the condition
-	// of the object.
-	Own(h *hook.Hook, group, resource, namespace, name string, reported bool) (known effect.Known, written func(before, after string))
+	// Own prepares a request of a run, as effect.Owned, for the bindings that ignore changes by the hook. Reported returns whether the run
+	// sets the condition of the object for a binding.
+	Own(h *hook.Hook, group, resource, namespace, name string, reported func(index int) bool) (known effect.Known,
+		written func(before, after string))
 }
 
 const (
@@ -130,7 +131,7 @@ func (o *Writes) Begin(ctx context.Context, a *run.Attempt) context.Context {
 	t := a.Task
 	if slices.ContainsFunc(a.Hook.Kubernetes, func(k hook.Kubernetes) bool { return k.IgnoreOwn }) {
 		ctx = effect.WithOwned(ctx, func(group, resource, namespace, name string) (effect.Known, func(before, after string)) {
-			return o.by.Own(a.Hook, group, resource, namespace, name, t.Reports(namespace, name))
+			return o.by.Own(a.Hook, group, resource, namespace, name, func(index int) bool { return t.Reports(index, namespace, name) })
 		})
 	}
 	if t.Answers() {

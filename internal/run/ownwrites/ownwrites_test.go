@@ -39,7 +39,7 @@ func (f *fakeWrites) Delivers(*hook.Hook, effect.Answered) []effect.Write {
 	return []effect.Write{{Stream: "0", Version: 1}}
 }
 
-func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string, _ bool) (effect.Known, func(before, after string)) {
+func (f *fakeWrites) Own(_ *hook.Hook, _, _, _, _ string, _ func(int) bool) (effect.Known, func(before, after string)) {
 	return effect.Known{Version: "7"}, nil
 }
 

@@ -153,8 +153,8 @@ func (b *bindingSet) Follow(h *hook.Hook, index int, namespace, name string) (kn
 }
 
 // Own is Follow for the bindings of a hook that ignore its own changes. Known is what one of them has, with our last change. Written is nil
-// if there is no such binding. Reported: the run sets the condition of the object.
-func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, reported bool) (known effect.Known,
+// if there is no such binding. Reported returns whether the run sets the condition of the object for a binding.
+func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, reported func(index int) bool) (known effect.Known,
 	written func(before, after string)) {
 	var all []func(before, after string)
 	for i := range h.Kubernetes {
@@ -162,7 +162,7 @@ func (b *bindingSet) Own(h *hook.Hook, group, resource, namespace, name string, 
 		if m == nil || !m.binding.IgnoreOwn || !m.isOf(effect.Answered{Group: group, Resource: resource}) {
 			continue
 		}
-		_, its, written := m.own.follow(stream.KeyOf(namespace, name), reported)
+		_, its, written := m.own.follow(stream.KeyOf(namespace, name), reported(i))
 		known, all = cmp.Or(its, known), append(all, written)
 	}
 	if all == nil {

@@ -123,7 +123,7 @@ func TestTwoWriters(t *testing.T) {
 				others[live] = true
 				pending = append(pending, live)
 			case step == "begin" || step == "read":
-				known, written := o.Own(o.hook, "", "", "n", "a", true)
+				known, written := o.Own(o.hook, "", "", "n", "a", func(int) bool { return true })
 				if problem := unseen(known); problem != "" {
 					rt.Fatal(problem)
 				}
@@ -160,7 +160,7 @@ func TestTwoWriters(t *testing.T) {
 		if left := o.monitors[address{o.hook, 0}].own.changes; len(left) > 0 {
 			rt.Fatalf("left: %+v", left)
 		}
-		known, _ := o.Own(o.hook, "", "", "n", "a", true)
+		known, _ := o.Own(o.hook, "", "", "n", "a", func(int) bool { return true })
 		last := "Modified 1"
 		if n := len(o.sink.events); n > 0 {
 			last = o.sink.events[n-1]
@@ -229,7 +229,7 @@ func TestOwnGenerations(t *testing.T) {
 			o := newOwned(t, "1")
 			o.hook.Kubernetes[0].Condition = row.condition
 			o.Unlock(o.hook, 0)
-			_, written := o.Own(o.hook, "", "", "n", "a", row.reported)
+			_, written := o.Own(o.hook, "", "", "n", "a", func(int) bool { return row.reported })
 			if watchIsFirst {
 				o.set("2")
 			}
