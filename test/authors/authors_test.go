@@ -50,20 +50,32 @@ func TestHookWithoutEffectFails(t *testing.T) {
 	}
 }
 
-// Plausible wrong solutions, of which only what differs from the reference solution is there, fail.
+// Plausible wrong solutions fail: files that take the place of those of the reference solution, or a diff to it.
 func TestWrongSolutionsFail(t *testing.T) {
 	wrong, err := filepath.Glob("tasks/*/wrong/*")
 	if err != nil || len(wrong) < 15 {
 		t.Fatal(wrong, err)
 	}
-	for _, dir := range wrong {
-		task, attempt := filepath.Dir(filepath.Dir(dir)), t.TempDir()
+	for _, difference := range wrong {
+		task, attempt := filepath.Dir(filepath.Dir(difference)), t.TempDir()
 		// cp, because CopyFS overwrites nothing.
-		if out, err := exec.Command("cp", "-R", task+"/solution/.", dir+"/.", attempt).CombinedOutput(); err != nil {
+		change := exec.Command("cp", "-R", difference+"/.", attempt)
+		if filepath.Ext(difference) == ".diff" {
+			path, err := filepath.Abs(difference)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change = exec.Command("git", "apply", path)
+			change.Dir, change.Env = attempt, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(attempt))
+		}
+		if out, err := exec.Command("cp", "-R", task+"/solution/.", attempt).CombinedOutput(); err != nil {
 			t.Fatal(string(out))
 		}
+		if out, err := change.CombinedOutput(); err != nil {
+			t.Fatal(difference, string(out))
+		}
 		if out, err := check(t, attempt, filepath.Base(task)); err == nil || !strings.Contains(out, "FAIL "+filepath.Base(task)) {
-			t.Errorf("%s passes: %v\n%s", dir, err, out)
+			t.Errorf("%s passes: %v\n%s", difference, err, out)
 		}
 	}
 }
