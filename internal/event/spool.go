@@ -89,7 +89,7 @@ func (p *spooled) Bytes() ([]byte, error) {
 	return b, err
 }
 
-// Put keeps b, which the caller does not change any more.
+// Put keeps b, which the caller no longer changes.
 func (s *Spool) Put(b []byte) Payload {
 	if len(b) <= Small {
 		return Memory(b)
@@ -194,7 +194,7 @@ func (s *Spool) newSegment() (*segment, error) {
 	return seg, nil
 }
 
-// release ends one payload of a segment, and the segment with its last payload. It returns the pages that nothing uses any more; n is 0 for
+// release ends one payload of a segment, and the segment with its last payload. It returns the pages that are free now; n is 0 for
 // none.
 func (s *Spool) release(seg *segment, at, n int64) (from, length int64) {
 	if seg.sparse {
@@ -236,7 +236,7 @@ func (s *Spool) freeMemory(n int) {
 	s.inMemory.Add(-int64(n))
 }
 
-// freeDisk does the I/O without the lock: nothing is written to these pages any more.
+// freeDisk does the I/O without the lock: these pages are free.
 func (s *Spool) freeDisk(p spooled) {
 	s.mu.Lock()
 	at, n := s.release(p.segment, p.at, int64(p.size))

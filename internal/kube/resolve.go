@@ -87,7 +87,7 @@ func (e *UnknownKindError) Error() string {
 	return fmt.Sprintf("the API server knows no kind, plural or short name %q in %s: %s", e.Kind, where, why)
 }
 
-// IsUnserved reports whether the API server does not serve the path of a request any more: the CRD is gone, or has another version or
+// IsUnserved reports whether the API server no longer serves the path of a request: the CRD is gone, or has another version or
 // scope. It is true also for a missing subresource, and for no request that only lacks an object.
 func IsUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)

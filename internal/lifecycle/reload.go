@@ -266,7 +266,7 @@ func (l *Lifecycle) hold(x *life) {
 	l.o.Health.Hold(x.hook, why)
 }
 
-// settle ends a hook that was retired when nothing uses it any more.
+// settle ends a hook that was retired when its last use has ended.
 func (l *Lifecycle) settle(x *life) {
 	if x.state != Draining || x.running || x.answering || x.enabling {
 		return
@@ -280,7 +280,7 @@ func (l *Lifecycle) settle(x *life) {
 	})
 }
 
-// forget releases a hook that nothing uses any more.
+// forget releases a hook after its last use.
 func (l *Lifecycle) forget(x *life) {
 	l.leaving = slices.DeleteFunc(l.leaving, func(other *life) bool { return other == x })
 	l.o.Runner.Forget(x.hook)

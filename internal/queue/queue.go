@@ -19,7 +19,7 @@ type queue struct {
 	core core
 	// running is set while runs may start.
 	running *running
-	// stopped: runs could start, and may not any more. ended: the Set no longer has the queue.
+	// stopped: runs could start before, and no longer do. ended: the Set no longer has the queue.
 	stopped, ended bool
 	// granted is a slot that came while the queue waited for one.
 	granted bool
@@ -77,7 +77,7 @@ func (q *queue) slot() bool {
 	return q.set.slots.take(q)
 }
 
-// grant gives the queue a slot, and returns false if it does not need one any more.
+// grant gives the queue a slot, and returns false if it no longer needs one.
 func (q *queue) grant() (used bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,7 +88,7 @@ func (q *queue) grant() (used bool) {
 	return used
 }
 
-// schedule sets the timer. One that is not needed any more does no harm.
+// schedule sets the timer. One that is no longer needed does no harm.
 func (q *queue) schedule(now time.Duration) {
 	at, ok := q.core.wake()
 	switch {
@@ -140,7 +140,7 @@ func (q *queue) finish(state *running, l *lane, t Task, err error) (f Failed, ex
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if state.stop.Err() != nil { // its result does not count any more
+	if state.stop.Err() != nil { // its result no longer counts
 		q.core.ended(q.age(), l)
 		return f, false
 	}
@@ -226,7 +226,7 @@ func (q *queue) enable(state *running) {
 	q.start(q.age())
 }
 
-// disable lets no run start any more. What lanes wait for ends.
+// disable prevents further runs. The waits of lanes end.
 func (q *queue) disable() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -172,7 +172,7 @@ type Attempt struct {
 	Log *slog.Logger
 	// Record receives the output of the hook.
 	Record Record
-	// OwnWrites is the part of Waited for what earlier runs have written. Lacking is what a snapshot lacks nevertheless; empty for nothing.
+	// OwnWrites is the part of Waited for changes by earlier runs. Lacking names one that a snapshot lacks nevertheless, if any.
 	OwnWrites time.Duration
 	Lacking   string
 	// companions take part in the attempt.
@@ -182,11 +182,11 @@ type Attempt struct {
 	Previous func() func(ev event.Event) *event.Object
 	// Vars are variables of the hook that companions add.
 	Vars []string
-	// Files are those of the run, from their creation until it is settled.
+	// Files are the run's files, from their creation until it is settled.
 	Files *workspace.Files
 	// Lists are the initial lists in the contexts.
 	Lists []event.Snapshot
-	// Outputs are what the hook wrote to its files. Unread reports that they are not known completely, HookFailed that the process failed,
+	// Outputs are the files that the hook wrote. Unread reports that they are not known completely, HookFailed that the process failed,
 	// SecretCalls that the hook may have called kubectl on Secrets.
 	Outputs                         Outputs
 	Unread, HookFailed, SecretCalls bool

@@ -58,7 +58,7 @@ type extra struct {
 	merged merged
 	// review is set for tasks that Answer runs.
 	review *answered
-	// marks are those of the events by a Marker, in order, as far as maxMarks.
+	// marks has the Marker's mark of each event, in order, at most maxMarks.
 	marks []any
 	// keyValue is the value of which the key of the lane is a hash; empty if it is none. Only the hook gets it.
 	keyValue string

@@ -13,7 +13,7 @@ import (
 
 // document names a kind of text in violations.
 type document struct {
-	// name names the text in a sentence, key is one that it can have, hint is how to write it, after is a hint about more documents.
+	// name is the subject of sentences, key an example of a key, hint the fix, after the hint about further documents.
 	name, key, hint, after string
 }
 

@@ -92,7 +92,7 @@ func (o *wanted) decode() error {
 }
 
 // encode moves stringData of a Secret to data. The API server does that as well, but records the set as the manager of stringData only:
-// then the change of a value by another client is no difference, and a key that the set does not want any more stays.
+// then the change of a value by another client is no difference, and a key that the set no longer has stays.
 func encode(secret map[string]json.RawMessage) error {
 	if secret["stringData"] == nil {
 		return nil
@@ -441,7 +441,7 @@ func (s *session) get(ctx context.Context, res kube.Resource, namespace, name st
 	return &found, nil
 }
 
-// notice has the next Sync look again where a kind is served, after a request to where it is not served any more.
+// notice has the next Sync look again where a kind is served, after a request to where it is no longer served.
 func (a *Applier) notice(err error) error {
 	if kube.IsUnserved(err) {
 		a.opts.Resolver.Forget()

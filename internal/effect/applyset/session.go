@@ -32,7 +32,7 @@ type session struct {
 	state *setState
 	log   *slog.Logger
 
-	// ownerKind is the resource of the owner; owner is nil if there is none, or none any more.
+	// ownerKind is the resource of the owner; owner is nil if there is none, or no longer one.
 	ownerKind kube.Resource
 	owner     *live
 	// shrinks: the owner is being deleted, and a finalizer of the hook holds it. Nothing new is created.
@@ -363,7 +363,7 @@ func (s *session) read(ctx context.Context) (recorded places, err error) {
 	return recorded, s.readMembers(ctx, recorded)
 }
 
-// readMembers lists the members at all places. Kinds that are not served any more have no objects; their records are removed.
+// readMembers lists the members at all places. Kinds that are no longer served have no objects; their records are removed.
 func (s *session) readMembers(ctx context.Context, recorded places) error {
 	type list struct {
 		res       kube.Resource

@@ -204,7 +204,7 @@ func (b *batch) one(ctx context.Context, p *effect.Patch, res kube.Resource) err
 	do := func() error { return (&request{Options: &b.opts, batch: b, patch: p, resource: res, log: log}).do(ctx) }
 	err = do()
 	if kube.IsUnserved(err) && p.Operation != effect.Create {
-		// The resource was found earlier. Without this, a Delete in a version that is not served any more would seem to succeed.
+		// The resource was found earlier. Without this, a Delete in a version that is no longer served would seem to succeed.
 		served, unknown := b.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)
 		if unknown == nil && served != res {
 			res = served

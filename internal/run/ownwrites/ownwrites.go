@@ -68,7 +68,7 @@ func (w writes) gone() (n int) {
 	return n
 }
 
-// Writes is the Companion that has what runs have written and the snapshots may not show yet.
+// Writes is the Companion that keeps the changes by runs until the snapshots show them.
 type Writes struct {
 	run.Passive
 	by   Bindings
@@ -90,7 +90,7 @@ func New(by Bindings, late func(hook string), log *slog.Logger) *Writes {
 // hookWrites are the changes by the runs of one hook.
 type hookWrites struct {
 	lanes map[lane]writes
-	// waits are those of the first tasks of lanes.
+	// waits has the wait of the first task of each lane.
 	waits map[lane]*wait
 	// late are the bindings, by index, for which a run has waited in vain, with all writes since. No run waits for them until they show these.
 	late map[int]writes
@@ -106,11 +106,11 @@ type wait struct {
 	task  *run.Task
 	since time.Time
 	took  time.Duration
-	// lacking is what the snapshots still lack after the bound.
+	// lacking names a change that the snapshots lack after the bound.
 	lacking string
 }
 
-// unshownError is why a run has not begun: snapshots of its contexts lack what an earlier one has written.
+// unshownError is the reason for which a run has not begun: snapshots of its contexts lack what an earlier one has written.
 type unshownError struct {
 	shown <-chan struct{}
 	left  time.Duration

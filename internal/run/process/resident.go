@@ -43,7 +43,7 @@ type Resident struct {
 	wake, wakeRead *os.File
 	woken          int
 	leave, wanted  atomic.Bool
-	// turn lets Serve poll, and back returns that to Run. over is closed when no run is accepted any more.
+	// turn lets Serve poll, and back returns that to Run. over is closed when runs are no longer accepted.
 	turn, back, over chan struct{}
 }
 

@@ -287,7 +287,7 @@ func (s *Subscription) apply(ctx context.Context, d delivery) {
 	}
 }
 
-// entry applies the filters if that has not been done yet. It returns false if nothing is to be delivered any more.
+// entry applies the filters if that has not been done yet. It returns false after the end of deliveries.
 func (s *Subscription) entry(ctx context.Context, a *arrival, index int) (Digested, bool) {
 	r := a.result(index)
 	if filters := s.Needs().Filters; len(filters) > 0 && !r.Done {

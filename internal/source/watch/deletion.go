@@ -186,7 +186,7 @@ func (b *bindingSet) gated(h *hook.Hook, index int) *monitor {
 	return nil
 }
 
-// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding does not have the object any more and
+// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding no longer has the object and
 // no Deleted of it follows. If again, the object is delivered again on request; otherwise the next version of the hook gets it in its
 // Synchronization, or the hook its Deleted.
 func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {

@@ -86,7 +86,7 @@ type change struct {
 	err string
 
 	// The others are of an object that waits. sub delivered it. awaited: the end of gateStarting waits for it. added: the request has been
-	// answered, the watch follows. left: the binding does not select it any more.
+	// answered, the watch follows. left: the binding no longer selects it.
 	sub                  *stream.Subscription
 	awaited, added, left bool
 	// since is the version in which it came.
@@ -225,7 +225,7 @@ func (g *gate) settle(l *change) {
 	}
 }
 
-// dismiss ends the waiting of an object that the binding does not select any more, or that is gone. The finalizer is removed if it has been
+// dismiss ends the waiting of an object that the binding no longer selects, or that is gone. The finalizer is removed if it has been
 // added, or is added by a request in flight.
 func (m *monitor) dismiss(l *change) {
 	if m.gate.end(l); l.added {
@@ -340,7 +340,7 @@ func (m *monitor) transmit(ctx context.Context, r finalizerChange) {
 	}
 }
 
-// due returns the change of a request, or nil if it is not needed any more.
+// due returns the change of a request, or nil if it is no longer needed.
 func (m *monitor) due(r finalizerChange) *change {
 	if r.remove {
 		return m.gate.removals[r]
@@ -443,7 +443,7 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 	})
 }
 
-// halt stops the events of the binding, and adds no finalizer any more. It removes the finalizer of objects that are newer than a version.
+// halt stops the events of the binding, and adds no further finalizers. It removes the finalizer of objects that are newer than a version.
 func (m *monitor) halt(reason string, than uint64) {
 	g := m.gate
 	m.mu.Lock()

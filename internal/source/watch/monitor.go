@@ -36,7 +36,7 @@ const (
 	locked
 	// open: events are delivered.
 	open
-	// muted: events are not delivered any more, snapshots stay current.
+	// muted: events are no longer delivered, snapshots stay current.
 	muted
 	// ended: the binding has been disabled.
 	ended

@@ -16,7 +16,7 @@ type ownChanges struct {
 	// writing is the number of requests that have not been answered. Meanwhile changes wait: one of them may be our own.
 	writing int
 	waiting []Change
-	// over: too many changes wait. They do not wait any more.
+	// over: too many changes wait. They no longer do.
 	over bool
 	// last is the version after our last change.
 	last string
@@ -33,7 +33,7 @@ type ownChange struct {
 // maxOwnWaiting bounds the changes of an object that wait for requests, which have a time limit.
 const maxOwnWaiting = 100
 
-// ownReason is why a change is no event.
+// ownReason is the reason for which a change is no event.
 const ownReason = "it is a condition that the operator has set, or a change by the hook itself, whose binding has ownChanges: ignore"
 
 // isOwn reports whether nothing but our change lies between both states of a change.

@@ -190,8 +190,8 @@ func TestFewPermissions(t *testing.T) {
 	})
 }
 
-// With cert-manager the CA is what cert-manager writes, also after another client has changed another field. Without it the annotation
-// goes: it would write another CA.
+// With cert-manager the CA is the one that cert-manager writes, also after another client has changed another field. Without it the
+// annotation goes: it would write another CA.
 func TestCertManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &contested{}
