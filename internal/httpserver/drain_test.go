@@ -117,3 +117,25 @@ func TestUntilQuiet(t *testing.T) {
 		})
 	}
 }
+
+// A stranger does not delay the end of a server of reviews.
+func TestStrangersDelayNoEnd(t *testing.T) {
+	for token, delays := range map[string]bool{"": false, "/" + strings.Repeat("a", 64): true} {
+		s, err := New(Options{
+			Address: "127.0.0.1:0", Component: "admission-server", Log: slog.New(slog.DiscardHandler),
+			Knows:   func(_, token string) bool { return token != "" },
+			Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.ending.Store(true)
+		request := httptest.NewRequestWithContext(t.Context(), "POST", "http://replica/path"+token, strings.NewReader("{}"))
+		request.Header.Set("Content-Type", "application/json")
+		s.server.Handler.ServeHTTP(httptest.NewRecorder(), request)
+		if delays != (s.used.Load() != nil) {
+			t.Errorf("with the token %q: delayed %t", token, !delays)
+		}
+	}
+}

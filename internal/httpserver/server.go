@@ -104,7 +104,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{listener: listener, grace: o.Grace, ending: &atomic.Bool{}}
 	if o.Component != "" {
 		s.drain = s.untilQuiet
-		handler = logRequests(o.Log, o.Component, onlyReviews(handler))
+		handler = s.noteUse(logRequests(o.Log, o.Component, onlyReviews(handler)))
 	}
 	if o.Connections == nil {
 		o.Connections = NewConnections(250, o.Log)
@@ -123,9 +123,18 @@ func New(o Options) (*Server, error) {
 func (s *Server) leave(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// noteUse notes the time of each request while the server ends. It is behind admit: strangers do not delay the end.
+func (s *Server) noteUse(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.ending.Load() {
 			now := time.Now()
 			s.used.Store(&now)
-			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
