@@ -1,7 +1,6 @@
 package script
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,9 +30,6 @@ type Place struct {
 	Line, Column int
 	Text         string
 }
-
-// String is the place as compilers write it, with the line.
-func (p Place) String() string { return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Text) }
 
 // EventData returns the first place that reads data of an event in the first context: the other members are equal in all contexts
 // of a run, or often the only ones that a hook needs to handle all objects in one run.

@@ -27,10 +27,10 @@ func TestContexts(t *testing.T) {
 		}
 		r := Contexts(s, sourced...)
 		if at, ok := r.OneByOne(); ok {
-			return fmt.Sprintln("once per context:", at)
+			return fmt.Sprintln("once per context:", text(at))
 		}
 		if !r.FirstOnly() {
-			return fmt.Sprintln("all contexts:", r.Others)
+			return fmt.Sprintln("all contexts:", text(r.Others))
 		}
 		return "all contexts\n"
 	})
@@ -76,3 +76,6 @@ func TestStrangeScripts(t *testing.T) {
 		}
 	}
 }
+
+// text is a place as compilers write it, with the line.
+func text(p Place) string { return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Text) }
