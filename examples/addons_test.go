@@ -15,22 +15,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// TestAddons runs the hook with the CRDs of Flux alone: the test writes the status of releases. TestAddonsWithFlux has the controller.
-func TestAddons(t *testing.T) {
-	t.Parallel()
-	t.Run("killed", func(t *testing.T) { addons(prepareAddons(t).killed("python3")) })
-	if test.Long() {
-		t.Run("undisturbed", func(t *testing.T) { addons(prepareAddons(t)) })
-	}
-}
-
-// prepareAddons has a control plane of its own: the values follow all Nodes.
-func prepareAddons(t *testing.T) *example {
-	t.Helper()
-	return prepareOn(t, "addons", clusterWithFlux(t))
-}
-
-func clusterWithFlux(t *testing.T) *testenv.Cluster {
+// clusterWithFlux returns a control plane of its own, with the CRDs of Flux: the values follow all Nodes.
+func clusterWithFlux(t testing.TB) *testenv.Cluster {
 	t.Helper()
 	cluster := testenv.Own(t)
 	crds := filepath.Join(test.Root(), "bin", "tools", "flux-crds.yaml")
@@ -55,26 +41,6 @@ func (e *example) zoned(name, zone string) {
 		"create", "-f", "-")
 }
 
-// values returns the values of each release.
-func (e *example) values() string {
-	e.t.Helper()
-	return strings.TrimSpace(e.kubectl("get", "helmreleases", "-o",
-		`jsonpath={range .items[*]}{.metadata.name}={.spec.values.replicas}{.spec.values.topologyKey} {end}`))
-}
-
-func (e *example) valuesBecome(want string) {
-	e.t.Helper()
-	e.until("the releases "+want, func() bool { return e.values() == want })
-}
-
-// ready writes the condition of a release, as helm-controller does.
-func (e *example) ready(name, status, reason string) {
-	e.t.Helper()
-	e.kubectl("patch", "helmrelease", name, "--subresource=status", "--type=merge", "-p",
-		fmt.Sprintf(`{"status": {"conditions": [{"type": "Ready", "status": %q, "reason": %q, "message": "chart %s", `+
-			`"lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, status, reason, name))
-}
-
 // readyMetric is the line of an addon, empty without one.
 func (e *example) readyMetric(name string) string {
 	e.t.Helper()
@@ -86,54 +52,14 @@ func (e *example) readyMetric(name string) string {
 	return ""
 }
 
-func addons(e *example) {
-	e.env = append(e.env, "SHELL_OPERATOR_NAMESPACE="+e.namespace) // of the record of the set, as in a Pod
-	e.zoned("n1", "a")
-	e.start()
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	e.choose(`store: '{"enabled": true}'`, `web: '{"enabled": true}'`)
-	e.valuesBecome("store=1 web=1kubernetes.io/hostname")
-	e.zoned("n2", "a")
-	e.zoned("n3", "b")
-	e.valuesBecome("store=3 web=3topology.kubernetes.io/zone")
-	e.choose(`store: '{"enabled": true, "values": {"replicas": 2}}'`, `web: '{"enabled": true}'`)
-	e.valuesBecome("store=2 web=3topology.kubernetes.io/zone")
-
-	// What another client changes is restored.
-	e.kubectl("patch", "helmrelease", "store", "--type=merge", "-p", `{"spec":{"values":{"replicas":9}}}`)
-	e.kubectl("wait", "--for=jsonpath={.spec.values.replicas}=2", "helmrelease/store", "--timeout=180s")
-
-	e.ready("store", "True", "InstallSucceeded")
-	e.until("the metric of a ready addon", func() bool { return e.readyMetric("store") == "1" })
-	e.ready("store", "False", "UpgradeFailed")
-	e.until("the metric of one that is not", func() bool { return e.readyMetric("store") == "0" })
-	e.until("an Event about it", func() bool {
-		return e.kubectl("get", "events.events.k8s.io", "-o",
-			`jsonpath={range .items[?(@.reason=="AddonFailed")]}{.regarding.name}: {.note}{end}`) == "store: chart store"
-	})
-
-	// A typo changes nothing.
-	e.choose(`store: '{"enabled": true, "values": {"replicas": 2}}'`, `web: '{"enabled": true}'`, `shop: "{}"`)
-	e.operator.UntilLog("ConfigMap addons, key shop: there is no such addon, choose from store, web", "output", "stderr")
-	e.kubectl("patch", "configmap", "addons", "--type=json", "-p", `[{"op": "remove", "path": "/data/shop"}]`)
-
-	// What others need is removed after them, also across a restart.
-	e.choose(`store: '{"enabled": false}'`, `web: '{"enabled": false}'`)
-	e.kubectl("wait", "--for=delete", "helmrelease/store", "helmrelease/web", "--timeout=180s")
-	e.restart()
-	e.operator.UntilLog("Unlock kubernetes.Event tasks")
-	e.choose(`store: '{"enabled": true}'`)
-	e.valuesBecome("store=3")
-	e.kubectl("delete", "configmap", "addons")
-	e.kubectl("wait", "--for=delete", "helmrelease/store", "--timeout=180s") // by the garbage collector
-}
-
 // TestAddonsWithFlux runs the example with the real helm-controller: make test-addons.
 func TestAddonsWithFlux(t *testing.T) {
 	if os.Getenv("ADDONS") == "" {
 		t.Skip("make test-addons runs this test, with helm-controller")
 	}
-	e := prepareAddons(t)
+	e := &example{t: t, cluster: clusterWithFlux(t), name: "addons"}
+	e.namespace = e.cluster.Namespace(t)
+	e.install()
 	startFlux(t, e)
 	e.env = append(e.env, "SHELL_OPERATOR_NAMESPACE="+e.namespace, "CHART_SOURCE=ExternalArtifact", "DRIFT_INTERVAL=5s", "WAIT_FOR_PODS=no")
 	e.zoned("n0", "a")

@@ -43,24 +43,10 @@ func (e *example) restart(env ...string) {
 	e.start(env...)
 }
 
-// prepare applies the manifests that the example needs. The Deployment is for machines with nodes.
-func prepare(t *testing.T, name string) *example {
-	t.Helper()
-	t.Parallel()
-	return prepareOn(t, name, testenv.Either(t))
-}
-
 var clusterWide sync.Mutex
 
-// prepareOn is prepare on another control plane, for hooks that read objects of all namespaces.
-func prepareOn(t *testing.T, name string, cluster *testenv.Cluster) *example {
-	t.Helper()
-	e := &example{t: t, cluster: cluster, name: name, namespace: cluster.Namespace(t)}
-	e.install()
-	return e
-}
-
-// install applies the manifests. Webhooks are for the test's namespace only, so their configurations have a name of their own.
+// install applies the manifests that the example needs; the Deployment is for machines with nodes. Webhooks are for the test's namespace
+// only, so their configurations have a name of their own.
 func (e *example) install() {
 	e.t.Helper()
 	own := strings.NewReplacer(e.name+"-hooks", e.namespace+"-hooks")

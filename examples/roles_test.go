@@ -5,32 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/test"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// TestGeneratedRoles runs examples with exactly the Roles that rbac --from-tests prints for them. TestExamples has those that are scripts.
-func TestGeneratedRoles(t *testing.T) {
-	if !test.Long() {
-		t.Skip("make long runs this test, TestExamples has others")
-	}
-	t.Parallel()
-	for name, run := range map[string]func(*example){"addons": addons, "external-orders": externalOrders, "node-ping": nodePing} {
-		t.Run(name, func(t *testing.T) {
-			e := &example{t: t, name: name}
-			if name == "addons" { // its values follow all Nodes
-				e.cluster = clusterWithFlux(t)
-			} else {
-				e.cluster = testenv.Shared(t)
-			}
-			e.namespace = e.cluster.Namespace(t)
-			e.installGenerated()
-			run(e)
-		})
-	}
-}
 
 // installGenerated is install with Roles that are generated.
 func (e *example) installGenerated() {

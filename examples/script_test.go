@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"bufio"
 	"net"
 	"os"
 	"os/exec"
@@ -28,6 +29,7 @@ type variant struct {
 // needs what that grants. make test-cluster runs the first two.
 var generated = []string{
 	"monitor-pods", "web-app", "agent-injector", "config-checksum", "convert-crontab", "secret-copier", "validate-image",
+	"addons", "external-orders", "node-ping",
 }
 
 // TestExamples runs the scripts in testdata: the operator has the permissions of the example, and no others. What stands before the first
@@ -65,8 +67,11 @@ func runScripts(t *testing.T, files []string, v variant) {
 	scripts.Run(t, scripts.Options{
 		Files: files,
 		Cluster: func(t testing.TB, script string) *testenv.Cluster {
-			if script == "agent-rbac" { // Pods of other tests have the same annotation
+			switch script {
+			case "agent-rbac": // Pods of other tests have the same annotation
 				return testenv.EitherOwn(t)
+			case "addons":
+				return clusterWithFlux(t)
 			}
 			return testenv.Either(t)
 		},
@@ -92,7 +97,7 @@ func runScripts(t *testing.T, files []string, v variant) {
 		Condition: func(name string) (bool, error) { return name == "killed" && v.killed, nil },
 		Commands: map[string]scripts.Command{
 			"start": startCommand, "pod": podCommand, "end": endCommand, "restart": restartCommand, "until": untilCommand, "kills": killsCommand,
-			"failures": failuresCommand, "mysql": mysqlCommand,
+			"failures": failuresCommand, "mysql": mysqlCommand, "serve": serveCommand,
 		},
 	})
 }
@@ -104,6 +109,12 @@ func (e *example) cleanUp() {
 		e.t.Cleanup(func() {
 			for object := range strings.FieldsSeq(e.kubectl("get", "mysqldatabases", "-o", "name")) {
 				e.kubectl("patch", object, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+			}
+		})
+	case "node-ping":
+		e.t.Cleanup(func() {
+			for _, name := range []string{"good", "fair", "poor", "dead", "away", "new"} {
+				e.kubectl("delete", "node", e.namespace+"-"+name, "--ignore-not-found", "--wait=false")
 			}
 		})
 	case "cluster-api":
@@ -120,11 +131,12 @@ func (e *example) cleanUp() {
 
 func of(ts *testscript.TestScript) *example { return ts.Value(exampleKey{}).(*example) }
 
-// start [NAME=VALUE…]: start the operator as the ServiceAccount of the example.
+// start [NAME=VALUE…]: start the operator as the ServiceAccount of the example. Its own pages are at $PAGES.
 func startCommand(w *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
 	e := of(ts)
 	e.start(args...)
 	w.Operator = e.operator
+	ts.Setenv("PAGES", e.operator.Address())
 }
 
 // pod PROGRAM [ARGUMENT…]: start the operator by a program, with the environment of a Pod of the example's ServiceAccount: the files
@@ -196,4 +208,17 @@ func mysqlCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, args []st
 		return
 	}
 	of(ts).mysql.Start()
+}
+
+// serve NAME PROGRAM [ARGUMENT…]: start a server, and set a variable to the address that it prints.
+func serveCommand(_ *scripts.World, ts *testscript.TestScript, _ bool, args []string) {
+	server := exec.Command(args[1], args[2:]...)
+	server.Dir = ts.MkAbs(".")
+	out, err := server.StdoutPipe()
+	ts.Check(err)
+	ts.Check(server.Start())
+	ts.Defer(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	address, err := bufio.NewReader(out).ReadString('\n')
+	ts.Check(err)
+	ts.Setenv(args[0], strings.TrimSpace(address))
 }
