@@ -82,8 +82,9 @@ type requests = workqueue.TypedRateLimitingInterface[finalizerChange]
 type change struct {
 	finalizerChange
 	object kube.Finalized
-	// err is the last failure.
-	err string
+	// err is the last failure. sending: a request to remove the finalizer is in flight.
+	err     string
+	sending bool
 
 	// The others are of an object that waits. sub delivered it. awaited: the end of gateStarting waits for it. added: the request has been
 	// answered, the watch follows. left: the binding no longer selects it.
@@ -130,7 +131,7 @@ func (m *monitor) admit(sub *stream.Subscription, o *stream.Object, old item, ha
 	switch {
 	case !g.closed():
 		return true
-	case g.outdated(o):
+	case g.outdated(o) || g.isLosing(o):
 		m.keep(sub, o, old, had)
 		return false
 	case o.Terminating() || o.HasFinalizer(g.name):
@@ -173,6 +174,16 @@ func (g *gate) outdated(o *stream.Object) bool {
 	v, last := stream.ParseVersion(o.ResourceVersion), g.floors[o.Key]
 	maps.DeleteFunc(g.floors, func(_ string, f floor) bool { return f.version < v })
 	return last.uid == o.UID && v != 0 && v < last.version
+}
+
+// isLosing reports whether an object that lives has a finalizer that a request in flight removes: it has left the selectors and come back.
+func (g *gate) isLosing(o *stream.Object) bool {
+	return g.isRemoving(o.Key, o.UID) && !o.Terminating() && o.HasFinalizer(g.name)
+}
+
+func (g *gate) isRemoving(key, uid string) bool {
+	c := g.removals[finalizerChange{key: key, uid: uid, remove: true}]
+	return c != nil && c.sending
 }
 
 // lack requests the finalizer for an object.
@@ -340,15 +351,32 @@ func (m *monitor) transmit(ctx context.Context, r finalizerChange) {
 	}
 }
 
-// due returns the change of a request, or nil if it is no longer needed.
+// due returns the change of a request that is sent now, or nil if it is no longer needed.
 func (m *monitor) due(r finalizerChange) *change {
-	if r.remove {
-		return m.gate.removals[r]
-	}
-	if c := m.gate.lacking[r.key]; c != nil && c.finalizerChange == r && !c.added && m.phase != ended {
+	g := m.gate
+	c := g.lacking[r.key]
+	switch {
+	case r.remove && m.hasAgain(r):
+		delete(g.removals, r)
+	case r.remove:
+		if c = g.removals[r]; c != nil {
+			c.sending = true
+		}
+		return c
+	case g.isRemoving(r.key, r.uid): // the answer makes it due
+	case c != nil && c.finalizerChange == r && !c.added && m.phase != ended:
 		return c
 	}
 	return nil
+}
+
+// hasAgain reports whether an object has come back before its finalizer is removed: it needs it.
+func (m *monitor) hasAgain(r finalizerChange) bool {
+	g := m.gate
+	it, ok := m.items.Get(r.key)
+	present := ok && it.object.UID == r.uid && !it.object.Terminating()
+	l := g.lacking[r.key]
+	return g.closed() && g.fates[r.uid] == 0 && (present || l != nil && l.uid == r.uid)
 }
 
 // answeredAdd handles the answer to a request to add the finalizer.
@@ -421,6 +449,10 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 		last, _ = stream.Read(text, true)
 	}
 	m.locked(func() {
+		c.sending = false
+		if l := g.lacking[c.key]; l != nil && l.uid == c.uid {
+			g.todo.Add(l.finalizerChange)
+		}
 		switch {
 		case err == nil || apierrors.IsNotFound(err):
 			if err == nil {
