@@ -53,7 +53,10 @@ Exit codes: 0 if the operator is healthy, 1 if not, 2 if it does not answer.`,
 			} else {
 				err = printValue(a.out(), a.output, json.RawMessage(answer))
 			}
-			return errors.Join(err, verdict(s))
+			if !s.Healthy {
+				err = errors.Join(err, errors.New("the operator is not healthy"))
+			}
+			return err
 		},
 	}
 	addFormat(c, &a.output, answerFormats...)
@@ -116,16 +119,4 @@ func (a *asking) remoteStatus(ctx context.Context, address string) ([]byte, erro
 		return nil, &unanswered{fmt.Errorf("%s answers with status %d", req.URL, answer.StatusCode)}
 	}
 	return text, nil
-}
-
-func verdict(s *debug.Status) error {
-	switch {
-	case s.Healthy:
-		return nil
-	case s.Loading:
-		return errors.New("hooks are still being loaded")
-	case s.NotReady != "":
-		return errors.New("the operator is " + s.NotReady)
-	}
-	return errors.New("the operator is not healthy")
 }

@@ -29,10 +29,6 @@ const (
 	homeOwn     = "own"
 )
 
-var homes = []string{homeInherit, homeOwn}
-
-var recordModes = []string{string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone)}
-
 // maxLease bounds the name of the Lease, which is the value of a label of the Leases of shards.
 const maxLease = 63
 
@@ -47,8 +43,8 @@ func (s *settings) check() error {
 			errs = append(errs, fmt.Errorf("configuration error: %s "+format, append([]any{s.named(flag)}, args...)...))
 		}
 	}
-	oneOf := func(flag, value, use string, words ...string) {
-		must(slices.Contains(words, value), flag, "%q: use %s", value, use)
+	oneOf := func(flag, value string, words ...string) {
+		must(slices.Contains(words, value), flag, "%q: use one of %s", value, strings.Join(words, ", "))
 	}
 	port := func(flag, value string) {
 		n, err := strconv.Atoi(value)
@@ -66,7 +62,7 @@ func (s *settings) check() error {
 	}
 
 	must(s.HooksDir != "", "hooks-dir", "is empty: name the directory of the hooks")
-	must(slices.Contains([]string{"text", "json", "color"}, strings.ToLower(s.logType)), "log-type", "%q: use text, json or color", s.logType)
+	oneOf("log-type", strings.ToLower(s.logType), "text", "json", "color")
 	levels, level := telemetry.LevelNames(), strings.ToLower(s.logLevel)
 	must(level == "warning" || slices.Contains(levels, level), "log-level", "%q: use one of %s", s.logLevel, strings.Join(levels, ", "))
 	port("listen-port", s.listenPort)
@@ -83,11 +79,11 @@ func (s *settings) check() error {
 		must(len(validation.IsDNS1123Label(name)) == 0, "webhook-exclude-namespaces", "%q: it is not the name of a namespace", name)
 	}
 	must((s.HTTP.Cert == "") == (s.HTTP.Key == ""), "http-server-cert", "and %s belong together: set both or none", s.named("http-server-key"))
-	oneOf("v0-existing-objects", s.v0Existing, "add or skip", "add", "skip")
-	oneOf("kubectl", s.Kubectl, "auto or process", kubectl.Auto, kubectl.Process)
-	oneOf("hook-home", s.hookHome, "one of "+strings.Join(homes, ", "), homes...)
-	oneOf("record", string(s.Record), "one of "+strings.Join(recordModes, ", "), recordModes...)
-	oneOf("validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail or Ignore", "Fail", "Ignore")
+	oneOf("v0-existing-objects", s.v0Existing, "add", "skip")
+	oneOf("kubectl", s.Kubectl, kubectl.Auto, kubectl.Process)
+	oneOf("hook-home", s.hookHome, homeInherit, homeOwn)
+	oneOf("record", string(s.Record), string(hook.RecordFailures), string(hook.RecordAll), string(hook.RecordNone))
+	oneOf("validating-webhook-failure-policy", s.Webhooks.FailurePolicy, "Fail", "Ignore")
 	must(len(s.Election.Lease) <= maxLease && len(validation.IsDNS1123Subdomain(s.Election.Lease)) == 0, "leader-election-lease",
 		"%q: use at most %d lower-case letters, digits, dashes and dots, with a letter or a digit at both ends", s.Election.Lease, maxLease)
 	n := s.Election.Shards

@@ -137,7 +137,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 		return err
 	}
 	if report.Errors > 0 {
-		return errFound{fmt.Sprintf("%s in %s: fix them, then start again", count(report.Errors, "error"), d.HooksDir)}
+		return errFound{fmt.Sprintf("%s in %s: fix them, then start again", debug.Count(report.Errors, "error"), d.HooksDir)}
 	}
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
@@ -154,7 +154,7 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 			return err
 		}
 		places := append([]string{filepath.Join(d.HooksDir, "*.yaml")}, from...)
-		fmt.Fprintf(d.out, "created %s of %s\n", count(n, "object"), strings.Join(places, ", "))
+		fmt.Fprintf(d.out, "created %s of %s\n", debug.Count(n, "object"), strings.Join(places, ", "))
 		fmt.Fprintln(d.out, nextEvent(own.Kubeconfig(), places[0]))
 		return d.operator(ctx, kill, watch, log)
 	})
@@ -192,7 +192,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 				return
 			}
 			_ = printTests(d.out, formatText, report, false) // a terminal that is gone
-			fmt.Fprintf(d.out, "tests: %s, %d failed\n", count(len(report.Cases), "case"), report.Failed)
+			fmt.Fprintf(d.out, "tests: %s, %d failed\n", debug.Count(len(report.Cases), "case"), report.Failed)
 		})
 	})
 	err = app.Run(ctx, kill, options)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/docs"
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/lint"
 )
@@ -56,8 +57,8 @@ Exit codes: 0 if the hooks are loaded, 1 if there are errors, or warnings with -
 			if err := printReport(stdout, output, quiet, report); err != nil {
 				return err
 			}
-			verdict := fmt.Sprintf("%s in %s: %s, %s", count(report.Hooks, "hook"), s.HooksDir, count(report.Errors, "error"),
-				count(report.Warnings, "warning"))
+			verdict := fmt.Sprintf("%s in %s: %s, %s", debug.Count(report.Hooks, "hook"), s.HooksDir, debug.Count(report.Errors, "error"),
+				debug.Count(report.Warnings, "warning"))
 			if report.Errors > 0 || strict && report.Warnings > 0 {
 				return errFound{verdict}
 			}
@@ -90,12 +91,4 @@ func printReport(w io.Writer, output string, quiet bool, report dev.LintReport) 
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

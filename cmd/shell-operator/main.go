@@ -63,7 +63,6 @@ func newRootCommand(s *settings, stdout, stderr io.Writer) *cobra.Command {
 	root.AddGroup(commandGroups...)
 	// Persistent flags are accepted before and after the command.
 	s.addFlags(root.PersistentFlags())
-	completeSettings(root)
 	root.SetUsageFunc(s.usage)
 	root.SetFlagErrorFunc(noSuchFlag)
 	start := newStartCommand(s, stdout)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/docs"
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
 )
 
@@ -100,7 +101,7 @@ func printTrial(w io.Writer, r dev.TrialReport) error {
 		if r.Error != "" {
 			verdict = "failed"
 		}
-		fmt.Fprintf(w, "%s: %s, the last one %s in %s (CPU %s, memory %d MiB)\n", r.Hook, count(r.Runs, "run"), verdict, seconds(r.Seconds),
+		fmt.Fprintf(w, "%s: %s, the last one %s in %s (CPU %s, memory %d MiB)\n", r.Hook, debug.Count(r.Runs, "run"), verdict, seconds(r.Seconds),
 			seconds(r.CPUSeconds), r.MaxRSSBytes>>20)
 	}
 	if !reflect.ValueOf(r.Outcome).IsZero() {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/docs"
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/dev"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 )
@@ -55,8 +56,8 @@ Exit codes: 0 if all cases passed, 1 if not.`,
 			if err := printTests(stdout, output, report, verbose); err != nil {
 				return err
 			}
-			verdict := fmt.Sprintf("%s in %s: %d failed (%s)", count(len(report.Cases), "case"), count(report.Files, "file"), report.Failed,
-				seconds(report.Seconds))
+			verdict := fmt.Sprintf("%s in %s: %d failed (%s)", debug.Count(len(report.Cases), "case"), debug.Count(report.Files, "file"),
+				report.Failed, seconds(report.Seconds))
 			if report.Failed > 0 {
 				return errFound{verdict}
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/shell-operator/shell-operator/internal/debug/history"
 	"github.com/shell-operator/shell-operator/internal/run"
 )
@@ -23,20 +25,8 @@ func runCells(r *history.Run) []Cell {
 // RunTable are runs as rows.
 func RunTable(runs []history.Run) Table { return TableOf("runs", runs, runCells) }
 
-// ago is a coarse duration.
-func ago(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
+// ago is an age as kubectl shows it.
+func ago(d time.Duration) string { return duration.HumanDuration(d) }
 
 func verbatim(text []byte) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := w.Write(text); return err }
