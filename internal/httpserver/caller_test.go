@@ -64,6 +64,7 @@ func TestKnownClients(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			s.drain = nil
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- s.Run(ctx) }()

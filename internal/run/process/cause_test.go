@@ -34,6 +34,7 @@ func TestCauses(t *testing.T) {
 		for script := range len(a.Files) / 2 {
 			name, want := a.Files[2*script].Name, strings.TrimSpace(string(a.Files[2*script+1].Data))
 			t.Run(filepath.Base(file)+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				hook := "shop/" + name
 				path, known := filepath.Join(dir, file, hook), filepath.Join(t.TempDir(), "failure")
 				must(t, os.MkdirAll(filepath.Dir(path), 0o700))

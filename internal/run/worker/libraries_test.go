@@ -69,6 +69,7 @@ func checkLibrary(t *testing.T, b *bench, run func(string, ...string) outcome, c
 
 // Section 4: each run is a fork that begins with the preparation and ends like a program.
 func TestPythonLibrary(t *testing.T) {
+	t.Parallel()
 	b, run := libraryBench(t, libraryHook(t, "hook.py", `print("prepared")`, ""))
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count += 1; print(count, os.environ["PREPARED"])`, "1 yes", ""},
@@ -188,6 +189,7 @@ func TestLibrariesAndSignals(t *testing.T) {
 }
 
 func TestPythonLibraryWithoutFork(t *testing.T) {
+	t.Parallel()
 	b, run := libraryBench(t, libraryHook(t, "hook.py", "", "fork=False"))
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count += 1; print(count)`, "1", ""},
@@ -200,6 +202,7 @@ func TestPythonLibraryWithoutFork(t *testing.T) {
 }
 
 func TestPythonLibraryAndThreads(t *testing.T) {
+	t.Parallel()
 	_, run := libraryBench(t,
 		libraryHook(t, "hook.py", `threading.Thread(target=time.sleep, args=(3,), name="poller", daemon=True).start()`, ""))
 	if got := run("print(1)"); got.err == nil || !strings.Contains(got.err.Error(), "would be missing in it: poller") {
@@ -208,6 +211,7 @@ func TestPythonLibraryAndThreads(t *testing.T) {
 }
 
 func TestShellLibrary(t *testing.T) {
+	t.Parallel()
 	b, run := libraryBench(t, libraryHook(t, "hook.sh", "echo prepared", ""))
 	checkLibrary(t, b, run, []libraryCase{
 		{"state", `count=$((count + 1)); echo "$count $PREPARED"`, "1 yes", ""},

@@ -137,6 +137,7 @@ func (o outcome) String() string {
 
 // Rules 2 to 4: one worker serves runs one after the other, and a run ends with the status in the answer.
 func TestOneWorkerServesRuns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared("count=0"), nil)
 	for _, test := range []struct{ command, want string }{
 		{"echo $((++count)) $HOOK_RUN", `stdout ["1 1-1"] stderr [] worker 1 run 1 error <nil>`},
@@ -168,6 +169,7 @@ func TestOneWorkerServesRuns(t *testing.T) {
 
 // Rules 6 to 8: what is printed while a run is in progress belongs to it, by the worker's own output or by the named pipes.
 func TestOutput(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared("echo preparing; echo oops >&2"), func(_ *Options, p *process.Options) { p.DrainDelay = patience })
 	short := newBench(t, prepared(""), func(_ *Options, p *process.Options) { p.DrainDelay = 200 * time.Millisecond })
 	for _, test := range []struct {
@@ -235,6 +237,7 @@ func (b *bench) await(what string, is func() bool) {
 
 // Rule 9: what breaks the protocol fails the run, names its cause, and ends the worker. What comes outside of runs fails none.
 func TestBreaches(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, command, want string
 		// fails: the run fails. Otherwise the worker is replaced after it.
@@ -274,6 +277,7 @@ func TestBreaches(t *testing.T) {
 
 // Rule 9: the program of a failed run does not go on beside the next attempt.
 func TestNothingOutlivesAFailedRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared(""), nil)
 	got := b.run(`sleep 1000 & echo $!; kill -9 $$`)
 	if got.err == nil || len(got.stdout) != 1 {
@@ -290,6 +294,7 @@ func alive(pid int) bool {
 
 // Rule 10: a run that exceeds its time limit fails, whatever is answered, and the worker is replaced.
 func TestTimeLimit(t *testing.T) {
+	t.Parallel()
 	for name, command := range map[string]string{
 		"it sleeps":             "sleep 1000",
 		"it answers afterwards": `trap 'echo "$HOOK_RUN 0" >&3' TERM; sleep 1000 & wait; sleep 1000`,
@@ -320,6 +325,7 @@ func TestTimeLimit(t *testing.T) {
 
 // A run that is stopped ends as by its time limit.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared(""), func(_ *Options, p *process.Options) { p.TermDelay = 100 * time.Millisecond })
 	ctx, stop := context.WithCancelCause(t.Context())
 	in := b.invocation(`echo $$; trap '' TERM; while :; do sleep 1; done`)
@@ -339,6 +345,7 @@ func TestStop(t *testing.T) {
 
 // Rule 9: a worker that does not get ready fails the run that waits for it.
 func TestStartsThatFail(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, script, want string }{
 		{"it ends", "#!/bin/sh\necho sorry >&2; exit 2",
 			`its worker ended with exit status 2 before it was ready: end the hook with hook::run or hook.run(), or remove settings.worker: sorry`},
@@ -361,6 +368,7 @@ func TestStartsThatFail(t *testing.T) {
 
 // Section 3: the start of a worker is not part of the time limit of the run that waits for it.
 func TestStartIsNotPartOfTheTimeLimit(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared(`read <"$0.gate"`), nil)
 	if err := syscall.Mkfifo(b.path+".gate", 0o600); err != nil {
 		t.Fatal(err)
@@ -383,6 +391,7 @@ func TestStartIsNotPartOfTheTimeLimit(t *testing.T) {
 
 // What a background process prints during a later run does not belong to that one, if it has the output of its own run.
 func TestBackgroundProcessOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared(""), func(_ *Options, p *process.Options) { p.DrainDelay = 10 * time.Millisecond })
 	gate := b.path + ".gate"
 	if err := errors.Join(syscall.Mkfifo(gate, 0o600), syscall.Mkfifo(gate+".done", 0o600)); err != nil {
@@ -398,6 +407,7 @@ func TestBackgroundProcessOfAnEarlierRun(t *testing.T) {
 
 // A run of which the worker has ended while it was idle goes to another one, and that is no failure.
 func TestIdleWorkerThatEnded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared(""), nil)
 	for i := range 5 {
 		got := b.run("echo $$")
@@ -414,6 +424,7 @@ func TestIdleWorkerThatEnded(t *testing.T) {
 
 // Section 1: maxRuns, maxAge and idleTimeout.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	limited := func(change func(w *process.Worker)) func(*process.Invocation) {
 		return func(in *process.Invocation) { change(in.Worker) }
 	}
@@ -447,6 +458,7 @@ func TestLimits(t *testing.T) {
 
 // Rule 5: a worker that does not end with its socket gets SIGTERM and then SIGKILL.
 func TestEndOfWorkers(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"it ends":            prepared("trap 'echo ends' EXIT"),
 		"it ignores the end": strings.Replace(prepared(""), "|| exit 0", "|| sleep 1000", 1),
@@ -481,6 +493,7 @@ func TestEndOfWorkers(t *testing.T) {
 
 // Section 3: at most as many workers as runs are in progress, and the one that served last serves first.
 func TestConcurrentRuns(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared(""), nil)
 	for _, n := range []int{1, 4, 4, 2} {
 		var running sync.WaitGroup
@@ -508,6 +521,7 @@ func TestConcurrentRuns(t *testing.T) {
 
 // Section 3: a worker for clients is always there. After a reload its successor is started, and the others end.
 func TestWorkersThatAreKept(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, prepared("trap 'echo ends $FILES' EXIT; echo begins $FILES"), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 
 // The programs of the page are workers, and ordinary hooks without the variable.
 func TestWorkersWithoutALibrary(t *testing.T) {
+	t.Parallel()
 	const page = "docs/how-to/workers-without-a-library.md"
 	all, err := pages.All("../../..")
 	if err != nil {
