@@ -25,7 +25,9 @@ type asking struct {
 	settings *settings
 	stdout   io.Writer
 	timeout  time.Duration
-	output   string
+	// direct is a client that needs no operator.
+	direct *debug.Client
+	output string
 }
 
 // newAskCommands returns all commands that need a running operator.
@@ -48,6 +50,9 @@ func newAskCommands(s *settings, stdout io.Writer) []*cobra.Command {
 	commands := []*cobra.Command{}
 	for _, name := range slices.Sorted(maps.Keys(parents)) {
 		c := uses(parents[name], "debug-unix-socket")
+		if name == "sets" {
+			client(name).withoutOperator(c)
+		}
 		for _, sub := range c.Commands() {
 			if sub.Annotations == nil {
 				uses(sub, "debug-unix-socket")
@@ -79,6 +84,9 @@ func isTerminal(w io.Writer) bool {
 }
 
 func (a *asking) client() *debug.Client {
+	if a.direct != nil {
+		return a.direct
+	}
 	return debug.NewClient(a.settings.place(), a.timeout)
 }
 

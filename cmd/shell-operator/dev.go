@@ -36,12 +36,14 @@ reloaded when their files change. Their tests are run at the start and after cha
 Without --apply, operations are sent as a server-side dry run, and no webhook is registered. This does not stop changes that hooks make
 themselves, by kubectl for instance. With --apply, changes of objects stay after the end.
 
---testcluster memory starts an API server in this process, not Kubernetes: it has no admission, defaults, controllers or permissions. The
-objects of the YAML files in DIR except test files are created, and those of DIR/fixtures and of the directory manifests beside DIR, which
-init writes. It implies --apply, and is removed at the end.`,
+--testcluster starts a control plane, creates the objects of the YAML files in DIR except test files, and implies --apply. It is removed
+at the end. "memory" is an API server in this process, not Kubernetes: it needs no program, and has no admission, defaults, controllers or
+permissions; the objects of DIR/fixtures and of the directory manifests beside DIR, which init writes, are created, too. PATH is the program
+testcluster.`,
 		Example: `  shell-operator dev --testcluster memory hooks
   shell-operator dev hooks
-  shell-operator dev --apply --kube-context kind-dev hooks`,
+  shell-operator dev --apply --kube-context kind-dev hooks
+  shell-operator dev --testcluster bin/testcluster hooks`,
 		Args:              upToOne("one directory"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +55,9 @@ init writes. It implies --apply, and is removed at the end.`,
 		},
 	}, "hooks-dir", "kube-config", "kube-context", "hook-timeout", "log-level")
 	cmd.Flags().BoolVar(&d.apply, "apply", false, "apply the operations of hooks and register webhooks")
-	cmd.Flags().StringVar(&d.testcluster, "testcluster", "", `"memory" starts an API server in this process, which is removed at the end`)
+	cmd.Flags().StringVar(&d.testcluster, "testcluster", "",
+		`"memory", or a program that starts a control plane; it is removed at the end`)
+	_ = cmd.MarkFlagFilename("testcluster")
 	return cmd
 }
 
@@ -81,13 +85,23 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 }
 
 func (d *devSession) run() error {
-	if d.changed("testcluster") && d.testcluster != dev.InMemory { // an empty one must not mean the current cluster
-		return &hinted{fmt.Errorf("--testcluster %q: the only one is memory", d.testcluster),
-			"start another control plane before dev, and name its kubeconfig: --apply --kube-config FILE"}
+	if d.changed("testcluster") {
+		if err := d.checkTestcluster(); err != nil {
+			return err
+		}
 	}
 	d.adjust()
 	log := logger(d.settings, d.out)
 	return operate(log, func(ctx, kill context.Context, watch watchdog) error { return d.session(ctx, kill, watch, log) }, d.ShutdownTimeout)
+}
+
+// checkTestcluster rejects a path without a control plane. An empty one must not mean the current cluster.
+func (d *devSession) checkTestcluster() error {
+	if d.testcluster == "" {
+		return &hinted{errors.New("--testcluster is empty"),
+			"write memory, or name the program testcluster; is the variable set?"}
+	}
+	return dev.CheckControlPlane(d.testcluster)
 }
 
 // adjust sets what is different in a session, unless the user has set it.
@@ -142,18 +156,25 @@ func (d *devSession) session(ctx, kill context.Context, watch watchdog, log *slo
 	if d.testcluster == "" {
 		return d.operator(ctx, kill, watch, log)
 	}
-	if len(report.Webhooks) > 0 {
-		fmt.Fprintf(d.out, "no admission and conversion requests for %s: they need a cluster, with --apply; tests of them run\n",
-			strings.Join(report.Webhooks, ", "))
+	if d.testcluster == dev.InMemory && len(report.Webhooks) > 0 {
+		fmt.Fprintf(d.out, "no admission and conversion requests for %s: they need a cluster, with --apply, or the program testcluster; "+
+			"tests of them run\n", strings.Join(report.Webhooks, ", "))
 	}
-	own := dev.ControlPlane{Dir: filepath.Join(d.private, "cluster")}
-	return own.Run(ctx, func(ctx context.Context) error {
+	own := dev.ControlPlane{Path: d.testcluster, Dir: filepath.Join(d.private, "cluster"), Env: os.Environ()}
+	return own.Run(ctx, kill, func(ctx context.Context) error {
 		d.Cluster.Kubeconfig, d.Cluster.Context, d.Cluster.Server = own.Kubeconfig(), "", ""
-		n, from, err := dev.LoadObjects(ctx, d.Cluster, d.HooksDir, d.private)
+		n, err := dev.LoadObjects(ctx, d.Cluster, d.HooksDir, d.private)
 		if err != nil {
 			return err
 		}
-		places := append([]string{filepath.Join(d.HooksDir, "*.yaml")}, from...)
+		places := []string{filepath.Join(d.HooksDir, "*.yaml")}
+		if d.testcluster == dev.InMemory {
+			more, from, err := dev.LoadExamples(ctx, d.Cluster, d.HooksDir, d.private)
+			if err != nil {
+				return err
+			}
+			n, places = n+more, append(places, from...)
+		}
 		fmt.Fprintf(d.out, "created %s of %s\n", debug.Count(n, "object"), strings.Join(places, ", "))
 		fmt.Fprintln(d.out, nextEvent(own.Kubeconfig(), places[0]))
 		return d.operator(ctx, kill, watch, log)
@@ -179,7 +200,7 @@ func (d *devSession) operator(ctx, kill context.Context, watch watchdog, log *sl
 	fmt.Fprintf(d.out, "the hooks in %s are reloaded when they change; in another terminal: shell-operator status --debug-unix-socket %s\n",
 		d.HooksDir, d.debugSocket)
 	options := d.options(log)
-	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply || d.testcluster != ""
+	options.Watchdog, options.Webhooks.NoRegistration = watch, !d.apply || d.testcluster == dev.InMemory
 	// The session ends as a whole, in particular when the operator cannot start.
 	aside, end := context.WithCancel(ctx)
 	var asides sync.WaitGroup
@@ -252,24 +273,27 @@ func (d *devSession) stayLocal(cl *kube.Cluster) {
 
 // announce prints where the session works and what it may change.
 func (d *devSession) announce() error {
-	if d.testcluster != "" {
+	if d.testcluster == dev.InMemory {
 		_, err := fmt.Fprintln(d.out,
 			"an API server in memory, not Kubernetes: no admission, defaults, controllers or permissions; it is removed at the end")
 		return err
 	}
-	cl, err := kube.Connect(d.Cluster, d.private)
-	if err != nil {
-		return err
-	}
-	where := cl.Config.Host
-	if d.Cluster.Context != "" {
-		where += " (context " + d.Cluster.Context + ")"
+	where := "of " + d.testcluster + ", which is removed at the end"
+	if d.testcluster == "" {
+		cl, err := kube.Connect(d.Cluster, d.private)
+		if err != nil {
+			return err
+		}
+		where = cl.Config.Host
+		if d.Cluster.Context != "" {
+			where += " (context " + d.Cluster.Context + ")"
+		}
 	}
 	mode := "dry run: the operator changes no object and registers no webhook. WARNING: dry run does not stop kubectl in hooks"
 	if d.apply {
 		mode = "apply: operations of hooks change objects, webhooks are registered until the end"
 	}
-	_, err = fmt.Fprintf(d.out, "cluster %s, %s\n", where, mode)
+	_, err := fmt.Fprintf(d.out, "cluster %s, %s\n", where, mode)
 	return err
 }
 

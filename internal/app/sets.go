@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -96,20 +97,40 @@ func (op *operator) setEnded(id string) {
 	op.hooksChanged(nil)
 }
 
-// UninstallSets prunes the sets of an installation.
-func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
+// NewSetsClient returns a client for the routes of sets, and no others, that sends their requests to a cluster.
+func NewSetsClient(cl *kube.Cluster, o Options) (*debug.Client, error) {
+	sets, err := newSets(cl, o)
+	if err != nil {
+		return nil, err
+	}
+	hooks := &debug.Hooks{Active: func() []*hook.Hook { return []*hook.Hook{} }} // they are not known
+	api := debug.New(debug.Options{Hooks: hooks, Log: o.Log})
+	api.Show([]debug.Topic{debug.SetsTopic(debug.SetsOptions{Hooks: hooks, Sets: sets, Log: o.Log, NoOperator: true})})
+	return debug.NewLocalClient(api), nil
+}
+
+// newSets makes an Applier without an operator.
+func newSets(cl *kube.Cluster, o Options) (*applyset.Applier, error) {
 	namespace, err := cl.OwnNamespace(o.Installation.Namespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := kube.NewClient(o.Patches.Client(cl.Config))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	sets := applyset.New(applyset.Options{
+	return applyset.New(applyset.Options{
 		Client: client, Resolver: kube.NewResolver(client), Instance: cl.Instance(o.Installation), Namespace: namespace, Version: o.Version,
 		DryRun: o.Patches.DryRun, Log: o.Log,
-	})
+	}), nil
+}
+
+// UninstallSets prunes the sets of an installation.
+func UninstallSets(ctx context.Context, cl *kube.Cluster, o Options) error {
+	sets, err := newSets(cl, o)
+	if err != nil {
+		return err
+	}
 	all, err := sets.List(ctx)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -199,9 +198,8 @@ func (o *operator) api() *API {
 		PausesTopic(hooks, f, o.do), QueuesTopic(f, o.do, o.history, 0), ParkedTopic(o.do, names),
 		FinalizersTopic(FinalizersOptions{Hooks: hooks, Record: fakeRecord{o.do}, Instance: "shop.operator",
 			SearchProblem: func() string { return "" }, Names: names}),
-		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log, Ended: func(string) {},
-			Fence: func(ctx context.Context) context.Context { return ctx },
-			Lost:  func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
+		SetsTopic(SetsOptions{Hooks: hooks, Sets: fakeSets{o.do}, Log: o.log,
+			Lost: func() []applyset.Set { return f.lost }, Contested: func() []applyset.Contested { return f.contested }, Names: names}),
 		BindingsTopic(hooks, f, f, names), ReloadTopic(func() map[string]hookset.Rejection { return f.rejected }, names),
 		HooksTopic(hooks, f, f, o.do),
 		RunsTopic(hooks, o.history, o.do, f, o.do), ObjectTopic(hooks, f, f, o.history), WorkersTopic(hooks, f),

@@ -154,20 +154,11 @@ func FuzzPath(f *testing.F) {
 
 const allHooks = "shell-operator hook list shows all hooks, status what removed ones have left"
 
-// inProcess sends requests to an API without a connection.
-type inProcess struct{ api *API }
-
-func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	res := httptest.NewRecorder()
-	p.api.ServeHTTP(res, r)
-	return res.Result(), nil
-}
-
 // TestErrorsTravelWhole sends errors to the client: nothing is cut from texts with colons, and upstream's routes have text for other
 // clients.
 func TestErrorsTravelWhole(t *testing.T) {
 	api := operate(theOperator()).api()
-	client := &Client{http: &http.Client{Transport: inProcess{api}}}
+	client := NewLocalClient(api)
 	for path, want := range map[string]*Problem{
 		"/hook/nope/why": {Text: `there is no hook "nope"`, Next: allHooks, Code: unknownHook},
 		"/hook/Pod/a/x/why": {Text: `there is no hook "Pod/a/x"`, Code: unknownHook,

@@ -29,11 +29,13 @@ type setStore interface {
 	Adopt(ctx context.Context, log *slog.Logger, id string, to applyset.Move) (newID string, moved int, err error)
 }
 
-// SetsOptions configure SetsTopic.
+// SetsOptions configure SetsTopic. The fields behind Log may be left out.
 type SetsOptions struct {
 	Hooks *Hooks
 	Sets  setStore
 	Log   *slog.Logger
+	// NoOperator: it is not known which hooks are active.
+	NoOperator bool
 	// Fence lets only the leader send the requests of a context. Ended receives the id of a set that was deleted or moved.
 	Fence func(context.Context) context.Context
 	Ended func(id string)
@@ -48,6 +50,12 @@ type setTopic struct{ o SetsOptions }
 
 // SetsTopic shows, deletes and moves sets of objects, and reports those whose hook is gone.
 func SetsTopic(o SetsOptions) Topic {
+	if o.Fence == nil {
+		o.Fence = func(ctx context.Context) context.Context { return ctx }
+	}
+	if o.Ended == nil {
+		o.Ended = func(string) {}
+	}
 	t := &setTopic{o}
 	args, check := [][]string{{}, {"set"}}, oneOf("set", "hook", "name one set, or with --hook a hook: shell-operator sets list shows the ids")
 	return Topic{
@@ -166,12 +174,13 @@ func (t *setTopic) all(ctx context.Context) (all []Set, err error) {
 		return nil, err
 	}
 	sets, err := t.o.Sets.List(ctx)
+	known := !t.o.NoOperator
 	for _, s := range sets {
 		shown := Set{ID: s.ID, Name: s.Name, Hook: s.Hook, Problem: s.Problem}
 		if s.Owner != nil {
 			shown.Owner = s.Owner.String()
 		}
-		shown.HookAbsent = !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook })
+		shown.HookAbsent = known && !slices.ContainsFunc(hooks, func(h *hook.Hook) bool { return h.Name == s.Hook })
 		all = append(all, shown)
 	}
 	return all, err
@@ -246,7 +255,7 @@ func (t *setTopic) remove(r request) (acted, error) {
 	if err != nil {
 		return acted{}, err
 	}
-	if s := chosen[0]; !s.HookAbsent && r.PostForm.Get("force") != "true" {
+	if s := chosen[0]; !s.HookAbsent && !t.o.NoOperator && r.PostForm.Get("force") != "true" {
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", s.Hook, s.ID).
 			hint("remove the hook first, or use --force; its next run creates the objects again")
 	}
@@ -302,7 +311,7 @@ func (t *setTopic) adopt(r request) (acted, error) {
 	switch {
 	case slices.ContainsFunc(chosen, func(s Set) bool { return s.Hook != first.Hook }):
 		return acted{}, refuse(http.StatusBadRequest, "several hooks have sets called %q", form.Get("set")).hint("name them as HOOK/NAME")
-	case force || toHook == first.Hook:
+	case force || t.o.NoOperator || toHook == first.Hook:
 	case !first.HookAbsent:
 		return acted{}, refuse(http.StatusConflict, "the hook %q of set %s is active", first.Hook, first.ID).
 			hint("remove the hook first, or use --force; its next run fails, because the objects belong to another set")

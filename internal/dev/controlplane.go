@@ -2,93 +2,84 @@ package dev
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/dev/memory"
-	"github.com/shell-operator/shell-operator/internal/httpserver"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/cert"
+	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
-// ControlPlane is an API server in memory, which is not Kubernetes: it has no admission, defaults, controllers or permissions.
+// ControlPlane is where a control plane comes from, and where its files are. It listens on loopback.
 type ControlPlane struct {
-	// Dir is the directory for its one file.
-	Dir string
+	// Path is InMemory, or a program such as testcluster, which starts a control plane by itself: "start --dir DIR" prints "ready".
+	// Dir is the directory for its files. The file kubeconfig is for an administrator.
+	Path, Dir string
+	Env       []string
 }
 
-// InMemory is the name of this control plane.
+// InMemory is the path of an API server in memory, which is not Kubernetes: it has no admission, defaults, controllers or permissions.
 const InMemory = "memory"
 
 // Kubeconfig is the path of the kubeconfig of an administrator.
 func (o ControlPlane) Kubeconfig() string { return filepath.Join(o.Dir, "kubeconfig") }
 
-// Run serves the control plane on a free port of loopback, to clients with the token of the kubeconfig. It calls do, and ends the server
-// with all its watches.
-func (o ControlPlane) Run(ctx context.Context, do func(context.Context) error) (err error) {
-	source, err := cert.InMemory("127.0.0.1", "localhost")
+// CheckControlPlane rejects a path that is no program.
+func CheckControlPlane(path string) error {
+	if info, err := os.Stat(path); path != InMemory && (err != nil || !info.Mode().IsRegular()) {
+		return fmt.Errorf("cannot start a control plane: there is no program %s: write memory, or name the program testcluster", path)
+	}
+	return nil
+}
+
+// termDelay is how long the program has to end by itself.
+const termDelay = 10 * time.Second
+
+// Run starts the control plane, calls do once it is ready, and ends it.
+func (o ControlPlane) Run(ctx, kill context.Context, do func(context.Context) error) error {
+	if o.Path == InMemory {
+		return o.inMemory(ctx, do)
+	}
+	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("cannot start an API server in memory: %w", err)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its users
+	defer stop()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	ready := make(chan struct{})
+	var once sync.Once
+	program := process.Invocation{
+		Hook: o.Path, Path: path, Args: []string{"start", "--dir", o.Dir}, Dir: "/", Env: o.Env, Stderr: func([]byte) {},
+		Stdout: func(line []byte) {
+			if string(line) == "ready" {
+				once.Do(func() { close(ready) })
+			}
+		},
 	}
-	token := rand.Text()
-	if err := o.writeKubeconfig("https://"+listener.Addr().String(), source.Bundle(), token); err != nil {
-		return errors.Join(fmt.Errorf("cannot write the kubeconfig of the API server in memory: %w", err), listener.Close())
-	}
-	server := &http.Server{
-		MaxHeaderBytes: 8 << 10, ReadHeaderTimeout: 10 * time.Second,
-		Handler:   authenticated("Bearer "+token, memory.New(memory.Options{Kinds: memory.BuiltIns(), Live: true})),
-		TLSConfig: &tls.Config{GetCertificate: source.Certificate, MinVersion: tls.VersionTLS13},
-		ErrorLog:  log.New(io.Discard, "", 0), // clients that break off
-	}
-	listener = httpserver.NewConnections(100, slog.New(slog.DiscardHandler)).Bound(server, listener)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	defer func() {
-		err = errors.Join(err, server.Close()) // watches do not end by themselves
-		<-ended
-	}()
-	return do(ctx)
-}
-
-// writeKubeconfig writes the kubeconfig of an administrator, who has a token.
-func (o ControlPlane) writeKubeconfig(server string, certificate []byte, token string) error {
-	text, _ := json.Marshal(map[string]any{ // text and bytes
-		"apiVersion": "v1", "kind": "Config", "current-context": "testcluster",
-		"clusters": []any{map[string]any{"name": "testcluster", "cluster": map[string]any{
-			"server": server, "certificate-authority-data": certificate}}},
-		"users":    []any{map[string]any{"name": "admin", "user": map[string]any{"token": token}}},
-		"contexts": []any{map[string]any{"name": "testcluster", "context": map[string]any{"cluster": "testcluster", "user": "admin"}}},
-	})
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(o.Kubeconfig(), text, 0o600)
-}
-
-// authenticated passes on the requests that have the token.
-func authenticated(token string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(token)) != 1 {
-			http.Error(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}`,
-				http.StatusUnauthorized)
-			return
+	var ending sync.WaitGroup
+	ending.Go(func() {
+		_, err := process.New(process.Options{TermDelay: termDelay, Kill: kill}).Execute(running, program)
+		if err == nil {
+			err = errors.New("exit status 0")
 		}
-		httpserver.MarkKnown(r.Context())
-		next.ServeHTTP(w, r)
+		if running.Err() == nil {
+			fail(fmt.Errorf("the control plane has ended: %w", err))
+		}
 	})
+	defer ending.Wait()
+	defer stop()
+	select {
+	case <-ready:
+		err = do(ctx)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	return err
 }

@@ -5,7 +5,9 @@
 // Callers may rely on this:
 //   - Hooks are called, run and checked by the code of the operator, so results agree with it.
 //   - Only LoadObjects changes a cluster, the one that its caller names. RBAC reads one, if there is one.
-//   - Nothing is left behind: no process, no file, except the kubeconfig of a ControlPlane, which is in a directory of the caller.
+//   - Nothing is left behind: no process, no file, except the files of a ControlPlane, which are in one directory of the caller.
+//
+// Not attempted: to protect a ControlPlane against other users of the machine, or against a power cut.
 package dev
 
 import (

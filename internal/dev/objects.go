@@ -8,13 +8,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/shell-operator/shell-operator/internal/dev/memory"
 	"github.com/shell-operator/shell-operator/internal/dev/testfile"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
+
+// establishTimeout is the time that the API server has to serve a CRD.
+const establishTimeout = time.Minute
 
 // loader creates objects in an empty cluster.
 type loader struct {
@@ -23,9 +30,38 @@ type loader struct {
 }
 
 // LoadObjects creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they
-// name. Then it creates the objects that init writes for tests, in the directory fixtures below and in manifests beside it, as far as that
-// is possible: a fixture may be the next version of another one, or no object. It writes files to private.
-func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n int, from []string, err error) {
+// name. It writes files to private.
+func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return 0, err
+	}
+	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, testfile.Suffix) })
+	all, err := testfile.ReadManifests(files)
+	if err != nil {
+		return 0, err
+	}
+	cl, err := kube.Connect(o, private)
+	if err != nil {
+		return 0, err
+	}
+	client, err := kube.NewClient(cl.Config)
+	if err != nil {
+		return 0, fmt.Errorf("cannot make a client for the cluster: %w", err)
+	}
+	l := loader{client, kube.NewResolver(client)}
+	for _, m := range inOrder(all) {
+		if err := l.create(ctx, m.Text); err != nil {
+			return n, fmt.Errorf("%s: %w", m.Path, err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// LoadExamples creates the objects that init writes for tests, in the directory fixtures of the hooks and in manifests beside it, as far as
+// that is possible: a fixture may be the next version of another one, or no object.
+func LoadExamples(ctx context.Context, o kube.Options, dir, private string) (n int, from []string, err error) {
 	cl, err := kube.Connect(o, private)
 	if err != nil {
 		return 0, nil, err
@@ -35,40 +71,24 @@ func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n in
 		return 0, nil, fmt.Errorf("cannot make a client for the cluster: %w", err)
 	}
 	l := loader{client, kube.NewResolver(client)}
-	isTest := func(path string) bool { return strings.HasSuffix(path, testfile.Suffix) }
-	all, err := testfile.ReadManifests(slices.DeleteFunc(yamlFiles(dir), isTest))
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, m := range inOrder(all) {
-		if err := l.create(ctx, m.Text); err != nil {
-			return n, nil, fmt.Errorf("%s: %w", m.Path, err)
-		}
-		n++
-	}
-	var examples []testfile.Manifest
+	var all []testfile.Manifest
 	for _, below := range []string{filepath.Join(dir, "..", "manifests"), filepath.Join(dir, "fixtures")} {
-		files := yamlFiles(below)
+		files, _ := filepath.Glob(filepath.Join(below, "*.yaml")) // the pattern is valid, unless the directory's name is strange
 		for _, file := range files {
 			if read, err := testfile.ReadManifests([]string{file}); err == nil {
-				examples = append(examples, read...)
+				all = append(all, read...)
 			}
 		}
 		if len(files) > 0 {
 			from = append(from, below)
 		}
 	}
-	for _, m := range inOrder(examples) {
+	for _, m := range inOrder(all) {
 		if l.create(ctx, m.Text) == nil {
 			n++
 		}
 	}
 	return n, from, ctx.Err()
-}
-
-func yamlFiles(dir string) []string {
-	files, _ := filepath.Glob(filepath.Join(dir, "*.yaml")) // the pattern is valid, unless the directory's name is strange
-	return files
 }
 
 // inOrder sorts objects: what others need comes first.
@@ -115,7 +135,11 @@ func (l *loader) create(ctx context.Context, text []byte) error {
 	if err != nil && (!apierrors.IsAlreadyExists(err) || h.Kind != "Namespace") { // such as default
 		return fmt.Errorf("cannot create %s: %w", h.Ref(), err)
 	}
-	return l.status(ctx, &h, append(res.Path(namespace), h.Metadata.Name), tree["status"])
+	path := append(res.Path(namespace), h.Metadata.Name)
+	if len(memory.CRDKinds(text)) > 0 {
+		return l.established(ctx, h.Metadata.Name, path)
+	}
+	return l.status(ctx, &h, path, tree["status"])
 }
 
 // setByServer are the fields of metadata that the API server sets.
@@ -134,6 +158,26 @@ func (l *loader) status(ctx context.Context, h *testfile.Head, path []string, st
 	_, err = kube.Send(ctx, l.client.Patch(types.MergePatchType).AbsPath(append(path, "status")...).Body(patch))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("cannot write the status of %s: %w", h.Ref(), err)
+	}
+	return nil
+}
+
+// established waits until a CRD is served.
+func (l *loader) established(ctx context.Context, name string, path []string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
+		text, err := kube.Send(ctx, l.client.Get().AbsPath(path...))
+		if err != nil {
+			return false, err
+		}
+		var crd struct {
+			Status struct{ Conditions []metav1.Condition }
+		}
+		err = json.Unmarshal(text, &crd)
+		return slices.ContainsFunc(crd.Status.Conditions,
+			func(c metav1.Condition) bool { return c.Type == "Established" && c.Status == metav1.ConditionTrue }), err
+	})
+	if err != nil {
+		return fmt.Errorf("the CRD %s is not established: %w", name, err)
 	}
 	return nil
 }

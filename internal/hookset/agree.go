@@ -25,6 +25,7 @@ func (d declaration) String() string {
 //     other.
 //   - A finalizer belongs to one hook: a run of either would remove it.
 //   - If there are shards, the hooks of a queue run on the same ones.
+//   - All webhooks of a kind are one object, which etcd stores up to a limit: a dry run of the API server does not show it.
 func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 	keyed, finalizers := map[string]declaration{}, map[string]declaration{}
 	for _, h := range hooks {
@@ -38,12 +39,12 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 			}
 		}
 	}
-	queues := map[string]declaration{}
+	queues, stored := map[string]declaration{}, map[hook.Kind]int{}
 	var errs []*wire.ConfigError
 	for _, h := range hooks {
-		var violations []wire.Violation
+		violations := oversized(h, stored)
 		if sharded {
-			violations = unequalShards(h, queues)
+			violations = append(violations, unequalShards(h, queues)...)
 		}
 		for i := range h.Kubernetes {
 			k := &h.Kubernetes[i]
@@ -67,6 +68,35 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 		}
 	}
 	return errs
+}
+
+// mostStored is the limit of etcd for an object, unless it is configured.
+const mostStored = 1536 << 10
+
+// oversized returns the binding with which the conditions of its kind exceed the limit. Stored are the bytes of the hooks before.
+func oversized(h *hook.Hook, stored map[hook.Kind]int) (found []wire.Violation) {
+	for a, b := range h.Bindings() {
+		var conditions []hook.MatchCondition
+		switch a.Kind {
+		case hook.OnValidating:
+			conditions = h.Validating[a.Index].MatchConditions
+		case hook.OnMutating:
+			conditions = h.Mutating[a.Index].MatchConditions
+		}
+		before := stored[a.Kind]
+		for _, c := range conditions {
+			stored[a.Kind] += len(c.Name) + len(c.Expression)
+		}
+		if size := stored[a.Kind]; before <= mostStored && size > mostStored {
+			found = append(found, wire.Violation{
+				Path: fmt.Sprintf("%s[%d].matchConditions", a.Kind, a.Index), Binding: b.Name,
+				Problem: fmt.Sprintf("and those before it, in all hooks, have %d bytes: they are stored as one object, which has at most %d",
+					size, mostStored),
+				Hint: "shorten the expressions, or let the hook decide",
+			})
+		}
+	}
+	return found
 }
 
 // unequalShards returns the bindings of a hook whose queue has bindings of a hook with another shardBy: on some shards only one of the

@@ -1,7 +1,9 @@
 package hookset
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -33,6 +35,34 @@ hook "e.sh":`
 	var load *LoadError
 	if !errors.As(err, &load) || len(load.Causes()) != 3 {
 		t.Errorf("causes of %v", err)
+	}
+}
+
+// The API server limits an expression, and the conditions of all webhooks of a kind are stored as one object.
+func TestConditionsAreStored(t *testing.T) {
+	large := func(kind, name string, conditions, bytes int) func(context.Context) (string, string, error) {
+		var all []string
+		for i := range conditions {
+			all = append(all, fmt.Sprintf("{name: c%d, expression: %q}", i%10, "'"+strings.Repeat("x", bytes-8)+"' == ''"))
+		}
+		return prints(fmt.Sprintf(`{configVersion: v1, %s: [{name: %s.example.com, matchConditions: [%s], rules: [`+
+			`{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}]}`, kind, name, strings.Join(all, ", ")), "", nil)
+	}
+	hooks := answers{"a.sh": large("kubernetesValidating", "a", 10, 100_000), "b.sh": large("kubernetesMutating", "b", 10, 100_000)}
+	o, _ := options(t, hooks)
+	if _, err := Load(t.Context(), o); err != nil {
+		t.Fatalf("hooks with 1 MB of each kind: %.900v", err)
+	}
+	hooks["c.sh"], hooks["d.sh"] = large("kubernetesValidating", "c", 6, 100_000), large("kubernetesMutating", "d", 1, 100_001)
+	o, _ = options(t, hooks)
+	_, err := Load(t.Context(), o)
+	for _, want := range []string{
+		`kubernetesValidating[0].matchConditions (binding "c.example.com") and those before it, in all hooks, have 1600032 bytes`,
+		`matchConditions (binding "d.example.com") has an expression of 100001 characters in "c0": use at most 100000`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %s in %.1500v", want, err)
+		}
 	}
 }
 

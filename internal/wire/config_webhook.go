@@ -6,11 +6,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
+
+// mostExpression is the limit of the API server for an expression, in characters.
+const mostExpression = 100_000
 
 func (p *parser) admission(at string, c *admissionConfig) hook.Admission {
 	a := c.Admission
@@ -30,6 +34,10 @@ func (p *parser) admission(at string, c *admissionConfig) hook.Admission {
 	for _, c := range a.MatchConditions {
 		if names[c.Name] && c.Name != "" {
 			p.violation(at+".matchConditions", fmt.Sprintf("has two conditions with the name %q", c.Name), "give each a name of its own")
+		}
+		if n := utf8.RuneCountInString(c.Expression); n > mostExpression {
+			p.violation(at+".matchConditions", fmt.Sprintf("has an expression of %d characters in %q", n, c.Name),
+				fmt.Sprintf("use at most %d", mostExpression))
 		}
 		names[c.Name] = true
 	}

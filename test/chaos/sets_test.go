@@ -291,11 +291,11 @@ func setsByRequests(t *testing.T, name string, w *setWorld) {
 			}
 			w.wanted = []members{want, other}
 		case 3:
-			out, err := exec.Command(testenv.Binary(t), "uninstall", "--delete-sets", "--kube-config", cluster.Kubeconfig, "--namespace",
+			out, err := exec.Command(testenv.Binary(t), "sets", "delete", "put.sh/web", "--kube-config", cluster.Kubeconfig, "--namespace",
 				w.namespace).CombinedOutput()
-			w.note("uninstall: %s", out)
+			w.note("sets delete: %s", out)
 			if is, recorded := w.read(); err != nil && (recorded || len(is) > 0) {
-				w.fatal("uninstall: %v: %s", err, out)
+				w.fatal("sets delete: %v: %s", err, out)
 			}
 			w.wanted = []members{{}}
 		case 4:

@@ -73,7 +73,7 @@ func devHooks(t *testing.T, c *testenv.Cluster) string {
 	return dir
 }
 
-// TestDev follows a session: the cluster and mode, runs, tests of a hook that changes, in dry run and with an API server of its own.
+// TestDev follows a session: the cluster and mode, runs, tests of a hook that changes, in dry run and with a control plane of its own.
 func TestDev(t *testing.T) {
 	c := testenv.Shared(t)
 	dir := devHooks(t, c)
@@ -112,6 +112,10 @@ func TestDev(t *testing.T) {
 	}
 	s.end(t)
 
+	own := develop(t, "--testcluster", filepath.Join(test.Root(), "bin", "testcluster"), dir)
+	own.out.Until(t, "ConfigMap default/soup exists", 1)
+	own.end(t)
+
 	inMemory := develop(t, "--testcluster", "memory", dir)
 	inMemory.out.Until(t, "ConfigMap default/soup exists", 1)
 	lines := strings.Split(inMemory.out.String(), "\n")
@@ -139,10 +143,11 @@ func TestDevLeavesNothing(t *testing.T) {
 	c := testenv.Shared(t)
 	dir := devHooks(t, c)
 	for i := range 20 {
-		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", "memory"}, {"--kube-config", c.Kubeconfig}}[i%3]
+		args := [][]string{{"--kube-config", c.Kubeconfig, "--apply"}, {"--testcluster", filepath.Join(test.Root(), "bin", "testcluster")},
+			{"--kube-config", c.Kubeconfig}}[i%3]
 		after := time.Duration(rand.Int64N(int64(4 * time.Second)))
 		s := develop(t, append(args, dir)...)
-		s.out.Until(t, "\n", 1)
+		s.out.Until(t, "cluster ", 1)
 		<-time.After(after) // the moment is what is tested
 		s.end(t)
 		if left := c.Kubectl(t, "get", "validatingwebhookconfigurations", "-o", "name"); strings.Contains(left, "shell-operator-dev-") {

@@ -25,8 +25,8 @@ import (
 // TestInMemory: a second server has a port of its own, the kubeconfig is all that a server writes, and one that cannot be written ends it.
 func TestInMemory(t *testing.T) {
 	run := func(dir string, do func()) error {
-		o := dev.ControlPlane{Dir: dir}
-		return o.Run(t.Context(), func(context.Context) error { do(); return nil })
+		o := dev.ControlPlane{Path: dev.InMemory, Dir: dir}
+		return o.Run(t.Context(), t.Context(), func(context.Context) error { do(); return nil })
 	}
 	first, second := t.TempDir(), t.TempDir()
 	err := run(first, func() {
@@ -53,8 +53,8 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// TestLoadObjects creates what init writes; it leaves out a fixture with another version of an object, and a file without a manifest.
-func TestLoadObjects(t *testing.T) {
+// TestLoadExamples creates what init writes; it leaves out a fixture with another version of an object, and a file without a manifest.
+func TestLoadExamples(t *testing.T) {
 	private, root := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"manifests/crd.yaml": `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: sites.example.com},
@@ -68,9 +68,9 @@ func TestLoadObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := dev.ControlPlane{Dir: private}
-	err := o.Run(t.Context(), func(ctx context.Context) error {
-		n, from, err := dev.LoadObjects(ctx, kube.Options{Kubeconfig: o.Kubeconfig()}, filepath.Join(root, "hooks"), private)
+	o := dev.ControlPlane{Path: dev.InMemory, Dir: private}
+	err := o.Run(t.Context(), t.Context(), func(ctx context.Context) error {
+		n, from, err := dev.LoadExamples(ctx, kube.Options{Kubeconfig: o.Kubeconfig()}, filepath.Join(root, "hooks"), private)
 		if n != 2 || len(from) != 2 {
 			t.Errorf("%d objects of %q", n, from)
 		}
