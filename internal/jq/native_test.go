@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/test"
 )
 
 // Functions that ignore the budget make a filter slow, wherever they are, and have inputs of bounded size.
 func TestNativeFunctions(t *testing.T) {
+	patient := jq.NewCompiler(jq.Options{Timeout: test.Patience})
 	numbers := make([]any, 9000)
 	for i := range numbers {
 		numbers[i] = float64(i)
@@ -28,7 +30,7 @@ func TestNativeFunctions(t *testing.T) {
 		`. as $o | "x" | test($o.s)`:                                 `false`,
 		`reduce .s as $s (0; . + ($s | [match("a"; "g")] | length))`: `3`,
 	} {
-		f, err := jq.NewCompiler(jq.Options{}).CompileOnce(filter)
+		f, err := patient.CompileOnce(filter)
 		if err != nil || !f.Slow() {
 			t.Errorf("%s: %v", filter, err)
 			continue
@@ -51,7 +53,7 @@ func TestNativeFunctions(t *testing.T) {
 		`[.numbers, .numbers] | . as $x | contains($x)`: "", `[[.numbers, .numbers]] | . as $x | inside($x)`: "",
 		`("a" * 300000) | index("a" * 3000)`: "", `[range(30000)] | indices([range(9000)])`: "",
 	} {
-		f, err := jq.NewCompiler(jq.Options{}).CompileOnce(filter)
+		f, err := patient.CompileOnce(filter)
 		if err != nil || !f.Slow() {
 			t.Errorf("%s: %v", filter, err)
 			continue
@@ -62,7 +64,7 @@ func TestNativeFunctions(t *testing.T) {
 	}
 	for _, filter := range []string{`.n - 1`, `.s | ascii_downcase`, `.s | split("a")`, `def index(f): map(f); .l | index(length)`,
 		`{a: .l, b: "\(.n)"}`} {
-		if f, err := jq.NewCompiler(jq.Options{}).CompileOnce(filter); err != nil || f.Slow() {
+		if f, err := patient.CompileOnce(filter); err != nil || f.Slow() {
 			t.Errorf("%s is slow: %v", filter, err)
 		}
 	}
