@@ -146,10 +146,16 @@ func afterCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// nolog REGEXP: fail if a record matches.
+// nolog REGEXP [MOST]: fail if a record matches, or more of them than that.
 func noLogCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
-	if Matches(regexp.MustCompile(args[0]), w.Operator.Records()) > 0 {
-		ts.Fatalf("%q is in the log:\n%s", args[0], w.Operator.Log())
+	most := 0
+	if len(args) == 2 {
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		most = n
+	}
+	if n := Matches(regexp.MustCompile(args[0]), w.Operator.Records()); n > most {
+		ts.Fatalf("%q is %d times in the log:\n%s", args[0], n, w.Operator.Log())
 	}
 }
 
