@@ -9,17 +9,43 @@ import (
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
+const definitions = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: $gadgets.$GROUP}
+spec:
+  group: $GROUP
+  scope: Namespaced
+  names: {kind: $GADGET, plural: $gadgets, singular: one-$gadget, shortNames: [sh-$gadget]}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: $widgets.$GROUP}
+spec:
+  group: $GROUP
+  scope: Cluster
+  names: {kind: $WIDGET, plural: $widgets}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	c := testenv.Shared(t)
 	ns := c.Namespace(t)
-	o := observe(t, c.Kubeconfig)
+	resolver := kube.NewResolver(testenv.Client(t, c.Config(t)))
 	// No other test in the cluster has kinds of these names.
 	group, unique := ns+".example.com", strings.ReplaceAll(ns, "-", "")
 	gadget, widget := "Gadget"+unique, "Widget"+unique
 	gadgets, widgets := "gadget"+unique+"s", "widget"+unique+"s"
-	crd(t, c, group, gadget, "Namespaced", "v1", "v1beta1")
-	crd(t, c, group, widget, "Cluster", "v1alpha1")
+	crds := strings.NewReplacer("$GROUP", group, "$GADGET", gadget, "$WIDGET", widget, "$gadget", "gadget"+unique, "$widget", "widget"+unique).
+		Replace(definitions)
+	c.KubectlInput(t, crds, "create", "-f", "-")
+	t.Cleanup(func() { c.KubectlInput(t, crds, "delete", "--wait=false", "-f", "-") })
+	c.KubectlInput(t, crds, "wait", "--for=condition=Established", "--timeout=60s", "-f", "-")
 
 	for _, test := range []struct{ apiVersion, kind, want string }{
 		{"", "Pod", "/v1, Resource=pods Pod namespaced"},
@@ -42,7 +68,7 @@ func TestKinds(t *testing.T) {
 		// The group prefers v1, which does not have this one.
 		{"", widget, group + "/v1alpha1, Resource=" + widgets + " " + widget},
 	} {
-		got, err := o.resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
+		got, err := resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
 		text := got.GroupVersionResource.String() + " " + got.Kind
 		if got.Namespaced {
 			text += " namespaced"
@@ -62,7 +88,7 @@ func TestKinds(t *testing.T) {
 		{"v1", "Binding"},
 		{"authorization.k8s.io/v1", "SelfSubjectAccessReview"},
 	} {
-		got, err := o.resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
+		got, err := resolver.Resolve(t.Context(), test.apiVersion, test.kind, "list", "watch")
 		if !errors.As(err, new(*kube.UnknownKindError)) {
 			t.Errorf("%q %q is %v, %v, want an UnknownKindError", test.apiVersion, test.kind, got, err)
 		}

@@ -356,6 +356,21 @@ func (w *witness) enable(watcher *Watcher, h *hook.Hook) *hook.Hook {
 	return h
 }
 
+// bindings returns a hook. Each binding wants all events and keeps full objects.
+func bindings(name string, all ...hook.Kubernetes) *hook.Hook {
+	for i := range all {
+		b := &all[i]
+		b.Added, b.Modified, b.Deleted, b.KeepFullObjects = true, true, true, true
+		b.Name = fmt.Sprintf("binding-%d", i)
+	}
+	return &hook.Hook{Name: name, Kubernetes: all}
+}
+
+// inNamespaces is a restriction to some namespaces.
+func inNamespaces(names ...string) hook.Namespaces {
+	return hook.Namespaces{Names: slices.Sorted(slices.Values(names))}
+}
+
 // While hooks join and leave, some with relists, a hook that stays receives every single change. Its watch is never interrupted.
 func TestNothingIsMissed(t *testing.T) {
 	seeds := uint64(2)

@@ -1,21 +1,24 @@
 package watch
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/shard"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
-// The API server with the feature gate selects exactly the objects that each shard keeps, in lists and watches, of built-in kinds and custom
-// resources; without the gate it sends all, and each shard keeps its own.
+// The API server with the feature gate selects exactly the objects that each shard keeps, in lists and watches, of built-in kinds and
+// custom resources; without the gate it sends all, and each shard keeps its own.
 func TestServerSelectsParts(t *testing.T) {
 	t.Parallel()
 	for _, gate := range []bool{true, false} {
@@ -27,7 +30,10 @@ func TestServerSelectsParts(t *testing.T) {
 			}
 			ns := c.Namespace(t)
 			group := ns + ".parts.example.com"
-			crd(t, c, group, "Thing", "Namespaced", "v1")
+			crd := testenv.Testdata(t, "things-crd.yaml", "$GROUP", group)
+			c.KubectlInput(t, crd, "create", "-f", "-")
+			t.Cleanup(func() { c.KubectlInput(t, crd, "delete", "--wait=false", "-f", "-") })
+			c.KubectlInput(t, crd, "wait", "--for=condition=Established", "--timeout=60s", "-f", "-")
 			const objects = 24
 			var list strings.Builder
 			for i := range objects {
@@ -43,20 +49,33 @@ func TestServerSelectsParts(t *testing.T) {
 				}
 			}
 			for i := range 3 {
-				w := observe(t, c.Kubeconfig)
-				w.Watcher.shard = shard.Shard{Index: i, Count: 3}
+				w, err := New(Options{Config: c.Config(t), JQ: jq.NewCompiler(jq.Options{}), Sink: silence{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { _ = w.Run(ctx) })
+				w.shard = shard.Shard{Index: i, Count: 3}
 				h := bindings("parts", hook.Kubernetes{APIVersion: "v1", Kind: "ConfigMap", Labels: "part=" + ns})
 				h.Settings.ShardBy = shard.ByObject
-				w.enable(h)
+				err = w.Enable(ctx, h, func(int, error) {})
 				part := (shard.Shard{Index: i, Count: 3}).Part(shard.ByObject)
-				var want []string
+				var want, got []string
 				for _, o := range listAll(t, client, maps, "") {
 					if part.Has(o.uid, ns) && strings.HasPrefix(o.name, "c") {
-						want = append(want, ns+"/"+o.name)
+						want = append(want, o.name)
 					}
 				}
+				for o := range w.Snapshot(h, 0).Each {
+					got = append(got, o.Name)
+				}
 				slices.Sort(want)
-				w.sees(h, 0, want...)
+				if !slices.Equal(got, want) || err != nil {
+					t.Errorf("shard %d sees %q, want %q, error %v", i, got, want, err)
+				}
+				stop()
+				running.Wait()
 			}
 		})
 	}

@@ -1,94 +1,87 @@
 package watch
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
+	"github.com/shell-operator/shell-operator/internal/jq"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
-// TestPlan shows how many streams a binding gets: n narrow ones, or a wide one.
+// planned is an API server with so many objects. The operator is allowed to watch them in each namespace, or else everywhere.
+type planned struct {
+	objects  int
+	narrowly bool
+}
+
+func (p planned) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		return respond(201, fmt.Sprintf(`{"status":{"allowed":%t}}`, !p.narrowly || bytes.Contains(body, []byte(`"namespace":"a"`)))), err
+	}
+	return respond(200, fmt.Sprintf(`{"metadata":{"continue":"x","remainingItemCount":%d},"items":[{}]}`, p.objects-1)), nil
+}
+
+// TestPlan shows which streams a binding gets: n narrow ones, or wider ones, whose objects are selected here.
 func TestPlan(t *testing.T) {
-	t.Parallel()
-	c := testenv.Shared(t)
-	all := someNamespaces(t, c, 5)
-	one := all[0]
-	few, many := one+".few.example.com", one+".many.example.com"
-	for _, group := range []string{few, many} {
-		crd(t, c, group, "Thing", "Namespaced", "v1")
-	}
-	for _, ns := range all {
-		custom(t, c, few+"/v1", "Thing", ns, "a")
-		custom(t, c, few+"/v1", "Thing", ns, "other")
-	}
-	// So many objects that looking at all of them costs more than some more watches.
-	var list strings.Builder
-	for i := range 4*objectsPerWatch + 1 {
-		fmt.Fprintf(&list, "---\n{apiVersion: %s/v1, kind: Thing, metadata: {name: n%d, namespace: %s}}\n", many, i, one)
-	}
-	c.KubectlInput(t, list.String(), "create", "-f", "-")
-	// alice may do in each of the namespaces what the administrator may do everywhere.
-	for _, ns := range all {
-		c.KubectlInput(t, fmt.Sprintf(`
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: watch, namespace: %[1]s},
-  rules: [{apiGroups: ["", %[2]q, %[3]q], resources: [things, secrets], verbs: [get, list, watch]}]}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: watch, namespace: %[1]s},
-  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch}, subjects: [{kind: User, name: alice}]}
-`, ns, few, many), "apply", "-f", "-")
-		c.UntilAllowed(t, "alice", ns, "list", "things."+few)
-	}
-	admin, alice := c.Kubeconfig, c.UserKubeconfig
-	names := []string{"a", "n0", "n1", "n2", "n3"}
+	few, many := planned{objects: 10}, planned{objects: 4*objectsPerWatch + 1}
+	all, names := []string{"a", "b", "c", "d", "e"}, []string{"n0", "n1", "n2", "n3", "n4"}
 	for _, test := range []struct {
-		name       string
-		as         string
-		apiVersion string
-		kind       string
-		namespaces []string
-		names      []string
-		labels     string
-		streams    int
-		sees       []string
+		name              string
+		server            planned
+		resource          string
+		namespaces, names []string
+		want              string
 	}{
-		{"three are few", admin, few + "/v1", "Thing", all[:3], nil, "", 3, nil},
-		{"four are not", admin, few + "/v1", "Thing", all[:4], nil, "", 1, nil},
-		{"nor are four names", admin, few + "/v1", "Thing", []string{one}, names[:4], "", 1, []string{one + "/a"}},
-		{"two names, four namespaces, many objects", admin, many + "/v1", "Thing", all[:4], []string{"n0", "n7"}, "", 2,
-			[]string{one + "/n0", one + "/n7"}},
-		{"the same, few objects", admin, few + "/v1", "Thing", all[:4], []string{"a", "b"}, "", 1,
-			[]string{all[0] + "/a", all[1] + "/a", all[2] + "/a", all[3] + "/a"}},
-		{"without permission for more", alice, few + "/v1", "Thing", all, nil, "", 5, nil},
-		{"with permission for the one namespace", alice, few + "/v1", "Thing", []string{one}, names, "", 1, []string{one + "/a"}},
-		{"never Secrets", admin, "v1", "Secret", all, nil, "", 5, nil},
-		{"four are not worth so many objects", admin, many + "/v1", "Thing", []string{one}, names[1:], "", 4,
-			[]string{one + "/n0", one + "/n1", one + "/n2", one + "/n3"}},
-		{"five are", admin, many + "/v1", "Thing", []string{one}, names, "", 1, []string{one + "/n0", one + "/n1", one + "/n2", one + "/n3"}},
+		{"three are few", few, "things", all[:3], nil, "a, b, c"},
+		{"four are not", few, "things", all[:4], nil, "all in [a b c d]"},
+		{"nor are four names", few, "things", all[:1], names[:4], "a only [n0 n1 n2 n3] in [a]"},
+		{"two names, four namespaces, many objects", many, "things", all[:4], names[:2],
+			"all metadata.name=n0, all metadata.name=n1 only [n0 n1] in [a b c d]"},
+		{"the same, few objects", few, "things", all[:4], names[:2], "all only [n0 n1] in [a b c d]"},
+		{"without permission for more", planned{10, true}, "things", all, nil, "a, b, c, d, e"},
+		{"with permission for the one namespace", planned{10, true}, "things", all[:1], names, "a only [n0 n1 n2 n3 n4] in [a]"},
+		{"never Secrets", few, "secrets", all, nil, "a, b, c, d, e"},
+		{"four are not worth so many objects", many, "things", all[:1], names[:4],
+			"a metadata.name=n0, a metadata.name=n1, a metadata.name=n2, a metadata.name=n3"},
+		{"five are", many, "things", all[:1], names, "a only [n0 n1 n2 n3 n4] in [a]"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			o := observe(t, test.as)
-			h := bindings("plan", hook.Kubernetes{
-				APIVersion: test.apiVersion, Kind: test.kind, Labels: test.labels, Names: test.names, Namespaces: inNamespaces(test.namespaces...),
-			})
-			o.unlocked(h)
-			if n := o.Streams(); n != test.streams {
-				t.Errorf("%d streams, want %d", n, test.streams)
-			}
-			if test.sees != nil {
-				o.sees(h, 0, test.sees...)
-			}
-			if test.kind != "Thing" || len(test.names) > 0 || test.labels != "" {
-				return
-			}
-			var want []string
-			for _, ns := range test.namespaces {
-				want = append(want, ns+"/a", ns+"/other")
-			}
-			o.sees(h, 0, want...)
-		})
+		w, err := New(Options{Config: &rest.Config{Host: "http://api.example.com", Transport: test.server, QPS: -1},
+			JQ: jq.NewCompiler(jq.Options{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := silentMonitor(hook.Kubernetes{Names: test.names, Namespaces: inNamespaces(test.namespaces...)})
+		p, err := w.plan(t.Context(), m, kube.Resource{Namespaced: true,
+			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: test.resource}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var scopes []string
+		for _, sc := range p.scopes {
+			scopes = append(scopes, strings.TrimSpace(cmp.Or(sc.Namespace, "all")+" "+sc.Fields))
+		}
+		got := strings.Join(scopes, ", ")
+		if p.only != nil {
+			got += fmt.Sprint(" only ", slices.Sorted(maps.Keys(p.only)))
+		}
+		if p.onlyIn != nil {
+			got += fmt.Sprint(" in ", slices.Sorted(maps.Keys(p.onlyIn)))
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
 	}
 }
 
