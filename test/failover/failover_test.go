@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shell-operator/shell-operator/internal/test/scripts"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -146,51 +147,5 @@ last run: none since the operator started, or no longer remembered
 	}
 }
 
-// Another client takes the Lease while a hook runs: the hook is killed, with all workers, its operations are not applied, the operator
-// exits.
-func TestLeaseTaken(t *testing.T) {
-	taken := []string{"patch", "lease", "shell-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"thief"}}`}
-	for name, test := range map[string]struct {
-		stage   func(t *testing.T, slow string) *stage
-		workers int
-		take    []string
-	}{
-		"taken":              {newStage, 0, taken},
-		"deleted":            {newStage, 0, []string{"delete", "lease", "shell-operator"}},
-		"taken from workers": {newWorkerStage, 2, taken},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := test.stage(t, "3600") // longer than the patience of Wait
-			a := s.start("a", s.cluster.Kubeconfig)
-			a.Expect(1)
-			synchronized(a)
-			untilReady(a, test.workers)
-			s.create("slow")
-			a.UntilLog("slow run")
-			s.cluster.Kubectl(t, append([]string{"-n", s.namespace}, test.take...)...)
-			lost := time.Now()
-			if status := a.Wait(); status != 1 {
-				t.Errorf("status %d", status)
-			}
-			t.Logf("ended %s after the Lease was lost", time.Since(lost).Round(time.Millisecond))
-			if text := a.Errors.String(); !strings.Contains(text, "the Lease is lost") {
-				t.Errorf("it said %q", text)
-			}
-			if len(s.workers("a")) != test.workers {
-				t.Errorf("workers %q", s.workers("a"))
-			}
-			s.untilGone(s.workers("a"))
-			s.notPatched()
-			if runs := s.lines("runs"); runs[len(runs)-1] != "start-a" {
-				t.Errorf("the hook was not killed: %v", runs)
-			}
-		})
-	}
-}
-
-func (s *stage) notPatched() {
-	s.t.Helper()
-	if got := s.cluster.Kubectl(s.t, "-n", s.namespace, "get", "configmap", "patched", "--ignore-not-found", "-o", "name"); got != "" {
-		s.t.Error("the patch of a killed run was carried out")
-	}
-}
+// TestScripts runs the scripts in testdata.
+func TestScripts(t *testing.T) { scripts.Run(t, scripts.Options{Dir: "testdata"}) }

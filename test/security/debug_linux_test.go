@@ -2,7 +2,6 @@ package security
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,27 +10,6 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
-
-// Line "debug socket": other users cannot connect to it, nor enter the directory that is created for it.
-func TestDebugSocket(t *testing.T) {
-	cluster := testenv.Shared(t)
-	root, err := os.MkdirTemp("", "security-") // a short name: paths of sockets are limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(root)
-	socket := filepath.Join(root, "made", "debug.socket")
-	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Kubeconfig: cluster.Kubeconfig,
-		Args: []string{"--debug-unix-socket", socket},
-	})
-	op.UntilLog("Hook executed successfully")
-	for path, want := range map[string]fs.FileMode{socket: fs.ModeSocket | 0o600, filepath.Dir(socket): fs.ModeDir | 0o700} {
-		if info, err := os.Lstat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s: %v, error %v, want %v", path, info.Mode(), err, want)
-		}
-	}
-}
 
 // Line "planted links": the private directory for the socket of a user without write access to /var/run is not a link, even
 // if another user has planted one there.
@@ -94,37 +72,5 @@ func TestPlantedDebugFolder(t *testing.T) {
 	op.UntilLog("Hook executed successfully")
 	if left, err := os.ReadDir(victim); err != nil || len(left) > 0 {
 		t.Errorf("the link was followed: %v %v", left, err)
-	}
-}
-
-// Line "environment": --hook-env keeps variables from hooks, when they run and when they are asked for their configuration.
-func TestHookEnv(t *testing.T) {
-	cluster := testenv.Shared(t)
-	const looks = `#!/bin/sh
-if env | grep -q s3cr3t; then echo secret >>"$SEEN"; else echo nothing >>"$SEEN"; fi
-if [ "$1" = --config ]; then echo '{configVersion: v1, onStartup: 1}'; fi
-`
-	for name, test := range map[string]struct {
-		args []string
-		want string
-	}{
-		"without":              {nil, "secret\nsecret\n"},
-		"with what they get":   {[]string{"--hook-env", "SEEN"}, "nothing\nnothing\n"},
-		"with what they don't": {[]string{"--hook-env", "!DATABASE_*"}, "nothing\nnothing\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			seen := filepath.Join(t.TempDir(), "seen")
-			op := testenv.Start(t, testenv.OperatorOptions{
-				HooksDir: testenv.Hooks(t, map[string]string{"a.sh": looks}), Kubeconfig: cluster.Kubeconfig,
-				Args: test.args, Env: []string{"DATABASE_PASSWORD=s3cr3t", "SEEN=" + seen},
-			})
-			op.UntilLog("Hook executed successfully")
-			if text, err := os.ReadFile(seen); err != nil || string(text) != test.want {
-				t.Errorf("asked and run, the hook saw %q, error %v, want %q", text, err, test.want)
-			}
-			if strings.Contains(op.Log(), "s3cr3t") {
-				t.Error("the variable is in the log")
-			}
-		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,9 +15,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/shell-operator/shell-operator/internal/test/scripts"
 	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
@@ -167,104 +166,5 @@ func address(t *testing.T, text string) string {
 	return net.JoinHostPort(net.IP(ip).String(), strconv.FormatUint(n, 10))
 }
 
-// Line "private files": while a hook runs, nothing below the temp directory can be read by others.
-func TestPrivateFiles(t *testing.T) {
-	cluster := testenv.Shared(t)
-	tmp := filepath.Join(t.TempDir(), "tmp")
-	if err := os.Mkdir(tmp, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(tmp, 0o777); err != nil { // whatever the umask is
-		t.Fatal(err)
-	}
-	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t,
-			map[string]string{"a.sh": startup + "find \"$(dirname \"$(dirname \"$BINDING_CONTEXT_PATH\")\")\" -printf 'mode %m %y %p\\n'\n"}),
-		Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
-	})
-	op.UntilLog("Hook executed successfully")
-	seen := 0
-	for _, r := range op.Records() {
-		var mode, kind, path string
-		if _, err := fmt.Sscanf(r.Fields["msg"], "mode %s %s %s", &mode, &kind, &path); err != nil {
-			continue
-		}
-		seen++
-		bits, err := strconv.ParseUint(mode, 8, 32)
-		if err != nil || bits&0o077 != 0 && !strings.Contains(path, "/shell/") {
-			t.Errorf("%s has mode %s", path, mode)
-		}
-	}
-	if seen < 6 {
-		t.Errorf("saw %d files\n%s", seen, op.Log())
-	}
-}
-
-// Line "planted files": links and directories that another user has planted in a shared temp directory are not followed.
-func TestPlantedLinks(t *testing.T) {
-	cluster := testenv.Shared(t)
-	root := t.TempDir()
-	tmp, victim := filepath.Join(root, "tmp"), filepath.Join(root, "victim")
-	for _, err := range []error{
-		os.Mkdir(tmp, 0o755), os.Mkdir(victim, 0o755),
-		os.WriteFile(filepath.Join(victim, "lock"), []byte("precious"), 0o644),
-		os.WriteFile(filepath.Join(victim, "diary"), []byte("precious"), 0o644),
-		os.Mkdir(filepath.Join(tmp, "operator-3"), 0o755),
-		syscall.Mkfifo(filepath.Join(tmp, "operator-3", "lock"), 0o644),
-		os.Symlink(victim, filepath.Join(tmp, "operator-1")),
-		os.Mkdir(filepath.Join(tmp, "operator-2"), 0o755),
-		os.Symlink(filepath.Join(victim, "lock"), filepath.Join(tmp, "operator-2", "lock")),
-		os.Symlink(victim, filepath.Join(tmp, "operator-2", "more")),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": startup}), Args: []string{"--tmp-dir", tmp}, Kubeconfig: cluster.Kubeconfig,
-	})
-	op.UntilLog("Hook executed successfully")
-	for _, name := range []string{"lock", "diary"} {
-		if text, err := os.ReadFile(filepath.Join(victim, name)); err != nil || string(text) != "precious" {
-			t.Errorf("a planted link led the operator to another file: %q, %v", text, err)
-		}
-	}
-	if info, err := os.Lstat(filepath.Join(victim, "lock")); err != nil || info.Mode() != fs.FileMode(0o644) {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-}
-
-// Line "data is data": text of an object reaches a hook in its context file only.
-func TestObjectsAreData(t *testing.T) {
-	cluster := testenv.Shared(t)
-	ns := cluster.Namespace(t)
-	pwned := filepath.Join(t.TempDir(), "pwned")
-	nasty := []string{"$(touch " + pwned + ")", "`touch " + pwned + "`", "'; touch " + pwned + "; '",
-		"\"\n{\"level\":\"error\",\"msg\":\"forged\"}\n", "%s%n\x1b[31m"}
-	data := map[string]string{}
-	for i, text := range nasty {
-		data[fmt.Sprintf("k%d", i)] = text
-	}
-	object, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-		"metadata": map[string]any{"name": "data.is-data-0", "namespace": ns, "annotations": map[string]string{"a": strings.Join(nasty, "")}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.KubectlInput(t, string(object), "create", "-f", "-")
-	op := testenv.Start(t, testenv.OperatorOptions{
-		HooksDir: testenv.Hooks(t, map[string]string{"a.sh": testenv.Testdata(t, "data.sh", "NAMESPACE", ns)}), Kubeconfig: cluster.Kubeconfig,
-	})
-	op.UntilLog("Hook executed successfully")
-	op.UntilLog("arguments: 0")
-	op.UntilLog("in the file")
-	for _, r := range op.Records() {
-		if r.Has("in the environment") || r.Fields["msg"] == "forged" && r.Fields["level"] == "error" {
-			t.Errorf("text of an object was interpreted: %s", r.Text)
-		}
-	}
-	if _, err := os.Stat(pwned); err == nil {
-		t.Error("text of an object was executed")
-	}
-}
+// TestScripts runs the scripts in testdata/script.
+func TestScripts(t *testing.T) { scripts.Run(t, scripts.Options{Dir: "testdata/script"}) }
