@@ -32,7 +32,7 @@ func (c *core) ran(now time.Duration, l *lane) {
 // coalesce lets events collect in a lane that is about to run, and reports whether it does. Waiting saves a run only if all tasks of the
 // lane become one.
 func (c *core) coalesce(now time.Duration, l *lane) bool {
-	if now >= l.collects || !l.coalesces() {
+	if !l.coalesces() {
 		return false
 	}
 	l.due = l.collects
@@ -43,5 +43,5 @@ func (c *core) coalesce(now time.Duration, l *lane) bool {
 
 // coalesces reports whether all tasks of the lane are one that no run has begun with, and that can absorb more.
 func (l *lane) coalesces() bool {
-	return !l.busy && l.tasks.len() == 1 && l.head().Owner() == l.last && collects(l.head())
+	return !l.busy && len(l.tasks) == 1 && l.head().Owner() == l.last && collects(l.head())
 }

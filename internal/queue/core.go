@@ -84,7 +84,7 @@ func (c *core) open(key string) *lane {
 // all yields the lanes that have tasks.
 func (c *core) all() iter.Seq[*lane] {
 	return func(yield func(*lane) bool) {
-		if c.single.tasks.len() > 0 && !yield(&c.single) {
+		if len(c.single.tasks) > 0 && !yield(&c.single) {
 			return
 		}
 		for _, l := range c.lanes {
@@ -105,28 +105,28 @@ func (c *core) ordered() []*lane {
 // add appends a task to a lane, unless the last one there absorbs it.
 func (c *core) add(now time.Duration, key string, t Task) {
 	l := c.open(key)
-	if r, ok := t.(Replacer); ok {
+	if r, ok := t.(Replacer); ok && len(l.tasks) > 0 {
 		c.replace(now, l, r)
 	}
-	n := l.tasks.len()
-	if (n > 1 || n == 1 && !l.busy) && l.tasks.at(n-1).Absorb(t) {
+	n := len(l.tasks)
+	if (n > 1 || n == 1 && !l.busy) && l.tasks[n-1].Absorb(t) {
 		c.reclassify(now, l)
 		return
 	}
-	l.tasks.push(entry{t, now})
+	l.tasks = append(l.tasks, entry{t, now})
 	c.length++
 	c.added(now, l)
 }
 
 // replace lets a task that is added take work out of those that wait, but not out of a busy head.
 func (c *core) replace(now time.Duration, l *lane, r Replacer) {
-	for i := l.tasks.len() - 1; i > 0 || i == 0 && !l.busy; i-- {
-		t := l.tasks.at(i).Task
+	for i := len(l.tasks) - 1; i > 0 || i == 0 && !l.busy; i-- {
+		t := l.tasks[i].Task
 		empty, done := r.Replace(t)
 		if empty {
 			c.forget(l, l.remove(i))
 			c.length--
-			if i == 0 && l.tasks.len() > 0 { // another task is the head
+			if i == 0 && len(l.tasks) > 0 { // another task is the head
 				c.settle(now, l)
 			}
 		}
@@ -144,7 +144,7 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 		c.countFailed(rest, 1)
 		l.failed = append(l.failed, failed{rest, f.failures, f.last})
 	}
-	l.tasks.insert(1, entry{rest, now})
+	l.tasks = slices.Insert(l.tasks, 1, entry{rest, now})
 	l.front++
 }
 
@@ -153,7 +153,7 @@ func (c *core) split(now time.Duration, l *lane, rest Task) {
 func (c *core) addFirst(now time.Duration, key string, t Task) {
 	l := c.open(key)
 	c.length++
-	l.tasks.insert(l.front, entry{t, now})
+	l.tasks = slices.Insert(l.tasks, l.front, entry{t, now})
 	l.front++
 	c.added(now, l)
 }
@@ -179,7 +179,7 @@ func (c *core) countFailed(t Task, n int) {
 
 // added makes a lane ready that was empty.
 func (c *core) added(now time.Duration, l *lane) {
-	if l.tasks.len() == 1 {
+	if len(l.tasks) == 1 {
 		if now >= l.collects {
 			l.last = "" // it is idle
 		}
@@ -202,12 +202,17 @@ func (c *core) reclassify(now time.Duration, l *lane) {
 
 // settle makes a lane with tasks ready, and ends one without.
 func (c *core) settle(now time.Duration, l *lane) {
-	c.leave(l)
-	l.releaseToken()
+	if l.in != nil {
+		c.leave(l)
+	}
+	if l.token != nil { // it is not used
+		l.token()
+		l.token = nil
+	}
 	c.enter(now, l, Idle)
 	c.seq++
 	l.seq = c.seq
-	if l.tasks.len() > 0 {
+	if len(l.tasks) > 0 {
 		c.queue(l)
 		return
 	}
@@ -235,9 +240,6 @@ func (c *core) enter(now time.Duration, l *lane, p Phase) {
 // leave takes a lane out of its heap. A throttle without lanes gives its reservation back.
 func (c *core) leave(l *lane) {
 	h := l.in
-	if h == nil {
-		return
-	}
 	h.remove(l)
 	for owner, t := range c.throttles {
 		if h == &t.lanes && h.Len() == 0 {
@@ -261,7 +263,7 @@ func (c *core) next(now time.Duration, slot func() bool) *lane {
 		switch {
 		case l == nil:
 			return nil
-		case c.coalesce(now, l):
+		case now < l.collects && c.coalesce(now, l):
 		case !c.admit(now, l): // it is throttled
 		case !slot():
 			c.queue(l)
@@ -351,8 +353,8 @@ func (c *core) begin(now time.Duration, l *lane) {
 	}
 	l.take()
 	l.outdated = false
-	head := l.tasks.at(0)
-	for l.tasks.len() > 1 && head.Absorb(l.tasks.at(1).Task) {
+	head := l.tasks[0]
+	for len(l.tasks) > 1 && head.Absorb(l.tasks[1].Task) {
 		c.forget(l, l.remove(1))
 		c.length--
 	}
@@ -436,7 +438,7 @@ func (o *Options) delay(p Policy, failures int) time.Duration {
 func (c *core) sleep(now time.Duration, l *lane, v verdict) {
 	l.collects, l.last = 0, ""
 	c.stop(l)
-	l.tasks.setSince(0, now)
+	l.tasks[0].since = now
 	c.seq++
 	l.delay, l.due, l.seq = v.delay, now+v.delay, c.seq
 	c.enter(now, l, Sleeping)
@@ -518,7 +520,7 @@ func (c *core) again(now time.Duration, l *lane) {
 // skip removes a failed head that does not run.
 func (c *core) skip(now time.Duration, key string) (f failed, ok bool) {
 	l := c.lane(key)
-	if l == nil || l.tasks.len() == 0 || l.phase == Running || l.failure(l.head()) == nil {
+	if l == nil || len(l.tasks) == 0 || l.phase == Running || l.failure(l.head()) == nil {
 		return failed{}, false
 	}
 	f = *l.failure(l.head())
@@ -535,15 +537,14 @@ func (c *core) edit(now time.Duration, keep func(Task) bool) {
 
 // sift drops the tasks of a lane that keep refuses, but not one that runs. A lane whose head leaves starts from the beginning.
 func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
-	var kept deque
+	var kept []entry
 	headLeft := false
-	for i := range l.tasks.len() {
-		e := l.tasks.at(i)
+	for i, e := range l.tasks {
 		if i == 0 && l.phase == Running || keep(e.Task) {
-			kept.push(e)
+			kept = append(kept, e)
 			continue
 		}
-		if kept.len() < l.front {
+		if len(kept) < l.front {
 			l.front--
 		}
 		if i == 0 {
@@ -552,7 +553,7 @@ func (c *core) sift(now time.Duration, l *lane, keep func(Task) bool) {
 		c.forget(l, e.Task)
 		c.length--
 	}
-	if kept.len() < l.tasks.len() {
+	if len(kept) < len(l.tasks) {
 		l.tasks = kept
 	}
 	if headLeft {
@@ -572,7 +573,7 @@ func (c *core) halt(now time.Duration) {
 // size is the number of lanes that have tasks.
 func (c *core) size() int {
 	n := len(c.lanes)
-	if c.single.tasks.len() > 0 {
+	if len(c.single.tasks) > 0 {
 		n++
 	}
 	return n

@@ -9,7 +9,7 @@ import (
 // lane is the FIFO part of a queue for one key. Times are ages of the queue.
 type lane struct {
 	key   string
-	tasks deque
+	tasks []entry
 	// busy: the head has been taken. The phase, since began, is what happens to it: Idle is the wait for its turn.
 	busy  bool
 	phase Phase
@@ -50,7 +50,7 @@ type entry struct {
 	since time.Duration
 }
 
-func (l *lane) head() Task { return l.tasks.at(0).Task }
+func (l *lane) head() Task { return l.tasks[0].Task }
 
 // failure returns the record of a task; nil if it has not failed.
 func (l *lane) failure(t Task) *failed {
@@ -82,10 +82,20 @@ func (l *lane) forget(t Task) {
 	}
 }
 
-// remove takes the task at i out of the lane.
+// remove takes the task at i out of the lane. It closes the gap from the nearer end, because the tasks before or behind it are few, and
+// releases the entry.
 func (l *lane) remove(i int) Task {
-	t := l.tasks.at(i).Task
-	l.tasks.removeAt(i)
+	t := l.tasks[i].Task
+	switch {
+	case len(l.tasks) == 1:
+		l.tasks = nil
+	case i > len(l.tasks)/2:
+		l.tasks = slices.Delete(l.tasks, i, i+1)
+	default:
+		copy(l.tasks[1:], l.tasks[:i])
+		l.tasks[0] = entry{}
+		l.tasks = l.tasks[1:]
+	}
 	if i < l.front {
 		l.front--
 	}
@@ -94,20 +104,12 @@ func (l *lane) remove(i int) Task {
 
 // initial reports whether all tasks hold initial objects only. The newest task is the likeliest one to hold a change.
 func (l *lane) initial() bool {
-	for i := l.tasks.len() - 1; i >= 0; i-- {
-		if t, ok := l.tasks.at(i).Task.(Backlog); !ok || !t.Initial() {
+	for i := len(l.tasks) - 1; i >= 0; i-- {
+		if t, ok := l.tasks[i].Task.(Backlog); !ok || !t.Initial() {
 			return false
 		}
 	}
-	return l.tasks.len() > 0
-}
-
-// releaseToken gives a token back that is not used.
-func (l *lane) releaseToken() {
-	if l.token != nil {
-		l.token()
-		l.token = nil
-	}
+	return len(l.tasks) > 0
 }
 
 // laneHeap is a heap of lanes: by the moment in which they became ready, or by that in which their delay ends.

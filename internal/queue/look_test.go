@@ -20,9 +20,9 @@ func wrongCounters(set *Set) string {
 		failing := map[string]int{}
 		for l := range c.all() {
 			lanes++
-			if l.front > l.tasks.len() {
+			if l.front > len(l.tasks) {
 				q.mu.Unlock()
-				return fmt.Sprintf("%d of %d tasks are at the front", l.front, l.tasks.len())
+				return fmt.Sprintf("%d of %d tasks are at the front", l.front, len(l.tasks))
 			}
 			failed += len(l.failed)
 			for _, f := range l.failed {

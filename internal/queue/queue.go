@@ -74,7 +74,7 @@ func (q *queue) slot() bool {
 		q.granted = false
 		return true
 	}
-	return q.set.slots.take(q)
+	return q.set.slots == nil || q.set.slots.take(q)
 }
 
 // grant gives the queue a slot, and returns false if it no longer needs one.
@@ -112,7 +112,9 @@ func (q *queue) work(state *running, l *lane, t Task) {
 				q.leave(l)
 			}
 		}
-		q.set.slots.release()
+		if q.set.slots != nil {
+			q.set.slots.release()
+		}
 		l, t = q.proceed()
 	}
 	q.set.tidy(q)

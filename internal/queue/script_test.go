@@ -193,7 +193,8 @@ func (w *world) do(words []string) {
 		case "coalesce":
 			w.set.opts.Coalescing = DefaultCoalescing
 		case "slots":
-			w.set.slots.limit, _ = strconv.Atoi(args[0])
+			limit, _ := strconv.Atoi(args[0])
+			w.set.slots = &slots{limit: limit}
 		case "pause":
 			w.set.Pause(queue)
 		case "resume":

@@ -159,8 +159,9 @@ type Shape struct {
 
 // Set is a set of named queues. It is safe for concurrent use.
 type Set struct {
-	opts  Options
-	slots slots
+	opts Options
+	// slots is nil without MaxRuns.
+	slots *slots
 
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -186,9 +187,11 @@ func NewSet(opts Options) *Set {
 	if opts.Random == nil {
 		opts.Random = rand.Float64
 	}
-	return &Set{
-		opts: opts, slots: slots{limit: opts.MaxRuns}, queues: map[string]*queue{}, paused: map[string]bool{},
+	s := &Set{opts: opts, queues: map[string]*queue{}, paused: map[string]bool{}}
+	if opts.MaxRuns > 0 {
+		s.slots = &slots{limit: opts.MaxRuns}
 	}
+	return s
 }
 
 // Run runs the tasks of all queues, those that are added later included. When stop ends no run starts any

@@ -7,7 +7,7 @@ import (
 
 // slots bounds the runs of all queues together. A free slot goes to the queue that has waited longest for one.
 type slots struct {
-	// limit is the largest number of runs; 0 means none.
+	// limit is the largest number of runs.
 	limit int
 
 	mu      sync.Mutex
@@ -17,9 +17,6 @@ type slots struct {
 
 // take returns false if there is no free slot. Then the queue gets one later.
 func (s *slots) take(q *queue) bool {
-	if s.limit == 0 {
-		return true
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used < s.limit && len(s.waiting) == 0 {
@@ -34,9 +31,6 @@ func (s *slots) take(q *queue) bool {
 
 // release returns a slot, and lets the queue that is next use it. No queue's lock may be held.
 func (s *slots) release() {
-	if s.limit == 0 {
-		return
-	}
 	for {
 		s.mu.Lock()
 		if len(s.waiting) == 0 {

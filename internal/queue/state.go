@@ -71,8 +71,8 @@ func (l Lane) All() iter.Seq[Task] { return l.lane.all() }
 
 func (l *lane) all() iter.Seq[Task] {
 	return func(yield func(Task) bool) {
-		for i := range l.tasks.len() {
-			if !yield(l.tasks.at(i).Task) {
+		for _, e := range l.tasks {
+			if !yield(e.Task) {
 				return
 			}
 		}
@@ -160,7 +160,7 @@ func (s *Set) LookLane(name, key string, look func(Lane)) bool {
 	defer q.mu.Unlock()
 	q.core.ripen(q.age())
 	l := q.core.lane(key)
-	if l == nil || l.tasks.len() == 0 {
+	if l == nil || len(l.tasks) == 0 {
 		return false
 	}
 	look(q.lane(l))
@@ -234,11 +234,11 @@ func causeOf(err error) string {
 }
 
 func (q *queue) lane(l *lane) Lane {
-	s := Lane{Key: l.key, Tasks: l.tasks.len(), Phase: l.phase, Since: q.made.Add(l.began), lane: l}
+	s := Lane{Key: l.key, Tasks: len(l.tasks), Phase: l.phase, Since: q.made.Add(l.began), lane: l}
 	if q.stopped && l.phase != Running {
 		s.Phase = Stopped
 	}
-	if l.tasks.len() > 0 {
+	if len(l.tasks) > 0 {
 		if f := l.failure(l.head()); f != nil {
 			s.Failures, s.LastError = f.failures, causeOf(f.last)
 		}
