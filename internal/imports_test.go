@@ -92,7 +92,7 @@ var directions = []struct {
 	{"internal/run/recording",
 		[]string{"internal/hook", "internal/effect", "internal/wire", "internal/jq", "internal/run", "internal/run/workspace"},
 		"a companion of runs: what a run got and wrote, as text without secrets"},
-	{"internal/run/traces", []string{"internal/event", "internal/run", "internal/run/process"}, "a companion of runs"},
+	{"internal/run/traces", []string{"internal/event", "internal/hook", "internal/run", "internal/run/process"}, "a companion of runs"},
 	{"internal/run/ownwrites", []string{"internal/hook", "internal/effect", "internal/run"},
 		"a companion of runs; package watch compares its snapshots with the writes"},
 	{"internal/run/pending", []string{"internal/hook", "internal/event", "internal/effect", "internal/run"},

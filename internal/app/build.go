@@ -172,8 +172,6 @@ func (o *Options) environment() func(h *hook.Hook) []string {
 //   - Conditions are the only ones that send requests that may fail the run; recordings contain that, and read the files of the run, which
 //     are removed next. Then the outcome is final.
 //   - The history and the metrics receive each outcome first, whatever follows.
-//   - Requeues, parked contexts and previous versions are settled before finalizers are released: then the object goes, and its last event
-//     has to find them current.
 //   - Finalizers are last, so that a run that one of the others fails releases none. Bindings are unlocked and lanes left after all.
 func (op *operator) companions() []run.Companion {
 	list := []run.Companion{
@@ -185,14 +183,12 @@ func (op *operator) companions() []run.Companion {
 		}},
 		op.recorder,
 		op.shards,
-		op.pending,
-		op.pending.Versions(),
-		op.pending.Releases(),
 	}
 	if op.tracers != nil {
 		list = slices.Insert(list, 1, run.Companion(op.tracers))
 	}
 	return list
+	list = append(list, op.pending.Companions()...)
 }
 
 // bytesPerRun limits the context file of a run with several contexts: a single context may be larger. hookSeriesBytes is what the

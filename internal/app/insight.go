@@ -220,10 +220,10 @@ func (p pauses) ResumeHook(name string) {
 func (i *insight) NextTick(crontab string) time.Time { return i.op.clock.Next(crontab) }
 
 // chronicle is the Companion that reports runs to the history, the metrics and Events.
-type chronicle struct {
-	run.Passive
-	*insight
-}
+type chronicle struct{ *insight }
+
+// Joins implements run.Companion.
+func (chronicle) Joins(*hook.Hook, bool) bool { return true }
 
 func (c chronicle) Begin(ctx context.Context, a *run.Attempt) context.Context {
 	t := a.Task

@@ -21,7 +21,6 @@ import (
 
 // shards are the share of this replica in the work.
 type shards struct {
-	run.Passive
 	// count is their number; 0 without shards.
 	count int
 	// division is the division of the work by the hooks that were loaded first: it is the same until the end.

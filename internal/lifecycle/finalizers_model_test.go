@@ -432,7 +432,7 @@ func (s *scenario) play(t *testing.T) []string {
 		Runner: run.New(run.Options{
 			Executor: b, Snapshots: w.watcher, Effects: noEffects{}, Workspace: files, Log: log,
 			Retry:    run.Retry{Min: time.Second, Max: 5 * time.Second},
-			Deferred: later, Companions: []run.Companion{later, later.Versions(), later.Releases()},
+			Deferred: later, Companions: later.Companions(),
 		}), Pending: later,
 	}}
 	w.life.add([]*hook.Hook{first}, []*hook.Hook{first})

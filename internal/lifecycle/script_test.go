@@ -235,7 +235,7 @@ func (w *world) start(o options) {
 			Executor:  w,
 			Snapshots: cluster{world: w}, Effects: w, Workspace: files, Log: log,
 			Retry: run.Retry{Min: 5 * time.Second, Max: 40 * time.Second}, Deferred: later,
-			Companions: []run.Companion{later, later.Versions(), later.Releases()},
+			Companions: later.Companions(),
 		}), Pending: later,
 		Exhausted: func(e Exhausted) {
 			about := "nothing"

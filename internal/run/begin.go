@@ -16,8 +16,9 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 	last.attempts++
 	last.runs++
 	last.run = r.lastRun.Add(1)
+	binding, queue := t.Labels()
 	a := &Attempt{Task: t, Log: r.opts.Log.With(t.LogFields()...), Record: noRecord{}, Unread: true, Report: Report{
-		Hook: t.Hook(), Binding: t.bindingLabel(), Queue: t.queueLabel(), Key: last.key, Waited: last.waited, Attempt: last.attempts,
+		Hook: t.Hook(), Binding: binding, Queue: queue, Key: last.key, Waited: last.waited, Attempt: last.attempts,
 		Merged: m.merged.tasks,
 	}}
 	if t.is(refreshed) {
@@ -25,7 +26,7 @@ func (r *Runner) begin(ctx context.Context, t *Task) (context.Context, *Attempt,
 	}
 	a.started = time.Now()
 	a.companions = r.hooks.companions(t.Hook(), m.review != nil)
-	err := a.each(nil, func(c Companion, _ error) error { ctx = c.Begin(ctx, a); return nil })
+	err := each(a, nil, func(c Beginner, _ error) error { ctx = c.Begin(ctx, a); return nil })
 	if m.merged.tasks > 0 {
 		a.logMerge(&m.merged)
 	}

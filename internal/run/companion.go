@@ -10,29 +10,30 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// A Companion takes part in the runs of hooks that ask for it. A panic in Begin, Settle or Done is a failure of the run, and the other
-// companions are called nevertheless.
+// A Companion takes part in the runs of hooks that ask for it, as a Waiter, Beginner, Settler or Finisher, or as several of them. A panic of
+// Begin, Settle or Done is a failure of the run, and the other companions are called nevertheless.
 type Companion interface {
 	// Joins reports whether the companion takes part in the runs of a hook: those for queues, or those that answer requests.
 	Joins(h *hook.Hook, answers bool) bool
-	// Await returns what the run has to wait for, as queue.Blocked; nil for nothing.
-	Await(t *Task) error
-	// Begin is called before the contexts are made, and for a task without events, which starts no process.
-	Begin(ctx context.Context, a *Attempt) context.Context
-	// Settle is called after the effects, while the files of the run exist. An error fails the run.
-	Settle(ctx context.Context, a *Attempt, outcome error) error
-	// Done is called with the final outcome.
-	Done(ctx context.Context, a *Attempt, outcome error)
 }
 
-// Passive is a Companion of all runs that does nothing. Others embed it, for the methods that they do not need.
-type Passive struct{}
+// Waiter is a Companion whose Await returns what a run for a queue has to wait for, as queue.Blocked; nil for nothing.
+type Waiter interface{ Await(t *Task) error }
 
-func (Passive) Joins(*hook.Hook, bool) bool                                   { return true }
-func (Passive) Await(*Task) error                                             { return nil }
-func (Passive) Begin(ctx context.Context, _ *Attempt) context.Context         { return ctx }
-func (Passive) Settle(_ context.Context, _ *Attempt, _ error) (failure error) { return nil }
-func (Passive) Done(context.Context, *Attempt, error)                         {}
+// Beginner is a Companion whose Begin is called before the contexts are made, and for a task without events, which starts no process.
+type Beginner interface {
+	Begin(ctx context.Context, a *Attempt) context.Context
+}
+
+// Settler is a Companion whose Settle is called after the effects, while the files of the run exist. An error fails the run.
+type Settler interface {
+	Settle(ctx context.Context, a *Attempt, outcome error) error
+}
+
+// Finisher is a Companion whose Done is called with the final outcome.
+type Finisher interface {
+	Done(ctx context.Context, a *Attempt, outcome error)
+}
 
 // Marker is a Companion that marks each event, until the run that delivers it. Tasks keep the marks of their first events.
 type Marker interface {
@@ -78,11 +79,14 @@ func (r *Runner) joining(h *hook.Hook, answers bool) (list []Companion) {
 	return list
 }
 
-// each calls all companions of an attempt, also after one has failed or panicked, and returns the outcome with their failures.
-func (a *Attempt) each(outcome error, call func(c Companion, outcome error) error) error {
-	for _, c := range a.companions {
-		if failure := a.guard(c, outcome, call); failure != nil {
-			outcome = withFailure(outcome, failure)
+// each calls the companions of an attempt that are of one type, also after one has failed or panicked, and returns the outcome with their
+// failures.
+func each[C any](a *Attempt, outcome error, call func(c C, outcome error) error) error {
+	for _, one := range a.companions {
+		if c, is := one.(C); is {
+			if failure := a.guard(func() error { return call(c, outcome) }); failure != nil {
+				outcome = withFailure(outcome, failure)
+			}
 		}
 	}
 	return outcome
@@ -101,7 +105,7 @@ func withFailure(outcome, failure error) error {
 }
 
 // guard turns a panic of a call into a failure of the attempt. Nothing else recovers for runs.
-func (a *Attempt) guard(c Companion, outcome error, call func(c Companion, outcome error) error) (err error) {
+func (a *Attempt) guard(call func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			a.Log.Warn("panic recovered in TaskQueue Start", "task_id", a.Task.ID(), "task_type", a.Task.String(),
@@ -109,5 +113,5 @@ func (a *Attempt) guard(c Companion, outcome error, call func(c Companion, outco
 			err = fmt.Errorf("%s FAILED: the operator panicked, which is a bug in it: the log has the stack", a.Hook.Name)
 		}
 	}()
-	return call(c, outcome)
+	return call()
 }

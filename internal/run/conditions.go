@@ -25,7 +25,6 @@ type Reporting struct {
 // Conditions is the Companion of hooks with conditions: it reports the outcome of a run in its objects before the run ends. If that fails,
 // the run has failed.
 type Conditions struct {
-	Passive
 	// Change applies the patches.
 	Change func(ctx context.Context, log *slog.Logger, r Reporting) error
 	// Follow returns an object of a binding, if it is there in full and not known to be outdated, before Change changes it. With the resource

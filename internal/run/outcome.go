@@ -87,7 +87,7 @@ func (r *Runner) end(ctx context.Context, a *Attempt, err error) error {
 		err = &causedError{err, a.Cause}
 	}
 	a.Wall, a.Err, a.Allowed, a.Interrupted = time.Since(a.started), err, t.mayFail(), err != nil && Interrupted(ctx)
-	err = a.each(err, func(c Companion, outcome error) error { c.Done(ctx, a, outcome); return nil })
+	err = each(a, err, func(c Finisher, outcome error) error { c.Done(ctx, a, outcome); return nil })
 	switch {
 	case a.Stays(ctx, err):
 		return err

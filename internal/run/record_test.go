@@ -78,7 +78,6 @@ func (printer) Execute(_ context.Context, in process.Invocation) (process.Result
 
 // recorder stores the runs that it takes part in, and the last report.
 type recorder struct {
-	Passive
 	begun  []string
 	lines  []string
 	ended  []Report
@@ -90,6 +89,7 @@ type recorder struct {
 }
 
 func (r *recorder) Settle(context.Context, *Attempt, error) error { r.settled++; return nil }
+func (*recorder) Joins(*hook.Hook, bool) bool                     { return true }
 
 func (r *recorder) Begin(ctx context.Context, a *Attempt) context.Context {
 	if t := a.Task; t.Len() > 0 {

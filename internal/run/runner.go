@@ -154,12 +154,12 @@ func (r *Runner) timeout(h *hook.Hook) time.Duration {
 func (r *Runner) run(ctx context.Context, t *Task) error {
 	ctx, a, err := r.begin(ctx, t)
 	if err == nil && t.events.Len() > 0 {
-		err = a.guard(nil, nil, func(Companion, error) error { return r.attempt(ctx, a) })
+		err = a.guard(func() error { return r.attempt(ctx, a) })
 	}
 	if err != nil {
 		err = t.late(ctx, err)
 	}
-	err = a.each(err, func(c Companion, outcome error) error { return c.Settle(ctx, a, outcome) })
+	err = each(a, err, func(c Settler, outcome error) error { return c.Settle(ctx, a, outcome) })
 	r.release(a)
 	return r.end(ctx, a, err)
 }

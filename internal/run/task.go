@@ -343,8 +343,10 @@ func (t *Task) Run(ctx context.Context) (err error) {
 	}
 	if !t.runner.hooks.removed(t.Hook()) {
 		for _, c := range t.runner.hooks.companions(t.Hook(), false) {
-			if err := c.Await(t); err != nil {
-				return err
+			if w, is := c.(Waiter); is {
+				if err := w.Await(t); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -239,12 +239,12 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	defer pool.Close()
 	s.pending = pending.New(pending.Options{Objects: s.watched, Finalizers: simulatedFinalizers{s}})
 	running := run.Options{Snapshots: s.watched, Deferred: s.pending,
-		Companions: []run.Companion{observer{simulation: s},
+		Companions: append([]run.Companion{observer{s},
 			&run.Conditions{Follow: s.watched.Follow, Change: func(ctx context.Context, log *slog.Logger, r run.Reporting) error {
 				_, err := s.effects.Change(ctx, log, apply.Run{Hook: r.Hook, Identify: r.Identify, Follow: r.Follow}, r.Patches, nil)
 				return errors.Join(err, s.refresh(ctx))
 			}},
-			s.pending, s.pending.Versions(), s.pending.Releases()},
+		}, s.pending.Companions()...),
 		Effects: simulatedEffects{s}, Workspace: w, Executor: simulatedExecutor{s, pool}, Log: silent(),
 		Env: func(*hook.Hook) []string { return s.Env }, Timeout: s.Timeout}
 	if s.Workers {
@@ -292,10 +292,9 @@ func (s *simulation) connect() (err error) {
 }
 
 // observer is the Companion that records the ends of runs.
-type observer struct {
-	run.Passive
-	*simulation
-}
+type observer struct{ *simulation }
+
+func (observer) Joins(*hook.Hook, bool) bool { return true }
 
 func (s observer) Done(_ context.Context, a *run.Attempt, _ error) {
 	r := &a.Report

@@ -70,7 +70,6 @@ func (w writes) gone() (n int) {
 
 // Writes is the Companion that keeps the changes by runs until the snapshots show them.
 type Writes struct {
-	run.Passive
 	by   Bindings
 	late func(hook string)
 	log  *slog.Logger

@@ -24,13 +24,8 @@ type noFinalizers struct{}
 func (noFinalizers) Release(context.Context, iter.Seq[event.Event]) {}
 func (noFinalizers) Keep(event.Event) (kept, again bool)            { return true, false }
 
-// Releases returns the Companion of hooks with finalizers. It comes behind the Ledger, and behind all that can fail a run.
-func (l *Ledger) Releases() run.Companion { return releases{l: l} }
-
-type releases struct {
-	run.Passive
-	l *Ledger
-}
+// releases is the Companion of hooks with finalizers.
+type releases struct{ l *Ledger }
 
 // Joins implements run.Companion.
 func (releases) Joins(h *hook.Hook, answers bool) bool {

@@ -25,12 +25,10 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
-	"github.com/shell-operator/shell-operator/internal/run"
 )
 
 // Ledger has the deferred work of all hooks: a row for each subject that has some. It is safe for concurrent use.
 type Ledger struct {
-	run.Passive
 	o Options
 	// changed has a token when Next or room may have changed. Its capacity is 1.
 	changed chan struct{}

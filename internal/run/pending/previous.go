@@ -9,13 +9,8 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
-// Versions returns the Companion of hooks with includePrevious. It comes behind the Ledger.
-func (l *Ledger) Versions() run.Companion { return versions{l: l} }
-
-type versions struct {
-	run.Passive
-	l *Ledger
-}
+// versions is the Companion of hooks with includePrevious.
+type versions struct{ l *Ledger }
 
 // Joins implements run.Companion.
 func (versions) Joins(h *hook.Hook, answers bool) bool {

@@ -24,6 +24,11 @@ type Objects interface {
 	Has(h *hook.Hook, index int, namespace, name string) bool
 }
 
+// Companions returns the companions of the runs whose events the Ledger keeps. They come behind all that can fail a run. Requeues, parked
+// contexts and previous versions are settled before finalizers are released: then the object goes, and its last event has to find them
+// current.
+func (l *Ledger) Companions() []run.Companion { return []run.Companion{l, versions{l}, releases{l}} }
+
 // Joins implements run.Companion. A request is not delivered again.
 func (l *Ledger) Joins(_ *hook.Hook, answers bool) bool { return !answers }
 

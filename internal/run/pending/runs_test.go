@@ -63,7 +63,7 @@ func running(t testing.TB, w interface {
 	t.Cleanup(func() { _ = files.Close() })
 	l := New(o)
 	return run.New(run.Options{Executor: e, Snapshots: w, Effects: w, Workspace: files, Log: slog.New(slog.DiscardHandler),
-		Deferred: l, Companions: []run.Companion{l, l.Versions(), l.Releases()}, MaxContextBytes: most}), l
+		Deferred: l, Companions: l.Companions(), MaxContextBytes: most}), l
 }
 
 // hookOf makes a hook with one kubernetes binding with a finalizer per letter.

@@ -17,7 +17,10 @@ func (r *Recorder) Joins(h *hook.Hook, _ bool) bool {
 
 // Settle records a run, if it is one of those that are recorded. The recording is made of what the run has already.
 func (r *Recorder) Settle(ctx context.Context, a *run.Attempt, outcome error) error {
-	if a.Files == nil || outcome != nil && run.Interrupted(ctx) || !r.wants(a.Hook, outcome != nil) {
+	if a.Files == nil || outcome != nil && run.Interrupted(ctx) {
+		return nil
+	}
+	if mode, always := r.mode(a.Hook); !always && (outcome == nil || mode != hook.RecordFailures) {
 		return nil
 	}
 	report, text := run.Report{Usage: a.Usage, Err: outcome}, ""

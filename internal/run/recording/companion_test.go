@@ -16,10 +16,9 @@ import (
 )
 
 // failing is a hook that prints a line and fails, and the record of its output.
-type failing struct {
-	run.Passive
-	lines []string
-}
+type failing struct{ lines []string }
+
+func (*failing) Joins(*hook.Hook, bool) bool { return true }
 
 func (f *failing) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
 	in.Stdout([]byte("out"))

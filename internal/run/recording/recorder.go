@@ -18,7 +18,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
-	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
@@ -42,7 +41,6 @@ type Options struct {
 
 // Recorder is the Companion of runs that keeps recordings in files.
 type Recorder struct {
-	run.Passive
 	opts  Options
 	limit int64
 	// writing is held while a run is recorded.
@@ -109,12 +107,6 @@ func (r *Recorder) mode(h *hook.Hook) (mode hook.Record, always bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return mode, time.Now().Before(r.until[h.Name])
-}
-
-// wants reports whether a run is recorded.
-func (r *Recorder) wants(h *hook.Hook, failed bool) bool {
-	mode, always := r.mode(h)
-	return always || failed && mode == hook.RecordFailures
 }
 
 // RecordAll records all runs of a hook until a time; false if nothing of the hook is recorded. A dry run only checks that.

@@ -38,7 +38,7 @@ func newRecorder(t *testing.T, o Options) *kept {
 
 func (k *kept) run(h *hook.Hook, id string, failed bool, contexts string) {
 	k.t.Helper()
-	if !k.wants(h, failed) {
+	if mode, always := k.mode(h); !always && (!failed || mode == hook.RecordNone) {
 		return
 	}
 	path := filepath.Join(k.t.TempDir(), "contexts")
@@ -109,7 +109,8 @@ func TestRecorder(t *testing.T) {
 		k.run(none, "6-1", true, someContexts)
 		k.want("1-2 3-1 4-1 5-1")
 
-		if k.RecordAll(none, time.Now().Add(time.Minute), false) || !k.RecordAll(a, time.Now().Add(time.Minute), true) || k.wants(a, false) {
+		soon := time.Now().Add(time.Minute)
+		if k.RecordAll(none, soon, false) || !k.RecordAll(a, soon, true) || len(k.until) > 0 {
 			t.Error("a dry run has recorded, or a hook of which nothing is recorded")
 		}
 		k.RecordAll(a, time.Now().Add(10*time.Minute), false)

@@ -14,20 +14,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shell-operator/shell-operator/internal/event"
+	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/run"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 )
 
 // Tracers trace runs.
-type Tracers struct {
-	run.Passive
-	Operator, Hook, Executor trace.Tracer
-}
+type Tracers struct{ Operator, Hook, Executor trace.Tracer }
 
 var _ run.Marker = (*Tracers)(nil)
 
 // maxLinks limits the links of a run.
 const maxLinks = 128
+
+// Joins implements run.Companion.
+func (t *Tracers) Joins(*hook.Hook, bool) bool { return true }
 
 // Mark records the event as the root of a trace.
 func (t *Tracers) Mark(task *run.Task, ev event.Event) any {
