@@ -140,10 +140,14 @@ func (op *operator) newRunner(o Options, kill context.Context, files *workspace.
 	if o.Workers {
 		workers = op.workers
 	}
+	executor := run.Executor(op.workers)
+	if o.Election.replicas() {
+		executor = fenced{executor}
+	}
 	op.pending = pending.New(pending.Options{Limit: o.MaxParked, Dropped: op.dropped, Full: op.spool.Full, Replaced: op.replaced,
 		Objects: op.watcher, Finalizers: op.watcher})
 	op.runner = run.New(run.Options{
-		Executor: op.traced(fenced{op.workers}), Workers: workers, Snapshots: op.watcher, Effects: op.effects, Workspace: files, Log: o.Log,
+		Executor: op.traced(executor), Workers: workers, Snapshots: op.watcher, Effects: op.effects, Workspace: files, Log: o.Log,
 		Env: o.environment(), Files: op.store, Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON,
 		Retry: run.Retry{Min: o.RetryMin, Max: o.RetryMax}, Deferred: op.pending, MaxContextBytes: bytesPerRun, Companions: op.companions(),
 	})
@@ -184,11 +188,11 @@ func (op *operator) companions() []run.Companion {
 		op.recorder,
 		op.shards,
 	}
+	list = append(list, op.pending.Companions()...)
 	if op.tracers != nil {
 		list = slices.Insert(list, 1, run.Companion(op.tracers))
 	}
 	return list
-	list = append(list, op.pending.Companions()...)
 }
 
 // bytesPerRun limits the context file of a run with several contexts: a single context may be larger. hookSeriesBytes is what the
@@ -208,7 +212,9 @@ func (op *operator) newEffects(cl *kube.Cluster, filters *jq.Compiler, o Options
 		Warned: op.meter.Warned, Log: o.Log}
 	with.Namespace, _ = cl.OwnNamespace(o.Installation.Namespace) // without one, Sync returns an error
 	with.Restores = apply.Restores{Watch: cl.Config, Active: op.active, Differs: op.meter.MemberDiffers}
-	with.Shard = op.shards.Shard
+	if o.Election.Shards > 0 {
+		with.Shard = op.shards.Shard
+	}
 	if op.tracers != nil {
 		with.Tracer = op.tracers.Operator
 	}

@@ -266,7 +266,9 @@ func outcomeOf(report *run.Report) history.Outcome {
 	if reason := report.Result.GiveUp; reason != "" {
 		outcome.Message = strings.TrimPrefix(outcome.Message+"; the hook gave up: "+process.Printable(reason), "; ")
 	}
-	outcome.Worker = report.Served.String()
+	if report.Served.Worker > 0 {
+		outcome.Worker = report.Served.String()
+	}
 	if report.Err != nil {
 		outcome.Error = strings.TrimSpace(report.Err.Error())
 	}

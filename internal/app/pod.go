@@ -31,9 +31,8 @@ func (op *operator) newKubeEvents(cl *kube.Cluster, o Options) (*kubeevent.Recor
 func (op *operator) runEnded(r run.Report) {
 	op.meter.RunEnded(r)
 	switch {
-	case r.Err == nil && !op.queues.Failing(r.Queue, r.Hook.Name, r.Key):
-		op.events.Succeeded(r.Hook.Name, r.Queue)
-	case r.Err == nil: // another lane fails
+	case r.Err == nil:
+		op.events.Succeeded(r.Hook.Name, r.Queue, func() bool { return op.queues.Failing(r.Queue, r.Hook.Name, r.Key) })
 	case !r.Allowed:
 		op.events.Failed(r.Hook.Name, r.Queue, fmt.Sprintf("Hook %q fails (attempt %d): %s", r.Hook.Name, r.Attempt, run.PublicReason(r.Err)))
 	}

@@ -372,12 +372,14 @@ func (l *Lifecycle) LaneOf(ev event.Event) (queue, key string) {
 
 // task returns the task of an event, and the key of its lane.
 func (l *Lifecycle) task(ev event.Event) (t Task, key string) {
-	lanes := l.view.Load().lanes[ev.Queue()]
-	if lanes.Secret && ev.Key != "" {
-		ev.Key, ev.KeyValue = l.hash(ev.Key), ev.Key
+	if lanes, keyed := l.view.Load().lanes[ev.Queue()]; keyed {
+		if lanes.Secret && ev.Key != "" {
+			ev.Key, ev.KeyValue = l.hash(ev.Key), ev.Key
+		}
+		l.o.Pending.Enter(&ev)
+		key = ev.LaneKey(lanes)
 	}
-	l.o.Pending.Enter(&ev)
-	return Task{l.o.Runner.Task(ev)}, ev.LaneKey(lanes)
+	return Task{l.o.Runner.Task(ev)}, key
 }
 
 // hash is what a key from a Secret is shown as. It is another one in each process, and long enough for different keys to have different

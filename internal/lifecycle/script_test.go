@@ -100,6 +100,9 @@ func (w *world) Apply(context.Context, *slog.Logger, *hook.Hook, run.Outputs, *r
 	return nil, nil
 }
 
+// ReadWhole implements run.WholeEffects: Apply gets also the runs that request nothing.
+func (*world) ReadWhole() {}
+
 func (w *world) record(text string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,9 +23,6 @@ var (
 // Starting implements queue.Starter.
 func (t Task) Starting(s queue.Start) { t.Task.Starting(s.Key, s.Failures, s.Waited) }
 
-// Collects implements queue.Collector.
-func (t Task) Collects() bool { return t.HasRoom() }
-
 // Rest implements queue.Splitter.
 func (t Task) Rest() queue.Task {
 	if rest := t.Task.Rest(); rest != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,5 +139,49 @@ func TestLargeAnswersAreReadOneAtATime(t *testing.T) {
 	written = cancel
 	if err := answer(ctx); err == nil || !strings.Contains(err.Error(), "its output is not applied") {
 		t.Errorf("without a turn: %v", err)
+	}
+}
+
+// applied counts the calls of Apply.
+type applied struct {
+	Effects
+	calls int
+}
+
+func (a *applied) Apply(context.Context, *slog.Logger, *hook.Hook, Outputs, *Turn, Identify) ([]Change, error) {
+	a.calls++
+	return nil, nil
+}
+
+// Effects are applied of runs that request some: not of a run that writes nothing, a result, or the answer that has been judged.
+func TestRunsWithoutEffects(t *testing.T) {
+	answers := map[string]event.Type{"ADMISSION_RESPONSE_PATH": event.Mutating, "CONVERSION_RESPONSE_PATH": event.Conversion,
+		"HTTP_RESPONSE_PATH": event.HTTP, "": event.Change} // and a run of a queue
+	effects, written := &applied{}, ""
+	r := New(Options{Executor: executor(func(in process.Invocation) error {
+		if written == "" {
+			return nil
+		}
+		return os.WriteFile(process.Variable(in.Vars, written), []byte(`{"message": "x"}`), 0o600)
+	}), Workspace: openWorkspace(t), Log: slog.New(slog.DiscardHandler), Effects: effects})
+	h := &hook.Hook{Name: "h", Kubernetes: make([]hook.Kubernetes, 1), Mutating: make([]hook.Admission, 1),
+		Conversions: make([]hook.Conversion, 1), HTTP: make([]hook.HTTP, 1)}
+	r.Add([]*hook.Hook{h})
+	for judged, of := range answers {
+		ev := event.Event{Type: of, Hook: h}
+		for _, written = range append(slices.Sorted(maps.Keys(answers)), "METRICS_PATH", "KUBERNETES_PATCH_PATH", "RUN_RESULT_PATH") {
+			want, err := 1, error(nil)
+			if effects.calls = 0; judged == "" {
+				err = r.Task(ev).Run(t.Context())
+			} else {
+				_, err = r.Answer(t.Context(), Review{Review: event.Review{Event: ev}, Request: &event.Request{}})
+			}
+			if written == judged || written == "" || written == "RUN_RESULT_PATH" {
+				want = 0
+			}
+			if err != nil || effects.calls != want {
+				t.Errorf("%s, %q: applied %d times, %v", of, written, effects.calls, err)
+			}
+		}
 	}
 }

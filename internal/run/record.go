@@ -100,10 +100,10 @@ const (
 // Exit describes how the process or else the run ended: "exit status 1", "signal: killed". It contains no output of the
 // hook.
 func (r *Report) Exit() string {
-	exit, _ := ending(r.Err)
-	switch {
-	case r.Err == nil:
+	if r.Err == nil {
 		return Succeeded
+	}
+	switch exit, _ := ending(r.Err); {
 	case exit != "":
 		return exit
 	case r.Usage.Wall == 0:

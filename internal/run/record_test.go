@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,8 +89,8 @@ type recorder struct {
 	outcome error
 }
 
-func (r *recorder) Settle(context.Context, *Attempt, error) error { r.settled++; return nil }
 func (*recorder) Joins(*hook.Hook, bool) bool                     { return true }
+func (r *recorder) Settle(context.Context, *Attempt, error) error { r.settled++; return nil }
 
 func (r *recorder) Begin(ctx context.Context, a *Attempt) context.Context {
 	if t := a.Task; t.Len() > 0 {
@@ -161,9 +162,9 @@ func (p panics) at(where string) {
 	}
 }
 
-func (p panics) Execute(context.Context, process.Invocation) (process.Result, error) {
+func (p panics) Execute(_ context.Context, in process.Invocation) (process.Result, error) {
 	p.at("process")
-	return process.Result{Usage: process.Usage{Wall: 1}}, nil
+	return process.Result{Usage: process.Usage{Wall: 1}}, os.WriteFile(process.Variable(in.Vars, "METRICS_PATH"), []byte("{}"), 0o600)
 }
 func (p panics) Snapshot(*hook.Hook, int) event.Snapshot  { p.at("snapshot"); return event.NoObjects{} }
 func (panics) Synchronize(*hook.Hook, int) event.Snapshot { return event.NoObjects{} }

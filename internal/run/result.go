@@ -12,9 +12,6 @@ import (
 
 // result parses the result file of an attempt. The lists are the initial ones in its contexts.
 func (t *Task) result(text []byte, lists []event.Snapshot, failed bool) (effect.Result, error) {
-	if text == nil {
-		return effect.Result{}, nil
-	}
 	var objects map[objectName]bool
 	unlisted, deleting := t.unlisted()
 	return wire.ParseResult(text, wire.ResultRules{

@@ -96,7 +96,7 @@ type Awaiter interface {
 	Await(ctx context.Context, h *hook.Hook, index int)
 }
 
-// WholeEffects are Effects that compare what is sent: they get also large files of operations in memory.
+// WholeEffects are Effects that compare what is sent: they get also large files of operations in memory, and runs that request nothing.
 type WholeEffects interface {
 	Effects
 	ReadWhole()
@@ -242,7 +242,9 @@ func (r *Runner) perform(ctx context.Context, a *Attempt) error {
 	out, outErr := a.Files.Outputs(int64(a.Hook.Settings.MaxFileBytes), !whole)
 	a.Outputs, a.Unread = out, outErr != nil
 	var invalid error
-	a.Result, invalid = a.Task.result(out.Result, a.Lists, err != nil)
+	if out.Result != nil {
+		a.Result, invalid = a.Task.result(out.Result, a.Lists, err != nil)
+	}
 	if err != nil {
 		a.InvalidResult = invalid
 		return r.applyFailed(ctx, a, turn, err)
@@ -253,9 +255,12 @@ func (r *Runner) perform(ctx context.Context, a *Attempt) error {
 	case ctx.Err() != nil: // the client has disconnected, or another replica is the leader
 		return a.unapplied(ctx)
 	case review != nil:
-		if err := a.answer(review); err != nil || review.NoEffects {
+		if err := a.answer(review, &out); err != nil || review.NoEffects {
 			return cmp.Or(err, r.check(a, out))
 		}
+	}
+	if out.Empty() && !whole {
+		return nil
 	}
 	a.Changes, err = r.opts.Effects.Apply(ctx, a.Log, a.Hook, out, turn, a.Task.identify(a.Lists))
 	return err
@@ -317,9 +322,18 @@ func (r *Runner) applyFailed(ctx context.Context, a *Attempt, turn *Turn, err er
 	return err
 }
 
-// answer judges what the hook wrote for a request. The caller reads only the answers, and the rest may be large.
-func (a *Attempt) answer(review *answered) (err error) {
-	review.outputs = Outputs{Admission: a.Outputs.Admission, Conversion: a.Outputs.Conversion, HTTP: a.Outputs.HTTP}
+// answer judges what the hook wrote for a request, and takes the answer out of what is left to apply. The caller reads only the answers, and
+// the rest may be large.
+func (a *Attempt) answer(review *answered, left *Outputs) (err error) {
+	review.outputs = Outputs{Admission: left.Admission, Conversion: left.Conversion, HTTP: left.HTTP}
+	switch review.Type {
+	case event.Conversion:
+		left.Conversion = nil
+	case event.HTTP:
+		left.HTTP = nil
+	default:
+		left.Admission = nil
+	}
 	if a.Response, err = review.judge(review.outputs, nil); err != nil {
 		return &requestError{err, "exit status 0, but no valid answer", "it gave no valid answer; the log of the operator says why"}
 	}
@@ -348,8 +362,8 @@ func (r *Runner) execute(ctx context.Context, a *Attempt, f *workspace.Files) (p
 		defer leave()
 	}
 	in.Started = a.Record.Started
-	in.Worker = r.worker(t.Hook(), set, t.RunID(), f)
-	if in.Worker != nil {
+	if r.opts.Workers != nil && t.Hook().Settings.Worker != nil {
+		in.Worker = r.worker(t.Hook(), set, t.RunID(), f)
 		in.Worker.Client = m.review != nil
 	}
 	in.Output = int64(cmp.Or(t.Hook().Settings.MaxLogBytes, maxLogged))

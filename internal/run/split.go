@@ -24,7 +24,7 @@ func (r *Runner) writeContexts(a *Attempt, frames []wire.Context) error {
 		heads, err = wire.WriteContextsAndHeads(w, t.Hook().Contexts, contexts)
 		return err
 	})
-	if err == nil {
+	if heads != nil {
 		f.WriteHeads(heads)
 	}
 	if left := t.events.Len() - n; left > 0 {

@@ -283,9 +283,9 @@ func (t *Task) Absorb(next *Task) bool {
 	return true
 }
 
-// HasRoom reports whether a later run may deliver more events than these, which are changes: the limits of contexts and bytes are not
+// Collects reports whether a later run may deliver more events than these, which are changes: the limits of contexts and bytes are not
 // reached, and no event is due now.
-func (t *Task) HasRoom() bool {
+func (t *Task) Collects() bool {
 	limit, most := t.Hook().Settings.ContextsPerRun, t.runner.opts.MaxContextBytes
 	return !t.isUrgent() && (limit == 0 || t.events.Len() < limit) && (most == 0 || t.readExtra().bytes < most)
 }
@@ -385,7 +385,8 @@ func (t *Task) Count(index int, namespace, name string, most int) (events, visit
 // String describes the task for queue dumps.
 func (t *Task) String() string {
 	b := t.binding()
-	parts := []string{"HookRun", t.queueLabel(), t.EventType(), t.Hook().Name}
+	_, queue := t.Labels()
+	parts := []string{"HookRun", queue, t.EventType(), t.Hook().Name}
 	if b.Group != "" {
 		parts = append(parts, "group="+b.Group)
 	}
@@ -396,28 +397,17 @@ func (t *Task) String() string {
 }
 
 // Labels returns the names of the binding and the queue, which are empty for start-up runs, as in upstream's logs and metrics.
-func (t *Task) Labels() (binding, queue string) { return t.bindingLabel(), t.queueLabel() }
-
-func (t *Task) queueLabel() string {
+func (t *Task) Labels() (binding, queue string) {
 	if t.Type() == event.Startup {
-		return ""
+		return "", ""
 	}
-	return t.Queue()
-}
-
-func (t *Task) bindingLabel() string {
-	if t.Type() == event.Startup {
-		return ""
-	}
-	return t.Binding()
+	return t.Binding(), t.Queue()
 }
 
 // LogFields identify the task in a log record.
 func (t *Task) LogFields() []any {
-	return []any{
-		"hook", t.Hook().Name, "binding", t.bindingLabel(), "event", t.EventType(),
-		"queue", t.queueLabel(), "task", "HookRun", "task.id", t.ID(),
-	}
+	binding, queue := t.Labels()
+	return []any{"hook", t.Hook().Name, "binding", binding, "event", t.EventType(), "queue", queue, "task", "HookRun", "task.id", t.ID()}
 }
 
 // ID identifies the task in log records.

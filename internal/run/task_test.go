@@ -118,7 +118,7 @@ func TestAbsorbSynchronizationsOfAGroup(t *testing.T) {
 }
 
 // Coalescing is for changes that have just happened, as long as a run may have more of them.
-func TestHasRoom(t *testing.T) {
+func TestCollects(t *testing.T) {
 	h := hookOf("---")
 	h.Schedules = []hook.Schedule{{Binding: hook.Binding{Name: "tick"}}}
 	three := *h
@@ -174,13 +174,13 @@ func TestHasRoom(t *testing.T) {
 				t.Fatalf("%s: not absorbed", tt.name)
 			}
 		}
-		if got := head.HasRoom(); got != tt.want {
+		if got := head.Collects(); got != tt.want {
 			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 	split := r.Task(change(h, 0))
 	split.Absorb(r.Task(change(h, 1)))
-	if split.split(1); split.Rest().HasRoom() {
+	if split.split(1); split.Rest().Collects() {
 		t.Error("what did not fit into a run waits")
 	}
 }

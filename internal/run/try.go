@@ -34,12 +34,14 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 	if err != nil {
 		return out, result, err
 	}
-	if t.Hook.ShellLibrary {
-		f.WriteHeads(wire.HeadsOf(t.Contexts))
+	if heads := wire.HeadsOf(t.Contexts); t.Hook.ShellLibrary && heads != nil {
+		f.WriteHeads(heads)
 	}
 	in := r.invocation(t.Hook, f)
 	in.Vars = append(in.Vars, attemptVariables(max(1, t.Attempt), 0, "")...)
-	in.Worker = r.worker(t.Hook, 0, "1", f)
+	if r.opts.Workers != nil && t.Hook.Settings.Worker != nil {
+		in.Worker = r.worker(t.Hook, 0, "1", f)
+	}
 	result, err = r.opts.Executor.Execute(ctx, in)
 	out, outErr := f.Outputs(int64(t.Hook.Settings.MaxFileBytes), false)
 	if err == nil && outErr != nil {

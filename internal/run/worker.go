@@ -9,12 +9,9 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
 )
 
-// worker is about the worker that serves a run from a set of files; nil if the run is a process of its own.
+// worker describes the worker of a hook that has one, for a run from a set of files.
 func (r *Runner) worker(h *hook.Hook, set int, run string, f *workspace.Files) *process.Worker {
 	limits := h.Settings.Worker
-	if limits == nil || r.opts.Workers == nil {
-		return nil
-	}
 	w := &process.Worker{
 		Run: run, Files: set, MaxAge: limits.MaxAge, MaxRuns: limits.MaxRuns, IdleTimeout: limits.IdleTimeout,
 		Take: func() func() { _, _, release := r.opts.Files.Take(h); return release },

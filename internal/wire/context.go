@@ -174,9 +174,12 @@ func (o *contextWriter) full(c *Context) {
 			o.raw(",")
 			o.payload("filterResult", c.Event.Object.Filtered)
 		}
-		o.previous(c)
+		if c.Event.Hook.Kubernetes[c.Event.Index].IncludePrevious {
+			o.previous(c)
+		}
+	default:
+		o.review(c)
 	}
-	o.review(c)
 	if len(c.Snapshots) > 0 {
 		o.raw(`,"snapshots":{`)
 		for i, s := range c.Snapshots {
@@ -195,9 +198,6 @@ func (o *contextWriter) full(c *Context) {
 // previous writes what the hook has seen before. Of an object that is new, and of one that has not changed, that is null.
 func (o *contextWriter) previous(c *Context) {
 	k := &c.Event.Hook.Kubernetes[c.Event.Index]
-	if !k.IncludePrevious {
-		return
-	}
 	before := event.Object{}
 	if w := c.Event.Watch; c.Previous != nil && w != event.Added && w != event.Requeued {
 		before = *c.Previous
@@ -217,13 +217,9 @@ func (o *contextWriter) previous(c *Context) {
 	}
 }
 
-// review writes the request that the run answers, if there is one.
+// review writes the request that the run answers.
 func (o *contextWriter) review(c *Context) {
-	name, ok := answered[c.Event.Type]
-	if !ok {
-		return
-	}
-	o.raw(`,"type":"` + name + `"`)
+	o.raw(`,"type":"` + answered[c.Event.Type] + `"`)
 	switch c.Event.Type {
 	case event.HTTP:
 		o.raw(`,"request":`)

@@ -73,7 +73,7 @@ type Options struct {
 	RestartCounters bool
 	// MaxBytes is the maximum of what the series of a hook take in memory; 0 means no limit.
 	MaxBytes int
-	// Shard, if set, returns the shard of this replica, which decides what sets a run may have.
+	// Shard, with shards, returns the one of this replica, which decides what sets a run may have.
 	Shard func() shard.Shard
 	// Warned, if set, is called for each warning of the API server to a request for a hook.
 	Warned func(hook string)
@@ -114,9 +114,6 @@ func New(o Options) (*Effects, error) {
 	}
 	if o.Warned == nil {
 		o.Warned = func(string) {}
-	}
-	if o.Shard == nil {
-		o.Shard = func() shard.Shard { return shard.Shard{} }
 	}
 	record := func(hook string, p *effect.Patch) {
 		o.Events.Record(hook, kubeevent.Event{
@@ -197,14 +194,18 @@ func (e *Effects) Apply(ctx context.Context, log *slog.Logger, h *hook.Hook, out
 			p.Set.Finalizers = finalizers
 		}
 	}
-	if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
-		return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	if e.o.Shard != nil {
+		if err := checkShard(e.o.Shard(), h, requests.Patches, turn == nil, identify); err != nil { // a run with a turn is not for a request
+			return nil, fmt.Errorf("%s FAILED: %w", h.Name, err)
+		}
 	}
 	done, err := e.Change(ctx, log, Run{Hook: h.Name, Identify: identify}, requests.Patches, turn)
 	if err != nil {
 		return changes(requests.Patches, done), fmt.Errorf("%s FAILED: %w", h.Name, err)
 	}
-	e.Metrics.Apply(h.Name, requests.Metrics)
+	if len(requests.Metrics) > 0 {
+		e.Metrics.Apply(h.Name, requests.Metrics)
+	}
 	return changes(requests.Patches, done), nil
 }
 
@@ -221,9 +222,6 @@ func (e *Effects) ApplyFailed(ctx context.Context, log *slog.Logger, h *hook.Hoo
 		if p.IgnoreHookError {
 			kept = append(kept, p)
 		}
-	}
-	if err := checkShard(e.o.Shard(), h, kept, turn == nil, identify); err != nil {
-		return nil, fmt.Errorf("and its failure cannot be reported: %w", err)
 	}
 	done, err := e.Change(ctx, log, Run{Hook: h.Name, Identify: identify}, kept, turn)
 	if err != nil {

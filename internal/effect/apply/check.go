@@ -20,16 +20,19 @@ type Requests struct {
 
 // Check parses all files of a run. An error means that nothing of it may be applied.
 func Check(h *hook.Hook, out run.Outputs, filters *jq.Compiler) (w Requests, err error) {
-	if w.Metrics, w.Warnings, err = wire.ParseMetrics(out.Metrics); err != nil {
-		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	if out.Metrics != nil {
+		w.Metrics, w.Warnings, err = wire.ParseMetrics(out.Metrics)
 	}
-	if w.Answers, err = parseAnswers(h, out); err != nil {
-		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	if err == nil && (out.Admission != nil || out.Conversion != nil || out.HTTP != nil) {
+		w.Answers, err = parseAnswers(h, out)
 	}
-	if w.Patches, err = operations(out, filters); err != nil {
-		return w, fmt.Errorf("%s FAILED: %w", h.Name, err)
+	if err == nil && (out.Patch != nil || out.Large != nil) {
+		w.Patches, err = operations(out, filters)
 	}
-	return w, nil
+	if err != nil {
+		err = fmt.Errorf("%s FAILED: %w", h.Name, err)
+	}
+	return w, err
 }
 
 // operations reads the operations that a run has written.

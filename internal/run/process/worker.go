@@ -34,11 +34,8 @@ type Served struct {
 	Started time.Duration
 }
 
-// String describes it for users; it is empty without a worker.
+// String describes the worker for users.
 func (s Served) String() string {
-	if s.Worker == 0 {
-		return ""
-	}
 	text := fmt.Sprintf("run %d of worker %d", s.Run, s.Worker)
 	if s.Started >= time.Millisecond {
 		text += ", after a start of " + s.Started.Round(time.Millisecond).String()

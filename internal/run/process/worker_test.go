@@ -13,8 +13,7 @@ import (
 
 func TestServedInWords(t *testing.T) {
 	for want, s := range map[string]Served{
-		"":                    {},
-		"run 512 of worker 3": {Worker: 3, Run: 512},
+		"run 512 of worker 3":                      {Worker: 3, Run: 512},
 		"run 1 of worker 1, after a start of 20ms": {Worker: 1, Run: 1, Started: 20 * time.Millisecond},
 	} {
 		if got := s.String(); got != want {

@@ -47,6 +47,11 @@ type Outputs struct {
 	Large *io.SectionReader
 }
 
+// Empty reports that the hook requests nothing but what its result file has.
+func (o *Outputs) Empty() bool {
+	return o.Metrics == nil && o.Admission == nil && o.Conversion == nil && o.HTTP == nil && o.Patch == nil && o.Large == nil
+}
+
 // output is a file that hooks may write, and the variable that names it.
 type output struct {
 	variable, path string
@@ -93,9 +98,8 @@ func (f *Files) WriteContexts(write func(io.Writer) error) error {
 // WriteHeads makes the file of the heads of the contexts, which is never older than the contexts. If that fails, there is no file,
 // and the shell library reads the contexts themselves.
 func (f *Files) WriteHeads(heads []byte) {
-	if f.hasHeads = heads != nil; f.hasHeads {
-		_ = f.write(headsName, func(w io.Writer) error { _, err := w.Write(heads); return err })
-	}
+	f.hasHeads = true
+	_ = f.write(headsName, func(w io.Writer) error { _, err := w.Write(heads); return err })
 }
 
 // write makes a file, or none if that fails.

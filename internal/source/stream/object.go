@@ -174,7 +174,7 @@ func (x *indexer) metadata(w *jq.Walker, o *Object) (managed span, err error) {
 		}
 		before = w.Offset()
 	}
-	if !x.part.hasBytes(uid, namespace, name) {
+	if x.part != (Part{}) && !x.part.hasBytes(uid, namespace, name) {
 		x.foreign = append(x.foreign[:0], version...)
 		return span{}, errForeign
 	}

@@ -121,11 +121,8 @@ func (f *filtering) contents(e stream.Digested, keep func([]byte) event.Payload)
 
 func inMemory(text []byte) event.Payload { return event.Memory(text) }
 
-// laneKey returns the key of an object in the binding's queue; empty if that is not keyed.
+// laneKey returns the key of an object in the binding's queue, which is keyed.
 func (f *filtering) laneKey(group string, e stream.Digested) string {
-	lanes, o := f.binding.Lanes, e.Object
-	if !lanes.Keyed() {
-		return ""
-	}
-	return event.KeyOf(lanes.Key, event.ObjectName{Group: group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, e.Key)
+	o := e.Object
+	return event.KeyOf(f.binding.Lanes.Key, event.ObjectName{Group: group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}, e.Key)
 }

@@ -417,7 +417,10 @@ func (m *monitor) event(c Change) event.Event {
 	if m.binding.Group != "" {
 		return ev // its binding context has snapshots only
 	}
-	ev.Object, ev.Key = m.contents(c.Digested, m.sink.Keep), m.laneKey(read(m, func() string { return m.resource.Group }), c.Digested)
+	ev.Object = m.contents(c.Digested, m.sink.Keep)
+	if m.binding.Lanes.Key != "" {
+		ev.Key = m.laneKey(read(m, func() string { return m.resource.Group }), c.Digested)
+	}
 	if c.release {
 		ev.Object.UID = o.UID
 	}

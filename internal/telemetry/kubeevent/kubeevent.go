@@ -169,13 +169,17 @@ func (r *Recorder) ExhaustedFor(object Reference, note string) {
 	r.record("", Event{Regarding: object, Type: "Warning", Reason: "RetriesExhausted", Action: "RunHook", Note: note})
 }
 
-// Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue any more.
-func (r *Recorder) Succeeded(hook, queue string) {
+// Succeeded receives a run that succeeded. A hook has recovered when it fails in no queue; fails reports whether it does so in another lane
+// of this one.
+func (r *Recorder) Succeeded(hook, queue string, fails func() bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.failing[hook][queue] {
+	failing := r.failing[hook][queue]
+	r.mu.Unlock()
+	if !failing || fails() {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if delete(r.failing[hook], queue); len(r.failing[hook]) == 0 {
 		delete(r.failing, hook)
 		r.own(hook, "Normal", "HookRecovered", fmt.Sprintf("Hook %q runs well again", hook))

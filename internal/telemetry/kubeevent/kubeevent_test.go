@@ -80,6 +80,8 @@ func (d *desk) expect(t *testing.T, want ...string) {
 	d.written = nil
 }
 
+func nowhere() bool { return false }
+
 // A hook that fails every seven seconds makes one Event, which counts.
 func TestSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -89,14 +91,14 @@ func TestSeries(t *testing.T) {
 			time.Sleep(7 * time.Second)
 		}
 		d.expect(t, "0s create HookFailed ×1 attempt 1", "1m0s update HookFailed ×9 attempt 1", "2m0s update HookFailed ×18 attempt 1")
-		d.Succeeded("a.sh", "main")
+		d.Succeeded("a.sh", "main", nowhere)
 		d.expect(t, `2m20s create HookRecovered ×1 Hook "a.sh" runs well again`)
 		time.Sleep(70 * time.Second)
 		d.expect(t, "3m0s update HookFailed ×20 attempt 1")
 
 		// It happens again soon: still the same Events.
 		d.Failed("a.sh", "main", "again")
-		d.Succeeded("a.sh", "main")
+		d.Succeeded("a.sh", "main", nowhere)
 		time.Sleep(70 * time.Second)
 		d.expect(t, `3m30s update HookRecovered ×2 Hook "a.sh" runs well again`, "4m0s update HookFailed ×21 attempt 1")
 
@@ -111,14 +113,15 @@ func TestSeries(t *testing.T) {
 func TestQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.Succeeded("b.sh", "main")
+		d.Succeeded("b.sh", "main", nowhere)
 		d.Failed("a.sh", "main", "x")
 		d.expect(t, "0s create HookFailed ×1 x")
 		d.Failed("a.sh", "other", "y")
-		d.Succeeded("a.sh", "other")
+		d.Succeeded("a.sh", "other", nowhere)
+		d.Succeeded("a.sh", "main", func() bool { return true }) // another lane of the queue fails
 		time.Sleep(time.Minute)
 		d.expect(t, "1m0s update HookFailed ×2 x")
-		d.Succeeded("a.sh", "main")
+		d.Succeeded("a.sh", "main", nowhere)
 		d.expect(t, `1m0s create HookRecovered ×1 Hook "a.sh" runs well again`)
 	})
 }
