@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 )
 
-// A Companion takes part in the runs of hooks that ask for it, as a Waiter, Beginner, Settler or Finisher, or as several of them. A panic of
+// A Companion takes part in the runs of hooks that ask for it: as a Waiter, Beginner, Settler, Finisher, or as several of them. A panic of
 // Begin, Settle or Done is a failure of the run, and the other companions are called nevertheless.
 type Companion interface {
 	// Joins reports whether the companion takes part in the runs of a hook: those for queues, or those that answer requests.

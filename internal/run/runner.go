@@ -322,7 +322,7 @@ func (r *Runner) applyFailed(ctx context.Context, a *Attempt, turn *Turn, err er
 	return err
 }
 
-// answer judges what the hook wrote for a request, and takes the answer out of what is left to apply. The caller reads only the answers, and
+// answer judges what the hook wrote for a request, and takes the answer out of what is left to apply. The caller reads only the answers:
 // the rest may be large.
 func (a *Attempt) answer(review *answered, left *Outputs) (err error) {
 	review.outputs = Outputs{Admission: left.Admission, Conversion: left.Conversion, HTTP: left.HTTP}

@@ -25,9 +25,9 @@ var bounds = []struct {
 	event  string
 	bounds [3]int
 }{
-	{"Added", [3]int{384, 102, 27}},
-	{"MergePatch", [3]int{102, 35, 15}}, // beyond those of Added
-	{"review", [3]int{290, 98, 26}},
+	{"Added", [3]int{328, 79, 23}},
+	{"MergePatch", [3]int{102, 37, 14}}, // beyond those of Added
+	{"review", [3]int{258, 80, 22}},
 }
 
 const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
@@ -52,18 +52,21 @@ func TestReach(t *testing.T) {
 	op.UntilCount(2, "Unlock kubernetes.Event tasks")
 	url := strings.TrimSpace(cluster.Kubectl(t, "get", "validatingwebhookconfigurations", "-o",
 		"jsonpath={.items[0].webhooks[0].clientConfig.url}"))
-	cluster.Kubectl(t, "create", "configmap", "target")
-	op.UntilLog("Hook executed successfully")
-	for i, cause := range []func(){
-		func() {}, // idle
-		func() { cluster.Kubectl(t, "create", "configmap", "added") },
-		func() { cluster.Kubectl(t, "create", "secret", "generic", "added") },
-		func() { send(t, url) },
-	} {
+	causes := []func(name string){
+		func(string) {}, // idle
+		func(name string) { cluster.Kubectl(t, "create", "configmap", name) },
+		func(name string) { cluster.Kubectl(t, "create", "secret", "generic", name) },
+		func(string) { send(t, url) },
+	}
+	for i, cause := range causes { // the first ones find resources, make certificates and fill caches
+		cause("target")
+		op.UntilCount(i, "Hook executed successfully")
+	}
+	for i, cause := range causes {
 		op.Signal(syscall.SIGUSR1)
 		op.UntilCount(i+1, "counters: cleared")
-		cause()
-		op.UntilCount(i+1, "Hook executed successfully")
+		cause("added")
+		op.UntilCount(len(causes)-1+i, "Hook executed successfully")
 		op.Signal(syscall.SIGUSR2)
 		op.UntilLog(fmt.Sprintf("counters: written %d", i))
 	}

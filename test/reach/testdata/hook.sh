@@ -5,5 +5,5 @@ if [ "$1" = --config ]; then
 fi
 if [ KIND = Secret ]; then
   echo '{"operation": "MergePatch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "target",
-    "mergePatch": {"data": {"n": "1"}}}' >"$KUBERNETES_PATCH_PATH"
+    "mergePatch": {"data": {"n": "'$$'"}}}' >"$KUBERNETES_PATCH_PATH"
 fi
