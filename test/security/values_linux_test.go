@@ -179,7 +179,7 @@ func rejecting(t *testing.T, cluster *testenv.Cluster, ns string, receiver *otlp
 	return testenv.Start(t, testenv.OperatorOptions{
 		HooksDir: testenv.Hooks(t, files), Kubeconfig: kubeconfig,
 		Env: []string{"POD_NAME=operator-0", "TRACING_OTLP_ENDPOINT=" + receiver.Address, "TRACING_OTLP_CA=" + receiver.CA},
-		// TestRecordings checks recordings. Those of the largest documents take long with the race detector.
+		// TestScripts/recordings checks recordings. Those of the largest documents take long with the race detector.
 		Args: []string{"--log-level", "debug", "--retry-min-delay", "1h", "--retry-max-delay", "1h", "--record=none"},
 	})
 }

@@ -26,6 +26,7 @@ var common = map[string]Command{
 	"operator":  operatorCommand,
 	"runs":      runsCommand,
 	"log":       logCommand,
+	"field":     fieldCommand,
 	"nolog":     noLogCommand,
 	"after":     afterCommand,
 	"signal":    signalCommand,
@@ -43,12 +44,13 @@ var common = map[string]Command{
 func needsCommand(*World, *testscript.TestScript, bool, []string) {
 }
 
-// operator [flags…]: start the operator, with a webhook configuration of its own: scripts share the cluster.
+// operator [NAME=VALUE…] [flags…]: start the operator, with a webhook configuration of its own: scripts share the cluster.
 func operatorCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
+	flags := slices.IndexFunc(append(args, "-"), func(arg string) bool { return strings.HasPrefix(arg, "-") })
 	w.Operator = testenv.Start(w.T, testenv.OperatorOptions{
 		HooksDir: ts.MkAbs("hooks"), Kubeconfig: w.Kubeconfig, Dir: ts.MkAbs("."),
-		Args: append([]string{"--validating-webhook-configuration-name", w.Namespace}, args...),
-		Env:  []string{"HOOKS=" + ts.MkAbs("hooks"), "WORK=" + ts.MkAbs("."), "NS=" + w.Namespace},
+		Args: append([]string{"--validating-webhook-configuration-name", w.Namespace}, args[flags:]...),
+		Env:  append([]string{"HOOKS=" + ts.MkAbs("hooks"), "WORK=" + ts.MkAbs("."), "NS=" + w.Namespace}, args[:flags]...),
 	})
 	ts.Setenv("DEBUG_UNIX_SOCKET", w.Operator.Socket)
 }
@@ -132,6 +134,19 @@ func logCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
 	if err != nil {
 		ts.Fatalf("%q in the log: %v\n%s", args[0], err, w.Operator.Log())
 	}
+}
+
+// field NAME KEY REGEXP: wait until a record matches, and set a variable to one of its fields.
+func fieldCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[2])
+	err := w.Operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
+		at := slices.IndexFunc(records, func(r testenv.Record) bool { return pattern.MatchString(r.Text) })
+		if at >= 0 {
+			ts.Setenv(args[0], records[at].Fields[args[1]])
+		}
+		return at >= 0
+	})
+	ts.Check(err)
 }
 
 // after REGEXP REGEXP: wait until a record matches the second one, after one that matches the first.
