@@ -123,17 +123,10 @@ func queryOf(query string) string {
 	return "?" + query
 }
 
-// print copies an answer and adds a line end if it has none.
+// print copies an answer.
 func (a *asking) print(body io.Reader) error {
-	last := &lastByte{w: a.out()}
-	if _, err := io.Copy(last, body); err != nil {
-		return cutOff(err)
-	}
-	if last.any && last.b != '\n' {
-		_, err := io.WriteString(a.stdout, "\n")
-		return err
-	}
-	return nil
+	_, err := io.Copy(a.out(), body)
+	return cutOff(err)
 }
 
 // cutOff explains an answer that ends early.
@@ -142,20 +135,6 @@ func cutOff(err error) error {
 		return fmt.Errorf("the operator closed the connection before its answer was complete: %w", err)
 	}
 	return err
-}
-
-// lastByte remembers the last byte that was written.
-type lastByte struct {
-	w   io.Writer
-	any bool
-	b   byte
-}
-
-func (l *lastByte) Write(b []byte) (int, error) {
-	if len(b) > 0 {
-		l.any, l.b = true, b[len(b)-1]
-	}
-	return l.w.Write(b)
 }
 
 // place is where the operator's socket is, for the operator and for its clients.

@@ -85,7 +85,7 @@ func (t *hookTopic) snapshots(_ request, h *hook.Hook) (answer, error) {
 
 func (t *hookTopic) config(_ request, h *hook.Hook) (answer, error) {
 	value, err := wire.FirstAsJSON(h.Printed)
-	return answer{value: json.RawMessage(value), text: string(h.Printed)}, err
+	return answer{value: json.RawMessage(value), text: strings.TrimSpace(string(h.Printed)) + "\n"}, err
 }
 
 func (t *hookTopic) trigger(r request, h *hook.Hook) (acted, error) {

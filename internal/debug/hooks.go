@@ -32,7 +32,7 @@ func tallyOf(c watch.Changes, objects int) tally {
 // writeSnapshots writes object by object, because a snapshot may be too large to be held twice.
 func writeSnapshots(out io.Writer, bindings bindingReader, h *hook.Hook) error {
 	if len(h.Kubernetes) == 0 {
-		_, err := io.WriteString(out, "null")
+		_, err := io.WriteString(out, "null\n")
 		return err
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
@@ -62,7 +62,7 @@ func writeSnapshots(out io.Writer, bindings bindingReader, h *hook.Hook) error {
 		_, _ = w.Write(ops)
 		_, _ = w.WriteString("}")
 	}
-	_, _ = w.WriteString("}")
+	_, _ = w.WriteString("}\n")
 	return w.Flush() // it keeps the first error
 }
 

@@ -65,7 +65,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	if _, err := c.Get(t.Context(), "/tail.json"); err == nil || !strings.Contains(err.Error(), "64 streams are open") {
 		t.Errorf("one more: %v", err)
 	}
-	if text, err := get(t, NewClient(place, time.Minute), "/"); err != nil || text != "debug endpoint is alive" {
+	if text, err := get(t, NewClient(place, time.Minute), "/"); err != nil || text != "debug endpoint is alive\n" {
 		t.Errorf("a command: %s %v", text, err)
 	}
 }

@@ -214,7 +214,7 @@ func (ans answer) write(w http.ResponseWriter, f format) error {
 		return err
 	}
 	if ans.json == nil {
-		ans.json = func(w io.Writer) error { return encode(unended{w}, ans.value) }
+		ans.json = func(w io.Writer) error { return encode(w, ans.value) }
 	}
 	if f != yamlFormat {
 		return ans.json(w)
@@ -231,11 +231,11 @@ func (ans answer) write(w http.ResponseWriter, f format) error {
 	return err
 }
 
-// marshal writes JSON on one line, with the characters of the value as they are.
+// marshal returns JSON on one line, with the characters of the value as they are.
 func marshal(value any) ([]byte, error) {
 	var b bytes.Buffer
-	err := encode(unended{&b}, value)
-	return b.Bytes(), err
+	err := encode(&b, value)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 func encode(w io.Writer, value any) error {
@@ -244,18 +244,8 @@ func encode(w io.Writer, value any) error {
 	return e.Encode(value)
 }
 
-// unended drops the line end of what an encoder writes in one piece. A buffer for it would be the largest part of an answer that is polled.
-type unended struct{ io.Writer }
-
-func (u unended) Write(text []byte) (int, error) {
-	if _, err := u.Writer.Write(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
-		return 0, err
-	}
-	return len(text), nil
-}
-
 func alive(request) (answer, error) {
-	return answer{text: "debug endpoint is alive", value: "debug endpoint is alive"}, nil
+	return answer{text: "debug endpoint is alive\n", value: "debug endpoint is alive"}, nil
 }
 
 var _ http.Handler = (*API)(nil)

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -130,7 +131,7 @@ func (t *runTopic) recorded(r request) ([]byte, error) {
 
 func (t *runTopic) recording(r request) (answer, error) {
 	text, err := t.recorded(r)
-	return answer{json: verbatim(text)}, err
+	return answer{json: verbatim(append(bytes.TrimSpace(text), '\n'))}, err
 }
 
 func (t *runTopic) context(r request) (answer, error) {

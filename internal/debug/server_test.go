@@ -67,7 +67,7 @@ func TestSocket(t *testing.T) {
 		}
 	}
 	client := NewClient(place, 10*time.Second)
-	if text, err := get(t, client, "/"); err != nil || text != "debug endpoint is alive" {
+	if text, err := get(t, client, "/"); err != nil || text != "debug endpoint is alive\n" {
 		t.Errorf("got %q %v", text, err)
 	}
 	if !strings.Contains(log.String(), `msg="Debug endpoint listen on address" address=`+place.Socket) {
