@@ -24,7 +24,7 @@ var classes = []struct {
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
 	}},
 	// What a hook or an installation opts into.
-	{"opt-in", 15650, []string{
+	{"opt-in", 15550, []string{
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/ownwrites",
 		"internal/run/pending", "internal/run/recording", "internal/run/traces", "internal/run/worker", "internal/shard",
 		"internal/source/installed", "internal/source/selectors",

@@ -20,7 +20,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/script"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/admission"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
@@ -416,9 +415,6 @@ func (l *linter) together(all []linted) (found []lint.Finding) {
 	}
 	for _, err := range hookset.Check(hooks, true) {
 		byName[err.Hook].addFailure(l, err.Hook, err)
-	}
-	for _, c := range admission.Conflicts(hooks) {
-		byName[c.Hook].addPlaced(lint.Finding{Path: c.Place, Level: lint.Error, Message: c.Error()})
 	}
 	for name, duplicates := range lint.Duplicates(hooks) {
 		byName[name].addPlaced(duplicates...)

@@ -21,6 +21,18 @@ type HTTP struct {
 	Allow *Allow
 }
 
+// Route is equal for bindings that match the same requests: the method, and the path without the names of variables.
+func (b *HTTP) Route() string {
+	route := b.Method + " "
+	for _, s := range b.Segments {
+		if s.Variable {
+			s.Text = "{}"
+		}
+		route += "/" + s.Text
+	}
+	return route
+}
+
 // Segment is one part of a path between slashes.
 type Segment struct {
 	// Text is the literal segment, or the name of a Variable, which matches one non-empty segment.

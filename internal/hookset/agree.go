@@ -8,7 +8,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
 
-// declaration is the binding that has a queue or a finalizer first.
+// declaration is the binding that has a queue, a finalizer, a name or a route first.
 type declaration struct {
 	hook *hook.Hook
 	// at is the place in its configuration, name the name of the binding.
@@ -24,6 +24,7 @@ func (d declaration) String() string {
 //   - All kubernetes bindings of a keyed queue have to declare the same key and concurrency, or events of one object could overtake each
 //     other.
 //   - A finalizer belongs to one hook: a run of either would remove it.
+//   - A request runs one hook: names of webhooks and routes are unique.
 //   - If there are shards, the hooks of a queue run on the same ones.
 //   - All webhooks of a kind are one object, which etcd stores up to a limit: a dry run of the API server does not show it.
 func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
@@ -39,10 +40,10 @@ func Check(hooks []*hook.Hook, sharded bool) []*wire.ConfigError {
 			}
 		}
 	}
-	queues, stored := map[string]declaration{}, map[hook.Kind]int{}
+	queues, servers, stored := map[string]declaration{}, map[server]declaration{}, map[hook.Kind]int{}
 	var errs []*wire.ConfigError
 	for _, h := range hooks {
-		violations := oversized(h, stored)
+		violations := append(oversized(h, stored), taken(h, servers)...)
 		if sharded {
 			violations = append(violations, unequalShards(h, queues)...)
 		}
@@ -94,6 +95,35 @@ func oversized(h *hook.Hook, stored map[hook.Kind]int) (found []wire.Violation) 
 					size, mostStored),
 				Hint: "shorten the expressions, or let the hook decide",
 			})
+		}
+	}
+	return found
+}
+
+// server identifies the requests of a binding: by the name of its webhook, or by the route.
+type server struct {
+	kind hook.Kind
+	of   string
+}
+
+// taken returns the bindings of a hook whose requests are those of another hook. First has the first binding for each of them.
+func taken(h *hook.Hook, first map[server]declaration) (found []wire.Violation) {
+	for a, b := range h.Bindings() {
+		key, problem, hint := server{a.Kind, b.Name}, "is also the name of %s", "give each a unique name"
+		v := wire.Violation{Path: fmt.Sprintf("%s[%d].name", a.Kind, a.Index), Binding: b.Name}
+		switch a.Kind {
+		case hook.OnHTTP:
+			v.Path, key.of = fmt.Sprintf("http[%d].path", a.Index), h.HTTP[a.Index].Route()
+			problem, hint = "answers the same requests as %s", "one request runs one hook: give one of them another method or path"
+		case hook.OnValidating, hook.OnMutating:
+		default:
+			continue
+		}
+		if other, is := first[key]; is {
+			v.Problem, v.Hint = fmt.Sprintf(problem, other), hint
+			found = append(found, v)
+		} else {
+			first[key] = declaration{hook: h, at: fmt.Sprintf("%s[%d]", a.Kind, a.Index), name: b.Name}
 		}
 	}
 	return found

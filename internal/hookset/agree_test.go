@@ -66,6 +66,35 @@ func TestConditionsAreStored(t *testing.T) {
 	}
 }
 
+// A request runs one hook: names of webhooks of a kind, and routes, are those of one binding.
+func TestRequestsRunOneHook(t *testing.T) {
+	review := func(kind, name string) func(context.Context) (string, string, error) {
+		return prints(fmt.Sprintf(`{configVersion: v1, %s: [{name: %s.example.com, rules: [`+
+			`{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}]}`, kind, name), "", nil)
+	}
+	route := func(method, path string) func(context.Context) (string, string, error) {
+		return prints(fmt.Sprintf(`{configVersion: v1, http: [{method: %s, path: %q}]}`, method, path), "", nil)
+	}
+	o, _ := options(t, answers{
+		"a.sh": review("kubernetesValidating", "x"), "b.sh": review("kubernetesMutating", "x"), "c.sh": review("kubernetesValidating", "y"),
+		"d.sh": review("kubernetesValidating", "x"), "e.sh": review("kubernetesMutating", "x"),
+		"f.sh": route("GET", "/x/{a}"), "g.sh": route("POST", "/x/{a}"), "h.sh": route("GET", "/x/a"), "i.sh": route("GET", "/x/{b}"),
+	})
+	_, err := Load(t.Context(), o)
+	want := `cannot load hooks: hook "d.sh": the configuration is not valid:
+  * kubernetesValidating[0].name (binding "x.example.com") is also the name of kubernetesValidating[0] (binding "x.example.com") ` +
+		`of hook "a.sh": give each a unique name
+hook "e.sh": the configuration is not valid:
+  * kubernetesMutating[0].name (binding "x.example.com") is also the name of kubernetesMutating[0] (binding "x.example.com") ` +
+		`of hook "b.sh": give each a unique name
+hook "i.sh": the configuration is not valid:
+  * http[0].path (binding "http") answers the same requests as http[0] (binding "http") of hook "f.sh": ` +
+		`one request runs one hook: give one of them another method or path`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
 // The hooks of a queue are divided equally, if there are shards; main has hooks of all kinds.
 func TestQueuesOfShards(t *testing.T) {
 	o, _ := options(t, answers{

@@ -29,7 +29,7 @@ func (p *parser) http(at string, c *httpConfig) hook.HTTP {
 func (p *parser) routes() {
 	routes := map[string]int{}
 	for i, b := range p.hook.HTTP {
-		route := b.Method + " " + shape(b.Segments)
+		route := b.Route()
 		if first, ok := routes[route]; ok && b.Path != "" {
 			p.violation(indexed("http", i)+".path", fmt.Sprintf("%q answers the same requests as %s", b.Method+" "+b.Path, indexed("http", first)),
 				"one request runs one hook: give one of them another method or path, or make one binding of both")
@@ -79,18 +79,4 @@ func segments(path string) (list []hook.Segment, problem string) {
 		}
 	}
 	return list, ""
-}
-
-// shape is equal for paths that match the same requests.
-func shape(segments []hook.Segment) string {
-	var b strings.Builder
-	for _, s := range segments {
-		b.WriteByte('/')
-		if s.Variable {
-			b.WriteString("{}")
-		} else {
-			b.WriteString(s.Text)
-		}
-	}
-	return b.String()
 }

@@ -84,11 +84,7 @@ func (s *simulation) review(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner},
-		Log: silent()})
-	if err != nil {
-		return err
-	}
+	handler := admission.New(admission.Options{Hooks: []*hook.Hook{s.hook}, Runner: apply.Responder{Runner: s.runner}, Log: silent()})
 	defer handler.Wait()
 	h, err := testfile.HeadOf(objects[0])
 	if err != nil {
@@ -336,10 +332,7 @@ func (s *simulation) request(ctx context.Context) error {
 	if s.in.As != "" {
 		o.As = &event.User{Name: s.in.As, Groups: s.in.AsGroups}
 	}
-	handler, err := httphooks.New(o)
-	if err != nil {
-		return err
-	}
+	handler := httphooks.New(o)
 	defer handler.Wait()
 	method, url, _ := strings.Cut(s.in.HTTP, " ")
 	header := http.Header{}
@@ -348,6 +341,7 @@ func (s *simulation) request(ctx context.Context) error {
 		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	var body []byte
+	var err error
 	if s.in.Body != "" {
 		if body, err = os.ReadFile(s.in.Body); err != nil {
 			return fmt.Errorf("cannot read the body: %w", err)

@@ -77,12 +77,8 @@ type Handler struct {
 	origins *http.CrossOriginProtection
 }
 
-// New returns a Handler for the HTTP bindings of all hooks. It fails when two of them match the same requests.
-func New(o Options) (*Handler, error) {
+// New returns a Handler for the HTTP bindings of all hooks.
+func New(o Options) *Handler {
 	o.setDefaults()
-	routes, err := newTable(o.Hooks)
-	if err != nil {
-		return nil, err
-	}
-	return &Handler{opts: o, routes: routes, Limits: o.Limits, origins: http.NewCrossOriginProtection()}, nil
+	return &Handler{opts: o, routes: newTable(o.Hooks), Limits: o.Limits, origins: http.NewCrossOriginProtection()}
 }

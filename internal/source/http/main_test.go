@@ -64,9 +64,6 @@ func newHandler(t testing.TB, o Options, hooks string) (*Handler, *test.Text) {
 	log := &test.Text{}
 	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Hooks = parseHooks(t, hooks)
-	h, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := New(o)
 	return h, log
 }

@@ -1,8 +1,6 @@
 package http
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,8 +22,7 @@ func (r *route) address() hook.Address { return hook.Address{Kind: hook.OnHTTP, 
 // table has the routes by precedence.
 type table []*route
 
-func newTable(hooks []*hook.Hook) (table, error) {
-	var t table
+func newTable(hooks []*hook.Hook) (t table) {
 	for _, h := range hooks {
 		for i := range h.HTTP {
 			r := &route{hook: h, index: i, binding: &h.HTTP[i], timeout: 30 * time.Second}
@@ -36,16 +33,7 @@ func newTable(hooks []*hook.Hook) (table, error) {
 		}
 	}
 	slices.SortStableFunc(t, func(a, b *route) int { return bySegments(a.binding.Segments, b.binding.Segments) })
-	var errs []error
-	for i, a := range t {
-		for _, b := range t[i+1:] {
-			if a.binding.Method == b.binding.Method && bySegments(a.binding.Segments, b.binding.Segments) == 0 {
-				errs = append(errs, fmt.Errorf("hook %q (%s) and hook %q (%s) match the same requests, %s: use another method or path for one of them",
-					a.hook.Name, a.binding.Path, b.hook.Name, b.binding.Path, a.binding.Method))
-			}
-		}
-	}
-	return t, errors.Join(errs...)
+	return t
 }
 
 // bySegments orders a literal before a variable, from left to right. It is 0 for equivalent paths.

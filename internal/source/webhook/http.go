@@ -33,13 +33,10 @@ func (w *Servers) prepareHTTP(r *Renewal, hooks []*hook.Hook) (err error) {
 	if served.access == nil {
 		warnAboutAllow(hooks, w.o)
 	}
-	handler, err := httphooks.New(httphooks.Options{
+	handler := httphooks.New(httphooks.Options{
 		Hooks: hooks, Runner: w.o.Requests, Ready: w.o.Ready, Access: served.access, Log: w.o.Log,
 		Limits: w.o.httpIntake.Limits(w.o.HTTP.Parallel, 2*w.o.HTTP.Parallel), BodyLimit: int64(w.o.HTTP.BodyLimit),
 	})
-	if err != nil {
-		return err
-	}
 	r.handlers = append(r.handlers, placed{&w.serves, &version{answerer: handler, hooks: hooks}})
 	return nil
 }

@@ -16,17 +16,14 @@ func (w *Servers) removeLeftovers(ctx context.Context) error {
 	if err != nil || at.namespace == "" {
 		return nil // without a namespace nothing can have been registered
 	}
-	r, err := admission.NewRegistrar(admission.RegistrarOptions{
+	r := admission.NewRegistrar(admission.RegistrarOptions{
 		ConfigurationName: w.o.Webhooks.ConfigurationName, Inside: true, Left: &w.registrations.left,
 		Target: keep.Target{
 			Client: w.client, Leading: w.o.Leading, Service: types.NamespacedName{Namespace: at.namespace, Name: w.o.Webhooks.Admission.ServiceName},
 			Bundle: func() []byte { return nil }, Seen: func(string, []string, bool) {}, Report: w.registrations.report, Log: w.o.Log,
 		},
 	})
-	if err == nil {
-		err = r.Run(ctx)
-	}
-	return err
+	return r.Run(ctx)
 }
 
 // Uninstall removes the webhook configurations that an operator with the same options has registered. It uses
@@ -46,13 +43,10 @@ func Uninstall(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	r, err := admission.NewRegistrar(admission.RegistrarOptions{
+	r := admission.NewRegistrar(admission.RegistrarOptions{
 		Target: keep.Target{Client: client, Log: o.Log, URL: at.url,
 			Service: types.NamespacedName{Namespace: at.namespace, Name: o.Webhooks.Admission.ServiceName}},
 		ConfigurationName: o.Webhooks.ConfigurationName, AnyURL: outside && at.url == "", DryRun: o.DryRun,
 	})
-	if err != nil {
-		return err
-	}
 	return r.Remove(ctx)
 }

@@ -66,26 +66,20 @@ const inFlight = 600
 
 func (w *Servers) prepareAdmission(ctx context.Context, r *Renewal, hooks []*hook.Hook) error {
 	o := w.o
-	handler, err := admission.New(admission.Options{
+	handler := admission.New(admission.Options{
 		Hooks: hooks, Ready: o.Ready, Runner: o.Reviews, Meter: o.Meter, Log: o.Log,
 		Limits:               o.intake.Limits(16, inFlight),
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy,
 	})
-	if err != nil {
-		return err
-	}
 	s, err := w.serve(ctx, r, &w.admission, &w.admits, o.Webhooks.Admission, "admissionWebhook")
 	if err != nil {
 		return err
 	}
-	registrar, err := admission.NewRegistrar(admission.RegistrarOptions{
+	registrar := admission.NewRegistrar(admission.RegistrarOptions{
 		Target: w.target(s), Inside: o.Cluster.Inside, Hooks: hooks, ConfigurationName: o.Webhooks.ConfigurationName,
 		DefaultFailurePolicy: o.Webhooks.FailurePolicy, ExcludeNamespaces: o.Webhooks.ExcludeNamespaces,
 		ExcludeUsers: o.Webhooks.ExcludeUsers, ExcludeGroups: o.Webhooks.ExcludeGroups, Left: &w.registrations.left,
 	})
-	if err != nil {
-		return err
-	}
 	if err := registrar.Check(ctx); err != nil {
 		return err
 	}

@@ -100,13 +100,9 @@ type Handler struct {
 	unknownPaths *rate.Limiter
 }
 
-// New returns a Handler for the admission bindings of all hooks. It fails when two of them conflict.
-func New(o Options) (*Handler, error) {
+// New returns a Handler for the admission bindings of all hooks.
+func New(o Options) *Handler {
 	o.setDefaults()
-	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
-	if err != nil {
-		return nil, err
-	}
-	return &Handler{opts: o, routes: newRoutes(all), Limits: o.Limits,
-		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3)}, nil
+	return &Handler{opts: o, routes: newRoutes(plan(o.Hooks, o.DefaultFailurePolicy)), Limits: o.Limits,
+		unknownPaths: rate.NewLimiter(rate.Every(time.Minute), 3)}
 }

@@ -28,10 +28,7 @@ func newHandler(t *testing.T, o Options, hooks string) (*Handler, *logText) {
 	log := &logText{}
 	o.Log = log.logger(t)
 	o.Hooks, _ = parseHooks(t, hooks)
-	h, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := New(o)
 	return h, log
 }
 

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 )
 
 func TestPaths(t *testing.T) {
@@ -56,34 +55,5 @@ func TestLegacyPaths(t *testing.T) {
 		if got := legacyPath(name); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
-	}
-}
-
-func TestNamesThatAreTaken(t *testing.T) {
-	for _, row := range []struct{ hooks, want string }{
-		{"validating a.sh x.acme.dev\nmutating a.sh x.acme.dev\nvalidating b.sh y.acme.dev", ""},
-		{"validating a.sh x-y.acme.dev\nvalidating b.sh x.y-acme.dev", ""}, // equal in the original
-		{
-			"validating a.sh x.acme.dev\nvalidating b.sh x.acme.dev\nmutating a.sh z.acme.dev\nmutating c.sh z.acme.dev",
-			`hooks "a.sh" and "b.sh" both have a kubernetesValidating binding "x.acme.dev": give each a name of its own` + "\n" +
-				`hooks "a.sh" and "c.sh" both have a kubernetesMutating binding "z.acme.dev": give each a name of its own`,
-		},
-	} {
-		hooks, _ := parseHooks(t, row.hooks)
-		_, err := New(Options{Hooks: hooks})
-		_, err2 := NewRegistrar(RegistrarOptions{Hooks: hooks, Target: keep.Target{URL: "https://x", Log: (&logText{}).logger(t)}})
-		for _, err := range []error{err, err2} {
-			got := ""
-			if err != nil {
-				got = err.Error()
-			}
-			if got != row.want {
-				t.Errorf("got %s, want %s", got, row.want)
-			}
-		}
-	}
-	if _, err := New(Options{DefaultFailurePolicy: "ignore"}); err == nil ||
-		err.Error() != `the failure policy "ignore" is unknown: use Fail or Ignore` {
-		t.Error(err)
 	}
 }

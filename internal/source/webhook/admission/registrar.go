@@ -47,17 +47,14 @@ type Registrar struct {
 const removeTimeout = 5 * time.Second
 
 // NewRegistrar returns a Registrar. It sends no request.
-func NewRegistrar(o RegistrarOptions) (*Registrar, error) {
+func NewRegistrar(o RegistrarOptions) *Registrar {
 	o.Left = cmp.Or(o.Left, &sync.Map{})
-	all, err := plan(o.Hooks, o.DefaultFailurePolicy)
-	if err != nil {
-		return nil, err
-	}
+	all := plan(o.Hooks, o.DefaultFailurePolicy)
 	r := &Registrar{opts: o}
 	for _, k := range []kind{validating, mutating} {
 		r.keepers = append(r.keepers, newKeeper(&r.opts, k, all))
 	}
-	return r, nil
+	return r
 }
 
 // ErrReplaced is the cause of a context of Run whose Registrar is replaced by another one: then nothing is removed.

@@ -89,10 +89,7 @@ func parseHooks(t *testing.T, text string) (hooks []*hook.Hook, policy string) {
 
 // ask sends a request in the form "METHOD path", headers, an empty line, body.
 func ask(t *testing.T, o Options, text string) string {
-	handler, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := New(o)
 	defer handler.Wait()
 	head, body, _ := strings.Cut(text, "\n\n")
 	head = strings.TrimSpace(strings.Replace(head, "\n", " HTTP/1.1\nHost: operator\n", 1))
@@ -136,10 +133,7 @@ func TestLargeReviews(t *testing.T) {
 	hooks, _ := parseHooks(t, "validating deny.sh a.b.c")
 	for size, want := range map[int]int{largestReview: http.StatusOK, largestReview + 1: http.StatusRequestEntityTooLarge} {
 		var log logText
-		handler, err := New(Options{Hooks: hooks, Runner: acts(`{"allowed": true}`), Log: log.logger(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		handler := New(Options{Hooks: hooks, Runner: acts(`{"allowed": true}`), Log: log.logger(t)})
 		frame := `{"request":{"uid":"1","object":""}}`
 		body := strings.Replace(frame, `""`, `"`+strings.Repeat("x", size-len(frame))+`"`, 1)
 		r := httptest.NewRequest("POST", "/hooks/validating/deny.sh/a.b.c", strings.NewReader(body))
