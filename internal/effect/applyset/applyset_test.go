@@ -2,6 +2,7 @@ package applyset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -135,7 +137,7 @@ func inMemory(t testing.TB) *testenv.Cluster {
 }
 
 // withControllers are the scripts that need controllers or permissions.
-var withControllers = []string{"foreign", "kept", "permissions"}
+var withControllers = []string{"foreign", "kept", "permissions", "drift", "kept-live"}
 
 // TestScripts runs the files of testdata: their parts are steps, in order. $NS is a namespace of the test.
 //
@@ -146,7 +148,15 @@ var withControllers = []string{"foreign", "kept", "permissions"}
 //	log                                        a part of the log of the last sync's operator; absent: what is not in it
 //	allowed USER VERB RESOURCE                 waits until a Role is effective
 //	restart                                    all that the processes know is lost
-//	kubectl ARGS                               with standard input; want is its output
+//	kubectl ARGS                               with standard input; want is its output, other what it is not
+//	define NAME                                $NAME stands for the text, or for the last output if there is none
+//	settles                                    repeats the last sync until these are its requests
+//	adopt HOOK SET NAME                        gives the set of another process another name
+//
+// After "restorer", sets are restored, unless it is paused or cut off. These steps wait for the next report, which has the text:
+//
+//	differs, warned, logged, watches, asked    a change, a warning, a record of the log, a watch, a question whether the hook runs
+//	contested                                  the notes about what is not restored, which are there already
 func TestScripts(t *testing.T) {
 	shared := testenv.Shared(t)
 	t.Setenv("KUBECTL_APPLYSET", "true") // it is an alpha feature of kubectl
@@ -176,11 +186,17 @@ func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 	if cluster != testenv.Shared(t) { // as a controller does it
 		post(t, testenv.Client(t, cluster.Config(t)), namespace, "configmaps", `{"metadata": {"name": "kube-root-ca.crt"}}`)
 	}
-	operators := map[string]*operator{}
+	operators, defined, document := map[string]*operator{}, map[string]string{"NS": namespace}, ""
 	var last *operator
+	var r *restorer
 	var failure, output string
 	for i, step := range steps {
-		fill := func(text string) string { return strings.ReplaceAll(text, "$NS", namespace) }
+		fill := func(text string) string {
+			for name, value := range defined {
+				text = strings.ReplaceAll(text, "$"+name, value)
+			}
+			return text
+		}
 		verb, args, _ := strings.Cut(fill(step.Name), " ")
 		text := strings.TrimSpace(fill(string(step.Data)))
 		expect := func(what, got string, met bool) {
@@ -212,9 +228,42 @@ func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 			_ = last.traffic.String()
 			failure = ""
 			_, last.finalizer = options["finalizer"]
+			document = text
 			if err := last.sync(t.Context(), options["hook"], text); err != nil {
 				failure = err.Error()
 			}
+		case "settles":
+			for _ = last.traffic.String(); last.traffic.String() != text; {
+				if err := last.sync(t.Context(), "web.sh", document); err != nil {
+					t.Fatalf("step %d: %v", i+1, err)
+				}
+			}
+		case "restorer":
+			r = newRestorer(t, cluster, namespace)
+			operators[namespace+"false"] = r.operator
+		case "paused", "cutoff":
+			map[string]*atomic.Bool{"paused": &r.paused, "cutoff": &r.cutOff}[verb].Store(args == "true")
+			r.Recheck()
+		case "differs", "warned", "logged", "watches", "asked":
+			until(t, map[string]chan string{"differs": r.differs, "warned": r.warned, "logged": r.logged, "watches": r.watches,
+				"asked": r.asked}[verb], text)
+		case "contested":
+			notes := ""
+			for _, c := range r.Contested() {
+				notes += strings.Join(c.Notes, "\n")
+			}
+			expect("the notes", notes, strings.Contains(notes, text) && (text != "" || notes == ""))
+		case "adopt":
+			words := strings.Fields(args)
+			command := newOperator(t, cluster.Config(t), namespace, namespace, false)
+			sets, err := command.List(t.Context())
+			at := slices.IndexFunc(sets, func(s Set) bool { return s.Name == words[1] })
+			if err == nil {
+				_, _, err = command.Adopt(t.Context(), slog.New(slog.DiscardHandler), sets[at].ID, Move{Hook: words[0], Name: words[2]})
+			}
+			expect("the adoption", fmt.Sprint(err), err == nil)
+		case "define":
+			defined[args] = cmp.Or(text, output)
 		case "error":
 			expect("the error", failure, failure != "" && strings.Contains(failure, text))
 			failure = ""
@@ -253,6 +302,8 @@ func runScript(t *testing.T, cluster *testenv.Cluster, steps []txtar.File) {
 			if err != nil {
 				t.Fatalf("step %d: kubectl %s: %v\n%s", i+1, args, err, out)
 			}
+		case "other":
+			expect("another output", output, output != text)
 		case "want":
 			expect("the output", output, output == text)
 		default:
