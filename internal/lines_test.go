@@ -18,7 +18,7 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 34050, []string{
+	{"core", 34200, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",

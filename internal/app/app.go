@@ -62,7 +62,8 @@ type operator struct {
 	effects *apply.Effects
 	servers *webhook.Servers
 	life    *lifecycle.Lifecycle
-	// finalizers is their record. orphanSearch has a signal when the hooks have changed.
+	// gates add and remove finalizers, finalizers is their record. orphanSearch has a signal when the hooks have changed.
+	gates        *watch.Finalizers
 	finalizers   *finalizer.Record
 	orphanSearch chan struct{}
 	// lostSets are the sets whose hook is gone.

@@ -98,19 +98,21 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	if op.election, err = newElection(op, cl, o); err != nil {
 		return nil, err
 	}
-	changes, err := op.newFinalizers(cl, o)
+	gates, err := op.newFinalizers(cl, o)
 	if err != nil {
 		return nil, err
 	}
-	op.watcher, err = watch.New(watch.Options{
+	watching := watch.Options{
 		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
-		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards,
-		Standby: op.election != nil, Changes: changes, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim,
-		Listing: op.health.Listing,
-	})
-	if err != nil {
+		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards, Standby: op.election != nil, Listing: op.health.Listing,
+	}
+	if !o.Patches.DryRun {
+		watching.Guard = func(b *watch.Shelf) watch.Guard { return gates.Gate(b) }
+	}
+	if op.watcher, err = watch.New(watching); err != nil {
 		return nil, err
 	}
+	op.gates = watch.NewFinalizers(gates, op.watcher)
 	op.clock = schedule.New(schedule.Options{Fire: func(crontab string, _ time.Time) { op.life.Tick(crontab) }, Log: o.Log})
 	copies := ""
 	if o.WatchHooks {
@@ -145,7 +147,7 @@ func (op *operator) newRunner(o Options, kill context.Context, files *workspace.
 		executor = fenced{executor}
 	}
 	op.pending = pending.New(pending.Options{Limit: o.MaxParked, Dropped: op.dropped, Full: op.spool.Full, Replaced: op.replaced,
-		Objects: op.watcher, Finalizers: op.watcher})
+		Objects: op.watcher, Finalizers: op.gates})
 	op.runner = run.New(run.Options{
 		Executor: op.traced(executor), Workers: workers, Snapshots: op.watcher, Effects: op.effects, Workspace: files, Log: o.Log,
 		Env: o.environment(), Files: op.store, Timeout: o.HookTimeout, ProxyJSON: o.ProxyHookJSON,
@@ -259,8 +261,9 @@ func (op *operator) load(ctx, kill context.Context, cl *kube.Cluster, files *wor
 		return err
 	}
 	op.life = lifecycle.New(lifecycle.Options{
-		Queues: op.queues, Runner: op.runner, Pending: op.pending, Watcher: op.watcher, Objects: op.watcher,
-		Clock: op.clock, Meter: hookMeter{op.meter, op},
+		Queues: op.queues, Runner: op.runner, Pending: op.pending, Watcher: bindings{op.watcher, op.gates},
+		Objects: bindings{op.watcher, op.gates},
+		Clock:   op.clock, Meter: hookMeter{op.meter, op},
 		Health: op.health, Log: o.Log,
 		Store: op.store, Load: loading, Watch: o.WatchHooks, Reloaded: o.Reloaded, Leading: op.leading,
 		Standby: op.election != nil, Taken: op.shards.taken, Shard: op.shards.Shard, Trace: op.enablingStarts,

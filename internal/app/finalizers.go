@@ -9,32 +9,34 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// newFinalizers makes the record of finalizers, and the client that adds and removes them; no client in a dry run.
-func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (rest.Interface, error) {
+// newFinalizers makes the record of finalizers, and the options of what adds and removes them.
+func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (gates watch.GateOptions, err error) {
 	config := o.Patches.Client(cl.Config)
 	o.Election.fence(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaderTransport{next, op} })
 	op.meter.Count(config, "finalizers")
 	client, err := kube.NewClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a client for finalizers: %w", err)
+		return gates, fmt.Errorf("cannot make a client for finalizers: %w", err)
 	}
 	op.finalizers = finalizer.New(finalizer.Options{
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
 		Instance: cl.Instance(o.Installation), Log: o.Log,
-		Halted: func(reason string, than uint64) { op.watcher.Halt(reason, than) },
+		Halted: func(reason string, than uint64) { op.gates.Halt(reason, than) },
 	})
-	if o.Patches.DryRun {
-		return nil, nil
-	}
-	return client, nil
+	return watch.GateOptions{Changes: client, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim}, nil
+}
+
+// bindings are the bindings of hooks, with their finalizers.
+type bindings struct {
+	*watch.Watcher
+	*watch.Finalizers
 }
 
 // host is the name of the Pod or of the machine.

@@ -124,7 +124,7 @@ func (i *insight) skipped(name string) (reason, hint string) {
 // Binding has the objects and the state of a kubernetes binding.
 func (i *insight) Binding(h *hook.Hook, index int) watch.State {
 	s := i.op.watcher.State(h, index)
-	s.Finalizing = append(s.Finalizing, i.displaced(h, index)...)
+	s.Guarding = append(s.Guarding, i.displaced(h, index)...)
 	return s
 }
 

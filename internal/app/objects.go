@@ -26,7 +26,7 @@ func (o objects) Sight(h *hook.Hook, index int, namespace, name string) debug.Si
 	ev := event.Event{Type: event.Change, Hook: h, Index: index, Watch: event.Modified, Key: is.Key,
 		Object: event.Object{Namespace: namespace, Name: name}}
 	s := debug.Sight{JSON: is.JSON, Elsewhere: o.op.shards.elsewhereOf(is.Shard)}
-	s.Sees, s.Deleting, s.HasFinalizer, s.AwaitsFinalizer = is.Sees, is.Deleting, is.Finalizer, is.Lacking
+	s.Sees, s.Deleting, s.HasFinalizer, s.AwaitsFinalizer = is.Sees, is.Deleting, is.Marked, is.Lacking
 	s.Queue, s.Key = o.op.life.LaneOf(ev)
 	s.InLane = o.op.queueSet().InLane(s.Queue, s.Key, h, index, namespace, name)
 	later := o.op.pending

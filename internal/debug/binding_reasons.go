@@ -219,7 +219,7 @@ func bindingTroubles(name string, k *hook.Kubernetes, b watch.State) (all []Trou
 		in.Kind, in.Problem = InWatch, OneLine(text)
 		all = append(all, in)
 	}
-	for _, text := range b.Finalizing {
+	for _, text := range b.Guarding {
 		in.Kind, in.Problem = InFinalizer, OneLine(text)
 		all = append(all, in)
 	}

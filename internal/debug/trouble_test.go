@@ -42,7 +42,7 @@ func TestTroubles(t *testing.T) {
 	}{
 		{"none", func(*fake) {}},
 		{"request fails", watching(watch.State{Troubles: []string{"no permission to\nlist pods"}})},
-		{"finalizer", watching(watch.State{Finalizing: []string{"3 objects lack it"}})},
+		{"finalizer", watching(watch.State{Guarding: []string{"3 objects lack it"}})},
 		{"filter", watching(watch.State{Objects: objects{{}, {}}, FilterFails: 1, FilterError: "secret-value"})},
 		{"rejected hook", func(f *fake) { f.rejected = map[string]hookset.Rejection{"a.sh": {Text: "it is\nno JSON"}} }},
 		{"rejected hooks", func(f *fake) { f.rejected = map[string]hookset.Rejection{"": {Text: "two paths"}} }},

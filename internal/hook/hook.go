@@ -201,6 +201,9 @@ type Kubernetes struct {
 // the condition has the generation that the hook has seen.
 func (k *Kubernetes) SeesGenerations() bool { return k.Condition != "" }
 
+// Guarded reports whether the binding gets objects only when they have its finalizer.
+func (k *Kubernetes) Guarded() bool { return k.Finalizer != "" }
+
 // LeavesOut reports whether some changes by the operator are no events of the binding.
 func (k *Kubernetes) LeavesOut() bool { return k.Condition != "" || k.IgnoreOwn }
 

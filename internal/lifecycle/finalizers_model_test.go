@@ -406,13 +406,19 @@ func (s *scenario) play(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	gates := watch.GateOptions{Changes: client, Manager: "shell-operator/model",
+		Record: func(context.Context, *hook.Hook, int, kube.Resource) error { return nil }}
 	w.watcher, err = watch.New(watch.Options{
-		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log, Changes: client, Manager: "shell-operator/model",
-		Record: func(context.Context, *hook.Hook, int, kube.Resource) error { return nil },
+		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log,
+		Guard: func(b *watch.Shelf) watch.Guard { return gates.Gate(b) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	bindings := struct {
+		*watch.Watcher
+		*watch.Finalizers
+	}{w.watcher, watch.NewFinalizers(gates, w.watcher)}
 	files, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -424,9 +430,9 @@ func (s *scenario) play(t *testing.T) []string {
 	leading := make(chan struct{})
 	close(leading)
 	first := s.newHook()
-	later := pending.New(pending.Options{Limit: s.parked, Dropped: b.dropped, Objects: w.watcher, Finalizers: w.watcher})
+	later := pending.New(pending.Options{Limit: s.parked, Dropped: b.dropped, Objects: w.watcher, Finalizers: bindings})
 	w.life = &Lifecycle{inbox: make(chan func()), ended: make(chan struct{}), nudge: make(chan struct{}, 1), ctx: t.Context(), o: Options{
-		Queues: queues, Log: log, Watcher: w.watcher, Objects: w.watcher, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
+		Queues: queues, Log: log, Watcher: bindings, Objects: bindings, Meter: w, Health: NewHealth(func(*hook.Hook) []string { return nil }),
 		Store: hookset.NewStore(hookset.StoreOptions{Log: log}), Clock: schedule.New(schedule.Options{}), Leading: leading,
 		Trace: func(ctx context.Context, _ *hook.Hook) (context.Context, func()) { return ctx, func() {} },
 		Runner: run.New(run.Options{
@@ -482,7 +488,7 @@ func (w *finalizerWorld) do(s finalizerStep) {
 	case "outage", "recovery":
 		w.server.set(func() { w.server.outage = s.kind == "outage" })
 	case "blind", "see":
-		if trouble := w.watcher.State(w.life.Hooks()[0], 0).Finalizing; w.server.blind && len(trouble) == 0 {
+		if trouble := w.watcher.State(w.life.Hooks()[0], 0).Guarding; w.server.blind && len(trouble) == 0 {
 			set(func() { w.fault("the failure is not shown") })
 		}
 		w.server.set(func() { w.server.blind = s.kind == "blind" })

@@ -60,13 +60,13 @@ type simulatedFinalizers struct{ *simulation }
 func (f simulatedFinalizers) Release(ctx context.Context, events iter.Seq[event.Event]) {
 	f.listening = true
 	defer func() { f.listening = false }()
-	f.watched.Release(ctx, events)
+	f.gates.Release(ctx, events)
 	if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 		f.result.Notes = append(f.result.Notes, "the finalizers: "+err.Error())
 	}
 }
 
-func (f simulatedFinalizers) Keep(ev event.Event) (kept, again bool) { return f.watched.Keep(ev) }
+func (f simulatedFinalizers) Keep(ev event.Event) (kept, again bool) { return f.gates.Keep(ev) }
 
 // simulatedEffects apply what runs return to the simulated cluster.
 type simulatedEffects struct{ *simulation }

@@ -253,7 +253,7 @@ func (s *simulation) change(ctx context.Context, typ string, o memory.Object) er
 	case "Deleting":
 		s.server.MarkDeleted(o)
 		if head, err := testfile.HeadOf(o.JSON); err == nil { // the next step, if the finalizer was kept
-			s.watched.DeliverDeleting(head.Metadata.Namespace, head.Metadata.Name, head.Metadata.UID)
+			s.gates.DeliverDeleting(s.hook, event.Object{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name, UID: head.Metadata.UID})
 		}
 	default:
 		s.server.Remove(o)

@@ -49,6 +49,7 @@ type simulation struct {
 	hook    *hook.Hook
 	server  *memory.Server
 	watched *watch.Simulation
+	gates   *watch.Finalizers
 	// requests answers the operator's requests.
 	requests http.RoundTripper
 	// permissions checks the requests of the operator; nil without a role.
@@ -222,10 +223,10 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	sink := simulatedSink{simulation: s}
+	sink, gates := simulatedSink{simulation: s}, watch.GateOptions{Changes: changes, Manager: "shell-operator", InFlight: 1}
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: sink, Meter: sink,
-		Resolve: s.resolve, Excluded: s.exclude,
-		Changes: changes})
+		Resolve: s.resolve, Excluded: s.exclude, Guard: func(b *watch.Shelf) watch.Guard { return gates.Gate(b) }})
+	s.gates = watch.NewFinalizers(gates, s.watched)
 	defer func() {
 		s.result.Sent, _ = s.effects.Sent()
 		s.result.Denied = s.permissions.denied(s.result.Sent)

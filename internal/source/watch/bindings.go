@@ -32,6 +32,26 @@ func (b *bindingSet) monitor(h *hook.Hook, index int) *monitor {
 	return b.monitors[address{h, index}]
 }
 
+// Guard returns the guard of a binding; nil without one.
+func (b *bindingSet) Guard(h *hook.Hook, index int) Guard {
+	if m := b.monitor(h, index); m != nil {
+		return m.guard
+	}
+	return nil
+}
+
+// Guards returns the guards of all bindings.
+func (b *bindingSet) Guards() (all []Guard) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.monitors {
+		if m.guard != nil {
+			all = append(all, m.guard)
+		}
+	}
+	return all
+}
+
 // Snapshot returns the objects of a binding.
 func (b *bindingSet) Snapshot(h *hook.Hook, index int) event.Snapshot {
 	if m := b.monitor(h, index); m != nil {
@@ -71,7 +91,7 @@ func (b *bindingSet) Synchronize(h *hook.Hook, index int) event.Snapshot {
 }
 
 // Object returns an object of a binding as an event of it would carry it; false if there is none, or if the object is being deleted and the
-// binding has a finalizer: nothing but Deleting is delivered then.
+// binding has a guard: nothing but Deleting is delivered then.
 func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev event.Event, ok bool) {
 	m := b.monitor(h, index)
 	if m == nil {
@@ -80,7 +100,7 @@ func (b *bindingSet) Object(h *hook.Hook, index int, namespace, name string) (ev
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	it, ok := m.items.Get(stream.KeyOf(namespace, name))
-	if !ok || m.phase >= muted || m.gate != nil && it.object.Terminating() || !m.division.events().Has(it.object) {
+	if !ok || m.phase >= muted || m.guard != nil && it.object.Terminating() || !m.division.events().Has(it.object) {
 		return ev, false
 	}
 	e := m.digested(it)

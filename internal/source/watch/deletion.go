@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/shell-operator/shell-operator/internal/event"
-	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
@@ -16,6 +15,8 @@ type deletions struct {
 	fates map[string]fate
 	// left are objects that the binding has no more, and that may have the finalizer. They are delivered after the Synchronization.
 	left []stream.Digested
+	// unannounced are the uids of objects that the hook does not know and gets no event of: they were being deleted when the binding got them.
+	unannounced map[string]bool
 	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is
 	// why that has failed.
 	known   map[string]bool
@@ -42,51 +43,45 @@ func (d *deletions) meet(uid string) {
 }
 
 // lostFinalizer notes that a finalizer has been removed; last is the object then, if it is known.
-func (m *monitor) lostFinalizer(r finalizerChange, last *stream.Object) {
-	g := m.gate
+func (g *gate) lostFinalizer(r finalizerChange, last *stream.Object) {
 	if delete(g.fates, r.uid); last != nil {
 		g.floors[r.key] = floor{r.uid, stream.ParseVersion(last.ResourceVersion)}
 	}
-	if it, ok := m.items.Get(r.key); ok && it.object.UID == r.uid {
+	if e, ok := g.binding.Get(r.key); ok && e.Object.UID == r.uid {
 		g.fates[r.uid] = removed
 	}
 }
 
-// finalizerPass delivers the first state of an object that is being deleted and has the finalizer as Deleting, when the Synchronization has
-// been delivered, and withholds the others.
-type finalizerPass struct{ *monitor }
-
-func (p finalizerPass) decide(c *Change) (reason string, deliver bool) {
-	g, o := p.gate, c.Object
+// Decide delivers the first state of an object that is being deleted and has the finalizer as Deleting, when the Synchronization has been
+// delivered, and withholds the others.
+func (g *gate) Decide(change event.Watch, o *stream.Object) (as event.Watch, reason string, deliver bool) {
 	switch {
 	case g.phase == gateStarting:
-		return "the Synchronization will contain it", false
-	case c.watch == event.Deleted || !o.Terminating():
-		return "", true
+		return change, "the Synchronization will contain it", false
+	case change == event.Deleted || !o.Terminating():
+		return change, "", true
 	case !o.HasFinalizer(g.name):
-		return "the object is being deleted and does not have the finalizer of the binding", false
-	case p.phase != open:
-		return "Deleting follows the Synchronization", false
+		return change, "the object is being deleted and does not have the finalizer of the binding", false
+	case !g.binding.Open():
+		return change, "Deleting follows the Synchronization", false
 	case g.fates[o.UID] != 0:
-		return "Deleting has been delivered, later changes of the object are not", false
+		return change, "Deleting has been delivered, later changes of the object are not", false
 	case !g.closed():
-		return "finalizers are not set", false
+		return change, "finalizers are not set", false
 	}
 	g.fates[o.UID] = requested
-	c.watch, c.release = event.Deleting, true
-	return "", true
+	return event.Deleting, "", true
 }
 
 // deliverDeleting delivers Deleting again of an object whose finalizer was kept.
-func (m *monitor) deliverDeleting(o event.Object) {
-	g, key := m.gate, stream.KeyOf(o.Namespace, o.Name)
-	m.update(func() {
-		it, ok := m.items.Get(key)
-		if !ok || it.object.UID != o.UID || g.fates[o.UID] != kept || m.phase >= muted {
+func (g *gate) deliverDeleting(o event.Object) {
+	g.binding.Update(func() {
+		e, ok := g.binding.Get(stream.KeyOf(o.Namespace, o.Name))
+		if !ok || e.Object.UID != o.UID || g.fates[o.UID] != kept || g.binding.Muted() {
 			return
 		}
 		delete(g.fates, o.UID)
-		m.fire(Change{watch: event.Modified, Digested: m.digested(it)})
+		g.binding.Fire(event.Modified, e, false)
 	})
 }
 
@@ -104,107 +99,90 @@ func (d *deletions) forget(uid string) {
 }
 
 // fireLeft delivers that an object is gone, or has left the selectors of the binding with its finalizer.
-func (m *monitor) fireLeft(e stream.Digested) {
-	g, n, uid := m.gate, len(m.fired), e.Object.UID
+func (g *gate) fireLeft(e stream.Digested) {
+	uid := e.Object.UID
 	before := g.fates[uid]
 	if before == kept {
 		g.fates[uid] = requested
 	}
-	m.fire(Change{watch: event.Deleted, Digested: e})
-	switch {
-	case !m.binding.Deleted && before != requested:
-		m.requestRemoval(g.finalized(e.Object))
-	case len(m.fired) > n && m.fired[n].withheld == "":
-		m.fired[n].release = true
+	h, index := g.binding.Of()
+	released := h.Kubernetes[index].Deleted || before == requested // by the run with its Deleted, or its Deleting
+	if !released {
+		g.requestRemoval(g.finalized(e.Object))
 	}
+	g.binding.Fire(event.Deleted, e, released)
 }
 
-// dropFinalized decides about an item that is dropped. It returns false if that is an event like any other.
-func (m *monitor) dropFinalized(it item, c Change) bool {
-	g, uid := m.gate, it.object.UID
+// Removed decides about an object that has been deleted, or has left the selectors.
+func (g *gate) Removed(before *stream.Object, last stream.Digested) (reason string, deliver bool) {
+	uid := before.UID
 	switch {
-	case !g.closed() || m.phase >= muted:
-		return false
-	case g.fates[uid] >= removed || !it.object.HasFinalizer(g.name):
+	case g.unannounced[uid]:
+		delete(g.unannounced, uid)
+		g.forget(uid)
+		return "the object was being deleted when the binding got it, the hook does not know it", false
+	case !g.closed() || g.binding.Muted():
+		return "", true
+	case g.fates[uid] >= removed || !before.HasFinalizer(g.name):
 		delete(g.fates, uid)
-		return false
-	case m.phase != open: // it may come back and leave again: one Deleted reports it
-		g.left = append(slices.DeleteFunc(g.left, func(e stream.Digested) bool { return e.Object.UID == uid }), c.Digested)
+		return "", true
+	case !g.binding.Open(): // it may come back and leave again: one Deleted reports it
+		g.left = append(slices.DeleteFunc(g.left, func(e stream.Digested) bool { return e.Object.UID == uid }), last)
 	default:
-		m.fireLeft(c.Digested)
+		g.fireLeft(last)
 	}
-	return true
+	return "", false
 }
 
-// fireDelayed delivers what had to wait for the Synchronization.
-func (m *monitor) fireDelayed() {
-	g := m.gate
-	if g == nil {
-		return
-	}
-	m.items.Scan(func(key string, it item) bool {
-		if it.object.Terminating() {
-			m.fire(Change{watch: event.Modified, Digested: m.digested(it)})
+// Unlocked delivers what had to wait for the Synchronization.
+func (g *gate) Unlocked() {
+	g.binding.Each(func(e stream.Digested, _ *stream.Subscription) {
+		if e.Object.Terminating() {
+			g.binding.Fire(event.Modified, e, false)
 		}
-		return true
 	})
 	left := g.left
 	g.left = nil
 	for _, e := range left {
-		if it, ok := m.items.Get(e.Object.Key); !ok || it.object.UID != e.Object.UID {
-			m.fireLeft(e)
+		if has, ok := g.binding.Get(e.Object.Key); !ok || has.Object.UID != e.Object.UID {
+			g.fireLeft(e)
 		}
 	}
 }
 
 // release removes the finalizer of an object after a successful run. It tries once, then in the background.
-func (m *monitor) release(ctx context.Context, ev *event.Event) {
-	g, o := m.gate, ev.Object
-	key := stream.KeyOf(o.Namespace, o.Name)
-	m.mu.Lock()
-	object := kube.Finalized{Resource: g.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-	it, ok := m.items.Get(key)
-	present := ok && it.object.UID == o.UID
-	if present {
-		object.Finalizers = it.object.Finalizers()
+func (g *gate) release(ctx context.Context, ev *event.Event) {
+	o, key := ev.Object, stream.KeyOf(ev.Object.Namespace, ev.Object.Name)
+	var r finalizerChange
+	g.binding.Look(func() {
+		object := kube.Finalized{Resource: g.binding.Resource(), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+		has, ok := g.binding.Get(key)
+		present := ok && has.Object.UID == o.UID
+		if present {
+			object.Finalizers = has.Object.Finalizers()
+		}
+		l := g.lacking[key]
+		if ev.Watch == event.Deleted && (present && !g.unannounced[o.UID] || l != nil && l.uid == o.UID) {
+			return // it has come back: another event follows
+		}
+		r = g.removal(object)
+	})
+	if r.remove {
+		g.transmit(ctx, r)
 	}
-	l := g.lacking[key]
-	if ev.Watch == event.Deleted && (present && !it.unannounced || l != nil && l.uid == o.UID) {
-		m.mu.Unlock()
-		return // it has come back: another event follows
-	}
-	r := g.removal(object)
-	m.mu.Unlock()
-	m.transmit(ctx, r)
 }
 
-// gated returns the monitor of a binding with a finalizer; nil without one.
-func (b *bindingSet) gated(h *hook.Hook, index int) *monitor {
-	if m := b.monitor(h, index); m != nil && m.gate != nil {
-		return m
-	}
-	return nil
-}
-
-// Keep keeps the finalizer of an object after a successful run with its Deleting, unless the binding no longer has the object and
-// no Deleted of it follows. If again, the object is delivered again on request; otherwise the next version of the hook gets it in its
-// Synchronization, or the hook its Deleted.
-func (b *bindingSet) Keep(ev event.Event) (stays, again bool) {
-	m := b.gated(ev.Hook, ev.Index)
-	if m == nil {
-		return true, false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	it, ok := m.items.Get(stream.KeyOf(ev.Object.Namespace, ev.Object.Name))
+// keep decides whether the finalizer of an object stays after a run with its Deleting.
+func (g *gate) keep(ev *event.Event) (stays, again bool) {
+	e, ok := g.binding.Get(stream.KeyOf(ev.Object.Namespace, ev.Object.Name))
 	switch {
-	case m.phase >= muted:
+	case g.binding.Muted():
 		return true, false
-	case !ok || it.object.UID != ev.Object.UID:
-		return m.binding.Deleted, false // it has left the selectors: the run with its Deleted releases it
-	case !it.object.HasFinalizer(m.gate.name):
+	case !ok || e.Object.UID != ev.Object.UID:
+		return ev.Hook.Kubernetes[ev.Index].Deleted, false // it has left the selectors: the run with its Deleted releases it
+	case !e.Object.HasFinalizer(g.name):
 		return false, false
 	}
-	m.gate.fates[ev.Object.UID] = kept
+	g.fates[ev.Object.UID] = kept
 	return true, true
 }

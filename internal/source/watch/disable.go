@@ -23,17 +23,12 @@ func (m *monitor) mute() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.phase = event.Log{}, max(m.phase, muted)
-	if m.gate != nil {
-		m.openGate(gateOpen) // the next version of the hook adds the finalizer
+	if m.guard != nil {
+		m.guard.Muted()
 	}
 }
 
-// replaceable reports whether the binding is muted, but not by an uninstall.
-func (m *monitor) replaceable() bool {
-	return read(m, func() bool { return m.phase == muted && (m.gate == nil || m.gate.phase != gateHalted) })
-}
-
-// Disable ends a binding without any further event. It waits for the sink if that is receiving one, and for requests about finalizers
+// Disable ends a binding without any further event. It waits for the sink if that is receiving one, and for requests of the guard
 // that are in flight. Streams that other bindings share continue. Enable must not be running for it.
 func (w *Watcher) Disable(h *hook.Hook, index int) {
 	a := address{h, index}
@@ -51,28 +46,30 @@ func (w *Watcher) end(m *monitor) {
 		delete(w.monitors, m.address)
 	}
 	w.mu.Unlock()
-	for _, sub := range m.end() {
+	subs, idle := m.end()
+	for _, sub := range subs {
 		w.streams.Leave(sub)
 	}
-	if m.gate != nil && m.gate.todo != nil {
-		<-m.gate.idle // or an object would get a finalizer that is recorded no more
+	if idle != nil {
+		<-idle
 	}
 }
 
-// end returns the subscriptions to leave. The objects stay, for a snapshot that is being taken of a binding that was replaced.
-func (m *monitor) end() []*stream.Subscription {
+// end returns the subscriptions to leave, and when the guard is idle. The objects stay, for a snapshot that is being taken of a binding that
+// was replaced.
+func (m *monitor) end() (subs []*stream.Subscription, idle <-chan struct{}) {
 	m.order.Lock()
 	defer m.order.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	subs := slices.Collect(maps.Keys(m.subs))
-	if m.gate != nil && m.gate.todo != nil {
-		m.gate.todo.ShutDown()
+	subs = slices.Collect(maps.Keys(m.subs))
+	if m.guard != nil {
+		idle = m.guard.Ended()
 	}
 	m.stop()
 	m.held, m.phase = event.Log{}, ended
 	clear(m.subs)
 	clear(m.keys)
 	m.writes.settle()
-	return subs
+	return subs, idle
 }

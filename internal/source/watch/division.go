@@ -82,7 +82,7 @@ func (w *Watcher) isMissing(h *hook.Hook, index int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := address{h, index}
-	return (w.monitors[a] == nil || w.monitors[a].replaceable()) && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
+	return (w.monitors[a] == nil || w.monitors[a].at() == muted) && (w.shard.Runs(h.Settings.ShardBy) || h.Answering(index))
 }
 
 func (w *Watcher) ownShard() shard.Shard {

@@ -334,11 +334,11 @@ func TestFinalizersOfShards(t *testing.T) {
 	m.division = division{own: stream.Part{Part: own, Named: false}}
 	stage.do([]string{"join", "b", "s"})
 	stage.do([]string{"list", "s", namespaces[true] + "/a#1:t", namespaces[false] + "/a#2:t"})
-	if !m.closeGate(stage.bindings["b"].todo) {
+	if !m.guard.(*gate).close(stage.bindings["b"].todo) {
 		t.Fatal("it has ended")
 	}
-	if len(m.gate.lacking) != 1 || m.gate.lacking[stream.KeyOf(namespaces[true], "a")] == nil {
-		t.Errorf("%d objects lack the finalizer", len(m.gate.lacking))
+	if !m.guard.Lacks(stream.KeyOf(namespaces[true], "a")) || m.guard.Lacks(stream.KeyOf(namespaces[false], "a")) {
+		t.Error("other objects lack the finalizer")
 	}
 	if whole, part := m.snapshot().Len(), event.Own(m.snapshot()).Len(); whole != 2 || part != 1 {
 		t.Errorf("%d and %d objects", whole, part)

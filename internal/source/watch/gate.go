@@ -11,30 +11,27 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
 // gate is in front of the objects of a binding with a finalizer. An object that lives and lacks the finalizer waits outside, the gate
-// requests the finalizer, and the object passes when the watch delivers it with the finalizer. monitor.mu guards the fields; no lock is
-// held during a request.
+// requests the finalizer, and the object passes when the watch delivers it with the finalizer. The lock of the binding guards the fields,
+// and is held by the callers of all methods but those that send requests; no lock is held during a request.
 type gate struct {
-	name     string
-	resource kube.Resource
-	// client sends the requests, as the field manager of the installation.
-	client  rest.Interface
-	manager string
+	GateOptions
+	name    string
+	binding *Shelf
 	// add and remove send a request. The answer to remove is the object.
 	add    func(context.Context, kube.Finalized) error
-	remove func(context.Context, rest.Interface, kube.Finalized) ([]byte, error)
+	remove func(context.Context, kube.Finalized) ([]byte, error)
 	// todo has the requests to send. It is nil before the gate is closed for the first time. idle is closed when serve has ended.
 	todo  requests
 	idle  chan struct{}
 	phase gatePhase
+	ended bool // of the binding
 	// lacking are the objects that wait, by key. removals are the removals that have not succeeded.
 	lacking  map[string]*change
 	removals map[finalizerChange]*change
@@ -111,11 +108,21 @@ const (
 	minFinalizerDelay, maxFinalizerDelay = 500 * time.Millisecond, time.Minute
 )
 
-func newGate(name string) *gate {
+// Gate returns the gate of a binding with a finalizer.
+func (o GateOptions) Gate(b *Shelf) *gate {
+	h, index := b.Of()
+	name := h.Kubernetes[index].Finalizer
 	return &gate{
-		name: name, idle: make(chan struct{}), settled: make(chan struct{}), lacking: map[string]*change{},
-		removals: map[finalizerChange]*change{},
-		floors:   map[string]floor{}, deletions: deletions{fates: map[string]fate{}},
+		GateOptions: o, name: name, binding: b,
+		add: func(ctx context.Context, of kube.Finalized) error {
+			_, err := kube.AddFinalizer(ctx, o.Changes, of, name, o.Manager)
+			return err
+		},
+		remove: func(ctx context.Context, of kube.Finalized) ([]byte, error) {
+			return kube.RemoveFinalizer(ctx, o.Changes, of, name)
+		},
+		idle: make(chan struct{}), settled: make(chan struct{}), lacking: map[string]*change{}, removals: map[finalizerChange]*change{},
+		floors: map[string]floor{}, deletions: deletions{fates: map[string]fate{}, unannounced: map[string]bool{}},
 	}
 }
 
@@ -125,15 +132,10 @@ func newRequests() requests {
 		maxFinalizerDelay))
 }
 
-// admit decides whether a state of an object passes. Otherwise it is outdated, or the object has to get the finalizer before.
-func (m *monitor) admit(sub *stream.Subscription, o *stream.Object, old item, had bool) bool {
-	g := m.gate
+// Admit returns false for an object that has to get the finalizer before.
+func (g *gate) Admit(sub *stream.Subscription, o *stream.Object, has bool) bool {
 	switch {
 	case !g.closed():
-		return true
-	case g.outdated(o) || g.isLosing(o):
-		m.keep(sub, o, old, had)
-		return false
 	case o.Terminating() || o.HasFinalizer(g.name):
 		if l := g.lacking[o.Key]; l != nil {
 			g.end(l)
@@ -141,30 +143,23 @@ func (m *monitor) admit(sub *stream.Subscription, o *stream.Object, old item, ha
 		if o.HasFinalizer(g.name) && g.fates[o.UID] == removed && stream.ParseVersion(o.ResourceVersion) != 0 {
 			delete(g.fates, o.UID) // it has been added again since
 		}
-		return true
-	}
-	delay := time.Duration(0)
-	switch {
-	case m.keep(sub, o, old, had):
-		delay = regainDelay
-	case had: // deleted and created again, and the watch has missed that
-		m.drop(old, old.object)
-	}
-	m.lack(sub, o, delay)
-	return false
-}
-
-// keep keeps the last state of an object that the binding has, although a subscription has delivered another one.
-func (m *monitor) keep(sub *stream.Subscription, o *stream.Object, old item, had bool) (kept bool) {
-	if !had || old.object.UID != o.UID {
+		if !has && g.binding.Open() && g.isUnannounced(o) {
+			g.unannounced[o.UID] = true
+		}
+	default:
+		delay := time.Duration(0)
+		if has {
+			delay = regainDelay
+		}
+		g.lack(sub, o, delay)
 		return false
 	}
-	if old.from != sub {
-		old.from = sub
-		m.items.Set(o.Key, old)
-	}
+	g.meet(o.UID)
 	return true
 }
+
+// Outdated reports whether a state is older than the removal of the finalizer.
+func (g *gate) Outdated(o *stream.Object) bool { return g.closed() && (g.outdated(o) || g.isLosing(o)) }
 
 // outdated reports whether a state is older than the removal of the finalizer, and forgets removals that the watch has passed.
 func (g *gate) outdated(o *stream.Object) bool {
@@ -187,8 +182,7 @@ func (g *gate) isRemoving(key, uid string) bool {
 }
 
 // lack requests the finalizer for an object.
-func (m *monitor) lack(sub *stream.Subscription, o *stream.Object, delay time.Duration) *change {
-	g := m.gate
+func (g *gate) lack(sub *stream.Subscription, o *stream.Object, delay time.Duration) *change {
 	l := g.lacking[o.Key]
 	switch {
 	case l == nil:
@@ -200,7 +194,7 @@ func (m *monitor) lack(sub *stream.Subscription, o *stream.Object, delay time.Du
 		}
 		return l
 	default:
-		m.dismiss(l)
+		g.dismiss(l)
 	}
 	g.meet(o.UID)
 	l = &change{
@@ -213,7 +207,7 @@ func (m *monitor) lack(sub *stream.Subscription, o *stream.Object, delay time.Du
 }
 
 func (g *gate) finalized(o *stream.Object) kube.Finalized {
-	return kube.Finalized{Resource: g.resource, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Finalizers: o.Finalizers()}
+	return kube.Finalized{Resource: g.binding.Resource(), Namespace: o.Namespace, Name: o.Name, UID: o.UID, Finalizers: o.Finalizers()}
 }
 
 // end ends the waiting of an object.
@@ -238,59 +232,47 @@ func (g *gate) settle(l *change) {
 
 // dismiss ends the waiting of an object that the binding no longer selects, or that is gone. The finalizer is removed if it has been
 // added, or is added by a request in flight.
-func (m *monitor) dismiss(l *change) {
-	if m.gate.end(l); l.added {
-		m.requestRemoval(l.object)
+func (g *gate) dismiss(l *change) {
+	if g.end(l); l.added {
+		g.requestRemoval(l.object)
 	}
 	l.left = true
 }
 
-func (m *monitor) dismissAll(which func(*change) bool) {
-	if m.gate == nil {
-		return
-	}
-	for _, l := range m.gate.lacking {
-		if which(l) {
-			m.dismiss(l)
+// Withdraw dismisses objects that wait.
+func (g *gate) Withdraw(gone func(key string, from *stream.Subscription) bool) {
+	for _, l := range g.lacking {
+		if gone(l.key, l.sub) {
+			g.dismiss(l)
 		}
 	}
 }
 
-// closeGate requests the finalizer for the objects so far. From now on no other object passes without it. It does nothing for a binding
-// that has ended meanwhile.
-func (m *monitor) closeGate(todo requests) (closed bool) {
-	g := m.gate
-	m.update(func() {
-		if closed = m.phase < muted; !closed {
+// close requests the finalizer for the objects so far. From now on no other object passes without it. It does nothing for a binding that
+// has ended meanwhile.
+func (g *gate) close(todo requests) (closed bool) {
+	g.binding.Update(func() {
+		if closed = !g.binding.Muted(); !closed {
 			return
 		}
 		g.todo, g.phase, g.trouble, g.known, g.awaited = todo, gateStarting, "", map[string]bool{}, 1
-		var lacking []item
-		m.items.Scan(func(_ string, it item) bool {
-			if g.meet(it.object.UID); !m.gates(it.object) {
-				return true
+		g.binding.Each(func(e stream.Digested, from *stream.Subscription) {
+			if g.meet(e.Object.UID); !e.Object.Terminating() && !e.Object.HasFinalizer(g.name) {
+				g.lack(from, e.Object, 0).awaited = true
+				g.awaited++
 			}
-			if !it.object.Terminating() && !it.object.HasFinalizer(g.name) {
-				lacking = append(lacking, it)
-			}
-			return true
 		})
-		for _, it := range lacking {
-			m.lack(it.from, it.object, 0).awaited = true
-			g.awaited++
-		}
 		g.settle(&change{awaited: true})
 	})
 	return closed
 }
 
-// openGate lets objects pass as they are, and ends all waiting. Finalizers that have been added stay, unless it is halted: the next version
+// open lets objects pass as they are, and ends all waiting. Finalizers that have been added stay, unless it is halted: the next version
 // of the hook has them, too.
-func (m *monitor) openGate(phase gatePhase) {
-	g := m.gate
+func (g *gate) open(phase gatePhase) {
 	for _, l := range g.lacking {
 		if phase == gateHalted {
-			m.dismiss(l)
+			g.dismiss(l)
 		}
 		g.end(l)
 	}
@@ -299,10 +281,22 @@ func (m *monitor) openGate(phase gatePhase) {
 	}
 }
 
+// Muted opens the gate: the next version of the hook adds the finalizer.
+func (g *gate) Muted() { g.open(gateOpen) }
+
+// Ended ends the requests, so that no object gets a finalizer that is recorded no more.
+func (g *gate) Ended() (idle <-chan struct{}) {
+	if g.ended = true; g.todo == nil {
+		return nil
+	}
+	g.todo.ShutDown()
+	return g.idle
+}
+
 // serve sends requests until ctx ends, or the binding, and those in flight have been answered.
-func (m *monitor) serve(ctx context.Context) {
-	todo := m.gate.todo
-	defer close(m.gate.idle)
+func (g *gate) serve(ctx context.Context) {
+	todo := g.todo
+	defer close(g.idle)
 	defer context.AfterFunc(ctx, todo.ShutDown)()
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -319,7 +313,7 @@ func (m *monitor) serve(ctx context.Context) {
 			continue
 		}
 		sending.Go(func() {
-			m.transmit(ctx, r)
+			g.transmit(ctx, r)
 			todo.Done(r)
 			<-slots
 		})
@@ -327,36 +321,35 @@ func (m *monitor) serve(ctx context.Context) {
 }
 
 // transmit sends a request, if it is due still, and handles its answer.
-func (m *monitor) transmit(ctx context.Context, r finalizerChange) {
-	g := m.gate
-	m.mu.Lock()
-	c, pause := m.due(r), time.Until(g.paused)
+func (g *gate) transmit(ctx context.Context, r finalizerChange) {
+	var c *change
 	var o kube.Finalized
-	if c != nil {
-		o = c.object
-	}
-	m.mu.Unlock()
+	var pause time.Duration
+	g.binding.Look(func() {
+		if c, pause = g.due(r), time.Until(g.paused); c != nil {
+			o = c.object
+		}
+	})
 	switch {
 	case c == nil:
 	case r.remove:
-		if text, err := g.remove(ctx, g.client, o); err == nil || ctx.Err() == nil {
-			m.answeredRemoval(c, text, err)
+		if text, err := g.remove(ctx, o); err == nil || ctx.Err() == nil {
+			g.answeredRemoval(c, text, err)
 		}
 	case pause > 0:
 		g.todo.AddAfter(r, pause)
 	default:
 		if err := g.add(ctx, o); err == nil || ctx.Err() == nil {
-			m.update(func() { m.answeredAdd(c, err) })
+			g.binding.Update(func() { g.answeredAdd(c, err) })
 		}
 	}
 }
 
 // due returns the change of a request that is sent now, or nil if it is no longer needed.
-func (m *monitor) due(r finalizerChange) *change {
-	g := m.gate
+func (g *gate) due(r finalizerChange) *change {
 	c := g.lacking[r.key]
 	switch {
-	case r.remove && m.hasAgain(r):
+	case r.remove && g.hasAgain(r):
 		delete(g.removals, r)
 	case r.remove:
 		if c = g.removals[r]; c != nil {
@@ -364,29 +357,27 @@ func (m *monitor) due(r finalizerChange) *change {
 		}
 		return c
 	case g.isRemoving(r.key, r.uid): // the answer makes it due
-	case c != nil && c.finalizerChange == r && !c.added && m.phase != ended:
+	case c != nil && c.finalizerChange == r && !c.added && !g.ended:
 		return c
 	}
 	return nil
 }
 
 // hasAgain reports whether an object has come back before its finalizer is removed: it needs it.
-func (m *monitor) hasAgain(r finalizerChange) bool {
-	g := m.gate
-	it, ok := m.items.Get(r.key)
-	present := ok && it.object.UID == r.uid && !it.object.Terminating()
+func (g *gate) hasAgain(r finalizerChange) bool {
+	e, ok := g.binding.Get(r.key)
+	present := ok && e.Object.UID == r.uid && !e.Object.Terminating()
 	l := g.lacking[r.key]
 	return g.closed() && g.fates[r.uid] == 0 && (present || l != nil && l.uid == r.uid)
 }
 
 // answeredAdd handles the answer to a request to add the finalizer.
-func (m *monitor) answeredAdd(c *change, err error) {
-	g := m.gate
-	switch undo := g.phase == gateHalted || c.left && m.phase < muted; {
+func (g *gate) answeredAdd(c *change, err error) {
+	switch undo := g.phase == gateHalted || c.left && !g.binding.Muted(); {
 	case undo && err == nil:
-		m.requestRemoval(c.object)
+		g.requestRemoval(c.object)
 		return
-	case m.phase >= muted:
+	case g.binding.Muted():
 		return
 	}
 	switch {
@@ -399,41 +390,40 @@ func (m *monitor) answeredAdd(c *change, err error) {
 	case kube.IsPermissionMissing(err):
 		c.err = g.missing("no permission to add the finalizer", c)
 		if time.Since(g.paused) > forbiddenDelay { // and not for each object, or each attempt
-			m.logLater(slog.LevelError, "Cannot add the finalizer, objects are not delivered until then", "error", c.err)
+			g.binding.Log(slog.LevelError, "Cannot add the finalizer, objects are not delivered until then", "error", c.err)
 		}
 		g.paused = time.Now().Add(forbiddenDelay)
 		g.todo.AddAfter(c.finalizerChange, forbiddenDelay)
 	default:
-		m.failed(c, "Cannot add the finalizer, the object is not delivered until then", err.Error())
+		g.failed(c, "Cannot add the finalizer, the object is not delivered until then", err.Error())
 		g.todo.AddRateLimited(c.finalizerChange)
 		if c.awaited { // it is left out of the Synchronization, and Added later
-			m.items.Delete(c.key)
-			delete(m.keys, c.key)
+			g.binding.Forget(c.key)
 			g.settle(c)
 		}
 	}
 }
 
 // failed notes a failure, and logs the first one of a change; `why` shows later ones.
-func (m *monitor) failed(c *change, message, problem string) {
+func (g *gate) failed(c *change, message, problem string) {
 	if c.err == "" {
-		m.logLater(slog.LevelError, message, "namespace", c.object.Namespace, "name", c.object.Name, "error", problem)
+		g.binding.Log(slog.LevelError, message, "namespace", c.object.Namespace, "name", c.object.Name, "error", problem)
 	}
 	c.err = problem
 }
 
 // missing names the permission that a change needs, after what is not allowed.
 func (g *gate) missing(problem string, c *change) string {
-	namespace := c.object.Namespace
-	if !g.resource.Namespaced {
+	res, namespace := g.binding.Resource(), c.object.Namespace
+	if !res.Namespaced {
 		namespace = ""
 	}
-	rule := kube.Rule{Group: g.resource.Group, Resource: g.resource.Resource, Verbs: []string{"get", "list", "watch", "patch"}}
+	rule := kube.Rule{Group: res.Group, Resource: res.Resource, Verbs: []string{"get", "list", "watch", "patch"}}
 	return fmt.Sprintf("%s %s: %s", problem, g.name, kube.Grant(namespace, rule))
 }
 
 // requestRemoval removes the finalizer of an object in the background.
-func (m *monitor) requestRemoval(o kube.Finalized) { m.gate.todo.Add(m.gate.removal(o)) }
+func (g *gate) requestRemoval(o kube.Finalized) { g.todo.Add(g.removal(o)) }
 
 func (g *gate) removal(o kube.Finalized) finalizerChange {
 	r := finalizerChange{key: stream.KeyOf(o.Namespace, o.Name), uid: o.UID, remove: true}
@@ -442,13 +432,12 @@ func (g *gate) removal(o kube.Finalized) finalizerChange {
 }
 
 // answeredRemoval notes that a finalizer has been removed; last is the object then. If that failed, it is repeated.
-func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
-	g := m.gate
+func (g *gate) answeredRemoval(c *change, text []byte, err error) {
 	var last *stream.Object
 	if err == nil {
 		last, _ = stream.Read(text, true)
 	}
-	m.locked(func() {
+	g.binding.Look(func() {
 		c.sending = false
 		if l := g.lacking[c.key]; l != nil && l.uid == c.uid {
 			g.todo.Add(l.finalizerChange)
@@ -456,48 +445,61 @@ func (m *monitor) answeredRemoval(c *change, text []byte, err error) {
 		switch {
 		case err == nil || apierrors.IsNotFound(err):
 			if err == nil {
-				m.logLater(slog.LevelInfo, "Finalizer removed", "finalizer", g.name, "namespace", c.object.Namespace, "name", c.object.Name)
+				g.binding.Log(slog.LevelInfo, "Finalizer removed", "finalizer", g.name, "namespace", c.object.Namespace, "name", c.object.Name)
 			}
 			delete(g.removals, c.finalizerChange)
 			if g.todo != nil { // a user may release an object on a standby, too
 				g.todo.Forget(c.finalizerChange)
 			}
-			m.lostFinalizer(c.finalizerChange, last)
-		case m.phase == ended:
+			g.lostFinalizer(c.finalizerChange, last)
+		case g.ended:
 			delete(g.removals, c.finalizerChange)
 		case kube.IsPermissionMissing(err):
-			m.failed(c, "Cannot remove the finalizer", g.missing("no permission to remove the finalizer", c))
+			g.failed(c, "Cannot remove the finalizer", g.missing("no permission to remove the finalizer", c))
 			g.todo.AddAfter(c.finalizerChange, forbiddenDelay)
 		default:
-			m.failed(c, "Cannot remove the finalizer", err.Error())
+			g.failed(c, "Cannot remove the finalizer", err.Error())
 			g.todo.AddRateLimited(c.finalizerChange)
 		}
 	})
 }
 
 // halt stops the events of the binding, and adds no further finalizers. It removes the finalizer of objects that are newer than a version.
-func (m *monitor) halt(reason string, than uint64) {
-	g := m.gate
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if g.trouble = reason; !g.closed() {
-		return
-	}
-	m.openGate(gateHalted)
-	m.held, m.phase, g.left = event.Log{}, muted, nil
-	m.items.Scan(func(_ string, it item) bool {
-		if m.gates(it.object) && it.object.HasFinalizer(g.name) && stream.ParseVersion(it.object.ResourceVersion) > than {
-			m.requestRemoval(g.finalized(it.object))
+func (g *gate) halt(reason string, than uint64) {
+	g.binding.Look(func() {
+		if g.trouble = reason; !g.closed() {
+			return
 		}
-		return true
+		g.open(gateHalted)
+		g.binding.Halt()
+		g.left = nil
+		g.binding.Each(func(e stream.Digested, _ *stream.Subscription) {
+			if e.Object.HasFinalizer(g.name) && stream.ParseVersion(e.Object.ResourceVersion) > than {
+				g.requestRemoval(g.finalized(e.Object))
+			}
+		})
 	})
 }
 
-// troubles are why objects lack the finalizer, or keep it.
-func (g *gate) troubles() (texts []string) {
-	if g == nil {
-		return nil
+// Lacks reports whether an object waits for the finalizer, Marks whether it has the finalizer.
+func (g *gate) Lacks(key string) bool       { return g.lacking[key] != nil }
+func (g *gate) Marks(o *stream.Object) bool { return o.HasFinalizer(g.name) }
+
+// Lags reports whether an object waits for the finalizer that came up to a version, unless its request fails.
+func (g *gate) Lags(version uint64, by func(*stream.Subscription) bool) bool {
+	if time.Now().Before(g.paused) {
+		return false
 	}
+	for _, l := range g.lacking {
+		if l.err == "" && l.since <= version && by(l.sub) {
+			return true
+		}
+	}
+	return false
+}
+
+// Troubles are why objects lack the finalizer, or keep it.
+func (g *gate) Troubles() (texts []string) {
 	for _, text := range []string{g.trouble, g.unfound} {
 		if text != "" {
 			texts = append(texts, text)

@@ -28,14 +28,14 @@ func TestLogsWithoutLock(t *testing.T) {
 		}
 		m.mu.Unlock()
 	}})
-	m.gate.todo = b.todo
+	b.gate.todo = b.todo
 	o := w.text("x/a#1:t")
 	missing, other := apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
 		errors.New("the webhook denied it")
 	for _, err := range []error{missing, other, nil} {
-		m.update(func() { m.answeredAdd(m.lack(&stream.Subscription{Consumer: m}, o, 0), err) })
+		m.update(func() { b.gate.answeredAdd(b.gate.lack(&stream.Subscription{Consumer: m}, o, 0), err) })
 		c := &change{finalizerChange: finalizerChange{key: o.Key, remove: true}}
-		m.answeredRemoval(c, w.text("x/a#1:t").JSON, err)
+		b.gate.answeredRemoval(c, w.text("x/a#1:t").JSON, err)
 	}
 	if records != 4 {
 		t.Errorf("%d records", records)
@@ -49,7 +49,7 @@ func TestDisableWaitsForRequests(t *testing.T) {
 		stage.do([]string{"binding", "b", "finalizer"})
 		b := stage.bindings["b"]
 		h, answer := b.monitor.hook, make(chan struct{})
-		b.monitor.gate.add = func(context.Context, kube.Finalized) error {
+		b.gate.add = func(context.Context, kube.Finalized) error {
 			<-answer
 			return nil
 		}
@@ -57,10 +57,10 @@ func TestDisableWaitsForRequests(t *testing.T) {
 		for _, line := range []string{"join b s", "list s x/a#1:t"} {
 			stage.do(strings.Fields(line))
 		}
-		if !b.monitor.closeGate(newRequests()) {
+		if !b.gate.close(newRequests()) {
 			t.Fatal("it has ended")
 		}
-		go b.monitor.serve(t.Context())
+		go b.gate.serve(t.Context())
 		synctest.Wait()
 		disabled := make(chan struct{})
 		go func() {

@@ -24,9 +24,9 @@ import (
 
 // phase is how far a monitor is.
 //
-//	filling → locked → open → muted → ended
+//	filling → locked → open → muted → halted → ended
 //
-// The last two may follow any other one.
+// The last three may follow any other one.
 type phase int
 
 const (
@@ -38,6 +38,8 @@ const (
 	open
 	// muted: events are no longer delivered, snapshots stay current.
 	muted
+	// halted: as muted, but Enable does not replace the binding.
+	halted
 	// ended: the binding has been disabled.
 	ended
 )
@@ -79,10 +81,10 @@ type monitor struct {
 	// absent are namespaces of the binding that did not exist when it was enabled.
 	absent []string
 	passes []pass
-	// own, standby and gate are nil for a binding without own changes, standbys or a finalizer.
+	// own, standby and guard are nil for a binding without own changes, standbys or a guard.
 	own     *ownPass
 	standby *standbyPass
-	gate    *gate
+	guard   Guard
 	// resource is the resource of the binding's kind.
 	resource kube.Resource
 	// shard is the shard of this replica, division the part of the binding's objects that it has.
@@ -118,7 +120,7 @@ func newMonitor(h *hook.Hook, index int, sink Sink, meter Meter, log *slog.Logge
 }
 
 func (m *monitor) Needs() stream.Needs {
-	return stream.Needs{JSON: m.binding.KeepFullObjects, Lifetime: m.gate != nil || m.own != nil, Filters: m.filters}
+	return stream.Needs{JSON: m.binding.KeepFullObjects, Lifetime: m.guard != nil || m.own != nil, Filters: m.filters}
 }
 
 // Held finds objects of the binding by key, uid and version.
@@ -237,13 +239,13 @@ func (m *monitor) Replace(sub *stream.Subscription, entries []stream.Digested) {
 			return
 		}
 		m.quiet = m.phase == filling
-		if m.items.Len() > 0 || m.gate != nil {
+		if m.items.Len() > 0 || m.guard != nil {
 			present := make(map[string]bool, len(entries))
 			for _, e := range entries {
 				present[e.Object.Key] = true
 			}
 			m.dropAll(func(key string, it item) bool { return it.from == sub && !present[key] })
-			m.dismissAll(func(l *change) bool { return l.sub == sub && !present[l.key] })
+			m.withdraw(func(key string, from *stream.Subscription) bool { return from == sub && !present[key] })
 		}
 		for _, e := range entries {
 			m.put(sub, e)
@@ -271,7 +273,7 @@ func (m *monitor) Remove(sub *stream.Subscription, o *stream.Object) {
 		if m.subs[sub] == nil {
 			return
 		}
-		m.dismissAll(func(l *change) bool { return l.key == o.Key })
+		m.withdraw(func(key string, _ *stream.Subscription) bool { return key == o.Key })
 		if it, ok := m.items.Get(o.Key); ok {
 			// The filter is not applied: the hook has the last result.
 			m.drop(it, o)
@@ -284,13 +286,20 @@ func (m *monitor) abandon(sub *stream.Subscription) (left map[*stream.Subscripti
 	m.update(func() {
 		left = m.subs.descendants(sub)
 		m.dropAll(func(_ string, it item) bool { return left[it.from] })
-		m.dismissAll(func(l *change) bool { return left[l.sub] })
+		m.withdraw(func(_ string, from *stream.Subscription) bool { return left[from] })
 		for other := range left {
 			m.arrived(other)
 			delete(m.subs, other)
 		}
 	})
 	return left
+}
+
+// withdraw notifies the guard of objects that are no longer selected. It requires mu.
+func (m *monitor) withdraw(gone func(key string, from *stream.Subscription) bool) {
+	if m.guard != nil {
+		m.guard.Withdraw(gone)
+	}
 }
 
 func (m *monitor) dropAll(which func(key string, it item) bool) {
@@ -309,12 +318,19 @@ func (m *monitor) dropAll(which func(key string, it item) bool) {
 // put stores an entry and fires the event that follows from the comparison with the stored one.
 func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
 	old, had := m.items.Get(e.Object.Key)
-	if m.gates(e.Object) && !m.admit(sub, e.Object, old, had) {
-		return
+	guarded := m.guards(e.Object)
+	outdated := guarded && m.guard.Outdated(e.Object)
+	if had && old.object.UID != e.Object.UID {
+		if had = false; !outdated { // deleted and created again, and the watch has missed that
+			m.drop(old, old.object)
+		}
 	}
-	if had && old.object.UID != e.Object.UID { // deleted and created again, and the watch has missed that
-		m.drop(old, old.object)
-		had = false
+	if outdated || guarded && !m.guard.Admit(sub, e.Object, had) {
+		if had && old.from != sub {
+			old.from = sub
+			m.items.Set(e.Object.Key, old)
+		}
+		return
 	}
 	switch {
 	case had && old.object.ResourceVersion == e.Object.ResourceVersion &&
@@ -325,14 +341,7 @@ func (m *monitor) put(sub *stream.Subscription, e stream.Digested) {
 		slim.JSON = nil
 		e.Object = &slim
 	}
-	if m.gate != nil {
-		m.gate.meet(e.Object.UID)
-	}
-	it := item{object: e.Object, filtered: e.Filtered, from: sub, unannounced: old.unannounced}
-	if !had {
-		it.unannounced = m.gates(e.Object) && m.phase == open && m.gate.isUnannounced(e.Object)
-	}
-	c, changed := m.set(it, e.Key, m.same)
+	c, changed := m.set(item{object: e.Object, filtered: e.Filtered, from: sub}, e.Key, m.same)
 	switch {
 	case !changed:
 		if m.program != nil {
@@ -351,7 +360,7 @@ func (m *monitor) same(a, b item) bool {
 	switch now := b.object; {
 	case m.program == nil:
 		return a.object.ResourceVersion == now.ResourceVersion && (a.object == now || !b.from.Recast)
-	case !bytes.Equal(a.filtered, b.filtered) || m.gate != nil && a.object.Terminating() != now.Terminating():
+	case !bytes.Equal(a.filtered, b.filtered) || m.guard != nil && a.object.Terminating() != now.Terminating():
 		return false
 	default:
 		return !m.binding.SeesGenerations() || now.Terminating() || a.object.Generation() == now.Generation()
@@ -365,13 +374,13 @@ func (m *monitor) drop(it item, last *stream.Object) {
 		m.own.removed(it.object.Key)
 	}
 	m.gone = append(m.gone, last)
-	switch {
-	case it.unannounced:
-		m.gate.forget(it.object.UID)
-		m.withhold(c, "the object was being deleted when the binding got it, the hook does not know it")
-	case !m.gates(last) || !m.dropFinalized(it, c):
-		m.fire(c)
+	if m.guards(last) {
+		if reason, deliver := m.guard.Removed(it.object, c.Digested); !deliver {
+			m.withhold(c, reason)
+			return
+		}
 	}
+	m.fire(c)
 }
 
 // send delivers an event, or holds it while the binding is locked. It requires order.
@@ -421,7 +430,7 @@ func (m *monitor) event(c Change) event.Event {
 	if m.binding.Lanes.Key != "" {
 		ev.Key = m.laneKey(read(m, func() string { return m.resource.Group }), c.Digested)
 	}
-	if c.release {
+	if c.identified {
 		ev.Object.UID = o.UID
 	}
 	return ev
@@ -431,13 +440,7 @@ func (m *monitor) setResource(res kube.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resource, m.division = res, divide(m.shard, m.hook, res)
-	if m.gate != nil {
-		m.gate.resource = res
-	}
 }
-
-// gates reports whether an object has to have the finalizer. That is up to its shard. It requires mu.
-func (m *monitor) gates(o *stream.Object) bool { return m.gate != nil && m.division.events().Has(o) }
 
 // snapshot returns the objects that the binding has.
 func (m *monitor) snapshot() event.Snapshot {
@@ -457,7 +460,7 @@ func (m *monitor) synchronize() event.Snapshot {
 }
 
 func (m *monitor) copy() *snapshot {
-	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, finalizer: m.binding.Finalizer,
+	return &snapshot{items: m.items.Copy(), full: m.binding.KeepFullObjects, filtered: m.program != nil, guard: m.guard,
 		own: m.division.events()}
 }
 
@@ -467,8 +470,15 @@ func (m *monitor) unlock() {
 		if m.phase == locked {
 			m.phase = open
 		}
-		m.fireDelayed()
+		m.unlocked()
 	})
+}
+
+// unlocked notifies the guard. It requires mu.
+func (m *monitor) unlocked() {
+	if m.guard != nil {
+		m.guard.Unlocked()
+	}
 }
 
 // announce delivers Added for every object, marked as initial, and then events.
@@ -484,7 +494,7 @@ func (m *monitor) announce() {
 		for i := range m.fired {
 			m.fired[i].initial = m.fired[i].watch == event.Added
 		}
-		m.fireDelayed()
+		m.unlocked()
 	})
 }
 
@@ -566,7 +576,7 @@ func (m *monitor) complain(isFilling bool, err error) {
 type snapshot struct {
 	items          *btree.Map[string, item]
 	full, filtered bool
-	finalizer      string
+	guard          Guard
 	// part are the objects that it shows, own those that are delivered.
 	part, own stream.Part
 }
@@ -605,7 +615,7 @@ func (s *snapshot) Each(yield func(event.Object) bool) {
 		if s.filtered {
 			o.Filtered = event.Memory(it.filtered)
 		}
-		o.Deleting = s.finalizer != "" && it.object.Terminating() && it.object.HasFinalizer(s.finalizer)
+		o.Deleting = s.guard != nil && it.object.Terminating() && s.guard.Marks(it.object)
 		return yield(o)
 	})
 }

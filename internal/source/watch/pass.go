@@ -19,8 +19,8 @@ type pass interface {
 //   - Own changes are first: a change that may be one waits in front of all passes, and later changes of the object behind it.
 //   - Muted bindings drop changes, also those that have waited.
 //   - Objects of other shards concern no pass below: their shard delivers them and adds the finalizer.
-//   - A standby delivers no Deleting, or no replica would be responsible for the object.
-//   - The finalizer is before the types, which do not include Deleting.
+//   - A standby delivers nothing that a guard makes of a change, or no replica would be responsible for the object.
+//   - The guard is before the types, which do not include those that it makes.
 //
 // Behind all passes, send holds the events of a locked binding: a slow Synchronization costs spooled events and no objects.
 func (m *monitor) arrange(shards, standbys bool) {
@@ -37,8 +37,8 @@ func (m *monitor) arrange(shards, standbys bool) {
 		m.standby = &standbyPass{monitor: m}
 		m.passes = append(m.passes, m.standby)
 	}
-	if m.gate != nil {
-		m.passes = append(m.passes, finalizerPass{m})
+	if m.guard != nil {
+		m.passes = append(m.passes, guardPass{m.guard})
 	}
 	m.passes = append(m.passes, (*typesPass)(m.binding))
 }

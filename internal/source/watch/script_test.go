@@ -17,7 +17,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/event"
@@ -107,6 +106,7 @@ type staged struct {
 	*stage
 	name         string
 	monitor      *monitor
+	gate         *gate
 	only, onlyIn map[string]bool
 	subs         map[string]*stream.Subscription
 	filled       bool
@@ -198,17 +198,17 @@ func (w *stage) do(words []string) {
 	case "mute":
 		b.monitor.mute()
 	case "finalize":
-		b.monitor.closeGate(b.todo)
+		b.gate.close(b.todo)
 		b.send()
 	case "requests":
 		b.send()
 	case "added":
 		namespace, name, _ := strings.Cut(args[0], "/")
 		c := b.answered(stream.KeyOf(namespace, name))
-		b.monitor.update(func() { b.monitor.answeredAdd(c, nil) })
+		b.monitor.update(func() { b.gate.answeredAdd(c, nil) })
 	case "removed":
 		o := w.text(args[0])
-		b.monitor.answeredRemoval(b.answered(o.Key), o.JSON, nil)
+		b.gate.answeredRemoval(b.answered(o.Key), o.JSON, nil)
 	case "failed":
 		c := b.answered(w.text(args[0]).Key)
 		err := map[string]error{
@@ -217,15 +217,15 @@ func (w *stage) do(words []string) {
 			"other":     errors.New("the webhook denied it"),
 		}[args[1]]
 		if c.remove {
-			b.monitor.answeredRemoval(c, nil, err)
+			b.gate.answeredRemoval(c, nil, err)
 		} else {
-			b.monitor.update(func() { b.monitor.answeredAdd(c, err) })
+			b.monitor.update(func() { b.gate.answeredAdd(c, err) })
 		}
 	case "release":
 		o := w.text(args[1])
 		ev := event.Event{Watch: map[string]event.Watch{"Deleting": event.Deleting, "Deleted": event.Deleted}[args[0]]}
 		ev.Object = event.Object{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-		b.monitor.release(w.t.Context(), &ev)
+		b.gate.release(w.t.Context(), &ev)
 	default:
 		w.t.Fatalf("unknown command %q", command)
 	}
@@ -254,7 +254,7 @@ func (b *staged) send() {
 	for b.todo.Len() > 0 {
 		r, _ := b.todo.Get()
 		b.todo.Done(r)
-		c := b.monitor.due(r)
+		c := b.gate.due(r)
 		if c == nil {
 			continue
 		}
@@ -337,8 +337,9 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "standby":
 		case "finalizer":
 			k.Finalizer = finalizerOfScripts
-			b.monitor.gate = newGate(k.Finalizer)
-			b.monitor.gate.remove = func(_ context.Context, _ rest.Interface, o kube.Finalized) ([]byte, error) {
+			b.gate = GateOptions{}.Gate(&Shelf{m: b.monitor})
+			b.monitor.guard = b.gate
+			b.gate.remove = func(_ context.Context, o kube.Finalized) ([]byte, error) {
 				b.log("%s: remove %s/%s %s", b.name, o.Namespace, o.Name, o.UID)
 				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).JSON, nil
 			}

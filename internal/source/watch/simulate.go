@@ -7,18 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 
-	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/jq"
 	"github.com/shell-operator/shell-operator/internal/kube"
@@ -38,7 +33,7 @@ type Simulation struct {
 	order   []*simulatedBinding
 }
 
-// SimulationOptions of a Simulation. All but Excluded and KeepManagedFields are required.
+// SimulationOptions of a Simulation. All but Excluded, KeepManagedFields and Guard are required.
 type SimulationOptions struct {
 	JQ    *jq.Compiler
 	Sink  Sink
@@ -49,8 +44,8 @@ type SimulationOptions struct {
 	Excluded func(h *hook.Hook, index int, reason string)
 	// KeepManagedFields is the default of bindings.
 	KeepManagedFields bool
-	// Changes sends the requests that add and remove finalizers.
-	Changes rest.Interface
+	// Guard returns the guard of a binding that has one, as a Settler.
+	Guard func(*Shelf) Guard
 }
 
 type simulatedKey struct {
@@ -89,60 +84,14 @@ func (s *Simulation) Enable(ctx context.Context, h *hook.Hook) error {
 		if err := s.list(ctx, b); err != nil {
 			return err
 		}
-		if b.monitor.gate != nil {
-			b.monitor.closeGate(immediate{workqueue.NewTyped[finalizerChange]()})
-			b.finalize(ctx)
-		}
 	}
 	return nil
 }
 
-// immediate is a queue of requests without a goroutine. One that has failed is not repeated, the finalizer is regained without a delay.
-type immediate struct {
-	*workqueue.Typed[finalizerChange]
-}
-
-func (immediate) AddRateLimited(finalizerChange)  {}
-func (immediate) Forget(finalizerChange)          {}
-func (immediate) NumRequeues(finalizerChange) int { return 0 }
-
-func (q immediate) AddAfter(r finalizerChange, delay time.Duration) {
-	if delay == 0 || delay == regainDelay {
-		q.Add(r)
-	}
-}
-
-// tracks reports whether an object is in the binding or waits for its finalizer.
+// tracks reports whether an object is in the binding or waits for the guard.
 func (m *monitor) tracks(key string) bool {
 	_, has := m.items.Get(key)
-	return has || m.gate != nil && m.gate.lacking[key] != nil
-}
-
-// finalize sends the requests that are due. Their changes have to be Set.
-func (b *simulatedBinding) finalize(ctx context.Context) {
-	for g := b.monitor.gate; g != nil && g.todo != nil && g.todo.Len() > 0; {
-		r, _ := g.todo.Get()
-		b.monitor.transmit(ctx, r)
-		g.todo.Done(r)
-	}
-}
-
-// Release removes the finalizers of objects after a successful run with these events.
-func (s *Simulation) Release(ctx context.Context, events iter.Seq[event.Event]) {
-	for ev := range events {
-		if m := s.gated(ev.Hook, ev.Index); m != nil {
-			m.release(ctx, &ev)
-		}
-	}
-}
-
-// DeliverDeleting delivers the next Deleting of an object to all bindings that have kept its finalizer.
-func (s *Simulation) DeliverDeleting(namespace, name, uid string) {
-	for _, b := range s.order {
-		if b.monitor.gate != nil {
-			b.monitor.deliverDeleting(event.Object{Namespace: namespace, Name: name, UID: uid})
-		}
-	}
+	return has || m.guard != nil && m.guard.Lacks(key)
 }
 
 func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error) {
@@ -169,7 +118,9 @@ func (s *Simulation) binding(h *hook.Hook, index int) (*simulatedBinding, error)
 	if err := b.monitor.compile(s.opts.JQ); err != nil {
 		return nil, err
 	}
-	b.monitor.setFinalizer(s.opts.Changes, "shell-operator")
+	if s.opts.Guard != nil && k.Guarded() {
+		b.monitor.guard = s.opts.Guard(&Shelf{m: b.monitor})
+	}
 	b.monitor.arrange(false, false)
 	b.monitor.setResource(b.resource)
 	sub := &stream.Subscription{Consumer: b.monitor}
@@ -238,7 +189,9 @@ func (s *Simulation) list(ctx context.Context, b *simulatedBinding) error {
 func (b *simulatedBinding) delivered(ctx context.Context, err error) error {
 	if err == nil {
 		b.stream.Wait()
-		b.finalize(ctx)
+		if guard, ok := b.monitor.guard.(Settler); ok {
+			guard.Settle(ctx)
+		}
 	}
 	return err
 }

@@ -1,8 +1,12 @@
 package watch
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
+	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
 )
 
@@ -19,8 +23,8 @@ type State struct {
 	FilterError string
 	// Troubles are the requests that fail, sorted, each with a hint.
 	Troubles []string
-	// Finalizing is why objects lack the finalizer of the binding, or keep it.
-	Finalizing []string
+	// Guarding is why objects wait for the guard of the binding, or keep its mark.
+	Guarding []string
 	// NotInstalled: the binding is optional, and its kind is not installed.
 	NotInstalled bool
 	// Absent are namespaces of the binding that did not exist when it was enabled, and of which it has no objects.
@@ -61,7 +65,10 @@ func (m *monitor) state() State {
 		Objects: m.copy(), Total: m.changes, Recent: m.changes.minus(m.executed), Complete: m.phase != filling, Unlocked: m.phase >= open,
 		Held: m.held.Len(),
 	}
-	s.Finalizing, s.NotInstalled = m.gate.troubles(), m.binding.Optional && m.phase != filling && len(m.subs) == 0
+	s.NotInstalled = m.binding.Optional && m.phase != filling && len(m.subs) == 0
+	if m.guard != nil {
+		s.Guarding = m.guard.Troubles()
+	}
 	if last := m.filterError.Load(); last != nil {
 		m.items.Scan(func(_ string, it item) bool {
 			if isFailure(it.filtered) {
@@ -96,10 +103,10 @@ func (w *Watcher) Executed(h *hook.Hook) {
 
 // Sight is what a binding knows of one object.
 type Sight struct {
-	// Sees: the binding has the object. Deleting: it is being deleted, Finalizer: it has the finalizer of the binding; both are
-	// known of bindings with a finalizer only.
-	Sees, Deleting, Finalizer bool
-	// Lacking: it waits for the finalizer, and is not seen until it has it.
+	// Sees: the binding has the object. Deleting: it is being deleted, Marked: it has the mark of the guard; both are known of bindings with
+	// a guard only.
+	Sees, Deleting, Marked bool
+	// Lacking: it waits for the guard, and is not seen until it is admitted.
 	Lacking bool
 	// Shard has the object, as far as that can be known: if objects are divided by uid, one that is not seen may belong to any shard but this.
 	// It is Everywhere if the objects of the binding are not divided.
@@ -131,14 +138,24 @@ func (w *Watcher) Sight(h *hook.Hook, index int, namespace, name string) Sight {
 		o = &stream.Object{Namespace: namespace, Name: name, Kind: m.resource.Kind}
 	}
 	s := Sight{Sees: sees, Shard: m.shardOf(o), JSON: o.JSON}
-	if sees && m.gate != nil {
-		s.Deleting, s.Finalizer = o.Terminating(), o.HasFinalizer(m.gate.name)
-	}
-	if m.gate != nil {
-		s.Lacking = m.gate.lacking[key] != nil
+	if m.guard != nil {
+		s.Lacking, s.Deleting, s.Marked = m.guard.Lacks(key), sees && o.Terminating(), sees && m.guard.Marks(o)
 	}
 	if m.binding.Group == "" && (sees || m.binding.Lanes.Key.Filter() == "") {
 		s.Key = m.laneKey(m.resource.Group, stream.Digested{Object: o, Key: m.keys[key]})
 	}
 	return s
+}
+
+// IsKind reports whether a binding is for a kind: by its own text, or by the kind, resource or short name that it has turned out to be.
+func (w *Watcher) IsKind(h *hook.Hook, index int, kind string) bool {
+	own := h.Kubernetes[index].Kind
+	m := w.monitor(h, index)
+	if m == nil {
+		return strings.EqualFold(kind, own)
+	}
+	res := read(m, func() kube.Resource { return m.resource })
+	return slices.ContainsFunc(append(strings.Split(res.ShortNames, ","), own, res.Kind, res.Resource, res.GroupResource().String(),
+		event.ObjectName{Group: res.Group, Kind: res.Kind}.KindName()),
+		func(name string) bool { return strings.EqualFold(kind, name) })
 }

@@ -21,8 +21,6 @@ type item struct {
 	object   *stream.Object
 	filtered []byte
 	from     *stream.Subscription
-	// unannounced: the hook does not know the object and gets no event of it, because it was being deleted when the binding got it.
-	unannounced bool
 }
 
 // Change is a change of an object of a binding.
@@ -34,8 +32,8 @@ type Change struct {
 	before *stream.Object
 	// initial: the binding announces the objects of its initial list.
 	initial bool
-	// release: a successful run removes the finalizer.
-	release bool
+	// identified: the event has the uid of the object.
+	identified bool
 	// withheld is the reason why the change is no event.
 	withheld string
 }

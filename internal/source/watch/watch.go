@@ -90,11 +90,8 @@ type Options struct {
 	KeepManagedFields bool
 	// Standby bindings follow their objects without events until Lead.
 	Standby bool
-	// Changes sends the requests that add and remove finalizers; nil for none, as in a dry run. Manager is the field manager of the
-	// installation. Record records that a binding has its finalizer on a resource, before it is added to the first object.
-	Changes rest.Interface
-	Manager string
-	Record  func(ctx context.Context, h *hook.Hook, index int, res kube.Resource) error
+	// Guard, if set, returns the guard of a binding that has one.
+	Guard func(*Shelf) Guard
 	// Shards is their number; 0 without. Until Take, Enable enables only bindings that requests need.
 	Shards int
 	// Listing, if set, receives the resource of a binding, such as "crontabs.example.com", before its initial list.
@@ -229,8 +226,8 @@ func (w *Watcher) enable(ctx context.Context, h *hook.Hook, index int, stuck fun
 	if err := m.compile(w.opts.JQ); err != nil {
 		return err
 	}
-	if w.opts.Changes != nil {
-		m.setFinalizer(w.opts.Changes, w.opts.Manager)
+	if w.opts.Guard != nil && b.Guarded() {
+		m.guard = w.opts.Guard(&Shelf{m, w.spawn})
 	}
 	m.arrange(w.opts.Shards > 0, w.opts.Standby)
 	m.take(w.ownShard())
@@ -345,7 +342,7 @@ func (w *Watcher) warnOfMissing(m *monitor) {
 // retry calls try, with a back-off, until it succeeds or ctx ends. Meanwhile Troubles returns its error.
 func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try func() error) error {
 	defer w.note(a, "")
-	return retry(ctx, 5*time.Second, func(err error) {
+	return kube.Retry(ctx, 5*time.Second, func(err error) {
 		if w.note(a, ""); !errors.Is(err, installed.ErrMissing) { // which is no trouble
 			w.note(a, err.Error())
 		}
@@ -354,22 +351,6 @@ func (w *Watcher) retry(ctx context.Context, a address, stuck func(error), try f
 		}
 		stuck(err)
 	}, try)
-}
-
-// retry calls try, with a back-off up to the longest, until it succeeds or ctx ends. Failed receives each new error.
-func retry(ctx context.Context, longest time.Duration, failed func(error), try func() error) error {
-	last := ""
-	return backoff(longest).Until(ctx, true, true, func(context.Context) (bool, error) {
-		err := try()
-		if err == nil || ctx.Err() != nil {
-			return err == nil, ctx.Err()
-		}
-		if text := err.Error(); text != last {
-			last = text
-			failed(err)
-		}
-		return false, nil
-	})
 }
 
 // note stores why a binding has no monitor; empty if it may have one.

@@ -3,7 +3,6 @@ package watch
 import (
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/shell-operator/shell-operator/internal/effect"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -140,7 +139,7 @@ func (m *writes) hasStill(w *effect.Write) bool {
 	return ok && it.object.UID == w.UID && w.Stream == m.resource.GroupResource().String() && len(m.subs[it.from].failing) == 0
 }
 
-// lags reports whether a stream has not been processed up to a change, or objects of it up to there still wait for the finalizer.
+// lags reports whether a stream has not been processed up to a change, or objects of it up to there still wait for the guard.
 func (m *writes) lags(w *effect.Write) bool {
 	for sub, s := range m.subs {
 		if s.selection == w.Stream && sub.Consumer == stream.Consumer(m.monitor) && s.applied < w.Version && len(s.failing) == 0 &&
@@ -148,15 +147,7 @@ func (m *writes) lags(w *effect.Write) bool {
 			return true
 		}
 	}
-	if m.gate == nil || time.Now().Before(m.gate.paused) {
-		return false
-	}
-	for _, l := range m.gate.lacking {
-		if l.err == "" && l.since <= w.Version && m.subs[l.sub].selection == w.Stream {
-			return true
-		}
-	}
-	return false
+	return m.guard != nil && m.guard.Lags(w.Version, func(sub *stream.Subscription) bool { return m.subs[sub].selection == w.Stream })
 }
 
 // Reached notes how far a subscription has come.
