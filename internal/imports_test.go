@@ -67,6 +67,9 @@ var directions = []struct {
 		[]string{"internal/hook", "internal/event", "internal/effect", "internal/shard", "internal/jq", "internal/kube",
 			"internal/source/installed", "internal/source/selectors", "internal/source/stream", "internal/telemetry/logonce"},
 		"a stage that makes events, and compares its objects with the answers to changes"},
+	{"internal/source/finalizer",
+		[]string{"internal/hook", "internal/event", "internal/kube", "internal/source/stream", "internal/source/watch"},
+		"a guard of bindings: package watch calls it by an interface"},
 	{"internal/httpserver", []string{"internal/telemetry/logonce"}, "a library for packages that listen"},
 	{"internal/filewatch", nil, "hookset and cert both follow files"},
 	{"internal/source/webhook/keep", []string{"internal/hook", "internal/kube"}, "objects of the cluster"},
@@ -104,7 +107,7 @@ var directions = []struct {
 	{"internal/effect/patch", []string{"internal/effect", "internal/jq", "internal/kube"}, "a stage that changes the cluster"},
 	{"internal/effect/applyset", []string{"internal/effect", "internal/kube"}, "a stage that makes sets of objects complete"},
 	{"internal/effect/finalizer", []string{"internal/hook", "internal/kube"},
-		"the record of finalizers; package watch decides when one is added"},
+		"the record of finalizers; package source/finalizer decides when one is added"},
 	{"internal/effect/metric", []string{"internal/effect"}, "a stage that keeps the metrics of hooks"},
 	{"internal/effect/apply",
 		[]string{"internal/hook", "internal/event", "internal/effect", "internal/shard", "internal/jq", "internal/kube", "internal/wire",
@@ -120,8 +123,8 @@ var directions = []struct {
 	{"internal/dev/simulate", []string{
 		"internal/hook", "internal/event", "internal/effect", "internal/wire", "internal/jq", "internal/kube",
 		"internal/shard", "internal/queue", "internal/run", "internal/run/", "internal/effect/apply", "internal/dev/memory", "internal/dev/rbac",
-		"internal/dev/testfile", "internal/source/watch", "internal/source/http", "internal/source/webhook/admission",
-		"internal/source/webhook/conversion",
+		"internal/dev/testfile", "internal/source/finalizer", "internal/source/watch", "internal/source/http",
+		"internal/source/webhook/admission", "internal/source/webhook/conversion",
 	}, "events pass through the stages without a cluster"},
 	{"internal/dev/testfile", []string{"internal/wire", "internal/schema", "docs"}, "a format and its comparison; dev runs the cases"},
 	{"internal/dev", []string{
@@ -148,7 +151,7 @@ var reserved = []struct {
 	reason  string
 }{
 	{"k8s.io/client-go", []string{
-		"internal/source/installed", "internal/source/stream", "internal/source/watch",
+		"internal/source/finalizer", "internal/source/installed", "internal/source/stream", "internal/source/watch",
 		"internal/source/webhook/cert", "internal/source/webhook/admission", "internal/source/webhook/keep",
 		"internal/source/webhook", "internal/source/http",
 		"internal/effect/patch", "internal/effect/applyset", "internal/effect/finalizer", "internal/kube", "internal/replica",

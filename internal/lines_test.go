@@ -18,16 +18,16 @@ var classes = []struct {
 	folders []string
 }{
 	// What every event may meet.
-	{"core", 34200, []string{
+	{"core", 33200, []string{
 		"internal/app", "internal/effect", "internal/event", "internal/filewatch", "internal/hook", "internal/hookset",
 		"internal/httpserver", "internal/jq", "internal/kube", "internal/lifecycle", "internal/queue", "internal/run",
 		"internal/schema", "internal/source", "internal/spelling", "internal/telemetry", "internal/wire", "sdk",
 	}},
 	// What a hook or an installation opts into.
-	{"opt-in", 15550, []string{
+	{"opt-in", 16550, []string{
 		"internal/effect/applyset", "internal/effect/finalizer", "internal/replica", "internal/run/kubectl", "internal/run/ownwrites",
 		"internal/run/pending", "internal/run/recording", "internal/run/traces", "internal/run/worker", "internal/shard",
-		"internal/source/installed", "internal/source/selectors",
+		"internal/source/finalizer", "internal/source/installed", "internal/source/selectors",
 		"internal/source/http", "internal/source/webhook", "internal/telemetry/kubeevent",
 	}},
 	// What people on duty use: the commands among it.
@@ -37,7 +37,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 62500
+const testLines = 62650
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

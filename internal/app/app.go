@@ -18,7 +18,7 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
 	"github.com/shell-operator/shell-operator/internal/effect/applyset"
-	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
+	record "github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hookset"
 	"github.com/shell-operator/shell-operator/internal/jq"
@@ -31,6 +31,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/traces"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/source/finalizer"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -63,8 +64,8 @@ type operator struct {
 	servers *webhook.Servers
 	life    *lifecycle.Lifecycle
 	// gates add and remove finalizers, finalizers is their record. orphanSearch has a signal when the hooks have changed.
-	gates        *watch.Finalizers
-	finalizers   *finalizer.Record
+	gates        *finalizer.Finalizers
+	finalizers   *record.Record
 	orphanSearch chan struct{}
 	// lostSets are the sets whose hook is gone.
 	lostSets atomic.Pointer[[]applyset.Set]

@@ -29,6 +29,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/traces"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/source/finalizer"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/source/webhook"
@@ -107,12 +108,12 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards, Standby: op.election != nil, Listing: op.health.Listing,
 	}
 	if !o.Patches.DryRun {
-		watching.Guard = func(b *watch.Shelf) watch.Guard { return gates.Gate(b) }
+		watching.Guard = gates.Gate
 	}
 	if op.watcher, err = watch.New(watching); err != nil {
 		return nil, err
 	}
-	op.gates = watch.NewFinalizers(gates, op.watcher)
+	op.gates = finalizer.New(gates, op.watcher)
 	op.clock = schedule.New(schedule.Options{Fire: func(crontab string, _ time.Time) { op.life.Tick(crontab) }, Log: o.Log})
 	copies := ""
 	if o.WatchHooks {

@@ -9,14 +9,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
+	record "github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
+	"github.com/shell-operator/shell-operator/internal/source/finalizer"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
 // newFinalizers makes the record of finalizers, and the options of what adds and removes them.
-func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (gates watch.GateOptions, err error) {
+func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (gates finalizer.Options, err error) {
 	config := o.Patches.Client(cl.Config)
 	o.Election.fence(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaderTransport{next, op} })
@@ -25,18 +26,18 @@ func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (gates watch.Gate
 	if err != nil {
 		return gates, fmt.Errorf("cannot make a client for finalizers: %w", err)
 	}
-	op.finalizers = finalizer.New(finalizer.Options{
+	op.finalizers = record.New(record.Options{
 		Client: client, Namespace: func() (string, error) { return cl.OwnNamespace(o.Installation.Namespace) },
 		Instance: cl.Instance(o.Installation), Log: o.Log,
 		Halted: func(reason string, than uint64) { op.gates.Halt(reason, than) },
 	})
-	return watch.GateOptions{Changes: client, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim}, nil
+	return finalizer.Options{Changes: client, Manager: kube.FieldManager(cl.Instance(o.Installation)), Record: op.claim}, nil
 }
 
 // bindings are the bindings of hooks, with their finalizers.
 type bindings struct {
 	*watch.Watcher
-	*watch.Finalizers
+	*finalizer.Finalizers
 }
 
 // host is the name of the Pod or of the machine.
@@ -145,6 +146,6 @@ func UninstallFinalizers(ctx context.Context, cl *kube.Cluster, o Options) error
 	if err != nil {
 		return err
 	}
-	with := finalizer.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log}
-	return finalizer.Uninstall(ctx, with, o.Patches.DryRun)
+	with := record.Options{Client: client, Namespace: namespace, Instance: cl.Instance(o.Installation), Log: o.Log}
+	return record.Uninstall(ctx, with, o.Patches.DryRun)
 }

@@ -8,13 +8,13 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/debug"
 	"github.com/shell-operator/shell-operator/internal/effect/apply"
-	"github.com/shell-operator/shell-operator/internal/effect/finalizer"
+	record "github.com/shell-operator/shell-operator/internal/effect/finalizer"
 	"github.com/shell-operator/shell-operator/internal/telemetry"
 )
 
 // Topics are the topics without an operator: they have routes and their commands, which answer nothing.
 func Topics() []debug.Topic {
-	none := &insight{op: &operator{shards: &shards{}, effects: &apply.Effects{}, finalizers: &finalizer.Record{}},
+	none := &insight{op: &operator{shards: &shards{}, effects: &apply.Effects{}, finalizers: &record.Record{}},
 		logLevel: &debug.LogLevel{}}
 	return debug.All(none.topics())
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/pending"
 	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/source/finalizer"
 	"github.com/shell-operator/shell-operator/internal/source/schedule"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/test"
@@ -406,19 +407,19 @@ func (s *scenario) play(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gates := watch.GateOptions{Changes: client, Manager: "shell-operator/model",
+	gates := finalizer.Options{Changes: client, Manager: "shell-operator/model",
 		Record: func(context.Context, *hook.Hook, int, kube.Resource) error { return nil }}
 	w.watcher, err = watch.New(watch.Options{
 		Config: config, JQ: jq.NewCompiler(jq.Options{}), Sink: w, Log: log,
-		Guard: func(b *watch.Shelf) watch.Guard { return gates.Gate(b) },
+		Guard: gates.Gate,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	bindings := struct {
 		*watch.Watcher
-		*watch.Finalizers
-	}{w.watcher, watch.NewFinalizers(gates, w.watcher)}
+		*finalizer.Finalizers
+	}{w.watcher, finalizer.New(gates, w.watcher)}
 	files, err := workspace.Open(workspace.Options{Dir: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)

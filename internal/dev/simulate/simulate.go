@@ -38,6 +38,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run/recording"
 	"github.com/shell-operator/shell-operator/internal/run/worker"
 	"github.com/shell-operator/shell-operator/internal/run/workspace"
+	"github.com/shell-operator/shell-operator/internal/source/finalizer"
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 	"github.com/shell-operator/shell-operator/internal/wire"
 )
@@ -49,7 +50,7 @@ type simulation struct {
 	hook    *hook.Hook
 	server  *memory.Server
 	watched *watch.Simulation
-	gates   *watch.Finalizers
+	gates   *finalizer.Finalizers
 	// requests answers the operator's requests.
 	requests http.RoundTripper
 	// permissions checks the requests of the operator; nil without a role.
@@ -223,10 +224,10 @@ func Run(ctx context.Context, h *hook.Hook, in testfile.Input, o Options) (*Resu
 	if err != nil {
 		return nil, err
 	}
-	sink, gates := simulatedSink{simulation: s}, watch.GateOptions{Changes: changes, Manager: "shell-operator", InFlight: 1}
+	sink, gates := simulatedSink{simulation: s}, finalizer.Options{Changes: changes, Manager: "shell-operator", InFlight: 1}
 	s.watched = watch.NewSimulation(watch.SimulationOptions{JQ: o.Filters, Sink: sink, Meter: sink,
-		Resolve: s.resolve, Excluded: s.exclude, Guard: func(b *watch.Shelf) watch.Guard { return gates.Gate(b) }})
-	s.gates = watch.NewFinalizers(gates, s.watched)
+		Resolve: s.resolve, Excluded: s.exclude, Guard: gates.Gate})
+	s.gates = finalizer.New(gates, s.watched)
 	defer func() {
 		s.result.Sent, _ = s.effects.Sent()
 		s.result.Denied = s.permissions.denied(s.result.Sent)

@@ -10,7 +10,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/run"
 )
 
-// Finalizers keep or remove the finalizers that package watch adds to objects.
+// Finalizers keep or remove the finalizers that package source/finalizer adds to objects.
 type Finalizers interface {
 	// Release removes them after a successful run with these events.
 	Release(ctx context.Context, events iter.Seq[event.Event])

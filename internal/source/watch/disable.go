@@ -11,9 +11,9 @@ import (
 
 // Mute stops the events of a hook. One that the sink is receiving may still arrive: Mute does not wait for the sink. Snapshots
 // stay current until Disable.
-func (w *Watcher) Mute(h *hook.Hook) {
+func (b *bindingSet) Mute(h *hook.Hook) {
 	for i := range h.Kubernetes {
-		if m := w.monitor(h, i); m != nil {
+		if m := b.monitor(h, i); m != nil {
 			m.mute()
 		}
 	}
@@ -55,8 +55,8 @@ func (w *Watcher) end(m *monitor) {
 	}
 }
 
-// end returns the subscriptions to leave, and when the guard is idle. The objects stay, for a snapshot that is being taken of a binding that
-// was replaced.
+// end returns the subscriptions to leave, and when the guard is idle. The objects stay, for a snapshot that is being taken of a binding
+// that was replaced.
 func (m *monitor) end() (subs []*stream.Subscription, idle <-chan struct{}) {
 	m.order.Lock()
 	defer m.order.Unlock()

@@ -320,8 +320,8 @@ func TestForeignNamespaces(t *testing.T) {
 	})
 }
 
-// In a binding that is whole because its objects are cluster-scoped, only objects of the shard need the finalizer.
-func TestFinalizersOfShards(t *testing.T) {
+// In a binding that is whole because its objects are cluster-scoped, the guard decides about objects of the shard only.
+func TestGuardsOfShards(t *testing.T) {
 	own := shard.Shard{Index: 0, Count: testShards}.Part(shard.ByNamespace)
 	namespaces := map[bool]string{}
 	for i := range 10 {
@@ -329,16 +329,15 @@ func TestFinalizersOfShards(t *testing.T) {
 		namespaces[own.Has("", name)] = name
 	}
 	stage := newStage(t)
-	stage.do([]string{"binding", "b", "finalizer"})
-	m := stage.bindings["b"].monitor
-	m.division = division{own: stream.Part{Part: own, Named: false}}
+	stage.do([]string{"binding", "b"})
+	m, g := stage.bindings["b"].monitor, &fakeGuard{admits: true}
+	m.guard, m.division = g, division{own: stream.Part{Part: own, Named: false}}
 	stage.do([]string{"join", "b", "s"})
 	stage.do([]string{"list", "s", namespaces[true] + "/a#1:t", namespaces[false] + "/a#2:t"})
-	if !m.guard.(*gate).close(stage.bindings["b"].todo) {
-		t.Fatal("it has ended")
-	}
-	if !m.guard.Lacks(stream.KeyOf(namespaces[true], "a")) || m.guard.Lacks(stream.KeyOf(namespaces[false], "a")) {
-		t.Error("other objects lack the finalizer")
+	var each []string
+	(&Shelf{m: m}).Each(func(e stream.Digested, _ *stream.Subscription) { each = append(each, e.Object.Key) })
+	if own := []string{stream.KeyOf(namespaces[true], "a")}; !slices.Equal(g.asked, own) || !slices.Equal(each, own) {
+		t.Errorf("the guard decides about %q and sees %q", g.asked, each)
 	}
 	if whole, part := m.snapshot().Len(), event.Own(m.snapshot()).Len(); whole != 2 || part != 1 {
 		t.Errorf("%d and %d objects", whole, part)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,11 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/hook"
@@ -58,17 +54,8 @@ import (
 //	lead B                  it was a standby and leads now
 //	mute B                  its hook is changed
 //
-// Commands for a binding with the option finalizer:
-//
-//	finalize B              the finalizer is added to its objects; shows the requests
-//	requests B              shows the requests, also those that wait for a delay
-//	added B NAME            the request to add it has succeeded; the watch follows
-//	failed B NAME WHY       the request to add it has failed: forbidden, missing, other
-//	removed B OBJECT        the answer to the request to remove it
-//	release B WATCH OBJECT  a run with this event has succeeded; the finalizer is removed in version 50
-//
 // An object is NAMESPACE/NAME:TEXT, without namespace when it is cluster-scoped. It has version 1, 2, … with each mention, or the one of
-// OBJECT@VERSION, and the uid of NAME#UID. NAME+f has the finalizer, NAME+d is being deleted, NAME+g3 has generation 3. The text is its
+// OBJECT@VERSION, and the uid of NAME#UID. NAME+d is being deleted, NAME+g3 has generation 3. The text is its
 // field .text, which the filter of a binding with the option jq takes; it fails on "bad". Other options are names=a,b and in=x,y, which
 // narrow the stream, events=Added,Deleted, slim (no full objects), conditions, key=KEY of the queue, group and standby.
 //
@@ -106,16 +93,11 @@ type staged struct {
 	*stage
 	name         string
 	monitor      *monitor
-	gate         *gate
 	only, onlyIn map[string]bool
 	subs         map[string]*stream.Subscription
 	filled       bool
 
-	logged bytes.Buffer
-	// todo has the requests, sent are those without an answer, by key.
-	todo requests
-	sent map[string]*change
-
+	logged   bytes.Buffer
 	mu       sync.Mutex
 	happened []string
 }
@@ -197,35 +179,6 @@ func (w *stage) do(words []string) {
 		b.monitor.rest(false)
 	case "mute":
 		b.monitor.mute()
-	case "finalize":
-		b.gate.close(b.todo)
-		b.send()
-	case "requests":
-		b.send()
-	case "added":
-		namespace, name, _ := strings.Cut(args[0], "/")
-		c := b.answered(stream.KeyOf(namespace, name))
-		b.monitor.update(func() { b.gate.answeredAdd(c, nil) })
-	case "removed":
-		o := w.text(args[0])
-		b.gate.answeredRemoval(b.answered(o.Key), o.JSON, nil)
-	case "failed":
-		c := b.answered(w.text(args[0]).Key)
-		err := map[string]error{
-			"forbidden": apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New(`User "x" cannot patch resource "things"`)),
-			"missing":   apierrors.NewNotFound(schema.GroupResource{}, "a"),
-			"other":     errors.New("the webhook denied it"),
-		}[args[1]]
-		if c.remove {
-			b.gate.answeredRemoval(c, nil, err)
-		} else {
-			b.monitor.update(func() { b.gate.answeredAdd(c, err) })
-		}
-	case "release":
-		o := w.text(args[1])
-		ev := event.Event{Watch: map[string]event.Watch{"Deleting": event.Deleting, "Deleted": event.Deleted}[args[0]]}
-		ev.Object = event.Object{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-		b.gate.release(w.t.Context(), &ev)
 	default:
 		w.t.Fatalf("unknown command %q", command)
 	}
@@ -247,41 +200,6 @@ func (w *stage) do(words []string) {
 		default:
 		}
 	}
-}
-
-// send shows the requests that the gate sends.
-func (b *staged) send() {
-	for b.todo.Len() > 0 {
-		r, _ := b.todo.Get()
-		b.todo.Done(r)
-		c := b.gate.due(r)
-		if c == nil {
-			continue
-		}
-		verb := map[bool]string{true: "remove", false: "add"}[r.remove]
-		b.log("%s: %s %s/%s %s", b.name, verb, c.object.Namespace, c.object.Name, c.object.UID)
-		b.sent[r.key] = c
-	}
-}
-
-// undelayed is a queue without delays.
-type undelayed struct {
-	*workqueue.Typed[finalizerChange]
-}
-
-func (q undelayed) AddAfter(r finalizerChange, _ time.Duration) { q.Add(r) }
-func (q undelayed) AddRateLimited(r finalizerChange)            { q.Add(r) }
-func (undelayed) Forget(finalizerChange)                        {}
-func (undelayed) NumRequeues(finalizerChange) int               { return 0 }
-
-// answered takes the request about an object.
-func (b *staged) answered(key string) *change {
-	r := b.sent[key]
-	if r == nil {
-		b.t.Fatalf("%s: no request about %q", b.name, key)
-	}
-	delete(b.sent, key)
-	return r
 }
 
 func (w *stage) feed(name string) *stream.Manual {
@@ -309,8 +227,7 @@ func (w *stage) delivered(err error) {
 }
 
 func (w *stage) binding(name string, options []string) *staged {
-	b := &staged{stage: w, name: name, subs: map[string]*stream.Subscription{}, todo: undelayed{workqueue.NewTyped[finalizerChange]()},
-		sent: map[string]*change{}}
+	b := &staged{stage: w, name: name, subs: map[string]*stream.Subscription{}}
 	h := &hook.Hook{Name: name, Kubernetes: make([]hook.Kubernetes, 1)}
 	k := &h.Kubernetes[0]
 	*k = hook.Kubernetes{Added: true, Modified: true, Deleted: true, KeepFullObjects: true}
@@ -335,14 +252,6 @@ func (w *stage) binding(name string, options []string) *staged {
 		case "slim":
 			k.KeepFullObjects = false
 		case "standby":
-		case "finalizer":
-			k.Finalizer = finalizerOfScripts
-			b.gate = GateOptions{}.Gate(&Shelf{m: b.monitor})
-			b.monitor.guard = b.gate
-			b.gate.remove = func(_ context.Context, o kube.Finalized) ([]byte, error) {
-				b.log("%s: remove %s/%s %s", b.name, o.Namespace, o.Name, o.UID)
-				return w.text(fmt.Sprintf("%s/%s#%s@50", o.Namespace, o.Name, o.UID)).JSON, nil
-			}
 		case "group":
 			k.Group = "group"
 		default:
@@ -366,8 +275,6 @@ func onlyFilterFields(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-const finalizerOfScripts = "example.com/f"
-
 // text reads NAMESPACE/NAME+FLAGS#UID@VERSION:TEXT, and returns an object with its JSON.
 func (w *stage) text(arg string) *stream.Object {
 	w.version++
@@ -383,9 +290,6 @@ func (w *stage) text(arg string) *stream.Object {
 		namespace, name = "", id
 	}
 	lifetime := ""
-	if strings.Contains(flags, "f") {
-		lifetime += fmt.Sprintf(`,"finalizers":["example.com/other",%q]`, finalizerOfScripts)
-	}
 	if strings.Contains(flags, "d") {
 		lifetime += `,"deletionTimestamp":"2026-01-02T03:04:05Z"`
 	}
@@ -424,9 +328,6 @@ func (b *staged) describe(o event.Object) string {
 		}
 		text += "@" + object.Metadata.ResourceVersion
 	}
-	if o.Deleting {
-		text += " (deleting)"
-	}
 	if o.Filtered != nil {
 		filtered, _ := o.Filtered.Bytes()
 		text += " " + string(filtered)
@@ -446,9 +347,6 @@ func (b *staged) Event(ev event.Event) {
 	}
 	if ev.Initial {
 		text += " (initial)"
-	}
-	if ev.Object.UID != "" {
-		text += " (its run removes the finalizer)"
 	}
 	b.log("%s: %s %s", b.name, ev.Watch, text)
 }

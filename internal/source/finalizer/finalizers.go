@@ -1,4 +1,4 @@
-package watch
+package finalizer
 
 import (
 	"context"
@@ -16,10 +16,11 @@ import (
 	"github.com/shell-operator/shell-operator/internal/hook"
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// GateOptions are the options of the gates of all bindings.
-type GateOptions struct {
+// Options are the options of the gates of all bindings.
+type Options struct {
 	// Changes sends the requests, Manager is the field manager of the installation.
 	Changes rest.Interface
 	Manager string
@@ -36,10 +37,10 @@ type Finalizers struct {
 	gates    func(yield func(*gate) bool)
 }
 
-// NewFinalizers returns the finalizers of bindings whose guards, of type G, are gates.
-func NewFinalizers[G any](o GateOptions, of interface {
-	Guard(h *hook.Hook, index int) G
-	Guards() []G
+// New returns the finalizers of bindings whose guards are gates.
+func New(o Options, of interface {
+	Guard(h *hook.Hook, index int) watch.Guard
+	Guards() []watch.Guard
 }) *Finalizers {
 	if o.InFlight == 0 {
 		o.InFlight = finalizersInFlight
@@ -47,12 +48,12 @@ func NewFinalizers[G any](o GateOptions, of interface {
 	return &Finalizers{
 		inFlight: o.InFlight,
 		gate: func(h *hook.Hook, index int) *gate {
-			g, _ := any(of.Guard(h, index)).(*gate)
+			g, _ := of.Guard(h, index).(*gate)
 			return g
 		},
 		gates: func(yield func(*gate) bool) {
 			for _, guard := range of.Guards() {
-				if g, ok := any(guard).(*gate); ok && !yield(g) {
+				if g, ok := guard.(*gate); ok && !yield(g) {
 					return
 				}
 			}
@@ -61,7 +62,7 @@ func NewFinalizers[G any](o GateOptions, of interface {
 }
 
 // look returns the result of get, which is called with the lock of a binding held.
-func look[T any](b *Shelf, get func() T) (result T) {
+func look[T any](b *watch.Shelf, get func() T) (result T) {
 	b.Look(func() { result = get() })
 	return result
 }

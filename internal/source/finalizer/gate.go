@@ -1,4 +1,16 @@
-package watch
+// Package finalizer adds the finalizers of bindings to their objects, delivers Deleting, and removes the finalizers after runs. A gate is
+// the watch.Guard of a binding with a finalizer.
+//
+// Callers may rely on this:
+//   - No object reaches a binding before it has the finalizer, unless it is being deleted.
+//   - No object loses the finalizer without a successful run with its Deleting, or with its Deleted if it has left the selectors. A binding
+//     without Deleted releases it immediately.
+//   - An object that comes back before its finalizer is removed keeps it, or gets it again before it is Added.
+//   - Deleting is delivered once for each object, and again only if a run has kept the finalizer.
+//   - Requests that fail are repeated, with a delay, until they succeed or the binding ends; Troubles has the last errors.
+//
+// Not attempted: finalizers of other clients. Locks and goroutines are those of package watch.
+package finalizer
 
 import (
 	"context"
@@ -15,15 +27,18 @@ import (
 
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/stream"
+	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
+
+var _ watch.Guard = (*gate)(nil)
 
 // gate is in front of the objects of a binding with a finalizer. An object that lives and lacks the finalizer waits outside, the gate
 // requests the finalizer, and the object passes when the watch delivers it with the finalizer. The lock of the binding guards the fields,
 // and is held by the callers of all methods but those that send requests; no lock is held during a request.
 type gate struct {
-	GateOptions
+	Options
 	name    string
-	binding *Shelf
+	binding *watch.Shelf
 	// add and remove send a request. The answer to remove is the object.
 	add    func(context.Context, kube.Finalized) error
 	remove func(context.Context, kube.Finalized) ([]byte, error)
@@ -48,7 +63,7 @@ type gate struct {
 	deletions
 }
 
-// gatePhase is what the gate does.
+// gatePhase is the state of a gate.
 //
 //	open → starting → closed
 //
@@ -109,11 +124,13 @@ const (
 )
 
 // Gate returns the gate of a binding with a finalizer.
-func (o GateOptions) Gate(b *Shelf) *gate {
+func (o Options) Gate(b *watch.Shelf) watch.Guard { return o.gate(b) }
+
+func (o Options) gate(b *watch.Shelf) *gate {
 	h, index := b.Of()
 	name := h.Kubernetes[index].Finalizer
 	return &gate{
-		GateOptions: o, name: name, binding: b,
+		Options: o, name: name, binding: b,
 		add: func(ctx context.Context, of kube.Finalized) error {
 			_, err := kube.AddFinalizer(ctx, o.Changes, of, name, o.Manager)
 			return err

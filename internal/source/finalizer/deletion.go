@@ -1,4 +1,4 @@
-package watch
+package finalizer
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type deletions struct {
 	unfound string
 }
 
-// fate is what has become of an object since its Deleting.
+// fate is the state of an object since its Deleting.
 type fate int
 
 const (
