@@ -30,10 +30,10 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // thing defines a kind whose conditions are a list of this type, with an object that has one of another writer.
-func thing(t *testing.T, cluster *testenv.Cluster, list, subresources string) (namespace string) {
+func thing(t *testing.T, cluster *testenv.Cluster, list string) (namespace string) {
 	t.Helper()
 	namespace = cluster.Namespace(t)
-	crd := testenv.Testdata(t, "thing.yaml", "$NS", namespace, "$LIST", list, "$SUBRESOURCES", subresources)
+	crd := testenv.Testdata(t, "thing.yaml", "$NS", namespace, "$LIST", list)
 	cluster.KubectlInput(t, crd, "apply", "-f", "-")
 	t.Cleanup(func() { cluster.Kubectl(t, "delete", "crd", "things."+namespace+".io") })
 	cluster.Kubectl(t, "wait", "--for=condition=Established", "crd/things."+namespace+".io", "--timeout=60s")
@@ -57,7 +57,7 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			namespace := thing(t, cluster, list, `{status: {}}`)
+			namespace := thing(t, cluster, list)
 			look := func(path string) string {
 				return cluster.Kubectl(t, "-n", namespace, "get", "things."+namespace+".io", "one", "--show-managed-fields", "-o", "jsonpath="+path)
 			}
@@ -127,30 +127,5 @@ func TestConditions(t *testing.T) {
 				t.Errorf("error %q", got)
 			}
 		})
-	}
-}
-
-func TestConditionWithoutStatus(t *testing.T) {
-	cluster := testenv.Shared(t)
-	namespace := thing(t, cluster, `x-kubernetes-list-type: atomic`, `{}`)
-	a, _ := newApplier(t, cluster, nil)
-	condition := `"type": "Ready", "status": "True", "reason": "Done"}`
-	for document, want := range map[string]string{
-		fmt.Sprintf(`{"operation": "Condition", "kind": "Thing", "apiVersion": "%[1]s.io/v1", "namespace": %[1]q, "name": "one", `,
-			namespace): "Thing has no subresource status: add",
-		fmt.Sprintf(`{"operation": "Condition", "kind": "ConfigMap", "namespace": %q, "name": "kube-root-ca.crt", `,
-			namespace): "ConfigMap has no subresource status",
-		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", `,
-			namespace): `pods "none" not found`,
-		fmt.Sprintf(`{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", "ignoreMissingObject": true, `,
-			namespace): "",
-		fmt.Sprintf(`{"operation": "Event", "regarding": {"apiVersion": "no/v1", "kind": "No", "name": "none"}, "action": "A", `+
-			`"type": "Normal", "reason": "R"}{"operation": "Condition", "kind": "Pod", "namespace": %q, "name": "none", `+
-			`"ignoreMissingObject": true, `, namespace): "",
-	} {
-		cluster.Kubectl(t, "-n", namespace, "wait", "--for=create", "configmap/kube-root-ca.crt", "--timeout=60s")
-		if got := apply(t, a, document+condition); !strings.Contains(got, want) || want == "" && got != "" {
-			t.Errorf("%s\n got %q\nwant %q", document, got, want)
-		}
 	}
 }
