@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shell-operator/shell-operator/internal/debug"
+	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
 // listing shows the list at a path.
@@ -71,7 +72,7 @@ const clearScreen = "\x1b[H\x1b[2J"
 func (a *asking) repeat(period time.Duration, show func(context.Context) error) error {
 	ctx, stop := untilSignal()
 	defer stop()
-	for {
+	for again := true; again; again = kube.Wait(ctx, period, nil) {
 		if isTerminal(a.stdout) {
 			_, _ = io.WriteString(a.stdout, clearScreen)
 		}
@@ -80,10 +81,6 @@ func (a *asking) repeat(period time.Duration, show func(context.Context) error) 
 		} else if err != nil {
 			return err
 		}
-		select {
-		case <-time.After(period):
-		case <-ctx.Done():
-			return nil
-		}
 	}
+	return nil
 }

@@ -29,6 +29,19 @@ type loader struct {
 	resolver *kube.Resolver
 }
 
+// connect writes files to private.
+func connect(o kube.Options, private string) (l loader, err error) {
+	cl, err := kube.Connect(o, private)
+	if err != nil {
+		return l, err
+	}
+	client, err := kube.NewClient(cl.Config)
+	if err != nil {
+		return l, fmt.Errorf("cannot make a client for the cluster: %w", err)
+	}
+	return loader{client, kube.NewResolver(client)}, nil
+}
+
 // LoadObjects creates the objects of the YAML files in a directory, except test files, in an empty cluster, and the namespaces that they
 // name. It writes files to private.
 func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n int, err error) {
@@ -41,15 +54,10 @@ func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n in
 	if err != nil {
 		return 0, err
 	}
-	cl, err := kube.Connect(o, private)
+	l, err := connect(o, private)
 	if err != nil {
 		return 0, err
 	}
-	client, err := kube.NewClient(cl.Config)
-	if err != nil {
-		return 0, fmt.Errorf("cannot make a client for the cluster: %w", err)
-	}
-	l := loader{client, kube.NewResolver(client)}
 	for _, m := range inOrder(all) {
 		if err := l.create(ctx, m.Text); err != nil {
 			return n, fmt.Errorf("%s: %w", m.Path, err)
@@ -62,15 +70,10 @@ func LoadObjects(ctx context.Context, o kube.Options, dir, private string) (n in
 // LoadExamples creates the objects that init writes for tests, in the directory fixtures of the hooks and in manifests beside it, as far as
 // that is possible: a fixture may be the next version of another one, or no object.
 func LoadExamples(ctx context.Context, o kube.Options, dir, private string) (n int, from []string, err error) {
-	cl, err := kube.Connect(o, private)
+	l, err := connect(o, private)
 	if err != nil {
 		return 0, nil, err
 	}
-	client, err := kube.NewClient(cl.Config)
-	if err != nil {
-		return 0, nil, fmt.Errorf("cannot make a client for the cluster: %w", err)
-	}
-	l := loader{client, kube.NewResolver(client)}
 	var all []testfile.Manifest
 	for _, below := range []string{filepath.Join(dir, "..", "manifests"), filepath.Join(dir, "fixtures")} {
 		files, _ := filepath.Glob(filepath.Join(below, "*.yaml")) // the pattern is valid, unless the directory's name is strange

@@ -153,19 +153,12 @@ type kindFinder struct {
 
 // connect fails only for a cluster that was named.
 func (f *kindFinder) connect(o kube.Options, dir string) error {
-	cl, err := kube.Connect(o, dir)
+	l, err := connect(o, dir)
 	if err != nil && o.Kubeconfig == "" && o.Context == "" && o.Server == "" {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	client, err := kube.NewClient(cl.Config)
-	if err != nil {
-		return fmt.Errorf("cannot make a client for the cluster: %w", err)
-	}
-	f.resolver = kube.NewResolver(client)
-	return nil
+	f.resolver = l.resolver
+	return err
 }
 
 func (f *kindFinder) find(ctx context.Context, apiVersion, kind string) (found kube.Resource, guessed bool, err error) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shell-operator/shell-operator/internal/run/process"
 	"github.com/shell-operator/shell-operator/sdk"
 )
 
@@ -58,25 +59,16 @@ func WithLibraries(env []string, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if path := valueOf(env, "PYTHONPATH"); path != "" {
+	if path := process.Variable(env, "PYTHONPATH"); path != "" {
 		modules = path + string(filepath.ListSeparator) + modules
 	}
 	for _, v := range []struct{ name, value string }{
-		{"SHELL_LIB", cmp.Or(valueOf(env, "SHELL_LIB"), shellLib)},
-		{"FRAMEWORK_DIR", cmp.Or(valueOf(env, "FRAMEWORK_DIR"), filepath.Dir(shellLib))},
+		{"SHELL_LIB", cmp.Or(process.Variable(env, "SHELL_LIB"), shellLib)},
+		{"FRAMEWORK_DIR", cmp.Or(process.Variable(env, "FRAMEWORK_DIR"), filepath.Dir(shellLib))},
 		{"PYTHONPATH", modules},
 	} {
 		env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, v.name+"=") })
 		env = append(env, v.name+"="+v.value)
 	}
 	return env, nil
-}
-
-func valueOf(env []string, name string) (value string) {
-	for _, kv := range env {
-		if v, found := strings.CutPrefix(kv, name+"="); found {
-			value = v
-		}
-	}
-	return value
 }

@@ -212,10 +212,7 @@ func (r *Recorder) add(s series, note, hook string) bool {
 	}
 	l.count++
 	l.last = now
-	select {
-	case r.woken <- struct{}{}:
-	default:
-	}
+	kube.Wake(r.woken)
 	return true
 }
 
@@ -247,22 +244,7 @@ func (r *Recorder) sweep(now time.Time) {
 
 // Run sends until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
-	for {
-		var late <-chan time.Time
-		timer := time.NewTimer(time.Hour)
-		if next := r.Flush(ctx); next > 0 {
-			timer.Reset(next)
-			late = timer.C
-		}
-		select {
-		case <-r.woken:
-		case <-late:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return
-		}
+	for kube.Wait(ctx, r.Flush(ctx), r.woken) { // Flush again
 	}
 }
 
