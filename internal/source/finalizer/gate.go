@@ -403,7 +403,7 @@ func (g *gate) answeredAdd(c *change, err error) {
 		c.added, c.err = true, ""
 		g.todo.Forget(c.finalizerChange)
 	case apierrors.IsNotFound(err): // the watch reports the deletion
-		g.settle(c)
+		g.leaveOut(c)
 	case kube.IsPermissionMissing(err):
 		c.err = g.missing("no permission to add the finalizer", c)
 		if time.Since(g.paused) > forbiddenDelay { // and not for each object, or each attempt
@@ -414,10 +414,15 @@ func (g *gate) answeredAdd(c *change, err error) {
 	default:
 		g.failed(c, "Cannot add the finalizer, the object is not delivered until then", err.Error())
 		g.todo.AddRateLimited(c.finalizerChange)
-		if c.awaited { // it is left out of the Synchronization, and Added later
-			g.binding.Forget(c.key)
-			g.settle(c)
-		}
+		g.leaveOut(c)
+	}
+}
+
+// leaveOut leaves an object of the initial list out of the Synchronization: it is Added later, if it gets the finalizer.
+func (g *gate) leaveOut(c *change) {
+	if c.awaited {
+		g.binding.Forget(c.key)
+		g.settle(c)
 	}
 }
 
