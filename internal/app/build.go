@@ -104,7 +104,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 		return nil, err
 	}
 	watching := watch.Options{
-		Config: cl.Config, JQ: filters, Sink: sink{op}, Meter: op.meter, Log: o.Log,
+		Config: cl.Config, JQ: filters, Sink: sink{op, op.meter}, Meter: op.meter, Log: o.Log,
 		KeepManagedFields: o.KeepManagedFields, Shards: o.Election.Shards, Standby: op.election != nil, Listing: op.health.Listing,
 	}
 	if !o.Patches.DryRun {

@@ -22,11 +22,13 @@ type hookMeter struct {
 func (m hookMeter) HookRemoved(name string) { m.op.effects.Metrics.Forget(name) }
 
 // sink takes what comes out of watching.
-type sink struct{ *operator }
+type sink struct {
+	*operator
+	*meter // it has Objects
+}
 
 func (s sink) Event(ev event.Event)                         { s.life.Queue(ev) }
 func (s sink) Keep(b []byte) event.Payload                  { return s.spool.Put(b) }
-func (s sink) Objects(h *hook.Hook, index, n int)           { s.meter.Objects(h, index, n) }
 func (s sink) Gone(h *hook.Hook, index int, o event.Object) { s.life.ObjectGone(h, index, o) }
 
 func (op *operator) failed(f queue.Failed) {

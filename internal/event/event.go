@@ -148,6 +148,3 @@ func (e *Event) Queue() string {
 func (e *Event) Refreshed() bool {
 	return (e.Retried || e.Watch == Requeued) && e.Type == Change && e.Binding().Group == ""
 }
-
-// AllowFailure reports whether a run for this event may fail without a retry.
-func (e *Event) AllowFailure() bool { return e.Hook.At(e.Address()).AllowFailure }

@@ -143,13 +143,6 @@ func (r *Runner) wait(ctx context.Context, h *hook.Hook) error {
 	return ctx.Err()
 }
 
-func (r *Runner) timeout(h *hook.Hook) time.Duration {
-	if h.Settings.ExecutionTimeout != nil {
-		return *h.Settings.ExecutionTimeout
-	}
-	return r.opts.Timeout
-}
-
 // run is one attempt of a task.
 func (r *Runner) run(ctx context.Context, t *Task) error {
 	ctx, a, err := r.begin(ctx, t)
@@ -230,8 +223,10 @@ func (r *Runner) attempt(ctx context.Context, a *Attempt) (err error) {
 func (r *Runner) perform(ctx context.Context, a *Attempt) error {
 	err := r.process(ctx, a)
 	review := a.Task.readExtra().review
-	if late := r.enterLarge(ctx, a); late != nil { // before the turn: a run with a turn never waits for one that waits for a turn
-		return cmp.Or(err, late)
+	if a.Files.Large() { // before the turn: a run with a turn never waits for one that waits for a turn
+		if late := r.enterLarge(ctx, a); late != nil {
+			return cmp.Or(err, late)
+		}
 	}
 	var turn *Turn // a client waits for the run of a review, so that has no turn
 	if review == nil {
@@ -280,11 +275,8 @@ func (r *Runner) process(ctx context.Context, a *Attempt) error {
 	return err
 }
 
-// enterLarge takes the place for a run whose large files are in memory, if it has such files.
+// enterLarge takes the place for a run whose large files are in memory.
 func (r *Runner) enterLarge(ctx context.Context, a *Attempt) error {
-	if !a.Files.Large() {
-		return nil
-	}
 	place := r.large
 	if a.Task.Answers() {
 		place = r.largeAnswer

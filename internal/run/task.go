@@ -203,19 +203,19 @@ func (t *Task) Removed() bool { return t.runner.hooks.removed(t.Hook()) }
 
 // EventType and Binding describe its first event.
 func (t *Task) EventType() string { return t.Type().String() }
-func (t *Task) Binding() string   { return t.binding().Name }
+func (t *Task) Binding() string   { return t.bound().Name }
 
-func (t *Task) binding() hook.Binding {
-	first := t.first.event()
-	return first.Binding()
+func (t *Task) bound() hook.Bound { return t.Hook().At(t.address()) }
+
+func (t *Task) address() hook.Address {
+	return hook.Address{Kind: t.Type().Kind(), Index: int(t.first.index)}
 }
 
 func (t *Task) synchronizes() bool { return t.Type() == event.Synchronization }
 
 // mayFail reports whether a failed run may lose all events: their bindings allow failure.
 func (t *Task) mayFail() bool {
-	first := t.first.event()
-	return first.AllowFailure() && !t.is(retried)
+	return t.bound().AllowFailure && !t.is(retried)
 }
 
 // Policy is the effective policy of the retries of the task.
@@ -223,8 +223,7 @@ func (t *Task) Policy() hook.Policy {
 	if t.is(once) {
 		return hook.Policy{Given: true, Limit: 1, Exhausted: hook.Drop}
 	}
-	first := t.first.event()
-	return t.Hook().Policy(first.Address(), t.runner.opts.Retry.Min, t.runner.opts.Retry.Max)
+	return t.Hook().Policy(t.address(), t.runner.opts.Retry.Min, t.runner.opts.Retry.Max)
 }
 
 // samePolicy reports whether both tasks have no policy, or the same one.
@@ -246,7 +245,7 @@ func (t *Task) Absorb(next *Task) bool {
 	}
 	if t.synchronizes() || next.synchronizes() {
 		// Each Synchronization has a run of its own, but the bindings of a group share one.
-		if group := t.binding().Group; !t.synchronizes() || !next.synchronizes() || group == "" || group != next.binding().Group {
+		if group := t.bound().Group; !t.synchronizes() || !next.synchronizes() || group == "" || group != next.bound().Group {
 			return false
 		}
 	}
@@ -384,7 +383,7 @@ func (t *Task) Count(index int, namespace, name string, most int) (events, visit
 
 // String describes the task for queue dumps.
 func (t *Task) String() string {
-	b := t.binding()
+	b := t.bound()
 	_, queue := t.Labels()
 	parts := []string{"HookRun", queue, t.EventType(), t.Hook().Name}
 	if b.Group != "" {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +54,8 @@ func (r *Runner) Try(ctx context.Context, t Trial) (out Outputs, result process.
 // invocation is the same for tasks and trials.
 func (r *Runner) invocation(h *hook.Hook, f *workspace.Files) process.Invocation {
 	in := r.program(h, f.Own())
-	in.Vars, in.Timeout = append(f.Environment(), kubectl.Recorded(in.Env, f.CallsFile())...), r.timeout(h)
+	in.Vars = append(f.Environment(), kubectl.Recorded(in.Env, f.CallsFile())...)
+	in.Timeout = *cmp.Or(h.Settings.ExecutionTimeout, &r.opts.Timeout)
 	return in
 }
 

@@ -36,7 +36,7 @@ func (e *Executor) start(ctx context.Context, in Invocation, out []*stream, more
 		if err := s.open(); err != nil {
 			return nil, fmt.Errorf("%s FAILED: cannot make a pipe: %w", in.Hook, err)
 		}
-		defer s.closeWrite()
+		defer closeEnd(&s.write)
 		files = append(files, uintptr(s.write))
 	}
 	pid, err := e.fork(in, append(files, more...))
@@ -76,8 +76,6 @@ func (c *child) reap() error {
 	}
 }
 
-func (c *child) success() bool { return c.status.Exited() && c.status.ExitStatus() == 0 }
-
 // String returns how the process ended.
 func (c *child) String() string {
 	if c.status.Signaled() {
@@ -96,7 +94,7 @@ func (c *child) usage(started time.Time) Usage {
 // readOn delivers what is left in streams until late. It reports whether another process still has one open.
 func readOn(streams []*stream, late time.Time) (heldOpen bool) {
 	for _, s := range streams {
-		s.closeWrite()
+		closeEnd(&s.write)
 	}
 	for {
 		open := false

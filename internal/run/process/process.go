@@ -116,10 +116,12 @@ func (e *Executor) Execute(ctx context.Context, in Invocation) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("%s FAILED: %w", in.Hook, err)
 	}
-	if cause := endOfRun(ctx); c.stopped && cause != nil {
-		return result, cause // whatever its status: its work was not complete
+	if c.stopped {
+		if cause := endOfRun(ctx); cause != nil {
+			return result, cause // whatever its status: its work was not complete
+		}
 	}
-	if !c.success() {
+	if c.status != 0 { // it is 0 after the exit status 0 only
 		return result, &ExitError{Hook: in.Hook, File: in.file(), Status: c.String(), Stderr: tail.text()}
 	}
 	return result, nil

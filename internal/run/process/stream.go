@@ -57,13 +57,10 @@ func (s *stream) deliverTo(other *stream) {
 
 func closeAll(streams []*stream) {
 	for _, s := range streams {
-		s.closeRead()
-		s.closeWrite()
+		closeEnd(&s.read)
+		closeEnd(&s.write)
 	}
 }
-
-func (s *stream) closeRead()  { closeEnd(&s.read) }
-func (s *stream) closeWrite() { closeEnd(&s.write) }
 
 func closeEnd(fd *int) {
 	if *fd >= 0 {
@@ -78,10 +75,10 @@ func (s *stream) ready(events int16) {
 	case events == 0:
 	case events&unix.POLLIN == 0: // empty and without a writer
 		s.lines.end()
-		s.closeRead()
+		closeEnd(&s.read)
 	default:
 		if s.lines.from(descriptor(s.read)) != nil {
-			s.closeRead()
+			closeEnd(&s.read)
 		}
 		if s.bound.over {
 			time.Sleep(slowRead)
